@@ -1,0 +1,150 @@
+"""What the channels hold: JSON-like records, because a dataclass in a checkpoint comes back as a dict."""
+
+from typing import Any, Literal
+
+from typing_extensions import TypedDict  # pydantic needs this one before Python 3.12
+
+Asker = Literal["user", "caller", "model"]
+"""Who asked for a skill: the person (`/name`), the program (`skills=[...]`) or the model (`load_skill`)."""
+
+ResourceKind = Literal["script", "reference", "asset", "other"]
+
+
+class DiagnosticRecord(TypedDict):
+    """One finding about one SKILL.md."""
+
+    code: str
+    severity: Literal["error", "warning", "info"]
+    message: str
+    path: str
+
+
+class CatalogRecord(TypedDict):
+    """What this thread may be shown of the catalog; the metadata itself stays in the process."""
+
+    digest: str
+    """Key of the catalog in the process; empty when there is none."""
+    total: int
+    """Skills that can be loaded."""
+    shown: list[str]
+    """Names in the prompt, in its order; fixed for the thread while the digest stays."""
+    pinned: list[str]
+    """Names that the description budget did not touch: what was loaded when `shown` was fixed."""
+    sources: list[str]
+    """Labels of the sources, strongest last."""
+    diagnostics: list[DiagnosticRecord]
+
+
+class LoadedSkill(TypedDict):
+    """One entry of the ledger."""
+
+    name: str
+    source: str
+    path: str
+    digest: str
+    """SHA-256 of the SKILL.md that was read."""
+    instructions: str
+    lines: int
+    allowed_tools: list[str] | None
+    """None when the skill declares nothing."""
+    model: str | None
+    asked_by: Asker
+    reason: str
+    call_id: str
+    """The tool call whose receipt the instructions are rendered in place of."""
+    order: int
+    """Grows with every load and unload of the thread; the newer record of a name wins."""
+    unloaded: bool
+    """True for a tombstone."""
+
+
+class ResourceRecord(TypedDict):
+    """One file of a loaded skill."""
+
+    path: str
+    type: ResourceKind
+    size: int
+
+
+class SkillResources(TypedDict):
+    """The files of one load of one skill."""
+
+    order: int
+    """The order of the load that listed them; a newer load replaces the list."""
+    files: list[ResourceRecord]
+    omitted: int
+    """Files that were found and are not listed."""
+
+
+class GrantRecord(TypedDict):
+    """What a person said to one question."""
+
+    id: str
+    """For a single call, its tool call id."""
+    scope: Literal["call"]
+    tool: str
+    decision: Literal["approve", "edit", "reject"]
+    args: dict[str, Any]
+    """The arguments that were asked about; after an edit, the edited ones."""
+    message: str
+    revoked: bool
+
+
+class PlanStep(TypedDict):
+    """One step of the plan."""
+
+    id: str
+    title: str
+    status: Literal["pending", "in_progress", "completed"]
+
+
+class PlanRecord(TypedDict):
+    """What the agent means to do."""
+
+    goal: str
+    steps: list[PlanStep]
+    assumptions: list[str]
+    constraints: list[str]
+    revision: int
+
+
+class Counts(TypedDict):
+    """What was spent."""
+
+    model_calls: int
+    tool_calls: int
+    script_runs: int
+    input_tokens: int
+    output_tokens: int
+
+
+class UsageRecord(TypedDict):
+    """What was spent in the newest turn and in the whole thread."""
+
+    turn: int
+    """Number of the turn that `this_turn` belongs to, from 1."""
+    this_turn: Counts
+    thread: Counts
+
+
+class Admission(TypedDict):
+    """One skill that may be loaded now."""
+
+    call_id: str
+    name: str
+    source: str
+    path: str
+    order: int
+    asked_by: Asker
+    reason: str
+
+
+class VerdictRecord(TypedDict):
+    """What was decided about one tool call, and by whom."""
+
+    tool: str
+    args: dict[str, Any]
+    decision: Literal["allow", "ask", "deny"]
+    reason: str
+    by: str
+    """policy, caller, budget, error: the gate; approval: a person."""

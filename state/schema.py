@@ -1,0 +1,97 @@
+"""The channels of the graph, in the order in which a run fills them."""
+
+from typing import Annotated
+
+from langchain_core.messages import AnyMessage
+from langchain_core.messages.tool import ToolCall
+from langgraph.channels.delta import DeltaChannel
+from langgraph.managed import RemainingSteps
+from typing_extensions import TypedDict  # pydantic needs this one before Python 3.12
+
+from skills_agent.state.records import (
+    Admission,
+    CatalogRecord,
+    GrantRecord,
+    LoadedSkill,
+    PlanRecord,
+    SkillResources,
+    UsageRecord,
+    VerdictRecord,
+)
+from skills_agent.state.reducers import (
+    add_usage,
+    merge_grants,
+    merge_ledger,
+    merge_messages,
+    merge_resources,
+    newest_plan,
+)
+
+Messages = Annotated[list[AnyMessage], DeltaChannel(merge_messages)]
+
+
+class AgentInput(TypedDict, total=False):
+    """What a caller hands in."""
+
+    messages: Messages
+    skills: list[str]
+    """Names of skills to activate before the model is asked; `name@source` picks a source."""
+
+
+class AgentOutput(TypedDict):
+    """What a caller gets back."""
+
+    messages: Messages
+    answer: str
+    loaded: list[str]
+    """Names of the skills that are loaded after the turn."""
+    usage: Annotated[UsageRecord, add_usage]
+
+
+class AgentState(TypedDict, total=False):
+    """Everything that a thread remembers."""
+
+    messages: Messages
+    """The transcript. Stored as deltas: a thread grows with what is new, not with its square."""
+    skills: list[str]
+    """The caller's request of this turn; emptied by `select`."""
+    catalog: CatalogRecord
+    admissions: list[Admission]
+    """What `select` admitted in this step."""
+    skills_loaded: Annotated[dict[str, LoadedSkill], DeltaChannel(merge_ledger)]
+    """The ledger."""
+    skill_resources: Annotated[dict[str, SkillResources], merge_resources]
+    plan: Annotated[PlanRecord | None, newest_plan]
+    verdicts: dict[str, VerdictRecord]
+    """What was decided about the calls of this step, by tool call id."""
+    grants: Annotated[dict[str, GrantRecord], merge_grants]
+    usage: Annotated[UsageRecord, add_usage]
+    answer: str
+    loaded: list[str]
+    remaining_steps: RemainingSteps
+
+
+class AgentUpdate(TypedDict, total=False):
+    """What a node may change: a node returns only the channels that it changed."""
+
+    messages: list[AnyMessage]
+    skills: list[str]
+    catalog: CatalogRecord
+    admissions: list[Admission]
+    skills_loaded: dict[str, LoadedSkill]
+    skill_resources: dict[str, SkillResources]
+    plan: PlanRecord | None
+    verdicts: dict[str, VerdictRecord]
+    grants: dict[str, GrantRecord]
+    usage: UsageRecord
+    answer: str
+    loaded: list[str]
+
+
+class CallRequest(TypedDict):
+    """One tool call for `act`, with what it needs of the state."""
+
+    call: ToolCall
+    turn: int
+    edited: bool
+    """True when a person changed the arguments: the tool message says so."""

@@ -1,0 +1,93 @@
+"""Questions about the transcript, as pure functions of its messages."""
+
+from collections.abc import Sequence
+
+from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, InvalidToolCall, ToolMessage
+from langchain_core.messages.tool import ToolCall
+
+LOAD_SKILL = "load_skill"
+SYNTHETIC = {"skills_agent": {"synthetic": True}}
+"""Marks an AI message that no model wrote: a skill that the user or the caller asked for."""
+
+
+def last_ai(messages: Sequence[AnyMessage]) -> AIMessage | None:
+    """Return the newest AI message."""
+    return next((message for message in reversed(messages) if isinstance(message, AIMessage)), None)
+
+
+def last_human(messages: Sequence[AnyMessage]) -> HumanMessage | None:
+    """Return the newest human message."""
+    return next((message for message in reversed(messages) if isinstance(message, HumanMessage)), None)
+
+
+def calls_of(message: AIMessage) -> list[ToolCall]:
+    """Return the tool calls of a message that carry an id, whole ones only."""
+    return [call for call in message.tool_calls if call["id"]]
+
+
+def unreadable_calls_of(message: AIMessage) -> list[InvalidToolCall]:
+    """Return the tool calls whose arguments are no JSON: providers want an answer to these, too."""
+    return [call for call in message.invalid_tool_calls if call["id"]]
+
+
+def answered_ids(messages: Sequence[AnyMessage]) -> set[str]:
+    """Return the ids of the tool calls that have their tool message."""
+    return {message.tool_call_id for message in messages if isinstance(message, ToolMessage)}
+
+
+def open_calls(messages: Sequence[AnyMessage]) -> list[ToolCall]:
+    """Return the calls of the newest AI message that have no tool message yet, in its order."""
+    message = last_ai(messages)
+    if message is None:
+        return []
+    answered = answered_ids(messages)
+    return [call for call in calls_of(message) if call["id"] not in answered]
+
+
+def open_unreadable_calls(messages: Sequence[AnyMessage]) -> list[InvalidToolCall]:
+    """Return the unreadable calls of the newest AI message that have no tool message yet."""
+    message = last_ai(messages)
+    if message is None:
+        return []
+    answered = answered_ids(messages)
+    return [call for call in unreadable_calls_of(message) if call["id"] not in answered]
+
+
+def wants_skills(messages: Sequence[AnyMessage]) -> bool:
+    """Tell whether the newest AI message asks for skills that nobody answered yet."""
+    return any(call["name"] == LOAD_SKILL for call in open_calls(messages))
+
+
+def wants_tools(messages: Sequence[AnyMessage]) -> bool:
+    """Tell whether the newest AI message has open calls other than for skills."""
+    return bool(open_unreadable_calls(messages)) or any(
+        call["name"] != LOAD_SKILL for call in open_calls(messages)
+    )
+
+
+def repair(messages: Sequence[AnyMessage], text: str) -> list[AnyMessage] | None:
+    """Return the transcript with every dangling tool call answered by `text` in its place.
+
+    None when nothing dangles. A provider refuses a tool call that is not followed by its answer.
+    """
+    answered = answered_ids(messages)
+    repaired: list[AnyMessage] = []
+    dangling: list[AnyMessage] = []
+    for message in messages:
+        if dangling and not isinstance(message, ToolMessage):
+            repaired.extend(dangling)
+            dangling = []
+        repaired.append(message)
+        if isinstance(message, AIMessage):
+            dangling = [
+                refusal(call["id"] or "", call["name"] or "", text)
+                for call in [*calls_of(message), *unreadable_calls_of(message)]
+                if call["id"] not in answered
+            ]
+    repaired.extend(dangling)
+    return repaired if len(repaired) > len(messages) else None
+
+
+def refusal(call_id: str, tool: str, text: str) -> ToolMessage:
+    """Return the tool message that refuses one call; its id derives from the call: no second copy."""
+    return ToolMessage(text, tool_call_id=call_id, name=tool, status="error", id=f"refused-{call_id}")

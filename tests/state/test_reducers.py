@@ -1,0 +1,162 @@
+"""Reducers give the same value for any order and repetition of parallel branches."""
+
+import itertools
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from langchain_core.messages import AIMessage, HumanMessage, RemoveMessage
+from langgraph.graph.message import REMOVE_ALL_MESSAGES
+
+from skills_agent.state.reducers import (
+    add_usage,
+    merge_grants,
+    merge_ledger,
+    merge_messages,
+    merge_resources,
+    newest_plan,
+    spent,
+)
+
+NAMES = st.sampled_from(["a", "b", "c"])
+
+LEDGERS = st.dictionaries(
+    NAMES,
+    st.fixed_dictionaries(
+        {
+            "name": NAMES,
+            "order": st.integers(0, 3),
+            "unloaded": st.booleans(),
+            "instructions": st.text(max_size=2),
+        },
+        optional={"a_field_of_another_version": st.integers()},
+    ),
+    max_size=3,
+)
+RESOURCES = st.dictionaries(
+    NAMES,
+    st.fixed_dictionaries(
+        {"order": st.integers(0, 3), "files": st.lists(NAMES, max_size=2), "omitted": st.integers(0, 1)}
+    ),
+    max_size=3,
+)
+GRANTS = st.dictionaries(
+    NAMES, st.fixed_dictionaries({"id": NAMES, "revoked": st.booleans(), "tool": NAMES}), max_size=3
+)
+PLANS = st.none() | st.fixed_dictionaries({"goal": st.text(max_size=2), "revision": st.integers(0, 3)})
+USAGES = st.builds(
+    lambda turn, calls, tokens: spent(turn, model_calls=calls, input_tokens=tokens),
+    st.integers(0, 3),
+    st.integers(0, 5),
+    st.integers(0, 9),
+)
+
+
+def pairwise_ledger(left: Any, right: Any) -> Any:
+    return merge_ledger(left, [right])
+
+
+IDEMPOTENT = [
+    pytest.param(pairwise_ledger, LEDGERS, id="skills_loaded"),
+    pytest.param(merge_resources, RESOURCES, id="skill_resources"),
+    pytest.param(merge_grants, GRANTS, id="grants"),
+    pytest.param(newest_plan, PLANS, id="plan"),
+]
+
+
+def fold(reducer: Callable[[Any, Any], Any], updates: list[Any]) -> Any:
+    value = None
+    for update in updates:
+        value = reducer(value, update)
+    return value
+
+
+@pytest.mark.parametrize(("reducer", "updates"), IDEMPOTENT)
+def test_every_order_and_repetition_of_updates_gives_one_value(
+    reducer: Callable[[Any, Any], Any], updates: st.SearchStrategy[Any]
+) -> None:
+    @given(st.lists(updates, min_size=1, max_size=3), st.randoms())
+    def check(branches: list[Any], random: Any) -> None:
+        expected = fold(reducer, branches)
+        for order in itertools.permutations(branches):
+            assert fold(reducer, list(order)) == expected
+        repeated = [*branches, *branches]
+        random.shuffle(repeated)
+        assert fold(reducer, repeated) == expected
+
+    check()
+
+
+@pytest.mark.parametrize(("reducer", "updates"), [*IDEMPOTENT, pytest.param(add_usage, USAGES, id="usage")])
+def test_grouping_of_updates_does_not_matter(
+    reducer: Callable[[Any, Any], Any], updates: st.SearchStrategy[Any]
+) -> None:
+    @given(updates, updates, updates)
+    def check(a: Any, b: Any, c: Any) -> None:
+        left = reducer(reducer(reducer(None, a), b), c)
+        assert left == reducer(reducer(None, a), reducer(reducer(None, b), c))
+
+    check()
+
+
+@given(st.lists(USAGES, min_size=1, max_size=4))
+def test_usage_sums_in_any_order(updates: list[Any]) -> None:
+    values = [fold(add_usage, list(order)) for order in itertools.permutations(updates)]
+    assert all(value == values[0] for value in values)
+    newest = max(update["turn"] for update in updates)
+    assert values[0]["thread"]["model_calls"] == sum(u["this_turn"]["model_calls"] for u in updates)
+    assert values[0]["this_turn"]["model_calls"] == sum(
+        u["this_turn"]["model_calls"] for u in updates if u["turn"] == newest
+    )
+
+
+@pytest.mark.parametrize("reducer", [pairwise_ledger, merge_resources, merge_grants, newest_plan, add_usage])
+def test_nothing_is_a_value_that_every_reducer_takes(reducer: Callable[[Any, Any], Any]) -> None:
+    reducer(None, None)
+    older = {"a": {"of": "another version"}} if reducer is not newest_plan else {"goal": "x"}
+    if reducer is not add_usage:
+        assert reducer(older, None) == older
+        assert reducer(None, older) == older
+        assert reducer(older, older) == older
+    else:
+        partial: Any = {"turn": 2, "thread": {"model_calls": 1}, "this_turn": {}}
+        assert reducer(partial, None)["turn"] == 2
+
+
+def test_the_newer_load_wins_over_an_unload_and_the_reverse() -> None:
+    first: Any = {"a": {"order": 1, "unloaded": False}}
+    gone: Any = {"a": {"order": 2, "unloaded": True}}
+    again: Any = {"a": {"order": 3, "unloaded": False}}
+    assert merge_ledger(None, [gone, first]) == gone
+    assert merge_ledger(None, [again, first, gone]) == again
+
+
+MESSAGES = st.lists(
+    st.one_of(
+        st.builds(lambda i, t: HumanMessage(t, id=i), st.sampled_from(["1", "2", "3"]), st.text(max_size=2)),
+        st.builds(AIMessage, st.text(max_size=2)),
+        st.builds(lambda i: RemoveMessage(id=i), st.sampled_from(["1", "2", REMOVE_ALL_MESSAGES])),
+        st.tuples(st.just("user"), st.text(max_size=2)),
+    ),
+    max_size=4,
+)
+
+
+@given(st.lists(MESSAGES, max_size=4), st.lists(MESSAGES, max_size=4))
+def test_a_replay_in_larger_batches_gives_the_same_transcript(first: list[Any], second: list[Any]) -> None:
+    apart = merge_messages(merge_messages(None, first), second)
+    assert apart == merge_messages(None, [*first, *second])
+    ids = [message.id for message in apart]
+    assert all(ids)
+    assert len(set(ids)) == len(ids)
+
+
+def test_a_message_with_a_known_id_replaces_and_a_removed_one_is_gone() -> None:
+    first = merge_messages(None, [[HumanMessage("a", id="1"), AIMessage("b", id="2")]])
+    second = merge_messages(first, [[HumanMessage("c", id="1"), RemoveMessage(id="2")]])
+    assert [message.content for message in second] == ["c"]
+    assert merge_messages(second, [[RemoveMessage(id=REMOVE_ALL_MESSAGES), HumanMessage("d", id="9")]]) == [
+        HumanMessage("d", id="9")
+    ]
