@@ -1,0 +1,600 @@
+"""csv-report: real processes on real and unusual files, and exact figures against an independent count."""
+
+import contextlib
+import csv
+import importlib
+import io
+import json
+import os
+import subprocess
+import sys
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator
+from decimal import Decimal
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+SKILL = Path(__file__).parents[2] / "skills" / "bundled" / "csv-report"
+SCRIPT = SKILL / "scripts" / "profile.py"
+SAMPLE = SKILL / "assets" / "sample-orders.csv"
+
+
+def run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run the script as the agent does: by its path, in the workspace."""
+    return subprocess.run(
+        [sys.executable, SCRIPT, *arguments],
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        cwd=folder,
+        env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1", "PYTHONUTF8": "1"},
+        timeout=60,
+    )
+
+
+def report(folder: Path, content: str | bytes, *arguments: str) -> dict[str, Any]:
+    """Write a file and return its report."""
+    (folder / "x.csv").write_bytes(content if isinstance(content, bytes) else content.encode())
+    done = run(folder, "x.csv", "--json", *arguments)
+    assert done.returncode == 0, done.stderr
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+def column(found: dict[str, Any], name: str) -> dict[str, Any]:
+    """Return one column of a report."""
+    return next(each for each in found["columns"] if each["name"] == name)
+
+
+def groups(found: dict[str, Any], table: int = 0) -> dict[tuple[str, ...], Any]:
+    """Return one table of groups: key -> (rows, sums)."""
+    return {tuple(each["key"]): (each["rows"], each["sums"]) for each in found["groups"][table]["groups"]}
+
+
+@pytest.fixture(scope="module")
+def profile() -> Iterator[ModuleType]:
+    """Import the script and its parts, for tests with hundreds of files."""
+    parts = {path.stem for path in SCRIPT.parent.glob("*.py")}
+    before = {name: sys.modules.pop(name) for name in parts & sys.modules.keys()}
+    kept = sys.dont_write_bytecode
+    sys.dont_write_bytecode = True
+    sys.path.insert(0, str(SCRIPT.parent))
+    try:
+        yield importlib.import_module("profile")
+    finally:
+        sys.path.remove(str(SCRIPT.parent))
+        sys.dont_write_bytecode = kept
+        for name in parts:
+            sys.modules.pop(name, None)
+        sys.modules.update(before)
+
+
+# --- the file that ships ---
+
+
+def test_the_sample_is_believable_orders_with_a_few_gaps() -> None:
+    with SAMPLE.open(encoding="utf-8", newline="") as file:
+        orders = list(csv.DictReader(file))
+    assert 300 <= len(orders) <= 400
+    assert list(orders[0]) == ["date", "order_id", "region", "product", "quantity", "unit_price", "amount"]
+    full = [order for order in orders if all(order.values())]
+    assert 0 < len(orders) - len(full) < 20
+    assert all(
+        Decimal(order["quantity"]) * Decimal(order["unit_price"]) == Decimal(order["amount"])
+        for order in full
+    )
+
+
+def test_the_report_of_the_sample_has_the_true_figures(tmp_path: Path) -> None:
+    with SAMPLE.open(encoding="utf-8", newline="") as file:
+        orders = list(csv.DictReader(file))
+    done = run(tmp_path, str(SAMPLE), "--group-by", "region", "--sum", "amount")
+    assert done.returncode == 0
+    assert done.stderr == ""
+    total = sum(Decimal(order["amount"] or 0) for order in orders)
+    without = sum(not order["amount"] for order in orders)
+    assert f"Rows: {len(orders)}\n" in done.stdout
+    assert f"total of amount: {total:,} ({len(orders) - without} values, {without} without)" in done.stdout
+    for region in ("North", "South", "East", "West"):
+        own = [Decimal(order["amount"] or 0) for order in orders if order["region"] == region]
+        assert f"region={region}: rows {len(own)}, sum of amount {sum(own):,}\n" in done.stdout
+
+
+def test_the_skills_own_assets_are_found_from_any_folder(tmp_path: Path) -> None:
+    out = run(tmp_path, "assets/sample-orders.csv").stdout
+    assert out.startswith("File: assets/sample-orders.csv (")
+    assert "\nRows: 360\n" in out
+
+
+def test_a_file_of_the_workspace_comes_before_the_skills_own(tmp_path: Path) -> None:
+    (tmp_path / "assets").mkdir()
+    (tmp_path / "assets" / "sample-orders.csv").write_text("a,b\n1,2\n")
+    assert "Rows: 1\n" in run(tmp_path, "assets/sample-orders.csv").stdout
+
+
+# --- how a file may be written ---
+
+
+@pytest.mark.parametrize("delimiter", [",", ";", "\t", "|"])
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+def test_delimiters_and_line_ends_are_found(tmp_path: Path, delimiter: str, end: str) -> None:
+    lines = [["town", "note", "people"], ["Bern", '"a, b; c"', "12"], ["Ulm", '"x | y"', "30"]]
+    found = report(tmp_path, end.join(delimiter.join(line) for line in lines) + end)
+    assert found["delimiter"] == delimiter
+    assert column(found, "people")["sum"] == "42"
+    assert column(found, "note")["top"] == [["a, b; c", 1], ["x | y", 1]]
+
+
+def test_a_byte_order_mark_is_no_part_of_the_first_name(tmp_path: Path) -> None:
+    found = report(tmp_path, b"\xef\xbb\xbfid,n\r\n1,2\r\n")
+    assert found["encoding"] == "utf-8-sig"
+    assert [each["name"] for each in found["columns"]] == ["id", "n"]
+
+
+def test_utf_16_with_its_mark_is_read(tmp_path: Path) -> None:
+    found = report(tmp_path, "straße,n\nköln,2\n".encode("utf-16"))
+    assert column(found, "straße")["top"] == [["köln", 1]]
+
+
+@pytest.mark.parametrize(
+    ("content", "encoding"),
+    [("café;n\nnaïve €;3\n".encode("cp1252"), "cp1252"), ("café;n\n\x81x;3\n".encode("latin-1"), "latin-1")],
+)
+def test_a_file_that_is_not_utf_8_is_read_and_the_report_says_how(
+    tmp_path: Path, content: bytes, encoding: str
+) -> None:
+    found = report(tmp_path, content)
+    assert found["encoding"] == encoding
+    assert column(found, "café")["values"] == 1
+    assert any("not UTF-8" in note for note in found["notes"])
+
+
+def test_a_bad_byte_far_behind_the_first_block_changes_the_encoding(tmp_path: Path) -> None:
+    found = report(tmp_path, b"name,n\n" + b"plain,1\n" * 20_000 + b"caf\xe9,1\n")
+    assert found["encoding"] == "cp1252"
+    assert column(found, "n")["sum"] == "20001"
+
+
+def test_quoted_fields_may_hold_delimiters_quotes_and_newlines(tmp_path: Path) -> None:
+    found = report(tmp_path, 'text,n\n"a, ""b""\nc",1\n"d\n\ne",2\n')
+    assert found["rows"] == 2
+    assert column(found, "n")["sum"] == "3"
+    assert ['a, "b"\nc', 1] in column(found, "text")["top"]
+
+
+def test_excels_sep_line_is_no_header(tmp_path: Path) -> None:
+    found = report(tmp_path, "sep=;\na;b\n1;2\n")
+    assert [each["name"] for each in found["columns"]] == ["a", "b"]
+    assert found["header_line"] == 2
+
+
+def test_lines_above_the_table_can_be_skipped(tmp_path: Path) -> None:
+    found = report(tmp_path, "Sales 2025\n\na,b\n1,2\n3,4\n", "--skip", "2")
+    assert found["header_line"] == 3
+    assert column(found, "b")["sum"] == "6"
+
+
+def test_a_delimiter_can_be_forced(tmp_path: Path) -> None:
+    found = report(tmp_path, "a~b\n1~2\n", "--delimiter", "~")
+    assert [each["name"] for each in found["columns"]] == ["a", "b"]
+    assert report(tmp_path, "a\tb\n1\t2\n", "--delimiter", "tab")["delimiter"] == "\t"
+
+
+def test_one_column_needs_no_delimiter_and_counts_its_empty_values(tmp_path: Path) -> None:
+    found = report(tmp_path, 'n\n1\n""\n\n3\n')
+    assert found["rows"] == 3
+    assert (column(found, "n")["sum"], column(found, "n")["missing"]) == ("4", 1)
+    assert "1 blank line left out" in found["notes"]
+
+
+def test_ragged_rows_are_counted_and_reported_with_their_line(tmp_path: Path) -> None:
+    found = report(tmp_path, "a,b,c\n1,2,3\n1,2\n1,2,3,4\n1,2,3\n9\n")
+    assert found["rows"] == 5
+    assert column(found, "c")["missing"] == 2
+    assert any("2 rows with fewer than 3 fields (first: line 3)" in note for note in found["notes"])
+    assert any("1 row with more than 3 fields (first: line 4)" in note for note in found["notes"])
+
+
+def test_a_quote_that_is_not_closed_is_reported(tmp_path: Path) -> None:
+    found = report(tmp_path, 'a,b\n1,2\n3,"4\n5,6\n7,8\n')
+    assert found["rows"] == 2
+    assert found["notes"] == ["a quote in the row at line 3 is never closed: it holds the rest of the file"]
+
+
+def test_a_quote_that_is_closed_rows_later_is_reported(tmp_path: Path) -> None:
+    found = report(tmp_path, 'a,b\n1,2\n"3,4\n5,6\n7",8,"x"\n9,9\n')
+    assert any("row at line 3 spans several lines with a wrong width" in note for note in found["notes"])
+
+
+def test_empty_and_repeated_names_are_replaced_and_reported(tmp_path: Path) -> None:
+    found = report(tmp_path, "a,,a,a_2,a\n1,2,3,4,5\n")
+    assert [each["name"] for each in found["columns"]] == ["a", "column_2", "a_2", "a_2_2", "a_3"]
+    assert len(found["notes"]) >= 4
+
+
+def test_a_file_without_a_header(tmp_path: Path) -> None:
+    content = "2025-01-02,North,5\n2025-01-03,South,6\n"
+    guessed = report(tmp_path, content)
+    assert any("--no-header" in note for note in guessed["notes"])
+    found = report(tmp_path, content, "--no-header", "--group-by", "column_2")
+    assert found["rows"] == 2
+    assert groups(found)[("North",)] == (1, {"column_3": "5"})
+
+
+def test_names_in_any_script_can_be_used_in_options(tmp_path: Path) -> None:
+    found = report(tmp_path, "Größe,地区\n1,東\n2,東\n", "--group-by", "地区", "--sum", "größe")
+    assert groups(found) == {("東",): (2, {"Größe": "3"})}
+
+
+def test_control_characters_never_reach_the_terminal(tmp_path: Path) -> None:
+    (tmp_path / "x.csv").write_text("a\x1b[31m,b\n\x1b]0;evil\x07,1\n\u202etxt,1\n")
+    out = run(tmp_path, "x.csv").stdout
+    assert not any(char in out for char in "\x1b\x07\u202e")
+
+
+# --- types and numbers ---
+
+
+@pytest.mark.parametrize(
+    ("values", "kind"),
+    [
+        (["1", "-2", "+3"], "integer"),
+        (["1.5", "2", "-0.25"], "decimal"),
+        (["1e3", "2.5E-2"], "decimal"),
+        (["2025-01-31", "2024-12-01"], "date"),
+        (["2025-01-31 10:15", "2024-12-01T08:00:00Z"], "date"),
+        (["31/12/2024", "01/02/2025"], "date"),
+        (["31.12.2024", "1.2.2025"], "date"),
+        (["2025-13-45", "2025-02-30"], "text"),
+        (["yes", "No"], "boolean"),
+        (["true", "FALSE"], "boolean"),
+        (["0", "1"], "integer"),
+        (["00420", "00421"], "text"),
+        (["1.2.3", "10.0.0.1"], "text"),
+        (["٣", "²"], "text"),
+        (["1_000", "0x10"], "text"),
+        (["inf", "Infinity"], "text"),
+        (["", "N/A"], "empty"),
+        (["apple", "pear"], "text"),
+    ],
+)
+def test_types(tmp_path: Path, values: list[str], kind: str) -> None:
+    found = report(tmp_path, "x|y\n" + "".join(f"{value}|z\n" for value in values))
+    assert column(found, "x")["type"] == kind
+
+
+@pytest.mark.parametrize(
+    ("values", "total"),
+    [
+        (["$1,234.50", "$0.50"], "1235.00"),
+        (["1.234,50 €", "0,50 €"], "1235.00"),
+        (["1 234,5", "2\u202f000,5"], "3235.0"),
+        (["1'000.25", "2’000.25"], "3000.50"),
+        (["(12.50)", "2.50"], "-10.00"),
+        (["\N{MINUS SIGN}5", "3"], "-2"),
+        (["-$4", "$-6"], "-10"),
+        (["EUR 12.00", "3.00 EUR"], "15.00"),
+        (["0.1", "0.2"], "0.3"),
+        (["99999999999999999999999999999999.01", "0.99"], "100000000000000000000000000000000.00"),
+        (["1e30", "1"], "1000000000000000000000000000001"),
+    ],
+)
+def test_totals_are_exact_in_every_way_of_writing(tmp_path: Path, values: list[str], total: str) -> None:
+    found = report(tmp_path, "x|y\n" + "".join(f"{value}|z\n" for value in values))
+    assert column(found, "x")["sum"] == total
+    assert found["totals"] == {"x": total}
+
+
+def test_absurd_powers_are_text_and_cost_no_time(tmp_path: Path) -> None:
+    found = report(tmp_path, "x,y\n1e999999999,z\n1e301,z\n")
+    assert column(found, "x")["type"] == "text"
+
+
+def test_signs_and_separators_are_reported(tmp_path: Path) -> None:
+    found = report(tmp_path, "x|y\n$1,000|5%\n€2|6%\n3|7%\n")
+    notes = "\n".join(found["notes"])
+    assert "x: signs in the values: $ 1, € 1" in notes
+    assert "x: different units are mixed" in notes
+    assert "x: thousands separators in 1 value" in notes
+    assert "y: no total" in notes
+    assert set(found["totals"]) == {"x"}
+
+
+def test_the_decimal_sign_comes_from_clear_values_of_the_whole_file(tmp_path: Path) -> None:
+    assert column(report(tmp_path, "x|y\n1,234|0,5\n2,345|1,5\n"), "x")["sum"] == "3.579"
+    assert column(report(tmp_path, "x|y\n1,234|0.5\n2,345|1.5\n"), "x")["sum"] == "3579"
+    assert column(report(tmp_path, "x;y\n1,234;a\n2,345;b\n"), "x")["sum"] == "3.579"
+
+
+def test_an_open_decimal_sign_is_said_and_can_be_set(tmp_path: Path) -> None:
+    content = "x|y\n1,234|a\n2,345|b\n"
+    assert any("do not tell the decimal sign" in note for note in report(tmp_path, content)["notes"])
+    assert column(report(tmp_path, content, "--decimal", "comma"), "x")["sum"] == "3.579"
+
+
+def test_an_open_order_of_day_and_month_is_said(tmp_path: Path) -> None:
+    found = report(tmp_path, "d,n\n03/04/2025,1\n05/06/2025,1\n")
+    assert any("month or the day" in note for note in found["notes"])
+    clear = report(tmp_path, "d,n\n03/04/2025,1\n25/06/2025,1\n")
+    assert (column(clear, "d")["min"], column(clear, "d")["max"]) == ("2025-04-03", "2025-06-25")
+    assert not any("month or the day" in note for note in clear["notes"])
+
+
+def test_a_few_values_that_are_no_numbers_are_left_out_and_named(tmp_path: Path) -> None:
+    found = report(tmp_path, "x,y\n" + "2,a\n" * 20 + "unknown,a\n-,a\n")
+    assert (column(found, "x")["sum"], column(found, "x")["not_readable"]) == ("40", 2)
+    assert any("2 values not a number" in note and "'unknown'" in note for note in found["notes"])
+
+
+def test_a_column_of_text_and_numbers_is_text_but_can_be_summed_on_request(tmp_path: Path) -> None:
+    content = "x,y\n1,a\n2,a\nmany,a\nfew,a\n4,a\n"
+    assert column(report(tmp_path, content), "x")["type"] == "text"
+    found = report(tmp_path, content, "--sum", "x")
+    assert found["totals"] == {"x": "7"}
+    assert any("2 values not a number" in note for note in found["notes"])
+
+
+def test_identifiers_get_no_total_unless_asked(tmp_path: Path) -> None:
+    content = "order_id,customerId,paid\n1,7,5\n2,8,6\n"
+    assert report(tmp_path, content)["totals"] == {"paid": "11"}
+    assert report(tmp_path, content, "--sum", "order_id")["totals"] == {"order_id": "3"}
+
+
+def test_missing_values_are_counted_and_do_not_lower_the_mean(tmp_path: Path) -> None:
+    found = report(tmp_path, "x,y\n1,a\n,a\nN/A,a\nNULL,a\n2,a\n")
+    assert (column(found, "x")["missing"], column(found, "x")["mean"]) == (3, "1.50")
+    assert any("x: N/A 1, NULL 1 counted as missing" in note for note in found["notes"])
+    assert "total of x: 3 (2 values, 3 without)" in run(tmp_path, "x.csv").stdout
+
+
+def test_distinct_values_beyond_the_bound_are_said_not_guessed(tmp_path: Path) -> None:
+    (tmp_path / "x.csv").write_text("x\n" + "".join(f"{n}\n" for n in range(50_010)))
+    out = run(tmp_path, "x.csv").stdout
+    assert "more than 50,000 distinct (only these are counted)" in out
+    assert f"total of x: {sum(range(50_010)):,} (50,010 values, 0 without)" in out
+
+
+def test_long_values_that_differ_at_their_end_are_different(tmp_path: Path) -> None:
+    found = report(tmp_path, f"x,y\n{'a' * 500}1,1\n{'a' * 500}2,1\n{'a' * 500}2,1\n")
+    assert column(found, "x")["distinct"] == 2
+
+
+# --- groups and conditions ---
+
+SALES = """\
+day,region,shop,amount
+2025-01-05,North,A,10.10
+2025-01-09,South,B,20
+2025-02-01,North,B,5.05
+2025-02-02,,A,1
+"""
+
+
+def test_groups_add_up_to_the_total(tmp_path: Path) -> None:
+    found = report(tmp_path, SALES, "--group-by", "region", "--group-by", "shop", "--sum", "amount")
+    assert groups(found) == {
+        ("South",): (1, {"amount": "20"}),
+        ("North",): (2, {"amount": "15.15"}),
+        ("(missing)",): (1, {"amount": "1"}),
+    }
+    assert groups(found, 1) == {("B",): (2, {"amount": "25.05"}), ("A",): (2, {"amount": "11.10"})}
+    assert found["totals"] == {"amount": "36.15"}
+
+
+def test_two_columns_make_one_table(tmp_path: Path) -> None:
+    found = report(tmp_path, SALES, "--group-by", "region,shop", "--sum", "amount")
+    assert groups(found)[("North", "B")] == (1, {"amount": "5.05"})
+    assert (
+        "region=North, shop=B: rows 1, sum of amount 5.05"
+        in run(tmp_path, "x.csv", "--group-by", "region,shop", "--sum", "amount").stdout
+    )
+
+
+def test_dates_group_by_month_and_year_in_their_order(tmp_path: Path) -> None:
+    found = report(tmp_path, SALES, "--group-by", "day:month", "--group-by", "day:year")
+    assert list(groups(found)) == [("2025-01",), ("2025-02",)]
+    assert groups(found, 1) == {("2025",): (4, {"amount": "36.15"})}
+
+
+def test_without_options_the_file_suggests_its_groups(tmp_path: Path) -> None:
+    rows = "".join(f"2025-0{n % 3 + 1}-01,{'NS'[n % 2]},item{n},{n}\n" for n in range(12))
+    found = report(tmp_path, f"day,side,item,amount\n{rows}")
+    assert [table["by"] for table in found["groups"]] == [["side"], ["day:month"]]
+    assert groups(found)[("N",)] == (6, {"amount": "30"})
+
+
+def test_a_condition_limits_every_figure(tmp_path: Path) -> None:
+    found = report(tmp_path, SALES, "--where", "REGION=north", "--where", "shop=B")
+    assert (found["rows"], found["rows_used"]) == (4, 1)
+    assert found["totals"] == {"amount": "5.05"}
+    assert (
+        "Rows used: 1 of 4, where region=North"
+        in run(tmp_path, "x.csv", "--where", "region=North", "--where", "shop=B").stdout
+    )
+
+
+def test_a_condition_that_nothing_meets_is_no_error_but_said(tmp_path: Path) -> None:
+    found = report(tmp_path, SALES, "--where", "region=Atlantis")
+    assert found["rows_used"] == 0
+    assert any("no row meets the condition" in note for note in found["notes"])
+
+
+def test_groups_that_are_not_shown_are_added_up(tmp_path: Path) -> None:
+    (tmp_path / "x.csv").write_text("k,n\n" + "".join(f"k{n},{n}\n" for n in range(30)))
+    out = run(tmp_path, "x.csv", "--group-by", "k", "--top", "2").stdout
+    assert "k=k29: rows 1, sum of n 29\nk=k28: rows 1, sum of n 28\n" in out
+    assert f"(28 more groups; --top 30 shows all): rows 28, sum of n {sum(range(28))}" in out
+
+
+def test_groups_are_bounded_and_stay_complete(tmp_path: Path) -> None:
+    found = report(tmp_path, "k,n\n" + "".join(f"k{n},1\n" for n in range(10_050)), "--group-by", "k")
+    assert groups(found)[("(all other)",)] == (50, {"n": "50"})
+    assert any("more than 10,000 groups" in note for note in found["notes"])
+
+
+def test_a_price_is_grouped_when_it_is_the_only_number(tmp_path: Path) -> None:
+    found = report(tmp_path, "kind,price\na,1\na,2\nb,3\n", "--group-by", "kind")
+    assert groups(found)[("a",)] == (2, {"price": "3"})
+
+
+# --- what cannot be done ---
+
+
+@pytest.mark.parametrize("content", ["", "\n", " \n\n", "\ufeff", ",,\n"])
+def test_an_empty_file_is_said_to_be_empty(tmp_path: Path, content: str) -> None:
+    (tmp_path / "x.csv").write_text(content, encoding="utf-8")
+    done = run(tmp_path, "x.csv")
+    assert done.returncode == 2
+    assert "x.csv is empty" in done.stderr
+    assert done.stdout == ""
+
+
+def test_a_header_without_rows_is_a_report(tmp_path: Path) -> None:
+    found = report(tmp_path, "a,b\n")
+    assert found["rows"] == 0
+    assert {each["type"] for each in found["columns"]} == {"empty"}
+    assert "the file has a header but no rows" in found["notes"]
+
+
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
+    done = run(tmp_path, "missing/sales.csv")
+    assert done.returncode == 2
+    assert "no such file: missing/sales.csv" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_folder_is_no_file(tmp_path: Path) -> None:
+    assert run(tmp_path, ".").returncode == 2
+
+
+@pytest.mark.parametrize(
+    "option", [["--group-by", "city"], ["--sum", "city"], ["--where", "city=x"], ["--group-by", "city:month"]]
+)
+def test_an_unknown_column_is_answered_with_the_known_ones(tmp_path: Path, option: list[str]) -> None:
+    (tmp_path / "x.csv").write_text(SALES)
+    done = run(tmp_path, "x.csv", *option)
+    assert done.returncode == 2
+    assert "no column named city" in done.stderr
+    assert "day, region, shop, amount" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("option", "reason"),
+    [
+        (["--sum", "region"], "has no numbers to sum"),
+        (["--where", "region"], "COLUMN=VALUE"),
+        (["--group-by", "shop:month"], "not a date column"),
+        (["--top", "-1"], "whole number"),
+        (["--delimiter", "::"], "one character"),
+    ],
+)
+def test_an_option_that_does_not_fit_is_wrong_usage(tmp_path: Path, option: list[str], reason: str) -> None:
+    (tmp_path / "x.csv").write_text(SALES)
+    done = run(tmp_path, "x.csv", *option)
+    assert done.returncode == 2
+    assert reason in done.stderr
+
+
+def test_a_line_without_an_end_is_refused_before_it_fills_the_memory(tmp_path: Path) -> None:
+    (tmp_path / "x.csv").write_text("a,b\n" + "x" * 17_000_000)
+    done = run(tmp_path, "x.csv")
+    assert done.returncode == 1
+    assert "a line has more than 16,777,216 characters" in done.stderr
+
+
+def test_a_spreadsheet_is_refused_with_advice(tmp_path: Path) -> None:
+    (tmp_path / "x.xlsx").write_bytes(b"PK\x03\x04\x14\x00\x00\x00\x08\x00")
+    done = run(tmp_path, "x.xlsx")
+    assert done.returncode == 1
+    assert "save a spreadsheet as CSV" in done.stderr
+
+
+# --- properties ---
+
+KEYS = st.text(alphabet="abXY ä;,|\"'\n\t0", max_size=6).map(str.strip)
+AMOUNTS = st.decimals(min_value=-(10**14), max_value=10**14, places=2, allow_nan=False)
+
+
+def written(amount: Decimal | None, style: str) -> str:
+    """Return an amount as a file writes it."""
+    if amount is None:
+        return ""
+    text = f"{amount:,}" if "grouped" in style else str(amount)
+    return text.translate(str.maketrans(",.", ".,")) if "comma" in style else text
+
+
+@pytest.fixture(scope="module")
+def run_inside(profile: ModuleType) -> Callable[..., dict[str, Any]]:
+    """Return a way to run the script in this process."""
+
+    def call(*arguments: str) -> dict[str, Any]:
+        out = io.StringIO()
+        with contextlib.redirect_stdout(out):
+            assert profile.main([*arguments, "--json"]) == 0
+        found: dict[str, Any] = json.loads(out.getvalue())
+        return found
+
+    return call
+
+
+@settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    rows=st.lists(st.tuples(KEYS, st.none() | AMOUNTS), min_size=1, max_size=25),
+    delimiter=st.sampled_from(",;\t|"),
+    style=st.sampled_from(["dot", "dot grouped", "comma", "comma grouped"]),
+    encoding=st.sampled_from(["utf-8", "utf-8-sig", "utf-16", "cp1252"]),
+    end=st.sampled_from(["\n", "\r\n"]),
+)
+def test_sums_and_counts_are_those_of_an_independent_count(
+    rows: list[tuple[str, Decimal | None]],
+    delimiter: str,
+    style: str,
+    encoding: str,
+    end: str,
+    tmp_path: Path,
+    run_inside: Callable[..., dict[str, Any]],
+) -> None:
+    path = tmp_path / "property.csv"
+    with path.open("w", encoding=encoding, newline="") as file:
+        writer = csv.writer(file, delimiter=delimiter, lineterminator=end)
+        writer.writerow(["key", "amount"])
+        writer.writerows([key, written(amount, style)] for key, amount in rows)
+    found = run_inside(str(path), "--group-by", "key", "--sum", "amount")
+
+    amounts = [amount for _, amount in rows if amount is not None]
+    expected = defaultdict[str, Decimal](Decimal)
+    for key, amount in rows:
+        expected[key or "(missing)"] += amount or 0
+    assert found["rows"] == len(rows)
+    assert column(found, "amount")["missing"] == len(rows) - len(amounts)
+    assert Decimal(found["totals"]["amount"]) == sum(amounts, Decimal(0))
+    if amounts:
+        assert Decimal(column(found, "amount")["min"]) == min(amounts)
+        assert Decimal(column(found, "amount")["max"]) == max(amounts)
+    assert {key[0]: Decimal(sums["amount"]) for key, (_, sums) in groups(found).items()} == expected
+    counts = Counter(key or "(missing)" for key, _ in rows)
+    assert {key[0]: number for key, (number, _) in groups(found).items()} == counts
+    assert column(found, "key")["distinct"] == len(counts.keys() - {"(missing)"})
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(content=st.binary(max_size=200) | st.text(max_size=200).map(str.encode))
+def test_any_bytes_give_a_report_or_one_clear_line(
+    content: bytes, tmp_path: Path, profile: ModuleType
+) -> None:
+    path = tmp_path / "any.csv"
+    path.write_bytes(content)
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        code = profile.main([str(path)])
+    assert code in {0, 1, 2}
+    if code:
+        assert out.getvalue() == ""
+        assert len(err.getvalue().splitlines()) == 1
+    else:
+        assert "Rows: " in out.getvalue()

@@ -1,0 +1,305 @@
+"""git-release-notes: real repositories, made by real git in a temporary folder."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+SCRIPT = (
+    Path(__file__).parents[2] / "skills" / "bundled" / "git-release-notes" / "scripts" / "release_notes.py"
+)
+
+
+class Repository:
+    """A repository whose commits have fixed people and times."""
+
+    def __init__(self, folder: Path) -> None:
+        """Make an empty one."""
+        folder.mkdir()
+        self.folder = folder
+        self.day = 0
+        self.git("init", "--quiet", "--initial-branch=main")
+
+    def git(self, *arguments: str, author: str = "Ada Lovelace") -> str:
+        """Run git as an author, without the configuration of the machine."""
+        self.day += 1
+        when = f"2025-01-{self.day % 28 + 1:02}T12:00:00Z"
+        identity = [
+            "-c",
+            f"user.name={author}",
+            "-c",
+            "user.email=a@example.org",
+            "-c",
+            "commit.gpgsign=false",
+        ]
+        done = subprocess.run(
+            ["git", "-C", self.folder, *identity, *arguments],
+            check=True,
+            capture_output=True,
+            text=True,
+            env={
+                **{name: value for name, value in os.environ.items() if not name.startswith("GIT_")},
+                "GIT_CONFIG_GLOBAL": os.devnull,
+                "GIT_CONFIG_NOSYSTEM": "1",
+                "GIT_AUTHOR_DATE": when,
+                "GIT_COMMITTER_DATE": when,
+            },
+        )
+        return done.stdout.strip()
+
+    def commit(self, message: str, author: str = "Ada Lovelace") -> str:
+        """Change a file, commit, and return the full id."""
+        with (self.folder / "log.txt").open("a", encoding="utf-8") as file:
+            file.write(f"{self.day}\n")
+        self.git("add", ".")
+        self.git("commit", "--quiet", "-m", message, author=author)
+        return self.git("rev-parse", "HEAD")
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Repository:
+    return Repository(tmp_path / "project")
+
+
+def run(folder: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Run the script as the agent does."""
+    return subprocess.run(
+        [sys.executable, SCRIPT, *arguments],
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        cwd=folder,
+        env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1", "PYTHONUTF8": "1", **environment},
+        timeout=60,
+    )
+
+
+def notes(repository: Repository, *arguments: str) -> dict[str, Any]:
+    """Return the notes as JSON."""
+    done = run(repository.folder, "--format", "json", *arguments)
+    assert done.returncode == 0, done.stderr
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+def texts(found: dict[str, Any], section: str) -> list[str]:
+    """Return the entries of a section."""
+    return [entry["text"] for entry in found["sections"][section]]
+
+
+def test_commits_since_the_last_tag_are_grouped_by_type(repository: Repository) -> None:
+    repository.commit("feat: old")
+    repository.git("tag", "v1.0.0")
+    repository.commit("feat(cli): add --json")
+    repository.commit("fix: no crash on empty files (#12)")
+    repository.commit("perf: faster scan")
+    repository.commit("docs: explain scan")
+    repository.commit("chore: tidy")
+    found = notes(repository)
+    assert (found["from"], found["to"], found["commits"]) == ("v1.0.0", "HEAD", 5)
+    assert texts(found, "features") == ["add --json"]
+    assert found["sections"]["features"][0]["scope"] == "cli"
+    assert texts(found, "fixes") == ["no crash on empty files (#12)"]
+    assert texts(found, "performance") == ["faster scan"]
+    assert texts(found, "documentation") == ["explain scan"]
+    assert texts(found, "maintenance") == ["tidy"]
+    assert found["size"] == {"files": 1, "insertions": 5, "deletions": 0}
+
+
+@pytest.mark.parametrize(
+    ("message", "section"),
+    [
+        ("Add a parser", "features"),
+        ("Fixed the parser", "fixes"),
+        ("parser: fix a leak", "fixes"),
+        ("Removes the old API", "removals"),
+        ("Bump pytest from 8 to 9", "maintenance"),
+        ("Updated texts", "changes"),
+        ("Optimize loops", "performance"),
+        ("Readme", "documentation"),
+        ("wip", "other"),
+        ("...", "other"),
+        ("Note: nothing", "other"),
+    ],
+)
+def test_plain_messages_are_grouped_by_their_verb(repository: Repository, message: str, section: str) -> None:
+    repository.commit(message)
+    assert texts(notes(repository), section) == [message]
+
+
+def test_breaking_changes_come_first_and_say_what_breaks(repository: Repository) -> None:
+    repository.commit("feat: harmless")
+    repository.commit("feat(api)!: drop v1")
+    repository.commit("fix: load\n\nBREAKING CHANGE: load() needs an\nencoding now\n\nRefs: #7")
+    found = notes(repository)
+    assert texts(found, "breaking") == ["load", "drop v1"]
+    assert found["sections"]["breaking"][0]["breaking"] == "load() needs an encoding now"
+    assert texts(found, "features") == ["harmless"]
+    markdown = run(repository.folder).stdout
+    assert markdown.index("## Breaking changes") < markdown.index("## Features")
+    assert "- **api:** drop v1 (" in markdown
+
+
+def test_a_range_can_be_given(repository: Repository) -> None:
+    repository.commit("feat: one")
+    repository.git("tag", "v1")
+    repository.commit("feat: two")
+    repository.git("tag", "v2")
+    third = repository.commit("feat: three")
+    assert texts(notes(repository, "--from", "v1", "--to", "v2"), "features") == ["two"]
+    assert texts(notes(repository, "--from", "v1", "--to", third), "features") == ["three", "two"]
+    assert texts(notes(repository, "--to", "v2"), "features") == ["two"]
+
+
+def test_a_tagged_head_is_the_release_that_is_described(repository: Repository) -> None:
+    repository.commit("feat: one")
+    repository.git("tag", "-a", "v1", "-m", "first")
+    repository.commit("feat: two")
+    repository.git("tag", "-a", "v2", "-m", "second")
+    found = notes(repository)
+    assert (found["from"], found["to"]) == ("v1", "v2")
+    assert texts(found, "features") == ["two"]
+
+
+def test_without_tags_the_whole_history_is_covered_and_this_is_said(repository: Repository) -> None:
+    repository.commit("feat: one")
+    repository.commit("feat: two")
+    found = notes(repository)
+    assert found["from"] is None
+    assert found["commits"] == 2
+    assert found["size"] == {"files": 1, "insertions": 2, "deletions": 0}
+    assert "No earlier tag: these notes cover the whole history." in found["remarks"]
+
+
+def test_people_are_counted_with_co_authors_and_without_addresses(repository: Repository) -> None:
+    repository.commit("feat: one", author="Zoë Ü")
+    repository.commit("feat: two\n\nCo-authored-by: Grace Hopper <g@example.org>")
+    repository.commit("feat: three")
+    assert notes(repository)["contributors"] == {"Ada Lovelace": 2, "Grace Hopper": 1, "Zoë Ü": 1}
+    assert "example.org" not in run(repository.folder).stdout
+
+
+def test_merges_are_counted_not_listed_and_keep_their_references(repository: Repository) -> None:
+    repository.commit("feat: base")
+    repository.git("checkout", "--quiet", "-b", "side")
+    repository.commit("feat: side")
+    repository.git("checkout", "--quiet", "main")
+    repository.git("merge", "--quiet", "--no-ff", "-m", "Merge pull request #45 from x/side", "side")
+    found = notes(repository)
+    assert found["merges"] == 1
+    assert texts(found, "features") == ["side", "base"]
+    assert found["references"] == ["#45"]
+
+
+def test_references_are_collected_in_order_and_nothing_else_is_taken_for_one(repository: Repository) -> None:
+    repository.commit("fix: x (#10)\n\nCloses #9, other/project#3, GH-4. Not a#5 nor C#6x nor /#7.")
+    assert notes(repository)["references"] == ["GH-4", "#9", "#10", "other/project#3"]
+
+
+def test_a_reverted_commit_says_by_what(repository: Repository) -> None:
+    sha = repository.commit("feat: risky")
+    repository.git("revert", "--no-edit", "HEAD")
+    found = notes(repository)
+    assert len(found["sections"]["reverts"]) == 1
+    assert found["sections"]["features"][0]["commit"] == sha
+    assert found["sections"]["features"][0]["reverted_by"]
+    assert "(taken back by" in run(repository.folder).stdout
+
+
+def test_a_shallow_clone_is_said_to_be_one(repository: Repository, tmp_path: Path) -> None:
+    for number in range(3):
+        repository.commit(f"feat: {number}")
+    repository.git("clone", "--quiet", "--depth", "1", f"file://{repository.folder}", str(tmp_path / "clone"))
+    done = run(tmp_path, "--repo", "clone")
+    assert done.returncode == 0
+    assert "A shallow clone: older commits are missing" in done.stdout
+
+
+def test_a_limit_is_said(repository: Repository) -> None:
+    for number in range(4):
+        repository.commit(f"feat: {number}")
+    found = notes(repository, "--limit", "3")
+    assert (found["commits"], found["covered"]) == (4, 3)
+    assert any("Only the newest 3 of 4 commits" in remark for remark in found["remarks"])
+
+
+def test_an_empty_range_is_no_error(repository: Repository) -> None:
+    repository.commit("feat: one")
+    done = run(repository.folder, "--from", "HEAD")
+    assert done.returncode == 0
+    assert "No changes in this range." in done.stdout
+
+
+def test_messages_cannot_bring_html_or_control_characters(repository: Repository) -> None:
+    repository.commit("feat: <script>alert(1)</script> and `Vec<u8>` \x1b[31m\u202e")
+    markdown = run(repository.folder).stdout
+    assert "<script>" not in markdown
+    assert "`Vec<u8>`" in markdown
+    assert "\x1b" not in markdown
+    assert "\u202e" not in markdown
+
+
+def test_no_commits(repository: Repository) -> None:
+    done = run(repository.folder)
+    assert done.returncode == 2
+    assert "no commits yet" in done.stderr
+
+
+def test_no_repository(tmp_path: Path) -> None:
+    done = run(tmp_path, GIT_CEILING_DIRECTORIES=str(tmp_path.parent))
+    assert done.returncode == 2
+    assert "not a git repository" in done.stderr
+    assert run(tmp_path, "--repo", "nowhere").returncode == 2
+
+
+@pytest.mark.parametrize(
+    "ref", ["nope", "-n1", "--output=x", "", "main..x", "HEAD:log.txt", "a b", "^HEAD", "HEAD\n", "@{-9}"]
+)
+def test_what_is_no_revision_is_refused(repository: Repository, ref: str) -> None:
+    repository.commit("feat: one")
+    done = run(repository.folder, f"--from={ref}")
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert "Traceback" not in done.stderr
+    assert not (repository.folder / "x").exists()
+
+
+def test_git_is_missing(repository: Repository, tmp_path: Path) -> None:
+    done = run(repository.folder, PATH=str(tmp_path))
+    assert done.returncode == 1
+    assert "git is not installed" in done.stderr
+
+
+def test_a_repository_cannot_make_us_run_its_programs(repository: Repository, tmp_path: Path) -> None:
+    trap = tmp_path / "trap.sh"
+    trap.write_text(f"#!/bin/sh\ntouch {tmp_path / 'sprung'}\n", encoding="utf-8")
+    trap.chmod(0o755)
+    repository.commit("feat: one")
+    repository.git("tag", "v1")
+    repository.commit("feat: two")
+    written = repository.git("cat-file", "commit", "HEAD")
+    head, _, message = written.partition("\n\n")
+    (tmp_path / "signed").write_text(
+        f"{head}\ngpgsig -----BEGIN PGP SIGNATURE-----\n \n x\n -----END PGP SIGNATURE-----\n\n{message}\n",
+        encoding="utf-8",
+    )
+    signed = repository.git("hash-object", "-t", "commit", "-w", str(tmp_path / "signed"))
+    repository.git("reset", "--quiet", "--hard", signed)
+    (repository.folder / ".git" / "info" / "attributes").write_text("* diff=trap\n", encoding="utf-8")
+    for name in (
+        "pager.log",
+        "core.pager",
+        "core.fsmonitor",
+        "diff.external",
+        "diff.trap.command",
+        "gpg.program",
+    ):
+        repository.git("config", name, str(trap))
+    repository.git("config", "log.showSignature", "true")
+    done = run(repository.folder)
+    assert "- two (" in done.stdout
+    assert not (tmp_path / "sprung").exists()
