@@ -1,0 +1,109 @@
+"""What a skill is: the records that the domain hands out."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+ResourceType = Literal["script", "reference", "asset", "other"]
+Severity = Literal["error", "warning", "info"]
+
+
+class SkillRef(NamedTuple):
+    """Where a skill is: enough to read it again, small enough for a checkpoint."""
+
+    name: str
+    source: str
+    """Label of its source: bundled, user, project, or a configured one."""
+    path: str
+    """Its SKILL.md, as the source names it (an absolute path for folders on disk)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnostic:
+    """One finding about one file. Nothing is skipped or repaired without one."""
+
+    code: str
+    """Stable, kebab-case: `name-not-folder`, `yaml-repaired`, `description-missing`, ..."""
+    severity: Severity
+    message: str
+    path: str
+    line: int | None = None
+    """1-based line in the file."""
+    advice: str = ""
+    """What the author can do, as one sentence."""
+
+
+@dataclass(frozen=True, slots=True)
+class SkillMetadata:
+    """What discovery knows of a skill: its frontmatter, cleaned, and where it is.
+
+    Fields are those of agentskills.io/specification, then those that clients in the wild read.
+    """
+
+    name: str
+    description: str
+    source: str
+    path: str
+    folder: str
+    """Name of the folder that holds SKILL.md."""
+    digest: str
+    """SHA-256 (hex) of the frontmatter as written."""
+    license: str | None = None
+    compatibility: str | None = None
+    metadata: Mapping[str, str] = field(default_factory=dict)
+    allowed_tools: tuple[str, ...] | None = None
+    """None when the skill declares nothing; an empty tuple when it declares an empty list."""
+    disallowed_tools: tuple[str, ...] = ()
+    model: str | None = None
+    version: str | None = None
+    author: str | None = None
+    when_to_use: str | None = None
+    argument_hint: str | None = None
+    arguments: tuple[str, ...] = ()
+    requires: tuple[str, ...] = ()
+    model_invocable: bool = True
+    """False for `disable-model-invocation: true`: hidden from the model, open to the user."""
+    user_invocable: bool = True
+    unknown_fields: tuple[str, ...] = ()
+
+    @property
+    def ref(self) -> SkillRef:
+        """Return where this skill is."""
+        return SkillRef(self.name, self.source, self.path)
+
+
+@dataclass(frozen=True, slots=True)
+class Skill:
+    """A skill that was read whole."""
+
+    metadata: SkillMetadata
+    instructions: str
+    """The Markdown after the frontmatter: line ends normalised, invisible characters removed."""
+    digest: str
+    """SHA-256 (hex) of the bytes of SKILL.md."""
+    lines: int
+    """Lines of the instructions."""
+    root: Path | None
+    """The skill's folder on this machine; None where the source is not a file system."""
+    diagnostics: tuple[Diagnostic, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Resource:
+    """A file of a skill other than its SKILL.md."""
+
+    path: str
+    """Relative to the skill's folder, with `/`."""
+    type: ResourceType
+    size: int
+    """Bytes."""
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceListing:
+    """The files of a skill, in path order, bounded."""
+
+    resources: tuple[Resource, ...]
+    omitted: int = 0
+    """Files that were found and are not listed."""

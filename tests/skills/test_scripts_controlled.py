@@ -1,0 +1,142 @@
+"""What plain control adds: nothing stays behind, and nothing holds up the agent."""
+
+import fcntl
+import json
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from skills_agent.skills.scripts import ControlledRunner, ScriptRequest, ScriptResult
+
+PATH = "/usr/local/bin:/usr/bin:/bin"
+
+# Whoever inherits descriptor 9 holds the lock until it is dead.
+HOLD_LOCK = "exec 9>lock; python3 -c 'import fcntl; fcntl.flock(9, fcntl.LOCK_EX)'; "
+
+
+def run(
+    place: Path,
+    body: str,
+    *,
+    name: str = "script.sh",
+    environment: dict[str, str] | None = None,
+    **limits: Any,
+) -> ScriptResult:
+    script = place / name
+    script.write_text(body)
+    runner = ControlledRunner(environment=environment or {"PATH": PATH}, **limits)
+    return runner.run(ScriptRequest("demo", script, (), None, place))
+
+
+def seconds_until_all_are_dead(place: Path) -> float:
+    """Wait for the lock that the script's processes hold."""
+    started = time.monotonic()
+    with (place / "lock").open() as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+    return time.monotonic() - started
+
+
+def test_a_time_limit_ends_the_grandchildren_too(tmp_path: Path) -> None:
+    result = run(tmp_path, HOLD_LOCK + "(sleep 30 & sleep 30) & echo begun; wait", timeout=1.5)
+    assert result.timed_out
+    assert result.stdout == "begun\n"
+    assert seconds_until_all_are_dead(tmp_path) < 5
+
+
+def test_grandchildren_that_ignore_sigterm_are_killed(tmp_path: Path) -> None:
+    result = run(tmp_path, HOLD_LOCK + "trap '' TERM; sleep 30 & echo begun; wait", timeout=1.5)
+    assert result.stdout == "begun\n"
+    assert seconds_until_all_are_dead(tmp_path) < 5
+
+
+def test_a_background_child_does_not_outlive_its_script(tmp_path: Path) -> None:
+    result = run(tmp_path, HOLD_LOCK + "sleep 30 >/dev/null 2>&1 & echo done")
+    assert (result.exit_code, result.stdout) == (0, "done\n")
+    assert seconds_until_all_are_dead(tmp_path) < 5
+
+
+@pytest.mark.parametrize("start", ["", "setsid "], ids=["same-group", "own-session"])
+def test_a_daemon_that_holds_stdout_holds_up_nothing(tmp_path: Path, start: str) -> None:
+    result = run(tmp_path, f"{start}sleep 4 & echo done")
+    assert (result.exit_code, result.stdout) == (0, "done\n")
+    assert result.seconds < 3
+
+
+def test_a_script_that_closes_its_output_is_waited_for(tmp_path: Path) -> None:
+    result = run(tmp_path, "exec >&- 2>&-; sleep 0.2; touch made; exit 3")
+    assert result.exit_code == 3
+    assert (tmp_path / "made").exists()
+
+
+def test_a_script_may_end_in_order_at_sigterm(tmp_path: Path) -> None:
+    body = "trap 'echo tidy; exit 0' TERM; echo begun; while :; do sleep 0.05; done"
+    result = run(tmp_path, body, timeout=1)
+    assert result.timed_out
+    assert result.exit_code is None
+    assert result.stdout == "begun\ntidy\n"
+
+
+def test_only_listed_variables_are_inherited(tmp_path: Path) -> None:
+    environment = {
+        "PATH": PATH,
+        "LC_ALL": "C.UTF-8",
+        "TZ": "Asia/Tokyo",
+        "HOME": "/home/me",
+        "AWS_SECRET_ACCESS_KEY": "x",
+        "OPENAI_API_KEY": "x",
+        "LD_PRELOAD": "/tmp/x.so",
+        "PYTHONPATH": "/tmp",
+        "BASH_ENV": "/tmp/x.sh",
+    }
+    body = "import json, os; print(json.dumps(dict(os.environ)))"
+    seen = json.loads(run(tmp_path, body, name="script.py", environment=environment).stdout)
+    fixed = {"PYTHONUTF8", "PYTHONIOENCODING", "PYTHONUNBUFFERED", "PYTHONDONTWRITEBYTECODE"}
+    assert set(seen) == {"PATH", "LC_ALL", "TZ", "LANG", "HOME"} | fixed
+    assert seen["HOME"] == str(tmp_path)
+    assert seen["TZ"] == "Asia/Tokyo"
+
+
+def test_the_operator_may_pass_on_more(tmp_path: Path) -> None:
+    environment = {"PATH": PATH, "UV_DEFAULT_INDEX": "here", "SECRET": "x"}
+    result = run(tmp_path, "env", environment=environment, passed_on=("PATH", "UV_*"))
+    assert "UV_DEFAULT_INDEX=here" in result.stdout
+    assert "SECRET" not in result.stdout
+
+
+def test_a_python_script_runs_with_the_agents_python(tmp_path: Path) -> None:
+    result = run(tmp_path, "import sys; print(sys.executable)", name="script.py", environment={"LANG": "C"})
+    assert result.stdout == f"{sys.executable}\n"
+
+
+def test_no_more_scripts_run_at_once_than_allowed(tmp_path: Path) -> None:
+    script = tmp_path / "script.sh"
+    script.write_text("mkdir busy || exit 1; sleep 0.05; rmdir busy")
+    runner = ControlledRunner(environment={"PATH": PATH}, max_parallel=1)
+    request = ScriptRequest("demo", script, (), None, tmp_path)
+    with ThreadPoolExecutor(4) as pool:
+        results = list(pool.map(runner.run, [request] * 8))
+    assert [result.exit_code for result in results] == [0] * 8
+
+
+def test_scripts_run_side_by_side_where_allowed(tmp_path: Path) -> None:
+    script = tmp_path / "script.sh"
+    # Each waits for the other: they end only if both run.
+    script.write_text('touch "$1"; until [ -e "$2" ]; do sleep 0.01; done')
+    runner = ControlledRunner(environment={"PATH": PATH}, max_parallel=2, timeout=10)
+    requests = [ScriptRequest("demo", script, pair, None, tmp_path) for pair in (("a", "b"), ("b", "a"))]
+    with ThreadPoolExecutor(2) as pool:
+        results = list(pool.map(runner.run, requests))
+    assert [result.exit_code for result in results] == [0, 0]
+
+
+def test_a_relative_script_path_is_that_of_the_agent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "work").mkdir()
+    (tmp_path / "script.sh").write_text("echo found")
+    monkeypatch.chdir(tmp_path)
+    runner = ControlledRunner(environment={"PATH": PATH})
+    result = runner.run(ScriptRequest("demo", Path("script.sh"), (), None, tmp_path / "work"))
+    assert result.stdout == "found\n"

@@ -1,0 +1,180 @@
+"""Which program runs a script."""
+
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from skills_agent.skills.errors import InterpreterMissingError, ScriptError
+from skills_agent.skills.scripts.interpreter import command_for, inline_dependencies
+
+WITH_DEPENDENCIES = '# /// script\n# dependencies = ["requests<3", "rich"]\n# ///\nimport requests\n'
+WITHOUT_DEPENDENCIES = '# /// script\n# requires-python = ">=3.11"\n# ///\nprint(1)\n'
+
+
+@pytest.fixture
+def programs(tmp_path: Path) -> Path:
+    """Return a folder to search programs in, empty."""
+    folder = tmp_path / "programs"
+    folder.mkdir()
+    return folder
+
+
+def install(programs: Path, *names: str) -> None:
+    for name in names:
+        (programs / name).write_text("#!/bin/sh\n")
+        (programs / name).chmod(0o755)
+
+
+def script(tmp_path: Path, name: str, text: str = "") -> Path:
+    path = tmp_path / name
+    path.write_text(text)
+    path.chmod(0o644)
+    return path
+
+
+def test_python_runs_with_the_agents_python(tmp_path: Path, programs: Path) -> None:
+    path = script(tmp_path, "a.py", "#!/usr/bin/env python2\nprint(1)")
+    assert command_for(path, str(programs)) == [sys.executable, str(path)]
+
+
+@pytest.mark.parametrize("text", [WITH_DEPENDENCIES, WITHOUT_DEPENDENCIES])
+def test_inline_metadata_runs_with_uv_where_it_is(tmp_path: Path, programs: Path, text: str) -> None:
+    install(programs, "uv")
+    path = script(tmp_path, "a.py", "#!/usr/bin/env -S uv run --script\n" + text)
+    assert command_for(path, str(programs)) == [
+        str(programs / "uv"),
+        "run",
+        "--quiet",
+        "--script",
+        str(path),
+    ]
+
+
+def test_without_uv_dependencies_are_a_clear_refusal(tmp_path: Path, programs: Path) -> None:
+    path = script(tmp_path, "a.py", WITH_DEPENDENCIES)
+    with pytest.raises(InterpreterMissingError, match=r"a\.py: it needs uv .*requests<3, rich"):
+        command_for(path, str(programs))
+
+
+def test_without_uv_a_script_without_dependencies_runs(tmp_path: Path, programs: Path) -> None:
+    path = script(tmp_path, "a.py", WITHOUT_DEPENDENCIES)
+    assert command_for(path, str(programs)) == [sys.executable, str(path)]
+
+
+def test_a_windows_file_has_its_metadata_read(tmp_path: Path, programs: Path) -> None:
+    path = script(tmp_path, "a.py", WITH_DEPENDENCIES.replace("\n", "\r\n"))
+    with pytest.raises(InterpreterMissingError, match="uv"):
+        command_for(path, str(programs))
+
+
+@pytest.mark.parametrize(
+    ("name", "installed", "expected"),
+    [
+        ("a.sh", ("sh", "bash"), ["bash"]),
+        ("a.sh", ("sh",), ["sh"]),
+        ("A.SH", ("bash",), ["bash"]),
+        ("a.js", ("node", "bun"), ["node"]),
+        ("a.mjs", ("bun", "deno"), ["bun"]),
+        ("a.cjs", ("deno",), ["deno", "run", "--allow-all"]),
+    ],
+)
+def test_the_extension_chooses_the_program(
+    tmp_path: Path, programs: Path, name: str, installed: tuple[str, ...], expected: list[str]
+) -> None:
+    install(programs, *installed)
+    program, *options = expected
+    path = script(tmp_path, name)
+    assert command_for(path, str(programs)) == [str(programs / program), *options, str(path)]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "needs"),
+    [
+        ("a.sh", "", "bash or sh"),
+        ("a.js", "", "node or bun or deno"),
+        ("a.rb", "#!/usr/bin/env ruby\n", "ruby"),
+        ("a", "#!/opt/tools/weird-program -x\n", "weird-program"),
+        ("a", "#!./weird-program\n", "weird-program"),
+    ],
+)
+def test_a_missing_program_is_named(tmp_path: Path, programs: Path, name: str, text: str, needs: str) -> None:
+    with pytest.raises(InterpreterMissingError, match=f"it needs {needs}, which is not installed here"):
+        command_for(script(tmp_path, name, text), str(programs))
+
+
+@pytest.mark.parametrize(
+    ("shebang", "expected"),
+    [
+        ("#!/usr/bin/env ruby", ["ruby"]),
+        ("#! /usr/bin/env ruby\r", ["ruby"]),
+        ("#!/usr/bin/env -S ruby -w --yjit", ["ruby", "-w", "--yjit"]),
+        ("#!/usr/bin/env -S MODE=fast ruby -w", ["env", "MODE=fast", "ruby", "-w"]),
+        ("#!/somewhere/else/ruby -w -x", ["ruby", "-w -x"]),
+    ],
+)
+def test_other_scripts_run_by_their_first_line(
+    tmp_path: Path, programs: Path, shebang: str, expected: list[str]
+) -> None:
+    install(programs, "ruby", "env")
+    path = script(tmp_path, "tool", f"{shebang}\nputs 1\n")
+    command = [str(programs / word) if word in {"ruby", "env"} else word for word in expected]
+    assert command_for(path, str(programs)) == [*command, str(path)]
+
+
+def test_a_program_named_by_its_whole_path_needs_no_search(tmp_path: Path, programs: Path) -> None:
+    path = script(tmp_path, "tool", "#!/bin/sh -e\ntrue\n")
+    assert command_for(path, str(programs)) == ["/bin/sh", "-e", str(path)]
+
+
+@pytest.mark.parametrize("program", ["/usr/bin/env python3", "/usr/bin/python", "/usr/bin/env -S python3"])
+def test_a_python_script_without_extension_runs_with_the_agents_python(
+    tmp_path: Path, programs: Path, program: str
+) -> None:
+    path = script(tmp_path, "tool", f"#!{program}\nprint(1)\n")
+    assert command_for(path, str(programs)) == [sys.executable, str(path)]
+
+
+@pytest.mark.parametrize("text", ["", "puts 1", "#!", "#!/usr/bin/env", "#!/usr/bin/env -S 'open"])
+def test_a_script_that_names_no_program_is_refused(tmp_path: Path, programs: Path, text: str) -> None:
+    with pytest.raises(ScriptError, match=r"tool: it has no #! line"):
+        command_for(script(tmp_path, "tool", text), str(programs))
+
+
+def test_a_script_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ScriptError, match=r"gone\.py"):
+        command_for(tmp_path / "gone.py")
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ("print(1)", None),
+        ("# /// script\n# dependencies = []\n", None),
+        ("# /// script\n#\n# dependencies = ['a']\n#\n# ///", ["a"]),
+        ("# /// pyproject\n# dependencies = ['a']\n# ///", None),
+        ("x = 1\n# /// script\n# dependencies = ['a', 'b']\n# ///\n", ["a", "b"]),
+        ("# /// script\n# dependencies = ['a']\n# ///\n# # ///\n", ["a"]),
+        ("# /// script\n# dependencies = nonsense\n# ///", []),
+        ("# /// script\n# dependencies = 'a'\n# ///", []),
+        ("# /// script\n#dependencies = ['a']\n# ///", None),
+    ],
+)
+def test_inline_metadata_is_read_as_its_specification_says(source: str, expected: list[str] | None) -> None:
+    assert inline_dependencies(source) == expected
+
+
+@given(
+    st.lists(st.sampled_from(["# /// script", "# ///", "#", "# a = 1", "# [", "x", "", "#x"]), max_size=12)
+)
+def test_inline_metadata_of_any_shape_is_read_without_failing(lines: list[str]) -> None:
+    found = inline_dependencies("\n".join(lines))
+    assert found is None or found == []
+
+
+@given(st.lists(st.from_regex(r"[a-z]{1,8}([<>=]=[0-9]\.[0-9])?", fullmatch=True), max_size=5))
+def test_declared_dependencies_are_found(names: list[str]) -> None:
+    listed = ", ".join(f'"{name}"' for name in names)
+    assert inline_dependencies(f"# /// script\n# dependencies = [{listed}]\n# ///\n") == names

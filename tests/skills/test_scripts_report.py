@@ -1,0 +1,69 @@
+"""What a model reads about a run, and which part of a long output is kept."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from skills_agent.skills.scripts import ScriptResult, describe
+from skills_agent.skills.scripts.capture import Capture
+
+DONE = ScriptResult(0, "", "", 0.1234, timed_out=False, stdout_cut=0, stderr_cut=0, level="controlled")
+
+
+def test_a_run_reads_as_exit_code_output_and_errors() -> None:
+    result = replace(DONE, exit_code=2, stdout="rows: 3\n", stderr="warning\n")
+    assert describe(result) == "exit code 2 (0.12 s)\nstdout:\nrows: 3\nstderr:\nwarning"
+
+
+def test_an_empty_stream_has_no_section() -> None:
+    assert describe(replace(DONE, stderr=" \n")) == "exit code 0 (0.12 s)"
+
+
+@pytest.mark.parametrize(
+    ("result", "outcome"),
+    [
+        (replace(DONE, exit_code=None, timed_out=True), "stopped: time limit reached (0.12 s)"),
+        (replace(DONE, exit_code=None), "stopped: too much output (0.12 s)"),
+        (replace(DONE, exit_code=-11), "ended by signal 11 (SIGSEGV) (0.12 s)"),
+        (replace(DONE, exit_code=-33), "ended by signal 33 (0.12 s)"),
+    ],
+)
+def test_a_run_that_did_not_end_by_itself_says_why(result: ScriptResult, outcome: str) -> None:
+    assert describe(result) == outcome
+
+
+def test_what_a_person_could_not_see_does_not_reach_the_model() -> None:
+    text = "\x1b[1;31mred\x1b[0m \x1b]0;title\x07a\0b\u202e\U000e0041 10%\r20%\r\n"
+    assert describe(replace(DONE, stdout=text)) == "exit code 0 (0.12 s)\nstdout:\nred ab 10%\n20%"
+
+
+@given(st.lists(st.binary(max_size=50)), st.integers(1, 60))
+def test_a_capture_keeps_beginning_and_end_and_counts_the_rest(chunks: list[bytes], limit: int) -> None:
+    capture = Capture(limit)
+    for chunk in chunks:
+        capture.add(chunk)
+    whole = b"".join(chunks)
+    assert capture.total == len(whole)
+    assert capture.cut == max(0, len(whole) - limit)
+    if not capture.cut:
+        assert capture.text() == whole.decode(errors="replace")
+
+
+@given(st.text(alphabet="abcdef", min_size=21, max_size=300), st.integers(2, 20), st.integers(1, 40))
+def test_a_cut_is_marked_where_it_is(text: str, limit: int, step: int) -> None:
+    capture = Capture(limit)
+    for start in range(0, len(text), step):
+        capture.add(text[start : start + step].encode())
+    head, note, tail = capture.text().split("\n")
+    assert text.startswith(head)
+    assert text.endswith(tail)
+    assert len(head) + len(tail) == limit
+    assert note == f"[{len(text) - limit} bytes cut]"
+
+
+def test_a_cut_through_a_character_leaves_no_rubble() -> None:
+    capture = Capture(10)
+    capture.add("🚀🚀🚀🚀".encode())
+    assert capture.text() == "🚀\n[6 bytes cut]\n🚀"
