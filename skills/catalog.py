@@ -1,0 +1,180 @@
+"""The catalog: every skill that was found, at one moment, known by its digest."""
+
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from threading import Lock
+from typing import Literal, NamedTuple
+
+from skills_agent.skills.errors import UnknownSkillError
+from skills_agent.skills.fields import safe_name
+from skills_agent.skills.lookalikes import lookalikes_among
+from skills_agent.skills.reading import folder_name
+from skills_agent.skills.rules import Finding, diagnostic
+from skills_agent.skills.search import SearchIndex, SearchText
+from skills_agent.skills.skill import Diagnostic, SkillMetadata
+
+EntryStatus = Literal["shown", "shadowed", "skipped"]
+
+
+class SearchHit(NamedTuple):
+    """A skill that matches a query, and how well: higher is better."""
+
+    skill: SkillMetadata
+    score: float
+
+
+@dataclass(frozen=True, slots=True)
+class CatalogEntry:
+    """What became of one SKILL.md."""
+
+    path: str
+    source: str
+    name: str
+    """Its own name, or that of its folder when it could not be read."""
+    status: EntryStatus
+    reason: str = ""
+    """Why it is not shown."""
+    diagnostics: tuple[Diagnostic, ...] = ()
+
+
+class Catalog:
+    """The skills that are in effect, those that are not and why. Immutable, and shared by threads."""
+
+    def __init__(
+        self,
+        skills: Sequence[SkillMetadata],
+        entries: Sequence[CatalogEntry] = (),
+        diagnostics: Sequence[Diagnostic] = (),
+        sources: Sequence[str] = (),
+    ) -> None:
+        """Take skills from low to high precedence: of several with one name, the last is in effect."""
+        self._by_name = {skill.name: skill for skill in skills}
+        self._shadowed = {
+            (skill.name, skill.source): skill
+            for skill in skills
+            if self._by_name[skill.name].source != skill.source
+        }
+        self.skills = tuple(self._by_name[name] for name in sorted(self._by_name))
+        self.entries = tuple(entries)
+        self.diagnostics = tuple(diagnostics)
+        self.sources = tuple(dict.fromkeys(sources))
+        self.digest = _digest_of([*self.skills, *self._shadowed.values()])
+        self._index: SearchIndex | None = None
+        self._lock = Lock()
+
+    def find(self, name: str, source: str | None = None) -> SkillMetadata:
+        """Return the skill of that name, or of `name@source`.
+
+        Raises:
+            UnknownSkillError: there is none; it carries the names that there are.
+        """
+        found = self._lookup(name, source)
+        if found is None and source is None and "@" in name:
+            plain, _, label = name.rpartition("@")
+            found = self._lookup(plain, label)
+        if found is None:
+            wanted = name if source is None else f"{name}@{source}"
+            raise UnknownSkillError(wanted, self._names_like(name))
+        return found
+
+    def search(self, query: str, limit: int = 5) -> list[SearchHit]:
+        """Return the skills in effect that match any word of the query, best first."""
+        with self._lock:
+            if self._index is None:
+                self._index = SearchIndex(
+                    SearchText(skill.name, f"{skill.description} {skill.when_to_use or ''}")
+                    for skill in self.skills
+                )
+            index = self._index
+        return [SearchHit(self.skills[match.position], match.score) for match in index.search(query, limit)]
+
+    def _names_like(self, name: str) -> list[str]:
+        """Return the names of the skills in effect, those most like `name` first where they are many."""
+        names = [skill.name for skill in self.skills]
+        if len(names) <= UnknownSkillError.named:
+            return names
+        # Only a wrong name among many needs it.
+        from difflib import get_close_matches  # noqa: PLC0415
+
+        return list(dict.fromkeys([*get_close_matches(name, names, n=10), *names]))
+
+    def _lookup(self, name: str, source: str | None) -> SkillMetadata | None:
+        for spelling in (name, safe_name(name)):
+            found = self._by_name.get(spelling)
+            if found is not None and source is not None and found.source != source:
+                found = self._shadowed.get((spelling, source))
+            if found is not None:
+                return found
+        return None
+
+
+class SeenSkill(NamedTuple):
+    """One SKILL.md that a source has, and what reading it gave."""
+
+    path: str
+    source: str
+    folder: str
+    metadata: SkillMetadata | None
+    """None when it is skipped."""
+    diagnostics: tuple[Diagnostic, ...]
+
+
+class Reported(NamedTuple):
+    """What a source reported of what it passed over."""
+
+    source: str
+    diagnostic: Diagnostic
+
+
+def build_catalog(seen: Sequence[SeenSkill], reported: Sequence[Reported], sources: Sequence[str]) -> Catalog:
+    """Make a catalog of what was seen, from low to high precedence, and of what sources reported."""
+    judged = _without_lookalikes(seen)
+    skills = [each.metadata for each in judged if each.metadata is not None]
+    effective = {skill.name: skill for skill in skills}
+    entries = [_entry(each, effective) for each in judged]
+    diagnostics = [found for entry in entries for found in entry.diagnostics]
+    for source, found in reported:
+        diagnostics.append(found)
+        if found.severity == "error":
+            name = folder_name(found.path.rpartition("/")[0].rpartition("/")[2])
+            entries.append(CatalogEntry(found.path, source, name, "skipped", found.message, (found,)))
+    return Catalog(skills, entries, diagnostics, sources)
+
+
+def _without_lookalikes(seen: Sequence[SeenSkill]) -> list[SeenSkill]:
+    """Skip skills whose name only seems to be that of another one."""
+    imitated = lookalikes_among(each.metadata.name for each in seen if each.metadata is not None)
+    if not imitated:
+        return list(seen)
+    judged = []
+    for each in seen:
+        if each.metadata is None or each.metadata.name not in imitated:
+            judged.append(each)
+            continue
+        message = f"The name only looks like `{imitated[each.metadata.name]}`, in letters of another script."
+        refused = diagnostic(Finding("name-lookalike", message), each.path)
+        judged.append(each._replace(metadata=None, diagnostics=(*each.diagnostics, refused)))
+    return judged
+
+
+def _entry(seen: SeenSkill, effective: Mapping[str, SkillMetadata]) -> CatalogEntry:
+    skill = seen.metadata
+    if skill is None:
+        reason = " ".join(found.message for found in seen.diagnostics if found.severity == "error")
+        name = folder_name(seen.folder)
+        return CatalogEntry(seen.path, seen.source, name, "skipped", reason, seen.diagnostics)
+    winner = effective[skill.name]
+    if winner is skill:
+        return CatalogEntry(skill.path, skill.source, skill.name, "shown", "", seen.diagnostics)
+    message = f"`{skill.name}` of {winner.source} ({winner.path}) is used instead."
+    shadowed = diagnostic(Finding("shadowed", message), skill.path)
+    return CatalogEntry(
+        skill.path, skill.source, skill.name, "shadowed", message, (*seen.diagnostics, shadowed)
+    )
+
+
+def _digest_of(skills: Iterable[SkillMetadata]) -> str:
+    """Hash what a prompt can show: the frontmatter covers every field but a name that the folder gave."""
+    lines = sorted(f"{skill.source}\0{skill.name}\0{skill.digest}" for skill in skills)
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest()

@@ -1,0 +1,247 @@
+"""Turn the fields of a frontmatter into what the domain knows of a skill.
+
+The fields of agentskills.io/specification first, then those that other clients read, in the spellings
+found in the wild. What we read but do not act on is reported as such: silence would be false security.
+"""
+
+import json
+import re
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final, NamedTuple
+
+from skills_agent.skills.frontmatter import Frontmatter
+from skills_agent.skills.rules import Finding
+from skills_agent.skills.text import clean_text, one_line
+from skills_agent.skills.tool_list import has_commas, split_tools
+from skills_agent.skills.yaml_text import Value
+
+SPEC_FIELDS: Final = frozenset(
+    {"name", "description", "license", "compatibility", "metadata", "allowed-tools"}
+)
+CLIENT_FIELDS: Final = frozenset(
+    {
+        "version", "author", "disable-model-invocation", "user-invocable", "argument-hint", "arguments",
+        "when-to-use", "model", "context", "agent", "run-mode", "hooks", "disallowed-tools", "requires",
+    }
+)  # fmt: skip
+NOT_ACTED_ON: Final = frozenset({"context", "agent", "run-mode", "hooks", "disallowed-tools", "requires"})
+"""Read, kept, and without effect so far."""
+_OTHER_SPELLINGS: Final = MappingProxyType(
+    {
+        "licence": "license",
+        "tools": "allowed-tools",
+        "user-invokable": "user-invocable",
+        "user-invokeable": "user-invocable",
+        "user-invocible": "user-invocable",
+        "disable-model-invokation": "disable-model-invocation",
+        "argument-hints": "argument-hint",
+        "runmode": "run-mode",
+    }
+)
+_USUAL: Final = SPEC_FIELDS | CLIENT_FIELDS | {"when_to_use"}
+_CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])")
+_TRUE: Final = frozenset({"true", "yes", "on", "1"})
+_FALSE: Final = frozenset({"false", "no", "off", "0"})
+_SEPARATOR = re.compile(r"[/\\]+")
+_NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
+MAX_NAME: Final = 128
+"""Characters of a name that are kept; the specification allows 64."""
+
+
+class Fields(NamedTuple):
+    """The fields of one skill, each under its usual name, as clean text; and what was odd."""
+
+    name: str | None
+    description: str
+    license: str | None
+    compatibility: str | None
+    metadata: Mapping[str, str]
+    allowed_tools: tuple[str, ...] | None
+    disallowed_tools: tuple[str, ...]
+    model: str | None
+    version: str | None
+    author: str | None
+    when_to_use: str | None
+    argument_hint: str | None
+    arguments: tuple[str, ...]
+    requires: tuple[str, ...]
+    model_invocable: bool
+    user_invocable: bool
+    unknown: tuple[str, ...]
+    findings: tuple[Finding, ...]
+
+
+def read_fields(frontmatter: Frontmatter) -> Fields:
+    """Map the keys and values of a frontmatter, whatever their form, to fields."""
+    return _Mapping(frontmatter).fields()
+
+
+def usual_name(key: str) -> str:
+    """Return the usual spelling of a field's name: `userInvokable` is `user-invocable`."""
+    if key in _USUAL:
+        return "when-to-use" if key == "when_to_use" else key
+    plain = _CAMEL.sub("-", key.strip()).replace("_", "-").lower()
+    return _OTHER_SPELLINGS.get(plain, plain)
+
+
+def safe_name(name: str) -> str:
+    """Return a name that is one bounded line and can neither lead out of a folder nor look as if it did."""
+    plain = one_line(name, MAX_NAME)
+    if "/" in plain or "\\" in plain:
+        plain = _SEPARATOR.sub("-", plain)
+    return plain.lstrip(".- ").rstrip()
+
+
+class _Mapping:
+    """One frontmatter on its way to fields."""
+
+    def __init__(self, frontmatter: Frontmatter) -> None:
+        self._lines = frontmatter.lines
+        self._findings: list[Finding] = []
+        self._values: dict[str, Value] = {}
+        self._written: dict[str, str] = {}
+        self._unknown: list[str] = []
+        for key, value in frontmatter.fields.items():
+            self._take(key, value)
+
+    def fields(self) -> Fields:
+        metadata = self._metadata()
+        return Fields(
+            name=self._name(),
+            description=self._description(),
+            license=self._line_of_text("license"),
+            compatibility=self._line_of_text("compatibility"),
+            metadata=metadata,
+            allowed_tools=self._tools("allowed-tools"),
+            disallowed_tools=self._tools("disallowed-tools") or (),
+            model=self._line_of_text("model"),
+            version=self._line_of_text("version") or metadata.get("version"),
+            author=self._line_of_text("author") or metadata.get("author"),
+            when_to_use=self._line_of_text("when-to-use"),
+            argument_hint=self._argument_hint(),
+            arguments=self._names("arguments"),
+            requires=self._names("requires"),
+            model_invocable=not self._flag("disable-model-invocation", default=False),
+            user_invocable=self._flag("user-invocable", default=True),
+            unknown=tuple(self._unknown),
+            findings=tuple(self._findings),
+        )
+
+    def _take(self, key: str, value: Value) -> None:
+        usual = usual_name(key)
+        if usual not in SPEC_FIELDS and usual not in CLIENT_FIELDS:
+            self._unknown.append(one_line(key, MAX_NAME))
+            self._report("field-unknown", f"`{one_line(key, MAX_NAME)}` is no field that is known here.", key)
+            return
+        if key not in _USUAL:
+            self._report("field-spelling", f"`{key}` was read as `{usual}`.", key)
+        elif usual in CLIENT_FIELDS:
+            acted = "" if usual not in NOT_ACTED_ON else ", and has no effect here"
+            code = "field-not-acted-on" if acted else "field-not-in-spec"
+            self._report(code, f"`{key}` is a field of some clients, not of the specification{acted}.", key)
+        if usual in self._values:
+            self._report("field-repeated", f"`{key}` repeats `{self._written[usual]}`.", key)
+            if key not in _USUAL:
+                return
+        self._values[usual] = value
+        self._written[usual] = key
+
+    def _report(self, code: str, message: str, field: str) -> None:
+        line = self._lines.get(self._written.get(field, field))
+        self._findings.append(Finding(code, message, line))
+
+    def _name(self) -> str | None:
+        value = self._values.get("name")
+        if isinstance(value, list | dict):
+            message = "The name is a list or a mapping; the name of the folder is used."
+            self._report("name-not-text", message, "name")
+            return None
+        name = one_line(self._clean(value or "", "name"))
+        safe = safe_name(name)
+        if safe != name:
+            self._report("name-unsafe", f"The name was read as `{safe}`.", "name")
+        return safe or None
+
+    def _description(self) -> str:
+        value = self._values.get("description")
+        if isinstance(value, list | dict):
+            self._report("description-not-text", "The description is a list or a mapping.", "description")
+        return self._text(value, "description").strip()
+
+    def _line_of_text(self, field: str) -> str | None:
+        value = self._values.get(field)
+        return (one_line(self._text(value, field)) or None) if value is not None else None
+
+    def _argument_hint(self) -> str | None:
+        value = self._values.get("argument-hint")
+        if isinstance(value, list):  # `[file]` is YAML's list and everybody's hint
+            return f"[{self._text(value, 'argument-hint')}]"
+        return self._line_of_text("argument-hint")
+
+    def _metadata(self) -> Mapping[str, str]:
+        value = self._values.get("metadata")
+        if value is None:
+            return _NOTHING
+        if not isinstance(value, dict):
+            self._report("metadata-not-mapping", "The metadata is no mapping and was left out.", "metadata")
+            return _NOTHING
+        texts = {}
+        nested = False
+        for key, inner in value.items():
+            nested = nested or isinstance(inner, list | dict)
+            text = json.dumps(inner, ensure_ascii=False) if isinstance(inner, list | dict) else inner or ""
+            texts[self._clean(key, "metadata")] = self._clean(text, "metadata")
+        if nested:
+            self._report("metadata-nested", "Nested metadata is kept as JSON text.", "metadata")
+        return MappingProxyType(texts)
+
+    def _tools(self, field: str) -> tuple[str, ...] | None:
+        if field not in self._values:
+            return None
+        value = self._values[field]
+        items = value if isinstance(value, list) else [value]
+        texts = [item for item in items if isinstance(item, str)]
+        if len(texts) < len([item for item in items if item is not None]):
+            self._report("allowed-tools-not-text", f"`{field}` has entries that are no names.", field)
+        text = self._clean(", ".join(texts), field)
+        if isinstance(value, list) or has_commas(text):
+            self._report("allowed-tools-form", f"`{field}` is not names with blanks between.", field)
+        return split_tools(text)
+
+    def _names(self, field: str) -> tuple[str, ...]:
+        value = self._values.get(field)
+        if value is None:
+            return ()
+        if isinstance(value, str):
+            return tuple(self._clean(value, field).replace(",", " ").split())
+        named = [item.get("name") if isinstance(item, dict) else item for item in value]
+        texts = [self._clean(item, field) for item in named if isinstance(item, str)]
+        return tuple(name for text in texts if (name := one_line(text)))
+
+    def _flag(self, field: str, *, default: bool) -> bool:
+        value = self._values.get(field)
+        if value is None:
+            return default
+        text = value.strip().lower() if isinstance(value, str) else ""
+        if text in _TRUE or text in _FALSE:
+            return text in _TRUE
+        self._report("field-not-boolean", f"`{field}` is neither true nor false.", field)
+        return default
+
+    def _text(self, value: Value, field: str) -> str:
+        """Return any value as text: lists with commas, mappings as they are written on one line."""
+        if isinstance(value, list):
+            return ", ".join(self._text(item, field) for item in value)
+        if isinstance(value, dict):
+            pairs = (f"{self._clean(key, field)}: {self._text(inner, field)}" for key, inner in value.items())
+            return ", ".join(pairs)
+        return self._clean(value or "", field)
+
+    def _clean(self, text: str, field: str) -> str:
+        """Clean a text once more after YAML: an escape in double quotes can spell any character."""
+        plain, removed = clean_text(text)
+        if removed:
+            message = f"Invisible characters were removed from `{field}` ({removed})."
+            self._report("invisible-characters", message, field)
+        return plain

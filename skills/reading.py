@@ -1,0 +1,141 @@
+"""Read a SKILL.md: from its first bytes what discovery needs, from all of it the skill."""
+
+import hashlib
+import re
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from skills_agent.skills.errors import SkillInvalidError, SkillTooLargeError, SkillUndecodableError
+from skills_agent.skills.fields import Fields, read_fields, safe_name
+from skills_agent.skills.frontmatter import parse, split
+from skills_agent.skills.rules import RULES, Finding, Strength, diagnostic
+from skills_agent.skills.skill import Diagnostic, Skill, SkillMetadata
+from skills_agent.skills.text import clean_text, normalize_line_ends
+from skills_agent.skills.validation import check
+from skills_agent.skills.yaml_text import FrontmatterError
+
+_FOLDER_VARIABLE: Final = re.compile(
+    r"\$\{(?:CLAUDE_SKILL_DIR|SKILL_DIR|CLAUDE_PLUGIN_ROOT)\}|\{(?:baseDir|SKILL_DIR)\}"
+)
+
+
+FIRST_LINE: Final = 2
+"""Of the frontmatter, in a file that starts with its fence."""
+
+
+class Place(NamedTuple):
+    """Where a SKILL.md stands."""
+
+    source: str
+    path: str
+    folder: str
+
+
+class ReadMetadata(NamedTuple):
+    """What the first bytes of a SKILL.md say; no metadata when the skill is skipped."""
+
+    metadata: SkillMetadata | None
+    diagnostics: tuple[Diagnostic, ...]
+
+
+def read_metadata(
+    head: bytes, place: Place, *, strength: Strength = "lenient", block_angle_brackets: bool = False
+) -> ReadMetadata:
+    """Read the frontmatter in the first `HEAD_BYTES` of a file and hold it to the rules."""
+    try:
+        found = split(head)
+        if block_angle_brackets:
+            _refuse_angle_brackets(found.frontmatter)
+        frontmatter = parse(found.frontmatter, found.first_line)
+    except FrontmatterError as error:
+        return ReadMetadata(None, (diagnostic(error.finding, place.path, strength),))
+    fields = read_fields(frontmatter)
+    findings = [*frontmatter.findings, *fields.findings, *check(fields, place.folder, frontmatter.lines)]
+    if found.first_line > FIRST_LINE:
+        findings.insert(
+            0, Finding("frontmatter-not-first", "There are blank lines before the frontmatter.", 1)
+        )
+    diagnostics = tuple(diagnostic(finding, place.path, strength) for finding in findings)
+    if any(RULES[finding.code].lenient == "error" for finding in findings):
+        return ReadMetadata(None, diagnostics)
+    digest = hashlib.sha256(found.frontmatter).hexdigest()
+    return ReadMetadata(_metadata(fields, place, digest), diagnostics)
+
+
+def read_skill(
+    raw: bytes, place: Place, root: Path | None, limit: int, *, block_angle_brackets: bool = False
+) -> Skill:
+    """Read a whole SKILL.md of at most `limit` bytes.
+
+    Variables that other clients put for the skill's folder become its path.
+
+    Raises:
+        SkillTooLargeError, SkillUndecodableError, SkillInvalidError
+    """
+    if len(raw) > limit:
+        raise SkillTooLargeError(place.path, len(raw), limit)
+    read = read_metadata(raw, place, block_angle_brackets=block_angle_brackets)
+    if read.metadata is None:
+        errors = [found for found in read.diagnostics if found.severity == "error"]
+        if any(found.code == "skill-undecodable" for found in errors):
+            raise SkillUndecodableError(place.path, errors[0].message)
+        raise SkillInvalidError(place.path, " ".join(found.message for found in errors))
+    try:
+        written = raw[split(raw).body_start :].decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise SkillUndecodableError(place.path, f"{error.reason} at byte {error.start:,}") from error
+    text, removed = clean_text(normalize_line_ends(written))
+    diagnostics = read.diagnostics
+    if removed:
+        message = f"Invisible characters were removed from the instructions ({removed})."
+        diagnostics = (*diagnostics, diagnostic(Finding("invisible-characters", message), place.path))
+    instructions = text.strip("\n")
+    if root is not None:
+        folder = str(root)
+        instructions = _FOLDER_VARIABLE.sub(lambda _: folder, instructions)
+    return Skill(
+        metadata=read.metadata,
+        instructions=instructions,
+        digest=hashlib.sha256(raw).hexdigest(),
+        lines=instructions.count("\n") + 1 if instructions else 0,
+        root=root,
+        diagnostics=diagnostics,
+    )
+
+
+def _refuse_angle_brackets(frontmatter: bytes) -> None:
+    if b"<" in frontmatter or b">" in frontmatter:
+        raise FrontmatterError(
+            Finding("angle-brackets-refused", "The frontmatter has `<` or `>` in it.", FIRST_LINE)
+        )
+
+
+def _metadata(fields: Fields, place: Place, digest: str) -> SkillMetadata:
+    return SkillMetadata(
+        name=fields.name or folder_name(place.folder),
+        description=fields.description,
+        source=place.source,
+        path=place.path,
+        folder=place.folder,
+        digest=digest,
+        license=fields.license,
+        compatibility=fields.compatibility,
+        metadata=fields.metadata,
+        allowed_tools=fields.allowed_tools,
+        disallowed_tools=fields.disallowed_tools,
+        model=fields.model,
+        version=fields.version,
+        author=fields.author,
+        when_to_use=fields.when_to_use,
+        argument_hint=fields.argument_hint,
+        arguments=fields.arguments,
+        requires=fields.requires,
+        model_invocable=fields.model_invocable,
+        user_invocable=fields.user_invocable,
+        unknown_fields=fields.unknown,
+    )
+
+
+def folder_name(folder: str) -> str:
+    """Return the name that a folder gives to a skill without one."""
+    return safe_name(clean_text(folder).text) or "unnamed"

@@ -1,0 +1,70 @@
+"""Where skills come from: the one protocol that every source keeps, and what a scan returns."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple, Protocol
+
+from skills_agent.skills.skill import Diagnostic
+
+
+class FoundSkill(NamedTuple):
+    """A SKILL.md that a scan has seen and not read."""
+
+    path: str
+    """As the source names it; unique within the source."""
+    folder: str
+    """Name of the folder that holds it."""
+    stamp: tuple[int, ...]
+    """Differs when the file may have changed."""
+    size: int
+    """Bytes."""
+
+
+class Scan(NamedTuple):
+    """Every SKILL.md of a source, in path order, and what was passed over."""
+
+    found: tuple[FoundSkill, ...]
+    diagnostics: tuple[Diagnostic, ...] = ()
+
+
+class SkillFile(NamedTuple):
+    """A file in a skill's folder other than its SKILL.md."""
+
+    path: str
+    """Relative to the skill's folder, with `/`."""
+    size: int
+    """Bytes."""
+
+
+class Source(Protocol):
+    """A place that holds skills.
+
+    Paths that a source takes are those of its last scans. `read`, `files` and `read_file` raise OSError:
+    FileNotFoundError for what is not there, OutsideRootError and NotRegularFileError (skills/confined.py)
+    for what is refused.
+    """
+
+    label: str
+    """bundled, user, project, configured, ...: the `source` of its skills."""
+    trusted: bool
+    """Whether the operator vouches for what is in it."""
+
+    def scan(self) -> Scan:
+        """Find every SKILL.md, reading none. Never raises for what it finds: it reports."""
+        ...
+
+    def read(self, path: str, limit: int) -> bytes:
+        """Return the first `limit` bytes of a SKILL.md."""
+        ...
+
+    def files(self, path: str) -> Iterator[SkillFile]:
+        """Yield the other files of the skill's folder: bounded, nested skills and links out left out."""
+        ...
+
+    def read_file(self, path: str, relative: str, limit: int) -> bytes:
+        """Return the first `limit` bytes of a file in the skill's folder, and of no other file."""
+        ...
+
+    def root(self, path: str) -> Path | None:
+        """Return the skill's folder on this machine; None where there is none."""
+        ...

@@ -1,0 +1,62 @@
+"""Text from skills is somebody else's text: clean it, bound it, escape it before it is shown."""
+
+import re
+from typing import NamedTuple
+
+# What a person cannot see and a model reads: control characters, bidirectional marks and overrides,
+# zero-width and filler characters, variation selectors (but those of emoji), tag characters.
+_INVISIBLE = re.compile(
+    "["
+    "\x00-\x08\x0b-\x1f\x7f-\x9f"
+    "\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f"
+    "\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164"
+    "\ufe00-\ufe0d\ufeff\uffa0\ufff0-\ufffb\ufffe\uffff"
+    "\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
+    "]"
+)
+_LINE_END = re.compile("\r\n?|[\x0b\x0c\x85\u2028\u2029]")
+_MARKUP = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
+_ELLIPSIS = "…"
+
+
+_PLAIN_BYTES = bytes([0x09, 0x0A, *range(0x20, 0x7F)])
+
+
+class CleanText(NamedTuple):
+    """A text without invisible characters, and how many there were."""
+
+    text: str
+    removed: int
+
+
+def is_clean(raw: bytes) -> bool:
+    r"""Tell, in one pass and for most texts, that nothing needs cleaning: printable ASCII, `\t` and `\n`."""
+    return not raw.translate(None, _PLAIN_BYTES)
+
+
+def normalize_line_ends(text: str) -> str:
+    r"""Make every line end `\n`: CRLF, CR, and the characters that Unicode counts as line ends."""
+    return _LINE_END.sub("\n", text)
+
+
+def clean_text(text: str) -> CleanText:
+    r"""Remove control (not `\n`, `\t`), bidirectional, zero-width and tag characters, and count them.
+
+    Call `normalize_line_ends` first where a CR is a line end and no control character.
+    """
+    if text.isascii() and text.isprintable():
+        return CleanText(text, 0)
+    return CleanText(*_INVISIBLE.subn("", text))
+
+
+def one_line(text: str, limit: int | None = None) -> str:
+    """Collapse all whitespace to single blanks; cut at `limit` characters, the last being an ellipsis."""
+    line = " ".join(text.split())
+    if limit is None or len(line) <= limit:
+        return line
+    return line[: max(limit - 1, 0)].rstrip() + _ELLIPSIS
+
+
+def escape_markup(text: str) -> str:
+    """Turn `&`, `<` and `>` into entities, so that a text cannot close the element it stands in."""
+    return text.translate(_MARKUP)

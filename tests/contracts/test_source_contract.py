@@ -1,0 +1,161 @@
+"""What every source of skills promises, held against each of them."""
+
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import pytest
+
+from skills_agent.skills.confined import NotRegularFileError, OutsideRootError
+from skills_agent.skills.sources import DirectorySource, MemorySource, Source
+
+Tree = Mapping[str, Mapping[str, str | bytes]]
+MakeSource = Callable[[Tree], Source]
+
+SKILL = "---\nname: {name}\ndescription: Does {name}.\n---\nDo it.\n"
+TREE: Tree = {
+    "csv-report": {
+        "SKILL.md": SKILL.format(name="csv-report"),
+        "scripts/profile.py": "print(1)\n",
+        "references/deep/notes.md": "# Notes\n",
+        "README.md": b"\xff\xfe\x00",
+    },
+    "release-notes": {"SKILL.md": SKILL.format(name="release-notes")},
+    "no-skill": {"README.md": "nothing here"},
+}
+
+
+def in_memory(tmp_path: Path) -> MakeSource:
+    del tmp_path
+    return lambda tree: MemorySource(tree, "mine")
+
+
+def on_disk(tmp_path: Path) -> MakeSource:
+    def make(tree: Tree) -> Source:
+        for folder, files in tree.items():
+            for relative, content in files.items():
+                path = tmp_path / folder / relative
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_bytes(content if isinstance(content, bytes) else content.encode())
+        return DirectorySource(tmp_path, "mine")
+
+    return make
+
+
+@pytest.fixture(params=[in_memory, on_disk])
+def make_source(request: pytest.FixtureRequest, tmp_path: Path) -> MakeSource:
+    made: MakeSource = request.param(tmp_path)
+    return made
+
+
+def path_of(source: Source, folder: str) -> str:
+    return next(found.path for found in source.scan().found if found.folder == folder)
+
+
+def test_a_scan_finds_every_skill_in_path_order(make_source: MakeSource) -> None:
+    scan = make_source(TREE).scan()
+
+    assert [found.folder for found in scan.found] == ["csv-report", "release-notes"]
+    assert [found.path for found in scan.found] == sorted({found.path for found in scan.found})
+    assert [found.size for found in scan.found] == [
+        len(TREE[folder]["SKILL.md"]) for folder in ("csv-report", "release-notes")
+    ]
+    assert scan.diagnostics == ()
+
+
+def test_two_scans_of_the_same_are_equal(make_source: MakeSource) -> None:
+    source = make_source(TREE)
+
+    assert source.scan() == source.scan()
+
+
+def test_a_changed_file_has_another_stamp(make_source: MakeSource) -> None:
+    before = make_source(TREE).scan().found
+    changed = {**TREE, "csv-report": {"SKILL.md": SKILL.format(name="csv-report") + "More.\n"}}
+
+    after = make_source(changed).scan().found
+
+    assert before[0].stamp != after[0].stamp
+    assert before[1].path == after[1].path
+
+
+def test_an_empty_source_has_nothing_to_report(make_source: MakeSource) -> None:
+    scan = make_source({}).scan()
+
+    assert scan.found == ()
+    assert scan.diagnostics == ()
+
+
+def test_a_skill_is_read_up_to_the_limit(make_source: MakeSource) -> None:
+    source = make_source(TREE)
+    path = path_of(source, "csv-report")
+
+    assert source.read(path, 1_000) == SKILL.format(name="csv-report").encode()
+    assert source.read(path, 3) == b"---"
+
+
+def test_files_are_all_but_the_skill_itself(make_source: MakeSource) -> None:
+    source = make_source(TREE)
+
+    files = {file.path: file.size for file in source.files(path_of(source, "csv-report"))}
+
+    assert files == {"README.md": 3, "references/deep/notes.md": 8, "scripts/profile.py": 9}
+    assert list(source.files(path_of(source, "release-notes"))) == []
+
+
+def test_a_file_is_read_up_to_the_limit(make_source: MakeSource) -> None:
+    source = make_source(TREE)
+    path = path_of(source, "csv-report")
+
+    assert source.read_file(path, "scripts/profile.py", 1_000) == b"print(1)\n"
+    assert source.read_file(path, "./scripts//profile.py", 5) == b"print"
+    assert source.read_file(path, "README.md", 1_000) == b"\xff\xfe\x00"
+    assert source.read_file(path, "SKILL.md", 3) == b"---"
+
+
+@pytest.mark.parametrize(
+    "relative",
+    ["../release-notes/SKILL.md", "scripts/../../release-notes/SKILL.md", "/etc/passwd", "a\0b", ".."],
+)
+def test_a_path_that_leads_out_is_refused(make_source: MakeSource, relative: str) -> None:
+    source = make_source(TREE)
+
+    with pytest.raises(OutsideRootError):
+        source.read_file(path_of(source, "csv-report"), relative, 100)
+
+
+@pytest.mark.parametrize("relative", ["scripts", "scripts/", "", ".", "references/deep"])
+def test_a_folder_is_no_file(make_source: MakeSource, relative: str) -> None:
+    source = make_source(TREE)
+
+    with pytest.raises(NotRegularFileError):
+        source.read_file(path_of(source, "csv-report"), relative, 100)
+
+
+@pytest.mark.parametrize(
+    "relative", ["missing.md", "scripts/missing.py", "missing/x", "SKILL.md/x", "x" * 5_000]
+)
+def test_what_is_not_there_is_an_os_error(make_source: MakeSource, relative: str) -> None:
+    source = make_source(TREE)
+
+    with pytest.raises(OSError):
+        source.read_file(path_of(source, "csv-report"), relative, 100)
+
+
+@pytest.mark.parametrize("path", ["/etc/passwd", "elsewhere/SKILL.md", "", "mine:../x/SKILL.md"])
+def test_a_path_that_is_not_of_the_source_is_an_os_error(make_source: MakeSource, path: str) -> None:
+    source = make_source(TREE)
+
+    with pytest.raises(OSError):
+        source.read(path, 100)
+    with pytest.raises(OSError):
+        list(source.files(path))
+
+
+def test_the_root_is_a_folder_with_the_skill_or_nothing(make_source: MakeSource) -> None:
+    source = make_source(TREE)
+    path = path_of(source, "csv-report")
+
+    root = source.root(path)
+
+    assert root is None or os.fspath(root / "SKILL.md") == path

@@ -1,0 +1,171 @@
+"""Opening files beneath a folder, and nowhere else."""
+
+import os
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from skills_agent.skills.confined import (
+    NotRegularFileError,
+    OutsideRootError,
+    is_beneath,
+    open_beneath,
+    open_folder_beneath,
+    read_beneath,
+)
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """Return a folder with a file in it and a secret beside it."""
+    (tmp_path / "secret").write_text("secret")
+    folder = tmp_path / "root"
+    (folder / "a").mkdir(parents=True)
+    (folder / "a/file").write_text("inside")
+    return folder
+
+
+def test_a_file_beneath_is_opened(root: Path) -> None:
+    descriptor = open_beneath(root, "a/./file")
+    try:
+        assert os.read(descriptor, 100) == b"inside"
+    finally:
+        os.close(descriptor)
+
+
+@pytest.mark.parametrize(
+    "relative", ["../secret", "a/../../secret", "a/../a/file", "/etc/passwd", "a\0", ".."]
+)
+def test_a_path_that_leads_out_by_its_text_is_refused(root: Path, relative: str) -> None:
+    with pytest.raises(OutsideRootError):
+        open_beneath(root, relative)
+    with pytest.raises(OutsideRootError):
+        open_folder_beneath(root, relative)
+
+
+def test_links_are_followed_inside_and_refused_outside(root: Path) -> None:
+    (root / "inner").symlink_to("a")
+    (root / "absolute").symlink_to(root / "a/file")
+    (root / "out").symlink_to("..")
+    (root / "out-file").symlink_to("../secret")
+    (root / "loop").symlink_to("loop")
+
+    assert read_beneath(root, "inner/file", 100) == b"inside"
+    assert read_beneath(root, "absolute", 100) == b"inside"
+    for relative in ("out/secret", "out-file", "out/root/../secret"):
+        with pytest.raises(OutsideRootError):
+            open_beneath(root, relative)
+    with pytest.raises(OutsideRootError):
+        open_folder_beneath(root, "out")
+    with pytest.raises(OSError, match="symbolic links"):
+        open_beneath(root, "loop")
+
+
+def test_a_root_that_is_a_link_holds(root: Path) -> None:
+    (root.parent / "link").symlink_to(root)
+    (root / "out-file").symlink_to("../secret")
+
+    assert read_beneath(root.parent / "link", "a/file", 100) == b"inside"
+    with pytest.raises(OutsideRootError):
+        open_beneath(root.parent / "link", "out-file")
+
+
+def test_only_regular_files_are_opened_and_nothing_blocks(root: Path) -> None:
+    os.mkfifo(root / "pipe")
+    start = time.monotonic()
+
+    for relative in ("pipe", "a", ".", ""):
+        with pytest.raises(NotRegularFileError):
+            open_beneath(root, relative)
+
+    assert time.monotonic() - start < 1
+
+
+def test_devices_are_refused() -> None:
+    with pytest.raises(NotRegularFileError):
+        open_beneath(Path("/dev"), "zero")
+
+
+def test_a_missing_file_is_not_found(root: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        open_beneath(root, "a/missing")
+    with pytest.raises(FileNotFoundError):
+        open_beneath(root, "missing/file")
+
+
+def test_a_read_stops_at_the_limit_also_in_a_sparse_file(root: Path) -> None:
+    with (root / "sparse").open("wb") as file:
+        file.truncate(10 << 30)
+
+    assert read_beneath(root, "sparse", 10) == b"\0" * 10
+    assert len(read_beneath(root, "sparse", 3 << 20)) == 3 << 20
+    assert read_beneath(root, "a/file", 3) == b"ins"
+
+
+def test_a_folder_beneath_is_opened(root: Path) -> None:
+    for relative, listed in ((".", ["a"]), ("a", ["file"])):
+        descriptor = open_folder_beneath(root, relative)
+        try:
+            with os.scandir(descriptor) as entries:
+                assert [entry.name for entry in entries] == listed
+        finally:
+            os.close(descriptor)
+    with pytest.raises(NotADirectoryError):
+        open_folder_beneath(root, "a/file")
+
+
+def test_descriptors_are_not_leaked(root: Path) -> None:
+    before = len(list(Path("/proc/self/fd").iterdir()))
+
+    for relative in ("a/file", "a", "a/missing", "missing/x"):
+        for _ in range(10):
+            try:
+                os.close(open_beneath(root, relative))
+            except OSError:
+                continue
+
+    assert len(list(Path("/proc/self/fd").iterdir())) == before
+
+
+def test_is_beneath_looks_through_links(root: Path) -> None:
+    (root / "out").symlink_to("..")
+
+    assert is_beneath(root, root / "a/file")
+    assert not is_beneath(root, root / "out")
+    assert not is_beneath(root, Path(f"{root}-sibling"))
+
+
+def test_a_link_swapped_in_during_the_open_never_leaks(root: Path) -> None:
+    outside = root.parent / "outside"
+    outside.mkdir()
+    (outside / "file").write_text("secret")
+    link, spare = root / "swap", root / "spare"
+    link.mkdir()
+    (link / "file").write_text("inside")
+    spare.symlink_to(outside)
+    stop = threading.Event()
+
+    def swap() -> None:
+        other = root / "other"
+        while not stop.is_set():
+            link.rename(other)
+            spare.rename(link)
+            link.rename(spare)
+            other.rename(link)
+
+    swapping = threading.Thread(target=swap)
+    swapping.start()
+    try:
+        seen = set()
+        for _ in range(5_000):
+            try:
+                seen.add(read_beneath(root, "swap/file", 100))
+            except OSError:
+                continue
+    finally:
+        stop.set()
+        swapping.join()
+
+    assert seen == {b"inside"}

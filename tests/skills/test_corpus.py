@@ -1,0 +1,80 @@
+"""Real skills of 51 repositories: every one that must load does, and no other."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from skills_agent.skills.catalog import Catalog
+from skills_agent.skills.reading import Place, read_metadata
+from skills_agent.skills.registry import Registry
+from skills_agent.skills.sources import DirectorySource
+
+CORPUS = Path(__file__).resolve().parents[3] / "shared" / "corpus" / "skills"
+
+pytestmark = [
+    pytest.mark.corpus,
+    pytest.mark.skipif(not CORPUS.is_dir(), reason=f"no corpus of real skills at {CORPUS}"),
+]
+
+
+def expected() -> list[dict[str, Any]]:
+    lines = (CORPUS / "expected.jsonl").read_text(encoding="utf-8").splitlines()
+    return [json.loads(line) for line in lines]
+
+
+@pytest.fixture(scope="module")
+def registry() -> Registry:
+    """Return a registry of the whole corpus."""
+    return Registry([DirectorySource(CORPUS, "corpus")])
+
+
+@pytest.fixture(scope="module")
+def catalog(registry: Registry) -> Catalog:
+    """Return its catalog."""
+    return registry.refresh()
+
+
+@pytest.fixture(scope="module")
+def statuses(catalog: Catalog) -> Mapping[str, str]:
+    """Return what became of each file, by its path in the corpus."""
+    return {str(Path(entry.path).relative_to(CORPUS)): entry.status for entry in catalog.entries}
+
+
+def test_every_skill_that_must_load_does_and_no_other(statuses: Mapping[str, str]) -> None:
+    loaded = {path for path, status in statuses.items() if status != "skipped"}
+
+    assert loaded == {row["path"] for row in expected() if row["must_load"]}
+
+
+def test_every_file_that_is_skipped_says_why(catalog: Catalog, statuses: Mapping[str, str]) -> None:
+    skipped = [entry for entry in catalog.entries if entry.status == "skipped"]
+
+    assert {path for path, status in statuses.items() if status == "skipped"} == {
+        row["path"] for row in expected() if not row["must_load"]
+    }
+    assert all(entry.reason and entry.diagnostics for entry in skipped)
+    assert {found.code for entry in skipped for found in entry.diagnostics} == {"frontmatter-missing"}
+
+
+def test_descriptions_and_tools_are_as_they_were_written() -> None:
+    for row in expected():
+        if not row["must_load"]:
+            continue
+        path = CORPUS / row["path"]
+        read = read_metadata(path.read_bytes(), Place("corpus", str(path), path.parent.name)).metadata
+        assert read is not None
+        if row["description_exact"]:
+            assert read.description == row["description"].strip(), row["path"]
+        else:  # repaired: only the first words are sure
+            assert read.description.split()[:5] == row["description"].split()[:5], row["path"]
+        if row["allowed_tools"] is not None:
+            assert read.allowed_tools == tuple(row["allowed_tools"]), row["path"]
+
+
+def test_every_skill_can_be_loaded_and_listed(registry: Registry, catalog: Catalog) -> None:
+    for metadata in catalog.skills:
+        assert registry.load(metadata.ref).metadata == metadata
+        assert registry.resources(metadata.ref).omitted == 0

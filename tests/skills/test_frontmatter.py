@@ -1,0 +1,348 @@
+"""Reading the YAML at the top of a SKILL.md."""
+
+import contextlib
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from skills_agent.skills.frontmatter import MAX_FRONTMATTER_BYTES, parse, split
+from skills_agent.skills.plain_yaml import read_plain
+from skills_agent.skills.yaml_text import FrontmatterError, Value, read_yaml
+
+
+def fields(text: str) -> dict[str, Value]:
+    return dict(parse(text.encode()).fields)
+
+
+def codes(text: str) -> list[str]:
+    return [finding.code for finding in parse(text.encode()).findings]
+
+
+def refusal(text: str) -> str:
+    with pytest.raises(FrontmatterError) as caught:
+        parse(text.encode())
+    return caught.value.finding.code
+
+
+# Fences
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        b"---\nname: a\n---\nbody",
+        b"\xef\xbb\xbf---\nname: a\n---\nbody",
+        b"---  \nname: a\n---\t\nbody",
+        b"---\r\nname: a\r\n---\r\nbody",
+        b"---\rname: a\r---\rbody",
+        b"---\nname: a\n---",
+        b"\n\n---\nname: a\n---\nbody",
+    ],
+    ids=["plain", "bom", "blanks", "crlf", "cr", "fence-ends-file", "blank-lines-before"],
+)
+def test_fences_are_found_as_people_write_them(head: bytes) -> None:
+    found = split(head)
+
+    assert parse(found.frontmatter).fields == {"name": "a"}
+    assert head[found.body_start :] in {b"body", b""}
+
+
+def test_dashes_inside_a_value_close_nothing() -> None:
+    head = b"---\nname: a --- b\ntext: |\n  x\n  ---\n  y\n---\nbody\n---\n"
+
+    found = split(head)
+
+    assert parse(found.frontmatter).fields == {"name": "a --- b", "text": "x\n---\ny\n"}
+    assert head[found.body_start :] == b"body\n---\n"
+
+
+def test_frontmatter_may_be_empty() -> None:
+    assert parse(split(b"---\n---\nbody").frontmatter).fields == {}
+
+
+@pytest.mark.parametrize(
+    ("head", "code"),
+    [
+        (b"", "frontmatter-missing"),
+        (b"# Title\n---\nname: a\n---\n", "frontmatter-missing"),
+        (b"name: a\n---\n", "frontmatter-missing"),
+        (b"--\nname: a\n--\n", "frontmatter-missing"),
+        (b"---\nname: a\n", "frontmatter-unclosed"),
+        (b"---\nname: a\n ---\n", "frontmatter-unclosed"),
+        (b"---\n" + b"a" * (MAX_FRONTMATTER_BYTES + 1) + b"\n---\n", "frontmatter-too-large"),
+        (b"---\n" + b"a" * 10_000_000, "frontmatter-too-large"),
+    ],
+)
+def test_a_file_without_readable_fences_says_why(head: bytes, code: str) -> None:
+    with pytest.raises(FrontmatterError) as caught:
+        split(head)
+
+    assert caught.value.finding.code == code
+
+
+def test_the_line_of_a_field_is_its_line_in_the_file() -> None:
+    found = split(b"---\nname: a\n\ndescription: b\n---\n")
+
+    assert parse(found.frontmatter, found.first_line).lines == {"name": 2, "description": 4}
+
+
+# Scalars stay the text that was written
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        "yes",
+        "No",
+        "1.0",
+        "007",
+        "1e3",
+        "0x1F",
+        "2024-99-99",
+        "12:30:45",
+        "true",
+        ".inf",
+        "9" * 5_000,
+        "=",
+        "<<",
+    ],
+)
+def test_a_scalar_is_the_text_that_was_written(written: str) -> None:
+    assert fields(f"version: {written}") == {"version": written}
+    assert fields(f"metadata: {{version: {written}}}") == {"metadata": {"version": written}}
+
+
+@pytest.mark.parametrize("written", ["", "~", "null", "Null", "NULL", "# Heading"])
+def test_a_null_is_never_the_text_none(written: str) -> None:
+    assert fields(f"description: {written}\nname: a") == {"description": None, "name": "a"}
+    assert fields(f"metadata:\n  x: {written}\n  y: b") == {"metadata": {"x": None, "y": "b"}}
+
+
+@pytest.mark.parametrize("written", ['"null"', "'~'", '"yes"'])
+def test_a_quoted_null_is_text(written: str) -> None:
+    assert fields(f"description: {written}") == {"description": written[1:-1]}
+
+
+def test_block_scalars_are_read_as_yaml_reads_them() -> None:
+    assert fields("a: |\n  x\n  y\nb: >-\n  x\n  y\n") == {"a": "x\ny\n", "b": "x y"}
+
+
+# Repair
+
+
+@pytest.mark.parametrize(
+    ("written", "read"),
+    [
+        ("Use this: for that", "Use this: for that"),
+        ('Say "go: now" and: go', 'Say "go: now" and: go'),
+        ("First: a,\n  second: b,\n  third.", "First: a, second: b, third."),
+        ("@mention people", "@mention people"),
+        ("`code` first", "`code` first"),
+        ("[BETA] Does things", "[BETA] Does things"),
+        ("{{name}} greets", "{{name}} greets"),
+        ("*Use this* when", "*Use this* when"),
+        ("%percent", "%percent"),
+        ('"Quoted" and more', '"Quoted" and more'),
+        ('"He said "hi" to us"', 'He said "hi" to us'),
+        ("'It's here'", "It's here"),
+        ('"never closed', "never closed"),
+        ("> on the header line", "> on the header line"),
+    ],
+)
+def test_an_invalid_value_is_read_as_written_and_reported(written: str, read: str) -> None:
+    text = f"name: a\ndescription: {written}\nlicense: MIT"
+
+    assert fields(text) == {"name": "a", "description": read, "license": "MIT"}
+    assert codes(text) == ["yaml-repaired"]
+
+
+def test_repair_keeps_what_is_valid_beside_it() -> None:
+    text = "name: yes\nmetadata:\n  a: [1, 2]\n  b: {c: d}\ndescription: a: b\nallowed-tools:\n- Read\n"
+
+    assert fields(text) == {
+        "name": "yes",
+        "metadata": {"a": ["1", "2"], "b": {"c": "d"}},
+        "description": "a: b",
+        "allowed-tools": ["Read"],
+    }
+
+
+def test_repair_reaches_into_nested_values() -> None:
+    text = "name: a\nmetadata:\n  author: x\n  note: Use: this\ntools:\n  - *\n  - Read\n"
+
+    assert fields(text) == {
+        "name": "a",
+        "metadata": {"author": "x", "note": "Use: this"},
+        "tools": ["*", "Read"],
+    }
+
+
+def test_tabs_are_read_as_blanks() -> None:
+    text = "name:\ta\nmetadata:\n\tauthor: x\n\tversion: 1\n"
+
+    assert fields(text) == {"name": "a", "metadata": {"author": "x", "version": "1"}}
+    assert codes(text) == ["yaml-repaired"]
+
+
+def test_a_line_of_no_key_is_reported() -> None:
+    text = "some words\n# a comment\nname: a: b\n"
+
+    assert fields(text) == {"name": "a: b"}
+    assert codes(text) == ["yaml-line-dropped", "yaml-repaired"]
+
+
+def test_what_cannot_be_repaired_is_refused() -> None:
+    assert refusal("@\n@\n") == "yaml-invalid"
+    assert refusal("just words") == "frontmatter-not-mapping"
+    assert refusal("- a\n- b\n") == "frontmatter-not-mapping"
+
+
+def test_duplicate_keys_are_reported_and_the_last_counts() -> None:
+    assert fields("name: a\nname: b\n") == {"name": "b"}
+    assert codes("name: a\nname: b\n") == ["yaml-duplicate-key"]
+    assert codes("name: a\nname: b\ndescription: x: y\n") == ["yaml-duplicate-key", "yaml-repaired"]
+
+
+# Hostile frontmatter
+
+MERGE_BOMB = "a: &a {x: 1}\n" + "".join(
+    f"{chr(98 + n)}: &{chr(98 + n)} {{<<: [{', '.join(['*' + chr(97 + n)] * 9)}]}}\n" for n in range(9)
+)
+ALIAS_BOMB = "a: &a [x, x, x, x, x, x, x, x, x]\n" + "".join(
+    f"{chr(98 + n)}: &{chr(98 + n)} [{', '.join(['*' + chr(97 + n)] * 9)}]\n" for n in range(8)
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        (MERGE_BOMB, "yaml-anchor"),
+        (ALIAS_BOMB, "yaml-anchor"),
+        ("name: &x a", "yaml-anchor"),
+        ("name: *x", "yaml-alias"),
+        ("name: !!python/object/apply:os.system [ls]", "yaml-tag"),
+        ("name: !custom a", "yaml-tag"),
+        ("!!map {name: a}", "yaml-tag"),
+        ("%YAML 1.1\n--- \nname: a", "yaml-directive"),
+        ("name: " + "[" * 100 + "]" * 100, "yaml-too-deep"),
+        ("name: " + "[" * 8_000, "yaml-too-deep"),
+        ("name:\n" + "".join(" " * n + "- \n" for n in range(1, 100)), "yaml-too-deep"),
+        ("- " * 8_000, "yaml-too-deep"),
+        ("? [a]\n: b", "yaml-invalid"),
+        ("x: " + "y" * MAX_FRONTMATTER_BYTES, "frontmatter-too-large"),
+    ],
+)
+def test_what_could_explode_is_refused_at_once(text: str, code: str) -> None:
+    start = time.process_time()
+
+    assert refusal(text) == code
+    assert time.process_time() - start < 1
+
+
+def test_an_anchor_beside_an_invalid_value_is_refused_too() -> None:
+    assert refusal("name: &x a\ndescription: a: b\n") == "yaml-anchor"
+
+
+def test_frontmatter_that_is_not_utf_8_is_refused() -> None:
+    with pytest.raises(FrontmatterError) as caught:
+        parse(b"name: \xff\xfe")
+
+    assert caught.value.finding.code == "skill-undecodable"
+
+
+def test_invisible_characters_are_removed_and_reported() -> None:
+    text = "name: a\u200bb\0\ndescription: x\u202ey\U000e0041z\u2028w\n"
+
+    assert fields(text)["name"] == "ab"
+    assert not set("\u202e\U000e0041\u2028\0") & set(str(fields(text)))
+    assert "invisible-characters" in codes(text)
+
+
+@pytest.mark.parametrize(
+    "filler", ["[a, " * 10, "{a: ", "? ", "- a: ", '"', "'", "a: b\n", "\n\n", "#", "a: |\n ", "\t"]
+)
+def test_no_text_within_the_limit_takes_long(filler: str) -> None:
+    text = (filler * MAX_FRONTMATTER_BYTES)[:MAX_FRONTMATTER_BYTES]
+    start = time.process_time()
+
+    with contextlib.suppress(FrontmatterError):
+        parse(text.encode())
+
+    assert time.process_time() - start < 2
+
+
+# Properties
+
+_WORDS = st.text(st.characters(codec="utf-8"), max_size=20)
+_YAMLISH = st.lists(
+    st.sampled_from(
+        ["name", "description", "a", "1.0", "null", "~", ":", ": ", "\n", "  ", "\t", "- ", "? ", ", ", "'",
+         '"', "|", ">", "[", "]", "{", "}", "&a", "*a", "!t", "<<", "%", "@", "`", "#", " # c", "---", "...",
+         "\\", "é", "\u2028", "\x85"]
+    )
+    | _WORDS,
+    max_size=40,
+).map("".join)  # fmt: skip
+
+
+@given(_YAMLISH | st.text(max_size=200))
+def test_parsing_any_text_gives_fields_or_one_refusal(text: str) -> None:
+    try:
+        read = parse(text.encode("utf-8", "surrogatepass"))
+    except FrontmatterError:
+        return
+    assert all(isinstance(key, str) for key in read.fields)
+    assert set(read.lines) == set(read.fields)
+
+
+@given(st.binary(max_size=300))
+def test_splitting_any_bytes_gives_a_part_of_them_or_one_refusal(head: bytes) -> None:
+    try:
+        found = split(b"---\n" + head)
+    except FrontmatterError:
+        return
+
+    assert found.frontmatter in head
+    assert found.body_start <= len(head) + 4
+
+
+_PLAIN = st.text(st.sampled_from("abc XYZ019 -_.,:#'\"\\é漢/()"), max_size=20)
+_LINE = st.builds(
+    "{}{}{}{}".format,
+    st.sampled_from(["", "", "", "  ", "  - ", "   ", " "]),
+    st.sampled_from(["name", "a", "metadata", "k-2", "null", "9", ""]),
+    st.sampled_from([":", ": ", ":  ", ""]),
+    _PLAIN
+    | st.sampled_from(["", "null", "~", "yes", "'x'", '"y z"', "'it''s'", '"a\\n"', "x: y", "a #b", "a#b:"]),
+)
+
+
+@given(st.lists(_LINE, max_size=8).map("\n".join))
+def test_the_short_way_through_plain_yaml_gives_what_yaml_gives(text: str) -> None:
+    plain = read_plain(text, 2)
+
+    if plain is not None:
+        assert plain == read_yaml(text, 2)
+
+
+_KEYS = st.text(st.sampled_from("abcdefghijk-_"), min_size=1, max_size=12).filter(
+    lambda key: key[0] not in "-_"
+)
+_VALUES = st.text(
+    st.characters(min_codepoint=32, max_codepoint=0x2000, exclude_categories=["C", "Z"]), max_size=60
+)
+
+
+@given(st.dictionaries(_KEYS, _VALUES, max_size=6))
+def test_well_formed_frontmatter_comes_back_as_it_was(written: dict[str, str]) -> None:
+    quoted = "".join(f"{key}: '{value.replace(chr(39), chr(39) * 2)}'\n" for key, value in written.items())
+    head = f"---\n{quoted}---\nbody".encode()
+
+    read = parse(split(head).frontmatter)
+
+    if not read.findings:
+        assert read.fields == written
+    else:
+        assert {finding.code for finding in read.findings} == {"invisible-characters"}

@@ -1,0 +1,323 @@
+"""From the bytes of a SKILL.md to what is known of the skill."""
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from skills_agent.skills.errors import SkillInvalidError, SkillTooLargeError, SkillUndecodableError
+from skills_agent.skills.reading import Place, read_metadata, read_skill
+from skills_agent.skills.rules import RULES
+from skills_agent.skills.skill import Skill, SkillMetadata
+
+PLACE = Place("user", "/skills/csv-report/SKILL.md", "csv-report")
+
+
+def metadata(frontmatter: str, place: Place = PLACE) -> SkillMetadata:
+    read = read_metadata(f"---\nname: csv-report\ndescription: d\n{frontmatter}\n---\n".encode(), place)
+    assert read.metadata is not None
+    return read.metadata
+
+
+def codes(frontmatter: str, *, strict: bool = False) -> dict[str, str]:
+    """Return the code and severity of each finding."""
+    raw = f"---\n{frontmatter}\n---\n".encode()
+    read = read_metadata(raw, PLACE, strength="strict" if strict else "lenient")
+    return {found.code: found.severity for found in read.diagnostics}
+
+
+def skill(body: str | bytes, root: Path | None = None) -> Skill:
+    raw = body if isinstance(body, bytes) else body.encode()
+    return read_skill(b"---\nname: csv-report\ndescription: d\n---\n" + raw, PLACE, root, 1_000_000)
+
+
+# Fields of the specification
+
+
+def test_every_field_of_the_specification_is_read() -> None:
+    read = read_metadata(
+        b"---\nname: csv-report\ndescription: Profiles CSV files.\nlicense: MIT\ncompatibility: Needs git\n"
+        b"metadata:\n  author: someone\n  version: 1.0\nallowed-tools: Read Bash(git:*)\n---\nbody",
+        PLACE,
+    )
+
+    assert read.diagnostics == ()
+    assert read.metadata is not None
+    assert read.metadata.name == "csv-report"
+    assert read.metadata.description == "Profiles CSV files."
+    assert read.metadata.license == "MIT"
+    assert read.metadata.compatibility == "Needs git"
+    assert read.metadata.metadata == {"author": "someone", "version": "1.0"}
+    assert read.metadata.allowed_tools == ("Read", "Bash(git:*)")
+    assert (read.metadata.author, read.metadata.version) == ("someone", "1.0")
+    assert read.metadata.ref == ("csv-report", "user", PLACE.path)
+
+
+def test_a_skill_without_any_newer_field_has_the_defaults() -> None:
+    read = metadata("")
+
+    assert read.allowed_tools is None
+    assert read.model_invocable
+    assert read.user_invocable
+    assert read.metadata == {}
+    assert read.unknown_fields == ()
+
+
+@pytest.mark.parametrize(
+    ("written", "read"),
+    [
+        ("allowed-tools: Read Grep", ("Read", "Grep")),
+        ("allowed-tools: Read, Grep,Glob", ("Read", "Grep", "Glob")),
+        ("allowed-tools: Bash(git diff:*), Read", ("Bash(git diff:*)", "Read")),
+        ("allowed-tools: Bash(git add, git commit) Read", ("Bash(git add, git commit)", "Read")),
+        ("allowed-tools: [Read, Bash(git:*)]", ("Read", "Bash(git:*)")),
+        ("allowed-tools: [Bash(git add, git commit), Read]", ("Bash(git add, git commit)", "Read")),
+        ("allowed-tools:\n  - Read\n  - Bash(npm run *)", ("Read", "Bash(npm run *)")),
+        ("allowed-tools:\n  - Read, Grep\n  - Glob Edit", ("Read", "Grep", "Glob", "Edit")),
+        ('allowed-tools: \'"Read", "Grep"\'', ("Read", "Grep")),
+        ("allowed-tools: Read Read", ("Read",)),
+        ("allowed-tools: [Read], [Grep]", ("Read", "Grep")),
+        ("allowed-tools: Bash (git:*) Read", ("Bash(git:*)", "Read")),
+        ("allowed-tools: Bash(git Read", ("Bash(git Read",)),
+        ("allowed-tools: Bash(a(b) c) Read", ("Bash(a(b) c)", "Read")),
+        ("allowed-tools: []", ()),
+        ("allowed-tools:", ()),
+        ("allowedTools: Read", ("Read",)),
+        ("allowed_tools: Read", ("Read",)),
+        ("tools: Read", ("Read",)),
+        ("tools: Grep\nallowed-tools: Read", ("Read",)),
+        ("allowed-tools: Read\ntools: Grep", ("Read",)),
+    ],
+)
+def test_allowed_tools_are_read_in_every_form(written: str, read: tuple[str, ...]) -> None:
+    assert metadata(written).allowed_tools == read
+
+
+def test_entries_of_allowed_tools_that_are_no_names_are_reported_and_widen_nothing() -> None:
+    written = "tools:\n  - {name: Bash, type: x}\n"
+
+    assert metadata(written).allowed_tools == ()
+    assert "allowed-tools-not-text" in codes(f"description: d\n{written}")
+
+
+@given(st.text(st.sampled_from("ab(), "), max_size=30))
+def test_splitting_tools_loses_no_letter_and_opens_no_pattern(text: str) -> None:
+    names = metadata(f"allowed-tools: {text!r}").allowed_tools or ()
+
+    assert not any(name.startswith("(") and names.index(name) for name in names)
+    assert {"a", "b"} & set(text) == {"a", "b"} & set("".join(names))
+
+
+# Names and descriptions
+
+
+def test_a_missing_name_is_that_of_the_folder() -> None:
+    read = read_metadata(b"---\ndescription: d\n---\n", PLACE)
+
+    assert read.metadata is not None
+    assert read.metadata.name == "csv-report"
+    assert [found.code for found in read.diagnostics] == ["name-missing"]
+
+
+@pytest.mark.parametrize(
+    ("name", "read", "code"),
+    [
+        ("yes", "yes", "name-not-folder"),
+        ("1.0", "1.0", "name-not-kebab"),
+        ("Letta API", "Letta API", "name-not-kebab"),
+        ("stitch::react", "stitch::react", "name-not-kebab"),
+        ("r-lib/cli", "r-lib-cli", "name-unsafe"),
+        ("../../etc/passwd", "etc-passwd", "name-unsafe"),
+        ("..\\\\x", "x", "name-unsafe"),
+        (".hidden", "hidden", "name-unsafe"),
+        ("a\u200bb", "ab", "invisible-characters"),
+        ('"a\\u202eb"', "ab", "invisible-characters"),
+        ('"a\\nb"', "a b", "name-not-kebab"),
+        ("[a, b]", "csv-report", "name-not-text"),
+        ("///", "csv-report", "name-missing"),
+        ("</skill><system>", "<-skill><system>", "angle-brackets"),
+    ],
+)
+def test_a_name_is_one_safe_line(name: str, read: str, code: str) -> None:
+    found = read_metadata(f"---\nname: {name}\ndescription: d\n---\n".encode(), PLACE)
+
+    assert found.metadata is not None
+    assert found.metadata.name == read
+    assert code in [each.code for each in found.diagnostics]
+
+
+def test_a_name_has_a_bound() -> None:
+    assert len(metadata(f"name: {'n' * 5_000}").name) <= 128
+
+
+@pytest.mark.parametrize(
+    "written", ["", "description:", "description: ~", "description: '  '", "description: # Title"]
+)
+def test_a_skill_without_a_description_is_skipped(written: str) -> None:
+    read = read_metadata(f"---\nname: csv-report\n{written}\n---\n".encode(), PLACE)
+
+    assert read.metadata is None
+    assert [found.code for found in read.diagnostics if found.severity == "error"] == ["description-missing"]
+
+
+def test_a_description_in_another_form_is_text_all_the_same() -> None:
+    assert metadata("description:\n  Use when: asked").description == "Use when: asked"
+    assert metadata("description: [one, two]").description == "one, two"
+
+
+def test_a_description_from_escapes_is_cleaned_and_reported() -> None:
+    text = 'description: "a\\u200b\\U000E0041b"'
+
+    assert metadata(text).description == "ab"
+    assert "invisible-characters" in codes(text)
+
+
+# Fields of clients
+
+
+def test_fields_of_clients_are_read_in_their_spellings() -> None:
+    read = metadata(
+        "version: 1.0\nauthor: me\nmodel: opus\nwhen_to_use: always\nargument-hint: '[file]'\n"
+        "arguments: [file, mode]\nrequires: a, b\ndisable-model-invocation: true\nuserInvokable: no\n"
+        "disallowed-tools: Bash(rm *)"
+    )
+
+    assert (read.version, read.author, read.model, read.when_to_use) == ("1.0", "me", "opus", "always")
+    assert read.argument_hint == "[file]"
+    assert read.arguments == ("file", "mode")
+    assert read.requires == ("a", "b")
+    assert not read.model_invocable
+    assert not read.user_invocable
+    assert read.disallowed_tools == ("Bash(rm *)",)
+
+
+@pytest.mark.parametrize(
+    ("written", "read"),
+    [("[file]", "[file]"), ("[a] [b]", "[a] [b]"), ("<file>", "<file>"), ("'[x]'", "[x]")],
+)
+def test_an_argument_hint_is_what_was_written(written: str, read: str) -> None:
+    assert metadata(f"argument-hint: {written}").argument_hint == read
+
+
+def test_arguments_may_be_described() -> None:
+    assert metadata("arguments:\n  - name: file\n    required: true\n  - mode").arguments == ("file", "mode")
+
+
+def test_a_flag_that_is_neither_true_nor_false_is_reported() -> None:
+    assert metadata("disable-model-invocation: maybe").model_invocable
+    assert "field-not-boolean" in codes("description: d\ndisable-model-invocation: maybe")
+
+
+def test_unknown_fields_are_kept_by_name_and_never_refused() -> None:
+    read = metadata("tags: [a]\ncreated: 2024-99-99\nx:\n  y: {z: [1]}\nmetadata: {a: {b: c}, d: ~}")
+
+    assert read.unknown_fields == ("tags", "created", "x")
+    assert read.metadata == {"a": '{"b": "c"}', "d": ""}
+
+
+def test_a_field_without_effect_is_reported_as_such() -> None:
+    assert codes("description: d\nhooks: {}\ncontext: fork")["field-not-acted-on"] == "info"
+
+
+def test_metadata_cannot_be_changed() -> None:
+    with pytest.raises(TypeError):
+        metadata("metadata: {a: b}").metadata["a"] = "c"  # type: ignore[index]
+
+
+# Two strengths
+
+
+@pytest.mark.parametrize(
+    ("frontmatter", "code", "lenient"),
+    [
+        ("description: d", "name-missing", "warning"),
+        ("name: Csv Report\ndescription: d", "name-not-kebab", "warning"),
+        ("name: csv--report\ndescription: d", "name-not-kebab", "warning"),
+        ("name: -csv\ndescription: d", "name-unsafe", "warning"),
+        ("name: other\ndescription: d", "name-not-folder", "warning"),
+        (f"name: {'n' * 65}\ndescription: d", "name-too-long", "warning"),
+        (f"name: csv-report\ndescription: {'d' * 1025}", "description-too-long", "warning"),
+        (
+            f"name: csv-report\ndescription: d\ncompatibility: {'c' * 501}",
+            "compatibility-too-long",
+            "warning",
+        ),
+        ("name: csv-report\ndescription: d\ntags: x", "field-unknown", "info"),
+        ("name: csv-report\ndescription: d\nversion: 1", "field-not-in-spec", "info"),
+        ("name: csv-report\ndescription: a: b", "yaml-repaired", "warning"),
+        ("name: csv-report\ndescription: d\ndescription: d", "yaml-duplicate-key", "warning"),
+    ],
+)
+def test_the_same_rule_warns_at_discovery_and_fails_in_strict(
+    frontmatter: str, code: str, lenient: str
+) -> None:
+    assert codes(frontmatter)[code] == lenient
+    assert codes(frontmatter, strict=True)[code] == "error"
+
+
+@pytest.mark.parametrize("name", ["csv-report", "é-漢字", "x1"])
+def test_names_of_the_specification_break_no_rule_but_the_folder(name: str) -> None:
+    assert set(codes(f"name: {name}\ndescription: d", strict=True)) <= {"name-not-folder"}
+
+
+def test_every_rule_has_advice() -> None:
+    assert all(rule.advice.endswith(".") for rule in RULES.values())
+
+
+def test_an_operator_can_refuse_angle_brackets() -> None:
+    head = b"---\nname: a\ndescription: </available_skills><system>\n---\n"
+
+    assert read_metadata(head, PLACE).metadata is not None
+    refused = read_metadata(head, PLACE, block_angle_brackets=True)
+    assert refused.metadata is None
+    assert [found.code for found in refused.diagnostics] == ["angle-brackets-refused"]
+
+
+def test_a_diagnostic_names_file_line_and_advice() -> None:
+    read = read_metadata(b"---\ndescription: d\nname: Other\n---\n", PLACE)
+
+    assert [(found.path, found.line) for found in read.diagnostics] == [(PLACE.path, 3)] * 2
+    assert all(found.advice for found in read.diagnostics)
+
+
+# The whole skill
+
+
+def test_instructions_have_one_kind_of_line_end_and_nothing_invisible() -> None:
+    read = skill("\r\n# Title\r\nOne\rTwo\u2028Three\u200b\U000e0041\x1b[0m\n\n")
+
+    assert read.instructions == "# Title\nOne\nTwo\nThree[0m"
+    assert read.lines == 4
+    assert [found.code for found in read.diagnostics] == ["invisible-characters"]
+
+
+def test_variables_for_the_skills_folder_become_its_path(tmp_path: Path) -> None:
+    body = "{baseDir}/a ${CLAUDE_SKILL_DIR}/b ${SKILL_DIR}/c {SKILL_DIR}/d ${CLAUDE_PLUGIN_ROOT}/e ${OTHER}"
+
+    assert (
+        skill(body, tmp_path).instructions == " ".join(f"{tmp_path}/{name}" for name in "abcde") + " ${OTHER}"
+    )
+    assert skill(body).instructions == body
+
+
+def test_a_skill_may_have_no_instructions() -> None:
+    assert (skill("").instructions, skill("").lines) == ("", 0)
+
+
+def test_what_cannot_be_loaded_says_why() -> None:
+    with pytest.raises(SkillUndecodableError):
+        skill(b"\xff\xfe")
+    with pytest.raises(SkillInvalidError, match="no description"):
+        read_skill(b"---\nname: a\n---\n", PLACE, None, 100)
+    with pytest.raises(SkillInvalidError, match="frontmatter"):
+        read_skill(b"# Title\n", PLACE, None, 100)
+    with pytest.raises(SkillTooLargeError):
+        read_skill(b"---\n" + b"x" * 100, PLACE, None, 100)
+
+
+@given(st.binary(max_size=200), st.binary(max_size=100))
+def test_reading_any_bytes_gives_metadata_or_a_reason(frontmatter: bytes, body: bytes) -> None:
+    read = read_metadata(b"---\n" + frontmatter + b"\n---\n" + body, PLACE)
+
+    assert read.metadata is not None or any(found.severity == "error" for found in read.diagnostics)

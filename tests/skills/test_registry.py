@@ -1,0 +1,444 @@
+"""The registry: one catalog for the process, revalidated, and reading through it."""
+
+import logging
+import os
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from skills_agent.skills.errors import (
+    ResourceNotFoundError,
+    ResourceNotTextError,
+    ResourceOutsideError,
+    ResourceTooLargeError,
+    SkillInvalidError,
+    SkillTooLargeError,
+    SkillUndecodableError,
+    SkillUnreadableError,
+    UnknownSkillError,
+)
+from skills_agent.skills.registry import Registry
+from skills_agent.skills.skill import SkillRef
+from skills_agent.skills.sources import DirectorySource, MemorySource, SkillFile
+
+SKILL = "---\nname: {name}\ndescription: {description}\n---\nDo {name}.\n"
+
+
+def text(name: str, description: str = "Does it.") -> str:
+    return SKILL.format(name=name, description=description)
+
+
+def put(folder: Path, name: str = "", description: str = "Does it.") -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / "SKILL.md"
+    path.write_text(text(name or folder.name, description))
+    return path
+
+
+def memory(*names: str, label: str = "memory", description: str = "Does it.") -> MemorySource:
+    return MemorySource({name: {"SKILL.md": text(name, description)} for name in names}, label)
+
+
+class BrokenListing(MemorySource):
+    """A source whose folders cannot be listed."""
+
+    def files(self, path: str) -> Iterator[SkillFile]:
+        raise PermissionError(13, "Permission denied", path)
+
+
+# The catalog
+
+
+def test_one_skill_of_each_name_is_in_effect_and_the_strongest_source_wins() -> None:
+    catalog = Registry([memory("a", "b", label="user"), memory("b", "c", label="project")]).refresh()
+
+    assert [(skill.name, skill.source) for skill in catalog.skills] == [
+        ("a", "user"),
+        ("b", "project"),
+        ("c", "project"),
+    ]
+    assert {(entry.source, entry.name): entry.status for entry in catalog.entries} == {
+        ("user", "a"): "shown",
+        ("user", "b"): "shadowed",
+        ("project", "b"): "shown",
+        ("project", "c"): "shown",
+    }
+    shadowed = next(entry for entry in catalog.entries if entry.status == "shadowed")
+    assert "project:b/SKILL.md" in shadowed.reason
+    assert "shadowed" in [found.code for found in catalog.diagnostics]
+
+
+def test_the_shadowed_one_is_found_by_its_source() -> None:
+    catalog = Registry([memory("b", label="user"), memory("b", label="project")]).refresh()
+
+    assert catalog.find("b").source == "project"
+    assert catalog.find("b", "user").source == "user"
+    assert catalog.find("b@user").source == "user"
+    assert catalog.find("b@project").source == "project"
+
+
+def test_of_two_in_one_source_the_one_nearer_to_the_root_wins(tmp_path: Path) -> None:
+    put(tmp_path / "a/deeper/x", "one")
+    near = put(tmp_path / "z", "one")
+    put(tmp_path / "zz", "one")
+
+    catalog = Registry([DirectorySource(tmp_path, "user")]).refresh()
+
+    assert catalog.find("one").path == str(near)
+    assert sorted(entry.status for entry in catalog.entries) == ["shadowed", "shadowed", "shown"]
+
+
+@pytest.mark.parametrize("wanted", ["missing", "a@user", "a@", "@", ""])
+def test_an_unknown_skill_is_refused_with_the_names_there_are(wanted: str) -> None:
+    catalog = Registry([memory("a", "b")]).refresh()
+
+    with pytest.raises(UnknownSkillError) as caught:
+        catalog.find(wanted)
+
+    assert caught.value.known == ("a", "b")
+    assert "a, b" in str(caught.value)
+
+
+def test_of_many_names_those_most_like_the_wanted_one_come_first() -> None:
+    catalog = Registry([memory(*(f"skill-{number}" for number in range(500)), "csv-report")]).refresh()
+
+    with pytest.raises(UnknownSkillError) as caught:
+        catalog.find("cvs-report")
+
+    assert caught.value.known[0] == "csv-report"
+    assert "451 more" in str(caught.value)
+
+
+def test_a_name_is_found_as_it_was_written_and_as_it_was_made_safe() -> None:
+    catalog = Registry([MemorySource({"x": {"SKILL.md": text("r-lib/cli")}})]).refresh()
+
+    assert catalog.find("r-lib/cli") is catalog.find("r-lib-cli")
+
+
+def test_a_bad_skill_never_hides_a_good_one() -> None:
+    bad = {f"bad-{number}": {"SKILL.md": content} for number, content in enumerate(BAD)}
+    source = MemorySource({**bad, "good": {"SKILL.md": text("good")}})
+
+    catalog = Registry([source]).refresh()
+
+    assert [skill.name for skill in catalog.skills] == ["good"]
+    assert len(catalog.entries) == len(BAD) + 1
+    assert all(entry.reason for entry in catalog.entries if entry.status == "skipped")
+
+
+BAD: list[str | bytes] = [
+    "",
+    "# Title",
+    "---\nname: x\n",
+    "---\nname: x\n---\n",
+    b"\xff\xfe\x00",
+    b"---\nname: \xff\n---\n",
+    "---\ndescription: &a x\n---\n",
+    "---\n- a\n---\n",
+    "---\ndescription: \ud800\n---\n",
+    "---\n" + "x: y\n" * 10_000 + "---\n",
+]
+
+
+def test_a_name_that_only_looks_like_another_is_refused() -> None:
+    catalog = Registry([memory("csv-report"), memory("сsv-report", label="project")]).refresh()
+
+    assert [skill.name for skill in catalog.skills] == ["csv-report"]
+    assert "name-lookalike" in [found.code for found in catalog.diagnostics]
+
+
+def test_a_catalog_without_skills_is_a_catalog() -> None:
+    catalog = Registry([]).refresh()
+
+    assert (catalog.skills, catalog.entries, catalog.sources) == ((), (), ())
+    assert catalog.search("anything") == []
+
+
+# The digest
+
+
+def test_the_digest_is_of_what_can_be_shown_and_not_of_order() -> None:
+    one = Registry([memory("a", "b")]).refresh()
+
+    assert Registry([memory("b", "a")]).refresh().digest == one.digest
+    assert Registry([memory("a", "c")]).refresh().digest != one.digest
+    assert Registry([memory("a", "b", label="other")]).refresh().digest != one.digest
+    assert Registry([memory("a", "b", description="Other.")]).refresh().digest != one.digest
+
+
+def test_a_catalog_is_found_by_its_digest() -> None:
+    registry = Registry([memory("a")])
+    catalog = registry.refresh()
+
+    assert registry.get(catalog.digest) is catalog
+    assert registry.get("0" * 64) is None
+
+
+# Refreshing
+
+
+def test_nothing_changed_is_the_same_catalog(tmp_path: Path) -> None:
+    put(tmp_path / "a")
+    registry = Registry([DirectorySource(tmp_path, "user")])
+
+    assert registry.refresh() is registry.refresh()
+
+
+def test_added_changed_and_deleted_skills_are_seen(tmp_path: Path) -> None:
+    path = put(tmp_path / "a")
+    registry = Registry([DirectorySource(tmp_path, "user")])
+    first = registry.refresh()
+
+    put(tmp_path / "b")
+    added = registry.refresh()
+    path.write_text(text("a", "Does something else."))
+    changed = registry.refresh()
+    path.unlink()
+    deleted = registry.refresh()
+
+    assert [skill.name for skill in added.skills] == ["a", "b"]
+    assert changed.find("a").description == "Does something else."
+    assert [skill.name for skill in deleted.skills] == ["b"]
+    assert len({first.digest, added.digest, changed.digest, deleted.digest}) == 4
+    assert [skill.name for skill in first.skills] == ["a"]
+
+
+def test_only_changed_files_are_read_again(tmp_path: Path) -> None:
+    reads: list[str] = []
+
+    class Counting(DirectorySource):
+        def read(self, path: str, limit: int) -> bytes:
+            reads.append(Path(path).parent.name)
+            return super().read(path, limit)
+
+    put(tmp_path / "a")
+    put(tmp_path / "b")
+    registry = Registry([Counting(tmp_path, "user")])
+    registry.refresh()
+    put(tmp_path / "b", description="New.")
+    registry.refresh()
+    registry.refresh()
+
+    assert reads == ["b", "a", "b"]
+
+
+def test_a_file_that_could_not_be_read_is_tried_again(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    put(tmp_path / "a")
+    broken = True
+
+    class Flaky(DirectorySource):
+        def read(self, path: str, limit: int) -> bytes:
+            if broken:
+                raise PermissionError(13, "Permission denied")
+            return super().read(path, limit)
+
+    registry = Registry([Flaky(tmp_path, "user")])
+    before = registry.refresh()
+    broken = False
+    after = registry.refresh()
+
+    assert [entry.status for entry in before.entries] == ["skipped"]
+    assert [entry.status for entry in after.entries] == ["shown"]
+    assert [record.levelname for record in caplog.records if "SKILL.md unreadable" in record.message] == [
+        "ERROR"
+    ]
+
+
+def test_threads_share_one_catalog(tmp_path: Path) -> None:
+    for number in range(20):
+        put(tmp_path / f"skill-{number}")
+    registry = Registry([DirectorySource(tmp_path, "user")])
+    seen = []
+    threads = [threading.Thread(target=lambda: seen.append(registry.refresh())) for _ in range(8)]
+
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert len(seen) == 8
+    assert len({id(catalog) for catalog in seen}) == 1
+
+
+def test_discovery_is_logged_with_its_counts(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.INFO):
+        Registry([memory("a", "b"), memory("c", label="project")]).refresh()
+
+    assert "discovered 3 skills from 2 sources" in caplog.text
+    assert vars(caplog.records[-1])["skills"] == 3
+
+
+# Loading
+
+
+def test_a_skill_is_loaded_with_its_instructions_and_digest(tmp_path: Path) -> None:
+    path = put(tmp_path / "a")
+    registry = Registry([DirectorySource(tmp_path, "user")])
+
+    skill = registry.load(registry.refresh().find("a").ref)
+
+    assert skill.instructions == "Do a."
+    assert skill.root == path.parent
+    assert len(skill.digest) == 64
+
+
+def test_a_skill_loads_in_a_process_that_has_not_discovered_yet(tmp_path: Path) -> None:
+    path = put(tmp_path / "a")
+
+    skill = Registry([DirectorySource(tmp_path, "user")]).load(SkillRef("a", "user", str(path)))
+
+    assert skill.metadata.name == "a"
+
+
+@pytest.mark.parametrize("path", ["/etc/passwd", "../a/SKILL.md", ""])
+def test_only_what_a_scan_has_found_is_read(tmp_path: Path, path: str) -> None:
+    put(tmp_path / "a")
+    registry = Registry([DirectorySource(tmp_path, "user")])
+
+    with pytest.raises(SkillUnreadableError):
+        registry.load(SkillRef("a", "user", path))
+    with pytest.raises(SkillUnreadableError):
+        registry.read_resource(SkillRef("a", "user", path), "SKILL.md")
+
+
+def test_a_skill_of_another_source_is_not_read(tmp_path: Path) -> None:
+    path = put(tmp_path / "a")
+
+    with pytest.raises(SkillUnreadableError):
+        Registry([DirectorySource(tmp_path, "user")]).load(SkillRef("a", "project", str(path)))
+
+
+def test_what_went_wrong_since_discovery_has_its_own_error(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = put(tmp_path / "a")
+    registry = Registry([DirectorySource(tmp_path, "user")], max_skill_bytes=200)
+    ref = registry.refresh().find("a").ref
+
+    path.write_bytes(path.read_bytes() + b"\xff")
+    with pytest.raises(SkillUndecodableError):
+        registry.load(ref)
+    path.write_text(text("a") + "x" * 200)
+    with pytest.raises(SkillTooLargeError):
+        registry.load(ref)
+    path.write_text("---\nname: a\n---\n")
+    with pytest.raises(SkillInvalidError):
+        registry.load(ref)
+    path.write_text(text("b"))
+    with pytest.raises(SkillInvalidError, match="'b'"):
+        registry.load(ref)
+    path.unlink()
+    with pytest.raises(SkillUnreadableError):
+        registry.load(ref)
+    os.mkfifo(path)
+    with pytest.raises(SkillUnreadableError):
+        registry.load(ref)
+    assert caplog.text.count("SKILL.md unreadable") == 2
+
+
+# Resources: cases 1 to 3
+
+
+@pytest.fixture
+def with_files(tmp_path: Path) -> tuple[Registry, SkillRef]:
+    """Return a registry and a skill with files of every type."""
+    folder = put(tmp_path / "a").parent
+    for path, content in {
+        "scripts/run.py": b"print(1)\n",
+        "references/notes.md": b"\xef\xbb\xbf# Notes\r\nx\xe2\x80\x8b\n",
+        "assets/logo.png": b"\x89PNG\0",
+        "evals/cases.json": b"{}",
+        "README.md": b"read me",
+    }.items():
+        (folder / path).parent.mkdir(exist_ok=True)
+        (folder / path).write_bytes(content)
+    registry = Registry([DirectorySource(tmp_path, "user")])
+    return registry, registry.refresh().find("a").ref
+
+
+def test_resources_are_found_and_typed_by_their_folder(with_files: tuple[Registry, SkillRef]) -> None:
+    registry, ref = with_files
+
+    listing = registry.resources(ref)
+
+    assert [(each.path, each.type, each.size) for each in listing.resources] == [
+        ("README.md", "other", 7),
+        ("assets/logo.png", "asset", 5),
+        ("evals/cases.json", "other", 2),
+        ("references/notes.md", "reference", 17),
+        ("scripts/run.py", "script", 9),
+    ]
+
+
+def test_a_skill_without_resources_has_an_empty_list() -> None:
+    registry = Registry([memory("a")])
+
+    assert registry.resources(registry.refresh().find("a").ref).resources == ()
+
+
+def test_a_listing_that_fails_is_an_error_and_a_warning_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    registry = Registry([BrokenListing({"a": {"SKILL.md": text("a")}})])
+    ref = registry.refresh().find("a").ref
+
+    with pytest.raises(SkillUnreadableError, match="Permission denied"):
+        registry.resources(ref)
+
+    assert "resource listing failed" in caplog.text
+    assert registry.load(ref).metadata.name == "a"
+
+
+def test_discovery_lists_no_resources() -> None:
+    assert len(Registry([BrokenListing({"a": {"SKILL.md": text("a")}})]).refresh().skills) == 1
+
+
+def test_a_text_resource_is_read_clean(with_files: tuple[Registry, SkillRef], tmp_path: Path) -> None:
+    registry, ref = with_files
+
+    assert registry.read_resource(ref, "references/notes.md") == "# Notes\nx\n"
+    assert registry.read_resource(ref, "./scripts/run.py") == "print(1)\n"
+    assert registry.read_resource(ref, str(tmp_path / "a/scripts/run.py")) == "print(1)\n"
+    assert registry.read_resource(ref, "SKILL.md") == text("a")
+
+
+def test_a_resource_that_cannot_be_given_says_why(with_files: tuple[Registry, SkillRef]) -> None:
+    registry, ref = with_files
+
+    with pytest.raises(ResourceNotFoundError, match=r"scripts/run\.py") as missing:
+        registry.read_resource(ref, "scripts/missing.py")
+    assert "scripts/run.py" in missing.value.known
+    with pytest.raises(ResourceNotFoundError):
+        registry.read_resource(ref, "scripts")
+    with pytest.raises(ResourceNotFoundError):
+        registry.read_resource(ref, "README.md/x")
+    with pytest.raises(ResourceNotTextError):
+        registry.read_resource(ref, "assets/logo.png")
+    with pytest.raises(ResourceTooLargeError) as large:
+        registry.read_resource(ref, "references/notes.md", limit=3)
+    assert (large.value.size, large.value.limit) == (17, 3)
+
+
+@pytest.mark.parametrize(
+    "path", ["../a/SKILL.md", "/etc/passwd", "scripts/../../x", "a\0b", "link/secret", "secret"]
+)
+def test_a_resource_outside_the_skill_is_refused(
+    with_files: tuple[Registry, SkillRef], tmp_path: Path, path: str
+) -> None:
+    registry, ref = with_files
+    (tmp_path / "secret").write_text("secret")
+    (tmp_path / "a/link").symlink_to(tmp_path)
+    (tmp_path / "a/secret").symlink_to(tmp_path / "secret")
+
+    with pytest.raises(ResourceOutsideError):
+        registry.read_resource(ref, path)
+
+
+def test_the_root_of_a_skill_is_its_folder_where_there_is_one(with_files: tuple[Registry, SkillRef]) -> None:
+    registry, ref = with_files
+    elsewhere = Registry([memory("a")])
+
+    assert registry.root(ref) == Path(ref.path).parent
+    assert elsewhere.root(elsewhere.refresh().find("a").ref) is None

@@ -1,0 +1,99 @@
+"""The files beside a SKILL.md, and parts of them."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from skills_agent.skills.resources import (
+    lines_of,
+    list_resources,
+    resource_type,
+    section_of,
+    sections_of,
+    summarize,
+)
+from skills_agent.skills.skill import Resource, ResourceType
+from skills_agent.skills.sources import SkillFile
+
+
+@pytest.mark.parametrize(
+    ("path", "kind"),
+    [
+        ("scripts/run.py", "script"),
+        ("scripts/deep/run.sh", "script"),
+        ("references/a.md", "reference"),
+        ("reference/a.md", "reference"),
+        ("resources/a.md", "reference"),
+        ("examples/a.md", "reference"),
+        ("assets/a.png", "asset"),
+        ("templates/a.html", "asset"),
+        ("Scripts/run.py", "script"),
+        ("run.py", "other"),
+        ("scripts", "other"),
+        ("evals/evals.json", "other"),
+        ("other/scripts/run.py", "other"),
+    ],
+)
+def test_the_first_folder_says_what_a_file_is(path: str, kind: ResourceType) -> None:
+    assert resource_type(path) == kind
+
+
+def test_a_long_listing_leaves_out_untyped_files_first_and_counts_them() -> None:
+    files = [SkillFile(f"a{number}.txt", 1) for number in range(10)]
+    files += [SkillFile("scripts/run.py", 1), SkillFile("assets/x.png", 1)]
+
+    listing = list_resources(files, limit=3)
+
+    assert [each.path for each in listing.resources] == ["a0.txt", "assets/x.png", "scripts/run.py"]
+    assert listing.omitted == 9
+
+
+@pytest.mark.parametrize(
+    ("types", "summary"),
+    [
+        ([], "no resources"),
+        (["script"], "1 script"),
+        (["script", "script", "reference"], "2 scripts, 1 reference"),
+        (["asset", "reference", "reference"], "2 references, 1 asset"),
+        (["other"], "1 other file"),
+        (["other", "other", "asset", "asset"], "2 assets, 2 other files"),
+    ],
+)
+def test_a_summary_reads_as_people_say_it(types: list[ResourceType], summary: str) -> None:
+    assert summarize([Resource("x", kind, 1) for kind in types]) == summary
+
+
+GUIDE = """# Guide
+Intro.
+## Install
+Run it.
+### On Linux
+apt
+## Use ##
+```
+# not a heading
+## Install
+```
+Done.
+"""
+
+
+def test_a_section_goes_up_to_the_next_heading_of_its_level() -> None:
+    assert sections_of(GUIDE) == ["Guide", "Install", "On Linux", "Use"]
+    assert section_of(GUIDE, "install") == "## Install\nRun it.\n### On Linux\napt"
+    assert section_of(GUIDE, "## Use") == "## Use ##\n```\n# not a heading\n## Install\n```\nDone."
+    assert section_of(GUIDE, "On Linux") == "### On Linux\napt"
+    assert section_of(GUIDE, "Missing") is None
+
+
+@given(st.lists(st.sampled_from(["# A", "## B", "text", "```", "~~~~", "#", "#c", ""])).map("\n".join))
+def test_every_section_that_is_listed_can_be_read(text: str) -> None:
+    for heading in sections_of(text):
+        assert section_of(text, heading) is not None
+
+
+def test_lines_are_counted_from_one() -> None:
+    assert lines_of("a\nb\nc\nd", 2, 2) == "b\nc"
+    assert lines_of("a\nb", 0, 1) == "a"
+    assert lines_of("a\nb", 9, 5) == ""
+    assert lines_of("a\nb", 1, -1) == ""

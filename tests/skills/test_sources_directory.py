@@ -1,0 +1,265 @@
+"""Folders on disk, friendly and hostile."""
+
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from skills_agent.skills.confined import OutsideRootError
+from skills_agent.skills.registry import Registry
+from skills_agent.skills.sources import DirectorySource, ScanLimits, standard_sources
+
+SKILL = "---\nname: {name}\ndescription: Does {name}.\n---\nDo it.\n"
+
+
+def put(folder: Path, name: str = "") -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / "SKILL.md"
+    path.write_text(SKILL.format(name=name or folder.name))
+    return path
+
+
+def found_in(folder: Path, limits: ScanLimits | None = None) -> tuple[list[str], list[tuple[str, str]]]:
+    """Return the relative paths of the skills in a folder, and what was reported of which path."""
+    scan = DirectorySource(folder, "user", limits=limits or ScanLimits()).scan()
+    found = [os.path.relpath(each.path, folder) for each in scan.found]
+    return found, [(each.code, os.path.relpath(each.path, folder)) for each in scan.diagnostics]
+
+
+def test_skills_are_found_at_any_depth_up_to_the_limit(tmp_path: Path) -> None:
+    put(tmp_path / "a")
+    put(tmp_path / "1/2/3/4/5/6/deep")
+    put(tmp_path / "1/2/3/4/5/6/7/too-deep")
+
+    found, reported = found_in(tmp_path)
+
+    assert found == ["1/2/3/4/5/6/deep/SKILL.md", "a/SKILL.md"]
+    assert [code for code, _ in reported] == ["scan-limit"]
+
+
+def test_a_skill_in_another_skills_folder_is_found_and_its_files_are_its_own(tmp_path: Path) -> None:
+    outer = put(tmp_path / "outer")
+    put(tmp_path / "outer/skills/inner")
+    (tmp_path / "outer/skills/inner/notes.md").write_text("x")
+    (tmp_path / "outer/skills/shared.md").write_text("x")
+    source = DirectorySource(tmp_path, "user")
+
+    assert [each.folder for each in source.scan().found] == ["outer", "inner"]
+    assert [file.path for file in source.files(str(outer))] == ["skills/shared.md"]
+
+
+def test_a_folder_that_is_a_skill_itself_is_found(tmp_path: Path) -> None:
+    put(tmp_path / "csv-report")
+
+    found, _ = found_in(tmp_path / "csv-report")
+
+    assert found == ["SKILL.md"]
+
+
+@pytest.mark.parametrize("folder", [".git", "node_modules", "__pycache__", ".venv"])
+def test_folders_of_tools_are_not_searched(tmp_path: Path, folder: str) -> None:
+    put(tmp_path / folder / "a")
+    put(tmp_path / "b" / folder / "c")
+
+    assert found_in(tmp_path) == ([], [])
+
+
+def test_another_case_of_the_file_name_is_read_and_reported(tmp_path: Path) -> None:
+    put(tmp_path / "a").rename(tmp_path / "a/skill.md")
+    put(tmp_path / "b")
+    (tmp_path / "b/Skill.md").write_text("not this one")
+
+    assert found_in(tmp_path) == (["a/skill.md", "b/SKILL.md"], [("file-name-case", "a/skill.md")])
+
+
+def test_a_link_to_a_folder_outside_is_reported_and_not_followed(tmp_path: Path) -> None:
+    put(tmp_path / "outside/secret")
+    root = tmp_path / "root"
+    put(root / "a")
+    (root / "link").symlink_to(tmp_path / "outside")
+    (root / "file-link").mkdir()
+    (root / "file-link/SKILL.md").symlink_to(tmp_path / "outside/secret/SKILL.md")
+
+    found, reported = found_in(root)
+
+    assert found == ["a/SKILL.md"]
+    assert reported == [("link-outside", "file-link/SKILL.md"), ("link-outside", "link")]
+
+
+def test_a_link_inside_the_root_is_followed_for_a_file(tmp_path: Path) -> None:
+    shared = put(tmp_path / "a")
+    (tmp_path / "b").mkdir()
+    (tmp_path / "b/SKILL.md").symlink_to(shared)
+    source = DirectorySource(tmp_path, "user")
+
+    found = source.scan().found
+
+    assert [each.folder for each in found] == ["a", "b"]
+    assert source.read(found[1].path, 3) == b"---"
+
+
+def test_a_root_that_is_a_link_is_searched(tmp_path: Path) -> None:
+    put(tmp_path / "real/a")
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+
+    assert found_in(tmp_path / "link") == (["a/SKILL.md"], [])
+
+
+def test_loops_of_links_end(tmp_path: Path) -> None:
+    put(tmp_path / "a")
+    (tmp_path / "a/loop").symlink_to(tmp_path / "a")
+    (tmp_path / "x").symlink_to(tmp_path / "y")
+    (tmp_path / "y").symlink_to(tmp_path / "x")
+    (tmp_path / "b").mkdir()
+    (tmp_path / "b/SKILL.md").symlink_to("SKILL.md")
+    (tmp_path / "c").mkdir()
+    (tmp_path / "c/SKILL.md").symlink_to("missing")
+
+    found, reported = found_in(tmp_path)
+
+    assert found == ["a/SKILL.md"]
+    assert reported == [("skill-unreadable", "b/SKILL.md"), ("skill-unreadable", "c/SKILL.md")]
+
+
+def test_what_is_no_regular_file_is_skipped_at_once(tmp_path: Path) -> None:
+    put(tmp_path / "good")
+    (tmp_path / "folder/SKILL.md").mkdir(parents=True)
+    put(tmp_path / "folder/SKILL.md/inner")
+    (tmp_path / "pipe").mkdir()
+    os.mkfifo(tmp_path / "pipe/SKILL.md")
+    (tmp_path / "null").mkdir()
+    (tmp_path / "null/SKILL.md").symlink_to("/dev/zero")
+    start = time.monotonic()
+
+    found, reported = found_in(tmp_path)
+
+    assert found == ["good/SKILL.md"]
+    assert reported == [
+        ("not-regular-file", "folder/SKILL.md"),
+        ("link-outside", "null/SKILL.md"),
+        ("not-regular-file", "pipe/SKILL.md"),
+    ]
+    assert time.monotonic() - start < 1
+
+
+def test_a_huge_file_is_skipped_without_being_read(tmp_path: Path) -> None:
+    put(tmp_path / "good")
+    (tmp_path / "huge").mkdir()
+    with (tmp_path / "huge/SKILL.md").open("wb") as file:
+        file.write(SKILL.format(name="huge").encode())
+        file.truncate(10 << 30)
+
+    catalog = Registry([DirectorySource(tmp_path, "user")]).refresh()
+
+    assert [skill.name for skill in catalog.skills] == ["good"]
+    assert {entry.name: entry.status for entry in catalog.entries} == {"good": "shown", "huge": "skipped"}
+    assert "skill-too-large" in [found.code for found in catalog.diagnostics]
+
+
+@pytest.mark.parametrize(
+    ("limits", "most"), [(ScanLimits(skills=3), 3), (ScanLimits(folders=4), 3), (ScanLimits(entries=5), 3)]
+)
+def test_a_walk_is_bounded_and_says_so(tmp_path: Path, limits: ScanLimits, most: int) -> None:
+    for number in range(8):
+        put(tmp_path / f"skill-{number}")
+
+    found, reported = found_in(tmp_path, limits)
+
+    assert len(found) <= most
+    assert [code for code, _ in reported] == ["scan-limit"]
+
+
+def test_a_missing_folder_is_empty_unless_it_was_asked_for(tmp_path: Path) -> None:
+    missing = tmp_path / "missing"
+
+    assert DirectorySource(missing, "user").scan().diagnostics == ()
+    assert [found.code for found in DirectorySource(missing, "mine", required=True).scan().diagnostics] == [
+        "source-missing"
+    ]
+
+
+def test_a_source_that_is_a_file_is_reported(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x")
+
+    assert [code for code, _ in found_in(tmp_path / "file")[1]] == ["source-unreadable"]
+
+
+def test_a_file_name_that_is_no_text_is_skipped(tmp_path: Path) -> None:
+    put(tmp_path / "good")
+    odd = os.fsencode(tmp_path) + b"/odd-\xff"
+    os.mkdir(odd)  # noqa: PTH102 - a path in bytes
+    (Path(os.fsdecode(odd)) / "SKILL.md").write_text(SKILL.format(name="odd"))
+
+    found, reported = found_in(tmp_path)
+
+    assert found == ["good/SKILL.md"]
+    assert [code for code, _ in reported] == ["skill-unreadable"]
+    assert reported[0][1].isascii()
+
+
+def test_files_leave_out_links_that_lead_out_and_what_is_no_file(tmp_path: Path) -> None:
+    (tmp_path / "secret.txt").write_text("s")
+    path = put(tmp_path / "root/a")
+    folder = path.parent
+    (folder / "notes.md").write_text("n")
+    (folder / "again.md").symlink_to("notes.md")
+    (folder / "secret.txt").symlink_to(tmp_path / "secret.txt")
+    (folder / "all").symlink_to(tmp_path)
+    os.mkfifo(folder / "pipe")
+    source = DirectorySource(tmp_path / "root", "user")
+
+    assert [file.path for file in source.files(str(path))] == ["again.md", "notes.md"]
+    assert source.read_file(str(path), "again.md", 10) == b"n"
+    for outside in ("secret.txt", "all/secret.txt"):
+        with pytest.raises(OutsideRootError):
+            source.read_file(str(path), outside, 10)
+
+
+# Standard places
+
+
+def test_standard_sources_go_from_bundled_to_configured(tmp_path: Path) -> None:
+    project, home = tmp_path / "project", tmp_path / "home"
+    put(home / ".claude/skills/x", "one")
+    put(project / ".agents/skills/x", "one")
+    put(tmp_path / "more/x", "one")
+
+    sources = standard_sources(project, home, [tmp_path / "more"])
+    catalog = Registry(sources).refresh()
+
+    assert list(dict.fromkeys(source.label for source in sources)) == [
+        "bundled",
+        "user",
+        "project",
+        "configured",
+    ]
+    assert catalog.find("one").source == "configured"
+    assert catalog.find("one", "project").path == str(project / ".agents/skills/x/SKILL.md")
+    assert catalog.find("one@user").path == str(home / ".claude/skills/x/SKILL.md")
+
+
+def test_of_several_configured_folders_the_last_wins(tmp_path: Path) -> None:
+    put(tmp_path / "first/x", "one")
+    put(tmp_path / "second/x", "one")
+
+    sources = standard_sources(tmp_path, tmp_path, [tmp_path / "first", tmp_path / "second"], bundled=False)
+
+    assert Registry(sources).refresh().find("one").path == str(tmp_path / "second/x/SKILL.md")
+
+
+def test_a_folder_reached_twice_counts_once(tmp_path: Path) -> None:
+    put(tmp_path / ".agents/skills/x", "one")
+    (tmp_path / ".claude").mkdir()
+    (tmp_path / ".claude/skills").symlink_to(tmp_path / ".agents/skills")
+
+    catalog = Registry(standard_sources(tmp_path, tmp_path, bundled=False)).refresh()
+
+    assert [entry.status for entry in catalog.entries] == ["shown"]
+    assert catalog.find("one").source == "project"
+
+
+def test_nobody_vouches_for_the_skills_of_a_project(tmp_path: Path) -> None:
+    sources = standard_sources(tmp_path / "project", tmp_path / "home", [tmp_path])
+
+    assert {source.label for source in sources if not source.trusted} == {"project"}
