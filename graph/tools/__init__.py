@@ -1,0 +1,6 @@
+"""The tools that the model may call, each with its risk."""
+
+from skills_agent.graph.tools.declare import risk_of
+from skills_agent.graph.tools.toolset import build_tools
+
+__all__ = ["build_tools", "risk_of"]

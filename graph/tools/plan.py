@@ -1,0 +1,67 @@
+"""The tool that makes and revises the plan."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Literal
+
+from langchain_core.messages import AIMessage, AnyMessage, ToolMessage
+from langchain_core.tools import ToolException
+from langgraph.prebuilt import ToolRuntime
+from langgraph.types import Command
+from pydantic import BaseModel, BeforeValidator
+
+from skills_agent.state.records import PlanRecord
+
+UPDATE_PLAN = "Make or replace the plan for a task of several steps. Send every step each time."
+
+
+class Step(BaseModel):
+    """One step of the plan."""
+
+    id: Annotated[str, BeforeValidator(str)]
+    title: str
+    status: Literal["pending", "in_progress", "completed"] = "pending"
+
+
+def update_plan(
+    goal: str,
+    steps: list[Step],
+    runtime: ToolRuntime[Any, Mapping[str, Any]],
+    assumptions: list[str] = [],  # noqa: B006 - a schema default, never changed
+    constraints: list[str] = [],  # noqa: B006
+) -> Command[None]:
+    """Put a plan into the thread's state, as the next revision.
+
+    The revision depends on the state and on the message alone: a call that runs again makes the
+    same one, and of two in one message the later is the newer.
+    """
+    repeated = [name for name, count in Counter(step.id for step in steps).items() if count > 1]
+    if repeated:
+        raise ToolException(f"The plan was not changed: several steps have the id {', '.join(repeated)}.")
+    before = (runtime.state.get("plan") or {}).get("revision", 0)
+    plan = PlanRecord(
+        goal=goal,
+        steps=[{"id": step.id, "title": step.title, "status": step.status} for step in steps],
+        assumptions=assumptions,
+        constraints=constraints,
+        revision=before + 1 + _place(runtime.state.get("messages") or [], runtime.tool_call_id),
+    )
+    receipt = ToolMessage(_summary(plan), tool_call_id=runtime.tool_call_id or "", name="update_plan")
+    return Command(update={"plan": plan, "messages": [receipt]})
+
+
+def _place(messages: Sequence[AnyMessage], call_id: str | None) -> int:
+    """Return which of the calls of the newest model message this is, from 0."""
+    newest = next((each for each in reversed(messages) if isinstance(each, AIMessage)), None)
+    ids = [call["id"] for call in newest.tool_calls] if newest else []
+    return ids.index(call_id) if call_id in ids else 0
+
+
+def _summary(plan: PlanRecord) -> str:
+    done = sum(step["status"] == "completed" for step in plan["steps"])
+    now = next((step["title"] for step in plan["steps"] if step["status"] == "in_progress"), None)
+    count = len(plan["steps"])
+    text = (
+        f"Plan, revision {plan['revision']}: {done} of {count} {'step' if count == 1 else 'steps'} completed"
+    )
+    return f"{text}; now: {now}." if now else f"{text}."

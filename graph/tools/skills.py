@@ -1,0 +1,198 @@
+"""The tools for skills: search_skills, unload_skill, read_resource, run_script."""
+
+import json
+import os
+import shlex
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+from langchain_core.messages import ToolMessage
+from langchain_core.tools import BaseTool, ToolException
+from langgraph.prebuilt import ToolRuntime
+from langgraph.types import Command
+from pydantic import BaseModel, BeforeValidator, Field
+
+from skills_agent.graph.tools.declare import declare
+from skills_agent.graph.tools.excerpt import excerpt
+from skills_agent.skills.confined import NotRegularFileError, OutsideRootError, open_beneath
+from skills_agent.skills.errors import (
+    ResourceOutsideError,
+    ScriptError,
+    ScriptNotFoundError,
+    SectionNotFoundError,
+)
+from skills_agent.skills.registry import Registry
+from skills_agent.skills.resources import relative_to, section_of, sections_of
+from skills_agent.skills.scripts import ScriptRequest, ScriptRunner, describe
+from skills_agent.skills.skill import SkillRef
+from skills_agent.skills.text import escape_markup, one_line
+from skills_agent.state.records import LoadedSkill
+
+MAX_FOUND = 5
+MAX_DESCRIPTION = 300
+
+SEARCH_SKILLS = "Find skills for a task among all that exist, also those that are not listed."
+UNLOAD_SKILL = "Take a skill's instructions out of the conversation when it is no longer needed."
+READ_RESOURCE = "Read a text file of a loaded skill, whole, one section, or some of its lines."
+RUN_SCRIPT = (
+    "Run a script of a loaded skill in the workspace. Gives exit code, stdout and stderr. There is no "
+    "shell: no wildcards, pipes or redirections in args."
+)
+
+ThreadRuntime = ToolRuntime[Any, Mapping[str, Any]]
+Section = Annotated[str | None, Field(description="A Markdown heading of the file")]
+Start = Annotated[int | None, Field(description="First line, from 1")]
+Lines = Annotated[int | None, Field(description="How many lines")]
+
+
+def _as_arguments(value: object) -> object:
+    """Take what models send for a list of strings: numbers in it, one shell-like string, a JSON list."""
+    if value is None:
+        return []
+    if isinstance(value, str):
+        return _split(value)
+    if isinstance(value, list):
+        return [json.dumps(each) if isinstance(each, (bool, int, float)) else each for each in value]
+    return value
+
+
+def _split(text: str) -> object:
+    if text.lstrip().startswith("["):
+        try:
+            return _as_arguments(json.loads(text))
+        except json.JSONDecodeError:
+            pass
+    try:
+        return shlex.split(text)
+    except ValueError:  # an apostrophe, most of the time
+        return text.split()
+
+
+class RunScriptArguments(BaseModel):
+    """What a model sends to run a script."""
+
+    skill: str
+    path: str = Field(description="Relative to the skill's folder, e.g. scripts/report.py")
+    args: Annotated[list[str], BeforeValidator(_as_arguments)] = []
+    stdin: str | None = None
+
+
+def skill_tools(registry: Registry, runner: ScriptRunner, workspace: Path) -> list[BaseTool]:
+    """Return the four tools."""
+    tools = _SkillTools(registry, runner, workspace)
+    return [
+        declare(tools.search_skills, risk="read", description=SEARCH_SKILLS),
+        declare(tools.unload_skill, risk="read", description=UNLOAD_SKILL),
+        declare(tools.read_resource, risk="read", description=READ_RESOURCE),
+        declare(tools.run_script, risk="run", description=RUN_SCRIPT, arguments=RunScriptArguments),
+    ]
+
+
+class _SkillTools:
+    def __init__(self, registry: Registry, runner: ScriptRunner, workspace: Path) -> None:
+        self._registry = registry
+        self._runner = runner
+        self._workspace = workspace
+
+    def search_skills(self, query: str, runtime: ThreadRuntime) -> str:
+        """Give names and descriptions, best first; what is hidden from the model is not among them."""
+        hits = self._registry.refresh().search(query, limit=4 * MAX_FOUND)
+        skills = [hit.skill for hit in hits if hit.skill.model_invocable][:MAX_FOUND]
+        if not skills:
+            return "No skill fits. Try other words, or go on without one."
+        loaded = _ledger(runtime)
+        lines = []
+        for skill in skills:
+            mark = " (loaded)" if skill.name in loaded else ""
+            lines.append(f"- {_shown(skill.name)}{mark}: {_shown(skill.description, MAX_DESCRIPTION)}")
+        return "\n".join([*lines, "Load one with load_skill(name)."])
+
+    def unload_skill(self, name: str, runtime: ThreadRuntime) -> Command[None]:
+        """Set a tombstone in the ledger, newer than the load."""
+        record = _loaded(runtime, name)
+        tombstone: LoadedSkill = {**record, "unloaded": True, "order": record["order"] + 1}
+        receipt = ToolMessage(
+            f"Unloaded {name}. Its instructions are out of the conversation; load_skill brings them back.",
+            tool_call_id=runtime.tool_call_id or "",
+            name="unload_skill",
+        )
+        return Command(update={"skills_loaded": {name: tombstone}, "messages": [receipt]})
+
+    def read_resource(
+        self,
+        skill: str,
+        path: str,
+        runtime: ThreadRuntime,
+        section: Section = None,
+        start: Start = None,
+        lines: Lines = None,
+    ) -> str:
+        """Give a text file of a loaded skill, bounded."""
+        ref = _ref(_loaded(runtime, skill))
+        text = self._registry.read_resource(ref, path)
+        if section:
+            found = section_of(text, section)
+            if found is None:
+                raise SectionNotFoundError(skill, path, section, sections_of(text))
+            text = found
+        return excerpt(text, start, lines)
+
+    def run_script(
+        self,
+        skill: str,
+        path: str,
+        runtime: ThreadRuntime,
+        args: Sequence[str] = (),
+        stdin: str | None = None,
+    ) -> str:
+        """Run a file of a loaded skill and give its outcome as text; a failing script is a result."""
+        ref = _ref(_loaded(runtime, skill))
+        request = ScriptRequest(
+            skill=skill,
+            script=self._script(ref, path),
+            args=tuple(args),
+            stdin=stdin,
+            workdir=self._workspace,
+        )
+        return describe(self._runner.run(request))
+
+    def _script(self, ref: SkillRef, path: str) -> Path:
+        root = self._registry.root(ref)
+        if root is None:
+            raise ToolException(
+                f"The scripts of {ref.name} cannot be run: its source {ref.source} is not on disk."
+            )
+        relative = relative_to(root, path)
+        try:
+            os.close(open_beneath(root, relative))
+        except OutsideRootError as error:
+            raise ResourceOutsideError(ref.name, path) from error
+        except (FileNotFoundError, NotADirectoryError, NotRegularFileError) as error:
+            listing = self._registry.resources(ref)
+            scripts = [each.path for each in listing.resources if each.type == "script"]
+            raise ScriptNotFoundError(ref.name, path, scripts) from error
+        except OSError as error:
+            raise ScriptError(f"Cannot read {path} of skill {ref.name}: {error.strerror}.") from error
+        return (root / relative).resolve()
+
+
+def _ledger(runtime: ThreadRuntime) -> dict[str, LoadedSkill]:
+    records: Mapping[str, LoadedSkill] = runtime.state.get("skills_loaded") or {}
+    return {name: record for name, record in records.items() if not record["unloaded"]}
+
+
+def _loaded(runtime: ThreadRuntime, name: str) -> LoadedSkill:
+    ledger = _ledger(runtime)
+    if name not in ledger:
+        loaded = ", ".join(sorted(ledger)) or "none"
+        raise ToolException(f"Skill {name} is not loaded. Call load_skill first. Loaded skills: {loaded}.")
+    return ledger[name]
+
+
+def _ref(record: LoadedSkill) -> SkillRef:
+    return SkillRef(record["name"], record["source"], record["path"])
+
+
+def _shown(text: str, limit: int | None = None) -> str:
+    return escape_markup(one_line(text, limit))

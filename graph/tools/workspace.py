@@ -1,0 +1,177 @@
+"""The folder that the file tools work in, and no other: every path is walked beneath its root."""
+
+import os
+import secrets
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import NamedTuple
+
+from langchain_core.tools import ToolException
+
+from skills_agent.skills.confined import (
+    ConfinedError,
+    NotRegularFileError,
+    OutsideRootError,
+    open_beneath,
+    open_folder_beneath,
+)
+
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+class FolderEntry(NamedTuple):
+    """One name in a folder."""
+
+    name: str
+    kind: str
+    """`folder`, `file`, `link` or `other`."""
+    size: int
+    """Bytes; 0 for what is no file."""
+
+
+class Workspace:
+    """Files beneath one root. Links are followed where they stay inside; every refusal is a ToolException."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+
+    @property
+    def root(self) -> Path:
+        """The folder."""
+        return self._root
+
+    def relative(self, path: str) -> str:
+        """Return a model's path as one relative to the root, without `.` and `..`; the root is `.`.
+
+        An absolute path is taken if it begins with the root. Raises ToolException for a way out.
+        """
+        plain = os.path.normpath(path or ".")
+        if Path(plain).is_absolute():
+            for root in (self._root.absolute(), self._root.resolve()):
+                if Path(plain).is_relative_to(root):
+                    return str(Path(plain).relative_to(root))
+        if Path(plain).is_absolute() or plain.split("/")[0] == ".." or "\0" in plain:
+            raise ToolException(_sentence(path, OutsideRootError(path)))
+        return plain
+
+    def read(self, path: str, limit: int) -> bytes:
+        """Return a file's bytes. Raises ToolException for a file over `limit` bytes."""
+        with _refusals(path), os.fdopen(open_beneath(self._root, self.relative(path)), "rb") as file:
+            size = os.fstat(file.fileno()).st_size
+            if size > limit:
+                advice = "Search it with grep, or run a script on it."
+                raise ToolException(f"{path} has {size:,} bytes, over the limit of {limit:,}. {advice}")
+            return file.read(limit)
+
+    def entries(self, path: str) -> Iterator[FolderEntry]:
+        """Yield what a folder holds, unordered."""
+        with _refusals(path):
+            descriptor = open_folder_beneath(self._root, self.relative(path))
+            try:
+                with os.scandir(descriptor) as found:
+                    yield from map(_entry, found)
+            finally:
+                os.close(descriptor)
+
+    def real(self, path: str) -> str:
+        """Return the path relative to the real root with its links resolved; raises for a way out."""
+        root = self._root.resolve()
+        with _refusals(path):
+            real = (root / self.relative(path)).resolve()
+            if not real.is_relative_to(root):
+                raise OutsideRootError(path)
+        return str(real.relative_to(root))
+
+    def write(self, path: str, content: bytes) -> bool:
+        """Put a file in place whole, with the folders it needs; return whether it is new.
+
+        A reader sees the old content or the new one, never a part. The mode of an old file is kept.
+        """
+        *folders, name = Path(self.real(path)).parts or ("",)
+        with _refusals(path):
+            if not name:
+                raise IsADirectoryError
+            folder = _make_folders(self._root.resolve(), folders)
+            try:
+                return _replace(folder, name, content)
+            finally:
+                os.close(folder)
+
+
+def _make_folders(root: Path, names: list[str]) -> int:
+    """Open the folder at the end of the way, making what is missing, and following no link."""
+    descriptor = os.open(root, _FOLDER)
+    for name in names:
+        try:
+            with suppress(FileExistsError):
+                os.mkdir(name, dir_fd=descriptor)
+            inner = os.open(name, _FOLDER, dir_fd=descriptor)
+        finally:
+            os.close(descriptor)
+        descriptor = inner
+    return descriptor
+
+
+def _replace(folder: int, name: str, content: bytes) -> bool:
+    mode = _mode_of(name, folder)
+    draft = f".{name[:100]}.{secrets.token_hex(4)}.draft"
+    with os.fdopen(os.open(draft, _NEW_FILE, 0o666, dir_fd=folder), "wb") as file:
+        try:
+            file.write(content)
+            file.flush()
+            if mode is not None:
+                os.fchmod(file.fileno(), mode)
+            os.replace(draft, name, src_dir_fd=folder, dst_dir_fd=folder)
+        except BaseException:
+            os.unlink(draft, dir_fd=folder)
+            raise
+    return mode is None
+
+
+def _mode_of(name: str, folder: int) -> int | None:
+    try:
+        found = os.stat(name, dir_fd=folder, follow_symlinks=False)
+    except FileNotFoundError:
+        return None
+    if stat.S_ISDIR(found.st_mode):
+        raise IsADirectoryError
+    if not stat.S_ISREG(found.st_mode):
+        raise NotRegularFileError(name)
+    return stat.S_IMODE(found.st_mode)
+
+
+def _entry(found: os.DirEntry[str]) -> FolderEntry:
+    if found.is_symlink():
+        return FolderEntry(found.name, "link", 0)
+    if found.is_dir(follow_symlinks=False):
+        return FolderEntry(found.name, "folder", 0)
+    if found.is_file(follow_symlinks=False):
+        return FolderEntry(found.name, "file", found.stat(follow_symlinks=False).st_size)
+    return FolderEntry(found.name, "other", 0)
+
+
+@contextmanager
+def _refusals(path: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise ToolException(_sentence(path, error)) from error
+
+
+def _sentence(path: str, error: OSError) -> str:
+    match error:
+        case OutsideRootError():
+            return f"{path} leads out of the workspace. Use a path relative to it."
+        case ConfinedError():
+            return f"{path} {error.reason}."
+        case FileNotFoundError():
+            return f"There is no {path} in the workspace. list_dir shows what there is."
+        case IsADirectoryError():
+            return f"{path} is a folder."
+        case NotADirectoryError():
+            return f"{path} is not in a folder, or is no folder itself."
+        case _:
+            return f"{path}: {error.strerror or error}."

@@ -1,0 +1,374 @@
+"""The file tools: what they give, and that they stay inside the workspace."""
+
+import os
+import socket
+import stat
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from langchain_core.messages import ToolMessage
+from langchain_core.tools import ToolException
+
+from skills_agent.graph.tools.excerpt import excerpt
+from skills_agent.graph.tools.files import file_tools
+from skills_agent.graph.tools.search import Search
+from skills_agent.graph.tools.workspace import Workspace
+
+Call = Callable[..., str]
+
+
+@pytest.fixture
+def workspace(tmp_path: Path) -> Path:
+    """Return a workspace with something private beside it."""
+    folder = tmp_path / "work"
+    folder.mkdir()
+    (tmp_path / "private.txt").write_text("private")
+    return folder
+
+
+@pytest.fixture
+def call(workspace: Path) -> Call:
+    """Return a function that calls a tool and gives its answer: `call("read_file", path="a")`."""
+    tools = {tool.name: tool for tool in file_tools(Workspace(workspace), Search(workspace, seconds=2))}
+
+    def call(tool: str, /, **args: Any) -> str:
+        answer = tools[tool].invoke({"name": tool, "args": args, "id": "1", "type": "tool_call"})
+        assert isinstance(answer, ToolMessage)
+        assert isinstance(answer.content, str)
+        return f"ERROR {answer.content}" if answer.status == "error" else answer.content
+
+    return call
+
+
+def names_in(folder: Path) -> list[str]:
+    return sorted(each.name for each in folder.iterdir())
+
+
+# --- paths, the same for every tool ---
+
+WAYS_OUT = [
+    "../private.txt",
+    "sub/../../private.txt",
+    "{place}/private.txt",
+    "/etc/passwd",
+    "link.txt",
+    "folder/private.txt",
+    "sub/relative",
+    "/proc/self/environ",
+    "..",
+    "a\0b",
+]
+
+
+@pytest.mark.parametrize("path", WAYS_OUT)
+@pytest.mark.parametrize(
+    ("tool", "args"),
+    [
+        ("read_file", {}),
+        ("list_dir", {}),
+        ("grep", {"pattern": "."}),
+        ("write_file", {"content": "pwned"}),
+    ],
+)
+def test_no_tool_leaves_the_workspace(
+    call: Call, workspace: Path, tool: str, args: dict[str, Any], path: str
+) -> None:
+    place = workspace.parent
+    (workspace / "sub").mkdir()
+    (workspace / "link.txt").symlink_to(place / "private.txt")
+    (workspace / "folder").symlink_to(place)
+    (workspace / "sub" / "relative").symlink_to("../../private.txt")
+    answer = call(tool, path=path.format(place=place), **args)
+    assert answer.startswith("ERROR ")
+    assert answer.endswith("leads out of the workspace. Use a path relative to it.")
+    assert (place / "private.txt").read_text() == "private"
+
+
+@pytest.mark.parametrize(
+    "path", ["data/a.txt", "./data/a.txt", "data/../data//a.txt", "{root}/data/a.txt", "link/a.txt"]
+)
+def test_every_way_to_write_a_path_inside_works(call: Call, workspace: Path, path: str) -> None:
+    (workspace / "data").mkdir()
+    (workspace / "data" / "a.txt").write_text("here")
+    (workspace / "link").symlink_to("data")
+    path = path.format(root=workspace)
+    assert call("read_file", path=path) == "here"
+    assert call("grep", pattern="here", path=path) == "data/a.txt:1: here"
+    assert call("write_file", path=path, content="there").startswith("Replaced")
+    assert (workspace / "data" / "a.txt").read_text() == "there"
+
+
+def test_a_workspace_behind_a_link_works(tmp_path: Path, workspace: Path) -> None:
+    (tmp_path / "alias").symlink_to(workspace)
+    (workspace / "a.txt").write_text("here")
+    alias = Workspace(tmp_path / "alias")
+    assert alias.read(str(tmp_path / "alias" / "a.txt"), 100) == b"here"
+    assert alias.read(str(workspace / "a.txt"), 100) == b"here"
+    assert alias.write("b.txt", b"x")
+
+
+@pytest.mark.parametrize("kind", ["fifo", "socket", "folder"])
+def test_what_is_no_regular_file_is_refused_and_never_waited_for(
+    call: Call, workspace: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    monkeypatch.chdir(workspace)
+    if kind == "fifo":
+        os.mkfifo("odd")
+    elif kind == "folder":
+        (workspace / "odd").mkdir()
+    else:
+        with socket.socket(socket.AF_UNIX) as sock:
+            sock.bind("odd")
+    assert call("read_file", path="odd").startswith("ERROR odd is")
+    assert call("write_file", path="odd", content="x").startswith("ERROR odd is")
+    assert call("grep", path=".", pattern="x") == "No line matches."
+
+
+# --- read_file ---
+
+
+def test_a_file_is_read_whole(call: Call, workspace: Path) -> None:
+    (workspace / "a.txt").write_bytes("\ufeffeins\r\nzwei ü\r\n".encode())
+    assert call("read_file", path="a.txt") == "eins\nzwei ü"
+
+
+def test_some_lines_come_with_the_way_to_the_rest(call: Call, workspace: Path) -> None:
+    (workspace / "a.txt").write_text("1\n2\n3\n4\n")
+    assert call("read_file", path="a.txt", start=2, lines=2) == "2\n3\n[lines 2-3 of 4; go on with start=4]"
+    assert call("read_file", path="a.txt", start=4) == "4\n[lines 4-4 of 4]"
+    assert call("read_file", path="a.txt", start=5) == "ERROR start=5 is after the end: there are 4 lines."
+
+
+def test_an_empty_file_is_said_to_be_empty(call: Call, workspace: Path) -> None:
+    (workspace / "a.txt").touch()
+    assert call("read_file", path="a.txt") == "[a.txt is empty]"
+
+
+def test_a_binary_file_is_named_and_not_pasted(call: Call, workspace: Path) -> None:
+    (workspace / "a.png").write_bytes(b"\x89PNG" + b"x" * 20_000 + b"\0")
+    answer = call("read_file", path="a.png")
+    assert answer == "ERROR a.png is a binary file of 20,005 bytes, not text to read."
+
+
+def test_a_file_over_the_limit_is_refused_with_another_way(call: Call, workspace: Path) -> None:
+    with (workspace / "big").open("wb") as file:
+        file.truncate(5_000_000_000)
+    assert "over the limit" in call("read_file", path="big")
+    assert "grep" in call("read_file", path="big")
+
+
+def test_a_missing_file_says_how_to_find_it(call: Call) -> None:
+    assert call("read_file", path="nope.txt") == (
+        "ERROR There is no nope.txt in the workspace. list_dir shows what there is."
+    )
+
+
+# --- excerpts ---
+
+
+@given(st.lists(st.text(alphabet="ab", max_size=9), min_size=1, max_size=40), st.integers(10, 60))
+def test_following_the_notes_reads_every_line_once(lines: list[str], limit: int) -> None:
+    text = "\n".join(lines)
+    read: list[str] = []
+    start: int | None = 1
+    while start is not None:
+        shown = excerpt(text, start, None, limit).split("\n")
+        note = shown.pop() if shown[-1].startswith("[lines") else ""
+        read += shown
+        start = int(note.rpartition("=")[2].rstrip("]")) if "go on" in note else None
+    assert read == text.removesuffix("\n").split("\n")
+
+
+@given(st.text(max_size=300), st.integers(-5, 10), st.integers(-5, 10), st.integers(1, 50))
+def test_an_excerpt_is_bounded_whatever_is_asked(text: str, start: int, count: int, limit: int) -> None:
+    try:
+        shown = excerpt(text, start, count, limit)
+    except ToolException:
+        assert start > len(text.split("\n")) - 1
+    else:
+        assert len(shown) <= limit + 80
+
+
+def test_a_line_that_is_too_long_is_cut_with_a_note() -> None:
+    assert excerpt("ab\n" + "x" * 50, 2, None, 10) == (
+        "x" * 10 + "\n[line 2 has 50 characters and was cut after 10]"
+    )
+
+
+# --- list_dir ---
+
+
+def test_a_folder_lists_folders_first_then_files_with_sizes(call: Call, workspace: Path) -> None:
+    (workspace / "zoo").mkdir()
+    (workspace / "a.csv").write_text("x" * 1_234)
+    (workspace / "b").symlink_to("a.csv")
+    assert call("list_dir") == "zoo/\na.csv (1,234 bytes)\nb (link)"
+    assert call("list_dir", path="zoo") == "[zoo is empty]"
+
+
+def test_a_folder_that_is_none_is_an_error(call: Call, workspace: Path) -> None:
+    (workspace / "a.txt").touch()
+    assert call("list_dir", path="nope").startswith("ERROR There is no nope")
+    assert call("list_dir", path="a.txt").startswith("ERROR a.txt ")
+
+
+def test_a_long_listing_is_bounded(call: Call, workspace: Path) -> None:
+    for number in range(510):
+        (workspace / f"{number:03}").touch()
+    lines = call("list_dir").splitlines()
+    assert len(lines) == 501
+    assert lines[-1] == "[10 more]"
+
+
+def test_a_name_cannot_pose_as_another_line(call: Call, workspace: Path) -> None:
+    (workspace / "a\nb.txt").touch()
+    assert call("list_dir") == "a b.txt (0 bytes)"
+
+
+# --- write_file ---
+
+
+def test_a_file_is_written_with_the_folders_it_needs(call: Call, workspace: Path) -> None:
+    answer = call("write_file", path="out/2026/report.md", content="# Größe\n\nx\n")
+    assert answer == "Wrote out/2026/report.md: 13 bytes, 3 lines."
+    assert (workspace / "out" / "2026" / "report.md").read_bytes() == "# Größe\n\nx\n".encode()
+
+
+def test_replacing_keeps_the_mode_and_leaves_no_draft(call: Call, workspace: Path) -> None:
+    (workspace / "run.sh").write_text("old")
+    (workspace / "run.sh").chmod(0o750)
+    assert call("write_file", path="run.sh", content="new") == "Replaced run.sh: 3 bytes, 1 line."
+    assert stat.S_IMODE((workspace / "run.sh").stat().st_mode) == 0o750
+    assert names_in(workspace) == ["run.sh"]
+
+
+def test_a_hard_link_to_the_outside_is_not_written_through(call: Call, workspace: Path) -> None:
+    os.link(workspace.parent / "private.txt", workspace / "linked.txt")
+    call("write_file", path="linked.txt", content="mine")
+    assert (workspace.parent / "private.txt").read_text() == "private"
+    assert (workspace / "linked.txt").read_text() == "mine"
+
+
+def test_a_link_inside_is_written_through(call: Call, workspace: Path) -> None:
+    (workspace / "real.txt").write_text("old")
+    (workspace / "link.txt").symlink_to("real.txt")
+    call("write_file", path="link.txt", content="new")
+    assert (workspace / "link.txt").is_symlink()
+    assert (workspace / "real.txt").read_text() == "new"
+
+
+def test_a_dangling_link_to_the_outside_is_not_followed(call: Call, workspace: Path) -> None:
+    (workspace / "link.txt").symlink_to(workspace.parent / "new.txt")
+    assert call("write_file", path="link.txt", content="x").startswith("ERROR")
+    assert not (workspace.parent / "new.txt").exists()
+
+
+@pytest.mark.parametrize("path", ["", ".", "sub", "file/below"])
+def test_what_cannot_be_a_file_is_refused(call: Call, workspace: Path, path: str) -> None:
+    (workspace / "sub").mkdir()
+    (workspace / "file").touch()
+    before = names_in(workspace)
+    assert call("write_file", path=path, content="x").startswith("ERROR")
+    assert names_in(workspace) == before
+
+
+def test_a_reader_never_sees_half_a_file(call: Call, workspace: Path) -> None:
+    contents = ["a" * 200_000, "b" * 200_000]
+    (workspace / "f").write_text(contents[0])
+
+    def write() -> None:
+        for round_ in range(30):
+            call("write_file", path="f", content=contents[round_ % 2])
+
+    with ThreadPoolExecutor() as pool:
+        writing = pool.submit(write)
+        while not writing.done():
+            assert (workspace / "f").read_text() in contents
+        writing.result()
+
+
+# --- grep ---
+
+
+def test_grep_gives_path_line_and_text(call: Call, workspace: Path) -> None:
+    (workspace / "src").mkdir()
+    (workspace / "src" / "b.py").write_text("import os\n\ndef main():\n")
+    (workspace / "a.py").write_text("def other(): pass\r\n")
+    assert call("grep", pattern=r"^def \w+\(") == "a.py:1: def other(): pass\nsrc/b.py:3: def main():"
+
+
+def test_grep_may_ignore_case_and_choose_files(call: Call, workspace: Path) -> None:
+    (workspace / "docs" / "deep").mkdir(parents=True)
+    for path in ("a.md", "a.py", "docs/b.md", "docs/deep/c.md"):
+        (workspace / path).write_text("Total: 5\n")
+    assert call("grep", pattern="total") == "No line matches."
+    assert call("grep", pattern="total", ignore_case=True, glob="*.md").count("\n") == 2
+    assert call("grep", pattern="Total", glob="docs/**/*.md") == (
+        "docs/b.md:1: Total: 5\ndocs/deep/c.md:1: Total: 5"
+    )
+    assert call("grep", pattern="Total", path="docs/deep") == "docs/deep/c.md:1: Total: 5"
+
+
+def test_grep_leaves_out_hidden_and_binary_files_and_links(call: Call, workspace: Path) -> None:
+    for path in (".git/config", ".env", "node_modules/x.js", "bin"):
+        (workspace / path).parent.mkdir(exist_ok=True)
+        (workspace / path).write_bytes(b"\0needle" if path == "bin" else b"needle")
+    (workspace / "link").symlink_to(workspace.parent)
+    (workspace.parent / "needle.txt").write_text("needle")
+    (workspace / "linked.txt").symlink_to(workspace.parent / "needle.txt")
+    assert call("grep", pattern="needle") == "No line matches."
+    assert call("grep", pattern="needle", path=".git") == ".git/config:1: needle"
+
+
+def test_a_pattern_that_never_ends_is_ended(call: Call, workspace: Path) -> None:
+    (workspace / "a.txt").write_text("hit aa\n" + "a" * 60 + "!\n")
+    started = time.monotonic()
+    answer = call("grep", pattern=r"hit|^(a+)+$")
+    assert time.monotonic() - started < 8
+    assert answer.splitlines()[-1].startswith("[stopped after 2 s")
+
+
+def test_what_was_found_before_the_time_limit_is_given(call: Call, workspace: Path) -> None:
+    (workspace / "a.txt").write_text("aaa\n")
+    (workspace / "b.txt").write_text("a" * 60 + "!\n")
+    assert call("grep", pattern=r"^(a+)+$").splitlines()[0] == "a.txt:1: aaa"
+
+
+def test_hits_are_bounded_in_number_and_length(call: Call, workspace: Path) -> None:
+    (workspace / "a.txt").write_text(("x" * 2_000 + "needle" + "y" * 2_000 + "\n") * 150)
+    lines = call("grep", pattern="needle").splitlines()
+    assert len(lines) == 101
+    assert all("needle" in line and len(line) < 300 for line in lines[:100])
+    assert lines[100] == "[there are more; these are the first 100]"
+
+
+def test_a_line_that_matches_twice_is_one_hit(call: Call, workspace: Path) -> None:
+    (workspace / "a.txt").write_text("needle" + "x" * 9_000 + "needle\nneedle\n")
+    found = [line.split(":")[1] for line in call("grep", pattern="needle").splitlines()]
+    assert found == ["1", "2"]
+
+
+@pytest.mark.parametrize("pattern", ["(", "[a", "*x", "(?P<a>x)(?P<a>y)", "a{99999999999}"])
+def test_what_is_no_pattern_is_an_error_to_act_on(call: Call, workspace: Path, pattern: str) -> None:
+    (workspace / "a.txt").write_text("x")
+    assert call("grep", pattern=pattern).startswith("ERROR This is no regular expression that Python knows:")
+
+
+@pytest.mark.parametrize("pattern", ["", "x" * 501])
+def test_a_pattern_of_no_or_too_great_length_is_refused(call: Call, pattern: str) -> None:
+    assert call("grep", pattern=pattern) == "ERROR The pattern has to have 1 to 500 characters."
+
+
+def test_grep_in_what_does_not_exist_is_an_error(call: Call) -> None:
+    assert call("grep", pattern="x", path="nope/nope").startswith("ERROR ")
+
+
+def test_what_a_person_could_not_see_is_not_in_a_hit(call: Call, workspace: Path) -> None:
+    (workspace / "a.txt").write_text("needle \x1b[31m\u202e\U000e0041 end\n")
+    assert call("grep", pattern="needle") == "a.txt:1: needle [31m end"
