@@ -1,0 +1,124 @@
+"""A chat model that plays a list of replies: for tests and evals, instead of mocks."""
+
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from langchain_core.messages import AIMessage, BaseMessage
+from pydantic import Field
+from typing_extensions import override
+
+from skills_agent.graph.models.errors import ReplyScriptError, ScriptExhaustedError
+from skills_agent.graph.models.local import LocalChatModel, fingerprint
+
+Reply = AIMessage | str | Mapping[str, Any]
+ScriptEntry = Reply | Callable[[Sequence[BaseMessage]], Reply]
+"""A reply: a message, its text, `{"content": ..., "tool_calls": [{"name", "args"}]}`, or a function of the
+prompt that returns one of these."""
+
+_ID = re.compile(r"scripted-(\d+)-")
+
+
+class ScriptedChatModel(LocalChatModel):
+    """Play `script`: the n-th reply of a thread is the n-th entry.
+
+    Which one is next is read off the prompt (the replies already in it), so that the model has no
+    state: a run that is resumed, repeated or forked gets the replies it would have got. Replies
+    that the graph wrote itself (`additional_kwargs["skills_agent"]["synthetic"]`) do not count.
+    """
+
+    script: list[Any] = Field(default_factory=list)
+    """Entries, each a ScriptEntry."""
+
+    def __init__(self, script: Sequence[ScriptEntry] = (), **fields: Any) -> None:
+        """Play `script`."""
+        super().__init__(**{"script": list(script), **fields})
+
+    @property
+    def _llm_type(self) -> str:
+        return "scripted"
+
+    @override
+    def reply(self, messages: Sequence[BaseMessage], tools: frozenset[str]) -> AIMessage:
+        """Return the entry that is next in this prompt; ids depend on the prompt alone."""
+        position = _position(messages)
+        if position >= len(self.script):
+            last = messages[-1].text[:80] if messages else ""
+            raise ScriptExhaustedError(len(self.script), last)
+        entry = self.script[position]
+        message = as_message(entry(messages) if callable(entry) else entry)
+        mark = fingerprint(messages)
+        calls = [
+            {**call, "id": call["id"] or f"call-{position}-{index}-{mark}"}
+            for index, call in enumerate(message.tool_calls)
+        ]
+        return message.model_copy(update={"id": f"scripted-{position}-{mark}", "tool_calls": calls})
+
+
+def read_script(path: Path) -> list[ScriptEntry]:
+    """Read the replies of a `scripted:<path>` model from a JSON file.
+
+    Raises ReplyScriptError.
+    """
+    try:
+        entries = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ReplyScriptError(str(path), error.strerror or "it cannot be read") from error
+    except ValueError as error:
+        raise ReplyScriptError(str(path), f"it is not JSON ({error})") from error
+    if not isinstance(entries, list):
+        raise ReplyScriptError(str(path), "it is not a list")
+    for number, entry in enumerate(entries, start=1):
+        try:
+            as_message(entry)
+        except (TypeError, ValueError) as error:
+            raise ReplyScriptError(str(path), f"entry {number} is not a reply ({error})") from error
+    return entries
+
+
+def as_message(entry: Reply) -> AIMessage:
+    """Return a fresh message for an entry.
+
+    Raises TypeError or ValueError for anything that is not a reply.
+    """
+    if isinstance(entry, AIMessage):
+        return entry.model_copy(deep=True)
+    if isinstance(entry, str):
+        return AIMessage(content=entry)
+    if not isinstance(entry, Mapping):
+        raise TypeError(f"a {type(entry).__name__} is neither a text nor an object")
+    unknown = set(entry) - {"content", "tool_calls"}
+    if unknown:
+        raise ValueError(f"unknown field {', '.join(sorted(unknown))}")
+    calls = [
+        {
+            "name": call["name"],
+            "args": dict(call.get("args") or {}),
+            "id": call.get("id"),
+            "type": "tool_call",
+        }
+        for call in _calls(entry)
+    ]
+    return AIMessage(content=entry.get("content") or "", tool_calls=calls)
+
+
+def _calls(entry: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    calls = entry.get("tool_calls") or []
+    if not isinstance(calls, list) or not all(
+        isinstance(call, Mapping) and isinstance(call.get("name"), str) for call in calls
+    ):
+        raise ValueError("tool_calls must be a list of objects with a name")
+    return calls
+
+
+def _position(messages: Sequence[BaseMessage]) -> int:
+    """Count the replies; where a history was trimmed, the ids of those left tell how many there were."""
+    replies = [message for message in messages if isinstance(message, AIMessage) and not _synthetic(message)]
+    found = (_ID.match(reply.id or "") for reply in replies)
+    return max([len(replies), *(int(match.group(1)) + 1 for match in found if match)])
+
+
+def _synthetic(message: AIMessage) -> bool:
+    return bool(message.additional_kwargs.get("skills_agent", {}).get("synthetic"))

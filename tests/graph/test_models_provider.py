@@ -1,0 +1,264 @@
+"""Models by name, and langchain-openai against a real server on loopback."""
+
+import asyncio
+import json
+import socket
+from pathlib import Path
+from typing import Any
+
+import pytest
+from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import AIMessage, AIMessageChunk
+
+from skills_agent.graph.models import (
+    ModelCallError,
+    ModelError,
+    calling,
+    default_model,
+    explain,
+    resolve_model,
+)
+from skills_agent.graph.models.errors import UnreadableReplyError
+from tests.openai_server import KEY, Call, Completion, OpenAIServer, Raw, error
+
+LOAD = Call("load_skill", {"name": "csv-report"}, "call_1")
+READ = Call("read_file", {"path": "notes/été.md", "lines": 5}, "call_2")
+TOOLS: list[dict[str, Any]] = [
+    {"type": "function", "function": {"name": name, "description": name, "parameters": {"type": "object"}}}
+    for name in ("load_skill", "read_file")
+]
+
+
+def model_on(server: OpenAIServer, **parameters: Any) -> BaseChatModel:
+    environment = {"OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": server.base_url}
+    return resolve_model(
+        "openai:any-model", environment=environment, parameters={"max_retries": 0, **parameters}
+    )
+
+
+def merged(chunks: list[AIMessageChunk]) -> AIMessageChunk:
+    whole = chunks[0]
+    for chunk in chunks[1:]:
+        whole += chunk
+    return whole
+
+
+# Names
+
+
+def test_the_default_is_offline_without_a_key_and_openai_with_one() -> None:
+    assert default_model({}) == "offline"
+    assert default_model({"OPENAI_API_KEY": "  "}) == "offline"
+    assert default_model({"OPENAI_API_KEY": "sk-x"}).startswith("openai:")
+
+
+def test_offline_and_scripted_need_no_key(tmp_path: Path) -> None:
+    script = tmp_path / "replies.json"
+    script.write_text('["Hello.", {"tool_calls": [{"name": "read_file", "args": {"path": "a"}}]}]')
+    assert resolve_model("offline", environment={}).invoke("hi").text
+    assert resolve_model(f"scripted:{script}", environment={}).invoke("hi").text == "Hello."
+
+
+@pytest.mark.parametrize("name", ["", "gpt-5", "openai:", "openai", "scripted", "offline:x", "mistral:small"])
+def test_an_unknown_name_is_refused_with_the_valid_ones(name: str) -> None:
+    with pytest.raises(ModelError, match=r"offline, openai:<model> or scripted:") as caught:
+        resolve_model(name, environment={"OPENAI_API_KEY": "k"})
+    assert caught.value.code == "model-unknown"
+
+
+def test_a_missing_key_is_named() -> None:
+    with pytest.raises(ModelError, match="OPENAI_API_KEY") as caught:
+        resolve_model("openai:gpt-5-mini", environment={})
+    assert caught.value.code == "model-key-missing"
+
+
+def test_parameters_reach_the_provider_and_unknown_ones_are_refused(server: OpenAIServer) -> None:
+    server.answers.append(Completion("ok"))
+    model_on(server, temperature=0.25).invoke("hi")
+    assert server.asked[0].body["temperature"] == 0.25
+    with pytest.raises(ModelError, match="temprature") as caught:
+        model_on(server, temprature=1)
+    assert caught.value.code == "model-parameter"
+    with pytest.raises(ModelError, match="temperature"):
+        model_on(server, temperature="warm")
+
+
+@pytest.mark.parametrize(
+    "content", ["not json", '{"a": 1}', "[1]", '[{"tool_calls": [{"args": {}}]}]', '[{"say": "x"}]']
+)
+def test_a_scripted_file_that_holds_no_replies_is_refused(tmp_path: Path, content: str) -> None:
+    script = tmp_path / "replies.json"
+    script.write_text(content)
+    with pytest.raises(ModelError, match="must hold a JSON list"):
+        resolve_model(f"scripted:{script}", environment={})
+    with pytest.raises(ModelError, match="No such file"):
+        resolve_model(f"scripted:{tmp_path / 'none.json'}", environment={})
+
+
+# Answers
+
+
+def test_a_plain_answer_arrives_with_its_usage(server: OpenAIServer) -> None:
+    server.answers.append(Completion("Twelve rows."))
+    message = model_on(server).invoke("How many?")
+    assert message.text == "Twelve rows."
+    assert message.usage_metadata
+    assert message.usage_metadata["total_tokens"] == 18
+    assert server.asked[0].path == "/v1/chat/completions"
+    assert server.asked[0].authorization == f"Bearer {KEY}"
+
+
+def test_a_streamed_answer_arrives_in_pieces_and_with_its_usage(server: OpenAIServer) -> None:
+    server.answers.append(Completion("Twelve rows in all."))
+    chunks = list(model_on(server).stream("How many?"))
+    assert len([chunk for chunk in chunks if chunk.text]) > 2
+    whole = merged(chunks)
+    assert whole.text == "Twelve rows in all."
+    assert whole.usage_metadata
+    assert whole.usage_metadata["output_tokens"] == 7
+
+
+def test_parallel_tool_calls_arrive_whole(server: OpenAIServer) -> None:
+    server.answers.append(Completion(calls=[LOAD, READ]))
+    message = model_on(server).bind_tools(TOOLS).invoke("Go.")
+    assert [(call["name"], call["args"], call["id"]) for call in message.tool_calls] == [LOAD, READ]
+    assert [tool["function"]["name"] for tool in server.asked[0].body["tools"]] == ["load_skill", "read_file"]
+
+
+def test_streamed_tool_calls_are_put_together(server: OpenAIServer) -> None:
+    server.answers.append(Completion(calls=[LOAD, READ]))
+    whole = merged([*model_on(server).bind_tools(TOOLS).stream("Go.")])  # type: ignore[list-item]
+    assert [(call["name"], call["args"], call["id"]) for call in whole.tool_calls] == [LOAD, READ]
+
+
+async def _asynchronous(model: BaseChatModel) -> tuple[AIMessage, list[AIMessageChunk]]:
+    return await model.ainvoke("one"), [chunk async for chunk in model.astream("two")]
+
+
+def test_the_asynchronous_paths_answer_the_same(server: OpenAIServer) -> None:
+    server.answers += [Completion("Twelve rows."), Completion("Twelve rows.")]
+    message, chunks = asyncio.run(_asynchronous(model_on(server)))
+    assert message.text == merged(chunks).text == "Twelve rows."
+
+
+def test_a_model_that_prefers_the_responses_api_uses_chat_completions_behind_a_base_url(
+    server: OpenAIServer,
+) -> None:
+    server.answers.append(Completion("ok"))
+    environment = {"OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": server.base_url}
+    resolve_model("openai:gpt-5.2-pro", environment=environment).invoke("hi")
+    assert server.asked[0].path == "/v1/chat/completions"
+
+
+# Failures
+
+
+def test_a_rate_limit_is_waited_out(server: OpenAIServer) -> None:
+    server.answers += [error(429, "Slow down.", ("retry-after-ms", "1")), Completion("Here.")]
+    assert model_on(server, max_retries=2).invoke("hi").text == "Here."
+    assert len(server.asked) == 2
+
+
+@pytest.mark.parametrize(
+    ("answer", "said", "retryable"),
+    [
+        (error(400, "Bad field."), "refused the request", False),
+        (error(403, "Not for you."), "may not use this model", False),
+        (error(404, "The model `x` does not exist."), "no such model", False),
+        (error(409, "Conflict."), "HTTP 409: Conflict", False),
+        (error(422, "Odd."), "HTTP 422: Odd", False),
+        (error(429, "You exceeded your quota."), "rate limit or quota", True),
+        (error(500, "Oops."), "the provider failed (HTTP 500: Oops)", True),
+        (error(400, "This prompt is too long: context_length_exceeded"), "context window", False),
+    ],
+)
+@pytest.mark.parametrize("streamed", [False, True])
+def test_a_refusal_of_the_provider_is_one_sentence(
+    server: OpenAIServer, answer: Raw, said: str, retryable: bool, streamed: bool
+) -> None:
+    server.answers.append(answer)
+    model = model_on(server)
+    with pytest.raises(ModelCallError) as caught, calling("openai:any-model"):
+        list(model.stream("hi")) if streamed else model.invoke("hi")
+    text = str(caught.value)
+    assert text.startswith("The model openai:any-model could not answer: ")
+    assert said in text
+    assert "\n" not in text
+    assert caught.value.retryable is retryable
+    assert caught.value.code == "model-call-failed"
+
+
+def test_a_wrong_key_is_told(server: OpenAIServer) -> None:
+    environment = {"OPENAI_API_KEY": "wrong", "OPENAI_BASE_URL": server.base_url}
+    with (
+        pytest.raises(ModelCallError, match=r"refused the key.*HTTP 401: Incorrect API key"),
+        calling("openai:m"),
+    ):
+        resolve_model("openai:m", environment=environment).invoke("hi")
+
+
+GARBAGE = {
+    "an HTML page": Raw(200, b"<html><body>Welcome</body></html>", "text/html"),
+    "broken JSON": Raw(200, b'{"choices": [', "application/json"),
+    "JSON of another shape": Raw(200, b'{"hello": "world"}'),
+    "a JSON list": Raw(200, b"[1, 2, 3]"),
+    "null choices": Raw(200, b'{"id": "x", "choices": null}'),
+    "no choices": Raw(200, b'{"id": "x", "choices": []}'),
+    "choices without messages": Raw(200, b'{"id": "x", "choices": [{"index": 0}]}'),
+    "an error in a success": Raw(200, b'{"error": "out of memory", "choices": []}'),
+    "nothing": Raw(200, b""),
+}
+
+
+@pytest.mark.parametrize("answer", GARBAGE.values(), ids=GARBAGE)
+def test_garbage_is_a_clear_error(server: OpenAIServer, answer: Raw) -> None:
+    server.answers.append(answer)
+    with pytest.raises(UnreadableReplyError, match="not a chat completion") as caught, calling("openai:m"):
+        model_on(server).invoke("hi")
+    assert "base URL" in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+STREAMED_GARBAGE = {
+    "an HTML page": Raw(200, b"<html><body>Welcome</body></html>", "text/html"),
+    "no events": Raw(200, b"", "text/event-stream"),
+    "broken JSON": Raw(200, b'data: {"choices": [\n\n', "text/event-stream"),
+    "a number": Raw(200, b"data: 42\n\n", "text/event-stream"),
+    "choices of another shape": Raw(200, b'data: {"choices": [{"x": 1}]}\n\n', "text/event-stream"),
+    "choices that are no list": Raw(200, b'data: {"choices": 3}\n\n', "text/event-stream"),
+    "a list": Raw(200, b"data: [1]\n\n", "text/event-stream"),
+}
+
+
+@pytest.mark.filterwarnings("ignore:Pydantic serializer warnings:UserWarning")  # openai's, of such events
+@pytest.mark.parametrize("answer", STREAMED_GARBAGE.values(), ids=STREAMED_GARBAGE)
+def test_streamed_garbage_is_a_clear_error(server: OpenAIServer, answer: Raw) -> None:
+    server.answers.append(answer)
+    with pytest.raises(UnreadableReplyError, match="not a chat completion"), calling("openai:m"):
+        list(model_on(server).stream("hi"))
+
+
+def test_an_error_in_the_middle_of_a_stream_is_told(server: OpenAIServer) -> None:
+    event = json.dumps({"error": {"message": "The GPU fell off."}})
+    server.answers.append(Raw(200, f"data: {event}\n\n".encode(), "text/event-stream"))
+    with pytest.raises(ModelCallError, match="The GPU fell off"), calling("openai:m"):
+        list(model_on(server).stream("hi"))
+
+
+def test_a_server_that_is_not_there_is_told() -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    environment = {"OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": f"http://127.0.0.1:{port}/v1"}
+    model = resolve_model("openai:m", environment=environment, parameters={"max_retries": 0})
+    with pytest.raises(ModelCallError, match="cannot be reached") as caught, calling("openai:m"):
+        model.invoke("hi")
+    assert caught.value.retryable
+
+
+@pytest.mark.parametrize("bug", [KeyError("choices"), ValueError("x"), TypeError("x"), RuntimeError("x")])
+def test_a_bug_is_not_taken_for_the_providers_failure(bug: Exception) -> None:
+    assert explain(bug, "openai:m") is None
+    with pytest.raises(type(bug)) as caught, calling("openai:m"):
+        raise bug
+    assert caught.value is bug

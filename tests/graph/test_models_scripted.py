@@ -1,0 +1,123 @@
+"""The scripted model: which reply is next is read off the prompt."""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from langchain_core.messages import (
+    AIMessage,
+    AIMessageChunk,
+    BaseMessage,
+    HumanMessage,
+    SystemMessage,
+    ToolMessage,
+)
+
+from skills_agent.graph.models import ModelError, ScriptedChatModel
+from skills_agent.graph.models.errors import ScriptExhaustedError
+
+CALL = {"name": "read_file", "args": {"path": "a.txt"}}
+TWO = ["First.", {"content": "Reading.", "tool_calls": [CALL, {"name": "list_dir"}]}]
+
+
+def merged(chunks: Sequence[AIMessageChunk]) -> AIMessageChunk:
+    whole = chunks[0]
+    for chunk in chunks[1:]:
+        whole += chunk
+    return whole
+
+
+def test_replies_come_in_order_as_the_transcript_grows() -> None:
+    model = ScriptedChatModel(["one", AIMessage("two"), {"content": "three"}])
+    transcript: list[BaseMessage] = [HumanMessage("go")]
+    for expected in ("one", "two", "three"):
+        reply = model.invoke(transcript)
+        assert reply.text == expected
+        transcript += [reply, HumanMessage("next")]
+
+
+def test_the_same_prompt_gets_the_same_reply_however_often_it_is_asked() -> None:
+    model = ScriptedChatModel(TWO)
+    prompt = [HumanMessage("go", id="1"), AIMessage("First.", id="2"), HumanMessage("on", id="3")]
+    first, second = model.invoke(prompt), model.invoke(prompt)
+    assert first == second
+    assert first is not second
+    assert first.tool_calls[0]["id"] != first.tool_calls[1]["id"]
+
+
+def test_replies_to_different_prompts_never_share_an_id() -> None:
+    model = ScriptedChatModel(["same", "same"])
+    ids = {model.invoke([HumanMessage(text)]).id for text in ("a", "b", "c")}
+    assert len(ids) == 3
+
+
+def test_messages_that_the_graph_wrote_itself_do_not_count() -> None:
+    synthetic = AIMessage("", tool_calls=[{"name": "load_skill", "args": {}, "id": "s"}])
+    synthetic.additional_kwargs["skills_agent"] = {"synthetic": True}
+    prompt = [HumanMessage("/x"), synthetic, ToolMessage("Loaded x.", tool_call_id="s")]
+    assert ScriptedChatModel(["the first"]).invoke(prompt).text == "the first"
+
+
+def test_a_trimmed_history_does_not_start_the_script_again() -> None:
+    model = ScriptedChatModel(["one", "two", "three"])
+    second = model.invoke([HumanMessage("a"), model.invoke("a"), HumanMessage("b")])
+    assert second.text == "two"
+    assert model.invoke([SystemMessage("Summary."), second, HumanMessage("c")]).text == "three"
+
+
+def test_an_entry_may_read_the_prompt() -> None:
+    def answer(messages: Sequence[BaseMessage]) -> dict[str, Any]:
+        return {"content": f"I was given {messages[-1].text}."}
+
+    assert ScriptedChatModel([answer]).invoke("a pear").text == "I was given a pear."
+
+
+def test_a_script_that_is_at_its_end_says_so() -> None:
+    with pytest.raises(ScriptExhaustedError, match=r"1 repl.*'and now\?'") as caught:
+        ScriptedChatModel(["only"]).invoke([HumanMessage("go"), AIMessage("only"), HumanMessage("and now?")])
+    assert isinstance(caught.value, ModelError)
+
+
+def test_an_entry_of_another_shape_is_refused() -> None:
+    with pytest.raises(TypeError, match="int"):
+        ScriptedChatModel([3]).invoke("go")  # type: ignore[list-item]
+    with pytest.raises(ValueError, match="contents"):
+        ScriptedChatModel([{"contents": "typo"}]).invoke("go")
+
+
+def test_a_stream_adds_up_to_the_whole_reply() -> None:
+    model = ScriptedChatModel(TWO)
+    prompt = [HumanMessage("go"), AIMessage("First."), HumanMessage("on")]
+    chunks: list[Any] = list(model.stream(prompt))
+    whole, said = merged(chunks), model.invoke(prompt)
+    assert len(chunks) > 3
+    assert (whole.content, whole.tool_calls, whole.id) == (said.content, said.tool_calls, said.id)
+    assert whole.usage_metadata == said.usage_metadata
+    assert chunks[-1].chunk_position == "last"
+
+
+def test_the_asynchronous_paths_say_the_same() -> None:
+    model = ScriptedChatModel(["Several words to stream."])
+
+    async def both() -> tuple[AIMessage, list[Any]]:
+        return await model.ainvoke("go"), [chunk async for chunk in model.astream("go")]
+
+    message, chunks = asyncio.run(both())
+    assert message.text == merged(chunks).text == model.invoke("go").text
+
+
+@given(st.text(max_size=200))
+def test_any_text_survives_streaming(text: str) -> None:
+    model = ScriptedChatModel([text])
+    chunks: list[Any] = list(model.stream("go"))
+    assert merged(chunks).content == text
+
+
+def test_a_script_is_not_changed_by_who_gets_its_replies() -> None:
+    entry = AIMessage("one", additional_kwargs={"a": [1]})
+    model = ScriptedChatModel([entry])
+    model.invoke("go").additional_kwargs["a"].append(2)
+    assert model.invoke("go").additional_kwargs == {"a": [1]}

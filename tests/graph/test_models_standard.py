@@ -1,0 +1,83 @@
+"""LangChain's own suite for chat models, on both models that ship."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
+from langchain_tests.integration_tests import ChatModelIntegrationTests
+from langchain_tests.unit_tests import ChatModelUnitTests
+
+from skills_agent.graph.models import OfflineChatModel, ScriptedChatModel
+
+JOKE = {"setup": "Why do cats sit on keyboards?", "punchline": "For the mouse."}
+SCRIPT: Sequence[tuple[str, str, dict[str, Any]]] = (
+    ("magic_function_no_args", "magic_function_no_args", {}),
+    ("magic_function", "magic_function", {"input": 3}),
+    ("pirate greeting", "greeting_generator", {"answer_style": "Pirate"}),
+    ("你好", "unicode_customer", {"customer_name": "你好啊集团", "description": "技术"}),
+    ("こんにちは", "unicode_customer", {"customer_name": "こんにちは株式会社", "description": "会社"}),
+    ("weather", "get_weather", {"location": "San Francisco, CA"}),
+)
+"""The suite's questions, and the calls that a model is expected to answer them with."""
+
+
+def plays(messages: Sequence[BaseMessage]) -> AIMessage | str:
+    """Answer the suite's last question."""
+    last = messages[-1]
+    text = last.text.lower() if isinstance(last, HumanMessage) else ""
+    for words, name, args in SCRIPT:
+        if words in text:
+            return AIMessage("", tool_calls=[{"name": name, "args": args, "id": None}])
+    return "Hello there."
+
+
+SCRIPTED = {"script": [plays] * 12}
+
+
+class Scripted:
+    """A script says what is called, whatever `tool_choice` and a schema ask for."""
+
+    chat_model_class = ScriptedChatModel
+    chat_model_params = SCRIPTED
+    has_tool_choice = False
+    has_structured_output = False
+
+
+class Offline:
+    """It calls the agent's own tools, by name, and no others."""
+
+    chat_model_class = OfflineChatModel
+    has_tool_calling = False
+    has_tool_choice = False
+    has_structured_output = False
+
+
+class TestScriptedUnit(Scripted, ChatModelUnitTests):  # type: ignore[misc]
+    pass
+
+
+class TestScripted(Scripted, ChatModelIntegrationTests):  # type: ignore[misc]
+    pass
+
+
+class TestOfflineUnit(Offline, ChatModelUnitTests):  # type: ignore[misc]
+    pass
+
+
+class TestOffline(Offline, ChatModelIntegrationTests):  # type: ignore[misc]
+    pass
+
+
+def test_a_scripted_reply_can_fill_a_schema() -> None:
+    schema = {"title": "Joke", "type": "object", "properties": {"setup": {"type": "string"}}}
+    model = ScriptedChatModel([{"tool_calls": [{"name": "Joke", "args": JOKE}]}])
+    assert model.with_structured_output(schema).invoke("Tell me a joke.") == JOKE
+
+
+@pytest.mark.parametrize("model", [ScriptedChatModel([plays] * 3), OfflineChatModel()])
+def test_bound_tools_do_not_change_the_model_they_are_bound_to(model: Any) -> None:
+    tool = {"type": "function", "function": {"name": "load_skill", "description": "x", "parameters": {}}}
+    before = model.model_dump()
+    model.bind_tools([tool], tool_choice="any").invoke("hi")
+    assert model.model_dump() == before
