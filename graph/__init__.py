@@ -1,0 +1,28 @@
+"""The agent: `graph` (compiled), `build_graph` (to compile yourself) and `Settings`.
+
+The three are imported when they are first used: `skills-agent skills list` needs none of LangGraph.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from skills_agent.graph.app import graph
+    from skills_agent.graph.build import build_graph
+    from skills_agent.graph.settings import Settings
+    from skills_agent.state.context import Context
+
+__all__ = ["Context", "Settings", "build_graph", "graph"]
+
+_HOMES = {
+    "Context": "skills_agent.state.context",
+    "Settings": "skills_agent.graph.settings",
+    "build_graph": "skills_agent.graph.build",
+    "graph": "skills_agent.graph.app",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(_HOMES[name]), name)

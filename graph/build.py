@@ -1,0 +1,83 @@
+"""The picture: which node follows which."""
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+from langchain_core.language_models import BaseChatModel
+from langchain_core.tools import BaseTool
+from langgraph.graph import END, START, StateGraph
+
+from skills_agent.graph import routes
+from skills_agent.graph.services import Services, make_services
+from skills_agent.graph.settings import Settings
+from skills_agent.nodes.act import act
+from skills_agent.nodes.answer import answer
+from skills_agent.nodes.approve import approve
+from skills_agent.nodes.decide import decide
+from skills_agent.nodes.discover import discover
+from skills_agent.nodes.gate import gate
+from skills_agent.nodes.load import load
+from skills_agent.nodes.select import select
+from skills_agent.skills.scripts.runner import ScriptRunner
+from skills_agent.skills.sources import Source
+from skills_agent.state.context import Context
+from skills_agent.state.schema import AgentInput, AgentOutput, AgentState
+
+AgentGraph = StateGraph[AgentState, Context, AgentInput, AgentOutput]
+
+
+def build_graph(
+    settings: Settings | None = None,
+    *,
+    model: BaseChatModel | None = None,
+    tools: Sequence[BaseTool] = (),
+    runner: ScriptRunner | None = None,
+    sources: Sequence[Source] | None = None,
+) -> AgentGraph:
+    """Return the agent, ready for `.compile(checkpointer=..., store=...)`.
+
+    `settings` default to `Settings.load()`: environment, then `.agent/config.*`. `model` replaces
+    the settings' model. `tools` join the agent's own; what each may do is read from
+    `tool.metadata["risk"]` (read, run, write, network, delete) and taken as `network` where that
+    is missing. `sources` replace the folders that the settings name, lowest precedence first.
+    """
+    settings = settings or Settings.load()
+    return wire(make_services(settings, model=model, tools=tools, runner=runner, sources=sources))
+
+
+def wire(services: Services) -> AgentGraph:
+    """Draw the graph over live services."""
+    limits, registry, models = services.limits, services.registry, services.models
+    budget = services.catalog_budget
+    graph = AgentGraph(AgentState, Context, input_schema=AgentInput, output_schema=AgentOutput)
+
+    # Services are bound here, and input schemas are given: LangGraph would take the fields of a
+    # worker's own input for channels.
+    nodes: dict[str, Any] = {
+        "discover": partial(discover, registry=registry, catalog_budget=budget),
+        "select": partial(select, registry=registry, limits=limits),
+        "load": partial(load, registry=registry),
+        "decide": decide(
+            models=models, registry=registry, tools=services.tools, limits=limits, catalog_budget=budget
+        ),
+        "gate": partial(gate, policy=services.policy, limits=limits),
+        "approve": partial(approve, policy=services.policy),
+        "act": act(tools=services.tool_node),
+        "answer": answer(models=models, registry=registry, limits=limits, catalog_budget=budget),
+    }
+    for name, node in nodes.items():
+        graph.add_node(name, node, input_schema=AgentState)
+
+    graph.add_edge(START, "discover")
+    graph.add_edge("discover", "select")
+    graph.add_conditional_edges("select", routes.after_select, ["load", "gate", "decide"])
+    graph.add_conditional_edges("load", routes.after_load, ["gate", "decide"])
+    graph.add_conditional_edges(
+        "decide", partial(routes.after_decide, limits=limits), ["select", "gate", "answer"]
+    )
+    graph.add_conditional_edges("gate", routes.after_gate, ["act", "approve", "decide"])
+    graph.add_conditional_edges("approve", routes.after_approve, ["act", "decide"])
+    graph.add_conditional_edges("act", routes.after_act, ["decide"])
+    graph.add_edge("answer", END)
+    return graph

@@ -1,0 +1,23 @@
+"""The registry over the settings' sources. Imports no LangGraph: `skills list` must answer at once."""
+
+from collections.abc import Sequence
+
+from skills_agent.graph.settings import Settings
+from skills_agent.skills.registry import Registry
+from skills_agent.skills.sources import Source
+from skills_agent.skills.sources.standard import standard_sources
+
+
+def make_registry(settings: Settings, sources: Sequence[Source] | None = None) -> Registry:
+    """Return the registry over the settings' sources; an empty one where skills are turned off."""
+    if not settings.enable_skills:
+        sources = ()
+    elif sources is None:
+        sources = standard_sources(
+            settings.workspace, settings.home, settings.skills_dirs, bundled=settings.bundled_skills
+        )
+    return Registry(
+        sources,
+        max_skill_bytes=settings.max_skill_bytes,
+        block_angle_brackets=settings.block_angle_brackets_in_frontmatter,
+    )

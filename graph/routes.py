@@ -1,0 +1,68 @@
+"""Where next. Each function is named after the node it leaves, and depends on nothing but the state."""
+
+from typing import Literal
+
+from langchain_core.messages.tool import ToolCall
+from langgraph.runtime import Runtime
+from langgraph.types import Send
+
+from skills_agent.state.budget import spent_budget
+from skills_agent.state.context import Context, Limits
+from skills_agent.state.schema import AgentState, CallRequest
+from skills_agent.state.transcript import open_calls, open_unreadable_calls, wants_skills, wants_tools
+
+
+def after_select(state: AgentState) -> list[Send] | Literal["gate", "decide"]:
+    """Load what was admitted, one branch a skill; else see to the message's other calls, or go on."""
+    if admissions := state.get("admissions"):
+        return [Send("load", admission) for admission in admissions]
+    return after_load(state)
+
+
+def after_load(state: AgentState) -> Literal["gate", "decide"]:
+    """Judge the other calls of the message that asked for the skill, if it had any."""
+    return "gate" if wants_tools(state["messages"]) else "decide"
+
+
+def after_decide(
+    state: AgentState, runtime: Runtime[Context], *, limits: Limits
+) -> Literal["select", "gate", "answer"]:
+    """Follow the model's calls while the budgets last."""
+    messages = state["messages"]
+    wants_more = open_calls(messages) or open_unreadable_calls(messages)
+    if not wants_more or spent_budget(state, Context.of(runtime.context).narrow(limits)):
+        return "answer"
+    return "select" if wants_skills(messages) else "gate"
+
+
+def after_gate(state: AgentState) -> list[Send | Literal["approve", "decide"]]:
+    """Run what is allowed, ask about what is not, at the same time; go on if all was refused."""
+    ways: list[Send | Literal["approve", "decide"]] = [*_allowed(state, by_approval=False)]
+    if any(verdict["decision"] == "ask" for verdict in state["verdicts"].values()):
+        ways.append("approve")
+    return ways or ["decide"]
+
+
+def after_approve(state: AgentState) -> list[Send | Literal["decide"]]:
+    """Run what a person approved or edited; go on if all was rejected."""
+    return [*_allowed(state, by_approval=True)] or ["decide"]
+
+
+def after_act(state: AgentState) -> list[Literal["decide"]]:
+    """Join: go on, unless a question of this step is still open: then its branch leads on.
+
+    LangGraph's deferred nodes cannot join here: they start while a `Send` is still to be run.
+    """
+    waiting = any(verdict["decision"] == "ask" for verdict in state["verdicts"].values())
+    return [] if waiting else ["decide"]
+
+
+def _allowed(state: AgentState, *, by_approval: bool) -> list[Send]:
+    sends = []
+    for call_id, verdict in state["verdicts"].items():
+        if verdict["decision"] != "allow" or (verdict["by"] == "approval") != by_approval:
+            continue
+        call = ToolCall(name=verdict["tool"], args=verdict["args"], id=call_id, type="tool_call")
+        edited = verdict["reason"] == "edited"
+        sends.append(Send("act", CallRequest(call=call, turn=state["usage"]["turn"], edited=edited)))
+    return sends

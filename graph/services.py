@@ -1,0 +1,119 @@
+"""Live collaborators of a graph, made once from the settings."""
+
+import fnmatch
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+from langchain_core.language_models import BaseChatModel
+from langchain_core.tools import BaseTool
+from langgraph.prebuilt import ToolNode
+
+from skills_agent.graph.models.calls import calling
+from skills_agent.graph.models.errors import ModelError
+from skills_agent.graph.models.provider import default_model, resolve_model
+from skills_agent.graph.registry import make_registry
+from skills_agent.graph.settings import Settings, SettingsError, process_environment
+from skills_agent.graph.tools import build_tools, risk_of
+from skills_agent.nodes.model_call import ChosenModel, Models
+from skills_agent.nodes.policy import Policy
+from skills_agent.skills.registry import Registry
+from skills_agent.skills.scripts.controlled import ControlledRunner
+from skills_agent.skills.scripts.runner import ScriptRunner
+from skills_agent.skills.sources import Source
+from skills_agent.state.context import Limits
+
+logger = logging.getLogger(__name__)
+
+
+class ModelNotAllowedError(ModelError):
+    """The caller chose a model that the operator does not allow."""
+
+    code = "model-not-allowed"
+
+    def __init__(self, name: str, allowed: Sequence[str]) -> None:
+        self.name = name
+        listed = ", ".join(allowed) or "none but the operator's"
+        super().__init__(f"The model {name!r} may not be chosen here. Allowed: {listed}.")
+
+
+@dataclass(frozen=True)
+class Services:
+    """What the nodes work with."""
+
+    registry: Registry
+    models: Models
+    tools: tuple[BaseTool, ...]
+    """The agent's own, then the host's; offered in this order."""
+    tool_node: ToolNode
+    policy: Policy
+    limits: Limits
+    catalog_budget: int
+
+
+def make_services(
+    settings: Settings,
+    *,
+    model: BaseChatModel | None = None,
+    tools: Sequence[BaseTool] = (),
+    runner: ScriptRunner | None = None,
+    sources: Sequence[Source] | None = None,
+) -> Services:
+    """Make the collaborators. Nothing is read, started or contacted yet."""
+    registry = make_registry(settings, sources)
+    runner = runner or ControlledRunner(
+        timeout=settings.script_timeout,
+        max_output=settings.max_script_output,
+        environment=process_environment(),
+    )
+    own = build_tools(registry, runner, settings.workspace)
+    offered = (*own, *tools)
+    names = [tool.name for tool in offered]
+    if twice := sorted({name for name in names if names.count(name) > 1}):
+        raise SettingsError(f"Two tools are named {twice[0]}. Rename yours: the agent has one of that name.")
+    return Services(
+        registry=registry,
+        models=make_models(settings, model),
+        tools=offered,
+        tool_node=ToolNode(offered, handle_tool_errors=_failed),
+        policy=Policy(
+            tools={tool.name: tool for tool in offered},
+            risks={tool.name: risk_of(tool) for tool in offered},
+            ask_for=settings.require_approval_for,
+        ),
+        limits=Limits(
+            max_turns=settings.max_turns,
+            max_tool_calls=settings.max_tool_calls,
+            max_script_runs=settings.max_script_runs,
+            max_loaded_skills=settings.max_loaded_skills,
+            max_skills_per_step=settings.max_skills_per_step,
+        ),
+        catalog_budget=settings.catalog_budget,
+    )
+
+
+def make_models(settings: Settings, model: BaseChatModel | None) -> Models:
+    """Return where models come from: the injected one, the settings', or the caller's allowed choice."""
+    environment = process_environment()
+    own = settings.model or default_model(environment)
+    allowed = () if model is not None else settings.allowed_models
+
+    @lru_cache(maxsize=16)
+    def resolve(name: str) -> BaseChatModel:
+        return resolve_model(name, environment=environment, parameters=settings.model_parameters)
+
+    def choose(name: str | None) -> ChosenModel:
+        if name and name != own and not any(fnmatch.fnmatchcase(name, each) for each in allowed):
+            raise ModelNotAllowedError(name, allowed)
+        if model is not None:
+            return ChosenModel(type(model).__name__, model)
+        return ChosenModel(name or own, resolve(name or own))
+
+    return Models(choose, calling)
+
+
+def _failed(error: Exception) -> str:
+    """Tell the model what went wrong in a tool; the traceback goes to the log."""
+    logger.warning("tool failed", exc_info=error)
+    return f"The tool failed: {type(error).__name__}: {error}"

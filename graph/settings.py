@@ -1,0 +1,187 @@
+"""What the operator decides: the only place that reads the environment.
+
+Three sources, in order of increasing strength: environment variables `SKILLS_AGENT_<FIELD>`, the
+file `.agent/config.json` or `.agent/config.toml` of the workspace, and code. Every field has one
+name in all three. Unknown names and values of the wrong type are refused with the field's name.
+"""
+
+import difflib
+import json
+import os
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
+from typing import Annotated, Any, Self, get_type_hints
+
+import msgspec
+
+from skills_agent.skills.policy.risk import Risk
+
+PREFIX = "SKILLS_AGENT_"
+
+Positive = Annotated[int, msgspec.Meta(ge=1)]
+Seconds = Annotated[float, msgspec.Meta(gt=0)]
+
+
+class SettingsError(Exception):
+    """A setting that cannot be used; says which, from where, and what would be right."""
+
+    code = "settings-invalid"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """The operator's settings; immutable. `Settings(...)` takes code alone, `Settings.load` all three."""
+
+    workspace: Path = field(default_factory=Path.cwd)
+    """Where the agent works: its file tools are confined to it, scripts start in it."""
+    skills_dirs: tuple[Path, ...] = ()
+    """Folders of skills (or skills) beside the standard ones; the last is the strongest source."""
+    bundled_skills: bool = True
+    """Offer the skills that ship with this package."""
+    home: Path = field(default_factory=Path.home)
+    """Where the user's own skills are: `.claude/skills`, `.agents/skills`, `.agent/skills` below it."""
+    enable_skills: bool = True
+    """False: the same agent without any trace of skills."""
+    catalog_budget: Positive = 16_000
+    """Characters of skill descriptions in the prompt."""
+    max_skill_bytes: Positive = 10_000_000
+    """A larger SKILL.md is not loaded."""
+    block_angle_brackets_in_frontmatter: bool = False
+    """Skip skills whose frontmatter holds `<` or `>`; otherwise these are escaped."""
+
+    model: str = ""
+    """`offline` or `openai:<model>`. Empty: openai when OPENAI_API_KEY is set, else offline."""
+    model_parameters: dict[str, Any] = field(default_factory=dict)
+    """Passed to the provider's chat model: `{"temperature": 0}`."""
+    allowed_models: tuple[str, ...] = ("offline", "openai:*")
+    """Models that a caller may choose, as names or patterns."""
+
+    require_approval_for: frozenset[Risk] = frozenset({"run", "write", "network", "delete"})
+    """Risks that a person is asked about."""
+    script_timeout: Seconds = 60.0
+    """Seconds until a script and all it started are killed."""
+    max_script_output: Positive = 100_000
+    """Bytes of stdout and of stderr that are kept."""
+
+    max_turns: Positive = 12
+    """Model calls in one turn."""
+    max_tool_calls: Positive = 30
+    max_script_runs: Positive = 10
+    max_loaded_skills: Positive = 10
+    """Skills that are loaded at the same time."""
+    max_skills_per_step: Positive = 3
+    """Skills that one model message may load."""
+
+    def __post_init__(self) -> None:
+        """Refuse values of the wrong type, and make the workspace absolute."""
+        for name, hint in _hints().items():
+            object.__setattr__(self, name, _converted(name, getattr(self, name), hint, "code"))
+        object.__setattr__(self, "workspace", self.workspace.expanduser().absolute())
+
+    @classmethod
+    def load(cls, workspace: Path | None = None, **code: Any) -> Self:
+        """Return the settings of a workspace (default: SKILLS_AGENT_WORKSPACE, else the current folder).
+
+        Keyword arguments are the strongest source; None means not given. Relative folders count
+        from the workspace.
+        """
+        environment = process_environment()
+        given = {name: value for name, value in code.items() if value is not None}
+        place = workspace or Path(environment.get(f"{PREFIX}WORKSPACE") or Path.cwd())
+        merged = {**_from_environment(environment), **_from_file(place), **given, "workspace": place}
+        if unknown := set(merged) - set(_hints()):
+            raise SettingsError(_unknown(min(unknown), "code"))
+        settings = cls(**merged)
+        folders = tuple(settings.workspace / folder.expanduser() for folder in settings.skills_dirs)
+        return replace(settings, skills_dirs=folders)
+
+
+def process_environment() -> Mapping[str, str]:
+    """Return the environment of this process: everybody else gets it as an argument."""
+    return os.environ
+
+
+def _hints() -> dict[str, Any]:
+    return get_type_hints(Settings, include_extras=True)
+
+
+def _from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
+    values: dict[str, Any] = {}
+    for variable, text in environment.items():
+        if not variable.startswith(PREFIX):
+            continue
+        name = variable.removeprefix(PREFIX).lower()
+        if name not in _hints():
+            raise SettingsError(_unknown(name, f"environment variable {variable}"))
+        values[name] = _converted(
+            name, _parsed(name, text), _hints()[name], f"environment variable {variable}"
+        )
+    return values
+
+
+def _parsed(name: str, text: str) -> Any:
+    """Return the text of a variable as JSON-like value: lists are comma-separated, objects are JSON."""
+    kind = next(each.type for each in fields(Settings) if each.name == name)
+    if "tuple" in str(kind) or "frozenset" in str(kind):
+        return [
+            part.strip() for part in text.split(os.pathsep if "Path" in str(kind) else ",") if part.strip()
+        ]
+    if "dict" in str(kind):
+        try:
+            return json.loads(text)
+        except ValueError as error:
+            raise SettingsError(f"Setting {name}: not valid JSON ({error}).") from error
+    return text
+
+
+def _from_file(workspace: Path) -> dict[str, Any]:
+    found = [
+        path for name in ("config.json", "config.toml") if (path := workspace / ".agent" / name).is_file()
+    ]
+    if not found:
+        return {}
+    if len(found) > 1:
+        raise SettingsError(f"Both {found[0]} and {found[1]} exist. Keep one.")
+    path = found[0]
+    try:
+        text = path.read_text(encoding="utf-8")
+        read: Any = json.loads(text) if path.suffix == ".json" else tomllib.loads(text)
+    except (OSError, ValueError) as error:
+        raise SettingsError(f"Cannot read {path}: {error}") from error
+    if not isinstance(read, dict):
+        raise SettingsError(f"{path} must hold an object of settings.")
+    for name in read:
+        if name not in _hints() or name in {"workspace", "home"}:
+            raise SettingsError(_unknown(name, str(path)))
+    return {name: _converted(name, value, _hints()[name], str(path)) for name, value in read.items()}
+
+
+def _converted(name: str, value: Any, hint: Any, origin: str) -> Any:
+    try:
+        # Text from the environment may mean a number or a boolean; elsewhere types are exact.
+        return msgspec.convert(
+            _plain(value), hint, strict=not origin.startswith("environment"), dec_hook=_path
+        )
+    except msgspec.ValidationError as error:
+        raise SettingsError(f"Setting {name} (from {origin}): {error}. Given: {value!r}.") from error
+
+
+def _plain(value: Any) -> Any:
+    """Return a value as a file could hold it: msgspec takes no paths."""
+    if isinstance(value, Path):
+        return str(value)
+    return [_plain(each) for each in value] if isinstance(value, list | tuple) else value
+
+
+def _path(kind: type, value: Any) -> Any:
+    if kind is Path and isinstance(value, str):
+        return Path(value)
+    raise msgspec.ValidationError(f"Expected `{kind.__name__}`, got `{type(value).__name__}`")
+
+
+def _unknown(name: str, origin: str) -> str:
+    near = difflib.get_close_matches(name, _hints(), n=1, cutoff=0.5)
+    hint = f" Did you mean {near[0]}?" if near else f" Known: {', '.join(sorted(_hints()))}."
+    return f"Unknown setting {name} (from {origin}).{hint}"

@@ -1,0 +1,59 @@
+"""act: one tool call."""
+
+import json
+from typing import Any
+
+from langchain_core.messages import ToolMessage
+from langchain_core.runnables import RunnableConfig, RunnableLambda
+from langgraph.prebuilt import ToolNode
+from langgraph.types import Command
+
+from skills_agent.state.reducers import spent
+from skills_agent.state.schema import AgentUpdate, CallRequest
+
+Outputs = list[AgentUpdate | Command[Any]]
+
+
+def act(*, tools: ToolNode) -> RunnableLambda[CallRequest, Outputs]:
+    """Return the node that runs one allowed call through LangGraph's ToolNode and counts it.
+
+    A tool that fails becomes a tool message of status error. The async path is for host tools that
+    exist only as coroutines, as those of MCP servers do.
+    """
+
+    def sync_path(request: CallRequest, config: RunnableConfig) -> Outputs:
+        return _outputs(request, tools.invoke([request["call"]], config))
+
+    async def async_path(request: CallRequest, config: RunnableConfig) -> Outputs:
+        return _outputs(request, await tools.ainvoke([request["call"]], config))
+
+    return RunnableLambda(sync_path, afunc=async_path, name="act")
+
+
+def _outputs(request: CallRequest, produced: Any) -> Outputs:
+    """Return what the tool produced and what it cost.
+
+    ToolNode hands back a dict, or a list where a tool returned Commands; LangGraph takes a list of
+    updates only with a Command in it.
+    """
+    call = request["call"]
+    outputs: Outputs = list(produced) if isinstance(produced, list) else [produced]
+    if request["edited"]:
+        for message in _messages(outputs):
+            message.content = (
+                f"[A person changed this call before it ran: {call['name']} "
+                f"{json.dumps(call['args'], ensure_ascii=False)}]\n{message.text}"
+            )
+    cost = spent(request["turn"], tool_calls=1, script_runs=int(call["name"] == "run_script"))
+    return [*outputs, Command(update=AgentUpdate(usage=cost))]
+
+
+def _messages(outputs: Outputs) -> list[ToolMessage]:
+    updates = [each.update if isinstance(each, Command) else each for each in outputs]
+    return [
+        message
+        for update in updates
+        if isinstance(update, dict)
+        for message in update.get("messages", [])
+        if isinstance(message, ToolMessage)
+    ]

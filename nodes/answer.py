@@ -1,0 +1,82 @@
+"""answer: the last word of a turn."""
+
+import logging
+
+from langchain_core.messages import AIMessage, AnyMessage
+from langchain_core.runnables import RunnableLambda
+
+from skills_agent.nodes import prompt
+from skills_agent.nodes.model_call import Models, Request, model_node, shown_skills, usage_of
+from skills_agent.skills.registry import Registry
+from skills_agent.state.budget import spent_budget
+from skills_agent.state.context import Context, Limits
+from skills_agent.state.schema import AgentState, AgentUpdate
+from skills_agent.state.transcript import (
+    calls_of,
+    last_ai,
+    open_calls,
+    open_unreadable_calls,
+    refusal,
+)
+
+logger = logging.getLogger(__name__)
+
+
+def answer(
+    *, models: Models, registry: Registry, limits: Limits, catalog_budget: int
+) -> RunnableLambda[AgentState, AgentUpdate]:
+    """Return the node that ends a turn.
+
+    When the model is done, its text is the answer. When a budget ran out while it still wanted
+    tools, its calls are answered as not run and it is asked once more, without tools.
+    """
+
+    def prepare(state: AgentState, context: Context) -> Request | None:
+        if not _open(state):
+            return None
+        skills = shown_skills(state, registry, catalog_budget)
+        budget = _budget(state, context.narrow(limits))
+        messages = [*state["messages"], *_refusals(state, budget)]
+        rendered = prompt.render(messages, skills and skills.in_prompt, prompt.budget_spent_text(budget))
+        chosen = models.choose(context.model)
+        return Request(chosen.name, chosen.chat, rendered)
+
+    def finish(state: AgentState, context: Context, message: AIMessage | None) -> AgentUpdate:
+        ledger = state.get("skills_loaded") or {}
+        loaded = sorted(name for name, skill in ledger.items() if not skill["unloaded"])
+        if message is None:
+            said = last_ai(state["messages"])
+            return AgentUpdate(answer=str(said.text) if said else "", loaded=loaded)
+        budget = _budget(state, context.narrow(limits))
+        logger.warning("budget spent", extra={"budget": budget})
+        final = _without_calls(message, budget)
+        return AgentUpdate(
+            messages=[*_refusals(state, budget), final],
+            answer=str(final.text),
+            loaded=loaded,
+            **usage_of(state, message),
+        )
+
+    return model_node("answer", prepare, finish, models)
+
+
+def _open(state: AgentState) -> bool:
+    return bool(open_calls(state["messages"]) or open_unreadable_calls(state["messages"]))
+
+
+def _budget(state: AgentState, limits: Limits) -> str:
+    return spent_budget(state, limits) or "steps"
+
+
+def _refusals(state: AgentState, budget: str) -> list[AnyMessage]:
+    text = f"Not run: the budget of {budget} for this turn is spent."
+    calls = [*open_calls(state["messages"]), *open_unreadable_calls(state["messages"])]
+    return [refusal(call["id"] or "", call["name"] or "", text) for call in calls]
+
+
+def _without_calls(message: AIMessage, budget: str) -> AIMessage:
+    """Return the message as a final one: no call in it would ever be answered."""
+    text = str(message.text).strip() or f"I stopped: the budget of {budget} for this turn is spent."
+    if not calls_of(message) and not message.invalid_tool_calls and message.text:
+        return message
+    return AIMessage(text, id=message.id, usage_metadata=message.usage_metadata)

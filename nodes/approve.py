@@ -1,0 +1,147 @@
+"""approve: ask a person, once for all open questions of the step."""
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+
+from langchain_core.messages import AnyMessage
+from langchain_core.messages.tool import tool_call
+from langgraph.runtime import Runtime
+from langgraph.types import interrupt
+from pydantic import BaseModel, ConfigDict, Field, create_model
+from typing_extensions import TypedDict  # pydantic needs this one before Python 3.12
+
+from skills_agent.nodes.policy import Policy
+from skills_agent.state.context import Context
+from skills_agent.state.records import GrantRecord, VerdictRecord
+from skills_agent.state.schema import AgentState, AgentUpdate
+from skills_agent.state.transcript import refusal
+
+
+class ActionRequest(TypedDict):
+    """One question, in the schema that Agent Chat UI renders (langchain 1.x, HITLRequest)."""
+
+    name: str
+    args: dict[str, Any]
+    description: str
+
+
+class ReviewConfig(TypedDict):
+    """Which answers a question takes."""
+
+    action_name: str
+    allowed_decisions: list[Literal["approve", "edit", "reject"]]
+
+
+class HITLRequest(TypedDict):
+    """All open questions of a step; `decisions` answer them by position."""
+
+    action_requests: list[ActionRequest]
+    review_configs: list[ReviewConfig]
+
+
+class _Answer(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+
+class Approve(_Answer):
+    """Run it as asked."""
+
+    type: Literal["approve"]
+
+
+class Action(_Answer):
+    """A tool call as a person rewrote it."""
+
+    name: str
+    args: dict[str, Any]
+
+
+class Edit(_Answer):
+    """Run this instead."""
+
+    type: Literal["edit"]
+    edited_action: Action
+
+
+class Reject(_Answer):
+    """Do not run it; the message goes to the model."""
+
+    type: Literal["reject"]
+    message: str = ""
+
+
+Decision = Annotated[Approve | Edit | Reject, Field(discriminator="type")]
+
+
+def approve(state: AgentState, runtime: Runtime[Context], *, policy: Policy) -> AgentUpdate:
+    """Ask about every call whose verdict is `ask`, and turn the answers into verdicts and grants.
+
+    The node runs again from its first line when it is resumed, so it does nothing but ask. An
+    answer of another shape, or of another number of decisions, is refused before it is saved: the
+    question stays open. An edited call is judged again; what policy denies stays denied.
+    """
+    asked = {call_id: each for call_id, each in state["verdicts"].items() if each["decision"] == "ask"}
+    answer = interrupt(_request(asked), response_schema=_response(len(asked)))
+    verdicts = dict(state["verdicts"])
+    messages: list[AnyMessage] = []
+    grants: dict[str, GrantRecord] = {}
+    excluded = Context.of(runtime.context).exclude_tools
+    for (call_id, question), decision in zip(asked.items(), answer.decisions, strict=True):
+        verdict = _decided(call_id, question, decision, policy, excluded)
+        verdicts[call_id] = verdict
+        grants[call_id] = _grant(call_id, verdict, decision)
+        if verdict["decision"] == "deny":
+            messages.append(refusal(call_id, question["tool"], verdict["reason"]))
+    return AgentUpdate(verdicts=verdicts, grants=grants, messages=messages)
+
+
+def _request(asked: Mapping[str, VerdictRecord]) -> HITLRequest:
+    return HITLRequest(
+        action_requests=[
+            ActionRequest(name=each["tool"], args=each["args"], description=each["reason"])
+            for each in asked.values()
+        ],
+        review_configs=[
+            ReviewConfig(action_name=name, allowed_decisions=["approve", "edit", "reject"])
+            for name in dict.fromkeys(each["tool"] for each in asked.values())
+        ],
+    )
+
+
+def _response(questions: int) -> type[Any]:
+    """Return the schema of the answer: exactly one decision a question, by position."""
+    exactly = Field(min_length=questions, max_length=questions)
+    return create_model("HITLResponse", __base__=_Answer, decisions=(Annotated[list[Decision], exactly], ...))
+
+
+def _decided(
+    call_id: str,
+    question: VerdictRecord,
+    decision: Approve | Edit | Reject,
+    policy: Policy,
+    excluded: tuple[str, ...],
+) -> VerdictRecord:
+    decided = VerdictRecord(**{**question, "by": "approval", "decision": "allow", "reason": "approved"})
+    if isinstance(decision, Reject):
+        said = f": {decision.message}" if decision.message else "."
+        decided["decision"] = "deny"
+        decided["reason"] = f"Not run: a person rejected this call{said}"
+    elif isinstance(decision, Edit):
+        action = decision.edited_action
+        again = policy.judge(tool_call(name=action.name, args=action.args, id=call_id), excluded)
+        decided["tool"], decided["args"], decided["reason"] = action.name, action.args, "edited"
+        if again.decision == "deny":
+            decided["decision"], decided["reason"], decided["by"] = "deny", again.reason, again.by
+    return decided
+
+
+def _grant(call_id: str, verdict: VerdictRecord, decision: Approve | Edit | Reject) -> GrantRecord:
+    return GrantRecord(
+        id=call_id,
+        scope="call",
+        tool=verdict["tool"],
+        decision=decision.type,
+        args=verdict["args"],
+        message=decision.message if isinstance(decision, Reject) else "",
+        revoked=False,
+    )

@@ -1,0 +1,90 @@
+"""discover: what skills there are, once per turn."""
+
+import logging
+
+from langchain_core.messages import AnyMessage, RemoveMessage
+from langgraph.graph.message import REMOVE_ALL_MESSAGES
+from langgraph.runtime import Runtime
+
+from skills_agent.skills.catalog import Catalog
+from skills_agent.skills.listing import fit
+from skills_agent.skills.registry import Registry
+from skills_agent.state.context import Context
+from skills_agent.state.records import CatalogRecord, DiagnosticRecord
+from skills_agent.state.reducers import spent
+from skills_agent.state.schema import AgentState, AgentUpdate
+from skills_agent.state.transcript import repair
+
+logger = logging.getLogger(__name__)
+
+NO_SKILLS = DiagnosticRecord(
+    code="no-skills",
+    severity="info",
+    message="There are no skills yet. Put folders with a SKILL.md under .agent/skills of the workspace or "
+    "of the home folder, or name other folders in the setting skills_dirs.",
+    path="",
+)
+"""For the person who looks at the state in Studio; the model is told nothing."""
+
+SUPERSEDED = "Not run: superseded by a new message before it was approved or finished."
+
+
+def discover(
+    state: AgentState, runtime: Runtime[Context], *, registry: Registry, catalog_budget: int
+) -> AgentUpdate:
+    """Begin a turn: answer calls that an interrupted turn left open, and see what skills there are.
+
+    `catalog_budget` is in characters of descriptions. What is shown stays as it is for the thread
+    until the catalog's digest changes: a changed system prompt would cost the provider's cache.
+    """
+    usage = state.get("usage")
+    turn = usage["turn"] + 1 if usage else 1
+    update = AgentUpdate(usage=spent(turn), admissions=[], verdicts={}, answer="")
+    if repaired := repair(state.get("messages", []), SUPERSEDED):
+        update["messages"] = [_remove_all(), *repaired]
+    before = state.get("catalog")
+    record = _nothing()
+    if Context.of(runtime.context).enable_skills:
+        catalog = registry.refresh()
+        unchanged = before is not None and before["digest"] == catalog.digest
+        pinned = before["pinned"] if before is not None and unchanged else _loaded(state)
+        record = _record(catalog, pinned, catalog_budget)
+    if record != before:
+        update["catalog"] = record
+        if omitted := record["total"] - len(record["shown"]):
+            logger.warning(
+                "description budget exceeded", extra={"omitted": omitted, "budget": catalog_budget}
+            )
+    return update
+
+
+def _remove_all() -> AnyMessage:
+    return RemoveMessage(id=REMOVE_ALL_MESSAGES)  # type: ignore[return-value]  # a BaseMessage outside the union
+
+
+def _loaded(state: AgentState) -> list[str]:
+    ledger = state.get("skills_loaded") or {}
+    return sorted(name for name, skill in ledger.items() if not skill["unloaded"])
+
+
+def _nothing() -> CatalogRecord:
+    return CatalogRecord(digest="", total=0, shown=[], pinned=[], sources=[], diagnostics=[])
+
+
+def _record(catalog: Catalog, pinned: list[str], budget: int) -> CatalogRecord:
+    visible = [skill for skill in catalog.skills if skill.model_invocable]
+    listing = fit(visible, budget, pinned)
+    diagnostics = [
+        DiagnosticRecord(code=each.code, severity=each.severity, message=each.message, path=each.path)
+        for each in catalog.diagnostics
+    ]
+    if not catalog.skills and catalog.sources:
+        diagnostics.append(NO_SKILLS)
+    return CatalogRecord(
+        digest=catalog.digest,
+        total=len(catalog.skills),
+        shown=[listed.skill.name for listed in listing.lines],
+        pinned=pinned,
+        sources=list(catalog.sources),
+        diagnostics=diagnostics,
+    )

@@ -1,0 +1,72 @@
+"""gate: a verdict for every tool call, from state and policy."""
+
+import logging
+from dataclasses import replace
+
+from langchain_core.messages import AnyMessage
+from langchain_core.messages.tool import ToolCall
+from langgraph.runtime import Runtime
+
+from skills_agent.nodes.policy import Policy
+from skills_agent.skills.policy.verdict import Verdict
+from skills_agent.state.budget import counts_of_turn
+from skills_agent.state.context import Context, Limits
+from skills_agent.state.records import VerdictRecord
+from skills_agent.state.schema import AgentState, AgentUpdate
+from skills_agent.state.transcript import (
+    LOAD_SKILL,
+    open_calls,
+    open_unreadable_calls,
+    refusal,
+)
+
+logger = logging.getLogger(__name__)
+
+
+def gate(state: AgentState, runtime: Runtime[Context], *, policy: Policy, limits: Limits) -> AgentUpdate:
+    """Judge every open call of the newest message; answer the refused ones at once.
+
+    The verdicts are a channel: what was allowed, asked or refused, and why, can be seen in Studio.
+    """
+    context = Context.of(runtime.context)
+    counts = counts_of_turn(state)
+    limits = context.narrow(limits)
+    tool_calls, script_runs = counts["tool_calls"], counts["script_runs"]
+    messages: list[AnyMessage] = []
+    verdicts: dict[str, VerdictRecord] = {}
+    for call in open_calls(state["messages"]):
+        if call["name"] == LOAD_SKILL:
+            continue
+        verdict = policy.judge(call, context.exclude_tools)
+        if verdict.decision != "deny":
+            runs_script = call["name"] == "run_script"
+            if tool_calls >= limits.max_tool_calls:
+                verdict = _over_budget(verdict, f"{limits.max_tool_calls} tool calls")
+            elif runs_script and script_runs >= limits.max_script_runs:
+                verdict = _over_budget(verdict, f"{limits.max_script_runs} script runs")
+            else:
+                tool_calls += 1
+                script_runs += runs_script
+        verdicts[call["id"] or ""] = _record(call, verdict)
+        if verdict.decision == "deny":
+            logger.warning("tool blocked by policy", extra={"tool": call["name"], "by": verdict.by})
+            messages.append(refusal(call["id"] or "", call["name"], verdict.reason))
+    for unreadable in open_unreadable_calls(state["messages"]):
+        text = f"The arguments of this call are not valid JSON: {unreadable['error'] or 'unreadable'}"
+        messages.append(refusal(unreadable["id"] or "", unreadable["name"] or "", text))
+    return AgentUpdate(verdicts=verdicts, messages=messages)
+
+
+def _over_budget(verdict: Verdict, budget: str) -> Verdict:
+    reason = f"Not run: the budget of {budget} for this turn is spent. Answer with what is known."
+    return replace(verdict, decision="deny", reason=reason, by="budget")
+
+
+def _record(call: ToolCall, verdict: Verdict) -> VerdictRecord:
+    return VerdictRecord(
+        tool=call["name"],
+        args=call["args"],
+        decision=verdict.decision,
+        reason=verdict.reason,
+        by=verdict.by,
+    )

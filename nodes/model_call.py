@@ -1,0 +1,116 @@
+"""One model call, as `decide` and `answer` make it."""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from typing import Any, NamedTuple
+
+from langchain_core.language_models import BaseChatModel, LanguageModelInput
+from langchain_core.messages import AIMessage, AnyMessage
+from langchain_core.runnables import Runnable, RunnableLambda
+from langgraph.runtime import get_runtime
+
+from skills_agent.nodes import prompt
+from skills_agent.skills.listing import fit
+from skills_agent.skills.registry import Registry
+from skills_agent.state.context import Context
+from skills_agent.state.reducers import spent
+from skills_agent.state.schema import AgentState, AgentUpdate
+
+
+class ChosenModel(NamedTuple):
+    """A chat model and the name that it is known by in errors."""
+
+    name: str
+    chat: BaseChatModel
+
+
+class Models(NamedTuple):
+    """Where models come from, and how their failures are told."""
+
+    choose: Callable[[str | None], ChosenModel]
+    """From the name that the caller gave (None: the operator's); raises where it may not be used."""
+    failures: Callable[[str], AbstractContextManager[None]]
+    """Turns a provider's failure into one sentence that says what to do; takes the model's name."""
+
+
+class Request(NamedTuple):
+    """A model call that is ready to be made."""
+
+    name: str
+    model: Runnable[LanguageModelInput, AIMessage]
+    prompt: list[AnyMessage]
+
+
+def model_node(
+    name: str,
+    prepare: Callable[[AgentState, Context], Request | None],
+    finish: Callable[[AgentState, Context, AIMessage | None], AgentUpdate],
+    models: Models,
+) -> RunnableLambda[AgentState, AgentUpdate]:
+    """Return a node that prepares a model call, makes it (unless None was prepared) and finishes.
+
+    It has two paths because it waits for a network: hundreds of sessions under `ainvoke` must not
+    hold a thread each. They differ in the lines that wait.
+    """
+
+    def sync_path(state: AgentState) -> AgentUpdate:
+        context = Context.of(get_runtime(Context).context)
+        request = prepare(state, context)
+        if request is None:
+            return finish(state, context, None)
+        with models.failures(request.name):
+            message = request.model.invoke(request.prompt)
+        return finish(state, context, message)
+
+    async def async_path(state: AgentState) -> AgentUpdate:
+        context = Context.of(get_runtime(Context).context)
+        # Rendering may read SKILL.md files again, which must not stop the event loop.
+        request = await asyncio.to_thread(prepare, state, context)
+        if request is None:
+            return finish(state, context, None)
+        with models.failures(request.name):
+            message = await request.model.ainvoke(request.prompt)
+        return finish(state, context, message)
+
+    return RunnableLambda(sync_path, afunc=async_path, name=name)
+
+
+def usage_of(state: AgentState, message: AIMessage) -> AgentUpdate:
+    """Return the part of an update that counts one model call and its tokens."""
+    usage: Mapping[str, Any] = message.usage_metadata or {}
+    return AgentUpdate(
+        usage=spent(
+            state["usage"]["turn"],
+            model_calls=1,
+            input_tokens=usage.get("input_tokens", 0),
+            output_tokens=usage.get("output_tokens", 0),
+        )
+    )
+
+
+class ShownSkills(NamedTuple):
+    """What a model call shows of skills: the text, and the schema of load_skill."""
+
+    in_prompt: prompt.SkillsInPrompt
+    load_skill: dict[str, Any]
+
+
+def shown_skills(state: AgentState, registry: Registry, budget: int) -> ShownSkills | None:
+    """Return what this thread is shown of skills; None where there are none.
+
+    The catalog lives in the process: a worker that resumes a thread and has not got it discovers
+    again, and shows what the thread was shown as far as it still exists.
+    """
+    record = state.get("catalog")
+    if record is None or not record["total"]:
+        return None
+    catalog = registry.get(record["digest"]) or registry.refresh()
+    shown = set(record["shown"])
+    visible = [skill for skill in catalog.skills if skill.model_invocable]
+    listing = fit(visible, budget, record["pinned"])
+    listing = listing._replace(lines=tuple(each for each in listing.lines if each.skill.name in shown))
+    in_prompt = prompt.SkillsInPrompt(
+        listing, state.get("skills_loaded") or {}, state.get("skill_resources") or {}
+    )
+    return ShownSkills(in_prompt, prompt.load_skill_spec(catalog, listing))

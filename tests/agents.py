@@ -1,0 +1,97 @@
+"""An agent on one thread, driven as a program would; and skills to give it."""
+
+import textwrap
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import AnyMessage, HumanMessage, ToolMessage
+from langchain_core.tools import BaseTool
+from langgraph.checkpoint.base import BaseCheckpointSaver
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.types import Command
+
+from skills_agent.graph import build_graph
+from skills_agent.graph.settings import Settings
+from skills_agent.state.context import Context
+
+SHARED = Path(__file__).resolve().parent.parent.parent / "shared"
+"""Where the corpus of real skills is, for the tests that need it."""
+
+
+def call(name: str, /, **args: Any) -> dict[str, Any]:
+    """Return one tool call of a scripted reply."""
+    return {"name": name, "args": args}
+
+
+def calls(*wanted: dict[str, Any], content: str = "") -> dict[str, Any]:
+    """Return a scripted reply with tool calls."""
+    return {"content": content, "tool_calls": list(wanted)}
+
+
+@dataclass
+class Agent:
+    """An agent on one thread, driven as a program would."""
+
+    model: BaseChatModel
+    settings: Settings
+    tools: Sequence[BaseTool] = ()
+    checkpointer: BaseCheckpointSaver[Any] = field(default_factory=InMemorySaver)
+    thread: str = "thread"
+
+    def __post_init__(self) -> None:
+        builder = build_graph(self.settings, model=self.model, tools=self.tools)
+        self.graph = builder.compile(checkpointer=self.checkpointer)
+        self.config: Any = {"configurable": {"thread_id": self.thread}}
+
+    def say(self, text: str, *, skills: Sequence[str] = (), context: Context | None = None) -> dict[str, Any]:
+        """Run one turn."""
+        asked: dict[str, Any] = {"messages": [HumanMessage(text)]}
+        if skills:
+            asked["skills"] = list(skills)
+        return self.run(asked, context)
+
+    def run(self, asked: Any, context: Context | None = None) -> dict[str, Any]:
+        """Invoke the graph."""
+        return self.graph.invoke(asked, self.config, context=context)
+
+    def answer(self, *decisions: Mapping[str, Any]) -> dict[str, Any]:
+        """Resume the one open interrupt."""
+        (interrupt,) = self.state.interrupts
+        return self.run(Command(resume={interrupt.id: {"decisions": list(decisions)}}))
+
+    @property
+    def state(self) -> Any:
+        """Return LangGraph's snapshot of the thread."""
+        return self.graph.get_state(self.config)
+
+    @property
+    def values(self) -> dict[str, Any]:
+        """Return every channel."""
+        values: dict[str, Any] = self.state.values
+        return values
+
+    @property
+    def transcript(self) -> list[AnyMessage]:
+        """Return the messages."""
+        return list(self.values["messages"])
+
+    def tool_messages(self, name: str) -> list[ToolMessage]:
+        """Return what the calls of one tool were answered with."""
+        return [each for each in self.transcript if isinstance(each, ToolMessage) and each.name == name]
+
+
+def write_skill(folder: Path, name: str, description: str, body: str = "Do it.", **files: str) -> Path:
+    """Write a skill; keyword arguments are further files, `scripts__run_py="..."` for scripts/run.py."""
+    root = folder / name
+    root.mkdir(parents=True)
+    frontmatter = f"---\nname: {name}\ndescription: {description}\n---\n\n"
+    (root / "SKILL.md").write_text(frontmatter + textwrap.dedent(body), encoding="utf-8")
+    for key, text in files.items():
+        stem, _, suffix = key.rpartition("_")
+        path = root / (stem.replace("__", "/") + "." + suffix)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(textwrap.dedent(text), encoding="utf-8")
+    return root

@@ -1,0 +1,52 @@
+"""What whole-run tests share: a workspace of their own, and an agent with a scripted model."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from langchain_core.language_models import BaseChatModel
+from langchain_core.tools import BaseTool
+from langgraph.checkpoint.base import BaseCheckpointSaver
+from langgraph.checkpoint.memory import InMemorySaver
+
+from skills_agent.graph.models.scripted import ScriptedChatModel, ScriptEntry
+from skills_agent.graph.settings import Settings
+from tests.agents import Agent
+
+
+@pytest.fixture
+def workspace(tmp_path: Path) -> Path:
+    """Return an empty workspace with a home folder of its own beside it."""
+    place = tmp_path / "work"
+    place.mkdir()
+    (tmp_path / "home").mkdir()
+    return place
+
+
+@pytest.fixture
+def skills_dir(workspace: Path) -> Path:
+    """Return the workspace's folder of skills."""
+    return workspace / ".agent" / "skills"
+
+
+MakeAgent = Callable[..., Agent]
+
+
+@pytest.fixture
+def make_agent(workspace: Path, tmp_path: Path) -> MakeAgent:
+    """Return a function that builds an agent: `make_agent([replies], max_turns=3)`."""
+
+    def make(
+        replies: Sequence[ScriptEntry] | BaseChatModel,
+        *,
+        tools: Sequence[BaseTool] = (),
+        checkpointer: BaseCheckpointSaver[Any] | None = None,
+        thread: str = "thread",
+        **settings: Any,
+    ) -> Agent:
+        model = replies if isinstance(replies, BaseChatModel) else ScriptedChatModel(replies)
+        chosen = {"workspace": workspace, "home": tmp_path / "home", "bundled_skills": False, **settings}
+        return Agent(model, Settings(**chosen), tools, checkpointer or InMemorySaver(), thread)
+
+    return make

@@ -1,0 +1,134 @@
+"""Settings: three sources, one name a field, and no value is taken that does not fit."""
+
+import dataclasses
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from skills_agent.graph.settings import Settings, SettingsError
+
+
+@pytest.fixture(autouse=True)
+def clean(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path))
+
+
+def config(folder: Path, text: str, name: str = "config.json") -> None:
+    (folder / ".agent").mkdir(exist_ok=True)
+    (folder / ".agent" / name).write_text(text)
+
+
+def test_code_is_stronger_than_the_file_and_the_file_than_the_environment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert Settings.load().max_turns == 12
+    monkeypatch.setenv("SKILLS_AGENT_MAX_TURNS", "7")
+    assert Settings.load().max_turns == 7
+    config(tmp_path, '{"max_turns": 8}')
+    assert Settings.load().max_turns == 8
+    assert Settings.load(max_turns=9).max_turns == 9
+    assert Settings.load(max_turns=None).max_turns == 8
+
+
+def test_every_kind_of_value_comes_from_the_environment(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    values = {
+        "SKILLS_DIRS": f"{tmp_path}/a:b",
+        "BUNDLED_SKILLS": "false",
+        "SCRIPT_TIMEOUT": "2.5",
+        "REQUIRE_APPROVAL_FOR": "run, write",
+        "MODEL_PARAMETERS": '{"temperature": 0}',
+        "MODEL": "offline",
+    }
+    for name, value in values.items():
+        monkeypatch.setenv(f"SKILLS_AGENT_{name}", value)
+    settings = Settings.load()
+    assert settings.skills_dirs == (tmp_path / "a", tmp_path / "b")
+    assert settings.bundled_skills is False
+    assert settings.script_timeout == 2.5
+    assert settings.require_approval_for == {"run", "write"}
+    assert settings.model_parameters == {"temperature": 0}
+
+
+def test_a_toml_file_says_the_same(tmp_path: Path) -> None:
+    config(tmp_path, 'max_turns = 3\nrequire_approval_for = ["run"]\nskills_dirs = ["mine"]\n', "config.toml")
+    settings = Settings.load()
+    assert settings.max_turns == 3
+    assert settings.require_approval_for == {"run"}
+    assert settings.skills_dirs == (tmp_path / "mine",)
+
+
+@pytest.mark.parametrize(
+    ("values", "says"),
+    [
+        ({"max_turn": 3}, ["max_turn", "Did you mean max_turns?"]),
+        ({"zzz": 3}, ["zzz", "Known:"]),
+        ({"max_turns": "3"}, ["max_turns", "int"]),
+        ({"max_turns": 0}, ["max_turns", ">= 1"]),
+        ({"max_turns": True}, ["max_turns"]),
+        ({"script_timeout": -1}, ["script_timeout"]),
+        ({"require_approval_for": ["running"]}, ["require_approval_for", "running"]),
+        ({"skills_dirs": "here"}, ["skills_dirs"]),
+        ({"model_parameters": []}, ["model_parameters"]),
+        ({"workspace": "/"}, ["workspace"]),
+    ],
+)
+def test_an_unknown_or_ill_typed_value_of_the_file_is_refused_with_its_name(
+    tmp_path: Path, values: dict[str, Any], says: list[str]
+) -> None:
+    config(tmp_path, json.dumps(values))
+    with pytest.raises(SettingsError) as refused:
+        Settings.load()
+    for part in [*says, "config.json"]:
+        assert part in str(refused.value)
+
+
+@pytest.mark.parametrize("text", ["{not json", "[1]", "\xff"])
+def test_a_file_that_is_no_object_is_refused_with_its_path(tmp_path: Path, text: str) -> None:
+    config(tmp_path, text)
+    with pytest.raises(SettingsError, match=r"config\.json"):
+        Settings.load()
+
+
+def test_two_files_are_one_too_many(tmp_path: Path) -> None:
+    config(tmp_path, "{}")
+    config(tmp_path, "", "config.toml")
+    with pytest.raises(SettingsError, match="Keep one"):
+        Settings.load()
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("MAX_TURNS", "many"), ("MAX_TURN", "3"), ("BUNDLED_SKILLS", "perhaps"), ("MODEL_PARAMETERS", "{")],
+)
+def test_a_bad_variable_is_refused_with_its_name(
+    monkeypatch: pytest.MonkeyPatch, name: str, value: str
+) -> None:
+    monkeypatch.setenv(f"SKILLS_AGENT_{name}", value)
+    with pytest.raises(SettingsError, match=name.lower()):
+        Settings.load()
+
+
+def test_code_is_checked_like_everything_else() -> None:
+    with pytest.raises(SettingsError, match="max_turns"):
+        Settings(max_turns="3")  # type: ignore[arg-type]
+    with pytest.raises(SettingsError, match="Did you mean max_turns"):
+        Settings.load(max_turn=3)
+    with pytest.raises(TypeError, match="max_turn"):
+        Settings(max_turn=3)  # type: ignore[call-arg]
+
+
+def test_settings_cannot_be_changed() -> None:
+    with pytest.raises(AttributeError):
+        Settings().max_turns = 3  # type: ignore[misc]
+
+
+def test_every_setting_is_in_the_docs_and_nothing_else() -> None:
+    page = (Path(__file__).resolve().parent.parent.parent / "docs" / "settings.md").read_text()
+    documented = set(re.findall(r"^\| `(\w+)` \|", page, flags=re.MULTILINE))
+    assert documented == {each.name for each in dataclasses.fields(Settings)}

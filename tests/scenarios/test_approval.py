@@ -1,0 +1,239 @@
+"""A person is asked before anything that is not reading; answers are kept, and checked."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from langchain_core.messages import ToolMessage
+from langchain_core.tools import tool
+from langgraph.types import Command
+from pydantic import ValidationError
+
+from skills_agent.state.context import Context
+from tests.agents import Agent, call, calls, write_skill
+from tests.conftest import MakeAgent
+
+WRITE = call("write_file", path="out.txt", content="hello\n")
+RUN = call("run_script", skill="alpha", path="scripts/run.py", args=["x"])
+
+
+@pytest.fixture(autouse=True)
+def skill(skills_dir: Path) -> None:
+    write_skill(
+        skills_dir,
+        "alpha",
+        "Appends.",
+        scripts__run_py="import sys\nopen('log.txt','a').write(sys.argv[1])\n",
+    )
+
+
+def waiting(make_agent: MakeAgent, *wanted: Any, **settings: Any) -> Agent:
+    agent = make_agent([calls(call("load_skill", name="alpha"), *wanted), "done"], **settings)
+    agent.say("go")
+    return agent
+
+
+def test_the_question_has_the_schema_that_chat_uis_render(make_agent: MakeAgent) -> None:
+    agent = waiting(make_agent, WRITE, RUN)
+    (interrupt,) = agent.state.interrupts
+    request = interrupt.value
+    assert [each["name"] for each in request["action_requests"]] == ["write_file", "run_script"]
+    assert request["action_requests"][0]["args"] == WRITE["args"]
+    assert all(each["description"] for each in request["action_requests"])
+    assert request["review_configs"] == [
+        {"action_name": "write_file", "allowed_decisions": ["approve", "edit", "reject"]},
+        {"action_name": "run_script", "allowed_decisions": ["approve", "edit", "reject"]},
+    ]
+    assert interrupt.response_schema is not None
+
+
+def test_approve_runs_the_call_once_and_is_remembered(make_agent: MakeAgent, workspace: Path) -> None:
+    agent = waiting(make_agent, RUN)
+    assert not (workspace / "log.txt").exists()
+    result = agent.answer({"type": "approve"})
+    assert (workspace / "log.txt").read_text() == "x"
+    assert result["answer"] == "done"
+    (grant,) = agent.values["grants"].values()
+    assert (grant["tool"], grant["decision"], grant["scope"]) == ("run_script", "approve", "call")
+    assert result["usage"]["thread"]["script_runs"] == 1
+
+
+def test_a_denied_call_never_reaches_the_tool(make_agent: MakeAgent, workspace: Path) -> None:
+    agent = waiting(make_agent, RUN)
+    result = agent.answer({"type": "reject", "message": "not on a Friday"})
+    assert not (workspace / "log.txt").exists()
+    (refused,) = agent.tool_messages("run_script")
+    assert refused.status == "error"
+    assert "not on a Friday" in refused.text
+    assert result["answer"] == "done"
+    (grant,) = agent.values["grants"].values()
+    assert grant["decision"] == "reject"
+    assert result["usage"]["thread"]["script_runs"] == 0
+
+
+def test_an_edited_call_runs_as_edited_and_says_so(make_agent: MakeAgent, workspace: Path) -> None:
+    agent = waiting(make_agent, RUN)
+    args = {**RUN["args"], "args": ["y"]}
+    agent.answer({"type": "edit", "edited_action": {"name": "run_script", "args": args}})
+    assert (workspace / "log.txt").read_text() == "y"
+    (answered,) = agent.tool_messages("run_script")
+    assert "A person changed this call" in answered.text
+    (grant,) = agent.values["grants"].values()
+    assert grant["args"]["args"] == ["y"]
+
+
+@pytest.mark.parametrize(
+    "action",
+    [
+        {"name": "no_such_tool", "args": {}},
+        {"name": "write_file", "args": {"path": 5}},
+    ],
+)
+def test_an_edited_call_is_judged_again(
+    make_agent: MakeAgent, workspace: Path, action: dict[str, Any]
+) -> None:
+    agent = waiting(make_agent, WRITE)
+    agent.answer({"type": "edit", "edited_action": action})
+    refused = [each for each in agent.transcript if isinstance(each, ToolMessage) and each.status == "error"]
+    assert len(refused) == 1
+    assert not (workspace / "out.txt").exists()
+
+
+def test_a_call_of_the_same_step_that_needs_no_question_does_not_wait(
+    make_agent: MakeAgent, workspace: Path
+) -> None:
+    (workspace / "seen.txt").write_text("seen\n")
+    agent = waiting(make_agent, call("read_file", path="seen.txt"), WRITE, call("no_such_tool"))
+    pending = {task.name: task for task in agent.state.tasks}
+    assert pending["act"].result is not None
+    assert pending["approve"].interrupts
+    agent.answer({"type": "approve"})
+    assert (workspace / "out.txt").read_text() == "hello\n"
+    assert len(agent.tool_messages("read_file")) == 1
+    assert len(agent.tool_messages("no_such_tool")) == 1
+
+
+def test_one_question_a_step_takes_one_decision_for_each_call(make_agent: MakeAgent, workspace: Path) -> None:
+    agent = waiting(make_agent, WRITE, RUN)
+    agent.answer({"type": "approve"}, {"type": "reject"})
+    assert (workspace / "out.txt").exists()
+    assert not (workspace / "log.txt").exists()
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        {},
+        {"decisions": []},
+        {"decisions": [{"type": "approve"}, {"type": "approve"}]},
+        {"decisions": [{"type": "maybe"}]},
+        {"decisions": [{"type": "edit"}]},
+        {"decisions": [{"type": "approve", "always": True}]},
+        {"decisions": ["approve"]},
+        {"decision": [{"type": "approve"}]},
+        "approve",
+        True,
+    ],
+)
+def test_an_answer_of_another_shape_is_refused_and_the_question_stays_open(
+    make_agent: MakeAgent, workspace: Path, answer: Any
+) -> None:
+    agent = waiting(make_agent, WRITE)
+    (interrupt,) = agent.state.interrupts
+    with pytest.raises(ValidationError):
+        agent.run(Command(resume={interrupt.id: answer}))
+    assert not (workspace / "out.txt").exists()
+    agent.answer({"type": "approve"})
+    assert (workspace / "out.txt").exists()
+
+
+def test_a_broken_call_is_never_asked_about(make_agent: MakeAgent) -> None:
+    agent = waiting(make_agent, call("write_file", path="x"), call("run_script", skill=3))
+    assert not agent.state.interrupts
+    assert all(message.status == "error" for message in agent.tool_messages("write_file"))
+
+
+def test_a_tool_that_declares_no_risk_is_asked_about(make_agent: MakeAgent) -> None:
+    @tool
+    def send_mail(to: str) -> str:
+        """Send a mail."""
+        return f"sent to {to}"
+
+    agent = make_agent([calls(call("send_mail", to="a@b.c")), "done"], tools=[send_mail])
+    agent.say("go")
+    (interrupt,) = agent.state.interrupts
+    assert "network" in interrupt.value["action_requests"][0]["description"]
+    agent.answer({"type": "approve"})
+    assert agent.tool_messages("send_mail")[0].text == "sent to a@b.c"
+
+
+def test_a_host_tool_that_declares_read_runs_freely_and_one_that_raises_is_a_tool_message(
+    make_agent: MakeAgent,
+) -> None:
+    """cases.md 22."""
+
+    @tool
+    def weather(city: str) -> str:
+        """Tell the weather."""
+        raise RuntimeError(f"no station in {city}")
+
+    weather.metadata = {"risk": "read"}
+    agent = make_agent([calls(call("weather", city="Oslo")), "done"], tools=[weather])
+    result = agent.say("go")
+    (failed,) = agent.tool_messages("weather")
+    assert failed.status == "error"
+    assert "no station in Oslo" in failed.text
+    assert result["answer"] == "done"
+
+
+async def test_a_host_tool_that_exists_only_as_a_coroutine_works(make_agent: MakeAgent) -> None:
+    @tool
+    async def forecast(city: str) -> str:
+        """Tell the weather."""
+        return f"rain in {city}"
+
+    forecast.metadata = {"risk": "read"}
+    agent = make_agent([calls(call("forecast", city="Oslo")), "done"], tools=[forecast])
+    asked: Any = {"messages": [("user", "go")]}
+    await agent.graph.ainvoke(asked, agent.config)
+    state = await agent.graph.aget_state(agent.config)
+    assert any("rain in Oslo" in str(message.text) for message in state.values["messages"])
+
+
+def test_the_operator_can_turn_questions_off_and_a_caller_cannot(
+    make_agent: MakeAgent, workspace: Path
+) -> None:
+    free = waiting(make_agent, WRITE, require_approval_for=frozenset({"run"}))
+    assert not free.state.interrupts
+    assert (workspace / "out.txt").exists()
+    with pytest.raises(ValidationError):
+        Context.model_validate({"require_approval_for": []})
+
+
+def test_a_tool_that_the_caller_left_out_is_refused(make_agent: MakeAgent, workspace: Path) -> None:
+    agent = make_agent([calls(WRITE), "done"])
+    agent.say("go", context=Context(exclude_tools=("write_file",)))
+    assert not agent.state.interrupts
+    (refused,) = agent.tool_messages("write_file")
+    assert refused.status == "error"
+    assert agent.values["verdicts"][refused.tool_call_id]["by"] == "caller"
+
+
+def test_a_new_message_on_a_waiting_thread_answers_the_open_calls_in_place(
+    make_agent: MakeAgent, workspace: Path
+) -> None:
+    prompts: list[Any] = []
+
+    def look(messages: Any) -> str:
+        prompts.append(messages)
+        return "understood"
+
+    agent = make_agent([calls(WRITE, call("list_dir")), look])
+    agent.say("go")
+    result = agent.say("never mind")
+    assert result["answer"] == "understood"
+    assert not (workspace / "out.txt").exists()
+    kinds = [message.type for message in agent.transcript]
+    assert kinds == ["human", "ai", "tool", "tool", "human", "ai"]
+    assert "superseded" in agent.tool_messages("write_file")[0].text
+    assert [message.type for message in prompts[0][:-1]] == ["system", "human", "ai", "tool", "tool", "human"]

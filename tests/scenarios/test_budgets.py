@@ -1,0 +1,115 @@
+"""A spent budget ends in an answer that says so; never in LangGraph's recursion error."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from langchain_core.messages import AIMessage, ToolMessage
+
+from skills_agent.state.context import Context
+from skills_agent.state.transcript import answered_ids, calls_of
+from tests.agents import Agent, call, calls, write_skill
+from tests.conftest import MakeAgent
+
+LOOK = calls(call("list_dir"))
+
+
+def endless(prompts: list[Any], tail: str = "best effort") -> list[Any]:
+    """Return replies that go on asking until no tools are offered: then the status says so."""
+
+    def reply(messages: Any) -> Any:
+        prompts.append(messages)
+        return tail if "is spent" in str(messages[-1].content) else LOOK
+
+    return [reply] * 200
+
+
+def assert_whole(agent: Agent) -> None:
+    answered = answered_ids(agent.transcript)
+    asked = [
+        str(each["id"])
+        for message in agent.transcript
+        if isinstance(message, AIMessage)
+        for each in calls_of(message)
+    ]
+    assert sorted(asked) == sorted(answered)
+    assert len([m for m in agent.transcript if isinstance(m, ToolMessage)]) == len(asked)
+
+
+def test_when_the_model_calls_are_spent_the_run_ends_with_a_best_effort(make_agent: MakeAgent) -> None:
+    """cases.md 26."""
+    prompts: list[Any] = []
+    agent = make_agent(endless(prompts), max_turns=3)
+    result = agent.say("go")
+    assert result["answer"] == "best effort"
+    assert result["usage"]["this_turn"]["model_calls"] == 4
+    assert "3 model calls" in str(prompts[-1][-1].content)
+    assert_whole(agent)
+
+
+def test_when_the_tool_calls_are_spent_the_run_ends_with_a_best_effort(make_agent: MakeAgent) -> None:
+    prompts: list[Any] = []
+    agent = make_agent(endless(prompts), max_tool_calls=2)
+    result = agent.say("go")
+    assert result["answer"] == "best effort"
+    assert result["usage"]["this_turn"]["tool_calls"] == 2
+    assert_whole(agent)
+
+
+def test_parallel_calls_cannot_overspend_the_tool_budget(make_agent: MakeAgent) -> None:
+    agent = make_agent([calls(*[call("list_dir")] * 5), "done"], max_tool_calls=2)
+    result = agent.say("go")
+    assert result["usage"]["this_turn"]["tool_calls"] == 2
+    refused = [message for message in agent.tool_messages("list_dir") if message.status == "error"]
+    assert len(refused) == 3
+    assert "budget of 2 tool calls" in refused[0].text
+    assert result["answer"] == "done"
+
+
+def test_script_runs_have_a_budget_of_their_own(make_agent: MakeAgent, skills_dir: Path) -> None:
+    write_skill(skills_dir, "alpha", "Runs.", scripts__run_py="print('ran')\n")
+    run = call("run_script", skill="alpha", path="scripts/run.py", args=[])
+    agent = make_agent(
+        [calls(call("load_skill", name="alpha"), run, run), "done"],
+        max_script_runs=1,
+        require_approval_for=frozenset(),
+    )
+    result = agent.say("go")
+    assert result["usage"]["this_turn"]["script_runs"] == 1
+    assert (
+        "budget of 1 script runs"
+        in next(m for m in agent.tool_messages("run_script") if m.status == "error").text
+    )
+
+
+def test_a_caller_lowers_a_budget_and_cannot_raise_it(make_agent: MakeAgent) -> None:
+    lowered = make_agent(endless([]), max_turns=5)
+    assert lowered.say("go", context=Context(max_turns=2))["usage"]["this_turn"]["model_calls"] == 3
+    raised = make_agent(endless([]), max_turns=2)
+    assert raised.say("go", context=Context(max_turns=50))["usage"]["this_turn"]["model_calls"] == 3
+
+
+def test_every_turn_has_its_budget_anew_and_the_thread_keeps_the_sum(make_agent: MakeAgent) -> None:
+    agent = make_agent([LOOK, "one", LOOK, "two"], max_turns=2)
+    agent.say("go")
+    result = agent.say("again")
+    assert result["answer"] == "two"
+    assert result["usage"]["turn"] == 2
+    assert result["usage"]["this_turn"]["model_calls"] == 2
+    assert result["usage"]["thread"]["model_calls"] == 4
+
+
+@pytest.mark.parametrize("steps", [12, 15, 25])
+def test_a_low_step_limit_of_the_server_ends_in_an_answer_too(make_agent: MakeAgent, steps: int) -> None:
+    agent = make_agent(endless([]))
+    agent.config["recursion_limit"] = steps
+    result = agent.say("go")
+    assert result["answer"] == "best effort"
+    assert_whole(agent)
+
+
+def test_a_model_that_asks_for_tools_to_the_very_end_still_leaves_an_answer(make_agent: MakeAgent) -> None:
+    agent = make_agent([LOOK] * 20, max_turns=2)
+    result = agent.say("go")
+    assert "budget of 2 model calls" in result["answer"]
+    assert_whole(agent)

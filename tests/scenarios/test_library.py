@@ -1,0 +1,153 @@
+"""The graph inside someone else's program."""
+
+import json
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+from typing import Annotated, Any
+
+import pytest
+from langchain_core.messages import AnyMessage, HumanMessage
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.graph import END, START, StateGraph
+from langgraph.graph.message import add_messages
+from langgraph.types import Command
+from typing_extensions import TypedDict
+
+from skills_agent.graph import Settings, build_graph
+from skills_agent.graph.models.scripted import ScriptedChatModel
+from skills_agent.skills.sources import MemorySource
+from tests.agents import call, calls, write_skill
+from tests.conftest import MakeAgent
+
+REPLIES: list[Any] = [calls(call("load_skill", name="alpha"), call("list_dir")), "three apples"]
+
+
+@pytest.fixture(autouse=True)
+def skill(skills_dir: Path) -> None:
+    write_skill(skills_dir, "alpha", "Counts apples.", "APRICOT\n", scripts__run_py="print('ran')\n")
+
+
+class Outer(TypedDict):
+    messages: Annotated[list[AnyMessage], add_messages]
+
+
+def outer_graph(workspace: Path, replies: list[Any], checkpointer: Any = None) -> Any:
+    settings = Settings(workspace=workspace, home=workspace, bundled_skills=False)
+    inner = build_graph(settings, model=ScriptedChatModel(replies)).compile()
+    builder = StateGraph(Outer)
+    builder.add_node("agent", inner)
+    builder.add_edge(START, "agent")
+    builder.add_edge("agent", END)
+    return builder.compile(checkpointer=checkpointer)
+
+
+def test_it_is_a_node_of_a_bigger_graph_that_shares_only_messages(workspace: Path) -> None:
+    """cases.md 24: nothing of the inner agent's skills leaks out, nothing is counted twice."""
+    result = outer_graph(workspace, REPLIES).invoke({"messages": [HumanMessage("How many?")]})
+    assert set(result) == {"messages"}
+    assert [message.type for message in result["messages"]] == ["human", "ai", "tool", "tool", "ai"]
+    assert result["messages"][-1].text == "three apples"
+    assert "APRICOT" not in str(result)
+
+
+def test_a_question_inside_a_bigger_graph_is_asked_and_answered_from_outside(workspace: Path) -> None:
+    replies = [calls(call("write_file", path="out.txt", content="x")), "written"]
+    graph = outer_graph(workspace, replies, InMemorySaver())
+    config = {"configurable": {"thread_id": "1"}}
+    paused = graph.invoke({"messages": [HumanMessage("write")]}, config)
+    assert paused["__interrupt__"]
+    done = graph.invoke(Command(resume={"decisions": [{"type": "approve"}]}), config)
+    assert done["messages"][-1].text == "written"
+    assert (workspace / "out.txt").read_text() == "x"
+
+
+def test_it_runs_without_a_checkpointer_and_without_a_context(workspace: Path) -> None:
+    settings = Settings(workspace=workspace, home=workspace, bundled_skills=False)
+    graph = build_graph(settings, model=ScriptedChatModel(REPLIES)).compile()
+    given: Any
+    for given in ([("user", "hi")], "hi", [{"role": "user", "content": "hi"}], [HumanMessage("hi")]):
+        assert graph.invoke({"messages": given})["answer"] == "three apples"
+
+
+def test_skills_can_come_from_memory(workspace: Path) -> None:
+    body = "---\nname: alpha\ndescription: Counts.\n---\nFROM MEMORY\n"
+    source = MemorySource({"alpha": {"SKILL.md": body, "references/a.md": "# A\n"}})
+    settings = Settings(workspace=workspace, home=workspace)
+    graph = build_graph(settings, model=ScriptedChatModel(REPLIES), sources=[source]).compile(
+        checkpointer=InMemorySaver()
+    )
+    config: Any = {"configurable": {"thread_id": "1"}}
+    graph.invoke({"messages": [HumanMessage("hi")]}, config)
+    assert "FROM MEMORY" in graph.get_state(config).values["skills_loaded"]["alpha"]["instructions"]
+
+
+def test_every_stream_mode_shows_the_run(make_agent: MakeAgent) -> None:
+    agent = make_agent(REPLIES)
+    asked: Any = {"messages": [HumanMessage("How many?")]}
+    nodes = [name for update in agent.graph.stream(asked, agent.config) for name in update]
+    assert nodes == ["discover", "select", "decide", "select", "load", "gate", "act", "decide", "answer"]
+    again = make_agent(REPLIES, thread="2")
+    parts: Any = again.graph.stream(asked, again.config, stream_mode="messages")
+    tokens = [
+        chunk.text
+        for chunk, metadata in parts
+        if metadata["langgraph_node"] == "decide" and chunk.type == "AIMessageChunk"
+    ]
+    assert "".join(tokens) == "three apples"
+    assert len([token for token in tokens if token]) > 1
+
+
+async def test_async_streaming_shows_the_same_run(make_agent: MakeAgent) -> None:
+    agent = make_agent(REPLIES)
+    asked: Any = {"messages": [HumanMessage("How many?")]}
+    nodes = [name async for update in agent.graph.astream(asked, agent.config) for name in update]
+    assert nodes == ["discover", "select", "decide", "select", "load", "gate", "act", "decide", "answer"]
+
+
+PROCESS = """
+    import json, sqlite3, sys
+    from pathlib import Path
+    from langchain_core.messages import HumanMessage
+    from langgraph.checkpoint.sqlite import SqliteSaver
+    from langgraph.types import Command
+    from skills_agent.graph import Settings, build_graph
+    from skills_agent.graph.models.scripted import ScriptedChatModel
+
+    workspace, step = Path(sys.argv[1]), sys.argv[2]
+    run = {"name": "run_script", "args": {"skill": "alpha", "path": "scripts/run.py", "args": []}}
+    model = ScriptedChatModel([
+        {"content": "", "tool_calls": [{"name": "load_skill", "args": {"name": "alpha"}}, run]}, "all done"])
+    settings = Settings(workspace=workspace, home=workspace, bundled_skills=False)
+    with SqliteSaver.from_conn_string(str(workspace / "threads.sqlite")) as saver:
+        graph = build_graph(settings, model=model).compile(checkpointer=saver)
+        config = {"configurable": {"thread_id": "t"}}
+        asked = {"messages": [HumanMessage("go")]} if step == "ask" else Command(
+            resume={"decisions": [{"type": "approve"}]})
+        graph.invoke(asked, config, durability="sync")
+        state = graph.get_state(config)
+        print(json.dumps({
+            "waiting": len(state.interrupts), "answer": state.values.get("answer"),
+            "loaded": sorted(state.values["skills_loaded"]), "digest": state.values["catalog"]["digest"],
+            "tools": [m.text for m in state.values["messages"] if m.type == "tool"]}))
+"""
+
+
+def test_a_run_that_waits_is_resumed_by_another_process(workspace: Path) -> None:
+
+    def process(step: str) -> dict[str, Any]:
+        script = textwrap.dedent(PROCESS)
+        done = subprocess.run(
+            [sys.executable, "-c", script, str(workspace), step], capture_output=True, text=True, check=True
+        )
+        answer: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+        return answer
+
+    asked = process("ask")
+    assert asked["waiting"] == 1
+    assert asked["loaded"] == ["alpha"]
+    resumed = process("resume")
+    assert resumed["waiting"] == 0
+    assert resumed["answer"] == "all done"
+    assert any("ran" in text for text in resumed["tools"])

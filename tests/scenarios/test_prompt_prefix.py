@@ -1,0 +1,85 @@
+"""The prompt of a step begins with the prompt of the step before, byte for byte, but for the status."""
+
+import itertools
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from langchain_core.messages import BaseMessage, message_to_dict
+
+from tests.agents import call, calls, write_skill
+from tests.conftest import MakeAgent
+
+
+class Recorder:
+    """Plays replies and keeps every prompt that it was shown."""
+
+    def __init__(self, replies: Sequence[Any]) -> None:
+        self.prompts: list[list[BaseMessage]] = []
+        self.entries = [self._entry(reply) for reply in replies]
+
+    def _entry(self, reply: Any) -> Any:
+        def play(messages: Sequence[BaseMessage]) -> Any:
+            self.prompts.append(list(messages))
+            return reply
+
+        return play
+
+
+def as_bytes(prompt: Sequence[BaseMessage]) -> bytes:
+    """Return a prompt as a provider would be sent it, ids aside."""
+    rows = []
+    for message in prompt:
+        fields = message_to_dict(message)["data"]
+        rows.append(
+            repr((message.type, fields["content"], fields.get("tool_calls"), fields.get("tool_call_id")))
+        )
+    return "\n".join(rows).encode()
+
+
+def assert_grows_at_its_end(prompts: Sequence[Sequence[BaseMessage]]) -> None:
+    for before, after in itertools.pairwise(prompts):
+        assert str(before[-1].content).startswith("<status>")
+        assert as_bytes(after).startswith(as_bytes(before[:-1]) + b"\n")
+
+
+def test_the_prompt_only_grows_at_its_end_across_loads_calls_and_turns(
+    make_agent: MakeAgent, skills_dir: Path
+) -> None:
+    write_skill(skills_dir, "alpha", "Counts apples.", "APRICOT\n", scripts__run_py="print('3 apples')\n")
+    write_skill(skills_dir, "beta", "Counts pears.", "BLUEBERRY\n")
+    plan = call("update_plan", goal="count", steps=[{"id": "1", "title": "load", "status": "in_progress"}])
+    recorder = Recorder(
+        [
+            calls(plan),
+            calls(call("load_skill", name="alpha"), call("list_dir")),
+            calls(call("run_script", skill="alpha", path="scripts/run.py", args=[])),
+            calls(call("load_skill", name="beta"), call("load_skill", name="nope")),
+            "first answer",
+            calls(call("load_skill", name="alpha")),
+            "second answer",
+        ]
+    )
+    agent = make_agent(recorder.entries, require_approval_for=frozenset())
+    agent.say("How many apples?")
+    agent.say("And pears?")
+    assert len(recorder.prompts) == 7
+    assert_grows_at_its_end(recorder.prompts)
+    assert as_bytes(recorder.prompts[-1]).count(b"APRICOT") == 1
+    statuses = [str(prompt[-1].content) for prompt in recorder.prompts]
+    assert "alpha (1 script)" in statuses[2]
+    assert "[>] 1. load" in statuses[1]
+
+
+def test_an_unload_is_the_only_thing_that_takes_text_out(make_agent: MakeAgent, skills_dir: Path) -> None:
+    write_skill(skills_dir, "alpha", "Counts apples.", "APRICOT\n")
+    recorder = Recorder(
+        [calls(call("load_skill", name="alpha")), calls(call("unload_skill", name="alpha")), "done", "again"]
+    )
+    agent = make_agent(recorder.entries)
+    agent.say("x")
+    agent.say("y")
+    assert b"APRICOT" in as_bytes(recorder.prompts[1])
+    assert b"APRICOT" not in as_bytes(recorder.prompts[2])
+    assert_grows_at_its_end(recorder.prompts[:2])
+    assert_grows_at_its_end(recorder.prompts[2:])
