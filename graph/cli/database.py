@@ -1,0 +1,91 @@
+"""Where the threads of a workspace are kept: `.agent/threads.sqlite`."""
+
+import json
+import os
+import sqlite3
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+from langchain_core.runnables import RunnableConfig
+from langgraph.checkpoint.sqlite import SqliteSaver
+
+from skills_agent.graph.cli.errors import ThreadError
+
+FOLDER = ".agent"
+FILE = "threads.sqlite"
+BUSY_SECONDS = 30
+KEPT = "skills_agent"
+"""Key of the checkpoint metadata that holds the options a thread was started with."""
+
+_IGNORED = f"# Conversations stay on this machine.\n/{FILE}*\n"
+
+
+@contextmanager
+def open_database(workspace: Path) -> Iterator[SqliteSaver]:
+    """Open the threads of a workspace, making the database when there is none.
+
+    Raises ThreadError where it cannot be used.
+    """
+    place = workspace / FOLDER / FILE
+    try:
+        _prepare(place)
+        connection = sqlite3.connect(place, timeout=BUSY_SECONDS, check_same_thread=False)
+    except (OSError, sqlite3.Error) as error:
+        raise _unusable(place, error) from error
+    with closing(connection):
+        saver = SqliteSaver(connection)
+        try:
+            saver.setup()
+        except sqlite3.Error as error:
+            raise _unusable(place, error) from error
+        yield saver
+
+
+def has_threads(workspace: Path) -> bool:
+    """Tell whether anything was ever kept here, without making a database."""
+    return (workspace / FOLDER / FILE).is_file()
+
+
+def thread_ids(saver: SqliteSaver) -> list[str]:
+    """Return the ids of all threads, the one that moved last first."""
+    with saver.cursor(transaction=False) as cursor:
+        # `saver.list(None)` would read every checkpoint of every thread.
+        rows = cursor.execute(
+            "SELECT thread_id FROM checkpoints WHERE checkpoint_ns = '' "
+            "GROUP BY thread_id ORDER BY MAX(checkpoint_id) DESC"
+        ).fetchall()
+    return [str(row[0]) for row in rows]
+
+
+def config_of(thread: str, options: Mapping[str, Any] | None = None) -> RunnableConfig:
+    """Return LangGraph's config of a thread; `options` are kept with every checkpoint of the run."""
+    config = RunnableConfig(configurable={"thread_id": thread})
+    if options is not None:
+        # Checkpoint metadata keeps only plain values.
+        config["metadata"] = {KEPT: json.dumps(dict(options))}
+    return config
+
+
+def kept_options(saver: SqliteSaver, thread: str) -> dict[str, Any] | None:
+    """Return the options that a thread was last run with; None for a thread that does not exist."""
+    found = saver.get_tuple(config_of(thread))
+    if found is None:
+        return None
+    metadata: Mapping[str, Any] = dict(found.metadata)
+    options: dict[str, Any] = json.loads(metadata.get(KEPT, "{}"))
+    return options
+
+
+def _prepare(place: Path) -> None:
+    place.parent.mkdir(parents=True, exist_ok=True)
+    ignore = place.parent / ".gitignore"
+    if not ignore.exists():
+        ignore.write_text(_IGNORED, encoding="utf-8")
+    # Nobody else on the machine reads what was said.
+    os.close(os.open(place, os.O_RDWR | os.O_CREAT, 0o600))
+
+
+def _unusable(place: Path, error: Exception) -> ThreadError:
+    return ThreadError(f"Cannot keep threads in {place}: {error}.")

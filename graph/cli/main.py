@@ -1,0 +1,98 @@
+"""The command `skills-agent`.
+
+Commands are imported when they are called for: `skills list` answers before LangGraph would be
+imported. Exit codes: 0 done, 1 our error, 2 wrong usage, 3 waiting for an approval, 130 interrupted.
+"""
+
+import sys
+from importlib import import_module
+from typing import TextIO, cast
+
+import click
+
+from skills_agent.graph.cli.errors import expected_errors
+from skills_agent.graph.cli.interrupts import INTERRUPTED
+from skills_agent.graph.cli.printing import shown
+
+
+class LazyGroup(click.Group):
+    """A group that imports a command when it is used."""
+
+    def __init__(self, *args: object, homes: dict[str, str], **attrs: object) -> None:
+        """Take where each command is, as `module:attribute`."""
+        super().__init__(*args, **attrs)  # type: ignore[arg-type]  # click's own arguments, passed through
+        self._homes = homes
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the names in the order in which a newcomer needs them."""
+        del ctx
+        return list(self._homes)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import one command."""
+        del ctx
+        if cmd_name not in self._homes:
+            return None
+        module, _, attribute = self._homes[cmd_name].partition(":")
+        return cast("click.Command", getattr(import_module(module), attribute))
+
+
+@click.group(
+    cls=LazyGroup,
+    homes={
+        "ask": "skills_agent.graph.cli.ask:ask",
+        "resume": "skills_agent.graph.cli.resume:resume",
+        "chat": "skills_agent.graph.cli.chat:chat",
+        "threads": "skills_agent.graph.cli.threads:threads",
+        "skills": "skills_agent.graph.cli.skills:skills",
+        "graph": "skills_agent.graph.cli.picture:picture",
+    },
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    epilog="\b\nExamples:\n"
+    '  skills-agent ask "How many rows has orders.csv?"\n'
+    '  skills-agent ask "Total per region in orders.csv" --skill csv-report --yes run\n'
+    "  skills-agent skills list\n"
+    "  skills-agent ask -h",
+)
+@click.version_option(package_name="skills-agent", prog_name="skills-agent", message="%(prog)s %(version)s")
+def cli() -> None:
+    """Ask an agent that works with skills: folders with a SKILL.md, scripts and references.
+
+    Without a key it answers with the offline model; set OPENAI_API_KEY (and OPENAI_BASE_URL) for
+    a language model. Conversations are kept as threads under .agent/ of the workspace.
+    """
+
+
+def main() -> None:
+    """Run the command line; expected errors are one line on stderr."""
+    for stream in (sys.stdout, sys.stderr):
+        # A terminal that cannot show a character gets a question mark, never a traceback.
+        cast("TextIO", stream).reconfigure(errors="replace")  # type: ignore[attr-defined]  # always a TextIOWrapper here
+    sys.exit(_exit_code())
+
+
+def _exit_code() -> int:
+    try:
+        return int(cli.main(prog_name="skills-agent", standalone_mode=False) or 0)
+    except click.Abort:
+        return INTERRUPTED
+    except click.UsageError as error:
+        return _fail(_usage(error), error.exit_code)
+    except click.ClickException as error:
+        return _fail(error.format_message(), error.exit_code)
+    except expected_errors() as error:
+        return _fail(str(error), 1)
+
+
+def _usage(error: click.UsageError) -> str:
+    command = error.ctx.command_path if error.ctx else "skills-agent"
+    return f"{error.format_message()} (see: {command} -h)"
+
+
+def _fail(text: str, code: int) -> int:
+    click.echo(f"error: {shown(' '.join(text.split()))}", err=True)
+    return code
+
+
+if __name__ == "__main__":
+    main()

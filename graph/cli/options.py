@@ -1,0 +1,81 @@
+"""Options that several commands share."""
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
+
+import click
+
+from skills_agent.skills.policy.risk import RISKS, Risk
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+_THREAD = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+
+
+class Choice(NamedTuple):
+    """What the command line chooses over the settings."""
+
+    workspace: Path | None = None
+    skills_dirs: tuple[Path, ...] = ()
+    model: str | None = None
+    yes: frozenset[Risk] = frozenset()
+
+
+def risks(ctx: click.Context, param: click.Parameter, value: str) -> frozenset[Risk]:
+    """Return the kinds that a text with commas names, or fail with those that there are."""
+    words = {word.strip() for word in value.split(",") if word.strip()}
+    if unknown := sorted(words - set(RISKS)):
+        raise click.BadParameter(
+            f"there is no kind {unknown[0]!r}; kinds: {', '.join(RISKS)}.", ctx=ctx, param=param
+        )
+    return frozenset(risk for risk in RISKS if risk in words)
+
+
+def thread_id(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
+    """Return an id that is safe in a file, a URL and a shell, or fail with the rule."""
+    if value is not None and not _THREAD.fullmatch(value):
+        raise click.BadParameter(
+            "use letters, digits, `.`, `_` and `-`, at most 64 of them.", ctx=ctx, param=param
+        )
+    return value
+
+
+FOLDER = click.Path(exists=True, file_okay=False, resolve_path=True, path_type=Path)
+
+workspace = click.option(
+    "--workspace",
+    type=FOLDER,
+    metavar="DIR",
+    help="Where the agent works, and .agent/ is. [default: current folder]",
+)
+skills_dirs = click.option(
+    "--skills-dir",
+    "skills_dirs",
+    type=FOLDER,
+    metavar="DIR",
+    multiple=True,
+    help="A folder of skills, or one skill, beside the standard ones. Repeatable.",
+)
+model = click.option(
+    "--model", metavar="NAME", help="offline, or openai:<model>. [default: openai with a key, else offline]"
+)
+yes = click.option(
+    "--yes",
+    callback=risks,
+    metavar="KINDS",
+    default="",
+    help=f"Do not ask about these kinds of calls, with commas between: {', '.join(RISKS[1:])}.",
+)
+as_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else.")
+thread = click.option(
+    "--thread", callback=thread_id, metavar="ID", help="Go on with a thread, or name a new one."
+)
+
+
+def choices(command: Command) -> Command:
+    """Add the options that choose what a run works with."""
+    for option in (workspace, yes, model, skills_dirs):
+        command = option(command)
+    return command

@@ -1,0 +1,40 @@
+"""skills-agent resume: go on with a thread that waits or was cut off."""
+
+from typing import Any
+
+import click
+
+from skills_agent.graph.cli import options
+from skills_agent.graph.cli.options import Choice
+
+EXAMPLES = """\b
+Examples:
+  skills-agent resume t-1f2e3d4c --approve
+  skills-agent resume t-1f2e3d4c --reject --message "Use the other file"
+"""
+
+
+@click.command(epilog=EXAMPLES)
+@click.argument("thread", callback=options.thread_id)
+@click.option("--approve", "answer", flag_value="approve", help="Run what is asked about.")
+@click.option("--reject", "answer", flag_value="reject", help="Do not run it.")
+@click.option("--message", metavar="TEXT", default="", help="With --reject: what to tell the model.")
+@options.choices
+@options.as_json
+def resume(thread: str, answer: str | None, message: str, as_json: bool, **chosen: Any) -> None:
+    """Go on with THREAD: answer its open question, or finish a run that was cut off.
+
+    Without --approve or --reject you are asked on a terminal; elsewhere the open question is
+    printed. Folders of skills and the model are those of the thread; --yes is for what comes next.
+    """
+    if message and answer != "reject":
+        raise click.UsageError("--message goes with --reject")
+
+    from skills_agent.graph.cli.session import open_session
+    from skills_agent.graph.cli.turn import resume_once
+
+    decision = None if answer is None else {"type": answer}
+    if message:
+        decision = {"type": "reject", "message": message}
+    with open_session(Choice(**chosen), thread, must_exist=True) as session:
+        resume_once(session, decision, as_json=as_json)

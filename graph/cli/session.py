@@ -1,0 +1,153 @@
+"""One thread of one workspace, ready to run."""
+
+import secrets
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from langchain_core.messages import HumanMessage
+from langchain_core.runnables import RunnableConfig
+from langgraph.graph.state import CompiledStateGraph
+from langgraph.types import Command, StateSnapshot
+
+from skills_agent.graph.build import wire
+from skills_agent.graph.cli.database import config_of, kept_options, open_database, thread_ids
+from skills_agent.graph.cli.errors import ModelChoiceError, UnknownThreadError
+from skills_agent.graph.cli.options import Choice
+from skills_agent.graph.cli.outcome import Outcome, Question, Status
+from skills_agent.graph.cli.progress import STREAM_MODES, Progress, View
+from skills_agent.graph.models.errors import ModelError
+from skills_agent.graph.services import make_services
+from skills_agent.graph.settings import Settings
+from skills_agent.skills.registry import Registry
+from skills_agent.state.context import Context
+from skills_agent.state.schema import AgentInput, AgentOutput, AgentState
+
+AgentRuns = CompiledStateGraph[AgentState, Context, AgentInput, AgentOutput]
+Decisions = Mapping[str, Sequence[Mapping[str, Any]]]
+"""Answers by interrupt id, one for each of its requests, by position."""
+
+
+@dataclass(frozen=True)
+class Session:
+    """One thread: what can be done with it. Every run streams to a view and returns its outcome."""
+
+    thread: str
+    runs: AgentRuns
+    config: RunnableConfig
+    workspace: Path
+    registry: Registry
+
+    def ask(self, question: str, skills: Sequence[str], view: View) -> Outcome:
+        """Say something and let the agent work until it has an answer or a question."""
+        asked: AgentInput = {"messages": [HumanMessage(question)], "skills": list(skills)}
+        return self._run(asked, view)
+
+    def decide(self, decisions: Decisions, view: View) -> Outcome:
+        """Answer the open questions and let the agent go on."""
+        answers = {question: {"decisions": list(each)} for question, each in decisions.items()}
+        return self._run(Command(resume=answers), view)
+
+    def go_on(self, view: View) -> Outcome:
+        """Finish a run that was cut off."""
+        return self._run(None, view)
+
+    def now(self) -> Outcome:
+        """Return what the thread came to so far."""
+        snapshot = self.snapshot()
+        return _outcome(self.thread, snapshot, list((snapshot.values.get("verdicts") or {}).values()))
+
+    def snapshot(self) -> StateSnapshot:
+        """Return the thread's channels and pending tasks."""
+        return self.runs.get_state(self.config)
+
+    def resume_command(self, *answer: str) -> str:
+        """Return the command that goes on with this thread, for the shell the person is in."""
+        words = ["skills-agent", "resume", self.thread, *answer]
+        if self.workspace != Path.cwd():
+            words += ["--workspace", str(self.workspace)]
+        return shlex.join(words)
+
+    def _run(self, asked: AgentInput | Command[Any] | None, view: View) -> Outcome:
+        before = self.snapshot()
+        progress = Progress(view, before.values)
+        if not isinstance(asked, dict):
+            progress.remember(before.values.get("verdicts") or {})
+        parts: Iterator[Any] = self.runs.stream(
+            asked, self.config, stream_mode=list(STREAM_MODES), durability="sync", version="v2"
+        )
+        for part in parts:
+            progress.take(part)
+        return _outcome(self.thread, self.snapshot(), progress.calls)
+
+
+@contextmanager
+def open_session(choice: Choice, thread: str | None = None, *, must_exist: bool = False) -> Iterator[Session]:
+    """Open a thread with the options it was started with; explicit ones win.
+
+    Kept with the thread: folders of skills and the model. What runs without a question is never
+    kept. Raises UnknownThreadError for a thread that must exist and does not, ModelChoiceError,
+    SettingsError.
+    """
+    settings = Settings.load(choice.workspace)
+    with open_database(settings.workspace) as saver:
+        kept = kept_options(saver, thread) if thread else None
+        if must_exist and kept is None:
+            raise UnknownThreadError(thread or "", thread_ids(saver))
+        options = _options(choice, kept or {})
+        services = make_services(_chosen(settings, options, choice))
+        try:
+            services.models.choose(None)
+        except ModelError as error:
+            raise ModelChoiceError(str(error)) from error
+        name = thread or f"t-{secrets.token_hex(4)}"
+        runs = wire(services).compile(checkpointer=saver, name="skills-agent")
+        yield Session(name, runs, config_of(name, options), settings.workspace, services.registry)
+
+
+def _options(choice: Choice, kept: Mapping[str, Any]) -> dict[str, Any]:
+    options = dict(kept)
+    if choice.skills_dirs:
+        options["skills_dirs"] = [str(folder) for folder in choice.skills_dirs]
+    if choice.model:
+        options["model"] = choice.model
+    return options
+
+
+def _chosen(settings: Settings, options: Mapping[str, Any], choice: Choice) -> Settings:
+    folders = tuple(Path(folder) for folder in options.get("skills_dirs", ()))
+    return replace(
+        settings,
+        skills_dirs=(*settings.skills_dirs, *folders),
+        model=options.get("model") or settings.model,
+        require_approval_for=settings.require_approval_for - choice.yes,
+    )
+
+
+def _outcome(thread: str, snapshot: StateSnapshot, calls: list[Any]) -> Outcome:
+    values = snapshot.values
+    questions = tuple(
+        Question(interrupt.id, interrupt.value["action_requests"], interrupt.value["review_configs"])
+        for interrupt in snapshot.interrupts
+    )
+    ledger = values.get("skills_loaded") or {}
+    return Outcome(
+        thread=thread,
+        status=status_of(snapshot),
+        answer=values.get("answer") or "",
+        loaded=sorted(name for name, skill in ledger.items() if not skill["unloaded"]),
+        usage=values.get("usage"),
+        calls=calls,
+        questions=questions,
+    )
+
+
+def status_of(snapshot: StateSnapshot) -> Status:
+    """Tell whether a thread is done, waits for a person, or was cut off."""
+    if snapshot.interrupts:
+        return "waiting"
+    # `snapshot.next` leaves out tasks that a deferred node still waits for.
+    return "unfinished" if snapshot.tasks else "done"

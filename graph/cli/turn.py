@@ -1,0 +1,113 @@
+"""One turn of a conversation: run, ask the person, run again, and say what came of it."""
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import click
+
+from skills_agent.graph.cli.approval import all_alike, ask_person, question_text
+from skills_agent.graph.cli.errors import RunFailedError, ThreadError
+from skills_agent.graph.cli.interrupts import INTERRUPTED, leave_on_second
+from skills_agent.graph.cli.outcome import Outcome
+from skills_agent.graph.cli.printing import echo, is_terminal, print_json
+from skills_agent.graph.cli.progress import View
+from skills_agent.graph.cli.session import Session
+from skills_agent.graph.cli.views import open_view
+from skills_agent.graph.models.errors import ModelError
+from skills_agent.skills.errors import UnknownSkillError
+
+WAITING = 3
+
+
+def ask_once(session: Session, question: str, skills: Sequence[str], *, as_json: bool) -> None:
+    """Ask one question and exit; wrong usage when a skill does not exist."""
+    check_skills(session, skills)
+
+    def run(view: View) -> Outcome:
+        view.did("thread", session.thread)
+        if session.now().questions:
+            view.did("note", "the open question of this thread is dropped: you said something new")
+        return session.ask(question, skills, view)
+
+    _run_once(session, run, as_json=as_json)
+
+
+def resume_once(session: Session, decision: Mapping[str, Any] | None, *, as_json: bool) -> None:
+    """Go on with a thread and exit; without a decision the person is asked, where there is one."""
+    now = session.now()
+    if now.status == "done":
+        raise ThreadError(f"Thread {session.thread} has nothing to resume: its last turn is answered.")
+    if now.status == "unfinished":
+        if decision is not None:
+            raise ThreadError(
+                f"Thread {session.thread} has no open question: it was cut off. "
+                f"To go on: {session.resume_command()}"
+            )
+        _run_once(session, session.go_on, as_json=as_json)
+    elif decision is not None:
+        answers = all_alike(now.questions, decision)
+        _run_once(session, partial(session.decide, answers), as_json=as_json)
+    else:
+        _run_once(session, lambda _: now, as_json=as_json)
+
+
+def check_skills(session: Session, skills: Sequence[str]) -> None:
+    """Refuse names of skills that do not exist, with those that do."""
+    for name in skills:
+        try:
+            session.registry.refresh().find(name)
+        except UnknownSkillError as error:
+            raise click.UsageError(str(error)) from error
+
+
+def take_turn(session: Session, run: Callable[[View], Outcome], *, quiet: bool = False) -> Outcome:
+    """Run until there is an answer, or a question that nobody answers now.
+
+    Raises RunFailedError for a model that could not answer. Ctrl-C ends the process; the thread
+    keeps what was done.
+    """
+    try:
+        outcome = _run(session, run, quiet=quiet)
+        while outcome.questions and is_terminal() and not quiet:
+            decisions = ask_person(outcome.questions)
+            if decisions is None:
+                return outcome
+            outcome = _run(session, partial(session.decide, decisions))
+    except ModelError as error:
+        raise RunFailedError(session.thread, error, session.resume_command()) from error
+    except KeyboardInterrupt:
+        click.echo(f"\ninterrupted; to go on: {session.resume_command()}", err=True)
+        raise click.exceptions.Exit(INTERRUPTED) from None
+    return outcome
+
+
+def _run(session: Session, run: Callable[[View], Outcome], *, quiet: bool = False) -> Outcome:
+    with leave_on_second(session.resume_command()), open_view(quiet=quiet) as view:
+        return run(view)
+
+
+def tell(session: Session, outcome: Outcome) -> None:
+    """Print the answer, or the open question and the command that answers it."""
+    click.echo()
+    if not outcome.questions:
+        echo(outcome.answer.strip() or "(The model gave no text.)")
+        return
+    for question in outcome.questions:
+        click.echo(question_text(question))
+    click.echo(f"\nTo run it: {session.resume_command('--approve')}")
+
+
+def _run_once(session: Session, run: Callable[[View], Outcome], *, as_json: bool) -> None:
+    try:
+        outcome = take_turn(session, run, quiet=as_json)
+    except RunFailedError as error:
+        if as_json:
+            print_json({**session.now().as_json(""), "status": "error", "error": str(error.cause)})
+        raise
+    if as_json:
+        print_json(outcome.as_json(session.resume_command("--approve")))
+    else:
+        tell(session, outcome)
+    if outcome.questions:
+        raise click.exceptions.Exit(WAITING)

@@ -1,0 +1,175 @@
+"""The command line as its users have it: real processes, a home and a workspace of their own."""
+
+import json
+import os
+import pty
+import select
+import subprocess
+import sys
+import textwrap
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+PATIENCE = 60.0
+"""Seconds until a process that says nothing new counts as hung."""
+
+RAINFALL = (
+    "station,month,millimetres\nBergen,Jan,201.5\nBergen,Feb,152\nOslo,Jan,54.5\nOslo,Feb,41\nTromso,Jan,95\n"
+)
+"""544 millimetres in all, 353.5 of them in Bergen."""
+
+RAIN_SKILL = """\
+---
+name: rain-gauge
+description: Add up rainfall from a table of stations. Use for questions about rain, stations and millimetres.
+---
+
+# Rain gauge
+
+Run `scripts/add_up.py FILE` and answer with its figures.
+"""
+
+ADD_UP = """\
+import csv
+import sys
+from collections import Counter
+
+sums = Counter()
+with open(sys.argv[1], encoding="utf-8") as file:
+    for row in csv.DictReader(file):
+        sums[row["station"]] += float(row["millimetres"])
+for station, total in sums.most_common():
+    print(f"{station}: {total:g} mm")
+print(f"all stations: {sum(sums.values()):g} mm")
+"""
+
+
+class Finished(NamedTuple):
+    """A process that ended."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def value(self) -> Any:
+        """Return stdout as the one JSON value that it must be."""
+        return json.loads(self.out)
+
+
+class Desk:
+    """A person's workspace, with skills that no release has seen, and the command."""
+
+    def __init__(self, place: Path) -> None:
+        self.home = place / "home"
+        self.workspace = place / "work"
+        self.skills = place / "my-skills"
+        for folder in (self.home, self.workspace, self.skills):
+            folder.mkdir(parents=True)
+        self.write("rainfall.csv", RAINFALL)
+
+    def write(self, path: str, text: str) -> Path:
+        """Write a file of the workspace."""
+        file = self.workspace / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(textwrap.dedent(text), encoding="utf-8")
+        return file
+
+    def write_skill(self, text: str = RAIN_SKILL, name: str = "rain-gauge") -> Path:
+        """Write a skill into the folder that is passed as --skills-dir."""
+        scripts = self.skills / name / "scripts"
+        scripts.mkdir(parents=True, exist_ok=True)
+        (scripts / "add_up.py").write_text(ADD_UP, encoding="utf-8")
+        (self.skills / name / "SKILL.md").write_text(text, encoding="utf-8")
+        return self.skills
+
+    def script(self, *replies: Any, name: str = "replies.json") -> str:
+        """Write the replies of a scripted model, and return the model's name."""
+        return f"scripted:{self.write(name, json.dumps(replies))}"
+
+    def run(self, *args: str, stdin: str = "", **variables: str) -> Finished:
+        """Run the command as in a pipe."""
+        process = self.start(*args, **variables)
+        out, err = process.communicate(stdin, timeout=PATIENCE)
+        assert "Traceback" not in err, err
+        return Finished(process.returncode, out, err)
+
+    def start(self, *args: str, **variables: str) -> subprocess.Popen[str]:
+        """Start the command in pipes."""
+        return subprocess.Popen(
+            self._command(args),
+            cwd=self.workspace,
+            env=self._environment(variables),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def on_terminal(self, *args: str, answers: Sequence[tuple[str, str]] = ()) -> Finished:
+        """Run the command on a terminal; each answer is typed when its prompt has appeared."""
+        terminal, its_end = pty.openpty()
+        process = subprocess.Popen(
+            self._command(args),
+            cwd=self.workspace,
+            env=self._environment({"TERM": "xterm-256color", "COLUMNS": "100"}),
+            stdin=its_end,
+            stdout=its_end,
+            stderr=its_end,
+            start_new_session=True,
+        )
+        os.close(its_end)
+        screen = _Screen(terminal)
+        for prompt, answer in answers:
+            screen.wait_for(prompt)
+            os.write(terminal, answer.encode())
+        screen.wait_for(None)
+        os.close(terminal)
+        return Finished(process.wait(PATIENCE), screen.text, "")
+
+    def _command(self, args: Sequence[str]) -> list[str]:
+        return [sys.executable, "-m", "skills_agent.graph.cli.main", *args]
+
+    def _environment(self, variables: dict[str, str]) -> dict[str, str]:
+        return {"PATH": os.environ["PATH"], "HOME": str(self.home), "LANG": "C.UTF-8", **variables}
+
+
+class _Screen:
+    """What a process wrote to its terminal."""
+
+    def __init__(self, terminal: int) -> None:
+        self.text = ""
+        self._terminal = terminal
+        self._seen = 0
+
+    def wait_for(self, prompt: str | None) -> None:
+        """Read until a text appears after what was seen before; None: until the process ends."""
+        end = time.monotonic() + PATIENCE
+        while prompt is None or prompt not in self.text[self._seen :]:
+            ready, _, _ = select.select([self._terminal], [], [], max(end - time.monotonic(), 0))
+            assert ready, f"nothing new, and no {prompt!r}, in:\n{self.text}"
+            try:
+                piece = os.read(self._terminal, 65536)
+            except OSError:  # Linux says EIO where the other end is closed
+                piece = b""
+            if not piece:
+                assert prompt is None, f"ended before {prompt!r}:\n{self.text}"
+                return
+            self.text += piece.decode(errors="replace")
+        self._seen = self.text.index(prompt, self._seen) + len(prompt)
+
+
+def call(tool: str, /, **args: Any) -> dict[str, Any]:
+    """Return one tool call of a scripted reply."""
+    return {"name": tool, "args": args}
+
+
+def calls(*wanted: dict[str, Any], content: str = "") -> dict[str, Any]:
+    """Return a scripted reply with tool calls."""
+    return {"content": content, "tool_calls": list(wanted)}
+
+
+LOAD = calls(call("load_skill", name="rain-gauge"))
+RUN = calls(call("run_script", skill="rain-gauge", path="scripts/add_up.py", args=["rainfall.csv"]))

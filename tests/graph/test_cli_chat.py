@@ -1,0 +1,60 @@
+"""skills-agent chat, with lines from a pipe."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.graph.cli_desk import LOAD, RUN, Desk, Finished, call, calls
+
+PLAN = calls(
+    call("update_plan", goal="Talk", steps=[{"id": "1", "title": "Greet", "status": "completed"}],
+         assumptions=[], constraints=[])
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def talk(tmp_path_factory: pytest.TempPathFactory) -> Finished:
+    """Have one conversation in which everything is said once."""
+    desk = Desk(tmp_path_factory.mktemp("chat"))
+    lines = [
+        "/help", "/plan", "Hello", "/plan", "/rain-gauge how much?", "/skills", "/frobnicate now",
+        "/etc/hosts is a path", "/quit", "never said",
+    ]  # fmt: skip
+    model = desk.script(PLAN, "Hello yourself.", "It rained.", "So it is.")
+    folder = str(desk.write_skill())
+    return desk.run("chat", "--skills-dir", folder, "--model", model, stdin="\n".join(lines))
+
+
+def test_a_conversation_goes_on_until_quit(talk: Finished) -> None:
+    assert talk.code == 0
+    assert talk.err == ""
+    for answer in ("\nHello yourself.\n", "\nIt rained.\n", "\nSo it is.\n"):
+        assert answer in talk.out
+    assert "never said" not in talk.out
+
+
+def test_a_skill_is_activated_by_its_name(talk: Finished) -> None:
+    assert "rain-gauge (asked for by the user)" in talk.out
+    listed = [line.split()[:2] for line in talk.out.splitlines()]
+    assert ["*", "rain-gauge"] in listed
+
+
+def test_the_plan_and_the_commands_are_shown(talk: Finished) -> None:
+    assert "There is no plan." in talk.out
+    assert "[x] 1. Greet" in talk.out
+    assert "load a skill and use it" in talk.out
+
+
+def test_an_unknown_command_is_not_sent_to_the_model(talk: Finished) -> None:
+    assert "no command and no skill '/frobnicate'" in talk.out
+
+
+def test_an_open_question_ends_a_chat_without_a_person(tmp_path: Path) -> None:
+    desk = Desk(tmp_path)
+    folder, model = str(desk.write_skill()), desk.script(LOAD, RUN, "544 mm.")
+    done = desk.run(
+        "chat", "--thread", "rain", "--skills-dir", folder, "--model", model, stdin="Rain?\nMore?\n"
+    )
+    assert done.code == 3
+    assert "skills-agent resume rain --approve" in done.out
+    assert desk.run("resume", "rain", "--approve").out.endswith("544 mm.\n")

@@ -1,0 +1,95 @@
+"""skills-agent threads: what was said and done can be seen later."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.graph.cli_desk import LOAD, RUN, Desk, call, calls
+
+PLAN = calls(
+    call(
+        "update_plan",
+        goal="Know the rain",
+        steps=[{"id": "1", "title": "Add it up", "status": "in_progress"}],
+        assumptions=["Millimetres"],
+        constraints=[],
+    )
+)
+
+
+@pytest.fixture(scope="module")
+def desk(tmp_path_factory: pytest.TempPathFactory) -> Desk:
+    """Keep one thread that is done and one that waits."""
+    desk = Desk(tmp_path_factory.mktemp("threads"))
+    folder = str(desk.write_skill())
+    model = desk.script(PLAN, LOAD, RUN, "544 mm.", "You are welcome.")
+    desk.run("ask", "How much rain?", "--thread", "rain", "--skills-dir", folder, "--model", model)
+    desk.run("resume", "rain", "--approve")
+    desk.run("ask", "Thanks", "--thread", "rain")
+    desk.run(
+        "ask", "Rain again?", "--thread", "open", "--skills-dir", folder, "--model", desk.script(LOAD, RUN)
+    )
+    return desk
+
+
+def test_an_empty_workspace_has_no_threads_and_gets_no_database(
+    tmp_path: Path,
+) -> None:
+    desk = Desk(tmp_path)
+    assert "No threads yet" in desk.run("threads", "list").out
+    assert desk.run("threads", "list", "--json").value == []
+    assert not (desk.workspace / ".agent").exists()
+
+
+def test_threads_are_listed_with_status_turns_and_first_question(desk: Desk) -> None:
+    rows = desk.run("threads", "list").out.splitlines()
+    assert [row.split()[0] for row in rows] == ["THREAD", "open", "rain"]
+    assert rows[1].endswith("1      waiting  Rain again?")
+    assert rows[2].endswith("2      done     How much rain?")
+    told = desk.run("threads", "list", "--json").value
+    assert [(each["thread"], each["status"], each["turns"]) for each in told] == [
+        ("open", "waiting", 1),
+        ("rain", "done", 2),
+    ]
+
+
+def test_a_thread_is_shown_with_receipts_calls_decisions_plan_and_cost(desk: Desk) -> None:
+    told = desk.run("threads", "show", "rain").out
+    lines = told.splitlines()
+    assert lines[0].startswith("Thread rain: done, 2 turns, ")
+    assert "you: How much rain?" in lines
+    assert "    Loaded rain-gauge: 3 lines, 1 script." in lines
+    assert "    all stations: 544 mm" in lines
+    assert "(approved by a person)" in told
+    assert "agent: You are welcome." in lines
+    assert "[>] 1. Add it up" in lines
+    assert "Skills: rain-gauge (configured)" in lines
+    assert "5 model calls, 2 tool calls, 1 script run" in told
+    # What the model read of the skill is not what a person reads.
+    assert "and answer with its figures" not in told
+
+
+def test_a_thread_is_shown_to_a_machine(desk: Desk) -> None:
+    told = desk.run("threads", "show", "rain", "--json").value
+    assert [(said["role"], said["text"]) for said in told["messages"] if said["text"]] == [
+        ("user", "How much rain?"),
+        ("agent", "544 mm."),
+        ("user", "Thanks"),
+        ("agent", "You are welcome."),
+    ]
+    made = [each for said in told["messages"] for each in said["calls"]]
+    assert [(each["tool"], each["ruling"]) for each in made] == [
+        ("update_plan", "allowed"),
+        ("load_skill", "allowed"),
+        ("run_script", "approved"),
+    ]
+    assert [skill["name"] for skill in told["skills"]] == ["rain-gauge"]
+    assert told["plan"]["goal"] == "Know the rain"
+    assert [grant["decision"] for grant in told["grants"]] == ["approve"]
+    assert told["usage"]["turn"] == 2
+
+
+def test_an_open_call_is_shown_as_open(desk: Desk) -> None:
+    told = desk.run("threads", "show", "open").out
+    assert "(not answered yet)" in told
+    assert told.startswith("Thread open: waiting, 1 turn")
