@@ -49,7 +49,13 @@ class LocalChatModel(BaseChatModel):
     @override
     def _get_ls_params(self, stop: list[str] | None = None, **kwargs: Any) -> LangSmithParams:
         params = super()._get_ls_params(stop=stop, **kwargs)
-        return LangSmithParams(**{**params, "ls_provider": "skills-agent", "ls_model_name": kwargs.get("model") or self._llm_type})
+        return LangSmithParams(
+            **{
+                **params,
+                "ls_provider": "skills-agent",
+                "ls_model_name": kwargs.get("model") or self._llm_type,
+            }
+        )
 
     @override
     def _generate(

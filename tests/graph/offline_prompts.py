@@ -13,6 +13,16 @@ from skills_agent.skills.resources import resource_type
 from skills_agent.skills.scripts import ScriptResult, describe
 from skills_agent.state.records import LoadedSkill, ResourceRecord, SkillResources
 
+CATALOG = {
+    "heat-map": "Draw a heat map of temperatures. Use for weather grids.",
+    "ledger-audit": "Audit an accounting ledger: balance, duplicates, gaps in CSV exports.",
+    "poem-coach": "Review a poem for rhythm, rhyme and images.",
+}
+AUDIT = (
+    "# Ledger audit\n\n```bash\npython scripts/audit.py FILE [--group-by COLUMN] [--top N] [--json]\n```\n"
+)
+NOTE = "not a language model"
+"""What every answer says."""
 TOOLS = ("load_skill", "search_skills", "read_resource", "run_script", "read_file")
 
 
@@ -37,12 +47,20 @@ class Conversation:
         skill = cast("LoadedSkill", {"name": name, "source": "project", "instructions": instructions})
         records = [ResourceRecord(path=path, type=resource_type(path), size=100) for path in files]
         text = prompt.skill_text(skill, SkillResources(order=1, files=records, omitted=0))
-        return self.answered("load_skill", {"name": name}, f"Loaded {name}: 3 lines.\n{text}", synthetic=synthetic)
+        return self.answered(
+            "load_skill", {"name": name}, f"Loaded {name}: 3 lines.\n{text}", synthetic=synthetic
+        )
 
-    def ran(self, *args: str, path: str, skill: str, code: int = 0, out: str = "", err: str = "") -> "Conversation":
+    def ran(
+        self, *args: str, path: str, skill: str, code: int = 0, out: str = "", err: str = ""
+    ) -> "Conversation":
         """Add a run of a script."""
-        result = ScriptResult(code, out, err, 0.1, timed_out=False, stdout_cut=0, stderr_cut=0, level="controlled")
-        return self.answered("run_script", {"skill": skill, "path": path, "args": list(args)}, describe(result))
+        result = ScriptResult(
+            code, out, err, 0.1, timed_out=False, stdout_cut=0, stderr_cut=0, level="controlled"
+        )
+        return self.answered(
+            "run_script", {"skill": skill, "path": path, "args": list(args)}, describe(result)
+        )
 
     def answered(
         self, tool: str, args: dict[str, Any], text: str, *, refused: bool = False, synthetic: bool = False
@@ -64,7 +82,9 @@ class Conversation:
         if self.omitted:
             lines.append(f"[{len(lines)} of {len(lines) + self.omitted} skills shown.]")
         listing = "\n".join(["<available_skills>", *lines, "</available_skills>"])
-        system = f"{prompt.INSTRUCTIONS}\n\n{prompt.SKILLS}\n\n{listing}" if self.catalog else prompt.INSTRUCTIONS
+        system = (
+            f"{prompt.INSTRUCTIONS}\n\n{prompt.SKILLS}\n\n{listing}" if self.catalog else prompt.INSTRUCTIONS
+        )
         return [SystemMessage(system), *self.transcript, HumanMessage(self.status)]
 
     def reply(self) -> AIMessage:
@@ -98,3 +118,9 @@ class Conversation:
         reply = self.reply()
         assert not reply.tool_calls
         return str(reply.text)
+
+
+def audited(request: str, instructions: str = AUDIT, *files: str) -> Conversation:
+    """Return a conversation in which the skill ledger-audit was loaded for a request."""
+    conversation = Conversation(CATALOG).says(request)
+    return conversation.loaded("ledger-audit", instructions, *(files or ("scripts/audit.py",)))

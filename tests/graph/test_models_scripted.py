@@ -18,9 +18,10 @@ from langchain_core.messages import (
 
 from skills_agent.graph.models import ModelError, ScriptedChatModel
 from skills_agent.graph.models.errors import ScriptExhaustedError
+from skills_agent.graph.models.scripted import ScriptEntry
 
 CALL = {"name": "read_file", "args": {"path": "a.txt"}}
-TWO = ["First.", {"content": "Reading.", "tool_calls": [CALL, {"name": "list_dir"}]}]
+TWO: list[ScriptEntry] = ["First.", {"content": "Reading.", "tool_calls": [CALL, {"name": "list_dir"}]}]
 
 
 def merged(chunks: Sequence[AIMessageChunk]) -> AIMessageChunk:

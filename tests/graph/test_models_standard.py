@@ -53,19 +53,19 @@ class Offline:
     has_structured_output = False
 
 
-class TestScriptedUnit(Scripted, ChatModelUnitTests):  # type: ignore[misc]
+class TestScriptedUnit(Scripted, ChatModelUnitTests):
     pass
 
 
-class TestScripted(Scripted, ChatModelIntegrationTests):  # type: ignore[misc]
+class TestScripted(Scripted, ChatModelIntegrationTests):
     pass
 
 
-class TestOfflineUnit(Offline, ChatModelUnitTests):  # type: ignore[misc]
+class TestOfflineUnit(Offline, ChatModelUnitTests):
     pass
 
 
-class TestOffline(Offline, ChatModelIntegrationTests):  # type: ignore[misc]
+class TestOffline(Offline, ChatModelIntegrationTests):
     pass
 
 

@@ -202,7 +202,7 @@ class _Filling:
 
     def _argument(self, each: Slot) -> list[str] | None:
         if each.kind == "literal":
-            return [each.text]
+            return None if each.optional else [each.text]
         if each.kind == "file" and each.repeated:
             files, self.files = self.files, []
             return files or None

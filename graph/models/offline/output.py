@@ -17,6 +17,7 @@ _HIGH = re.compile(
     r"\b(?:highest|most|largest|biggest|best|maximum|top|longest|greatest|max)\b", re.IGNORECASE
 )
 _LOW = re.compile(r"\b(?:lowest|least|smallest|fewest|worst|minimum|shortest|min)\b", re.IGNORECASE)
+_SECOND_QUESTION = re.compile(r"\band\s+(?:what|how|which|when|the|also)\b.*", re.IGNORECASE | re.DOTALL)
 _NUMBER = re.compile(r"[-+]?\$?€?\s?\d[\d,]*(?:\.\d+)?(?:e[-+]?\d+)?\s?%?", re.IGNORECASE)
 _RULE = re.compile(r"[\s|:+=_─━┼-]+")
 _SPLIT = re.compile(r"\s*\|\s*|\t+|\s{2,}")
@@ -60,7 +61,13 @@ def relevant_lines(output: str, request: Request, without: str = "") -> list[str
     lines = _flat_json(output) or [line.rstrip() for line in output.splitlines() if line.strip()]
     if len(lines) < _SHORT:
         return []
-    return _ranked_row(output, request) or _matching(lines, _asked(request) - stems(without) - _TASK)
+    dull = stems(without) | _TASK
+    ranked = _ranked_row(output, request)
+    if not ranked:
+        return _matching(lines, _asked(request) - dull)
+    second = _SECOND_QUESTION.search(request.prose)
+    also = _matching(lines, stems(second[0]) - dull) if second else []
+    return list(dict.fromkeys([*ranked, *also]))[:MAX_RELEVANT]
 
 
 def tables_in(output: str) -> list[Table]:

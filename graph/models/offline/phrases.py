@@ -23,7 +23,8 @@ _GROUPING = (
     r"group(?:ed|ing|s)?|split|break(?:ing)? down|broken down|breakdown|aggregated?|summed|totals?|sums?"
 )
 _STATISTIC = r"sum|total|average|mean|median|maximum|minimum|max|min|distribution|histogram|spread|outliers?"
-_EXTREME = "highest|lowest|most|least|largest|smallest|biggest|best|worst"
+_SUPERLATIVE = "highest|lowest|largest|smallest|biggest|most|least"
+_EXTREME = f"{_SUPERLATIVE}|best|worst"
 _GROUPED = (
     rf"\b(?:{_GROUPING})(?: \S+){{0,3}}? (?:by|per)(?: the| each)? {_NAME}",
     rf"\b(?:per|for each|for every|by)(?: the| each)? {_NAME}",
@@ -34,7 +35,7 @@ _MEASURED = (
     rf"\b(?:column|field|variable)(?: named| called)? {_NAME}",
     rf"\bthe {_NAME} (?:column|field|variable)\b",
     rf"\b(?:{_STATISTIC})(?: (?:of|for|in))?(?: the| all)? {_NAME}",
-    rf"\b(?:highest|lowest|largest|smallest|biggest|most|least)(?: (?:total|average|mean|median))? {_NAME}",
+    rf"(?<!\d )\b(?:{_SUPERLATIVE})(?: (?:total|average|mean|median))? {_NAME}",
     rf"{_NAME} (?:total|sum|average|mean)s?\b",
 )
 _VALUE_NO_NAME = FUNCTION_WORDS | frozenset(

@@ -34,7 +34,7 @@ class Slot:
 
 
 _STAND_IN = re.compile(
-    r"<.+>|.*\{.+\}.*|.*\$(?:\w+|\{|\().*|%\w+%?|[A-Z][A-Z0-9_.:/-]*(?:\.[a-z0-9]{1,5})?|.*\bpath/to\b.*"
+    r"<.+>|.*\{.+\}.*|.*\$(?:\w+|[{(@*]).*|%\w+%?|[A-Z][A-Z0-9_.:/-]*(?:\.[a-z0-9]{1,5})?|.*\bpath/to\b.*"
     r"|(?:.*[-_ ])?(?:your|my|some|the)[-_ ].+|\.\.\.|…|xxx+",
 )
 _WORDED = re.compile(r"(?:[a-z]+[_-])?(?:file|files|path|paths|input|output|filename|directory|dir|repo)")
@@ -93,7 +93,10 @@ def is_about_files(flag_words: Sequence[str]) -> bool:
 
 
 def _placeholder(text: str, named: Sequence[str], flag: str) -> Kind:
-    found = _first(_BY_TEXT, named) or _first(_BY_FLAG, words(flag))
+    by_flag = _first(_BY_FLAG, words(flag))
+    if by_flag == "output" or re.fullmatch(r"\$\{?[\d@*]\}?", text):
+        return "output" if by_flag == "output" else "file"
+    found = _first(_BY_TEXT, named) or by_flag
     return found or ("file" if is_file_name(text) else "value")
 
 

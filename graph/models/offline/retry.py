@@ -15,8 +15,9 @@ _UNKNOWN = re.compile(
 )
 _NAME = r"[\"'`]?[\w .-]+[\"'`]?"
 _CHOICES = re.compile(
-    r"(?:choose from|available|columns?(?: are| here| in \S+)?|valid|known|one of|expected|has)"
-    rf"[^:\n(\[]{{0,40}}?[:(\[]*\s*(?P<names>{_NAME}(?:\s*(?:,|\||\bor\b|\band\b)\s*{_NAME})+)",
+    r"\b(?:choose|available|columns?|valid|known|one|expected|has)\b"
+    rf"[^:\n(\[]{{0,40}}?(?:[:(\[]+|\b(?:are|from|of|has|include))\s*"
+    rf"(?P<names>{_NAME}(?:\s*(?:,|\||\bor\b|\band\b)\s*{_NAME})+)",
     re.IGNORECASE,
 )
 _CLOSE = 0.6
