@@ -598,3 +598,10 @@ def test_any_bytes_give_a_report_or_one_clear_line(
         assert len(err.getvalue().splitlines()) == 1
     else:
         assert "Rows: " in out.getvalue()
+
+
+def test_a_column_that_is_not_there_is_named_even_when_it_is_called_month(tmp_path: Path) -> None:
+    (tmp_path / "x.csv").write_text(SALES)
+    done = run(tmp_path, "x.csv", "--group-by", "month")
+    assert done.returncode == 2
+    assert "no column named month" in done.stderr

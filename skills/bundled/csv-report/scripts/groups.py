@@ -97,7 +97,7 @@ def sum_exactly(values: Iterable[Decimal]) -> Decimal:
 def find_key(columns: Sequence[Column], name: str) -> Key:
     """Return the key for COLUMN, or for COLUMN:month and COLUMN:year of a date column."""
     stem, _, part = name.rpartition(":")
-    if find_column(columns, name) is None and part in {"month", "year"}:
+    if stem and find_column(columns, name) is None and part in {"month", "year"}:
         place = column_place(columns, stem)
         if columns[place].reading not in DATES:
             raise RequestError(f"{stem} is not a date column: it has no {part}")
