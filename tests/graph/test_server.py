@@ -83,10 +83,12 @@ class Server:
         while time.monotonic() < deadline:
             assert self.process is not None
             assert self.process.poll() is None, self.log
-            with contextlib.suppress(urllib.error.URLError, ConnectionError, TimeoutError):
-                with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/ok", timeout=2) as answer:
-                    if answer.status == 200:
-                        return
+            with (
+                contextlib.suppress(urllib.error.URLError, ConnectionError, TimeoutError),
+                urllib.request.urlopen(f"http://127.0.0.1:{self.port}/ok", timeout=2) as answer,
+            ):
+                if answer.status == 200:
+                    return
             time.sleep(0.2)
         raise AssertionError(self.log)
 
