@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: help install demo check format test wheel clean
+.PHONY: help install demo check format test wheel image clean
 
 help:
 	@echo "make demo    answer a real question about a real file, without a key or a network"
@@ -12,6 +12,7 @@ help:
 	@echo "make check   formatting, lint, types, layers, and the drawn graph"
 	@echo "make format  format the code"
 	@echo "make wheel   build the wheel and try it in a clean environment"
+	@echo "make image   install as the generated Dockerfile does, and load the graph"
 
 install: $(STAMP)
 
@@ -44,6 +45,9 @@ test: $(STAMP)
 
 wheel: $(STAMP)
 	PATH="$(CURDIR)/$(BIN):$$PATH" sh .ci/wheel
+
+image: $(STAMP)
+	PATH="$(CURDIR)/$(BIN):$$PATH" sh .ci/image
 
 clean:
 	rm -rf $(VENV) .typing build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage
