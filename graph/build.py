@@ -56,8 +56,8 @@ def wire(services: Services) -> AgentGraph:
     # worker's own input for channels.
     nodes: dict[str, Any] = {
         "discover": partial(discover, registry=registry, catalog_budget=budget),
-        "select": partial(select, registry=registry, limits=limits),
-        "load": partial(load, registry=registry),
+        "select": partial(select, registry=registry, limits=limits, on_change=services.on_change),
+        "load": partial(load, registry=registry, max_body_lines=services.max_body_lines),
         "decide": decide(
             models=models, registry=registry, tools=services.tools, limits=limits, catalog_budget=budget
         ),
@@ -71,13 +71,13 @@ def wire(services: Services) -> AgentGraph:
 
     graph.add_edge(START, "discover")
     graph.add_edge("discover", "select")
-    graph.add_conditional_edges("select", routes.after_select, ["load", "gate", "decide"])
+    graph.add_conditional_edges("select", routes.after_select, ["load", "approve", "gate", "decide"])
     graph.add_conditional_edges("load", routes.after_load, ["gate", "decide"])
     graph.add_conditional_edges(
         "decide", partial(routes.after_decide, limits=limits), ["select", "gate", "answer"]
     )
     graph.add_conditional_edges("gate", routes.after_gate, ["act", "approve", "decide"])
-    graph.add_conditional_edges("approve", routes.after_approve, ["act", "decide"])
+    graph.add_conditional_edges("approve", routes.after_approve, ["load", "act", "decide"])
     graph.add_conditional_edges("act", routes.after_act, ["decide"])
     graph.add_edge("answer", END)
     return graph

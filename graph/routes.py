@@ -9,19 +9,34 @@ from langgraph.types import Send
 from skills_agent.state.budget import spent_budget
 from skills_agent.state.context import Context, Limits
 from skills_agent.state.schema import AgentState, CallRequest
-from skills_agent.state.transcript import open_calls, open_unreadable_calls, wants_skills, wants_tools
+from skills_agent.state.transcript import (
+    LOAD_SKILL,
+    open_calls,
+    open_unreadable_calls,
+    wants_skills,
+    wants_tools,
+)
 
 
-def after_select(state: AgentState) -> list[Send] | Literal["gate", "decide"]:
-    """Load what was admitted, one branch a skill; else see to the message's other calls, or go on."""
-    if admissions := state.get("admissions"):
-        return [Send("load", admission) for admission in admissions]
-    return after_load(state)
+def after_select(state: AgentState) -> list[Send | Literal["approve", "gate", "decide"]]:
+    """Load what was admitted, one branch a request, and ask where that is set; else go on as after a load."""
+    asked = state.get("verdicts") or {}
+    ways: list[Send | Literal["approve", "gate", "decide"]] = [
+        Send("load", admission) for admission in state["admissions"] if admission["call_id"] not in asked
+    ]
+    if _is_open(state):
+        ways.append("approve")
+    return ways or [*after_load(state)]
 
 
-def after_load(state: AgentState) -> Literal["gate", "decide"]:
-    """Judge the other calls of the message that asked for the skill, if it had any."""
-    return "gate" if wants_tools(state["messages"]) else "decide"
+def after_load(state: AgentState) -> list[Literal["gate", "decide"]]:
+    """Judge the other calls of the message that asked for the skill, if it had any.
+
+    While a question of this step is open, its branch leads on.
+    """
+    if _is_open(state):
+        return []
+    return ["gate" if wants_tools(state["messages"]) else "decide"]
 
 
 def after_decide(
@@ -38,7 +53,7 @@ def after_decide(
 def after_gate(state: AgentState) -> list[Send | Literal["approve", "decide"]]:
     """Run what is allowed, ask about what is not, at the same time; go on if all was refused."""
     ways: list[Send | Literal["approve", "decide"]] = [*_allowed(state, by_approval=False)]
-    if any(verdict["decision"] == "ask" for verdict in state["verdicts"].values()):
+    if _is_open(state):
         ways.append("approve")
     return ways or ["decide"]
 
@@ -53,14 +68,20 @@ def after_act(state: AgentState) -> list[Literal["decide"]]:
 
     LangGraph's deferred nodes cannot join here: they start while a `Send` is still to be run.
     """
-    waiting = any(verdict["decision"] == "ask" for verdict in state["verdicts"].values())
-    return [] if waiting else ["decide"]
+    return [] if _is_open(state) else ["decide"]
+
+
+def _is_open(state: AgentState) -> bool:
+    return any(verdict["decision"] == "ask" for verdict in (state.get("verdicts") or {}).values())
 
 
 def _allowed(state: AgentState, *, by_approval: bool) -> list[Send]:
     sends = []
     for call_id, verdict in state["verdicts"].items():
         if verdict["decision"] != "allow" or (verdict["by"] == "approval") != by_approval:
+            continue
+        if verdict["tool"] == LOAD_SKILL:
+            sends += [Send("load", each) for each in state["admissions"] if each["call_id"] == call_id]
             continue
         call = ToolCall(name=verdict["tool"], args=verdict["args"], id=call_id, type="tool_call")
         edited = verdict["reason"] == "edited"

@@ -18,6 +18,7 @@ from skills_agent.graph.settings import Settings, SettingsError, process_environ
 from skills_agent.graph.tools import build_tools, risk_of
 from skills_agent.nodes.model_call import ChosenModel, Models
 from skills_agent.nodes.policy import Policy
+from skills_agent.nodes.select import OnChange
 from skills_agent.skills.registry import Registry
 from skills_agent.skills.scripts.controlled import ControlledRunner
 from skills_agent.skills.scripts.runner import ScriptRunner
@@ -50,6 +51,8 @@ class Services:
     policy: Policy
     limits: Limits
     catalog_budget: int
+    max_body_lines: int
+    on_change: OnChange
 
 
 def make_services(
@@ -90,6 +93,8 @@ def make_services(
             max_skills_per_step=settings.max_skills_per_step,
         ),
         catalog_budget=settings.catalog_budget,
+        max_body_lines=settings.max_skill_body_lines,
+        on_change=settings.on_change,
     )
 
 

@@ -12,7 +12,7 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import Annotated, Any, Self, get_type_hints
+from typing import Annotated, Any, Literal, Self, get_type_hints
 
 import msgspec
 
@@ -48,8 +48,13 @@ class Settings:
     """Characters of skill descriptions in the prompt."""
     max_skill_bytes: Positive = 10_000_000
     """A larger SKILL.md is not loaded."""
+    max_skill_body_lines: Positive = 500
+    """Lines of a skill's instructions in the prompt; the rest is read section by section."""
     block_angle_brackets_in_frontmatter: bool = False
     """Skip skills whose frontmatter holds `<` or `>`; otherwise these are escaped."""
+
+    on_change: Literal["pin", "refresh", "ask"] = "pin"
+    """A loaded skill that changed on disk: keep what the thread loaded, load it anew, or ask a person."""
 
     model: str = ""
     """`offline` or `openai:<model>`. Empty: openai when OPENAI_API_KEY is set, else offline."""

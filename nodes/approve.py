@@ -14,7 +14,7 @@ from skills_agent.nodes.policy import Policy
 from skills_agent.state.context import Context
 from skills_agent.state.records import GrantRecord, VerdictRecord
 from skills_agent.state.schema import AgentState, AgentUpdate
-from skills_agent.state.transcript import refusal
+from skills_agent.state.transcript import LOAD_SKILL, refusal
 
 
 class ActionRequest(TypedDict):
@@ -102,7 +102,12 @@ def _request(asked: Mapping[str, VerdictRecord]) -> HITLRequest:
             for each in asked.values()
         ],
         review_configs=[
-            ReviewConfig(action_name=name, allowed_decisions=["approve", "edit", "reject"])
+            ReviewConfig(
+                action_name=name,
+                allowed_decisions=["approve", "reject"]
+                if name == LOAD_SKILL
+                else ["approve", "edit", "reject"],
+            )
             for name in dict.fromkeys(each["tool"] for each in asked.values())
         ],
     )

@@ -8,11 +8,12 @@ from langchain_core.runnables import RunnableLambda
 from langchain_core.tools import BaseTool
 
 from skills_agent.nodes import prompt
-from skills_agent.nodes.model_call import Models, Request, model_node, shown_skills, usage_of
+from skills_agent.nodes.model_call import Models, Request, ShownSkills, model_node, shown_skills, usage_of
 from skills_agent.skills.policy.risk import FRAMEWORK_TOOLS
 from skills_agent.skills.registry import Registry
 from skills_agent.state.budget import counts_of_turn
 from skills_agent.state.context import Context, Limits
+from skills_agent.state.records import ChangedSkill
 from skills_agent.state.schema import AgentState, AgentUpdate
 
 SKILL_TOOLS = FRAMEWORK_TOOLS | {"run_script"} - {"update_plan"}
@@ -35,20 +36,18 @@ def decide(
 
     def prepare(state: AgentState, context: Context) -> Request:
         skills = shown_skills(state, registry, catalog_budget)
-        offered = [
-            tool
-            for tool in tools
-            if tool.name not in context.exclude_tools and (skills or tool.name not in SKILL_TOOLS)
-        ]
+        hidden = {*context.exclude_tools, *_useless(skills)}
+        offered = [tool for tool in tools if tool.name not in hidden]
         status = prompt.status_text(
             state.get("skills_loaded") or {},
             state.get("skill_resources") or {},
+            _changed(state),
             state.get("plan"),
             counts_of_turn(state),
             context.narrow(limits),
         )
         bound: list[BaseTool | dict[str, Any]] = [*offered]
-        if skills:
+        if skills and skills.load_skill:
             bound.insert(0, skills.load_skill)
         chosen = models.choose(context.model)
         rendered = prompt.render(state.get("messages") or [], skills and skills.in_prompt, status)
@@ -60,3 +59,21 @@ def decide(
         return AgentUpdate(messages=[message], **usage_of(state, message))
 
     return model_node("decide", prepare, finish, models)
+
+
+def _useless(skills: ShownSkills | None) -> frozenset[str]:
+    """Return the tools that make no sense with what is shown: a thread's list depends on nothing else."""
+    if skills is None:
+        return SKILL_TOOLS
+    return frozenset() if skills.in_prompt.listing.omitted else frozenset({"search_skills"})
+
+
+def _changed(state: AgentState) -> list[ChangedSkill]:
+    """Return the loaded skills that differ from what is on disk and were not loaded anew since."""
+    catalog = state.get("catalog")
+    ledger = state.get("skills_loaded") or {}
+    return [
+        each
+        for each in (catalog["changed"] if catalog else [])
+        if each["name"] in ledger and ledger[each["name"]]["digest"] != each["digest"]
+    ]

@@ -7,10 +7,12 @@ from langgraph.graph.message import REMOVE_ALL_MESSAGES
 from langgraph.runtime import Runtime
 
 from skills_agent.skills.catalog import Catalog
+from skills_agent.skills.errors import SkillError, SkillUnreadableError
 from skills_agent.skills.listing import fit
 from skills_agent.skills.registry import Registry
+from skills_agent.skills.skill import SkillRef
 from skills_agent.state.context import Context
-from skills_agent.state.records import CatalogRecord, DiagnosticRecord
+from skills_agent.state.records import CatalogRecord, ChangedSkill, DiagnosticRecord, LoadedSkill
 from skills_agent.state.reducers import spent
 from skills_agent.state.schema import AgentState, AgentUpdate
 from skills_agent.state.transcript import repair
@@ -49,6 +51,11 @@ def discover(
         unchanged = before is not None and before["digest"] == catalog.digest
         pinned = before["pinned"] if before is not None and unchanged else _loaded(state)
         record = _record(catalog, pinned, catalog_budget)
+        record["changed"] = _changes(state, registry)
+        for change in record["changed"]:
+            logger.warning(
+                "loaded skill differs on disk", extra={"skill": change["name"], "change": change["change"]}
+            )
     if record != before:
         update["catalog"] = record
         if omitted := record["total"] - len(record["shown"]):
@@ -67,8 +74,28 @@ def _loaded(state: AgentState) -> list[str]:
     return sorted(name for name, skill in ledger.items() if not skill["unloaded"])
 
 
+def _changes(state: AgentState, registry: Registry) -> list[ChangedSkill]:
+    """Compare what the thread loaded with what is there now: ten small files at most."""
+    ledger = state.get("skills_loaded") or {}
+    found = [_change(skill, registry) for _, skill in sorted(ledger.items()) if not skill["unloaded"]]
+    return [change for change in found if change]
+
+
+def _change(skill: LoadedSkill, registry: Registry) -> ChangedSkill | None:
+    name = skill["name"]
+    try:
+        now = registry.load(SkillRef(name, skill["source"], skill["path"]))
+    except SkillUnreadableError:
+        return ChangedSkill(name=name, change="gone", digest="")
+    except SkillError:
+        return ChangedSkill(name=name, change="broken", digest="")
+    if now.digest == skill["digest"]:
+        return None
+    return ChangedSkill(name=name, change="changed", digest=now.digest)
+
+
 def _nothing() -> CatalogRecord:
-    return CatalogRecord(digest="", total=0, shown=[], pinned=[], sources=[], diagnostics=[])
+    return CatalogRecord(digest="", total=0, shown=[], pinned=[], sources=[], changed=[], diagnostics=[])
 
 
 def _record(catalog: Catalog, pinned: list[str], budget: int) -> CatalogRecord:
@@ -86,5 +113,6 @@ def _record(catalog: Catalog, pinned: list[str], budget: int) -> CatalogRecord:
         shown=[listed.skill.name for listed in listing.lines],
         pinned=pinned,
         sources=list(catalog.sources),
+        changed=[],
         diagnostics=diagnostics,
     )

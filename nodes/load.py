@@ -1,10 +1,12 @@
-"""load: one skill's instructions into the ledger."""
+"""load: one request's skills into the ledger."""
 
 import logging
+from typing import NamedTuple
 
 from langchain_core.messages import ToolMessage
 
 from skills_agent.skills.errors import SkillError
+from skills_agent.skills.instructions import cut, fill_in, note_on_rest
 from skills_agent.skills.registry import Registry
 from skills_agent.skills.resources import summarize
 from skills_agent.skills.skill import Resource, ResourceListing, Skill, SkillRef
@@ -15,74 +17,98 @@ from skills_agent.state.transcript import LOAD_SKILL, refusal
 logger = logging.getLogger(__name__)
 
 
-def load(admission: Admission, *, registry: Registry) -> AgentUpdate:
-    """Put one admitted skill's instructions into the thread's ledger, and list its resources.
+class _Loaded(NamedTuple):
+    skill: Skill
+    listing: ResourceListing
 
-    A skill that cannot be read becomes a tool message that says why; the run goes on. A listing
-    that fails costs the list, never the skill.
+
+def load(admission: Admission, *, registry: Registry, max_body_lines: int) -> AgentUpdate:
+    """Put an admitted skill, after those that it requires, into the thread's ledger; list their files.
+
+    A skill that cannot be read becomes a tool message that says why, and the run goes on; one that it
+    requires becomes a note. A listing that fails costs the list, never the skill.
     """
-    ref = SkillRef(admission["name"], admission["source"], admission["path"])
+    *required, wanted = [SkillRef(**place) for place in admission["skills"]]
+    notes = list(admission["notes"])
+    loaded: list[_Loaded] = []
+    for ref in required:
+        try:
+            loaded.append(_read(ref, registry))
+        except SkillError as error:
+            notes.append(f"{wanted.name} requires {ref.name}, which was not loaded. {error}")
     try:
-        skill = registry.load(ref)
+        loaded.append(_read(wanted, registry))
     except SkillError as error:
-        return AgentUpdate(
-            messages=[refusal(admission["call_id"], LOAD_SKILL, f"Skill {ref.name} was not loaded. {error}")]
-        )
-    listing = _list(ref, registry)
+        text = f"Skill {wanted.name} was not loaded. {error}"
+        return AgentUpdate(messages=[refusal(admission["call_id"], LOAD_SKILL, text)])
     receipt = ToolMessage(
-        _receipt(skill, listing),
+        "\n".join([*(_receipt(each) for each in loaded), *notes]),
         tool_call_id=admission["call_id"],
         name=LOAD_SKILL,
         id=f"receipt-{admission['call_id']}",
     )
+    update = AgentUpdate(messages=[receipt], skills_loaded={}, skill_resources={})
+    for order, each in enumerate(loaded, start=admission["order"]):
+        name = each.skill.metadata.name
+        update["skills_loaded"][name] = _ledger_entry(each.skill, admission, order, max_body_lines)
+        update["skill_resources"][name] = _files(each.listing, order)
+    return update
+
+
+def _read(ref: SkillRef, registry: Registry) -> _Loaded:
+    skill = registry.load(ref)
+    try:
+        listing = registry.resources(ref)
+    except SkillError as error:
+        logger.warning("resource listing failed", extra={"skill": ref.name, "code": error.code})
+        listing = ResourceListing(())
     logger.info(
         "skill loaded",
         extra={"skill": ref.name, "source": ref.source, "resources": len(listing.resources)},
     )
-    return AgentUpdate(
-        messages=[receipt],
-        skills_loaded={ref.name: _ledger_entry(skill, admission)},
-        skill_resources={
-            ref.name: SkillResources(
-                order=admission["order"],
-                files=[_file(resource) for resource in listing.resources],
-                omitted=listing.omitted,
-            )
-        },
+    return _Loaded(skill, listing)
+
+
+def _receipt(loaded: _Loaded) -> str:
+    lines = "1 line" if loaded.skill.lines == 1 else f"{loaded.skill.lines} lines"
+    return f"Loaded {loaded.skill.metadata.name}: {lines}, {summarize(loaded.listing.resources)}."
+
+
+def _files(listing: ResourceListing, order: int) -> SkillResources:
+    return SkillResources(
+        order=order, files=[_file(each) for each in listing.resources], omitted=listing.omitted
     )
-
-
-def _list(ref: SkillRef, registry: Registry) -> ResourceListing:
-    try:
-        return registry.resources(ref)
-    except SkillError as error:
-        logger.warning("resource listing failed", extra={"skill": ref.name, "code": error.code})
-        return ResourceListing(())
 
 
 def _file(resource: Resource) -> ResourceRecord:
     return ResourceRecord(path=resource.path, type=resource.type, size=resource.size)
 
 
-def _receipt(skill: Skill, listing: ResourceListing) -> str:
-    lines = "1 line" if skill.lines == 1 else f"{skill.lines} lines"
-    return f"Loaded {skill.metadata.name}: {lines}, {summarize(listing.resources)}."
-
-
-def _ledger_entry(skill: Skill, admission: Admission) -> LoadedSkill:
+def _ledger_entry(skill: Skill, admission: Admission, order: int, max_body_lines: int) -> LoadedSkill:
     metadata = skill.metadata
     return LoadedSkill(
-        name=admission["name"],
-        source=admission["source"],
-        path=admission["path"],
+        name=metadata.name,
+        source=metadata.source,
+        path=metadata.path,
         digest=skill.digest,
-        instructions=skill.instructions,
+        instructions=_instructions(skill, admission, max_body_lines),
         lines=skill.lines,
         allowed_tools=None if metadata.allowed_tools is None else list(metadata.allowed_tools),
         model=metadata.model,
         asked_by=admission["asked_by"],
         reason=admission["reason"],
         call_id=admission["call_id"],
-        order=admission["order"],
+        order=order,
         unloaded=False,
     )
+
+
+def _instructions(skill: Skill, admission: Admission, max_body_lines: int) -> str:
+    """Return what the model reads: bounded, and the asked-for skill with the user's arguments in it."""
+    excerpt = cut(skill.instructions, max_body_lines)
+    text, metadata = excerpt.text, skill.metadata
+    if admission["arguments"] is not None and metadata.name == admission["skills"][-1]["name"]:
+        declared = metadata.argument_hint is not None
+        text = fill_in(text, admission["arguments"], metadata.arguments, declared=declared)
+    note = note_on_rest(metadata.name, excerpt, skill.lines)
+    return f"{text}\n\n{note}" if note else text

@@ -93,24 +93,25 @@ class ShownSkills(NamedTuple):
     """What a model call shows of skills: the text, and the schema of load_skill."""
 
     in_prompt: prompt.SkillsInPrompt
-    load_skill: dict[str, Any]
+    load_skill: dict[str, Any] | None
+    """None where no skill is left to load."""
 
 
 def shown_skills(state: AgentState, registry: Registry, budget: int) -> ShownSkills | None:
-    """Return what this thread is shown of skills; None where there are none.
+    """Return what this thread is shown of skills; None where there are none, and none is loaded.
 
     The catalog lives in the process: a worker that resumes a thread and has not got it discovers
     again, and shows what the thread was shown as far as it still exists.
     """
     record = state.get("catalog")
-    if record is None or not record["total"]:
+    ledger = state.get("skills_loaded") or {}
+    active = any(not skill["unloaded"] for skill in ledger.values())
+    if record is None or not record["digest"] or not (record["total"] or active):
         return None
     catalog = registry.get(record["digest"]) or registry.refresh()
     shown = set(record["shown"])
     visible = [skill for skill in catalog.skills if skill.model_invocable]
     listing = fit(visible, budget, record["pinned"])
     listing = listing._replace(lines=tuple(each for each in listing.lines if each.skill.name in shown))
-    in_prompt = prompt.SkillsInPrompt(
-        listing, state.get("skills_loaded") or {}, state.get("skill_resources") or {}
-    )
-    return ShownSkills(in_prompt, prompt.load_skill_spec(catalog, listing))
+    in_prompt = prompt.SkillsInPrompt(listing, ledger, state.get("skill_resources") or {})
+    return ShownSkills(in_prompt, prompt.load_skill_spec(catalog, listing) if catalog.skills else None)

@@ -18,7 +18,14 @@ from skills_agent.skills.resources import summarize
 from skills_agent.skills.skill import Resource
 from skills_agent.skills.text import escape_markup, one_line
 from skills_agent.state.context import Limits
-from skills_agent.state.records import Counts, LoadedSkill, PlanRecord, ResourceRecord, SkillResources
+from skills_agent.state.records import (
+    ChangedSkill,
+    Counts,
+    LoadedSkill,
+    PlanRecord,
+    ResourceRecord,
+    SkillResources,
+)
 from skills_agent.state.transcript import LOAD_SKILL
 
 INSTRUCTIONS = """\
@@ -58,27 +65,28 @@ def render(messages: Sequence[AnyMessage], skills: SkillsInPrompt | None, status
         return [SystemMessage(INSTRUCTIONS), *messages, HumanMessage(status)]
     system = f"{INSTRUCTIONS}\n\n{SKILLS}\n\n{catalog_text(skills.listing)}"
     active = {name: skill for name, skill in skills.ledger.items() if not skill["unloaded"]}
-    by_call = {skill["call_id"]: skill for skill in active.values()}
+    by_call: dict[str, list[LoadedSkill]] = {}
+    for skill in sorted(active.values(), key=lambda each: each["order"]):
+        by_call.setdefault(skill["call_id"], []).append(skill)
     expanded: list[AnyMessage] = []
     for message in messages:
-        skill = by_call.get(message.tool_call_id) if isinstance(message, ToolMessage) else None
-        if skill is None or message.name != LOAD_SKILL:
+        if not isinstance(message, ToolMessage) or message.name != LOAD_SKILL:
             expanded.append(message)
             continue
-        text = f"{message.text}\n{skill_text(skill, skills.resources.get(skill['name']))}"
-        expanded.append(message.model_copy(update={"content": text}))
-        del by_call[skill["call_id"]]
-    return [SystemMessage(system), *_orphans(by_call, skills), *expanded, HumanMessage(status)]
+        texts = [
+            skill_text(skill, skills.resources.get(skill["name"]))
+            for skill in by_call.pop(message.tool_call_id, [])
+        ]
+        expanded.append(message.model_copy(update={"content": "\n".join([str(message.text), *texts])}))
+    orphans = [skill for group in by_call.values() for skill in group]
+    return [SystemMessage(system), *_orphans(orphans, skills), *expanded, HumanMessage(status)]
 
 
-def _orphans(by_call: Mapping[str, LoadedSkill], skills: SkillsInPrompt) -> list[AnyMessage]:
+def _orphans(orphans: Sequence[LoadedSkill], skills: SkillsInPrompt) -> list[AnyMessage]:
     """Render loaded skills whose receipt was trimmed away, before what is left of the history."""
-    if not by_call:
+    if not orphans:
         return []
-    texts = [
-        skill_text(skill, skills.resources.get(skill["name"]))
-        for skill in sorted(by_call.values(), key=lambda skill: skill["order"])
-    ]
+    texts = [skill_text(skill, skills.resources.get(skill["name"])) for skill in orphans]
     return [HumanMessage("These skills were loaded earlier and are still active.\n" + "\n".join(texts))]
 
 
@@ -127,6 +135,7 @@ def skill_text(skill: LoadedSkill, resources: SkillResources | None) -> str:
 def status_text(
     ledger: Mapping[str, LoadedSkill],
     resources: Mapping[str, SkillResources],
+    changed: Sequence[ChangedSkill],
     plan: PlanRecord | None,
     counts: Counts,
     limits: Limits,
@@ -137,6 +146,9 @@ def status_text(
     if loaded:
         summaries = [f"{name} ({_summary(resources.get(name))})" for name in loaded]
         lines.append(escape_markup("Loaded skills: " + ", ".join(summaries)))
+    different = [f"{each['name']} ({each['change']})" for each in changed if each["name"] in loaded]
+    if different:
+        lines.append(escape_markup(f"Different on disk now, the text above stays: {', '.join(different)}"))
     if plan:
         lines.append(plan_text(plan))
     lines.append(

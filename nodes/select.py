@@ -2,18 +2,19 @@
 
 import logging
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import Literal, NamedTuple
 
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
 from langchain_core.messages.tool import ToolCall, tool_call
 from langgraph.runtime import Runtime
 
+from skills_agent.skills.admission import AdmissionDesk, Admitted, LimitReachedError, NotAdmittedError
 from skills_agent.skills.catalog import Catalog
 from skills_agent.skills.errors import UnknownSkillError
 from skills_agent.skills.registry import Registry
-from skills_agent.skills.skill import SkillMetadata
 from skills_agent.state.context import Context, Limits
-from skills_agent.state.records import Admission, Asker, LoadedSkill
+from skills_agent.state.records import Admission, Asker, SkillPlace, VerdictRecord
 from skills_agent.state.schema import AgentState, AgentUpdate
 from skills_agent.state.transcript import (
     LOAD_SKILL,
@@ -24,23 +25,34 @@ from skills_agent.state.transcript import (
     wants_skills,
 )
 
+OnChange = Literal["pin", "refresh", "ask"]
+"""What becomes of a loaded skill that changed on disk: keep the loaded text, load anew, or ask a person."""
+
 logger = logging.getLogger(__name__)
 
-_MENTION = re.compile(r"^\s*/(?P<name>[^\s/@]+(?:@[^\s/]+)?)(?=\s|$)")
+_COMMAND = re.compile(r"\s*/(?P<name>[^\s/@]+(?:@[^\s/]+)?)(?:\s+(?P<arguments>.*))?\s*", re.DOTALL)
+_MENTION = re.compile(r"(?<![\w$])\$(?P<name>[a-z0-9][a-z0-9-]*)")
 
 
-class _RefusedError(Exception):
-    """One request is not admitted; the text says why and what to do."""
+class Request(NamedTuple):
+    """One request for a skill, as a tool call, and whose it is."""
+
+    call: ToolCall
+    asker: Asker
+    arguments: str | None = None
+    """What the user wrote after `/name`."""
 
 
 def select(
-    state: AgentState, runtime: Runtime[Context], *, registry: Registry, limits: Limits
+    state: AgentState, runtime: Runtime[Context], *, registry: Registry, limits: Limits, on_change: OnChange
 ) -> AgentUpdate:
     """Admit or refuse every skill that is asked for now.
 
-    Before the model's first word these are the caller's `skills` and the user's `/name`; they
-    enter the transcript as tool calls of a message that is marked as not the model's, so that a
-    receipt has one form. Afterwards they are the `load_skill` calls of the model's message.
+    Before the model's first word these are the caller's `skills` and what the user names, as `/name
+    arguments` at the beginning or `$name` anywhere; they enter the transcript as tool calls of a
+    message that is marked as not the model's, so that a receipt has one form. Afterwards they are the
+    `load_skill` calls of the model's message. A loaded skill that changed on disk is asked for anew
+    where `on_change` says so; with `ask`, a person is asked first.
     """
     context = Context.of(runtime.context)
     update = AgentUpdate(admissions=[])
@@ -49,90 +61,64 @@ def select(
     if not context.enable_skills:
         return update
     catalog = registry.get(state["catalog"]["digest"]) or registry.refresh()
-    ledger = _active(state)
     messages: list[AnyMessage] = []
     if wants_skills(state["messages"]):
-        askers: dict[str, Asker] = {}
         calls = [call for call in open_calls(state["messages"]) if call["name"] == LOAD_SKILL]
+        requests = [Request(call, "model") for call in calls]
     else:
-        askers, calls = _requests(state, catalog, ledger)
-        if calls:
-            messages.append(_spoken_for(calls))
-    desk = _Desk(catalog, ledger, context.narrow(limits), _next_order(state))
-    for call in calls:
-        try:
-            desk.admit(call, askers.get(call["id"] or "", "model"))
-        except _RefusedError as refused:
-            messages.append(refusal(call["id"] or "", LOAD_SKILL, str(refused)))
-    update["admissions"] = desk.admissions
-    if messages:
-        update["messages"] = messages
+        requests = [*_reloads(state, on_change), *_requests(state, catalog)]
+        if requests:
+            messages.append(_spoken_for([request.call for request in requests]))
+    admissions, refusals = _admit(requests, state, catalog, context.narrow(limits))
+    if on_change == "ask":
+        update["verdicts"] = _questions(requests, admissions)
+    update["admissions"] = admissions
+    if messages or refusals:
+        update["messages"] = [*messages, *refusals]
     return update
 
 
-class _Desk:
-    """Admits one request after another, counting what the earlier ones of the step took."""
-
-    def __init__(self, catalog: Catalog, ledger: dict[str, LoadedSkill], limits: Limits, order: int) -> None:
-        self.admissions: list[Admission] = []
-        self._catalog = catalog
-        self._ledger = ledger
-        self._limits = limits
-        self._order = order
-
-    def admit(self, call: ToolCall, asker: Asker) -> None:
-        """Add the skill of one call to the admissions; raise `_RefusedError` with a text to act on."""
-        args = call["args"]
-        name, source = args.get("name"), args.get("source")
-        if not isinstance(name, str) or not isinstance(source, str | None):
-            raise _RefusedError("load_skill needs `name`, the name of a skill, as text.")
-        skill = self._find(name, source, asker)
-        if skill.name in self._ledger:
-            raise _RefusedError(f"Skill {skill.name} is already loaded: its instructions are above.")
-        if any(admission["name"] == skill.name for admission in self.admissions):
-            raise _RefusedError(f"Skill {skill.name} is already being loaded by this message.")
-        self._check_limits(skill.name)
-        self.admissions.append(
-            Admission(
-                call_id=call["id"] or "",
-                name=skill.name,
-                source=skill.source,
-                path=skill.path,
-                order=self._order + len(self.admissions),
-                asked_by=asker,
-                reason=str(args.get("reason") or ""),
-            )
-        )
-
-    def _find(self, name: str, source: str | None, asker: Asker) -> SkillMetadata:
+def _admit(
+    requests: Sequence[Request], state: AgentState, catalog: Catalog, limits: Limits
+) -> tuple[list[Admission], list[AnyMessage]]:
+    desk = AdmissionDesk(
+        catalog,
+        _active(state),
+        max_loaded=limits.max_loaded_skills,
+        max_requests=limits.max_skills_per_step,
+    )
+    order = _next_order(state)
+    admissions: list[Admission] = []
+    refusals: list[AnyMessage] = []
+    for request in requests:
+        call = request.call
         try:
-            skill = self._catalog.find(name, source)
-        except UnknownSkillError as error:
-            raise _RefusedError(str(error)) from error
-        if asker == "model" and not skill.model_invocable:
-            raise _RefusedError(f"Skill {skill.name} can only be activated by the user, with /{skill.name}.")
-        if asker == "user" and not skill.user_invocable:
-            raise _RefusedError(f"Skill {skill.name} can only be loaded by the model.")
-        return skill
-
-    def _check_limits(self, name: str) -> None:
-        loaded = [*sorted(self._ledger), *(admission["name"] for admission in self.admissions)]
-        if len(self.admissions) >= self._limits.max_skills_per_step:
-            raise _RefusedError(
-                f"Skill {name} was not loaded: at most {self._limits.max_skills_per_step} skills "
-                "in one step. Load it in the next one if it is still needed."
-            )
-        if len(loaded) >= self._limits.max_loaded_skills:
-            logger.warning("load limit reached", extra={"skill": name, "loaded": loaded})
-            raise _RefusedError(
-                f"Skill {name} was not loaded: the limit of {self._limits.max_loaded_skills} loaded "
-                f"skills is reached (loaded: {', '.join(loaded)}). Unload one with unload_skill first."
-            )
+            admitted = desk.admit(call["args"].get("name"), call["args"].get("source"), request.asker)
+        except NotAdmittedError as error:
+            if isinstance(error, LimitReachedError):
+                logger.warning("load limit reached", extra={"skill": call["args"]["name"]})
+            refusals.append(refusal(call["id"] or "", LOAD_SKILL, str(error)))
+        else:
+            admissions.append(_admission(request, admitted, order))
+            order += len(admitted.refs)
+    return admissions, refusals
 
 
-def _active(state: AgentState) -> dict[str, LoadedSkill]:
+def _admission(request: Request, admitted: Admitted, order: int) -> Admission:
+    return Admission(
+        call_id=request.call["id"] or "",
+        skills=[SkillPlace(name=ref.name, source=ref.source, path=ref.path) for ref in admitted.refs],
+        notes=list(admitted.notes),
+        order=order,
+        asked_by=request.asker,
+        reason=str(request.call["args"].get("reason") or ""),
+        arguments=request.arguments,
+    )
+
+
+def _active(state: AgentState) -> set[str]:
     ledger = state.get("skills_loaded") or {}
-    return {name: skill for name, skill in ledger.items() if not skill["unloaded"]}
+    return {name for name, skill in ledger.items() if not skill["unloaded"]}
 
 
 def _next_order(state: AgentState) -> int:
@@ -140,42 +126,74 @@ def _next_order(state: AgentState) -> int:
     return 1 + max((skill["order"] for skill in ledger.values()), default=0)
 
 
-def _requests(
-    state: AgentState, catalog: Catalog, ledger: dict[str, LoadedSkill]
-) -> tuple[dict[str, Asker], list[ToolCall]]:
-    """Return who asked (by call id) and the calls that stand for the caller's and the user's requests.
+def _questions(requests: Sequence[Request], admissions: Sequence[Admission]) -> dict[str, VerdictRecord]:
+    """Return a question for every admitted reload."""
+    asked = {each["call_id"] for each in admissions if each["asked_by"] == "operator"}
+    return {
+        call_id: VerdictRecord(
+            tool=LOAD_SKILL,
+            args=request.call["args"],
+            decision="ask",
+            reason="The skill has changed on disk since this thread loaded it. Load the new text?",
+            by="policy",
+        )
+        for request in requests
+        if (call_id := request.call["id"] or "") in asked
+    }
+
+
+def _reloads(state: AgentState, on_change: OnChange) -> Iterator[Request]:
+    """Yield a request for every loaded skill that changed on disk, unless a person kept the loaded text."""
+    if on_change == "pin":
+        return
+    kept = [
+        grant["args"]
+        for grant in (state.get("grants") or {}).values()
+        if grant["tool"] == LOAD_SKILL and grant["decision"] == "reject" and not grant["revoked"]
+    ]
+    for changed in state["catalog"]["changed"]:
+        args = {"name": changed["name"], "digest": changed["digest"][:12]}
+        if changed["change"] == "changed" and args not in kept:
+            call_id = f"reload-{state['usage']['turn']}-{changed['name']}"
+            yield Request(tool_call(name=LOAD_SKILL, args=args, id=call_id), "operator")
+
+
+def _requests(state: AgentState, catalog: Catalog) -> Iterator[Request]:
+    """Yield the caller's and the user's requests as calls.
 
     A skill that is already active is no request: a caller may name its skills at every turn.
     """
-    asked: list[tuple[str, Asker]] = [(name, "caller") for name in state.get("skills") or []]
     human = last_human(state.get("messages", []))
-    mention = _mentioned(human, catalog)
-    if mention:
-        asked.append((mention, "user"))
-    prefix = (human.id if human and human.id else "start") + f"-{state['usage']['turn']}"
-    askers: dict[str, Asker] = {}
-    calls: list[ToolCall] = []
-    for name, asker in dict(asked).items():
-        if name.partition("@")[0] in ledger:
-            continue
-        call_id = f"skill-{prefix}-{len(calls)}"
-        askers[call_id] = asker
-        calls.append(tool_call(name=LOAD_SKILL, args={"name": name}, id=call_id))
-    return askers, calls
+    asked: dict[str, tuple[Asker, str | None]] = dict.fromkeys(state.get("skills") or [], ("caller", None))
+    asked |= {name: ("user", arguments) for name, arguments in _named_by_user(human, catalog)}
+    prefix = f"{human.id if human and human.id else 'start'}-{state['usage']['turn']}"
+    active = _active(state)
+    wanted = [name for name in asked if name.partition("@")[0] not in active]
+    for number, name in enumerate(wanted):
+        call = tool_call(name=LOAD_SKILL, args={"name": name}, id=f"skill-{prefix}-{number}")
+        yield Request(call, *asked[name])
 
 
-def _mentioned(human: HumanMessage | None, catalog: Catalog) -> str | None:
-    """Return the skill that a message beginning with `/name` means; a path is none."""
-    match = _MENTION.match(str(human.text)) if human else None
-    if match is None:
-        return None
+def _named_by_user(human: HumanMessage | None, catalog: Catalog) -> Iterator[tuple[str, str | None]]:
+    """Yield the skills that a message names, with the arguments of `/name`; a path names none."""
+    text = str(human.text) if human else ""
+    command = _COMMAND.fullmatch(text)
+    if command and _exists(command["name"], catalog):
+        yield command["name"], (command["arguments"] or "").strip()
+    for mention in _MENTION.finditer(text):
+        if _exists(mention["name"], catalog):
+            yield mention["name"], None
+
+
+def _exists(name: str, catalog: Catalog) -> bool:
     try:
-        catalog.find(match["name"])
+        catalog.find(name)
     except UnknownSkillError:
-        return None
-    return match["name"]
+        return False
+    return True
 
 
 def _spoken_for(calls: Sequence[ToolCall]) -> AIMessage:
-    first = calls[0]["id"] or ""
-    return AIMessage(content="", tool_calls=list(calls), id=f"ai-{first}", additional_kwargs=dict(SYNTHETIC))
+    return AIMessage(
+        content="", tool_calls=list(calls), id=f"ai-{calls[0]['id']}", additional_kwargs=dict(SYNTHETIC)
+    )

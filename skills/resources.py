@@ -65,15 +65,23 @@ def _counted(count: int, kind: str) -> str:
     return f"{count} {_PLURALS[kind]}"
 
 
-class _Heading(NamedTuple):
+class Heading(NamedTuple):
+    """A Markdown heading outside of code."""
+
     line: int
+    """From 0."""
     level: int
     title: str
 
 
+def heading_lines(text: str) -> list[Heading]:
+    """Return the headings of a Markdown text with their lines, in order."""
+    return _headings(text.split("\n"))
+
+
 def sections_of(text: str) -> list[str]:
     """Return the headings of a Markdown text in order."""
-    return [heading.title for heading in _headings(text.split("\n"))]
+    return [heading.title for heading in heading_lines(text)]
 
 
 def section_of(text: str, heading: str) -> str | None:
@@ -97,8 +105,8 @@ def lines_of(text: str, start: int, count: int) -> str:
     return "\n".join(text.split("\n")[first : first + max(count, 0)])
 
 
-def _headings(lines: Sequence[str]) -> list[_Heading]:
-    headings: list[_Heading] = []
+def _headings(lines: Sequence[str]) -> list[Heading]:
+    headings: list[Heading] = []
     fence = ""
     for number, line in enumerate(lines):
         mark = _FENCE.match(line)
@@ -108,5 +116,5 @@ def _headings(lines: Sequence[str]) -> list[_Heading]:
         elif mark:
             fence = mark["fence"]
         elif found := _HEADING.match(line):
-            headings.append(_Heading(number, len(found["marks"]), found["title"]))
+            headings.append(Heading(number, len(found["marks"]), found["title"]))
     return headings

@@ -4,8 +4,9 @@ from typing import Any, Literal
 
 from typing_extensions import TypedDict  # pydantic needs this one before Python 3.12
 
-Asker = Literal["user", "caller", "model"]
-"""Who asked for a skill: the person (`/name`), the program (`skills=[...]`) or the model (`load_skill`)."""
+Asker = Literal["user", "caller", "model", "operator"]
+"""Who asked for a skill: the person (`/name`), the program (`skills=[...]`), the model (`load_skill`), or
+the operator's setting `on_change` (a loaded skill that changed on disk)."""
 
 ResourceKind = Literal["script", "reference", "asset", "other"]
 
@@ -17,6 +18,15 @@ class DiagnosticRecord(TypedDict):
     severity: Literal["error", "warning", "info"]
     message: str
     path: str
+
+
+class ChangedSkill(TypedDict):
+    """A loaded skill whose file is not any more what was loaded."""
+
+    name: str
+    change: Literal["changed", "gone", "broken"]
+    digest: str
+    """SHA-256 of the SKILL.md that is there now; empty where it cannot be read."""
 
 
 class CatalogRecord(TypedDict):
@@ -32,6 +42,8 @@ class CatalogRecord(TypedDict):
     """Names that the description budget did not touch: what was loaded when `shown` was fixed."""
     sources: list[str]
     """Labels of the sources, strongest last."""
+    changed: list[ChangedSkill]
+    """Loaded skills that are different on disk now. The thread keeps what it loaded (`on_change`)."""
     diagnostics: list[DiagnosticRecord]
 
 
@@ -45,6 +57,7 @@ class LoadedSkill(TypedDict):
     """SHA-256 of the SKILL.md that was read."""
     instructions: str
     lines: int
+    """Of the instructions on disk; the ledger may hold fewer, and says so in its text."""
     allowed_tools: list[str] | None
     """None when the skill declares nothing."""
     model: str | None
@@ -127,16 +140,28 @@ class UsageRecord(TypedDict):
     thread: Counts
 
 
-class Admission(TypedDict):
-    """One skill that may be loaded now."""
+class SkillPlace(TypedDict):
+    """Where a skill is."""
 
-    call_id: str
     name: str
     source: str
     path: str
+
+
+class Admission(TypedDict):
+    """One request that may be loaded now."""
+
+    call_id: str
+    skills: list[SkillPlace]
+    """What the skill requires, then the skill."""
+    notes: list[str]
+    """What of its requirements could not be had."""
     order: int
+    """Of the first of `skills`; the others follow."""
     asked_by: Asker
     reason: str
+    arguments: str | None
+    """What the user wrote after `/name`; None where nobody did."""
 
 
 class VerdictRecord(TypedDict):
