@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import hypothesis
 import pytest
 from langchain_core.language_models import BaseChatModel
 from langchain_core.tools import BaseTool
@@ -13,6 +14,12 @@ from langgraph.checkpoint.memory import InMemorySaver
 from skills_agent.graph.models.scripted import ScriptedChatModel, ScriptEntry
 from skills_agent.graph.settings import Settings
 from tests.agents import Agent
+
+# A busy machine is no reason to fail: what is tested here is behaviour, never time.
+hypothesis.settings.register_profile(
+    "project", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+)
+hypothesis.settings.load_profile("project")
 
 
 @pytest.fixture
