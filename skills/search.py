@@ -5,6 +5,7 @@ once instructions are indexed beside descriptions.
 """
 
 import re
+import weakref
 from collections.abc import Iterable, Sequence
 from threading import Lock
 from typing import Final, NamedTuple
@@ -41,6 +42,8 @@ class SearchIndex:
 
         self._lock = Lock()
         self._rows = sqlite3.connect(":memory:", check_same_thread=False)
+        # From Python 3.13 on, a connection that is not closed is a warning.
+        weakref.finalize(self, self._rows.close)
         self._rows.execute(
             "CREATE VIRTUAL TABLE texts USING fts5(name, description, instructions,"
             " tokenize = 'porter unicode61 remove_diacritics 2')"
