@@ -14,7 +14,7 @@ from skills_agent.graph.models.calls import calling
 from skills_agent.graph.models.errors import ModelError
 from skills_agent.graph.models.provider import default_model, resolve_model
 from skills_agent.graph.registry import make_registry
-from skills_agent.graph.settings import Settings, SettingsError, process_environment
+from skills_agent.graph.settings import Settings, SettingsError, description_budget, process_environment
 from skills_agent.graph.tools import build_tools, risk_of
 from skills_agent.nodes.model_call import ChosenModel, Models
 from skills_agent.nodes.policy import Policy
@@ -92,7 +92,7 @@ def make_services(
             max_loaded_skills=settings.max_loaded_skills,
             max_skills_per_step=settings.max_skills_per_step,
         ),
-        catalog_budget=settings.catalog_budget,
+        catalog_budget=description_budget(settings, _window(model)),
         max_body_lines=settings.max_skill_body_lines,
         on_change=settings.on_change,
     )
@@ -116,6 +116,12 @@ def make_models(settings: Settings, model: BaseChatModel | None) -> Models:
         return ChosenModel(name or own, resolve(name or own))
 
     return Models(choose, calling)
+
+
+def _window(model: BaseChatModel | None) -> int | None:
+    """Return the context window in tokens that a chat model states of itself."""
+    profile = model.profile if model is not None else None
+    return profile.get("max_input_tokens") if profile else None
 
 
 def _failed(error: Exception) -> str:

@@ -19,8 +19,11 @@ import msgspec
 from skills_agent.skills.policy.risk import Risk
 
 PREFIX = "SKILLS_AGENT_"
+CHARACTERS_PER_TOKEN = 4
+"""Of English text, roughly; the usual rule of thumb."""
 
 Positive = Annotated[int, msgspec.Meta(ge=1)]
+Share = Annotated[float, msgspec.Meta(gt=0, le=1)]
 Seconds = Annotated[float, msgspec.Meta(gt=0)]
 
 
@@ -46,6 +49,10 @@ class Settings:
     """False: the same agent without any trace of skills."""
     catalog_budget: Positive = 16_000
     """Characters of skill descriptions in the prompt."""
+    catalog_share: Share | None = None
+    """Share of the context window that descriptions may take at most (0.02 is 2 %)."""
+    context_window: Positive | None = None
+    """Tokens that the model can read. None: what the chat model says of itself, where it does."""
     max_skill_bytes: Positive = 10_000_000
     """A larger SKILL.md is not loaded."""
     max_skill_body_lines: Positive = 500
@@ -101,6 +108,15 @@ class Settings:
         settings = cls(**merged)
         folders = tuple(settings.workspace / folder.expanduser() for folder in settings.skills_dirs)
         return replace(settings, skills_dirs=folders)
+
+
+def description_budget(settings: Settings, window: int | None) -> int:
+    """Return the characters that descriptions may take, for a context window in tokens (None: unknown)."""
+    window = settings.context_window or window
+    if settings.catalog_share is None or window is None:
+        return settings.catalog_budget
+    share = int(settings.catalog_share * window * CHARACTERS_PER_TOKEN)
+    return max(1, min(settings.catalog_budget, share))
 
 
 def process_environment() -> Mapping[str, str]:

@@ -8,14 +8,14 @@ from langgraph.runtime import Runtime
 
 from skills_agent.skills.catalog import Catalog
 from skills_agent.skills.errors import SkillError, SkillUnreadableError
-from skills_agent.skills.listing import fit
+from skills_agent.skills.listing import list_catalog
 from skills_agent.skills.registry import Registry
 from skills_agent.skills.skill import SkillRef
 from skills_agent.state.context import Context
 from skills_agent.state.records import CatalogRecord, ChangedSkill, DiagnosticRecord, LoadedSkill
 from skills_agent.state.reducers import spent
 from skills_agent.state.schema import AgentState, AgentUpdate
-from skills_agent.state.transcript import repair
+from skills_agent.state.transcript import last_human, repair
 
 logger = logging.getLogger(__name__)
 
@@ -27,6 +27,9 @@ NO_SKILLS = DiagnosticRecord(
     path="",
 )
 """For the person who looks at the state in Studio; the model is told nothing."""
+
+MAX_REQUEST = 500
+"""Characters of the first request that are kept for ranking: a pasted document is no request."""
 
 SUPERSEDED = "Not run: superseded by a new message before it was approved or finished."
 
@@ -50,7 +53,8 @@ def discover(
         catalog = registry.refresh()
         unchanged = before is not None and before["digest"] == catalog.digest
         pinned = before["pinned"] if before is not None and unchanged else _loaded(state)
-        record = _record(catalog, pinned, catalog_budget)
+        request = before["request"] if before and before["request"] else _request(state)
+        record = _record(catalog, pinned, request, catalog_budget)
         record["changed"] = _changes(state, registry)
         for change in record["changed"]:
             logger.warning(
@@ -94,13 +98,19 @@ def _change(skill: LoadedSkill, registry: Registry) -> ChangedSkill | None:
     return ChangedSkill(name=name, change="changed", digest=now.digest)
 
 
+def _request(state: AgentState) -> str:
+    human = last_human(state.get("messages", []))
+    return str(human.text)[:MAX_REQUEST] if human else ""
+
+
 def _nothing() -> CatalogRecord:
-    return CatalogRecord(digest="", total=0, shown=[], pinned=[], sources=[], changed=[], diagnostics=[])
+    return CatalogRecord(
+        digest="", total=0, shown=[], pinned=[], request="", sources=[], changed=[], diagnostics=[]
+    )
 
 
-def _record(catalog: Catalog, pinned: list[str], budget: int) -> CatalogRecord:
-    visible = [skill for skill in catalog.skills if skill.model_invocable]
-    listing = fit(visible, budget, pinned)
+def _record(catalog: Catalog, pinned: list[str], request: str, budget: int) -> CatalogRecord:
+    listing = list_catalog(catalog, budget, tuple(pinned), request)
     diagnostics = [
         DiagnosticRecord(code=each.code, severity=each.severity, message=each.message, path=each.path)
         for each in catalog.diagnostics
@@ -112,6 +122,7 @@ def _record(catalog: Catalog, pinned: list[str], budget: int) -> CatalogRecord:
         total=len(catalog.skills),
         shown=[listed.skill.name for listed in listing.lines],
         pinned=pinned,
+        request=request,
         sources=list(catalog.sources),
         changed=[],
         diagnostics=diagnostics,

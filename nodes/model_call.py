@@ -11,7 +11,7 @@ from langchain_core.runnables import Runnable, RunnableLambda
 from langgraph.runtime import get_runtime
 
 from skills_agent.nodes import prompt
-from skills_agent.skills.listing import fit
+from skills_agent.skills.listing import list_catalog
 from skills_agent.skills.registry import Registry
 from skills_agent.state.context import Context
 from skills_agent.state.reducers import spent
@@ -110,8 +110,7 @@ def shown_skills(state: AgentState, registry: Registry, budget: int) -> ShownSki
         return None
     catalog = registry.get(record["digest"]) or registry.refresh()
     shown = set(record["shown"])
-    visible = [skill for skill in catalog.skills if skill.model_invocable]
-    listing = fit(visible, budget, record["pinned"])
+    listing = list_catalog(catalog, budget, tuple(record["pinned"]), record["request"])
     listing = listing._replace(lines=tuple(each for each in listing.lines if each.skill.name in shown))
     in_prompt = prompt.SkillsInPrompt(listing, ledger, state.get("skill_resources") or {})
     return ShownSkills(in_prompt, prompt.load_skill_spec(catalog, listing) if catalog.skills else None)

@@ -40,6 +40,8 @@ class CatalogRecord(TypedDict):
     """Names in the prompt, in its order; fixed for the thread while the digest stays."""
     pinned: list[str]
     """Names that the description budget did not touch: what was loaded when `shown` was fixed."""
+    request: str
+    """The thread's first request, by which skills are ranked where not all can be shown whole."""
     sources: list[str]
     """Labels of the sources, strongest last."""
     changed: list[ChangedSkill]

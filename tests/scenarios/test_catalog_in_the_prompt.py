@@ -234,3 +234,41 @@ def test_what_happens_is_logged_with_facts(
     assert events["skill loaded"].__dict__["resources"] == 1
     assert events["load limit reached"].levelno == logging.WARNING
     assert events["tool blocked by policy"].levelno == logging.WARNING
+
+
+def test_what_does_not_fit_is_chosen_by_the_first_request_and_stays_for_the_thread(
+    make_agent: MakeAgent, skills_dir: Path
+) -> None:
+    for number in range(40):
+        write_skill(skills_dir, f"skill-{number:02}", f"Does thing {number}. " + "x" * 300)
+    write_skill(skills_dir, "zebra-count", "Counts zebras in pictures. " + "y" * 200)
+    look = Look("one", calls(call("load_skill", name="skill-30")), "two", "three")
+    agent = make_agent(look.entries, catalog_budget=800)
+    agent.say("How many zebras are in these pictures?")
+    shown = agent.values["catalog"]["shown"]
+    assert shown[0] == "zebra-count"
+    assert "Counts zebras in pictures." in look.system
+    agent.say("Now something else: thing 30")
+    agent.say("And thing 7")
+    assert len({str(prompt[0].content) for prompt in look.prompts}) == 1
+    assert agent.values["catalog"]["shown"] == shown
+
+
+def test_skills_that_all_fit_are_in_name_order(make_agent: MakeAgent, skills_dir: Path) -> None:
+    for name in ("cherry", "apple", "banana"):
+        write_skill(skills_dir, name, f"About {name}.")
+    agent = make_agent(["one"])
+    agent.say("banana?")
+    assert agent.values["catalog"]["shown"] == ["apple", "banana", "cherry"]
+
+
+def test_the_budget_can_be_a_share_of_the_window(make_agent: MakeAgent, skills_dir: Path) -> None:
+    """cases.md 16."""
+    for number in range(30):
+        write_skill(skills_dir, f"skill-{number:02}", "x" * 300)
+    whole = make_agent(["one"], context_window=200_000, catalog_share=0.02)
+    whole.say("hi")
+    small = make_agent(["one"], context_window=8_000, catalog_share=0.02, thread="2")
+    small.say("hi")
+    assert len(whole.values["catalog"]["shown"]) == 30
+    assert sum(map(len, small.values["catalog"]["shown"])) <= 8_000 * 4 * 0.02
