@@ -48,23 +48,23 @@ def build_graph(
 
 def wire(services: Services) -> AgentGraph:
     """Draw the graph over live services."""
-    limits, registry, models = services.limits, services.registry, services.models
+    limits, library, models = services.limits, services.library, services.models
     budget = services.catalog_budget
     graph = AgentGraph(AgentState, Context, input_schema=AgentInput, output_schema=AgentOutput)
 
     # Services are bound here, and input schemas are given: LangGraph would take the fields of a
     # worker's own input for channels.
     nodes: dict[str, Any] = {
-        "discover": partial(discover, registry=registry, catalog_budget=budget),
-        "select": partial(select, registry=registry, limits=limits, on_change=services.on_change),
-        "load": partial(load, registry=registry, max_body_lines=services.max_body_lines),
+        "discover": partial(discover, library=library, catalog_budget=budget),
+        "select": partial(select, library=library, limits=limits, on_change=services.on_change),
+        "load": partial(load, library=library, max_body_lines=services.max_body_lines),
         "decide": decide(
-            models=models, registry=registry, tools=services.tools, limits=limits, catalog_budget=budget
+            models=models, library=library, tools=services.tools, limits=limits, catalog_budget=budget
         ),
         "gate": partial(gate, policy=services.policy, limits=limits),
         "approve": partial(approve, policy=services.policy),
         "act": act(tools=services.tool_node),
-        "answer": answer(models=models, registry=registry, limits=limits, catalog_budget=budget),
+        "answer": answer(models=models, library=library, limits=limits, catalog_budget=budget),
     }
     for name, node in nodes.items():
         graph.add_node(name, node, input_schema=AgentState)

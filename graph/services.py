@@ -19,7 +19,7 @@ from skills_agent.graph.tools import build_tools, risk_of
 from skills_agent.nodes.model_call import ChosenModel, Models
 from skills_agent.nodes.policy import Policy
 from skills_agent.nodes.select import OnChange
-from skills_agent.skills.registry import Registry
+from skills_agent.skills.library import Library
 from skills_agent.skills.scripts.controlled import ControlledRunner
 from skills_agent.skills.scripts.runner import ScriptRunner
 from skills_agent.skills.sources import Source
@@ -43,7 +43,7 @@ class ModelNotAllowedError(ModelError):
 class Services:
     """What the nodes work with."""
 
-    registry: Registry
+    library: Library
     models: Models
     tools: tuple[BaseTool, ...]
     """The agent's own, then the host's; offered in this order."""
@@ -64,19 +64,19 @@ def make_services(
     sources: Sequence[Source] | None = None,
 ) -> Services:
     """Make the collaborators. Nothing is read, started or contacted yet."""
-    registry = make_registry(settings, sources)
+    library = Library(make_registry(settings, sources))
     runner = runner or ControlledRunner(
         timeout=settings.script_timeout,
         max_output=settings.max_script_output,
         environment=process_environment(),
     )
-    own = build_tools(registry, runner, settings.workspace)
+    own = build_tools(library, runner, settings.workspace)
     offered = (*own, *tools)
     names = [tool.name for tool in offered]
     if twice := sorted({name for name in names if names.count(name) > 1}):
         raise SettingsError(f"Two tools are named {twice[0]}. Rename yours: the agent has one of that name.")
     return Services(
-        registry=registry,
+        library=library,
         models=make_models(settings, model),
         tools=offered,
         tool_node=ToolNode(offered, handle_tool_errors=_failed),

@@ -4,10 +4,11 @@ import logging
 
 from langchain_core.messages import AIMessage, AnyMessage
 from langchain_core.runnables import RunnableLambda
+from langgraph.runtime import Runtime
 
 from skills_agent.nodes import prompt
 from skills_agent.nodes.model_call import Models, Request, model_node, shown_skills, usage_of
-from skills_agent.skills.registry import Registry
+from skills_agent.skills.library import Library
 from skills_agent.state.budget import spent_budget
 from skills_agent.state.context import Context, Limits
 from skills_agent.state.schema import AgentState, AgentUpdate
@@ -23,7 +24,7 @@ logger = logging.getLogger(__name__)
 
 
 def answer(
-    *, models: Models, registry: Registry, limits: Limits, catalog_budget: int
+    *, models: Models, library: Library, limits: Limits, catalog_budget: int
 ) -> RunnableLambda[AgentState, AgentUpdate]:
     """Return the node that ends a turn.
 
@@ -31,23 +32,24 @@ def answer(
     tools, its calls are answered as not run and it is asked once more, without tools.
     """
 
-    def prepare(state: AgentState, context: Context) -> Request | None:
+    def prepare(state: AgentState, runtime: Runtime[Context]) -> Request | None:
         if not _open(state):
             return None
-        skills = shown_skills(state, registry, catalog_budget)
+        context = Context.of(runtime.context)
+        skills = shown_skills(state, runtime, library, catalog_budget)
         budget = _budget(state, context.narrow(limits))
         messages = [*state["messages"], *_refusals(state, budget)]
         rendered = prompt.render(messages, skills and skills.in_prompt, prompt.budget_spent_text(budget))
         chosen = models.choose(context.model)
         return Request(chosen.name, chosen.chat, rendered)
 
-    def finish(state: AgentState, context: Context, message: AIMessage | None) -> AgentUpdate:
+    def finish(state: AgentState, runtime: Runtime[Context], message: AIMessage | None) -> AgentUpdate:
         ledger = state.get("skills_loaded") or {}
         loaded = sorted(name for name, skill in ledger.items() if not skill["unloaded"])
         if message is None:
             said = last_ai(state["messages"])
             return AgentUpdate(answer=str(said.text) if said else "", loaded=loaded)
-        budget = _budget(state, context.narrow(limits))
+        budget = _budget(state, Context.of(runtime.context).narrow(limits))
         logger.warning("budget spent", extra={"budget": budget})
         final = _without_calls(message, budget)
         return AgentUpdate(

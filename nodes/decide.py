@@ -6,11 +6,12 @@ from typing import Any
 from langchain_core.messages import AIMessage
 from langchain_core.runnables import RunnableLambda
 from langchain_core.tools import BaseTool
+from langgraph.runtime import Runtime
 
 from skills_agent.nodes import prompt
 from skills_agent.nodes.model_call import Models, Request, ShownSkills, model_node, shown_skills, usage_of
+from skills_agent.skills.library import Library
 from skills_agent.skills.policy.risk import FRAMEWORK_TOOLS
-from skills_agent.skills.registry import Registry
 from skills_agent.state.budget import counts_of_turn
 from skills_agent.state.context import Context, Limits
 from skills_agent.state.records import ChangedSkill
@@ -23,7 +24,7 @@ SKILL_TOOLS = FRAMEWORK_TOOLS | {"run_script"} - {"update_plan"}
 def decide(
     *,
     models: Models,
-    registry: Registry,
+    library: Library,
     tools: Sequence[BaseTool],
     limits: Limits,
     catalog_budget: int,
@@ -34,8 +35,9 @@ def decide(
     prompt cache, so the gate refuses instead.
     """
 
-    def prepare(state: AgentState, context: Context) -> Request:
-        skills = shown_skills(state, registry, catalog_budget)
+    def prepare(state: AgentState, runtime: Runtime[Context]) -> Request:
+        context = Context.of(runtime.context)
+        skills = shown_skills(state, runtime, library, catalog_budget)
         hidden = {*context.exclude_tools, *_useless(skills)}
         offered = [tool for tool in tools if tool.name not in hidden]
         status = prompt.status_text(
@@ -54,7 +56,7 @@ def decide(
         model = chosen.chat.bind_tools(bound) if bound else chosen.chat
         return Request(chosen.name, model, rendered)
 
-    def finish(state: AgentState, _context: Context, message: AIMessage | None) -> AgentUpdate:
+    def finish(state: AgentState, _runtime: Runtime[Context], message: AIMessage | None) -> AgentUpdate:
         assert message is not None  # noqa: S101 - prepare always asks
         return AgentUpdate(messages=[message], **usage_of(state, message))
 

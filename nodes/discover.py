@@ -8,10 +8,11 @@ from langgraph.runtime import Runtime
 
 from skills_agent.skills.catalog import Catalog
 from skills_agent.skills.errors import SkillError, SkillUnreadableError
+from skills_agent.skills.library import Library
 from skills_agent.skills.listing import list_catalog
 from skills_agent.skills.registry import Registry
 from skills_agent.skills.skill import SkillRef
-from skills_agent.state.context import Context
+from skills_agent.state.context import Context, caller_of
 from skills_agent.state.records import CatalogRecord, ChangedSkill, DiagnosticRecord, LoadedSkill
 from skills_agent.state.reducers import spent
 from skills_agent.state.schema import AgentState, AgentUpdate
@@ -35,7 +36,7 @@ SUPERSEDED = "Not run: superseded by a new message before it was approved or fin
 
 
 def discover(
-    state: AgentState, runtime: Runtime[Context], *, registry: Registry, catalog_budget: int
+    state: AgentState, runtime: Runtime[Context], *, library: Library, catalog_budget: int
 ) -> AgentUpdate:
     """Begin a turn: answer calls that an interrupted turn left open, and see what skills there are.
 
@@ -50,6 +51,7 @@ def discover(
     before = state.get("catalog")
     record = _nothing()
     if Context.of(runtime.context).enable_skills:
+        registry = library.of(caller_of(runtime), runtime.store, look=True)
         catalog = registry.refresh()
         unchanged = before is not None and before["digest"] == catalog.digest
         pinned = before["pinned"] if before is not None and unchanged else _loaded(state)

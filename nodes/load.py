@@ -4,12 +4,15 @@ import logging
 from typing import NamedTuple
 
 from langchain_core.messages import ToolMessage
+from langgraph.runtime import Runtime
 
 from skills_agent.skills.errors import SkillError
 from skills_agent.skills.instructions import cut, fill_in, note_on_rest
+from skills_agent.skills.library import Library
 from skills_agent.skills.registry import Registry
 from skills_agent.skills.resources import summarize
 from skills_agent.skills.skill import Resource, ResourceListing, Skill, SkillRef
+from skills_agent.state.context import Context, caller_of
 from skills_agent.state.records import Admission, LoadedSkill, ResourceRecord, SkillResources
 from skills_agent.state.schema import AgentUpdate
 from skills_agent.state.transcript import LOAD_SKILL, refusal
@@ -22,12 +25,15 @@ class _Loaded(NamedTuple):
     listing: ResourceListing
 
 
-def load(admission: Admission, *, registry: Registry, max_body_lines: int) -> AgentUpdate:
+def load(
+    admission: Admission, runtime: Runtime[Context], *, library: Library, max_body_lines: int
+) -> AgentUpdate:
     """Put an admitted skill, after those that it requires, into the thread's ledger; list their files.
 
     A skill that cannot be read becomes a tool message that says why, and the run goes on; one that it
     requires becomes a note. A listing that fails costs the list, never the skill.
     """
+    registry = library.of(caller_of(runtime), runtime.store)
     *required, wanted = [SkillRef(**place) for place in admission["skills"]]
     notes = list(admission["notes"])
     loaded: list[_Loaded] = []

@@ -8,12 +8,12 @@ from typing import Any, NamedTuple
 from langchain_core.language_models import BaseChatModel, LanguageModelInput
 from langchain_core.messages import AIMessage, AnyMessage
 from langchain_core.runnables import Runnable, RunnableLambda
-from langgraph.runtime import get_runtime
+from langgraph.runtime import Runtime, get_runtime
 
 from skills_agent.nodes import prompt
+from skills_agent.skills.library import Library
 from skills_agent.skills.listing import list_catalog
-from skills_agent.skills.registry import Registry
-from skills_agent.state.context import Context
+from skills_agent.state.context import Context, caller_of
 from skills_agent.state.reducers import spent
 from skills_agent.state.schema import AgentState, AgentUpdate
 
@@ -44,8 +44,8 @@ class Request(NamedTuple):
 
 def model_node(
     name: str,
-    prepare: Callable[[AgentState, Context], Request | None],
-    finish: Callable[[AgentState, Context, AIMessage | None], AgentUpdate],
+    prepare: Callable[[AgentState, Runtime[Context]], Request | None],
+    finish: Callable[[AgentState, Runtime[Context], AIMessage | None], AgentUpdate],
     models: Models,
 ) -> RunnableLambda[AgentState, AgentUpdate]:
     """Return a node that prepares a model call, makes it (unless None was prepared) and finishes.
@@ -55,23 +55,23 @@ def model_node(
     """
 
     def sync_path(state: AgentState) -> AgentUpdate:
-        context = Context.of(get_runtime(Context).context)
-        request = prepare(state, context)
+        runtime = get_runtime(Context)
+        request = prepare(state, runtime)
         if request is None:
-            return finish(state, context, None)
+            return finish(state, runtime, None)
         with models.failures(request.name):
             message = request.model.invoke(request.prompt)
-        return finish(state, context, message)
+        return finish(state, runtime, message)
 
     async def async_path(state: AgentState) -> AgentUpdate:
-        context = Context.of(get_runtime(Context).context)
+        runtime = get_runtime(Context)
         # Rendering may read SKILL.md files again, which must not stop the event loop.
-        request = await asyncio.to_thread(prepare, state, context)
+        request = await asyncio.to_thread(prepare, state, runtime)
         if request is None:
-            return finish(state, context, None)
+            return finish(state, runtime, None)
         with models.failures(request.name):
             message = await request.model.ainvoke(request.prompt)
-        return finish(state, context, message)
+        return finish(state, runtime, message)
 
     return RunnableLambda(sync_path, afunc=async_path, name=name)
 
@@ -97,7 +97,9 @@ class ShownSkills(NamedTuple):
     """None where no skill is left to load."""
 
 
-def shown_skills(state: AgentState, registry: Registry, budget: int) -> ShownSkills | None:
+def shown_skills(
+    state: AgentState, runtime: Runtime[Context], library: Library, budget: int
+) -> ShownSkills | None:
     """Return what this thread is shown of skills; None where there are none, and none is loaded.
 
     The catalog lives in the process: a worker that resumes a thread and has not got it discovers
@@ -108,6 +110,7 @@ def shown_skills(state: AgentState, registry: Registry, budget: int) -> ShownSki
     active = any(not skill["unloaded"] for skill in ledger.values())
     if record is None or not record["digest"] or not (record["total"] or active):
         return None
+    registry = library.of(caller_of(runtime), runtime.store)
     catalog = registry.get(record["digest"]) or registry.refresh()
     shown = set(record["shown"])
     listing = list_catalog(catalog, budget, tuple(record["pinned"]), record["request"])

@@ -12,8 +12,8 @@ from langgraph.runtime import Runtime
 from skills_agent.skills.admission import AdmissionDesk, Admitted, LimitReachedError, NotAdmittedError
 from skills_agent.skills.catalog import Catalog
 from skills_agent.skills.errors import UnknownSkillError
-from skills_agent.skills.registry import Registry
-from skills_agent.state.context import Context, Limits
+from skills_agent.skills.library import Library
+from skills_agent.state.context import Context, Limits, caller_of
 from skills_agent.state.records import Admission, Asker, SkillPlace, VerdictRecord
 from skills_agent.state.schema import AgentState, AgentUpdate
 from skills_agent.state.transcript import (
@@ -44,7 +44,7 @@ class Request(NamedTuple):
 
 
 def select(
-    state: AgentState, runtime: Runtime[Context], *, registry: Registry, limits: Limits, on_change: OnChange
+    state: AgentState, runtime: Runtime[Context], *, library: Library, limits: Limits, on_change: OnChange
 ) -> AgentUpdate:
     """Admit or refuse every skill that is asked for now.
 
@@ -60,6 +60,7 @@ def select(
         update["skills"] = []
     if not context.enable_skills:
         return update
+    registry = library.of(caller_of(runtime), runtime.store)
     catalog = registry.get(state["catalog"]["digest"]) or registry.refresh()
     messages: list[AnyMessage] = []
     if wants_skills(state["messages"]):

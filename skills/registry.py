@@ -74,6 +74,14 @@ class Registry:
         self._again = False
         """Whether a file could not be read: its stamp says nothing about the next try."""
 
+    def with_source(self, source: Source) -> "Registry":
+        """Return a registry over the same sources and one stronger one, with the same options."""
+        return Registry(
+            (*self.sources, source),
+            max_skill_bytes=self._max_skill_bytes,
+            block_angle_brackets=self._block_angle_brackets,
+        )
+
     def refresh(self) -> Catalog:
         """Return the catalog of what is there now: the same object when nothing has changed."""
         with self._lock:

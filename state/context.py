@@ -1,8 +1,10 @@
 """What a caller may choose for a run. A caller can only narrow what the operator allows."""
 
 from dataclasses import dataclass, replace
-from typing import Annotated, Self
+from typing import Annotated, Any, Self
 
+from langgraph.prebuilt import ToolRuntime
+from langgraph.runtime import Runtime
 from pydantic import BaseModel, ConfigDict, Field
 
 
@@ -72,3 +74,13 @@ class Context(BaseModel):
             if (value := getattr(self, name)) is not None
         }
         return replace(limits, **asked)
+
+
+def caller_of(runtime: Runtime[Context] | ToolRuntime[Any, Any]) -> str | None:
+    """Return who asks: the identity that the server has verified, else what the request says.
+
+    Where nobody verifies it, `user_id` is a claim: it picks skills, and gives no right that the operator
+    has not given to everybody.
+    """
+    user = runtime.server_info.user if runtime.server_info else None
+    return user.identity if user else Context.of(runtime.context).user_id

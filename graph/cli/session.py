@@ -105,7 +105,7 @@ def open_session(choice: Choice, thread: str | None = None, *, must_exist: bool 
             raise ModelChoiceError(str(error)) from error
         name = thread or f"t-{secrets.token_hex(4)}"
         runs = wire(services).compile(checkpointer=saver, name="skills-agent")
-        yield Session(name, runs, config_of(name, options), settings.workspace, services.registry)
+        yield Session(name, runs, config_of(name, options), settings.workspace, services.library.shared)
 
 
 def _options(choice: Choice, kept: Mapping[str, Any]) -> dict[str, Any]:

@@ -22,11 +22,13 @@ from skills_agent.skills.errors import (
     ScriptNotFoundError,
     SectionNotFoundError,
 )
+from skills_agent.skills.library import Library
 from skills_agent.skills.registry import Registry
 from skills_agent.skills.resources import relative_to, section_of, sections_of
 from skills_agent.skills.scripts import ScriptRequest, ScriptRunner, describe
 from skills_agent.skills.skill import SkillRef
 from skills_agent.skills.text import escape_markup, one_line
+from skills_agent.state.context import caller_of
 from skills_agent.state.records import LoadedSkill
 
 MAX_FOUND = 5
@@ -78,9 +80,9 @@ class RunScriptArguments(BaseModel):
     stdin: str | None = None
 
 
-def skill_tools(registry: Registry, runner: ScriptRunner, workspace: Path) -> list[BaseTool]:
+def skill_tools(library: Library, runner: ScriptRunner, workspace: Path) -> list[BaseTool]:
     """Return the four tools."""
-    tools = _SkillTools(registry, runner, workspace)
+    tools = _SkillTools(library, runner, workspace)
     return [
         declare(tools.search_skills, risk="read", description=SEARCH_SKILLS),
         declare(tools.unload_skill, risk="read", description=UNLOAD_SKILL),
@@ -90,14 +92,14 @@ def skill_tools(registry: Registry, runner: ScriptRunner, workspace: Path) -> li
 
 
 class _SkillTools:
-    def __init__(self, registry: Registry, runner: ScriptRunner, workspace: Path) -> None:
-        self._registry = registry
+    def __init__(self, library: Library, runner: ScriptRunner, workspace: Path) -> None:
+        self._library = library
         self._runner = runner
         self._workspace = workspace
 
     def search_skills(self, query: str, runtime: ThreadRuntime) -> str:
         """Give names and descriptions, best first; what is hidden from the model is not among them."""
-        hits = self._registry.refresh().search(query, limit=4 * MAX_FOUND)
+        hits = self._registry(runtime).refresh().search(query, limit=4 * MAX_FOUND)
         skills = [hit.skill for hit in hits if hit.skill.model_invocable][:MAX_FOUND]
         if not skills:
             return "No skill fits. Try other words, or go on without one."
@@ -130,7 +132,7 @@ class _SkillTools:
     ) -> str:
         """Give a text file of a loaded skill, bounded."""
         ref = _ref(_loaded(runtime, skill))
-        text = self._registry.read_resource(ref, path)
+        text = self._registry(runtime).read_resource(ref, path)
         if section:
             found = section_of(text, section)
             if found is None:
@@ -150,31 +152,35 @@ class _SkillTools:
         ref = _ref(_loaded(runtime, skill))
         request = ScriptRequest(
             skill=skill,
-            script=self._script(ref, path),
+            script=_script(self._registry(runtime), ref, path),
             args=tuple(args),
             stdin=stdin,
             workdir=self._workspace,
         )
         return describe(self._runner.run(request))
 
-    def _script(self, ref: SkillRef, path: str) -> Path:
-        root = self._registry.root(ref)
-        if root is None:
-            raise ToolException(
-                f"The scripts of {ref.name} cannot be run: its source {ref.source} is not on disk."
-            )
-        relative = relative_to(root, path)
-        try:
-            os.close(open_beneath(root, relative))
-        except OutsideRootError as error:
-            raise ResourceOutsideError(ref.name, path) from error
-        except (FileNotFoundError, NotADirectoryError, NotRegularFileError) as error:
-            listing = self._registry.resources(ref)
-            scripts = [each.path for each in listing.resources if each.type == "script"]
-            raise ScriptNotFoundError(ref.name, path, scripts) from error
-        except OSError as error:
-            raise ScriptError(f"Cannot read {path} of skill {ref.name}: {error.strerror}.") from error
-        return (root / relative).resolve()
+    def _registry(self, runtime: ThreadRuntime) -> Registry:
+        return self._library.of(caller_of(runtime), runtime.store)
+
+
+def _script(registry: Registry, ref: SkillRef, path: str) -> Path:
+    root = registry.root(ref)
+    if root is None:
+        raise ToolException(
+            f"The scripts of {ref.name} cannot be run: its source {ref.source} is not on disk."
+        )
+    relative = relative_to(root, path)
+    try:
+        os.close(open_beneath(root, relative))
+    except OutsideRootError as error:
+        raise ResourceOutsideError(ref.name, path) from error
+    except (FileNotFoundError, NotADirectoryError, NotRegularFileError) as error:
+        listing = registry.resources(ref)
+        scripts = [each.path for each in listing.resources if each.type == "script"]
+        raise ScriptNotFoundError(ref.name, path, scripts) from error
+    except OSError as error:
+        raise ScriptError(f"Cannot read {path} of skill {ref.name}: {error.strerror}.") from error
+    return (root / relative).resolve()
 
 
 def _ledger(runtime: ThreadRuntime) -> dict[str, LoadedSkill]:

@@ -10,17 +10,17 @@ from skills_agent.graph.tools.plan import UPDATE_PLAN, update_plan
 from skills_agent.graph.tools.search import Search
 from skills_agent.graph.tools.skills import skill_tools
 from skills_agent.graph.tools.workspace import Workspace
-from skills_agent.skills.registry import Registry
+from skills_agent.skills.library import Library
 from skills_agent.skills.scripts import ScriptRunner
 
 
-def build_tools(registry: Registry, runner: ScriptRunner, workspace: Path) -> list[BaseTool]:
+def build_tools(library: Library, runner: ScriptRunner, workspace: Path) -> list[BaseTool]:
     """Return every tool but `load_skill`, which the graph carries out itself.
 
     The order is fixed: it is part of the prompt that a provider caches.
     """
     return [
-        *skill_tools(registry, runner, workspace),
+        *skill_tools(library, runner, workspace),
         declare(update_plan, risk="read", description=UPDATE_PLAN),
         *file_tools(Workspace(workspace), Search(workspace)),
     ]

@@ -14,6 +14,7 @@ from langgraph.prebuilt import ToolNode
 from langgraph.types import Send
 
 from skills_agent.graph.tools import build_tools, risk_of
+from skills_agent.skills.library import Library
 from skills_agent.skills.policy import FRAMEWORK_TOOLS
 from skills_agent.skills.registry import Registry
 from skills_agent.skills.scripts import ControlledRunner
@@ -86,7 +87,7 @@ class Desk:
     def graph(self) -> Any:
         runner = ControlledRunner(environment=ENVIRONMENT, timeout=20)
         builder = StateGraph(AgentState)
-        builder.add_node("tools", ToolNode(build_tools(self.registry, runner, self.workspace)))
+        builder.add_node("tools", ToolNode(build_tools(Library(self.registry), runner, self.workspace)))
         builder.add_conditional_edges(START, one_task_per_call, ["tools"])
         builder.add_edge("tools", END)
         return builder.compile()
@@ -138,7 +139,7 @@ def loaded(desk: Desk) -> Desk:
 
 
 def test_every_tool_declares_its_risk(desk: Desk) -> None:
-    tools = build_tools(desk.registry, ControlledRunner(environment={}), desk.workspace)
+    tools = build_tools(Library(desk.registry), ControlledRunner(environment={}), desk.workspace)
     assert {tool.name: risk_of(tool) for tool in tools} == {
         "search_skills": "read",
         "unload_skill": "read",
@@ -154,7 +155,7 @@ def test_every_tool_declares_its_risk(desk: Desk) -> None:
 
 
 def test_the_model_sees_short_schemas_without_our_own_parameters(desk: Desk) -> None:
-    tools = build_tools(desk.registry, ControlledRunner(environment={}), desk.workspace)
+    tools = build_tools(Library(desk.registry), ControlledRunner(environment={}), desk.workspace)
     specs = [convert_to_openai_tool(tool)["function"] for tool in tools]
     parameters = {spec["name"]: list(spec["parameters"]["properties"]) for spec in specs}
     assert parameters["run_script"] == ["skill", "path", "args", "stdin"]
