@@ -3,6 +3,7 @@
 import re
 import unicodedata
 from collections.abc import Iterator, Mapping
+from itertools import islice
 from typing import Final
 
 from skills_agent.skills.fields import Fields
@@ -14,6 +15,8 @@ MAX_DESCRIPTION: Final = 1024
 MAX_COMPATIBILITY: Final = 500
 MAX_LINES: Final = 500
 """Of the instructions; what the specification recommends."""
+_COMMANDS_TOLD: Final = 10
+"""Of one skill; a file of nothing else must not fill the memory."""
 _SHOWN: Final = 80
 """Characters of a command that a finding quotes."""
 _KEBAB = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
@@ -38,13 +41,10 @@ def check_instructions(instructions: str, first_line: int) -> Iterator[Finding]:
     count = instructions.strip("\n").count("\n") + 1
     if count > MAX_LINES:
         yield Finding("instructions-long", f"The instructions have {count:,} lines, over {MAX_LINES}.")
-    if "!`" not in instructions and "`!" not in instructions:
-        return
-    for number, line in enumerate(instructions.split("\n"), first_line):
-        command = _COMMAND.search(line)
-        if command is not None:
-            message = f"`{one_line(command[0], _SHOWN)}` is not run here: it stays text."
-            yield Finding("command-in-instructions", message, number)
+    for command in islice(_COMMAND.finditer(instructions), _COMMANDS_TOLD):
+        message = f"`{one_line(command[0], _SHOWN)}` is not run here: it stays text."
+        line = first_line + instructions.count("\n", 0, command.start())
+        yield Finding("command-in-instructions", message, line)
 
 
 def _check_name(name: str | None, folder: str, line: int | None) -> Iterator[Finding]:

@@ -422,6 +422,12 @@ def test_an_exclamation_mark_is_no_command(line: str) -> None:
     assert skill(line).diagnostics == ()
 
 
+def test_the_commands_that_are_reported_are_bounded() -> None:
+    found = [each for each in skill("!`a`\n" * 100_000).diagnostics if each.code == "command-in-instructions"]
+
+    assert 0 < len(found) <= 10
+
+
 def test_long_instructions_are_reported() -> None:
     assert skill("x\n" * 500).diagnostics == ()
     assert [found.code for found in skill("x\n" * 501).diagnostics] == ["instructions-long"]
