@@ -1,6 +1,8 @@
 """The registry over the settings' sources. Imports no LangGraph: `skills list` must answer at once."""
 
 from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
 
 from skills_agent.graph.settings import Settings
 from skills_agent.skills.registry import Registry
@@ -21,3 +23,8 @@ def make_registry(settings: Settings, sources: Sequence[Source] | None = None) -
         max_skill_bytes=settings.max_skill_bytes,
         block_angle_brackets=settings.block_angle_brackets_in_frontmatter,
     )
+
+
+def registry_of(settings: Settings, more: Sequence[Path]) -> Registry:
+    """Return the registry over the settings' sources and more folders, which are the strongest."""
+    return make_registry(replace(settings, skills_dirs=(*settings.skills_dirs, *more)))

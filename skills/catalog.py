@@ -129,17 +129,27 @@ class Reported(NamedTuple):
 
 def build_catalog(seen: Sequence[SeenSkill], reported: Sequence[Reported], sources: Sequence[str]) -> Catalog:
     """Make a catalog of what was seen, from low to high precedence, and of what sources reported."""
-    judged = _without_lookalikes(seen)
+    told: dict[tuple[str, str], list[Diagnostic]] = {}
+    for source, found in reported:
+        told.setdefault((source, found.path), []).append(found)
+    judged = _without_lookalikes(
+        [_with_reports(each, told.pop((each.source, each.path), [])) for each in seen]
+    )
     skills = [each.metadata for each in judged if each.metadata is not None]
     effective = {skill.name: skill for skill in skills}
     entries = [_entry(each, effective) for each in judged]
     diagnostics = [found for entry in entries for found in entry.diagnostics]
-    for source, found in reported:
-        diagnostics.append(found)
-        if found.severity == "error":
-            name = folder_name(found.path.rpartition("/")[0].rpartition("/")[2])
-            entries.append(CatalogEntry(found.path, source, name, "skipped", found.message, (found,)))
+    for (source, path), passed_over in told.items():
+        diagnostics += passed_over
+        if path.upper().endswith("/SKILL.MD") or any(found.severity == "error" for found in passed_over):
+            name = folder_name(path.rpartition("/")[0].rpartition("/")[2])
+            reason = " ".join(found.message for found in passed_over)
+            entries.append(CatalogEntry(path, source, name, "skipped", reason, tuple(passed_over)))
     return Catalog(skills, entries, diagnostics, sources)
+
+
+def _with_reports(seen: SeenSkill, reported: Sequence[Diagnostic]) -> SeenSkill:
+    return seen._replace(diagnostics=(*reported, *seen.diagnostics)) if reported else seen
 
 
 def _without_lookalikes(seen: Sequence[SeenSkill]) -> list[SeenSkill]:

@@ -1,7 +1,6 @@
 """Turn the fields of a frontmatter into what the domain knows of a skill.
 
-The fields of agentskills.io/specification first, then those that other clients read, in the spellings
-found in the wild. What we read but do not act on is reported as such: silence would be false security.
+Which fields there are, how they are spelled and what each does is said in field_names.py.
 """
 
 import json
@@ -10,37 +9,13 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
+from skills_agent.skills.field_names import EFFECTS, SPEC_FIELDS, is_usual, usual_name
 from skills_agent.skills.frontmatter import Frontmatter
 from skills_agent.skills.rules import Finding
 from skills_agent.skills.text import clean_text, one_line
 from skills_agent.skills.tool_list import has_commas, split_tools
 from skills_agent.skills.yaml_text import Value
 
-SPEC_FIELDS: Final = frozenset(
-    {"name", "description", "license", "compatibility", "metadata", "allowed-tools"}
-)
-CLIENT_FIELDS: Final = frozenset(
-    {
-        "version", "author", "disable-model-invocation", "user-invocable", "argument-hint", "arguments",
-        "when-to-use", "model", "context", "agent", "run-mode", "hooks", "disallowed-tools", "requires",
-    }
-)  # fmt: skip
-NOT_ACTED_ON: Final = frozenset({"context", "agent", "run-mode", "hooks", "disallowed-tools", "requires"})
-"""Read, kept, and without effect so far."""
-_OTHER_SPELLINGS: Final = MappingProxyType(
-    {
-        "licence": "license",
-        "tools": "allowed-tools",
-        "user-invokable": "user-invocable",
-        "user-invokeable": "user-invocable",
-        "user-invocible": "user-invocable",
-        "disable-model-invokation": "disable-model-invocation",
-        "argument-hints": "argument-hint",
-        "runmode": "run-mode",
-    }
-)
-_USUAL: Final = SPEC_FIELDS | CLIENT_FIELDS | {"when_to_use"}
-_CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])")
 _TRUE: Final = frozenset({"true", "yes", "on", "1"})
 _FALSE: Final = frozenset({"false", "no", "off", "0"})
 _SEPARATOR = re.compile(r"[/\\]+")
@@ -69,20 +44,14 @@ class Fields(NamedTuple):
     model_invocable: bool
     user_invocable: bool
     unknown: tuple[str, ...]
+    lengths: Mapping[str, int]
+    """Characters of description and compatibility as YAML gives them, which is what the limits are for."""
     findings: tuple[Finding, ...]
 
 
 def read_fields(frontmatter: Frontmatter) -> Fields:
     """Map the keys and values of a frontmatter, whatever their form, to fields."""
     return _Mapping(frontmatter).fields()
-
-
-def usual_name(key: str) -> str:
-    """Return the usual spelling of a field's name: `userInvokable` is `user-invocable`."""
-    if key in _USUAL:
-        return "when-to-use" if key == "when_to_use" else key
-    plain = _CAMEL.sub("-", key.strip()).replace("_", "-").lower()
-    return _OTHER_SPELLINGS.get(plain, plain)
 
 
 def safe_name(name: str) -> str:
@@ -111,7 +80,7 @@ class _Mapping:
             name=self._name(),
             description=self._description(),
             license=self._line_of_text("license"),
-            compatibility=self._line_of_text("compatibility"),
+            compatibility=self._compatibility(),
             metadata=metadata,
             allowed_tools=self._tools("allowed-tools"),
             disallowed_tools=self._tools("disallowed-tools") or (),
@@ -120,36 +89,45 @@ class _Mapping:
             author=self._line_of_text("author") or metadata.get("author"),
             when_to_use=self._line_of_text("when-to-use"),
             argument_hint=self._argument_hint(),
-            arguments=self._names("arguments"),
-            requires=self._names("requires"),
+            arguments=self._names(self._values.get("arguments"), "arguments"),
+            requires=self._requires(),
             model_invocable=not self._flag("disable-model-invocation", default=False),
             user_invocable=self._flag("user-invocable", default=True),
             unknown=tuple(self._unknown),
+            lengths=self._lengths(),
             findings=tuple(self._findings),
         )
 
     def _take(self, key: str, value: Value) -> None:
         usual = usual_name(key)
-        if usual not in SPEC_FIELDS and usual not in CLIENT_FIELDS:
+        if usual not in EFFECTS:
             self._unknown.append(one_line(key, MAX_NAME))
-            self._report("field-unknown", f"`{one_line(key, MAX_NAME)}` is no field that is known here.", key)
+            self._note("field-unknown", f"`{one_line(key, MAX_NAME)}` is no field that is known here.", key)
             return
-        if key not in _USUAL:
-            self._report("field-spelling", f"`{key}` was read as `{usual}`.", key)
-        elif usual in CLIENT_FIELDS:
-            acted = "" if usual not in NOT_ACTED_ON else ", and has no effect here"
-            code = "field-not-acted-on" if acted else "field-not-in-spec"
-            self._report(code, f"`{key}` is a field of some clients, not of the specification{acted}.", key)
+        if not is_usual(key):
+            self._note("field-spelling", f"`{key}` was read as `{usual}`.", key)
+        elif usual not in SPEC_FIELDS:
+            self._note(
+                "field-not-in-spec", f"`{key}` is a field of some clients, not of the specification.", key
+            )
+        if EFFECTS[usual] == "none":
+            self._note("field-not-acted-on", f"`{key}` is read and has no effect here.", key)
+        elif EFFECTS[usual] == "recommended":
+            self._note("field-not-enforced", f"`{key}` is a recommendation here: it is not enforced.", key)
         if usual in self._values:
-            self._report("field-repeated", f"`{key}` repeats `{self._written[usual]}`.", key)
-            if key not in _USUAL:
+            self._note("field-repeated", f"`{key}` repeats `{self._written[usual]}`.", key)
+            if not is_usual(key):
                 return
         self._values[usual] = value
         self._written[usual] = key
 
+    def _note(self, code: str, message: str, key: str) -> None:
+        """Report something about a key as it is written."""
+        self._findings.append(Finding(code, message, self._lines.get(key)))
+
     def _report(self, code: str, message: str, field: str) -> None:
-        line = self._lines.get(self._written.get(field, field))
-        self._findings.append(Finding(code, message, line))
+        """Report something about the value of a field."""
+        self._note(code, message, self._written.get(field, field))
 
     def _name(self) -> str | None:
         value = self._values.get("name")
@@ -169,14 +147,28 @@ class _Mapping:
             self._report("description-not-text", "The description is a list or a mapping.", "description")
         return self._text(value, "description").strip()
 
+    def _compatibility(self) -> str | None:
+        if isinstance(self._values.get("compatibility"), list | dict):
+            message = "The compatibility is a list or a mapping."
+            self._report("compatibility-not-text", message, "compatibility")
+        return self._line_of_text("compatibility")
+
+    def _lengths(self) -> Mapping[str, int]:
+        return {
+            field: len(value)
+            for field in ("description", "compatibility")
+            if isinstance(value := self._values.get(field), str)
+        }
+
     def _line_of_text(self, field: str) -> str | None:
         value = self._values.get(field)
         return (one_line(self._text(value, field)) or None) if value is not None else None
 
     def _argument_hint(self) -> str | None:
         value = self._values.get("argument-hint")
-        if isinstance(value, list):  # `[file]` is YAML's list and everybody's hint
-            return f"[{self._text(value, 'argument-hint')}]"
+        if isinstance(value, list | dict):  # `[file]` is YAML's list and everybody's hint
+            text = self._text(value, "argument-hint")
+            return f"[{text}]" if isinstance(value, list) else f"{{{text}}}"
         return self._line_of_text("argument-hint")
 
     def _metadata(self) -> Mapping[str, str]:
@@ -209,8 +201,7 @@ class _Mapping:
             self._report("allowed-tools-form", f"`{field}` is not names with blanks between.", field)
         return split_tools(text)
 
-    def _names(self, field: str) -> tuple[str, ...]:
-        value = self._values.get(field)
+    def _names(self, value: Value, field: str) -> tuple[str, ...]:
         if value is None:
             return ()
         if isinstance(value, str):
@@ -218,6 +209,14 @@ class _Mapping:
         named = [item.get("name") if isinstance(item, dict) else item for item in value]
         texts = [self._clean(item, field) for item in named if isinstance(item, str)]
         return tuple(name for text in texts if (name := one_line(text)))
+
+    def _requires(self) -> tuple[str, ...]:
+        value = self._values.get("requires")
+        if isinstance(value, dict):  # some clients name programs, variables and skills in it
+            if "skills" not in value:
+                self._report("requires-not-skills", "`requires` is a mapping without `skills`.", "requires")
+            value = value.get("skills")
+        return self._names(value, "requires")
 
     def _flag(self, field: str, *, default: bool) -> bool:
         value = self._values.get(field)
@@ -234,8 +233,8 @@ class _Mapping:
         if isinstance(value, list):
             return ", ".join(self._text(item, field) for item in value)
         if isinstance(value, dict):
-            pairs = (f"{self._clean(key, field)}: {self._text(inner, field)}" for key, inner in value.items())
-            return ", ".join(pairs)
+            pairs = ((self._clean(key, field), self._text(inner, field)) for key, inner in value.items())
+            return ", ".join(f"{key}: {inner}" if inner else key for key, inner in pairs)
         return self._clean(value or "", field)
 
     def _clean(self, text: str, field: str) -> str:

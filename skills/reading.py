@@ -1,5 +1,6 @@
 """Read a SKILL.md: from its first bytes what discovery needs, from all of it the skill."""
 
+import codecs
 import hashlib
 import re
 from pathlib import Path
@@ -11,13 +12,14 @@ from skills_agent.skills.frontmatter import parse, split
 from skills_agent.skills.rules import RULES, Finding, Strength, diagnostic
 from skills_agent.skills.skill import Diagnostic, Skill, SkillMetadata
 from skills_agent.skills.text import clean_text, normalize_line_ends
-from skills_agent.skills.validation import check
+from skills_agent.skills.validation import check, check_instructions
 from skills_agent.skills.yaml_text import FrontmatterError
 
 _FOLDER_VARIABLE: Final = re.compile(
     r"\$\{(?:CLAUDE_SKILL_DIR|SKILL_DIR|CLAUDE_PLUGIN_ROOT)\}|\{(?:baseDir|SKILL_DIR)\}"
 )
-
+_BYTE_ORDER_MARK: Final = codecs.BOM_UTF8
+_LINE_END: Final = re.compile(rb"\r\n?|\n")
 
 FIRST_LINE: Final = 2
 """Of the frontmatter, in a file that starts with its fence."""
@@ -38,6 +40,13 @@ class ReadMetadata(NamedTuple):
     diagnostics: tuple[Diagnostic, ...]
 
 
+class Body(NamedTuple):
+    """The Markdown of a SKILL.md, cleaned, and what in it an author should know of."""
+
+    text: str
+    findings: tuple[Finding, ...]
+
+
 def read_metadata(
     head: bytes, place: Place, *, strength: Strength = "lenient", block_angle_brackets: bool = False
 ) -> ReadMetadata:
@@ -51,6 +60,8 @@ def read_metadata(
         return ReadMetadata(None, (diagnostic(error.finding, place.path, strength),))
     fields = read_fields(frontmatter)
     findings = [*frontmatter.findings, *fields.findings, *check(fields, place.folder, frontmatter.lines)]
+    if head.startswith(_BYTE_ORDER_MARK):
+        findings.insert(0, Finding("byte-order-mark", "The file starts with a byte order mark.", 1))
     if found.first_line > FIRST_LINE:
         findings.insert(
             0, Finding("frontmatter-not-first", "There are blank lines before the frontmatter.", 1)
@@ -80,15 +91,8 @@ def read_skill(
         if any(found.code == "skill-undecodable" for found in errors):
             raise SkillUndecodableError(place.path, errors[0].message)
         raise SkillInvalidError(place.path, " ".join(found.message for found in errors))
-    try:
-        written = raw[split(raw).body_start :].decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise SkillUndecodableError(place.path, f"{error.reason} at byte {error.start:,}") from error
-    text, removed = clean_text(normalize_line_ends(written))
-    diagnostics = read.diagnostics
-    if removed:
-        message = f"Invisible characters were removed from the instructions ({removed})."
-        diagnostics = (*diagnostics, diagnostic(Finding("invisible-characters", message), place.path))
+    text, found_in_text = read_body(raw, place)
+    diagnostics = (*read.diagnostics, *(diagnostic(finding, place.path) for finding in found_in_text))
     instructions = text.strip("\n")
     if root is not None:
         folder = str(root)
@@ -101,6 +105,25 @@ def read_skill(
         root=root,
         diagnostics=diagnostics,
     )
+
+
+def read_body(raw: bytes, place: Place) -> Body:
+    """Read what stands below the frontmatter.
+
+    Raises:
+        SkillUndecodableError: it is not UTF-8.
+    """
+    start = split(raw).body_start
+    try:
+        written = raw[start:].decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise SkillUndecodableError(place.path, f"{error.reason} at byte {error.start:,}") from error
+    text, removed = clean_text(normalize_line_ends(written))
+    findings = list(check_instructions(text, 1 + len(_LINE_END.findall(raw, 0, start))))
+    if removed:
+        message = f"Invisible characters were removed from the instructions ({removed})."
+        findings.append(Finding("invisible-characters", message))
+    return Body(text, tuple(findings))
 
 
 def _refuse_angle_brackets(frontmatter: bytes) -> None:

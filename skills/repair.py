@@ -6,6 +6,7 @@ quote. A fault in one key must not cost the others.
 """
 
 import re
+from textwrap import dedent
 from typing import Final, NamedTuple
 
 import yaml
@@ -15,8 +16,11 @@ from skills_agent.skills.yaml_text import FrontmatterError, Value, YamlText, rea
 
 _KEY = re.compile(r"""(?P<key>[A-Za-z_][\w.-]*|"[^"\n]+"|'[^'\n]+')[ \t]*:(?=[ \t]|$)[ \t]*(?P<rest>.*)""")
 _LEADING_TABS = re.compile(r"(?m)^([ ]*)(\t+)")
+_CLOSED_WITHIN = re.compile(r"""(["'])(?:(?!\1).)*[^\s\\]\1[\s,;:.](?=.*\1)""", re.DOTALL)
+"""A text whose first word or words are quoted, and others after them: its quotes are its own."""
 _MAX_NESTING: Final = 3
 _LIST_MARK: Final = "- "
+_REPORTS: Final = frozenset({"yaml-repaired", "yaml-line-dropped"})
 
 
 class Chunk(NamedTuple):
@@ -48,6 +52,8 @@ def repair(text: str, first_line: int, cause: str, depth: int = 0) -> YamlText:
     reading = YamlText({}, {}, [])
     fields: dict[str, Value] = {}
     chunks = chunks_of(text)
+    if not chunks.found:  # every line may be indented, by tabs even
+        chunks = chunks_of(dedent(_straight(text)))
     for dropped in chunks.dropped:
         finding = Finding("yaml-line-dropped", "The line belongs to no key.", first_line + dropped)
         reading.findings.append(finding)
@@ -60,6 +66,11 @@ def repair(text: str, first_line: int, cause: str, depth: int = 0) -> YamlText:
         fields[chunk.key] = _value_of(chunk, line, cause, depth, reading.findings)
     if not fields:
         raise FrontmatterError(Finding("yaml-invalid", f"The YAML is invalid: {cause}.", first_line))
+    if not any(
+        found.code in _REPORTS for found in reading.findings
+    ):  # each key is valid, all together are not
+        message = f"The YAML is invalid ({cause}); each key was read for itself."
+        reading.findings.append(Finding("yaml-repaired", message, first_line))
     return reading._replace(value=fields)
 
 
@@ -86,7 +97,7 @@ def chunks_of(text: str) -> Chunks:
 
 
 def _value_of(chunk: Chunk, line: int, cause: str, depth: int, findings: list[Finding]) -> Value:
-    straight = _LEADING_TABS.sub(lambda tabs: tabs[1] + "  " * len(tabs[2]), chunk.text)
+    straight = _straight(chunk.text)
     try:
         reading = read_yaml(straight, line, depth)
     except yaml.YAMLError as error:
@@ -103,6 +114,11 @@ def _value_of(chunk: Chunk, line: int, cause: str, depth: int, findings: list[Fi
             return inner
     findings.append(_repaired(chunk.key, cause, line))
     return raw_text(chunk)
+
+
+def _straight(text: str) -> str:
+    """Return a text with blanks for the tabs that its lines begin with."""
+    return _LEADING_TABS.sub(lambda tabs: tabs[1] + "  " * len(tabs[2]), text)
 
 
 def _nested(
@@ -142,6 +158,8 @@ def raw_text(chunk: Chunk) -> str:
 def _unquoted(text: str) -> str:
     quote = text[:1]
     if quote not in {'"', "'"}:
+        return text
+    if _CLOSED_WITHIN.match(text):
         return text
     if len(text) > 1 and text.endswith(quote):
         return _unescaped(text[1:-1], quote)

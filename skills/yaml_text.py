@@ -60,6 +60,7 @@ class _Reading:
         self._lines: dict[str, int] = {}
         self._findings: list[Finding] = []
         self._unsafe: Finding | None = None
+        self._has_flow = False
 
     def document(self, depth: int) -> YamlText:
         value: Value = None
@@ -92,6 +93,10 @@ class _Reading:
         if depth >= MAX_DEPTH:
             message = f"The frontmatter nests deeper than {MAX_DEPTH} levels."
             raise FrontmatterError(Finding("yaml-too-deep", message, self._line(event)))
+        if event.flow_style and not self._has_flow:
+            self._has_flow = True
+            message = "A list or a mapping stands in brackets, which the reference validator does not read."
+            self._findings.append(Finding("yaml-flow-style", message, self._line(event)))
         if isinstance(event, yaml.SequenceStartEvent):
             return self._list(depth + 1)
         return self._mapping(depth + 1)

@@ -5,36 +5,14 @@ imported. Exit codes: 0 done, 1 our error, 2 wrong usage, 3 waiting for an appro
 """
 
 import sys
-from importlib import import_module
 from typing import TextIO, cast
 
 import click
 
 from skills_agent.graph.cli.errors import expected_errors
 from skills_agent.graph.cli.interrupts import INTERRUPTED
+from skills_agent.graph.cli.lazy import LazyGroup
 from skills_agent.graph.cli.printing import shown
-
-
-class LazyGroup(click.Group):
-    """A group that imports a command when it is used."""
-
-    def __init__(self, *args: object, homes: dict[str, str], **attrs: object) -> None:
-        """Take where each command is, as `module:attribute`."""
-        super().__init__(*args, **attrs)  # type: ignore[arg-type]  # click's own arguments, passed through
-        self._homes = homes
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        """Return the names in the order in which a newcomer needs them."""
-        del ctx
-        return list(self._homes)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Import one command."""
-        del ctx
-        if cmd_name not in self._homes:
-            return None
-        module, _, attribute = self._homes[cmd_name].partition(":")
-        return cast("click.Command", getattr(import_module(module), attribute))
 
 
 @click.group(

@@ -1,27 +1,34 @@
-"""skills-agent skills: see the skills that there are, and begin a new one. Imports no LangGraph."""
+"""skills-agent skills: see the skills that there are, check them, begin one. Imports no LangGraph."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import click
 
 from skills_agent.graph.cli import options
+from skills_agent.graph.cli.findings import diagnostic_json, diagnostic_line, entry_json
+from skills_agent.graph.cli.lazy import LazyGroup
 from skills_agent.graph.cli.printing import echo, line_of, print_json, table
 from skills_agent.graph.cli.scaffold import write_skill
-from skills_agent.graph.registry import make_registry
+from skills_agent.graph.registry import registry_of
 from skills_agent.graph.settings import Settings
-from skills_agent.skills.catalog import Catalog, CatalogEntry
+from skills_agent.skills.catalog import Catalog
 from skills_agent.skills.listing import first_sentence
-from skills_agent.skills.registry import Registry
 from skills_agent.skills.resources import summarize
-from skills_agent.skills.skill import Diagnostic, Resource, Skill, SkillMetadata
+from skills_agent.skills.skill import Resource, Skill, SkillMetadata
 
 
-@click.group()
+@click.group(
+    cls=LazyGroup,
+    homes={
+        "search": "skills_agent.graph.cli.search:search",
+        "lint": "skills_agent.graph.cli.lint:lint",
+        "doctor": "skills_agent.graph.cli.doctor:doctor",
+    },
+)
 def skills() -> None:
-    """See the skills that there are, and begin a new one."""
+    """See the skills that there are, check them, and begin a new one."""
 
 
 @skills.command(
@@ -39,7 +46,7 @@ def list_skills(
 ) -> None:
     """List skills with their source and what they are for."""
     settings = Settings.load(workspace)
-    catalog = _registry(settings, skills_dirs).refresh()
+    catalog = registry_of(settings, skills_dirs).refresh()
     if as_json:
         print_json(_catalog_json(catalog, everything=everything))
         return
@@ -62,7 +69,7 @@ def show_skill(
     as_json: bool,
 ) -> None:
     """Show what skill NAME (or NAME@SOURCE) says, and its files."""
-    registry = _registry(Settings.load(workspace), skills_dirs)
+    registry = registry_of(Settings.load(workspace), skills_dirs)
     metadata = registry.refresh().find(name)
     skill = registry.load(metadata.ref)
     resources = registry.resources(metadata.ref).resources
@@ -72,7 +79,7 @@ def show_skill(
     rows = [(label, value) for label, value in _facts(metadata, resources) if value]
     table(rows)
     for each in skill.diagnostics:
-        click.echo(_diagnostic_line(each))
+        click.echo(diagnostic_line(each))
     echo(f"\n{skill.instructions.strip()}")
 
 
@@ -90,10 +97,6 @@ def new_skill(name: str, folder: Path | None, workspace: Path | None) -> None:
     """Begin skill NAME: a SKILL.md to fill in, and folders for scripts, references and assets."""
     made = write_skill(folder or Settings.load(workspace).workspace / ".agent" / "skills", name)
     click.echo(f"Made {made}. Say in {made / 'SKILL.md'} what the skill does and when to use it.")
-
-
-def _registry(settings: Settings, more: Sequence[Path]) -> Registry:
-    return make_registry(replace(settings, skills_dirs=(*settings.skills_dirs, *more)))
 
 
 def _where_to_put_some(settings: Settings) -> str:
@@ -121,12 +124,7 @@ def _print_problems(catalog: Catalog, *, everything: bool) -> None:
     if findings:
         click.echo()
     for each in findings:
-        click.echo(_diagnostic_line(each))
-
-
-def _diagnostic_line(found: Diagnostic) -> str:
-    place = f"{found.path}:{found.line}" if found.line else found.path
-    return line_of(f"{found.severity}: {place}: {found.message} {found.advice}")
+        click.echo(diagnostic_line(each))
 
 
 def _facts(skill: SkillMetadata, resources: Sequence[Resource]) -> list[tuple[str, str]]:
@@ -150,32 +148,10 @@ def _catalog_json(catalog: Catalog, *, everything: bool) -> list[dict[str, Any]]
     told = []
     for skill in catalog.skills:
         entry = entries[skill.source, skill.path]
-        told.append({**_entry_json(entry), "description": skill.description})
+        told.append({**entry_json(entry), "description": skill.description})
     if everything:
-        told += [_entry_json(entry) for entry in catalog.entries if entry.status != "shown"]
+        told += [entry_json(entry) for entry in catalog.entries if entry.status != "shown"]
     return told
-
-
-def _entry_json(entry: CatalogEntry) -> dict[str, Any]:
-    return {
-        "name": entry.name,
-        "source": entry.source,
-        "path": entry.path,
-        "status": entry.status,
-        "reason": entry.reason,
-        "diagnostics": [_diagnostic_json(each) for each in entry.diagnostics],
-    }
-
-
-def _diagnostic_json(found: Diagnostic) -> dict[str, Any]:
-    return {
-        "code": found.code,
-        "severity": found.severity,
-        "message": found.message,
-        "path": found.path,
-        "line": found.line,
-        "advice": found.advice,
-    }
 
 
 def _skill_json(skill: Skill, resources: Sequence[Resource]) -> dict[str, Any]:
@@ -191,6 +167,6 @@ def _skill_json(skill: Skill, resources: Sequence[Resource]) -> dict[str, Any]:
         "allowed_tools": metadata.allowed_tools,
         "metadata": dict(metadata.metadata),
         "resources": [{"path": each.path, "type": each.type, "size": each.size} for each in resources],
-        "diagnostics": [_diagnostic_json(each) for each in skill.diagnostics],
+        "diagnostics": [diagnostic_json(each) for each in skill.diagnostics],
         "instructions": skill.instructions,
     }

@@ -133,7 +133,10 @@ class Desk:
         return [sys.executable, "-m", "skills_agent.graph.cli.main", *args]
 
     def _environment(self, variables: dict[str, str]) -> dict[str, str]:
-        return {"PATH": os.environ["PATH"], "HOME": str(self.home), "LANG": "C.UTF-8", **variables}
+        mine = {"PATH": os.environ["PATH"], "HOME": str(self.home), "LANG": "C.UTF-8"}
+        if "PYTHONPATH" in os.environ:  # a worktree's own code, not that which is installed
+            mine["PYTHONPATH"] = os.environ["PYTHONPATH"]
+        return {**mine, **variables}
 
 
 class _Screen:

@@ -74,6 +74,40 @@ def test_descriptions_and_tools_are_as_they_were_written() -> None:
             assert read.allowed_tools == tuple(row["allowed_tools"]), row["path"]
 
 
+CODES_OF_FLAGS = {
+    "unknown_fields": {"field-unknown", "field-not-in-spec", "field-spelling"},
+    "name_ne_dir": {"name-not-folder"},
+    "name_not_kebab": {"name-not-kebab", "name-unsafe"},
+    "metadata_nested": {"metadata-nested"},
+    "desc_angle_brackets": {"angle-brackets"},
+    "desc_gt1024": {"description-too-long"},
+    "no_frontmatter": {"frontmatter-missing"},
+    "salvaged": {"yaml-repaired"},
+}
+
+
+@pytest.mark.parametrize("flag", CODES_OF_FLAGS)
+def test_what_is_odd_about_a_file_is_reported_and_nothing_else(flag: str) -> None:
+    told = set()
+    for row in expected():
+        path = CORPUS / row["path"]
+        found = read_metadata(path.read_bytes(), Place("corpus", str(path), path.parent.name)).diagnostics
+        if CODES_OF_FLAGS[flag] & {each.code for each in found}:
+            told.add(row["path"])
+
+    assert told == {row["path"] for row in expected() if flag in row["flags"]}
+
+
+def test_descriptions_of_invalid_yaml_are_read_to_their_end() -> None:
+    rows = [row for row in expected() if row["yaml_error"] and row["must_load"]]
+    assert rows
+    for row in rows:
+        path = CORPUS / row["path"]
+        read = read_metadata(path.read_bytes(), Place("corpus", str(path), path.parent.name)).metadata
+        assert read is not None
+        assert read.description == " ".join(row["description"].split())
+
+
 def test_every_skill_can_be_loaded_and_listed(registry: Registry, catalog: Catalog) -> None:
     for metadata in catalog.skills:
         assert registry.load(metadata.ref).metadata == metadata

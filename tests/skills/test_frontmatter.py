@@ -4,6 +4,7 @@ import contextlib
 import time
 
 import pytest
+import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -125,6 +126,12 @@ def test_a_quoted_null_is_text(written: str) -> None:
     assert fields(f"description: {written}") == {"description": written[1:-1]}
 
 
+@pytest.mark.parametrize("written", ["[a, b]", "{a: b}", "[]", "{}", "\n  - [a]\n  - {b: c}"])
+def test_brackets_are_read_and_reported_once(written: str) -> None:
+    assert isinstance(fields(f"tools: {written}")["tools"], list | dict)
+    assert codes(f"tools: {written}") == ["yaml-flow-style"]
+
+
 def test_block_scalars_are_read_as_yaml_reads_them() -> None:
     assert fields("a: |\n  x\n  y\nb: >-\n  x\n  y\n") == {"a": "x\ny\n", "b": "x y"}
 
@@ -149,6 +156,18 @@ def test_block_scalars_are_read_as_yaml_reads_them() -> None:
         ("'It's here'", "It's here"),
         ('"never closed', "never closed"),
         ("> on the header line", "> on the header line"),
+        ('Say: "go: now",\n  and "stop":\n\n  then go', 'Say: "go: now", and "stop": then go'),
+        ("'First: it's\n  wrapped: here'", "First: it's wrapped: here"),
+        ('"go: now", then "stop"', '"go: now", then "stop"'),
+        ('"Quoted": and more', '"Quoted": and more'),
+        ("Uses: tabs\n\tto: wrap", "Uses: tabs to: wrap"),
+        ("[a, b", "[a, b"),
+        ("{a: b", "{a: b"),
+        ("- item", "- item"),
+        ("? question", "? question"),
+        ("Use: this # and that", "Use: this # and that"),
+        ("@a: `b`", "@a: `b`"),
+        (r'"C:\path"', r"C:\path"),
     ],
 )
 def test_an_invalid_value_is_read_as_written_and_reported(written: str, read: str) -> None:
@@ -183,6 +202,21 @@ def test_tabs_are_read_as_blanks() -> None:
     text = "name:\ta\nmetadata:\n\tauthor: x\n\tversion: 1\n"
 
     assert fields(text) == {"name": "a", "metadata": {"author": "x", "version": "1"}}
+    assert codes(text) == ["yaml-repaired"]
+
+
+@pytest.mark.parametrize("indent", ["\t", "  ", " \t"])
+def test_fields_that_are_all_indented_are_read(indent: str) -> None:
+    text = f"{indent}name: a\n{indent}description: b: c\n"
+
+    assert fields(text) == {"name": "a", "description": "b: c"}
+    assert codes(text) == ["yaml-repaired"]
+
+
+def test_keys_that_are_valid_each_and_not_together_are_reported() -> None:
+    text = "name: a\n...\ndescription: b\n"
+
+    assert fields(text) == {"name": "a", "description": "b"}
     assert codes(text) == ["yaml-repaired"]
 
 
@@ -295,6 +329,19 @@ def test_parsing_any_text_gives_fields_or_one_refusal(text: str) -> None:
         return
     assert all(isinstance(key, str) for key in read.fields)
     assert set(read.lines) == set(read.fields)
+
+
+@given(_YAMLISH)
+def test_no_invalid_yaml_is_read_without_a_word(text: str) -> None:
+    try:
+        read = parse(text.encode())
+        read_yaml(text, 2)
+    except FrontmatterError:
+        return
+    except yaml.YAMLError:
+        assert {"yaml-repaired", "yaml-line-dropped", "invisible-characters"} & {
+            finding.code for finding in read.findings
+        }
 
 
 @given(st.binary(max_size=300))

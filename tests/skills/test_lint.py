@@ -1,0 +1,133 @@
+"""Linting: the rules of discovery, as severe as the specification."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from skills_agent.skills.lint import lint
+
+GOOD = "---\nname: csv-report\ndescription: Profile a CSV file.\n---\n\n# Title\n"
+
+
+def write(place: Path, text: str | bytes = GOOD, folder: str = "csv-report", file: str = "SKILL.md") -> Path:
+    path = place / folder / file
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    return path
+
+
+def codes(place: Path) -> list[str]:
+    return [found.code for found in lint(place).findings]
+
+
+def test_a_good_skill_has_no_findings(tmp_path: Path) -> None:
+    path = write(tmp_path)
+
+    assert lint(tmp_path / "csv-report") == ((str(path),), ())
+
+
+def test_a_finding_names_file_line_and_advice(tmp_path: Path) -> None:
+    path = write(tmp_path, "---\nname: csv-report\nversion: 1.0\ndescription: d\n---\n")
+
+    (found,) = lint(tmp_path).findings
+
+    assert (found.code, found.severity, found.path, found.line) == (
+        "field-not-in-spec",
+        "error",
+        str(path),
+        3,
+    )
+    assert found.advice
+
+
+def test_a_folder_of_skills_is_linted_whole_and_in_order(tmp_path: Path) -> None:
+    write(tmp_path, GOOD, "b/csv-report")
+    write(tmp_path, "no frontmatter", "a")
+    write(tmp_path, GOOD.replace("csv-report", "inner"), "a/deep/inner")
+
+    report = lint(tmp_path)
+
+    assert [Path(path).parent.name for path in report.skills] == ["a", "inner", "csv-report"]
+    assert [(found.code, found.line) for found in report.findings] == [("frontmatter-missing", 1)]
+
+
+@pytest.mark.parametrize("name", ["SKILL.md", "skill.md"])
+def test_the_file_may_be_named_instead_of_its_folder(tmp_path: Path, name: str) -> None:
+    path = write(tmp_path, GOOD, file=name)
+
+    assert lint(path).skills == (str(path),)
+    assert lint(path).count("error") == 0
+
+
+def test_a_folder_is_named_as_it_is_and_not_as_it_was_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(tmp_path)
+    monkeypatch.chdir(tmp_path / "csv-report")
+
+    assert codes(Path()) == []
+
+
+def test_a_folder_without_a_skill_is_an_error(tmp_path: Path) -> None:
+    assert codes(tmp_path) == ["skill-file-missing"]
+    assert codes(tmp_path / "nowhere") == ["source-missing"]
+
+
+def test_instructions_are_linted_with_their_lines(tmp_path: Path) -> None:
+    write(tmp_path, GOOD + "\nBranch: !`git branch`\n")
+
+    (found,) = lint(tmp_path).findings
+
+    assert (found.code, found.severity, found.line) == ("command-in-instructions", "warning", 8)
+
+
+def test_instructions_that_nobody_can_read_are_an_error(tmp_path: Path) -> None:
+    write(tmp_path, GOOD.encode() + b"\xff\n")
+
+    (found,) = lint(tmp_path).findings
+
+    assert (found.code, found.severity) == ("skill-undecodable", "error")
+
+
+def test_a_file_over_the_limit_is_an_error(tmp_path: Path) -> None:
+    write(tmp_path)
+
+    assert [found.code for found in lint(tmp_path, max_skill_bytes=10).findings] == ["skill-too-large"]
+
+
+def test_what_is_no_regular_file_is_an_error_and_never_opened(tmp_path: Path) -> None:
+    (tmp_path / "pipe").mkdir()
+    os.mkfifo(tmp_path / "pipe" / "SKILL.md")
+    (tmp_path / "folder" / "SKILL.md").mkdir(parents=True)
+
+    assert codes(tmp_path) == ["not-regular-file", "not-regular-file"]
+
+
+def test_a_link_out_of_the_folder_is_an_error(tmp_path: Path) -> None:
+    secret = write(tmp_path / "elsewhere")
+    (tmp_path / "mine" / "csv-report").mkdir(parents=True)
+    (tmp_path / "mine" / "csv-report" / "SKILL.md").symlink_to(secret)
+
+    (found,) = lint(tmp_path / "mine").findings
+
+    assert (found.code, found.severity) == ("link-outside", "error")
+
+
+def test_two_skills_of_one_name_and_names_that_look_alike_are_told(tmp_path: Path) -> None:
+    write(tmp_path, GOOD, "a/csv-report")
+    write(tmp_path, GOOD, "b/csv-report")
+    write(tmp_path, GOOD.replace("csv", "сsv"), "сsv-report")  # with a Cyrillic letter
+
+    assert sorted(codes(tmp_path)) == ["name-lookalike", "shadowed"]
+
+
+def test_a_bad_skill_never_hides_a_good_one(tmp_path: Path) -> None:
+    write(tmp_path, b"\xff\xfe\0", "bad-bytes")
+    write(tmp_path, "---\na: &a [*a]\n---\n", "bad-yaml")
+    good = write(tmp_path)
+
+    report = lint(tmp_path)
+
+    assert str(good) in report.skills
+    assert {Path(found.path).parent.name for found in report.findings} == {"bad-bytes", "bad-yaml"}

@@ -1,0 +1,30 @@
+"""What the documentation says of the code is what the code says."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from skills_agent.skills.field_names import EFFECTS
+from skills_agent.skills.rules import RULES
+
+DOCS = Path(__file__).resolve().parent.parent / "docs"
+
+
+def rows(page: str, columns: int) -> Iterator[list[str]]:
+    """Yield the rows of a page's tables that begin with a word of code and have so many columns."""
+    for line in (DOCS / page).read_text(encoding="utf-8").splitlines():
+        cells = [cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]]
+        if len(cells) == columns and re.fullmatch(r"`[a-z-]+`", cells[0]):
+            yield [cells[0].strip("`"), *cells[1:]]
+
+
+def test_every_rule_is_explained_with_its_severities_and_advice() -> None:
+    told = {code: tuple(rest) for code, *rest in rows("skills.md", 4)}
+
+    assert told == {code: (rule.lenient, rule.strict, rule.advice) for code, rule in RULES.items()}
+
+
+def test_every_field_is_listed_with_its_effect() -> None:
+    section = {name: effect for name, effect, _ in rows("skills.md", 3) if name in EFFECTS}
+
+    assert section == EFFECTS
