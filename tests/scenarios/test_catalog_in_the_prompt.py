@@ -113,13 +113,20 @@ def test_with_sources_but_no_skills_a_person_is_told_where_to_put_some_and_the_m
     assert all("skill" not in str(message.content).lower() for message in look.prompts[-1])
 
 
-def test_license_and_compatibility_are_shown_where_set(make_agent: MakeAgent, skills_dir: Path) -> None:
+def test_license_compatibility_and_tools_are_shown_where_set(make_agent: MakeAgent, skills_dir: Path) -> None:
     """cases.md 14."""
-    write_skill(skills_dir, "alpha", "Counts apples.\nlicense: MIT\ncompatibility: Needs git")
+    write_skill(
+        skills_dir,
+        "alpha",
+        "Counts apples.\nlicense: MIT\ncompatibility: Needs git\nallowed-tools: Read Bash(git:*)",
+    )
     write_skill(skills_dir, "beta", "Counts pears.")
     look = Look("done")
     make_agent(look.entries).say("hi")
-    assert "- alpha: Counts apples. (license: MIT; compatibility: Needs git)" in look.system
+    assert (
+        "- alpha: Counts apples. (license: MIT; compatibility: Needs git; tools: Read Bash(git:*))"
+        in look.system
+    )
     assert "- beta: Counts pears.\n" in look.system
 
 
