@@ -93,6 +93,8 @@ RULES: Final[dict[str, Rule]] = {
     "instructions-long": Rule("info", "warning", "Move detail into references/."),
     "command-in-instructions": Rule("warning", "warning", "Put the command into scripts/ and name it."),
     # Sources and catalog
+    "source-unreachable": Rule("warning", "warning", "Check the address, the credentials and the network."),
+    "file-refused": Rule("warning", "error", "Store the file again, under a plain relative path."),
     "source-missing": Rule("warning", "error", "Create the folder, or take it out of the configuration."),
     "source-unreadable": Rule("error", "error", "Check the permissions of the folder."),
     "folder-unreadable": Rule("warning", "error", "Check the permissions of the folder."),

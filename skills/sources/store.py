@@ -1,0 +1,265 @@
+"""Skills in LangGraph's `BaseStore`: the way they live on a Platform deployment, one namespace a user.
+
+A skill is the items of one namespace: `("skills", "<user>", "csv-report")` holds the keys `SKILL.md`,
+`scripts/profile.py`, ... with `{"content": "<text>"}` or `{"content": "<base64>", "encoding": "base64"}`.
+Deeper namespaces are folders. Items of the source's own namespace may be named by whole paths
+(`/skills/csv-report/SKILL.md`), as deepagents' StoreBackend names them, also with a list of lines as
+content. A scan asks the store for the items each time, so a changed skill is seen at the next turn.
+
+This module knows the few methods that it calls, not LangGraph.
+"""
+
+import base64
+import binascii
+import errno
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Final, Literal, Protocol
+from urllib.parse import quote
+from zlib import crc32
+
+from skills_agent.skills.sources.directory import DirectorySource
+from skills_agent.skills.sources.errors import PublishError, SourceAddressError
+from skills_agent.skills.sources.listed import (
+    KEEP_SECONDS,
+    MAX_FILE_BYTES,
+    ListedSource,
+    answering,
+    missing,
+)
+from skills_agent.skills.sources.listing import ListedFile, Listing, ListingDraft
+from skills_agent.skills.sources.protocol import FoundSkill
+
+Namespace = tuple[str, ...]
+MAX_ITEMS: Final = 20_000
+_PAGE: Final = 500
+"""Items of one search: so many that the skills of one user are one answer, which nobody can change midway."""
+_MAX_LABEL: Final = 200
+
+
+class StoredItem(Protocol):
+    """An item as a store gives it."""
+
+    namespace: Namespace
+    key: str
+    value: dict[str, Any]
+    updated_at: datetime
+
+
+class SkillStore(Protocol):
+    """What is read of a store."""
+
+    def search(
+        self, namespace_prefix: Namespace, /, *, limit: int = 10, offset: int = 0
+    ) -> Sequence[StoredItem]:
+        """Return items of the namespace and those beneath it."""
+        ...
+
+    def get(self, namespace: Namespace, key: str) -> StoredItem | None:
+        """Return one item."""
+        ...
+
+
+class WritableStore(SkillStore, Protocol):
+    """What `publish` needs besides."""
+
+    def put(
+        self, namespace: Namespace, key: str, value: dict[str, Any], index: Literal[False] | None = None
+    ) -> None:
+        """Store one item."""
+        ...
+
+    def delete(self, namespace: Namespace, key: str) -> None:
+        """Remove one item."""
+        ...
+
+
+class StoreSource(ListedSource):
+    """The skills of one namespace of a store. Nobody vouches for them unless told: users wrote them."""
+
+    def __init__(
+        self,
+        store: SkillStore,
+        namespace: Namespace,
+        label: str = "user",
+        *,
+        trusted: bool = False,
+        keep_seconds: float = KEEP_SECONDS,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Name a namespace.
+
+        Raises:
+            SourceAddressError: no store takes that namespace.
+        """
+        self._store = store
+        self._namespace = checked_namespace(namespace)
+        place = f"store:{'/'.join(self._namespace)}"
+        super().__init__(label, place, trusted=trusted, clock=clock, keep_seconds=keep_seconds)
+
+    def _list(self) -> Listing:
+        draft = ListingDraft(self.place, MAX_ITEMS)
+        for item in _items(self._store, self._namespace, MAX_ITEMS + 1):
+            relative = self._relative(item)
+            if relative is None:
+                draft.refuse("/".join((*item.namespace, item.key)), "its name leads out of its folder")
+                continue
+            try:
+                content = content_of(item.value)
+            except ValueError as error:
+                draft.refuse(relative, str(error))
+                continue
+            updated = int(item.updated_at.timestamp() * 1e6)
+            # SQLite's clock has seconds: of two changes in one only the checksum tells.
+            stamp = (updated, len(content), crc32(content))
+            draft.add(relative, ListedFile((*item.namespace, item.key), len(content), stamp))
+        return draft.listing()
+
+    def _fetch(self, file: ListedFile, limit: int) -> bytes:
+        *namespace, key = file.at
+        with answering():
+            item = self._store.get(tuple(namespace), key)
+        if item is None:
+            raise missing(key)
+        try:
+            return content_of(item.value)[:limit]
+        except ValueError as error:
+            raise OSError(errno.EINVAL, str(error), key) from error
+
+    def _relative(self, item: StoredItem) -> str | None:
+        folders = item.namespace[len(self._namespace) :]
+        if not folders:
+            return item.key.removeprefix("/")
+        if any(not folder or "/" in folder or folder == "." for folder in folders):
+            return None
+        return None if item.key.startswith("/") else "/".join((*folders, item.key))
+
+
+def user_namespace(user_id: str, *, root: str = "skills") -> Namespace:
+    """Return the namespace of one user's skills: another one for every other id, whatever it holds.
+
+    Ids come from outside (`alice@example.com`, `../bob`, `a.b`), and a namespace label can hold no dot:
+    everything but letters and digits of ASCII and `-_@+:~` is percent-encoded, as bytes of UTF-8.
+
+    Raises:
+        SourceAddressError: the id is blank, too long, or no text.
+    """
+    if not user_id.strip():
+        raise SourceAddressError(user_id, "a user id cannot be blank.")
+    try:
+        label = quote(user_id, safe="@+:").replace(".", "%2E")
+    except UnicodeEncodeError as error:
+        raise SourceAddressError(ascii(user_id), "the user id is no text.") from error
+    return checked_namespace((root, label))
+
+
+def checked_namespace(namespace: Sequence[str]) -> Namespace:
+    """Return a namespace that every store takes.
+
+    Raises:
+        SourceAddressError: it is empty, or a label is empty, too long, has a `.`, `/`, `*` or a character
+            that cannot be seen.
+    """
+    shown = "/".join(str(label) for label in namespace)[:_MAX_LABEL]
+    if isinstance(namespace, str) or not namespace:
+        raise SourceAddressError(shown, "a namespace is a tuple of one label or more.")
+    for label in namespace:
+        if not isinstance(label, str) or not label.strip():
+            raise SourceAddressError(shown, "a label of a namespace is a text that is not blank.")
+        if not label.isprintable() or any(character in "./*" for character in label):
+            raise SourceAddressError(
+                shown, "a label of a namespace has no '.', '/', '*' or control character."
+            )
+        if len(label) > _MAX_LABEL:
+            raise SourceAddressError(shown, f"a label of a namespace has at most {_MAX_LABEL} characters.")
+    if namespace[0] == "langgraph":
+        raise SourceAddressError(shown, "the first label 'langgraph' is LangGraph's own.")
+    return tuple(namespace)
+
+
+def publish(store: WritableStore, namespace: Namespace, folder: Path) -> tuple[str, ...]:
+    """Put a skill folder into a store, in place of what was there of it; return the keys.
+
+    SKILL.md is written last of the new files, so that nobody finds a skill before its scripts. Skills in
+    folders of the skill are left out: they are skills of their own.
+
+    Raises:
+        SourceAddressError: no store takes that namespace.
+        PublishError: the folder is no skill, is not named as a label can be, or has a file that is too large.
+    """
+    source = DirectorySource(folder, "publish")
+    found = _skill_in(source)
+    checked_namespace(namespace)
+    try:
+        target = checked_namespace((*namespace, source.folder.name))
+    except SourceAddressError as error:
+        raise PublishError(str(folder), error.cause) from error
+    names = [file.path for file in source.files(found.path)]
+    values = {name: value_of(_whole(source, found, name)) for name in (*names, Path(found.path).name)}
+    stale = [item.key for item in _items(store, target, MAX_ITEMS) if item.namespace == target]
+    for key, value in values.items():
+        store.put(target, key, value, index=False)
+    for key in stale:
+        if key not in values:
+            store.delete(target, key)
+    return tuple(values)
+
+
+def value_of(content: bytes) -> dict[str, str]:
+    """Return a file as the value of an item: text where it is text."""
+    try:
+        text = content.decode()
+    except UnicodeDecodeError:
+        text = "\0"
+    if "\0" in text:  # which PostgreSQL's JSON cannot hold
+        return {"content": base64.b64encode(content).decode(), "encoding": "base64"}
+    return {"content": text, "encoding": "utf-8"}
+
+
+def content_of(value: Mapping[str, Any]) -> bytes:
+    """Return the bytes of an item.
+
+    Raises:
+        ValueError: it holds no file.
+    """
+    content = value.get("content")
+    if isinstance(content, list) and all(isinstance(line, str) for line in content):
+        content = "\n".join(content)
+    if not isinstance(content, str):
+        raise ValueError("its content is no text and no list of lines")  # noqa: TRY004 - wrong as a value
+    encoding = value.get("encoding", "utf-8")
+    if encoding == "utf-8":
+        return content.encode("utf-8", "surrogatepass")
+    if encoding != "base64":
+        raise ValueError("its encoding is neither utf-8 nor base64")
+    try:
+        return base64.b64decode(content, validate=True)
+    except (binascii.Error, ValueError) as error:
+        raise ValueError("its content is no base64") from error
+
+
+def _items(store: SkillStore, namespace: Namespace, most: int) -> Iterator[StoredItem]:
+    """Yield the items of a namespace, and no others: there were stores whose `a` matched `ab` too."""
+    for offset in range(0, most, _PAGE):
+        limit = min(_PAGE, most - offset)
+        with answering():
+            page = store.search(namespace, limit=limit, offset=offset)
+        yield from (item for item in page if tuple(item.namespace[: len(namespace)]) == namespace)
+        if len(page) < limit:
+            return
+
+
+def _skill_in(source: DirectorySource) -> FoundSkill:
+    own = [found for found in source.scan().found if Path(found.path).parent == source.folder]
+    if not own:
+        raise PublishError(str(source.folder), "it has no SKILL.md.")
+    return own[0]
+
+
+def _whole(source: DirectorySource, found: FoundSkill, name: str) -> bytes:
+    content = source.read_file(found.path, name, MAX_FILE_BYTES + 1)
+    if len(content) > MAX_FILE_BYTES:
+        raise PublishError(str(source.folder), f"{name} is over {MAX_FILE_BYTES:,} bytes.")
+    return content
