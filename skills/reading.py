@@ -29,6 +29,8 @@ class Place(NamedTuple):
     source: str
     path: str
     folder: str
+    trusted: bool = True
+    """Whether the operator vouches for the source."""
 
 
 class ReadMetadata(NamedTuple):
@@ -103,6 +105,15 @@ def read_skill(
     )
 
 
+def read_instructions(start: bytes) -> str:
+    """Return the instructions in the first bytes of a file, to be searched; none where it is no skill."""
+    try:
+        body_start = split(start).body_start
+    except FrontmatterError:
+        return ""
+    return clean_text(start[body_start:].decode("utf-8", "ignore")).text
+
+
 def _refuse_angle_brackets(frontmatter: bytes) -> None:
     if b"<" in frontmatter or b">" in frontmatter:
         raise FrontmatterError(
@@ -133,6 +144,7 @@ def _metadata(fields: Fields, place: Place, digest: str) -> SkillMetadata:
         model_invocable=fields.model_invocable,
         user_invocable=fields.user_invocable,
         unknown_fields=fields.unknown,
+        trusted=place.trusted,
     )
 
 
