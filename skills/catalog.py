@@ -1,10 +1,10 @@
 """The catalog: every skill that was found, at one moment, known by its digest."""
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from threading import Lock
-from typing import Literal, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 from skills_agent.skills.errors import UnknownSkillError
 from skills_agent.skills.fields import safe_name
@@ -12,9 +12,12 @@ from skills_agent.skills.lookalikes import lookalikes_among
 from skills_agent.skills.reading import folder_name
 from skills_agent.skills.rules import Finding, diagnostic
 from skills_agent.skills.search import SearchIndex, SearchText
+from skills_agent.skills.search_tables import TextTables
 from skills_agent.skills.skill import Diagnostic, SkillMetadata
 
 EntryStatus = Literal["shown", "shadowed", "skipped"]
+UNTRUSTED_FACTOR: Final = 0.9
+"""Where scores are close, a skill that the operator vouches for comes before one of a stranger."""
 
 
 class SearchHit(NamedTuple):
@@ -38,6 +41,20 @@ class CatalogEntry:
     diagnostics: tuple[Diagnostic, ...] = ()
 
 
+def described(skill: SkillMetadata) -> SearchText:
+    """Return what can be found of a skill without its instructions."""
+    description = f"{skill.description} {skill.when_to_use}" if skill.when_to_use else skill.description
+    return SearchText(skill.name, description, factor=1.0 if skill.trusted else UNTRUSTED_FACTOR)
+
+
+class Searched(NamedTuple):
+    """How the skills of a catalog are searched."""
+
+    text: Callable[[SkillMetadata], SearchText] = described
+    tables: TextTables | None = None
+    """None: tables of its own."""
+
+
 class Catalog:
     """The skills that are in effect, those that are not and why. Immutable, and shared by threads."""
 
@@ -47,6 +64,7 @@ class Catalog:
         entries: Sequence[CatalogEntry] = (),
         diagnostics: Sequence[Diagnostic] = (),
         sources: Sequence[str] = (),
+        searched: Searched = Searched(),  # noqa: B008 - an immutable value
     ) -> None:
         """Take skills from low to high precedence: of several with one name, the last is in effect."""
         self._by_name = {skill.name: skill for skill in skills}
@@ -60,6 +78,7 @@ class Catalog:
         self.diagnostics = tuple(diagnostics)
         self.sources = tuple(dict.fromkeys(sources))
         self.digest = _digest_of([*self.skills, *self._shadowed.values()])
+        self._searched = searched
         self._index: SearchIndex | None = None
         self._lock = Lock()
 
@@ -79,13 +98,15 @@ class Catalog:
         return found
 
     def search(self, query: str, limit: int = 5) -> list[SearchHit]:
-        """Return the skills in effect that match any word of the query, best first."""
+        """Return the skills in effect that match any word of the query, best first.
+
+        Names, descriptions and instructions count; the instructions are read when something is first
+        searched.
+        """
         with self._lock:
             if self._index is None:
-                self._index = SearchIndex(
-                    SearchText(skill.name, f"{skill.description} {skill.when_to_use or ''}")
-                    for skill in self.skills
-                )
+                texts = map(self._searched.text, self.skills)
+                self._index = SearchIndex(texts, self._searched.tables)
             index = self._index
         return [SearchHit(self.skills[match.position], match.score) for match in index.search(query, limit)]
 
@@ -127,7 +148,12 @@ class Reported(NamedTuple):
     diagnostic: Diagnostic
 
 
-def build_catalog(seen: Sequence[SeenSkill], reported: Sequence[Reported], sources: Sequence[str]) -> Catalog:
+def build_catalog(
+    seen: Sequence[SeenSkill],
+    reported: Sequence[Reported],
+    sources: Sequence[str],
+    searched: Searched = Searched(),  # noqa: B008 - an immutable value
+) -> Catalog:
     """Make a catalog of what was seen, from low to high precedence, and of what sources reported."""
     told: dict[tuple[str, str], list[Diagnostic]] = {}
     for source, found in reported:
@@ -145,7 +171,7 @@ def build_catalog(seen: Sequence[SeenSkill], reported: Sequence[Reported], sourc
             name = folder_name(path.rpartition("/")[0].rpartition("/")[2])
             reason = " ".join(found.message for found in passed_over)
             entries.append(CatalogEntry(path, source, name, "skipped", reason, tuple(passed_over)))
-    return Catalog(skills, entries, diagnostics, sources)
+    return Catalog(skills, entries, diagnostics, sources, searched)
 
 
 def _with_reports(seen: SeenSkill, reported: Sequence[Diagnostic]) -> SeenSkill:

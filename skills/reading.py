@@ -31,6 +31,8 @@ class Place(NamedTuple):
     source: str
     path: str
     folder: str
+    trusted: bool = True
+    """Whether the operator vouches for the source."""
 
 
 class ReadMetadata(NamedTuple):
@@ -126,6 +128,15 @@ def read_body(raw: bytes, place: Place) -> Body:
     return Body(text, tuple(findings))
 
 
+def read_instructions(start: bytes) -> str:
+    """Return the instructions in the first bytes of a file, to be searched; none where it is no skill."""
+    try:
+        body_start = split(start).body_start
+    except FrontmatterError:
+        return ""
+    return clean_text(start[body_start:].decode("utf-8", "ignore")).text
+
+
 def _refuse_angle_brackets(frontmatter: bytes) -> None:
     if b"<" in frontmatter or b">" in frontmatter:
         raise FrontmatterError(
@@ -156,6 +167,7 @@ def _metadata(fields: Fields, place: Place, digest: str) -> SkillMetadata:
         model_invocable=fields.model_invocable,
         user_invocable=fields.user_invocable,
         unknown_fields=fields.unknown,
+        trusted=place.trusted,
     )
 
 

@@ -6,7 +6,14 @@ from pathlib import Path
 from threading import Lock
 from typing import Final, NamedTuple
 
-from skills_agent.skills.catalog import Catalog, Reported, SeenSkill, build_catalog
+from skills_agent.skills.catalog import (
+    Catalog,
+    Reported,
+    Searched,
+    SeenSkill,
+    build_catalog,
+    described,
+)
 from skills_agent.skills.confined import NotRegularFileError, OutsideRootError
 from skills_agent.skills.errors import (
     ResourceNotFoundError,
@@ -18,15 +25,24 @@ from skills_agent.skills.errors import (
     SkillUnreadableError,
 )
 from skills_agent.skills.frontmatter import HEAD_BYTES
-from skills_agent.skills.reading import Place, ReadMetadata, read_metadata, read_skill
+from skills_agent.skills.reading import (
+    Place,
+    ReadMetadata,
+    read_instructions,
+    read_metadata,
+    read_skill,
+)
 from skills_agent.skills.resources import list_resources, relative_to
 from skills_agent.skills.rules import Finding, diagnostic
-from skills_agent.skills.skill import ResourceListing, Skill, SkillRef
+from skills_agent.skills.search import SearchSetting, SearchText
+from skills_agent.skills.search_tables import TemporaryTables
+from skills_agent.skills.skill import ResourceListing, Skill, SkillMetadata, SkillRef
 from skills_agent.skills.sources.protocol import FoundSkill, Scan, SkillFile, Source
 from skills_agent.skills.text import clean_text, normalize_line_ends
 
 MAX_SKILL_BYTES: Final = 10 * 1024 * 1024
 MAX_RESOURCE_BYTES: Final = 1_000_000
+_SEARCHED_BYTES: Final = HEAD_BYTES + 4 * SearchSetting().instruction_characters
 _CATALOGS_KEPT: Final = 8
 _FILES_NAMED: Final = 50
 """In the error for a resource that is not there."""
@@ -71,6 +87,7 @@ class Registry:
         """What is known of the files of each source, by path."""
         self._latest: Catalog | None = None
         self._lately: dict[str, Catalog] = {}
+        self._searched = Searched(self._search_text, TemporaryTables())
         self._again = False
         """Whether a file could not be read: its stamp says nothing about the next try."""
 
@@ -98,6 +115,7 @@ class Registry:
                     for found in scan.diagnostics
                 ],
                 [source.label for source in self.sources],
+                self._searched,
             )
             self._lately.pop(self._latest.digest, None)
             self._lately[self._latest.digest] = self._latest
@@ -133,7 +151,7 @@ class Registry:
             raise SkillUnreadableError(ref.path, cause) from error
         skill = read_skill(
             raw,
-            Place(source.label, ref.path, found.folder),
+            Place(source.label, ref.path, found.folder, source.trusted),
             source.root(ref.path),
             self._max_skill_bytes,
             block_angle_brackets=self._block_angle_brackets,
@@ -209,6 +227,13 @@ class Registry:
                 return _Owned(source, known[ref.path].found)
         return None
 
+    def _search_text(self, skill: SkillMetadata) -> SearchText:
+        owned = self._lookup(skill.ref)
+        if owned is None:  # gone since the catalog was made
+            return described(skill)
+        key = f"{skill.source} {skill.path} {owned.found.stamp}"
+        return described(skill)._replace(instructions=lambda: _instructions(owned), key=key)
+
     def _see(self, scans: Sequence[Scan]) -> Iterator[SeenSkill]:
         """Read what has changed, from low to high precedence.
 
@@ -240,8 +265,16 @@ class Registry:
             self._again = True
             finding = Finding("skill-unreadable", f"The file cannot be read: {cause}.")
             return ReadMetadata(None, (diagnostic(finding, found.path),))
-        place = Place(source.label, found.path, found.folder)
+        place = Place(source.label, found.path, found.folder, source.trusted)
         return read_metadata(head, place, block_angle_brackets=self._block_angle_brackets)
+
+
+def _instructions(owned: _Owned) -> str:
+    try:
+        return read_instructions(owned.source.read(owned.found.path, _SEARCHED_BYTES))
+    except OSError as error:
+        logger.warning("not searched: %s", owned.found.path, extra={"cause": _cause(error)})
+        return ""
 
 
 def _nearness(found: FoundSkill) -> tuple[int, str]:

@@ -66,6 +66,8 @@ class SkillMetadata:
     """False for `disable-model-invocation: true`: hidden from the model, open to the user."""
     user_invocable: bool = True
     unknown_fields: tuple[str, ...] = ()
+    trusted: bool = True
+    """Whether the operator vouches for its source."""
 
     @property
     def ref(self) -> SkillRef:

@@ -6,7 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skills_agent.skills.registry import Registry
-from skills_agent.skills.search import SearchIndex, SearchText, search_texts
+from skills_agent.skills.search import SearchIndex, SearchText, query_words, search_texts
+from skills_agent.skills.search_tables import TemporaryTables
 from skills_agent.skills.sources import MemorySource
 
 ENTRIES = [
@@ -80,3 +81,141 @@ def test_a_catalog_finds_its_skills_from_any_thread() -> None:
         thread.join()
 
     assert found == ["csv-report"] * 4
+
+
+# Queries
+
+
+def test_words_that_say_nothing_of_a_task_are_left_out_unless_there_are_no_others() -> None:
+    assert query_words("Please can you profile this") == ["profile"]
+    assert query_words("what is it") == ["what", "is", "it"]
+
+
+def test_chinese_and_japanese_are_found_without_blanks_between_words() -> None:
+    entries = [
+        ("notes", "会議の議事録を作成する"),
+        ("deploy", "サーバーをデプロイする"),
+        ("budget", "编制年度预算报告"),
+    ]
+
+    assert [name for name, _ in search_texts(entries, "先週の議事録が欲しい", 1)] == ["notes"]
+    assert [name for name, _ in search_texts(entries, "デプロイして", 1)] == ["deploy"]
+    assert [name for name, _ in search_texts(entries, "帮我做预算", 1)] == ["budget"]
+
+
+# Instructions, trust, and what is indexed
+
+
+def skill(description: str, instructions: str = "") -> dict[str, str | bytes]:
+    return {"SKILL.md": f"---\ndescription: {description}\n---\n{instructions}\n"}
+
+
+def test_a_skill_is_found_by_its_instructions() -> None:
+    skills = {"close-books": skill("Ends a month."), "other": skill("Does something else.")}
+    skills["close-books"] = skill("Ends a month.", "Reconcile the quarterly ledger first.")
+    catalog = Registry([MemorySource(skills)]).refresh()
+
+    assert [hit.skill.name for hit in catalog.search("reconcile a ledger")] == ["close-books"]
+
+
+def test_long_instructions_do_not_hide_the_description() -> None:
+    long = "Background reading about everything under the sun. " * 300
+    skills = {"invoice": skill("Makes an invoice.", long), "other": skill("Files things.", "One invoice.")}
+    catalog = Registry([MemorySource(skills)]).refresh()
+
+    assert catalog.search("invoice")[0].skill.name == "invoice"
+
+
+def test_instructions_are_read_when_something_is_searched_and_only_once() -> None:
+    reads: list[str] = []
+
+    class Counting(MemorySource):
+        def read(self, path: str, limit: int) -> bytes:
+            reads.append(path)
+            return super().read(path, limit)
+
+    registry = Registry([Counting({name: skill("Does it.", "Words.") for name in ("a", "b", "c")})])
+    catalog = registry.refresh()
+    discovered = len(reads)
+    catalog.search("words")
+    searched = len(reads)
+    catalog.search("others")
+
+    assert (discovered, searched, len(reads)) == (3, 6, 6)
+
+
+def test_only_a_changed_skill_is_indexed_again() -> None:
+    reads: list[str] = []
+
+    class Counting(MemorySource):
+        def read(self, path: str, limit: int) -> bytes:
+            reads.append(path)
+            return super().read(path, limit)
+
+    skills = {name: skill("Does it.", f"Words of {name}.") for name in ("a", "b", "c")}
+    registry = Registry([Counting(skills)])
+    registry.refresh().search("words")
+    reads.clear()
+    skills["b"] = skill("Does it.", "Herons.")
+    del skills["c"]
+    catalog = registry.refresh()
+
+    assert [hit.skill.name for hit in catalog.search("herons")] == ["b"]
+    assert [hit.skill.name for hit in catalog.search("words")] == ["a"]
+    assert reads == ["memory:b/SKILL.md"] * 2  # its frontmatter, its instructions
+
+
+def test_an_older_catalog_is_searched_as_it_was() -> None:
+    skills = {name: skill(f"Does {name}.") for name in ("herons", "larks")}
+    registry = Registry([MemorySource(skills)])
+    before = registry.refresh()
+    del skills["larks"]
+    after = registry.refresh()
+
+    assert [hit.skill.name for hit in after.search("larks")] == []
+    assert [hit.skill.name for hit in before.search("larks")] == ["larks"]
+    assert [hit.skill.name for hit in after.search("larks herons")] == ["herons"]
+
+
+def test_of_two_close_matches_the_trusted_one_comes_first() -> None:
+    strangers = MemorySource({"a": skill("Counts herons.")}, "project", trusted=False)
+    own = MemorySource({"b": skill("Counts herons.")}, "user")
+
+    assert [hit.skill.name for hit in Registry([own, strangers]).refresh().search("herons")] == ["b", "a"]
+
+
+def test_a_much_better_match_comes_first_wherever_it_is_from() -> None:
+    strangers = MemorySource({"heron-count": skill("Counts herons.")}, "project", trusted=False)
+    own = MemorySource({"b": skill("Feeds larks, finches, and once in a while herons.")}, "user")
+    catalog = Registry([own, strangers, MemorySource({"c": skill("Does it.")})]).refresh()
+
+    assert [hit.skill.name for hit in catalog.search("herons")] == ["heron-count", "b"]
+
+
+def test_a_skill_that_vanished_since_is_no_fault_of_a_search() -> None:
+    class Vanishing(MemorySource):
+        there = True
+
+        def read(self, path: str, limit: int) -> bytes:
+            if not self.there:
+                raise FileNotFoundError(path)
+            return super().read(path, limit)
+
+    source = Vanishing({"a": skill("Counts herons.")})
+    catalog = Registry([source]).refresh()
+    source.there = False
+
+    assert [hit.skill.name for hit in catalog.search("herons")] == ["a"]
+
+
+texts = st.lists(st.builds(SearchText, st.text(max_size=8), st.text(max_size=30), st.text(max_size=30)))
+
+
+@given(texts, texts, st.text(max_size=20))
+def test_shared_tables_answer_like_those_of_one_index(
+    one: list[SearchText], other: list[SearchText], query: str
+) -> None:
+    one, other = ([text._replace(key="|".join(text[:3])) for text in each] for each in (one, other))
+    shared = TemporaryTables()
+    for each in (one, other, one):
+        assert SearchIndex(each, shared).search(query, 9) == SearchIndex(each).search(query, 9)
