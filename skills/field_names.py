@@ -31,7 +31,7 @@ EFFECTS: Final[Mapping[str, Effect]] = MappingProxyType(
         "when-to-use": "acted-on",
         "disable-model-invocation": "acted-on",
         "user-invocable": "acted-on",
-        "argument-hint": "shown",
+        "argument-hint": "acted-on",
         "arguments": "acted-on",
         "requires": "acted-on",
         "disallowed-tools": "none",
