@@ -31,7 +31,7 @@ check: $(STAMP)
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy -p skills_agent.graph -p skills_agent.nodes -p skills_agent.skills -p skills_agent.state
-	$(BIN)/mypy tests
+	$(BIN)/mypy tests benchmarks
 	@for scripts in skills/bundled/*/scripts; do $(BIN)/mypy $$scripts/*.py || exit 1; done
 	$(BIN)/lint-imports
 	$(BIN)/python -m pytest -q --no-header tests/graph/test_picture.py
