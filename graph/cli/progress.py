@@ -110,7 +110,7 @@ def _asked(node: str, task_input: Any) -> str:
     if not isinstance(task_input, Mapping):
         return ""
     if node == "load":
-        return str(task_input.get("name", ""))
+        return ", ".join(place["name"] for place in task_input.get("skills", []))
     if node == "act" and "call" in task_input:
         call = task_input["call"]
         return call_text(call["name"], call["args"])
@@ -119,7 +119,8 @@ def _asked(node: str, task_input: Any) -> str:
 
 def _selected(update: Mapping[str, Any]) -> list[str]:
     admitted = [
-        f"{each['name']} (asked for by the {each['asked_by']})" for each in update.get("admissions") or []
+        f"{', '.join(place['name'] for place in each['skills'])} (asked for by the {each['asked_by']})"
+        for each in update.get("admissions") or []
     ]
     return admitted + [f"refused: {message.text}" for message in _tool_messages(update)]
 
