@@ -1,0 +1,161 @@
+"""Whole runs with langchain-openai in front of a real HTTP server that speaks the OpenAI protocol."""
+
+import itertools
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from langchain_core.messages import HumanMessage
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.types import Command
+
+from skills_agent.graph import Settings, build_graph
+from skills_agent.graph.models.errors import ModelCallError
+from tests.agents import write_skill
+from tests.openai_server import KEY, Call, Completion, OpenAIServer, Raw, error, openai_server
+
+CONFIG: Any = {"configurable": {"thread_id": "1"}}
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch, skills_dir: Path) -> Iterator[OpenAIServer]:
+    write_skill(skills_dir, "alpha", "Counts apples.", "APRICOT\n", scripts__run_py="print('3 apples')\n")
+    write_skill(skills_dir, "beta", "Counts pears.", "BLUEBERRY\n")
+    with openai_server() as server:
+        monkeypatch.setenv("OPENAI_BASE_URL", server.base_url)
+        monkeypatch.setenv("OPENAI_API_KEY", KEY)
+        yield server
+
+
+def graph_of(workspace: Path) -> Any:
+    settings = Settings(
+        workspace=workspace,
+        home=workspace,
+        bundled_skills=False,
+        model="openai:some-model",
+        model_parameters={"max_retries": 1},
+    )
+    return build_graph(settings).compile(checkpointer=InMemorySaver())
+
+
+ANSWERS = [
+    Completion(
+        calls=[
+            Call("load_skill", {"name": "alpha"}, "c1"),
+            Call("load_skill", {"name": "beta"}, "c2"),
+            Call("list_dir", {}, "c3"),
+        ]
+    ),
+    Completion(calls=[Call("run_script", {"skill": "alpha", "path": "scripts/run.py", "args": []}, "c4")]),
+    Completion("There are 3 apples."),
+]
+APPROVED = Command(resume={"decisions": [{"type": "approve"}]})
+
+
+def assert_protocol_is_kept(server: OpenAIServer) -> None:
+    """Every tool call is followed by its answers; requests only grow at their end; tools never change."""
+    bodies = [asked.body for asked in server.asked]
+    for body in bodies:
+        waiting: set[str] = set()
+        for message in body["messages"]:
+            assert message["role"] == "tool" or not waiting
+            waiting |= {call["id"] for call in message.get("tool_calls") or []}
+            waiting -= {message.get("tool_call_id")}
+        assert not waiting
+    for before, after in itertools.pairwise(bodies):
+        assert json.dumps(after["messages"]).startswith(json.dumps(before["messages"][:-1])[:-1])
+        assert after["tools"] == before["tools"]
+
+
+def test_a_whole_run_keeps_the_protocol(workspace: Path, server: OpenAIServer) -> None:
+    server.answers.extend(ANSWERS)
+    graph = graph_of(workspace)
+    graph.invoke({"messages": [HumanMessage("How many apples?")]}, CONFIG)
+    result = graph.invoke(APPROVED, CONFIG)
+    assert result["answer"] == "There are 3 apples."
+    assert result["loaded"] == ["alpha", "beta"]
+    assert result["usage"]["thread"]["input_tokens"] == 33
+    assert_protocol_is_kept(server)
+    sent = json.dumps(server.asked[-1].body["messages"])
+    assert "APRICOT" in sent
+    assert "3 apples" in sent
+    (load,) = [
+        tool["function"] for tool in server.asked[0].body["tools"] if tool["function"]["name"] == "load_skill"
+    ]
+    assert load["parameters"]["properties"]["name"]["enum"] == ["alpha", "beta"]
+
+
+async def test_a_whole_run_keeps_the_protocol_asynchronously_and_streamed(
+    workspace: Path, server: OpenAIServer
+) -> None:
+    server.answers.extend(ANSWERS)
+    graph = graph_of(workspace)
+    asked = {"messages": [HumanMessage("How many apples?")]}
+    _ = [part async for part in graph.astream(asked, CONFIG, stream_mode="messages")]
+    tokens = [
+        chunk.text
+        async for chunk, metadata in graph.astream(APPROVED, CONFIG, stream_mode="messages")
+        if metadata["langgraph_node"] == "decide"
+    ]
+    assert "".join(tokens) == "There are 3 apples."
+    assert_protocol_is_kept(server)
+
+
+def test_a_new_message_on_a_waiting_thread_keeps_the_protocol(workspace: Path, server: OpenAIServer) -> None:
+    server.answers.extend([*ANSWERS[:2], Completion("As you wish.")])
+    graph = graph_of(workspace)
+    graph.invoke({"messages": [HumanMessage("How many apples?")]}, CONFIG)
+    result = graph.invoke({"messages": [HumanMessage("Never mind.")]}, CONFIG)
+    assert result["answer"] == "As you wish."
+    assert_protocol_is_kept(server)
+
+
+@pytest.mark.parametrize(
+    "trouble",
+    [
+        Raw(200, b"<html>hello</html>", "text/html"),
+        Raw(200, b"{}"),
+        error(401, "no such key"),
+        error(500, "oops"),
+    ],
+)
+def test_a_failing_provider_is_told_in_one_sentence_and_the_turn_can_go_on(
+    workspace: Path, server: OpenAIServer, trouble: Raw
+) -> None:
+    server.answers.extend([trouble, trouble])
+    graph = graph_of(workspace)
+    with pytest.raises(ModelCallError) as failed:
+        graph.invoke({"messages": [HumanMessage("hi")]}, CONFIG)
+    assert "\n" not in str(failed.value)
+    server.answers.clear()
+    server.answers.append(Completion("Here again."))
+    assert graph.invoke(None, CONFIG)["answer"] == "Here again."
+
+
+def test_a_rate_limit_is_waited_for(workspace: Path, server: OpenAIServer) -> None:
+    server.answers.extend([error(429, "slow down", ("retry-after-ms", "10")), Completion("Now.")])
+    assert graph_of(workspace).invoke({"messages": [HumanMessage("hi")]}, CONFIG)["answer"] == "Now."
+
+
+def test_arguments_that_are_no_json_are_answered_and_the_run_goes_on(
+    workspace: Path, server: OpenAIServer
+) -> None:
+    function = {"name": "read_file", "arguments": "{not json"}
+    message = {
+        "role": "assistant",
+        "content": None,
+        "tool_calls": [{"id": "c1", "type": "function", "function": function}],
+    }
+    body = {
+        "id": "x",
+        "object": "chat.completion",
+        "created": 1,
+        "model": "m",
+        "choices": [{"index": 0, "message": message, "finish_reason": "tool_calls"}],
+    }
+    server.answers.extend([Raw(200, json.dumps(body).encode()), Completion("Sorry.")])
+    result = graph_of(workspace).invoke({"messages": [HumanMessage("hi")]}, CONFIG)
+    assert result["answer"] == "Sorry."
+    assert_protocol_is_kept(server)
