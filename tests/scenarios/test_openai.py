@@ -51,7 +51,7 @@ ANSWERS = [
     Completion(calls=[Call("run_script", {"skill": "alpha", "path": "scripts/run.py", "args": []}, "c4")]),
     Completion("There are 3 apples."),
 ]
-APPROVED = Command(resume={"decisions": [{"type": "approve"}]})
+APPROVED: Any = Command(resume={"decisions": [{"type": "approve"}]})
 
 
 def assert_protocol_is_kept(server: OpenAIServer) -> None:
