@@ -3,11 +3,14 @@
 import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property, lru_cache
 from threading import Lock
 from typing import Final, Literal, NamedTuple
 
+from skills_agent.skills.discovery import Reported, SeenSkill
 from skills_agent.skills.errors import UnknownSkillError
 from skills_agent.skills.fields import safe_name
+from skills_agent.skills.listing import CatalogListing, fit
 from skills_agent.skills.lookalikes import lookalikes_among
 from skills_agent.skills.reading import folder_name
 from skills_agent.skills.rules import Finding, diagnostic
@@ -16,6 +19,7 @@ from skills_agent.skills.search_tables import TextTables
 from skills_agent.skills.skill import Diagnostic, SkillMetadata
 
 EntryStatus = Literal["shown", "shadowed", "skipped"]
+_LISTINGS_KEPT: Final = 16
 UNTRUSTED_FACTOR: Final = 0.9
 """Where scores are close, a skill that the operator vouches for comes before one of a stranger."""
 
@@ -60,13 +64,18 @@ class Catalog:
 
     def __init__(
         self,
-        skills: Sequence[SkillMetadata],
-        entries: Sequence[CatalogEntry] = (),
-        diagnostics: Sequence[Diagnostic] = (),
+        seen: Sequence[SeenSkill],
+        reported: Sequence[Reported] = (),
         sources: Sequence[str] = (),
         searched: Searched = Searched(),  # noqa: B008 - an immutable value
     ) -> None:
-        """Take skills from low to high precedence: of several with one name, the last is in effect."""
+        """Take what was seen from low to high precedence, and what sources reported.
+
+        Of several skills with one name, the last is in effect.
+        """
+        self._seen = _without_lookalikes(seen)
+        self._reported = tuple(reported)
+        skills = [each.metadata for each in self._seen if each.metadata is not None]
         self._by_name = {skill.name: skill for skill in skills}
         self._shadowed = {
             (skill.name, skill.source): skill
@@ -74,13 +83,29 @@ class Catalog:
             if self._by_name[skill.name].source != skill.source
         }
         self.skills = tuple(self._by_name[name] for name in sorted(self._by_name))
-        self.entries = tuple(entries)
-        self.diagnostics = tuple(diagnostics)
         self.sources = tuple(dict.fromkeys(sources))
         self.digest = _digest_of([*self.skills, *self._shadowed.values()])
+        self._fit = lru_cache(_LISTINGS_KEPT)(self._fit_anew)
         self._searched = searched
         self._index: SearchIndex | None = None
         self._lock = Lock()
+
+    @cached_property
+    def entries(self) -> tuple[CatalogEntry, ...]:
+        """What became of every SKILL.md."""
+        entries = [_entry(each, self._by_name) for each in self._seen]
+        for source, found in self._reported:
+            if found.severity == "error":
+                name = folder_name(found.path.rpartition("/")[0].rpartition("/")[2])
+                entries.append(CatalogEntry(found.path, source, name, "skipped", found.message, (found,)))
+        return tuple(entries)
+
+    @cached_property
+    def diagnostics(self) -> tuple[Diagnostic, ...]:
+        """Everything that was odd: about skills, then about sources."""
+        entries = self.entries[: len(self._seen)]
+        about_skills = [found for entry in entries for found in entry.diagnostics]
+        return (*about_skills, *(found for _, found in self._reported))
 
     def find(self, name: str, source: str | None = None) -> SkillMetadata:
         """Return the skill of that name, or of `name@source`.
@@ -97,6 +122,13 @@ class Catalog:
             raise UnknownSkillError(wanted, self._names_like(name))
         return found
 
+    def fit(self, budget_chars: int, always: Iterable[str] = ()) -> CatalogListing:
+        """Return what of the skills that a model may load fits into a budget of characters.
+
+        Every model call asks for it, and seldom anything else than the call before.
+        """
+        return self._fit(budget_chars, frozenset(always))
+
     def search(self, query: str, limit: int = 5) -> list[SearchHit]:
         """Return the skills in effect that match any word of the query, best first.
 
@@ -109,6 +141,9 @@ class Catalog:
                 self._index = SearchIndex(texts, self._searched.tables)
             index = self._index
         return [SearchHit(self.skills[match.position], match.score) for match in index.search(query, limit)]
+
+    def _fit_anew(self, budget_chars: int, always: frozenset[str]) -> CatalogListing:
+        return fit([skill for skill in self.skills if skill.model_invocable], budget_chars, always)
 
     def _names_like(self, name: str) -> list[str]:
         """Return the names of the skills in effect, those most like `name` first where they are many."""
@@ -130,44 +165,6 @@ class Catalog:
         return None
 
 
-class SeenSkill(NamedTuple):
-    """One SKILL.md that a source has, and what reading it gave."""
-
-    path: str
-    source: str
-    folder: str
-    metadata: SkillMetadata | None
-    """None when it is skipped."""
-    diagnostics: tuple[Diagnostic, ...]
-
-
-class Reported(NamedTuple):
-    """What a source reported of what it passed over."""
-
-    source: str
-    diagnostic: Diagnostic
-
-
-def build_catalog(
-    seen: Sequence[SeenSkill],
-    reported: Sequence[Reported],
-    sources: Sequence[str],
-    searched: Searched = Searched(),  # noqa: B008 - an immutable value
-) -> Catalog:
-    """Make a catalog of what was seen, from low to high precedence, and of what sources reported."""
-    judged = _without_lookalikes(seen)
-    skills = [each.metadata for each in judged if each.metadata is not None]
-    effective = {skill.name: skill for skill in skills}
-    entries = [_entry(each, effective) for each in judged]
-    diagnostics = [found for entry in entries for found in entry.diagnostics]
-    for source, found in reported:
-        diagnostics.append(found)
-        if found.severity == "error":
-            name = folder_name(found.path.rpartition("/")[0].rpartition("/")[2])
-            entries.append(CatalogEntry(found.path, source, name, "skipped", found.message, (found,)))
-    return Catalog(skills, entries, diagnostics, sources, searched)
-
-
 def _without_lookalikes(seen: Sequence[SeenSkill]) -> list[SeenSkill]:
     """Skip skills whose name only seems to be that of another one."""
     imitated = lookalikes_among(each.metadata.name for each in seen if each.metadata is not None)
@@ -179,7 +176,7 @@ def _without_lookalikes(seen: Sequence[SeenSkill]) -> list[SeenSkill]:
             judged.append(each)
             continue
         message = f"The name only looks like `{imitated[each.metadata.name]}`, in letters of another script."
-        refused = diagnostic(Finding("name-lookalike", message), each.path)
+        refused = diagnostic(Finding("name-lookalike", message), each.found.path)
         judged.append(each._replace(metadata=None, diagnostics=(*each.diagnostics, refused)))
     return judged
 
@@ -188,8 +185,8 @@ def _entry(seen: SeenSkill, effective: Mapping[str, SkillMetadata]) -> CatalogEn
     skill = seen.metadata
     if skill is None:
         reason = " ".join(found.message for found in seen.diagnostics if found.severity == "error")
-        name = folder_name(seen.folder)
-        return CatalogEntry(seen.path, seen.source, name, "skipped", reason, seen.diagnostics)
+        name = folder_name(seen.found.folder)
+        return CatalogEntry(seen.found.path, seen.source, name, "skipped", reason, seen.diagnostics)
     winner = effective[skill.name]
     if winner is skill:
         return CatalogEntry(skill.path, skill.source, skill.name, "shown", "", seen.diagnostics)

@@ -6,15 +6,15 @@ found in the wild. What we read but do not act on is reported as such: silence w
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from skills_agent.skills.frontmatter import Frontmatter
 from skills_agent.skills.rules import Finding
 from skills_agent.skills.text import clean_text, one_line
 from skills_agent.skills.tool_list import has_commas, split_tools
-from skills_agent.skills.yaml_text import Value
+from skills_agent.skills.yaml_result import Value
 
 SPEC_FIELDS: Final = frozenset(
     {"name", "description", "license", "compatibility", "metadata", "allowed-tools"}
@@ -50,24 +50,12 @@ MAX_NAME: Final = 128
 
 
 class Fields(NamedTuple):
-    """The fields of one skill, each under its usual name, as clean text; and what was odd."""
+    """The fields of one skill as clean text, and what was odd."""
 
     name: str | None
     description: str
-    license: str | None
-    compatibility: str | None
-    metadata: Mapping[str, str]
-    allowed_tools: tuple[str, ...] | None
-    disallowed_tools: tuple[str, ...]
-    model: str | None
-    version: str | None
-    author: str | None
-    when_to_use: str | None
-    argument_hint: str | None
-    arguments: tuple[str, ...]
-    requires: tuple[str, ...]
-    model_invocable: bool
-    user_invocable: bool
+    others: Mapping[str, Any]
+    """Fields that are written, by the attribute of SkillMetadata that holds each."""
     unknown: tuple[str, ...]
     findings: tuple[Finding, ...]
 
@@ -87,6 +75,8 @@ def usual_name(key: str) -> str:
 
 def safe_name(name: str) -> str:
     """Return a name that is one bounded line and can neither lead out of a folder nor look as if it did."""
+    if len(name) <= MAX_NAME and name.isascii() and name.replace("-", "x").isalnum() and name[0] != "-":
+        return name
     plain = one_line(name, MAX_NAME)
     if "/" in plain or "\\" in plain:
         plain = _SEPARATOR.sub("-", plain)
@@ -106,29 +96,23 @@ class _Mapping:
             self._take(key, value)
 
     def fields(self) -> Fields:
-        metadata = self._metadata()
-        return Fields(
-            name=self._name(),
-            description=self._description(),
-            license=self._line_of_text("license"),
-            compatibility=self._line_of_text("compatibility"),
-            metadata=metadata,
-            allowed_tools=self._tools("allowed-tools"),
-            disallowed_tools=self._tools("disallowed-tools") or (),
-            model=self._line_of_text("model"),
-            version=self._line_of_text("version") or metadata.get("version"),
-            author=self._line_of_text("author") or metadata.get("author"),
-            when_to_use=self._line_of_text("when-to-use"),
-            argument_hint=self._argument_hint(),
-            arguments=self._names("arguments"),
-            requires=self._names("requires"),
-            model_invocable=not self._flag("disable-model-invocation", default=False),
-            user_invocable=self._flag("user-invocable", default=True),
-            unknown=tuple(self._unknown),
-            findings=tuple(self._findings),
-        )
+        name = self._name()
+        description = self._description()
+        others = {
+            _OPTIONAL[field].attribute: _OPTIONAL[field].read(self, field)
+            for field in self._values
+            if field in _OPTIONAL
+        }
+        for fallback in ("version", "author"):
+            if not others.get(fallback) and fallback in others.get("metadata", _NOTHING):
+                others[fallback] = others["metadata"][fallback]
+        return Fields(name, description, others, tuple(self._unknown), tuple(self._findings))
 
     def _take(self, key: str, value: Value) -> None:
+        if key in SPEC_FIELDS and key not in self._values:
+            self._values[key] = value
+            self._written[key] = key
+            return
         usual = usual_name(key)
         if usual not in SPEC_FIELDS and usual not in CLIENT_FIELDS:
             self._unknown.append(one_line(key, MAX_NAME))
@@ -169,36 +153,34 @@ class _Mapping:
             self._report("description-not-text", "The description is a list or a mapping.", "description")
         return self._text(value, "description").strip()
 
-    def _line_of_text(self, field: str) -> str | None:
+    def line_of_text(self, field: str) -> str | None:
         value = self._values.get(field)
         return (one_line(self._text(value, field)) or None) if value is not None else None
 
-    def _argument_hint(self) -> str | None:
-        value = self._values.get("argument-hint")
+    def argument_hint(self, field: str) -> str | None:
+        value = self._values.get(field)
         if isinstance(value, list):  # `[file]` is YAML's list and everybody's hint
-            return f"[{self._text(value, 'argument-hint')}]"
-        return self._line_of_text("argument-hint")
+            return f"[{self._text(value, field)}]"
+        return self.line_of_text(field)
 
-    def _metadata(self) -> Mapping[str, str]:
-        value = self._values.get("metadata")
+    def metadata(self, field: str) -> Mapping[str, str]:
+        value = self._values.get(field)
         if value is None:
             return _NOTHING
         if not isinstance(value, dict):
-            self._report("metadata-not-mapping", "The metadata is no mapping and was left out.", "metadata")
+            self._report("metadata-not-mapping", "The metadata is no mapping and was left out.", field)
             return _NOTHING
         texts = {}
         nested = False
         for key, inner in value.items():
             nested = nested or isinstance(inner, list | dict)
             text = json.dumps(inner, ensure_ascii=False) if isinstance(inner, list | dict) else inner or ""
-            texts[self._clean(key, "metadata")] = self._clean(text, "metadata")
+            texts[self._clean(key, field)] = self._clean(text, field)
         if nested:
-            self._report("metadata-nested", "Nested metadata is kept as JSON text.", "metadata")
+            self._report("metadata-nested", "Nested metadata is kept as JSON text.", field)
         return MappingProxyType(texts)
 
-    def _tools(self, field: str) -> tuple[str, ...] | None:
-        if field not in self._values:
-            return None
+    def tools(self, field: str) -> tuple[str, ...]:
         value = self._values[field]
         items = value if isinstance(value, list) else [value]
         texts = [item for item in items if isinstance(item, str)]
@@ -209,7 +191,7 @@ class _Mapping:
             self._report("allowed-tools-form", f"`{field}` is not names with blanks between.", field)
         return split_tools(text)
 
-    def _names(self, field: str) -> tuple[str, ...]:
+    def names(self, field: str) -> tuple[str, ...]:
         value = self._values.get(field)
         if value is None:
             return ()
@@ -218,6 +200,12 @@ class _Mapping:
         named = [item.get("name") if isinstance(item, dict) else item for item in value]
         texts = [self._clean(item, field) for item in named if isinstance(item, str)]
         return tuple(name for text in texts if (name := one_line(text)))
+
+    def model_invocable(self, field: str) -> bool:
+        return not self._flag(field, default=False)
+
+    def user_invocable(self, field: str) -> bool:
+        return self._flag(field, default=True)
 
     def _flag(self, field: str, *, default: bool) -> bool:
         value = self._values.get(field)
@@ -240,8 +228,37 @@ class _Mapping:
 
     def _clean(self, text: str, field: str) -> str:
         """Clean a text once more after YAML: an escape in double quotes can spell any character."""
+        if text.isascii() and text.isprintable():
+            return text
         plain, removed = clean_text(text)
         if removed:
             message = f"Invisible characters were removed from `{field}` ({removed})."
             self._report("invisible-characters", message, field)
         return plain
+
+
+class _Optional(NamedTuple):
+    """Where a field goes that most skills do not have, and how its value is read."""
+
+    attribute: str
+    read: Callable[[_Mapping, str], Any]
+
+
+_OPTIONAL: Final = MappingProxyType(
+    {
+        "license": _Optional("license", _Mapping.line_of_text),
+        "compatibility": _Optional("compatibility", _Mapping.line_of_text),
+        "metadata": _Optional("metadata", _Mapping.metadata),
+        "allowed-tools": _Optional("allowed_tools", _Mapping.tools),
+        "disallowed-tools": _Optional("disallowed_tools", _Mapping.tools),
+        "model": _Optional("model", _Mapping.line_of_text),
+        "version": _Optional("version", _Mapping.line_of_text),
+        "author": _Optional("author", _Mapping.line_of_text),
+        "when-to-use": _Optional("when_to_use", _Mapping.line_of_text),
+        "argument-hint": _Optional("argument_hint", _Mapping.argument_hint),
+        "arguments": _Optional("arguments", _Mapping.names),
+        "requires": _Optional("requires", _Mapping.names),
+        "disable-model-invocation": _Optional("model_invocable", _Mapping.model_invocable),
+        "user-invocable": _Optional("user_invocable", _Mapping.user_invocable),
+    }
+)

@@ -18,7 +18,7 @@ def check(fields: Fields, folder: str, lines: Mapping[str, int]) -> Iterator[Fin
     """Find every rule that the fields of a skill break, besides what reading them found."""
     yield from _check_name(fields.name, folder, lines.get("name"))
     yield from _check_description(fields.description, lines.get("description"))
-    compatibility = len(fields.compatibility or "")
+    compatibility = len(fields.others.get("compatibility") or "")
     if compatibility > MAX_COMPATIBILITY:
         message = f"Compatibility has {compatibility:,} characters, over {MAX_COMPATIBILITY}."
         yield Finding("compatibility-too-long", message, lines.get("compatibility"))
