@@ -3,19 +3,24 @@
 import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property, lru_cache
 from threading import Lock
 from typing import Final, Literal, NamedTuple
 
+from skills_agent.skills.discovery import Reported, SeenSkill
 from skills_agent.skills.errors import UnknownSkillError
 from skills_agent.skills.fields import safe_name
+from skills_agent.skills.listing import CatalogListing, fit
 from skills_agent.skills.lookalikes import lookalikes_among
 from skills_agent.skills.reading import folder_name
 from skills_agent.skills.rules import Finding, diagnostic
 from skills_agent.skills.search import SearchIndex, SearchText
 from skills_agent.skills.search_tables import TextTables
 from skills_agent.skills.skill import Diagnostic, SkillMetadata
+from skills_agent.skills.text import one_line
 
 EntryStatus = Literal["shown", "shadowed", "skipped"]
+_LISTINGS_KEPT: Final = 16
 UNTRUSTED_FACTOR: Final = 0.9
 """Where scores are close, a skill that the operator vouches for comes before one of a stranger."""
 
@@ -60,13 +65,18 @@ class Catalog:
 
     def __init__(
         self,
-        skills: Sequence[SkillMetadata],
-        entries: Sequence[CatalogEntry] = (),
-        diagnostics: Sequence[Diagnostic] = (),
+        seen: Sequence[SeenSkill],
+        reported: Sequence[Reported] = (),
         sources: Sequence[str] = (),
         searched: Searched = Searched(),  # noqa: B008 - an immutable value
     ) -> None:
-        """Take skills from low to high precedence: of several with one name, the last is in effect."""
+        """Take what was seen from low to high precedence, and what sources reported.
+
+        Of several skills with one name, the last is in effect.
+        """
+        self._seen = _without_lookalikes(seen)
+        self._reported = tuple(reported)
+        skills = [each.metadata for each in self._seen if each.metadata is not None]
         self._by_name = {skill.name: skill for skill in skills}
         self._shadowed = {
             (skill.name, skill.source): skill
@@ -74,13 +84,40 @@ class Catalog:
             if self._by_name[skill.name].source != skill.source
         }
         self.skills = tuple(self._by_name[name] for name in sorted(self._by_name))
-        self.entries = tuple(entries)
-        self.diagnostics = tuple(diagnostics)
         self.sources = tuple(dict.fromkeys(sources))
         self.digest = _digest_of([*self.skills, *self._shadowed.values()])
+        self._listing = lru_cache(_LISTINGS_KEPT)(self._listing_anew)
         self._searched = searched
         self._index: SearchIndex | None = None
         self._lock = Lock()
+
+    @cached_property
+    def entries(self) -> tuple[CatalogEntry, ...]:
+        """What became of every SKILL.md, those that a source passed over included."""
+        told = self._told()
+        entries = [
+            _entry(each, self._by_name, told.pop((each.source, each.found.path), ())) for each in self._seen
+        ]
+        for (source, path), passed_over in told.items():
+            if path.upper().endswith("/SKILL.MD") or any(each.severity == "error" for each in passed_over):
+                name = folder_name(path.rpartition("/")[0].rpartition("/")[2])
+                reason = " ".join(found.message for found in passed_over)
+                entries.append(CatalogEntry(path, source, name, "skipped", reason, tuple(passed_over)))
+        return tuple(entries)
+
+    @cached_property
+    def diagnostics(self) -> tuple[Diagnostic, ...]:
+        """Everything that was odd: about skills, then about what sources passed over."""
+        about_skills = [found for entry in self.entries[: len(self._seen)] for found in entry.diagnostics]
+        seen = {(each.source, each.found.path) for each in self._seen}
+        passed_over = [found for source, found in self._reported if (source, found.path) not in seen]
+        return (*about_skills, *passed_over)
+
+    def _told(self) -> dict[tuple[str, str], Sequence[Diagnostic]]:
+        told: dict[tuple[str, str], list[Diagnostic]] = {}
+        for source, found in self._reported:
+            told.setdefault((source, found.path), []).append(found)
+        return dict(told)
 
     def find(self, name: str, source: str | None = None) -> SkillMetadata:
         """Return the skill of that name, or of `name@source`.
@@ -97,6 +134,15 @@ class Catalog:
             raise UnknownSkillError(wanted, self._names_like(name))
         return found
 
+    def listing(self, budget: int, pinned: Iterable[str] = (), request: str = "") -> CatalogListing:
+        """Return what a prompt shows of the skills that a model may load, within a budget of characters.
+
+        In name order while everything fits whole: then threads share their prompts, and a provider's
+        cache. Otherwise what is pinned comes first, then what fits the request, best first, then the rest
+        by name. Cached, because every model call of every thread asks.
+        """
+        return self._listing(budget, frozenset(pinned), request)
+
     def search(self, query: str, limit: int = 5) -> list[SearchHit]:
         """Return the skills in effect that match any word of the query, best first.
 
@@ -109,6 +155,20 @@ class Catalog:
                 self._index = SearchIndex(texts, self._searched.tables)
             index = self._index
         return [SearchHit(self.skills[match.position], match.score) for match in index.search(query, limit)]
+
+    def _listing_anew(self, budget: int, pinned: frozenset[str], request: str) -> CatalogListing:
+        visible = [skill for skill in self.skills if skill.model_invocable]
+        listing = fit(visible, budget, pinned)
+        if not listing.omitted and all(
+            line.description == one_line(line.skill.description) for line in listing.lines
+        ):
+            return listing
+        ranks = {hit.skill.name: rank for rank, hit in enumerate(self.search(request, len(self.skills)))}
+        ordered = sorted(
+            visible,
+            key=lambda skill: (skill.name not in pinned, ranks.get(skill.name, len(ranks)), skill.name),
+        )
+        return fit(ordered, budget, pinned)
 
     def _names_like(self, name: str) -> list[str]:
         """Return the names of the skills in effect, those most like `name` first where they are many."""
@@ -130,54 +190,6 @@ class Catalog:
         return None
 
 
-class SeenSkill(NamedTuple):
-    """One SKILL.md that a source has, and what reading it gave."""
-
-    path: str
-    source: str
-    folder: str
-    metadata: SkillMetadata | None
-    """None when it is skipped."""
-    diagnostics: tuple[Diagnostic, ...]
-
-
-class Reported(NamedTuple):
-    """What a source reported of what it passed over."""
-
-    source: str
-    diagnostic: Diagnostic
-
-
-def build_catalog(
-    seen: Sequence[SeenSkill],
-    reported: Sequence[Reported],
-    sources: Sequence[str],
-    searched: Searched = Searched(),  # noqa: B008 - an immutable value
-) -> Catalog:
-    """Make a catalog of what was seen, from low to high precedence, and of what sources reported."""
-    told: dict[tuple[str, str], list[Diagnostic]] = {}
-    for source, found in reported:
-        told.setdefault((source, found.path), []).append(found)
-    judged = _without_lookalikes(
-        [_with_reports(each, told.pop((each.source, each.path), [])) for each in seen]
-    )
-    skills = [each.metadata for each in judged if each.metadata is not None]
-    effective = {skill.name: skill for skill in skills}
-    entries = [_entry(each, effective) for each in judged]
-    diagnostics = [found for entry in entries for found in entry.diagnostics]
-    for (source, path), passed_over in told.items():
-        diagnostics += passed_over
-        if path.upper().endswith("/SKILL.MD") or any(found.severity == "error" for found in passed_over):
-            name = folder_name(path.rpartition("/")[0].rpartition("/")[2])
-            reason = " ".join(found.message for found in passed_over)
-            entries.append(CatalogEntry(path, source, name, "skipped", reason, tuple(passed_over)))
-    return Catalog(skills, entries, diagnostics, sources, searched)
-
-
-def _with_reports(seen: SeenSkill, reported: Sequence[Diagnostic]) -> SeenSkill:
-    return seen._replace(diagnostics=(*reported, *seen.diagnostics)) if reported else seen
-
-
 def _without_lookalikes(seen: Sequence[SeenSkill]) -> list[SeenSkill]:
     """Skip skills whose name only seems to be that of another one."""
     imitated = lookalikes_among(each.metadata.name for each in seen if each.metadata is not None)
@@ -189,25 +201,25 @@ def _without_lookalikes(seen: Sequence[SeenSkill]) -> list[SeenSkill]:
             judged.append(each)
             continue
         message = f"The name only looks like `{imitated[each.metadata.name]}`, in letters of another script."
-        refused = diagnostic(Finding("name-lookalike", message), each.path)
+        refused = diagnostic(Finding("name-lookalike", message), each.found.path)
         judged.append(each._replace(metadata=None, diagnostics=(*each.diagnostics, refused)))
     return judged
 
 
-def _entry(seen: SeenSkill, effective: Mapping[str, SkillMetadata]) -> CatalogEntry:
-    skill = seen.metadata
+def _entry(
+    seen: SeenSkill, effective: Mapping[str, SkillMetadata], reported: Sequence[Diagnostic]
+) -> CatalogEntry:
+    skill, found = seen.metadata, (*reported, *seen.diagnostics)
     if skill is None:
-        reason = " ".join(found.message for found in seen.diagnostics if found.severity == "error")
-        name = folder_name(seen.folder)
-        return CatalogEntry(seen.path, seen.source, name, "skipped", reason, seen.diagnostics)
+        reason = " ".join(each.message for each in found if each.severity == "error")
+        name = folder_name(seen.found.folder)
+        return CatalogEntry(seen.found.path, seen.source, name, "skipped", reason, found)
     winner = effective[skill.name]
     if winner is skill:
-        return CatalogEntry(skill.path, skill.source, skill.name, "shown", "", seen.diagnostics)
+        return CatalogEntry(skill.path, skill.source, skill.name, "shown", "", found)
     message = f"`{skill.name}` of {winner.source} ({winner.path}) is used instead."
     shadowed = diagnostic(Finding("shadowed", message), skill.path)
-    return CatalogEntry(
-        skill.path, skill.source, skill.name, "shadowed", message, (*seen.diagnostics, shadowed)
-    )
+    return CatalogEntry(skill.path, skill.source, skill.name, "shadowed", message, (*found, shadowed))
 
 
 def _digest_of(skills: Iterable[SkillMetadata]) -> str:
