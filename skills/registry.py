@@ -25,6 +25,7 @@ from skills_agent.skills.errors import (
     SkillUnreadableError,
 )
 from skills_agent.skills.frontmatter import HEAD_BYTES
+from skills_agent.skills.fusion import Vectors
 from skills_agent.skills.reading import (
     Place,
     ReadMetadata,
@@ -76,8 +77,9 @@ class Registry:
         *,
         max_skill_bytes: int = MAX_SKILL_BYTES,
         block_angle_brackets: bool = False,
+        vectors: Vectors | None = None,
     ) -> None:
-        """Take sources from low to high precedence."""
+        """Take sources from low to high precedence; with `vectors`, they are searched by meaning, too."""
         self.sources = tuple(sources)
         self._max_skill_bytes = max_skill_bytes
         self._block_angle_brackets = block_angle_brackets
@@ -87,7 +89,7 @@ class Registry:
         """What is known of the files of each source, by path."""
         self._latest: Catalog | None = None
         self._lately: dict[str, Catalog] = {}
-        self._searched = Searched(self._search_text, TemporaryTables())
+        self._searched = Searched(self._search_text, TemporaryTables(), vectors)
         self._again = False
         """Whether a file could not be read: its stamp says nothing about the next try."""
 
@@ -97,6 +99,7 @@ class Registry:
             (*self.sources, source),
             max_skill_bytes=self._max_skill_bytes,
             block_angle_brackets=self._block_angle_brackets,
+            vectors=self._searched.vectors,
         )
 
     def refresh(self) -> Catalog:
