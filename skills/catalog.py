@@ -10,6 +10,7 @@ from typing import Final, Literal, NamedTuple
 from skills_agent.skills.discovery import Reported, SeenSkill
 from skills_agent.skills.errors import UnknownSkillError
 from skills_agent.skills.fields import safe_name
+from skills_agent.skills.fusion import FusedIndex, Vectors
 from skills_agent.skills.listing import CatalogListing, fit
 from skills_agent.skills.lookalikes import lookalikes_among
 from skills_agent.skills.reading import folder_name
@@ -58,6 +59,14 @@ class Searched(NamedTuple):
     text: Callable[[SkillMetadata], SearchText] = described
     tables: TextTables | None = None
     """None: tables of its own."""
+    vectors: Vectors | None = None
+    """None: by words alone."""
+
+    def index_of(self, skills: Iterable[SkillMetadata]) -> SearchIndex | FusedIndex:
+        """Return an index of skills; nothing is read before it is searched."""
+        texts = [self.text(skill) for skill in skills]
+        words = SearchIndex(texts, self.tables)
+        return FusedIndex(words, texts, self.vectors) if self.vectors else words
 
 
 class Catalog:
@@ -88,7 +97,7 @@ class Catalog:
         self.digest = _digest_of([*self.skills, *self._shadowed.values()])
         self._listing = lru_cache(_LISTINGS_KEPT)(self._listing_anew)
         self._searched = searched
-        self._index: SearchIndex | None = None
+        self._index: SearchIndex | FusedIndex | None = None
         self._lock = Lock()
 
     @cached_property
@@ -147,12 +156,11 @@ class Catalog:
         """Return the skills in effect that match any word of the query, best first.
 
         Names, descriptions and instructions count; the instructions are read when something is first
-        searched.
+        searched. With an embedding model, names and descriptions that are like the query are found, too.
         """
         with self._lock:
             if self._index is None:
-                texts = map(self._searched.text, self.skills)
-                self._index = SearchIndex(texts, self._searched.tables)
+                self._index = self._searched.index_of(self.skills)
             index = self._index
         return [SearchHit(self.skills[match.position], match.score) for match in index.search(query, limit)]
 

@@ -98,5 +98,6 @@ def test_a_catalog_fits_what_a_model_may_load_and_does_so_once() -> None:
     catalog = Registry([MemorySource({"a": written("a"), "b": written("b"), "c": hidden})]).refresh()
 
     assert [line.skill.name for line in catalog.listing(16_000).lines] == ["a", "b"]
-    assert [line.description for line in catalog.listing(15, ["b"]).lines] == ["Does a.", "Does b. And so on."]
+    pinned = catalog.listing(15, ["b"])
+    assert [line.description for line in pinned.lines] == ["Does b. And so on.", "Does a."]
     assert catalog.listing(15, ["b"]) is catalog.listing(15, {"b"})
