@@ -21,6 +21,7 @@ from skills_agent.skills.skill import Diagnostic, SkillMetadata
 from skills_agent.skills.text import one_line
 
 EntryStatus = Literal["shown", "shadowed", "skipped"]
+_HASHED_AT_ONCE: Final = 256
 _LISTINGS_KEPT: Final = 16
 UNTRUSTED_FACTOR: Final = 0.9
 """Where scores are close, a skill that the operator vouches for comes before one of a stranger."""
@@ -83,8 +84,13 @@ class Catalog:
 
         Of several skills with one name, the last is in effect.
         """
+        told: dict[tuple[str, str], list[Diagnostic]] = {}
+        for source, found in reported:
+            told.setdefault((source, found.path), []).append(found)
+        if told:
+            seen = [_with_reports(each, told.pop((each.source, each.found.path), [])) for each in seen]
         self._seen = _without_lookalikes(seen)
-        self._reported = tuple(reported)
+        self._passed_over = told
         skills = [each.metadata for each in self._seen if each.metadata is not None]
         self._by_name = {skill.name: skill for skill in skills}
         self._shadowed = {
@@ -94,7 +100,7 @@ class Catalog:
         }
         self.skills = tuple(self._by_name[name] for name in sorted(self._by_name))
         self.sources = tuple(dict.fromkeys(sources))
-        self.digest = _digest_of([*self.skills, *self._shadowed.values()])
+        self.digest = _digest_of([*self.skills, *(self._shadowed[key] for key in sorted(self._shadowed))])
         self._listing = lru_cache(_LISTINGS_KEPT)(self._listing_anew)
         self._searched = searched
         self._index: SearchIndex | FusedIndex | None = None
@@ -102,31 +108,20 @@ class Catalog:
 
     @cached_property
     def entries(self) -> tuple[CatalogEntry, ...]:
-        """What became of every SKILL.md, those that a source passed over included."""
-        told = self._told()
-        entries = [
-            _entry(each, self._by_name, told.pop((each.source, each.found.path), ())) for each in self._seen
-        ]
-        for (source, path), passed_over in told.items():
-            if path.upper().endswith("/SKILL.MD") or any(each.severity == "error" for each in passed_over):
+        """What became of every SKILL.md."""
+        entries = [_entry(each, self._by_name) for each in self._seen]
+        for (source, path), told in self._passed_over.items():
+            if path.upper().endswith("/SKILL.MD") or any(found.severity == "error" for found in told):
                 name = folder_name(path.rpartition("/")[0].rpartition("/")[2])
-                reason = " ".join(found.message for found in passed_over)
-                entries.append(CatalogEntry(path, source, name, "skipped", reason, tuple(passed_over)))
+                reason = " ".join(found.message for found in told)
+                entries.append(CatalogEntry(path, source, name, "skipped", reason, tuple(told)))
         return tuple(entries)
 
     @cached_property
     def diagnostics(self) -> tuple[Diagnostic, ...]:
         """Everything that was odd: about skills, then about what sources passed over."""
         about_skills = [found for entry in self.entries[: len(self._seen)] for found in entry.diagnostics]
-        seen = {(each.source, each.found.path) for each in self._seen}
-        passed_over = [found for source, found in self._reported if (source, found.path) not in seen]
-        return (*about_skills, *passed_over)
-
-    def _told(self) -> dict[tuple[str, str], Sequence[Diagnostic]]:
-        told: dict[tuple[str, str], list[Diagnostic]] = {}
-        for source, found in self._reported:
-            told.setdefault((source, found.path), []).append(found)
-        return dict(told)
+        return (*about_skills, *(found for told in self._passed_over.values() for found in told))
 
     def find(self, name: str, source: str | None = None) -> SkillMetadata:
         """Return the skill of that name, or of `name@source`.
@@ -198,6 +193,10 @@ class Catalog:
         return None
 
 
+def _with_reports(seen: SeenSkill, reported: Sequence[Diagnostic]) -> SeenSkill:
+    return seen._replace(diagnostics=(*reported, *seen.diagnostics)) if reported else seen
+
+
 def _without_lookalikes(seen: Sequence[SeenSkill]) -> list[SeenSkill]:
     """Skip skills whose name only seems to be that of another one."""
     imitated = lookalikes_among(each.metadata.name for each in seen if each.metadata is not None)
@@ -214,23 +213,26 @@ def _without_lookalikes(seen: Sequence[SeenSkill]) -> list[SeenSkill]:
     return judged
 
 
-def _entry(
-    seen: SeenSkill, effective: Mapping[str, SkillMetadata], reported: Sequence[Diagnostic]
-) -> CatalogEntry:
-    skill, found = seen.metadata, (*reported, *seen.diagnostics)
+def _entry(seen: SeenSkill, effective: Mapping[str, SkillMetadata]) -> CatalogEntry:
+    skill = seen.metadata
     if skill is None:
-        reason = " ".join(each.message for each in found if each.severity == "error")
+        reason = " ".join(found.message for found in seen.diagnostics if found.severity == "error")
         name = folder_name(seen.found.folder)
-        return CatalogEntry(seen.found.path, seen.source, name, "skipped", reason, found)
+        return CatalogEntry(seen.found.path, seen.source, name, "skipped", reason, seen.diagnostics)
     winner = effective[skill.name]
     if winner is skill:
-        return CatalogEntry(skill.path, skill.source, skill.name, "shown", "", found)
+        return CatalogEntry(skill.path, skill.source, skill.name, "shown", "", seen.diagnostics)
     message = f"`{skill.name}` of {winner.source} ({winner.path}) is used instead."
     shadowed = diagnostic(Finding("shadowed", message), skill.path)
-    return CatalogEntry(skill.path, skill.source, skill.name, "shadowed", message, (*found, shadowed))
+    return CatalogEntry(
+        skill.path, skill.source, skill.name, "shadowed", message, (*seen.diagnostics, shadowed)
+    )
 
 
-def _digest_of(skills: Iterable[SkillMetadata]) -> str:
+def _digest_of(skills: Sequence[SkillMetadata]) -> str:
     """Hash what a prompt can show: the frontmatter covers every field but a name that the folder gave."""
-    lines = sorted(f"{skill.source}\0{skill.name}\0{skill.digest}" for skill in skills)
-    return hashlib.sha256("\n".join(lines).encode()).hexdigest()
+    digest = hashlib.sha256()
+    for start in range(0, len(skills), _HASHED_AT_ONCE):
+        some = skills[start : start + _HASHED_AT_ONCE]
+        digest.update("".join([f"{each.source}\0{each.name}\0{each.digest}\n" for each in some]).encode())
+    return digest.hexdigest()

@@ -16,12 +16,14 @@ from skills_agent.skills.text import clean_text, one_line
 from skills_agent.skills.tool_list import has_commas, split_tools
 from skills_agent.skills.yaml_result import Value
 
-_PLAIN_FIELDS: Final = frozenset(key for key in SPEC_FIELDS if EFFECTS[key] not in {"none", "recommended"})
-"""Fields of which nothing has to be said."""
 _TRUE: Final = frozenset({"true", "yes", "on", "1"})
 _FALSE: Final = frozenset({"false", "no", "off", "0"})
 _SEPARATOR = re.compile(r"[/\\]+")
 _NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
+_UNREMARKABLE: Final = frozenset(
+    field for field in SPEC_FIELDS if EFFECTS[field] not in {"none", "recommended"}
+)
+"""Nothing has to be said of these, spelled as they should be and for the first time."""
 MAX_NAME: Final = 128
 """Characters of a name that are kept; the specification allows 64."""
 
@@ -37,6 +39,11 @@ class Fields(NamedTuple):
     lengths: Mapping[str, int]
     """Characters of description and compatibility as YAML gives them, which is what the limits are for."""
     findings: tuple[Finding, ...]
+
+    @property
+    def compatibility(self) -> str | None:
+        """Return the compatibility, if it says anything."""
+        return self.others.get("compatibility")
 
 
 def read_fields(frontmatter: Frontmatter) -> Fields:
@@ -77,10 +84,11 @@ class _Mapping:
         for fallback in ("version", "author"):
             if not others.get(fallback) and fallback in others.get("metadata", _NOTHING):
                 others[fallback] = others["metadata"][fallback]
-        return Fields(name, description, others, tuple(self._unknown), self._lengths(), tuple(self._findings))
+        unknown, findings = tuple(self._unknown), tuple(self._findings)
+        return Fields(name, description, others, unknown, self._lengths(), findings)
 
     def _take(self, key: str, value: Value) -> None:
-        if key in _PLAIN_FIELDS and key not in self._values:
+        if key in _UNREMARKABLE and key not in self._values:
             self._values[key] = value
             self._written[key] = key
             return
@@ -138,11 +146,9 @@ class _Mapping:
         return self.line_of_text(field)
 
     def _lengths(self) -> Mapping[str, int]:
-        return {
-            field: len(value)
-            for field in ("description", "compatibility")
-            if isinstance(value := self._values.get(field), str)
-        }
+        values = self._values
+        limited = ("description", "compatibility") if "compatibility" in values else ("description",)
+        return {field: len(value) for field in limited if isinstance(value := values.get(field), str)}
 
     def line_of_text(self, field: str) -> str | None:
         value = self._values.get(field)

@@ -1,11 +1,14 @@
-"""What the persisted index keeps of the sources of one registry: listings, metadata, full-text tables."""
+"""What the persisted index keeps of the sources of one registry: folders, metadata, full-text tables."""
 
 import hashlib
 import logging
+import os
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, fields
 from functools import partial
+from operator import attrgetter
+from pathlib import Path
 from sqlite3 import Connection
 from types import MappingProxyType
 from typing import Final, NamedTuple
@@ -17,7 +20,7 @@ from skills_agent.skills.discovery import Known, SeenSkill, Strictness, is_unrea
 from skills_agent.skills.index_file import IndexFile
 from skills_agent.skills.search_tables import Found, Question, Shelf, TemporaryTables, TextTables, Wanted
 from skills_agent.skills.skill import Diagnostic, SkillMetadata
-from skills_agent.skills.sources.protocol import LastingSource, Listing, Source
+from skills_agent.skills.sources.protocol import LastingSource, SeenFolder, Source
 
 _PIECE: Final = 256
 """Skills in one value, which is read and written at once, and so while no other thread can run."""
@@ -27,11 +30,12 @@ _DISCOVERY_WAITS: Final = 0.25
 """Seconds: a thousand skills are read again in less."""
 _SEARCH_WAITS: Final = 5.0
 _FIELDS: Final = tuple(field.name for field in fields(SkillMetadata))
-_DEFAULTS: Final = {
-    field.name: field.default if field.default_factory is MISSING else field.default_factory()
+_VALUES: Final = attrgetter(*_FIELDS)
+_DEFAULTS: Final = tuple(
+    field.default if field.default_factory is MISSING else field.default_factory()
     for field in fields(SkillMetadata)
-}
-"""MISSING, which no value equals, where there is none."""
+)
+"""Where there is none MISSING, which no value equals."""
 
 logger = logging.getLogger(__name__)
 
@@ -39,7 +43,7 @@ logger = logging.getLogger(__name__)
 class _Row(NamedTuple):
     """One folder that was searched, and what was read of the skill in it."""
 
-    listing: Listing
+    folder: SeenFolder
     was_read: bool = False
     metadata: SkillMetadata | None = None
     diagnostics: tuple[Diagnostic, ...] = ()
@@ -48,7 +52,7 @@ class _Row(NamedTuple):
 class _Kept(NamedTuple):
     """What the index has of one source."""
 
-    listings: Sequence[Listing] = ()
+    folders: Sequence[SeenFolder] = ()
     known: Known = MappingProxyType({})
 
 
@@ -62,8 +66,9 @@ class IndexedMemory:
     def __init__(self, file: IndexFile, sources: Sequence[Source], strictness: Strictness) -> None:
         self._file = file
         self._sources = tuple(sources)
+        release = _release()
         self._keys = [
-            f"{source.label} {source.trusted} {tuple(strictness)} {source.address}"
+            f"{release} {source.label} {source.trusted} {tuple(strictness)} {source.address}"
             if isinstance(source, LastingSource)
             else None
             for source in self._sources
@@ -79,19 +84,19 @@ class IndexedMemory:
         return IndexedTables(self._file, "\n".join(keys))
 
     def recall(self) -> list[Known]:
-        """Return what was known of each source, and hand the sources their listings."""
+        """Return what was known of each source, and hand the sources their folders."""
         self._kept = self._file.read(self._read, _DISCOVERY_WAITS) or self._kept
         for source, kept in zip(self._sources, self._kept, strict=True):
             if isinstance(source, LastingSource):
-                source.listings = kept.listings
+                source.folders = kept.folders
         return [kept.known for kept in self._kept]
 
     def remember(self, known: Sequence[Known]) -> None:
         """Keep what is known of each source, if it is not what is kept already."""
         changed = {
-            place: _Kept(source.listings, seen)
+            place: _Kept(source.folders, seen)
             for place, (source, seen) in enumerate(zip(self._sources, known, strict=True))
-            if isinstance(source, LastingSource) and self._kept[place] != (source.listings, seen)
+            if isinstance(source, LastingSource) and self._kept[place] != (source.folders, seen)
         }
         if changed:
             self._file.write(partial(self._write, changed), _DISCOVERY_WAITS)
@@ -109,10 +114,10 @@ class IndexedMemory:
             key = self._keys[place]
             connection.execute("DELETE FROM pieces WHERE source = ?", (key,))
             connection.execute("INSERT OR REPLACE INTO sources VALUES (?, ?)", (key, time.time_ns()))
-            rows = [_row(listing, kept.known) for listing in kept.listings]
-            starts = range(0, len(rows), _PIECE)
-            pieces = ((key, start, _ENCODER.encode(rows[start : start + _PIECE])) for start in starts)
-            connection.executemany("INSERT INTO pieces VALUES (?, ?, ?)", pieces)
+            for start in range(0, len(kept.folders), _PIECE):
+                rows = [_row(folder, kept.known) for folder in kept.folders[start : start + _PIECE]]
+                piece = (key, start, _ENCODER.encode(rows))
+                connection.execute("INSERT INTO pieces VALUES (?, ?, ?)", piece)
         old = "SELECT key FROM sources ORDER BY used DESC LIMIT -1 OFFSET ?"
         for (key,) in connection.execute(old, (_SOURCES_KEPT,)).fetchall():
             connection.execute("DELETE FROM sources WHERE key = ?", (key,))
@@ -164,30 +169,38 @@ class IndexedTables:
 
 
 def _read_rows(connection: Connection, key: str, label: str) -> _Kept:
-    listings: list[Listing] = []
+    folders: list[SeenFolder] = []
     known: dict[str, SeenSkill] = {}
     pieces = connection.execute("SELECT content FROM pieces WHERE source = ? ORDER BY start", (key,))
     try:
         for (piece,) in pieces:
-            for listing, was_read, metadata, diagnostics in _DECODER.decode(piece):
-                listings.append(listing)
-                if was_read and listing.found is not None:
-                    known[listing.found.path] = SeenSkill(listing.found, label, metadata, diagnostics)
+            for folder, was_read, metadata, diagnostics in _DECODER.decode(piece):
+                folders.append(folder)
+                if was_read and folder.found is not None:
+                    known[folder.found.path] = SeenSkill(folder.found, label, metadata, diagnostics)
     except (msgspec.MsgspecError, TypeError) as error:
         logger.warning("index damaged, skills read again: %s", error, extra={"source": key})
         return _Kept()
-    return _Kept(listings, known)
+    return _Kept(folders, known)
 
 
-def _row(listing: Listing, known: Known) -> tuple[object, ...]:
-    """Return a `_Row` of what lasts: nothing of a file that changed a moment ago, or could not be read."""
-    seen = known.get(listing.found.path) if listing.found is not None else None
-    if seen is None or not seen.found.settled or is_unreadable(seen):
-        return (listing,)
-    return (listing, True, seen.metadata and _said(seen.metadata), seen.diagnostics)
+def _row(folder: SeenFolder, known: Known) -> tuple[object, ...]:
+    """Return a `_Row` of what lasts: not of a file that changed just now, or could not be read."""
+    seen = known.get(folder.found.path) if folder.found is not None else None
+    if seen is None or seen.found != folder.found or not seen.found.settled or is_unreadable(seen):
+        return (folder,)
+    return (folder, True, seen.metadata and _said(seen.metadata), seen.diagnostics)
 
 
 def _said(metadata: SkillMetadata) -> dict[str, object]:
     """Return the fields that are not as they are by default: what is not written need not be read."""
-    said = {name: getattr(metadata, name) for name in _FIELDS}
-    return {name: value for name, value in said.items() if value != _DEFAULTS[name]}
+    said = zip(_FIELDS, _VALUES(metadata), _DEFAULTS, strict=True)
+    return {name: value for name, value, default in said if value is not default and value != default}
+
+
+def _release() -> str:
+    """Tell this code from that of another release, which may read the same file to something else."""
+    with os.scandir(Path(__file__).parent) as entries:
+        files = [(entry.name, entry.stat()) for entry in entries if entry.name.endswith(".py")]
+    stamps = sorted((name, status.st_mtime_ns, status.st_size) for name, status in files)
+    return hashlib.sha256(repr(stamps).encode()).hexdigest()[:16]

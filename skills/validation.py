@@ -28,7 +28,7 @@ def check(fields: Fields, folder: str, lines: Mapping[str, int]) -> Iterator[Fin
     yield from _check_name(fields.name, folder, lines.get("name"))
     length = fields.lengths.get("description", len(fields.description))
     yield from _check_description(fields.description, length, lines.get("description"))
-    if fields.others.get("compatibility") or "compatibility" in lines:
+    if fields.compatibility or "compatibility" in lines:
         yield from _check_compatibility(fields, lines.get("compatibility"))
 
 
@@ -72,9 +72,8 @@ def _is_kebab(name: str) -> bool:
 
 
 def _check_compatibility(fields: Fields, line: int | None) -> Iterator[Finding]:
-    compatibility = fields.others.get("compatibility") or ""
-    length = fields.lengths.get("compatibility", len(compatibility))
-    if not compatibility:
+    length = fields.lengths.get("compatibility", len(fields.compatibility or ""))
+    if not fields.compatibility:
         yield Finding("compatibility-empty", "Compatibility is empty.", line)
     if length > MAX_COMPATIBILITY:
         message = f"Compatibility has {length:,} characters, over {MAX_COMPATIBILITY}."

@@ -6,10 +6,10 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from skills_agent.skills.confined import OutsideRootError, is_beneath, read_beneath
-from skills_agent.skills.sources.protocol import Listing, Scan, SkillFile
+from skills_agent.skills.sources.protocol import Scan, SeenFolder, SkillFile
 from skills_agent.skills.sources.walk import (
     SKILL_FILE,
     SKIPPED_FOLDERS,
@@ -23,6 +23,14 @@ from skills_agent.skills.sources.walk import (
 _NOISE: Final = frozenset({".DS_Store", "Thumbs.db"})
 _MAX_FILES: Final = 5_000
 """Files of one skill that a listing looks at."""
+
+
+class _Last(NamedTuple):
+    """The last scan: in one piece, for several registries may share a source."""
+
+    folders: Sequence[SeenFolder]
+    scan: Scan | None
+    """None before the first, when another process saw the folders."""
 
 
 class DirectorySource:
@@ -45,24 +53,34 @@ class DirectorySource:
         self._required = required
         self._limits = limits
         self._clock = clock
-        self._scan: Scan | None = None
-        self.listings: Sequence[Listing] = ()
-        """What the last scan saw of each folder: the next one looks only at those that have changed."""
+        self._last = _Last((), None)
 
     @property
     def address(self) -> str:
         """Where the folder is, and how far it is searched."""
         return f"{self.folder} {tuple(self._limits)}"
 
+    @property
+    def folders(self) -> Sequence[SeenFolder]:
+        """What the last scan saw of each folder: the next one looks only at those that have changed."""
+        return self._last.folders
+
+    @folders.setter
+    def folders(self, folders: Sequence[SeenFolder]) -> None:
+        self._last = _Last(folders, None)
+
     def scan(self) -> Scan:
         """Find every SKILL.md beneath the folder, reading none."""
-        if self.listings and all(map(is_unchanged, self.listings)):
-            self._scan = self._scan or scan_of(self.listings)
-            return self._scan
-        walk = Walk(str(self.folder), self._limits, self._clock(), self.listings)
+        last = self._last
+        if last.folders and all(map(is_unchanged, last.folders)):
+            if last.scan is not None:
+                return last.scan
+            scan = scan_of(last.folders)
+            self._last = _Last(last.folders, scan)
+            return scan
+        walk = Walk(str(self.folder), self._limits, self._clock(), last.folders)
         scan = walk.scan(required=self._required)
-        self.listings = walk.listings
-        self._scan = scan
+        self._last = _Last(walk.folders, scan)
         return scan
 
     def read(self, path: str, limit: int) -> bytes:

@@ -29,7 +29,7 @@ class Scan(NamedTuple):
     diagnostics: tuple[Diagnostic, ...] = ()
 
 
-class Listing(NamedTuple):
+class SeenFolder(NamedTuple):
     """What a scan has seen of one folder, for the next one."""
 
     path: str
@@ -88,7 +88,7 @@ class Source(Protocol):
 class LastingSource(Source, Protocol):
     """A source whose paths and stamps mean the same to the next process, so that an index can keep them."""
 
-    listings: Sequence[Listing]
+    folders: Sequence[SeenFolder]
     """What the last scan saw; whoever kept that of an earlier process puts it here before the first scan."""
 
     @property

@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 from skills_agent.skills.confined import is_beneath
 from skills_agent.skills.rules import Finding, diagnostic
 from skills_agent.skills.skill import Diagnostic
-from skills_agent.skills.sources.protocol import FoundSkill, Listing, Scan
+from skills_agent.skills.sources.protocol import FoundSkill, Scan, SeenFolder
 
 SKILL_FILE: Final = "SKILL.md"
 _SKILL_FILE_UPPER: Final = SKILL_FILE.upper()
@@ -40,7 +40,7 @@ class ScanLimits(NamedTuple):
     entries: int = 2_000_000
 
 
-def is_unchanged(listing: Listing) -> bool:
+def is_unchanged(listing: SeenFolder) -> bool:
     """Tell whether a folder and its SKILL.md are as they were; False where that cannot be told."""
     path, changed, _, _, found = listing
     try:
@@ -51,7 +51,7 @@ def is_unchanged(listing: Listing) -> bool:
         return False
 
 
-def scan_of(listings: Iterable[Listing], diagnostics: tuple[Diagnostic, ...] = ()) -> Scan:
+def scan_of(listings: Iterable[SeenFolder], diagnostics: tuple[Diagnostic, ...] = ()) -> Scan:
     """Return what a walk with these listings has found."""
     found = [listing.found for listing in listings if listing.found is not None]
     return Scan(tuple(sorted(found)), diagnostics)
@@ -60,14 +60,14 @@ def scan_of(listings: Iterable[Listing], diagnostics: tuple[Diagnostic, ...] = (
 class Walk:
     """One walk over a folder, with the listings that an earlier one kept."""
 
-    def __init__(self, root: str, limits: ScanLimits, now: int, before: Iterable[Listing] = ()) -> None:
+    def __init__(self, root: str, limits: ScanLimits, now: int, before: Iterable[SeenFolder] = ()) -> None:
         """Take the time of day in ns, and the listings of an earlier walk."""
         self._root = root
         self._limits = limits
         self._long_ago = now - _COARSE_TICK
         self._a_tick_ago = now - _FINE_TICK
         self._before = {listing.path: listing for listing in before if listing.changed}
-        self.listings: list[Listing] = []
+        self.folders: list[SeenFolder] = []
         """Of every folder from the root down. What is reported is of one that does not tell (`changed` 0)."""
         self._diagnostics: dict[tuple[str, str], Diagnostic] = {}
 
@@ -78,28 +78,28 @@ class Walk:
         while waiting:
             path, depth = waiting.popleft()
             if self._is_over(skills, entries):
-                self.listings.append(Listing(path))
+                self.folders.append(SeenFolder(path))
                 break
             try:
                 listing = self._again(path) or self._folder(path, self._limits.entries - entries)
             except OSError as error:
                 self._unreadable(path, error, required=required)
-                self.listings.append(Listing(path))
+                self.folders.append(SeenFolder(path))
                 continue
             if listing.inner and depth > self._limits.depth:
                 message = f"Folders below {path} are too deep to be searched."
                 self._report("scan-limit", message, self._root)
                 listing = listing._replace(changed=0, inner=())
-            self.listings.append(listing)
+            self.folders.append(listing)
             entries += listing.entries
             skills += listing.found is not None
             if listing.inner:
                 waiting.extend([(inner, depth + 1) for inner in listing.inner])
-        return scan_of(self.listings, tuple(self._diagnostics[key] for key in sorted(self._diagnostics)))
+        return scan_of(self.folders, tuple(self._diagnostics[key] for key in sorted(self._diagnostics)))
 
     def _is_over(self, skills: int, entries: int) -> bool:
         limits = self._limits
-        if len(self.listings) >= limits.folders:
+        if len(self.folders) >= limits.folders:
             reason = f"more than {limits.folders:,} folders"
         elif skills >= limits.skills:
             reason = f"{limits.skills:,} skills or more"
@@ -110,12 +110,12 @@ class Walk:
         self._report("scan-limit", f"The folder has {reason}; the rest is not searched.", self._root)
         return True
 
-    def _again(self, path: str) -> Listing | None:
+    def _again(self, path: str) -> SeenFolder | None:
         """Return what is known of a folder if it still holds; None when the folder has to be listed."""
         known = self._before.get(path)
         return known if known is not None and is_unchanged(known) else None
 
-    def _folder(self, path: str, limit: int) -> Listing:
+    def _folder(self, path: str, limit: int) -> SeenFolder:
         """List one folder."""
         changed = _changed(path)
         tells = self._is_settled(changed)
@@ -138,7 +138,7 @@ class Walk:
         if skill is not None:
             found = self._skill(skill, path)
             tells = tells and found is not None and found.settled and _is_plain(skill)
-        return Listing(path, changed if tells and left else 0, limit - left, tuple(inner), found)
+        return SeenFolder(path, changed if tells and left else 0, limit - left, tuple(inner), found)
 
     def _skill(self, entry: os.DirEntry[str], folder: str) -> FoundSkill | None:
         path = entry.path
