@@ -110,16 +110,21 @@ def _asked(node: str, task_input: Any) -> str:
     if not isinstance(task_input, Mapping):
         return ""
     if node == "load":
-        return str(task_input.get("name", ""))
+        return _wanted(task_input)
     if node == "act" and "call" in task_input:
         call = task_input["call"]
         return call_text(call["name"], call["args"])
     return {"decide": "asking the model", "answer": "the last word"}.get(node, "")
 
 
+def _wanted(admission: Mapping[str, Any]) -> str:
+    """Return the skill that was asked for: what it requires stands before it."""
+    return str(admission["skills"][-1]["name"])
+
+
 def _selected(update: Mapping[str, Any]) -> list[str]:
     admitted = [
-        f"{each['name']} (asked for by the {each['asked_by']})" for each in update.get("admissions") or []
+        f"{_wanted(each)} (asked for by the {each['asked_by']})" for each in update.get("admissions") or []
     ]
     return admitted + [f"refused: {message.text}" for message in _tool_messages(update)]
 
