@@ -83,6 +83,11 @@ class Entry:
             return word_matches(self.server_tool, tool)
         return tool in self.tools
 
+    @property
+    def is_whole(self) -> bool:
+        """Tell whether it speaks of every call of its tools."""
+        return self.command is None and self.path is None
+
     def permits(self, call: Call, skill: str | None = None) -> bool:
         """Tell whether a call is surely what the entry says.
 
@@ -90,7 +95,7 @@ class Entry:
         """
         if not self.names(call.tool):
             return False
-        if self.command is None and self.path is None:
+        if self.is_whole:
             return True
         if call.skill is not None and skill is not None and call.skill != skill:
             return False
