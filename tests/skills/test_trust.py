@@ -97,15 +97,17 @@ def test_a_file_that_is_not_understood_is_an_error_and_trusts_nothing(
     assert trust.file.read_text(encoding="latin-1") == text
 
 
+def _write(path: Path) -> None:
+    path.parent.mkdir()
+    path.write_bytes(b"")
+
+
 CHANGES: dict[str, Callable[[Path], object]] = {
     "a byte": lambda root: (root / "scripts" / "run.py").write_text("print(3)\n"),
     "SKILL.md": lambda root: (root / "SKILL.md").write_text("---\nname: alpha\ndescription: x\n---\n"),
     "a new file": lambda root: (root / "new.txt").write_text(""),
     "a hidden file": lambda root: (root / ".hidden").write_text(""),
-    "a cache": lambda root: (
-        (root / "__pycache__").mkdir(),
-        (root / "__pycache__" / "x.pyc").write_bytes(b"x"),
-    ),
+    "an empty cache": lambda root: _write(root / "__pycache__" / "x.pyc"),
     "a name": lambda root: (root / "scripts" / "run.py").rename(root / "scripts" / "ran.py"),
     "the executable bit": lambda root: (root / "scripts" / "run.py").chmod(0o755),
     "a file gone": lambda root: (root / "scripts" / "run.py").unlink(),
