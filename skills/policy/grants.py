@@ -46,6 +46,8 @@ def grant_fault(scope: Scope, pattern: str | None, call: Call) -> str | None:
     """Say why a grant cannot be given with an answer to a call; None where it can."""
     if (scope == "pattern") != (pattern is not None):
         return "`pattern` goes with the scope `pattern`, and with no other"
+    if call.tool == "load_skill" and scope != "call":
+        return "a skill that changed on disk is asked about each time"
     if scope == "skill" and call.skill is None:
         return f"a call of {call.tool} names no skill: grant it for a pattern or for the thread"
     if pattern is not None:
