@@ -15,13 +15,13 @@ from skills_agent.graph.models.errors import ModelError
 from skills_agent.graph.models.provider import default_model, resolve_model
 from skills_agent.graph.registry import make_registry
 from skills_agent.graph.settings import Settings, SettingsError, description_budget, process_environment
-from skills_agent.graph.tools import build_tools, risk_of
+from skills_agent.graph.tools import Workplace, build_tools, risk_of
 from skills_agent.nodes.model_call import ChosenModel, Models
 from skills_agent.nodes.policy import Policy
 from skills_agent.nodes.select import OnChange
 from skills_agent.skills.library import Library
-from skills_agent.skills.scripts.controlled import ControlledRunner
-from skills_agent.skills.scripts.runner import ScriptRunner
+from skills_agent.skills.scripts import ScriptLimits, ScriptRunner, choose_runner
+from skills_agent.skills.scripts.undumpable import make_undumpable
 from skills_agent.skills.sources import Source
 from skills_agent.state.context import Limits
 
@@ -65,12 +65,13 @@ def make_services(
 ) -> Services:
     """Make the collaborators. Nothing is read, started or contacted yet."""
     library = Library(make_registry(settings, sources))
-    runner = runner or ControlledRunner(
-        timeout=settings.script_timeout,
-        max_output=settings.max_script_output,
-        environment=process_environment(),
+    runner = runner or make_runner(settings)
+    own = build_tools(
+        library,
+        runner,
+        Workplace(settings.workspace, per_thread=settings.workdir == "thread"),
+        run_command=settings.enable_run_command,
     )
-    own = build_tools(library, runner, settings.workspace)
     offered = (*own, *tools)
     names = [tool.name for tool in offered]
     if twice := sorted({name for name in names if names.count(name) > 1}):
@@ -95,6 +96,29 @@ def make_services(
         catalog_budget=description_budget(settings, _window(model)),
         max_body_lines=settings.max_skill_body_lines,
         on_change=settings.on_change,
+    )
+
+
+def make_runner(settings: Settings) -> ScriptRunner:
+    """Return what runs scripts, and shut the agent's own memory from them."""
+    if settings.protect_process:
+        make_undumpable()
+    return choose_runner(
+        settings.sandbox,
+        workspace=settings.workspace,
+        network=settings.network_skills,
+        timeout=settings.script_timeout,
+        max_output=settings.max_script_output,
+        max_written=settings.max_written_files,
+        environment=process_environment(),
+        secrets=settings.script_secrets,
+        limits=ScriptLimits(
+            memory=settings.script_memory,
+            file_size=settings.script_file_size,
+            open_files=settings.script_open_files,
+            processes=settings.script_processes,
+            cpu_seconds=settings.script_cpu_seconds,
+        ),
     )
 
 

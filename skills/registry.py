@@ -193,6 +193,10 @@ class Registry:
         """
         return self._owner(ref).source.root(ref.path)
 
+    def trusts(self, ref: SkillRef) -> bool:
+        """Tell whether somebody vouches for the skill's source. Raises SkillUnreadableError without one."""
+        return self._owner(ref).source.trusted
+
     def _owner(self, ref: SkillRef) -> _Owned:
         """Return the source of a skill: only what a scan found is read, for a ref may come from anywhere."""
         owned = self._lookup(ref)

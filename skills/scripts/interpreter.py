@@ -43,6 +43,18 @@ def command_for(script: Path, path: str | None = None) -> list[str]:
     return _by_shebang(script, head, path)
 
 
+def program_for(name: str, path: str | None = None) -> str:
+    """Return the whole path of a program.
+
+    Raises InterpreterMissingError when it is not installed. A name with a `/` in it is taken if it is
+    absolute: what a relative one means would depend on where the agent was started.
+    """
+    found = shutil.which(name, path=path) if "/" not in name or Path(name).is_absolute() else None
+    if not found:
+        raise InterpreterMissingError(name or "an empty command", name or "a program")
+    return found
+
+
 def inline_dependencies(source: str) -> list[str] | None:
     """Return the dependencies of a PEP 723 `script` block, or None when the source has none.
 
