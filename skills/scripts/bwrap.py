@@ -119,6 +119,7 @@ class BwrapRunner(ControlledRunner):
             *_workplace(self._workspace, request.workdir.absolute()),
             *_read_only(_programs(inner.command[0], self._workspace)),
             *_read_only(_skill(request)),
+            *("--remount-ro", str(self._workspace / OWN_FOLDER)),
             *("--remount-ro", "/", "--chdir", str(request.workdir.absolute()), "--"),
             *("prlimit", f"--nproc={self._limits.processes}", "--"),
             *inner.command,

@@ -34,25 +34,28 @@ def main(arguments: list[str]) -> None:
         os.set_inheritable(descriptor, False)
     prctl(PR_SET_CHILD_SUBREAPER)
     prctl(PR_SET_NO_NEW_PRIVS)
-    child, errno = start(arguments[7:], limits)
+    child, errno = start(arguments[7:], limits, status)
     if errno:
         report(status, f"error {errno}")
         return
-    report(status, f"started {child}")
     release_streams()
     outcome = watch(child, control, parent, term_from, memory, processes)
     code = end_all(child)
     report(status, outcome or f"exit {code}")
 
 
-def start(command: list[str], limits: list[tuple[str, int]]) -> tuple[int, int]:
-    """Start the program in a session of its own; return its number, and why it did not start (0: it did)."""
+def start(command: list[str], limits: list[tuple[str, int]], status: int) -> tuple[int, int]:
+    """Start the program in a session of its own; return its number, and why it did not start (0: it did).
+
+    It reports itself: it could kill this process before that had come to it.
+    """
     reading, writing = os.pipe()
     child = os.fork()
     if not child:
         errno = 0
         try:
             os.setsid()
+            report(status, f"started {os.getpid()}")
             prctl(PR_SET_PDEATHSIG, SIGKILL)
             for number in IGNORED_BY_PYTHON:
                 _signal.signal(number, _signal.SIG_DFL)
