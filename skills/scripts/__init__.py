@@ -3,6 +3,7 @@
 from skills_agent.skills.scripts.bwrap import BwrapRunner
 from skills_agent.skills.scripts.choice import choose_runner
 from skills_agent.skills.scripts.controlled import ControlledRunner
+from skills_agent.skills.scripts.external import ExternalRunner
 from skills_agent.skills.scripts.interpreter import command_for
 from skills_agent.skills.scripts.limits import ScriptLimits
 from skills_agent.skills.scripts.report import describe
@@ -11,6 +12,7 @@ from skills_agent.skills.scripts.runner import ScriptRequest, ScriptResult, Scri
 __all__ = [
     "BwrapRunner",
     "ControlledRunner",
+    "ExternalRunner",
     "ScriptLimits",
     "ScriptRequest",
     "ScriptResult",

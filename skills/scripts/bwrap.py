@@ -10,7 +10,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
@@ -19,6 +19,7 @@ from typing import Any, Final, NamedTuple
 from skills_agent.skills.errors import SandboxMissingError, ScriptError
 from skills_agent.skills.scripts.controlled import ControlledRunner, PrivateFolder
 from skills_agent.skills.scripts.environment import is_granted
+from skills_agent.skills.scripts.interpreter import packages_of
 from skills_agent.skills.scripts.runner import ScriptRequest
 from skills_agent.skills.scripts.supervised import Start
 
@@ -103,12 +104,14 @@ class BwrapRunner(ControlledRunner):
         """Say what is missing, the sandbox included."""
         try:
             self.level_for(request)
+            self._need_network(request, self._command(request))
         except ScriptError as error:
             return str(error)
-        return super().preflight(request)
+        return None
 
     def _start(self, request: ScriptRequest, secrets: Mapping[str, str], private: PrivateFolder) -> Start:
         inner = super()._start(request, secrets, private)
+        self._need_network(request, inner.command)
         network = is_granted(self._network, request)
         size = str(self._limits.file_size)
         command = [
@@ -134,6 +137,16 @@ class BwrapRunner(ControlledRunner):
             processes=inner.processes + OF_BUBBLEWRAP,
             wrapped=True,
         )
+
+    def _need_network(self, request: ScriptRequest, command: Sequence[str]) -> None:
+        """Refuse what would end in an error of uv that nobody understands."""
+        if request.script is None or Path(command[0]).name != "uv" or is_granted(self._network, request):
+            return
+        if packages := packages_of(request.script):
+            raise ScriptError(
+                f"Cannot run {request.title}: it needs packages ({', '.join(packages)}), and {request.skill} "
+                "has no network in the sandbox to fetch them. The operator can give it (network_skills)."
+            )
 
     def _program(self) -> str:
         tried = self.probe()
