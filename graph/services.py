@@ -2,7 +2,7 @@
 
 import fnmatch
 import logging
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -22,7 +22,7 @@ from skills_agent.graph.settings import (
     process_environment,
     trust_file_of,
 )
-from skills_agent.graph.tools import build_tools, risk_of
+from skills_agent.graph.tools import Workplace, build_tools, risk_of
 from skills_agent.nodes.model_call import ChosenModel, Models
 from skills_agent.nodes.policy import Policy, Script
 from skills_agent.nodes.select import OnChange
@@ -30,8 +30,8 @@ from skills_agent.skills.fusion import Embedder
 from skills_agent.skills.library import Library
 from skills_agent.skills.policy.patterns import Entry, EntryNotUnderstoodError, parse_entry
 from skills_agent.skills.policy.risk import Risk
-from skills_agent.skills.scripts.controlled import ControlledRunner
-from skills_agent.skills.scripts.runner import ScriptRequest, ScriptRunner
+from skills_agent.skills.scripts import ScriptLimits, ScriptRequest, ScriptRunner, choose_runner
+from skills_agent.skills.scripts.undumpable import make_undumpable
 from skills_agent.skills.sources import Source
 from skills_agent.skills.trust import TrustList
 from skills_agent.state.context import Limits
@@ -81,12 +81,13 @@ def make_services(
     `yes` are the risks that a person approved in advance.
     """
     library = Library(make_registry(settings, sources, embeddings))
-    runner = runner or ControlledRunner(
-        timeout=settings.script_timeout,
-        max_output=settings.max_script_output,
-        environment=process_environment(),
+    runner = runner or make_runner(settings)
+    own = build_tools(
+        library,
+        runner,
+        Workplace(settings.workspace, per_thread=settings.workdir == "thread"),
+        run_command=settings.enable_run_command,
     )
-    own = build_tools(library, runner, settings.workspace)
     offered = (*own, *tools)
     names = [tool.name for tool in offered]
     if twice := sorted({name for name in names if names.count(name) > 1}):
@@ -107,7 +108,8 @@ def make_services(
             excluded=_excluded(settings),
             approval=settings.approval,
             yes=yes,
-            level_of=_level_of(runner, settings.workspace),
+            level_of=lambda script: runner.level_for(_request(script, settings.workspace)),
+            preflight=lambda script: runner.preflight(_request(script, settings.workspace)),
         ),
         limits=Limits(
             max_turns=settings.max_turns,
@@ -130,17 +132,41 @@ def _excluded(settings: Settings) -> tuple[Entry, ...]:
         raise SettingsError(f"Setting exclude_tools: {error}") from error
 
 
-def _level_of(runner: ScriptRunner, workspace: Path) -> Callable[[Script], str]:
-    """Return how isolated a runner would run a script: what it says of the request, else of itself."""
+def _request(script: Script, workspace: Path) -> ScriptRequest:
+    """Return what the runner would be asked to run, for the questions before it is."""
+    return ScriptRequest(
+        skill=script.ref.name,
+        script=script.path,
+        args=script.args,
+        stdin=None,
+        workdir=workspace,
+        source=script.ref.source,
+        trusted=script.is_trusted,
+        skill_folder=script.root,
+    )
 
-    def level_of(script: Script) -> str:
-        level_for = getattr(runner, "level_for", None)
-        if level_for is None:
-            return runner.level
-        request = ScriptRequest(script.ref.name, script.path, script.args, None, workspace)
-        return str(level_for(request))
 
-    return level_of
+def make_runner(settings: Settings) -> ScriptRunner:
+    """Return what runs scripts, and shut the agent's own memory from them."""
+    if settings.protect_process:
+        make_undumpable()
+    return choose_runner(
+        settings.sandbox,
+        workspace=settings.workspace,
+        network=settings.network_skills,
+        timeout=settings.script_timeout,
+        max_output=settings.max_script_output,
+        max_written=settings.max_written_files,
+        environment=process_environment(),
+        secrets=settings.script_secrets,
+        limits=ScriptLimits(
+            memory=settings.script_memory,
+            file_size=settings.script_file_size,
+            open_files=settings.script_open_files,
+            processes=settings.script_processes,
+            cpu_seconds=settings.script_cpu_seconds,
+        ),
+    )
 
 
 def make_models(settings: Settings, model: BaseChatModel | None) -> Models:

@@ -94,6 +94,29 @@ class Settings:
     """Seconds until a script and all it started are killed."""
     max_script_output: Positive = 100_000
     """Bytes of stdout and of stderr that are kept."""
+    max_written_files: Positive = 50
+    """Files that a script wrote which are listed to the model."""
+    sandbox: Literal["auto", "require", "off"] = "auto"
+    """Run scripts in bubblewrap: where it works, always (and else not at all), or never."""
+    network_skills: tuple[str, ...] = ()
+    """Skills whose scripts may use the network in the sandbox: `name`, or `name@source` where untrusted."""
+    script_secrets: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """Environment variables that the scripts of a skill get: `{"deploy": ["DEPLOY_KEY"]}`."""
+    script_memory: Positive = 2_147_483_648
+    """Bytes: of each process of a script, and of all of them together."""
+    script_file_size: Positive = 268_435_456
+    """Bytes of one file that a script writes, and of its /tmp in the sandbox."""
+    script_open_files: Positive = 1024
+    script_processes: Positive = 256
+    """Processes of one run at a time."""
+    script_cpu_seconds: Positive | None = None
+    """Of each process. None: script_timeout on every processor."""
+    workdir: Literal["workspace", "thread"] = "workspace"
+    """Where scripts work: in the workspace, or in `.agent/work/<thread>` with the workspace to read."""
+    enable_run_command: bool = False
+    """Offer the tool run_command: any program, as the scripts are run."""
+    protect_process: bool = True
+    """Keep other processes of this user from reading the agent's memory and environment (no core dumps)."""
 
     max_turns: Positive = 12
     """Model calls in one turn."""
@@ -183,15 +206,15 @@ def _from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
 def _parsed(name: str, text: str) -> Any:
     """Return the text of a variable as JSON-like value: lists are comma-separated, objects are JSON."""
     kind = next(each.type for each in fields(Settings) if each.name == name)
-    if "tuple" in str(kind) or "frozenset" in str(kind):
-        return [
-            part.strip() for part in text.split(os.pathsep if "Path" in str(kind) else ",") if part.strip()
-        ]
     if "dict" in str(kind):
         try:
             return json.loads(text)
         except ValueError as error:
             raise SettingsError(f"Setting {name}: not valid JSON ({error}).") from error
+    if "tuple" in str(kind) or "frozenset" in str(kind):
+        return [
+            part.strip() for part in text.split(os.pathsep if "Path" in str(kind) else ",") if part.strip()
+        ]
     return text
 
 

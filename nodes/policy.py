@@ -38,6 +38,8 @@ class Script(NamedTuple):
     path: Path
     args: tuple[str, ...]
     is_trusted: bool
+    root: Path
+    """The skill's folder."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +60,8 @@ class Policy:
     """Risks that a person approved in advance, for this run."""
     level_of: Callable[[Script], str] | None = None
     """How isolated a script would run; None where the runner does not say."""
+    preflight: Callable[[Script], str | None] | None = None
+    """Says why a script cannot run here; None where the runner does not say."""
     schemas: dict[str, type[BaseModel] | None] = field(default_factory=dict)
     """Of the tools' arguments: LangChain makes them anew at every look."""
 
@@ -175,6 +179,8 @@ class Bench:
         if policy.approval == "deny":
             text = f"Not run: {words}, which needs an approval, and nobody is asked here. Go on without it."
             return Verdict("deny", text, "policy")
+        if fault := self._preflight(call):
+            return Verdict("deny", fault, "error")
         return Verdict("ask", f"{words}.{self._about(call)} Risk: {risk}.", "policy")
 
     def _grant(self, call: Call) -> GrantRecord | None:
@@ -204,18 +210,31 @@ class Bench:
         is_trusted = self._trusts(skill["name"])
         kind = "a trusted" if is_trusted else "an untrusted"
         about = f" Skill: {skill['name']}, from {kind} source ({skill['source']})."
-        level = self._level(call, skill, is_trusted=is_trusted)
+        level = self._level(call, skill)
         return f"{about} Isolation: {level}." if level else about
 
-    def _level(self, call: Call, skill: LoadedSkill, *, is_trusted: bool) -> str:
-        level_of, root = self._policy.level_of, self._root(skill)
-        if level_of is None or root is None:
+    def _preflight(self, call: Call) -> str | None:
+        """Say before anybody is asked that a script could not be started: its interpreter is missing."""
+        skill = self.loaded.get(call.skill or "")
+        script = self._script(call, skill) if skill and call.tool == "run_script" else None
+        return self._policy.preflight(script) if script and self._policy.preflight else None
+
+    def _level(self, call: Call, skill: LoadedSkill) -> str:
+        script = self._script(call, skill)
+        if self._policy.level_of is None or script is None:
             return ""
-        args = tuple(str(each) for each in call.args.get("args") or ())
         try:
-            return level_of(Script(_ref(skill), root / str(call.args.get("path")), args, is_trusted))
+            return self._policy.level_of(script)
         except SkillError as error:
             return f"none, it would not be run: {error}"
+
+    def _script(self, call: Call, skill: LoadedSkill) -> Script | None:
+        root = self._root(skill)
+        if root is None:
+            return None
+        args = tuple(str(each) for each in call.args.get("args") or ())
+        path = root / str(call.args.get("path"))
+        return Script(_ref(skill), path, args, self._trusts(skill["name"]), root)
 
     def _trusts(self, name: str) -> bool:
         """Tell whether the operator vouches for a loaded skill: its source, or its folder as it is now."""

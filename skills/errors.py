@@ -15,7 +15,8 @@
     │   └── SectionNotFoundError   section-not-found      no such Markdown heading
     └── ScriptError
         ├── ScriptNotFoundError    script-not-found       no such script in the skill's folder
-        └── InterpreterMissingError  interpreter-missing  nothing on this machine can run the script
+        ├── InterpreterMissingError  interpreter-missing  nothing on this machine can run the script
+        └── SandboxMissingError    sandbox-missing        the sandbox that is required does not work here
 
 Nodes turn a SkillError into a tool message that the model can act on; the CLI turns it into one
 line on stderr. A check that can find several faults returns diagnostics instead.
@@ -202,3 +203,13 @@ class InterpreterMissingError(ScriptError):
         self.path = path
         self.needs = needs
         super().__init__(f"Cannot run {path}: it needs {needs}, which is not installed here.")
+
+
+class SandboxMissingError(ScriptError):
+    """The operator requires a sandbox, and this machine offers none."""
+
+    code: ClassVar[str] = "sandbox-missing"
+
+    def __init__(self, reason: str) -> None:
+        self.reason = reason
+        super().__init__(f"No script is run without a sandbox here (sandbox = require), and {reason}.")

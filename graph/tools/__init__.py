@@ -2,5 +2,6 @@
 
 from skills_agent.graph.tools.declare import risk_of
 from skills_agent.graph.tools.toolset import build_tools
+from skills_agent.graph.tools.workplace import Workplace
 
-__all__ = ["build_tools", "risk_of"]
+__all__ = ["Workplace", "build_tools", "risk_of"]

@@ -23,6 +23,8 @@ MAX_LINE = 4_000
 """Bytes of a line that are matched at once; a longer line is matched in pieces."""
 MAX_DEPTH = 40
 LEFT_OUT = frozenset({"node_modules", "__pycache__"})
+LINKED_BY_TOOLS = frozenset({".git", ".venv", "node_modules", "site-packages"})
+"""Folders whose files have second names in good faith: package installers and `git clone` link them."""
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
@@ -84,7 +86,9 @@ def matches(files: Iterator[Candidate], pattern: re.Pattern[str]) -> Iterator[st
         except OSError:  # a link, or not ours to read
             continue
         with os.fdopen(descriptor, "rb") as file:
-            if stat.S_ISREG(os.fstat(descriptor).st_mode):
+            found = os.fstat(descriptor)
+            alone = found.st_nlink == 1 or not LINKED_BY_TOOLS.isdisjoint(candidate.path.split("/"))
+            if stat.S_ISREG(found.st_mode) and alone:
                 for number, text in matching_lines(file, pattern):
                     yield f"{candidate.path}:{number}: {text}"
 

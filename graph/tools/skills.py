@@ -4,6 +4,7 @@ import json
 import os
 import shlex
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -15,6 +16,7 @@ from pydantic import BaseModel, BeforeValidator, Field
 
 from skills_agent.graph.tools.declare import declare
 from skills_agent.graph.tools.excerpt import excerpt
+from skills_agent.graph.tools.workplace import Workplace
 from skills_agent.skills.confined import NotRegularFileError, OutsideRootError, open_beneath
 from skills_agent.skills.errors import (
     ResourceOutsideError,
@@ -80,9 +82,9 @@ class RunScriptArguments(BaseModel):
     stdin: str | None = None
 
 
-def skill_tools(library: Library, runner: ScriptRunner, workspace: Path) -> list[BaseTool]:
+def skill_tools(library: Library, runner: ScriptRunner, workplace: Workplace) -> list[BaseTool]:
     """Return the four tools."""
-    tools = _SkillTools(library, runner, workspace)
+    tools = _SkillTools(library, runner, workplace)
     return [
         declare(tools.search_skills, risk="read", description=SEARCH_SKILLS),
         declare(tools.unload_skill, risk="read", description=UNLOAD_SKILL),
@@ -92,10 +94,10 @@ def skill_tools(library: Library, runner: ScriptRunner, workspace: Path) -> list
 
 
 class _SkillTools:
-    def __init__(self, library: Library, runner: ScriptRunner, workspace: Path) -> None:
+    def __init__(self, library: Library, runner: ScriptRunner, workplace: Workplace) -> None:
         self._library = library
         self._runner = runner
-        self._workspace = workspace
+        self._workplace = workplace
 
     def search_skills(self, query: str, runtime: ThreadRuntime) -> str:
         """Give names and descriptions, best first; what is hidden from the model is not among them."""
@@ -150,20 +152,18 @@ class _SkillTools:
     ) -> str:
         """Run a file of a loaded skill and give its outcome as text; a failing script is a result."""
         ref = _ref(_loaded(runtime, skill))
-        request = ScriptRequest(
-            skill=skill,
-            script=_script(self._registry(runtime), ref, path),
-            args=tuple(args),
-            stdin=stdin,
-            workdir=self._workspace,
-        )
-        return describe(self._runner.run(request))
+        registry = self._registry(runtime)
+        request = script_request(registry, ref, path, args=args, workdir=self._workplace.of(runtime.config))
+        return describe(self._runner.run(replace(request, stdin=stdin)))
 
     def _registry(self, runtime: ThreadRuntime) -> Registry:
         return self._library.of(caller_of(runtime), runtime.store)
 
 
-def _script(registry: Registry, ref: SkillRef, path: str) -> Path:
+def script_request(
+    registry: Registry, ref: SkillRef, path: str, *, workdir: Path, args: Sequence[str] = ()
+) -> ScriptRequest:
+    """Return what a runner is asked for. Raises SkillError or ToolException for what is no script of it."""
     root = registry.root(ref)
     if root is None:
         raise ToolException(
@@ -180,7 +180,16 @@ def _script(registry: Registry, ref: SkillRef, path: str) -> Path:
         raise ScriptNotFoundError(ref.name, path, scripts) from error
     except OSError as error:
         raise ScriptError(f"Cannot read {path} of skill {ref.name}: {error.strerror}.") from error
-    return (root / relative).resolve()
+    return ScriptRequest(
+        skill=ref.name,
+        script=(root / relative).resolve(),
+        args=tuple(args),
+        stdin=None,
+        workdir=workdir,
+        source=ref.source,
+        trusted=registry.is_vouched_for(ref),
+        skill_folder=root.resolve(),
+    )
 
 
 def _ledger(runtime: ThreadRuntime) -> dict[str, LoadedSkill]:

@@ -3,13 +3,14 @@
 import os
 import secrets
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
 from langchain_core.tools import ToolException
 
+from skills_agent.graph.tools.search_worker import LINKED_BY_TOOLS
 from skills_agent.skills.confined import (
     ConfinedError,
     NotRegularFileError,
@@ -20,6 +21,22 @@ from skills_agent.skills.confined import (
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+OWN_FOLDER = ".agent"
+OPEN_IN_IT = "skills"
+
+
+class OwnFolderError(ConfinedError):
+    """The path leads into the agent's own folder."""
+
+    reason = f"is in {OWN_FOLDER}, which is closed to tools but for {OWN_FOLDER}/{OPEN_IN_IT}"
+
+
+class SecondNameError(ConfinedError):
+    """The file has another name, which may be outside of the workspace."""
+
+    reason = "has a second name (a hard link), perhaps outside of the workspace; make a copy of it"
 
 
 class FolderEntry(NamedTuple):
@@ -33,7 +50,11 @@ class FolderEntry(NamedTuple):
 
 
 class Workspace:
-    """Files beneath one root. Links are followed where they stay inside; every refusal is a ToolException."""
+    """Files beneath one root. Links are followed where they stay inside; every refusal is a ToolException.
+
+    The agent's own folder holds settings and checkpoints: but for the skills in it, it is closed. So is a
+    file with a second name, which may be one outside.
+    """
 
     def __init__(self, root: Path) -> None:
         self._root = root
@@ -42,6 +63,10 @@ class Workspace:
     def root(self) -> Path:
         """The folder."""
         return self._root
+
+    @property
+    def _real_root(self) -> Path:
+        return self._root.resolve()
 
     def relative(self, path: str) -> str:
         """Return a model's path as one relative to the root, without `.` and `..`; the root is `.`.
@@ -59,8 +84,12 @@ class Workspace:
 
     def read(self, path: str, limit: int) -> bytes:
         """Return a file's bytes. Raises ToolException for a file over `limit` bytes."""
-        with _refusals(path), os.fdopen(open_beneath(self._root, self.relative(path)), "rb") as file:
-            size = os.fstat(file.fileno()).st_size
+        real = self.real(path)
+        with _refusals(path), os.fdopen(open_beneath(self._real_root, real, follow=False), "rb") as file:
+            found = os.fstat(file.fileno())
+            if found.st_nlink > 1 and not LINKED_BY_TOOLS.intersection(real.split("/")):
+                raise SecondNameError(path)
+            size = found.st_size
             if size > limit:
                 advice = "Search it with grep, or run a script on it."
                 raise ToolException(f"{path} has {size:,} bytes, over the limit of {limit:,}. {advice}")
@@ -68,8 +97,9 @@ class Workspace:
 
     def entries(self, path: str) -> Iterator[FolderEntry]:
         """Yield what a folder holds, unordered."""
+        real = self.real(path)
         with _refusals(path):
-            descriptor = open_folder_beneath(self._root, self.relative(path))
+            descriptor = open_folder_beneath(self._real_root, real, follow=False)
             try:
                 with os.scandir(descriptor) as found:
                     yield from map(_entry, found)
@@ -77,13 +107,19 @@ class Workspace:
                 os.close(descriptor)
 
     def real(self, path: str) -> str:
-        """Return the path relative to the real root with its links resolved; raises for a way out."""
-        root = self._root.resolve()
+        """Return the path relative to the real root with its links resolved.
+
+        Raises ToolException for a way out, and for the agent's own folder.
+        """
+        root = self._real_root
         with _refusals(path):
             real = (root / self.relative(path)).resolve()
             if not real.is_relative_to(root):
                 raise OutsideRootError(path)
-        return str(real.relative_to(root))
+            inside = real.relative_to(root)
+            if _is_own(inside.parts):
+                raise OwnFolderError(path)
+        return str(inside)
 
     def write(self, path: str, content: bytes) -> bool:
         """Put a file in place whole, with the folders it needs; return whether it is new.
@@ -94,11 +130,17 @@ class Workspace:
         with _refusals(path):
             if not name:
                 raise IsADirectoryError
-            folder = _make_folders(self._root.resolve(), folders)
+            folder = _make_folders(self._real_root, folders)
             try:
                 return _replace(folder, name, content)
             finally:
                 os.close(folder)
+
+
+def _is_own(parts: Sequence[str]) -> bool:
+    """Tell whether the way leads into the agent's folder; some file systems do not tell cases apart."""
+    first, second = (*(part.casefold() for part in parts[:2]), "", "")[:2]
+    return first == OWN_FOLDER and second != OPEN_IN_IT
 
 
 def _make_folders(root: Path, names: list[str]) -> int:

@@ -1,5 +1,9 @@
 """Keep a bounded part of an output of any length: its beginning and its end."""
 
+from collections.abc import Collection
+
+from skills_agent.skills.scripts.redact import Redactor
+
 REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 
 
@@ -7,10 +11,12 @@ class Capture:
     """The first and the last bytes of a stream.
 
     A report begins at the beginning and a traceback says what happened at the end; what is left
-    out is the middle. Memory stays below twice the limit.
+    out is the middle. Memory stays below twice the limit. Secrets are taken out before: a cut
+    could leave a part of one that nobody recognizes.
     """
 
-    def __init__(self, limit: int) -> None:
+    def __init__(self, limit: int, secrets: Collection[str] = ()) -> None:
+        self._redactor = Redactor(secrets)
         self._head_limit = limit - limit // 2
         self._tail_limit = limit // 2
         self._head = bytearray()
@@ -20,6 +26,13 @@ class Capture:
 
     def add(self, chunk: bytes) -> None:
         """Take the next bytes of the stream."""
+        self._keep(self._redactor.take(chunk))
+
+    def close(self) -> None:
+        """Say that nothing more comes."""
+        self._keep(self._redactor.rest())
+
+    def _keep(self, chunk: bytes) -> None:
         self.total += len(chunk)
         room = self._head_limit - len(self._head)
         self._head += chunk[:room]

@@ -1,30 +1,51 @@
-"""Run scripts under plain control: bounded in time, output and parallelism, with a clean environment.
+"""Run scripts under plain control: bounded in time, output, memory and parallelism, with a clean environment.
 
-This is no sandbox: a script can read and write whatever its user can. See security.md, 1.6.
+This is no sandbox: a script can read and write whatever its user can. docs/security.md says what holds.
 """
 
-import subprocess
+import os
+import shutil
+import tempfile
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
+from signal import SIGKILL
 from threading import BoundedSemaphore
-from typing import Final
+from typing import NamedTuple
 
 from skills_agent.skills.errors import ScriptError
-from skills_agent.skills.scripts.interpreter import command_for
-from skills_agent.skills.scripts.runner import ScriptRequest, ScriptResult
-from skills_agent.skills.scripts.watch import Watch
+from skills_agent.skills.scripts.capture import Capture
+from skills_agent.skills.scripts.environment import (
+    PASSED_ON,
+    allowed,
+    script_environment,
+    secrets_of,
+    uv_cache,
+)
+from skills_agent.skills.scripts.interpreter import command_for, program_for
+from skills_agent.skills.scripts.limits import ScriptLimits
+from skills_agent.skills.scripts.runner import ScriptRequest, ScriptResult, Stop
+from skills_agent.skills.scripts.supervised import Start, Supervised
+from skills_agent.skills.scripts.watch import FLOOD_FACTOR, Watch
+from skills_agent.skills.scripts.written import written_since
 
-PASSED_ON: Final = ("PATH", "LANG", "LC_*", "TZ", "TMPDIR")
-"""The variables that a script inherits; a `*` at the end stands for any ending."""
+
+class PrivateFolder(NamedTuple):
+    """Folders of one run, gone after it."""
+
+    home: Path
+    temporary: Path
+    made_at: int
+    """In the clock of the kernel's change times (ns)."""
 
 
 class ControlledRunner:
-    """Runs each script in a session of its own, and leaves nothing of its process group behind."""
+    """Runs each script under a supervisor of its own, and leaves no process of it behind."""
 
     level = "controlled"
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - one name for each limit
         self,
         *,
         timeout: float = 60,
@@ -32,90 +53,127 @@ class ControlledRunner:
         environment: Mapping[str, str],
         passed_on: Collection[str] = PASSED_ON,
         max_parallel: int = 4,
+        limits: ScriptLimits | None = None,
+        secrets: Mapping[str, Collection[str]] | None = None,
+        max_written: int = 50,
     ) -> None:
         """Set the limits of every run.
 
         `timeout` is in seconds, from the start of the process; `max_output` in bytes that are kept
-        of each stream. Only the variables of `environment` that `passed_on` names reach a script.
+        of each stream; `max_written` is how many written files are listed. Only the variables of
+        `environment` that `passed_on` names reach a script, and those that `secrets` names for its skill.
         """
         self._timeout = timeout
         self._max_output = max_output
-        self._inherited = _allowed(environment, passed_on)
-        self._uv_cache = _uv_cache(environment)
+        self._environment = environment
+        self._inherited = allowed(environment, passed_on)
         self._slots = BoundedSemaphore(max_parallel)
+        self._limits = limits or ScriptLimits()
+        self._secrets = secrets or {}
+        self._max_written = max_written
+
+    def level_for(self, request: ScriptRequest) -> str:  # noqa: ARG002 - the same for all
+        """Return `controlled`."""
+        return self.level
+
+    def preflight(self, request: ScriptRequest) -> str | None:
+        """Say which program or file is missing; None when nothing is."""
+        try:
+            self._command(request)
+        except ScriptError as error:
+            return str(error)
+        return None
 
     def run(self, request: ScriptRequest) -> ScriptResult:
         """Run to the end, or to the limits. Raises ScriptError when the script cannot be started."""
-        command = [*command_for(request.script.absolute(), self._inherited.get("PATH")), *request.args]
-        environment = self._environment(request.workdir, command[0])
-        with self._slots:
+        level = self.level_for(request)
+        if not request.workdir.is_dir():
+            raise ScriptError(f"Cannot start {request.title}: there is no folder {request.workdir}.")
+        secrets = secrets_of(self._secrets, request, self._environment)
+        stdout, stderr = (Capture(self._max_output, secrets.values()) for _ in range(2))
+        with self._slots, _private_folder() as private:
+            start = self._start(request, secrets, private)
             started = time.monotonic()
-            process = _start(request, command, environment)
-            watch = Watch(process, (request.stdin or "").encode(errors="replace"), self._max_output)
+            run = Supervised(start, stdin=request.stdin is not None)
+            stdin = (request.stdin or "").encode(errors="replace")
+            watch = Watch(run, stdin, stdout, stderr, FLOOD_FACTOR * self._max_output)
+            stopped: Stop | None = None
             try:
-                ended = watch.until_end(started + self._timeout)
+                stopped = watch.until_end(started + self._timeout)
             finally:
                 watch.clean_up()
+            seconds = time.monotonic() - started
+            written = written_since(request.workdir, private.made_at, self._max_written)
+        ending = _ending(watch.said, request.title)
+        stopped = stopped or ending.stopped
         return ScriptResult(
-            exit_code=process.returncode if ended == "exited" else None,
-            stdout=watch.stdout.text(),
-            stderr=watch.stderr.text(),
-            seconds=time.monotonic() - started,
-            timed_out=ended == "timed-out",
-            stdout_cut=watch.stdout.cut,
-            stderr_cut=watch.stderr.cut,
-            level=self.level,
+            exit_code=None if stopped else self._exit_code(ending.code, request, stderr.text()),
+            stdout=stdout.text(),
+            stderr=stderr.text(),
+            seconds=seconds,
+            stopped=stopped,
+            stdout_cut=stdout.cut,
+            stderr_cut=stderr.cut,
+            level=level,
+            written=written.files,
+            written_more=written.more,
         )
 
-    def _environment(self, workdir: Path, program: str) -> dict[str, str]:
-        fixed = {
-            "HOME": str(workdir.absolute()),
-            "PYTHONUTF8": "1",
-            "PYTHONIOENCODING": "utf-8",
-            # Output before a time limit is worth more than speed, and a skill's folder stays as it is.
-            "PYTHONUNBUFFERED": "1",
-            "PYTHONDONTWRITEBYTECODE": "1",
-        }
-        if Path(program).name == "uv" and self._uv_cache:
-            fixed["UV_CACHE_DIR"] = self._uv_cache
-        return {"LANG": "C.UTF-8", **self._inherited, **fixed}
+    def _start(self, request: ScriptRequest, secrets: Mapping[str, str], private: PrivateFolder) -> Start:
+        command = self._command(request)
+        environment = script_environment(self._inherited, secrets, private.home, private.temporary)
+        program = Path(command[0]).name
+        if program == "uv" and (cache := uv_cache(self._environment)):
+            environment["UV_CACHE_DIR"] = cache
+        return Start(
+            title=request.title,
+            command=command,
+            workdir=request.workdir,
+            environment=environment,
+            rlimits=self._limits.rlimits(program, self._timeout),
+            memory=self._limits.memory,
+            processes=self._limits.processes,
+        )
+
+    def _command(self, request: ScriptRequest) -> list[str]:
+        path = self._inherited.get("PATH")
+        if request.script is None:
+            program, *args = request.args or ("",)
+            return [program_for(program, path), *args]
+        return [*command_for(request.script.absolute(), path), *request.args]
+
+    def _exit_code(self, code: int, request: ScriptRequest, stderr: str) -> int:  # noqa: ARG002
+        return code
 
 
-def _start(
-    request: ScriptRequest, command: list[str], environment: Mapping[str, str]
-) -> subprocess.Popen[bytes]:
+class _Ending(NamedTuple):
+    code: int
+    stopped: Stop | None
+
+
+def _ending(said: str, title: str) -> _Ending:
+    """Return what the supervisor reported. Raises ScriptError when the program did not start."""
+    word, _, number = (said.splitlines() or [""])[-1].partition(" ")
+    match word:
+        case "exit":
+            return _Ending(int(number), None)
+        case "memory" | "processes":
+            return _Ending(0, word)
+        case "error":
+            raise ScriptError(f"Cannot start {title}: {os.strerror(int(number))}.")
+        case "started":  # and nothing more: the script killed its supervisor
+            return _Ending(-SIGKILL, None)
+        case _:
+            raise ScriptError(f"Cannot start {title}: its supervisor did not start.")
+
+
+@contextmanager
+def _private_folder() -> Iterator[PrivateFolder]:
+    folder = Path(tempfile.mkdtemp(prefix="skills-agent-"))
     try:
-        return subprocess.Popen(  # noqa: S603 - an argument list, and running scripts is the purpose
-            command,
-            cwd=request.workdir,
-            env=environment,
-            stdin=subprocess.DEVNULL if request.stdin is None else subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            start_new_session=True,
-            bufsize=0,
-        )
-    except OSError as error:
-        raise ScriptError(f"Cannot start {request.script.name}: {error.strerror}.") from error
-    except ValueError as error:  # a NUL or a lone surrogate in an argument
-        raise ScriptError(f"Cannot start {request.script.name}: bad argument ({error}).") from error
-
-
-def _allowed(environment: Mapping[str, str], names: Collection[str]) -> dict[str, str]:
-    exact = {name for name in names if not name.endswith("*")}
-    prefixes = tuple(name.removesuffix("*") for name in names if name.endswith("*"))
-    return {
-        name: value
-        for name, value in environment.items()
-        if name in exact or (prefixes and name.startswith(prefixes))
-    }
-
-
-def _uv_cache(environment: Mapping[str, str]) -> str | None:
-    """Return the cache that uv uses outside of a run: with HOME replaced, it would start a new one."""
-    if environment.get("UV_CACHE_DIR"):
-        return environment["UV_CACHE_DIR"]
-    if environment.get("XDG_CACHE_HOME"):
-        return str(Path(environment["XDG_CACHE_HOME"], "uv"))
-    home = environment.get("HOME")
-    return str(Path(home, ".cache", "uv")) if home else None
+        home, temporary = folder / "home", folder / "tmp"
+        home.mkdir()
+        temporary.mkdir()
+        yield PrivateFolder(home, temporary, folder.stat().st_ctime_ns)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)

@@ -3,11 +3,14 @@
 Of the scripts in the wild 16 % have the exec bit, and archives lose it.
 """
 
+import re
 import shlex
 import shutil
+import subprocess
 import sys
 import tomllib
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from pathlib import Path
 
 from skills_agent.skills.errors import InterpreterMissingError, ScriptError
@@ -24,7 +27,12 @@ KNOWN = {
     ".mjs": JAVASCRIPT,
     ".cjs": JAVASCRIPT,
 }
+TYPESCRIPT = (".ts", ".mts", ".cts")
+RUNS_TYPESCRIPT = (("bun",), ("deno", "run", "--allow-all"))
+STRIPS_TYPES, STRIPS_TYPES_IF_TOLD = (22, 18), (22, 6)
+"""Versions of node: nodejs.org/api/typescript.html."""
 PYTHONS = ("python", "python3")
+UV_RUN = ("uv", "run", "--quiet", "--script")
 
 
 def command_for(script: Path, path: str | None = None) -> list[str]:
@@ -37,10 +45,45 @@ def command_for(script: Path, path: str | None = None) -> list[str]:
     suffix = script.suffix.lower()
     if suffix in KNOWN:
         return [*_first_installed(script, KNOWN[suffix], path), str(script)]
+    if suffix in TYPESCRIPT:
+        return [*_typescript(script, path), str(script)]
     head = _head(script)
     if suffix == ".py":
         return _python(script, head, path)
     return _by_shebang(script, head, path)
+
+
+def candidates_for(script: Path) -> Sequence[tuple[str, ...]]:
+    """Return the programs that can run a script, the best first, by name: for a machine that is not this one.
+
+    Raises ScriptError when nothing says which program should, or the script cannot be read.
+    """
+    head = _head(script)
+    suffix = script.suffix.lower()
+    if suffix in KNOWN:
+        return KNOWN[suffix]
+    if suffix in TYPESCRIPT:
+        return RUNS_TYPESCRIPT
+    if suffix == ".py":
+        return (UV_RUN,) if inline_dependencies(head) else tuple((name,) for name in reversed(PYTHONS))
+    words = _shebang(head)
+    if not words:
+        raise _unknown_kind(script)
+    assignments, program, options = _split_program(words)
+    name = Path(program).name
+    return ((*(("env", *assignments) if assignments else ()), name, *options),)
+
+
+def program_for(name: str, path: str | None = None) -> str:
+    """Return the whole path of a program.
+
+    Raises InterpreterMissingError when it is not installed. A name with a `/` in it is taken if it is
+    absolute: what a relative one means would depend on where the agent was started.
+    """
+    found = shutil.which(name, path=path) if "/" not in name or Path(name).is_absolute() else None
+    if not found:
+        raise InterpreterMissingError(name or "an empty command", name or "a program")
+    return found
 
 
 def inline_dependencies(source: str) -> list[str] | None:
@@ -57,6 +100,11 @@ def inline_dependencies(source: str) -> list[str] | None:
     except tomllib.TOMLDecodeError:
         return []
     return [str(each) for each in dependencies] if isinstance(dependencies, list) else []
+
+
+def packages_of(script: Path) -> list[str]:
+    """Return the packages that a Python script names in a PEP 723 block."""
+    return inline_dependencies(_head(script)) or []
 
 
 def _script_block(lines: Sequence[str]) -> str | None:
@@ -79,26 +127,53 @@ def _python(script: Path, head: str, path: str | None) -> list[str]:
     if dependencies is not None:
         uv = shutil.which("uv", path=path)
         if uv:
-            return [uv, "run", "--quiet", "--script", str(script)]
+            return [uv, *UV_RUN[1:], str(script)]
         if dependencies:
             needs = f"uv (to install {', '.join(dependencies)})"
             raise InterpreterMissingError(script.name, needs)
     return [sys.executable, str(script)]
 
 
+def _typescript(script: Path, path: str | None) -> list[str]:
+    node = shutil.which("node", path=path)
+    version = _node_version(node) if node else (0, 0)
+    if node and version >= STRIPS_TYPES:
+        return [node]
+    if node and version >= STRIPS_TYPES_IF_TOLD:
+        return [node, "--experimental-strip-types"]
+    try:
+        return _first_installed(script, RUNS_TYPESCRIPT, path)
+    except InterpreterMissingError as error:
+        raise InterpreterMissingError(script.name, "node 22.6 or newer, bun or deno") from error
+
+
+@lru_cache(maxsize=8)
+def _node_version(node: str) -> tuple[int, int]:
+    try:
+        said = subprocess.run([node, "--version"], capture_output=True, text=True, timeout=10, check=False)  # noqa: S603
+    except (OSError, subprocess.TimeoutExpired):
+        return (0, 0)
+    found = re.match(r"v(\d+)\.(\d+)", said.stdout)
+    return (int(found[1]), int(found[2])) if found else (0, 0)
+
+
 def _by_shebang(script: Path, head: str, path: str | None) -> list[str]:
     words = _shebang(head)
     if not words:
-        extensions = ", ".join([".py", *KNOWN])
-        raise ScriptError(
-            f"Cannot run {script.name}: it has no #! line and none of the extensions {extensions}."
-        )
+        raise _unknown_kind(script)
     assignments, program, options = _split_program(words)
     if Path(program).name in PYTHONS and not assignments and not options:
         return _python(script, head, path)
     found = _first_installed(script, [(program,)], path)
     prefix = _first_installed(script, [("env",)], path) + assignments if assignments else []
     return [*prefix, *found, *options, str(script)]
+
+
+def _unknown_kind(script: Path) -> ScriptError:
+    extensions = ", ".join([".py", *KNOWN, *TYPESCRIPT])
+    return ScriptError(
+        f"Cannot run {script.name}: it has no #! line and none of the extensions {extensions}."
+    )
 
 
 def _shebang(head: str) -> list[str]:

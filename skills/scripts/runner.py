@@ -2,20 +2,43 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Literal, NamedTuple, Protocol
+
+Stop = Literal["time", "output", "memory", "processes"]
+"""The limit at which a runner ended a script."""
 
 
 @dataclass(frozen=True, slots=True)
 class ScriptRequest:
-    """One script to run."""
+    """One script to run, or one program."""
 
     skill: str
-    """Name of the skill that it belongs to."""
-    script: Path
+    """Name of the skill that it belongs to; empty for a program that belongs to none."""
+    script: Path | None
+    """None: the first of `args` is a program to search in PATH."""
     args: tuple[str, ...]
     stdin: str | None
     """Text for the standard input; None leaves it closed (the script reads end-of-file at once)."""
     workdir: Path
+    source: str = ""
+    """Where the skill comes from: what the operator grants to a skill may name its source."""
+    trusted: bool = True
+    """Whether somebody vouches for that source: secrets and network go to no other by name alone."""
+    skill_folder: Path | None = None
+    """What of the disk belongs to the skill; None: the folder of the script."""
+
+    @property
+    def title(self) -> str:
+        """Return what a person calls it."""
+        return self.script.name if self.script else " ".join(self.args[:1])
+
+
+class WrittenFile(NamedTuple):
+    """A file that a script wrote."""
+
+    path: str
+    """Relative to the folder that the script worked in."""
+    size: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,18 +51,40 @@ class ScriptResult:
     """Beginning and end of the output when it was cut, with a line at the cut that says so."""
     stderr: str
     seconds: float
-    timed_out: bool
+    stopped: Stop | None
+    """The limit that it met; None when it ended by itself."""
     stdout_cut: int
     """Bytes that were left out."""
     stderr_cut: int
     level: str
-    """The isolation that was really used: `controlled`, ..."""
+    """The isolation that was really used: `controlled`, `bwrap`, `bwrap with network`, `external`."""
+    written: tuple[WrittenFile, ...] = ()
+    """Files that changed in the working directory during the run, up to a limit."""
+    written_more: int = 0
+    """How many others changed."""
+
+    @property
+    def timed_out(self) -> bool:
+        """Tell whether the time limit ended it."""
+        return self.stopped == "time"
 
 
 class ScriptRunner(Protocol):
     """Something that runs scripts at one level of isolation."""
 
-    level: str
+    def level_for(self, request: ScriptRequest) -> str:
+        """Return the isolation that a run of this request would really have.
+
+        Raises ScriptError when it would not be run at all.
+        """
+        ...
+
+    def preflight(self, request: ScriptRequest) -> str | None:
+        """Say why the request cannot be run here; None when nothing speaks against a start.
+
+        Nothing is started: for the moment before a person is asked.
+        """
+        ...
 
     def run(self, request: ScriptRequest) -> ScriptResult:
         """Run to the end, or to the runner's limits.

@@ -1,75 +1,92 @@
-"""Watch one process from its start to its end: feed it, read it, stop it, and clean up after it."""
+"""Watch one supervised program from its start to its end: feed it, read it, stop it, clean up after it."""
 
 import os
 import selectors
-import signal
-import subprocess
 import time
 from contextlib import suppress
-from typing import IO, Final, Literal
+from typing import IO, Final
 
 from skills_agent.skills.scripts.capture import Capture
+from skills_agent.skills.scripts.runner import Stop
+from skills_agent.skills.scripts.supervised import Supervised
 
 GRACE_SECONDS: Final = 0.5
 """Between SIGTERM and SIGKILL."""
 
 FLOOD_FACTOR: Final = 100
-"""A process that writes this many times the kept output is stopped."""
+"""A program that writes this many times the kept output is stopped."""
 
 CHUNK_BYTES: Final = 64 * 1024
 DRAIN_CHUNKS: Final = 32
 """Read at most after the end: twice what a pipe holds where an unprivileged user has enlarged it."""
 
-TICK_SECONDS: Final = 0.02
-"""How long an exit may go unnoticed while a child of the process still holds its output."""
-
-Ending = Literal["exited", "timed-out", "flooded"]
+KILL_SECONDS: Final = 10
+"""How long the end of everything is waited for: a process in a dead network file system never ends."""
 
 
 class Watch:
-    """One process that leads its own process group, with its pipes.
+    """One program with its streams.
 
-    Only the process itself is waited for: a daemon that keeps its output open holds up nothing.
+    Only the program itself is waited for: a daemon that keeps its output open holds up nothing.
     """
 
-    def __init__(self, process: subprocess.Popen[bytes], stdin: bytes, max_output: int) -> None:
-        """Take over the pipes; `stdin` is written where the process has a pipe for it."""
-        self._process = process
-        self._unsent = memoryview(stdin)
-        self._flood = FLOOD_FACTOR * max_output
-        self._selector = selectors.DefaultSelector()
-        self.stdout = Capture(max_output)
-        self.stderr = Capture(max_output)
-        self._watch(process.stdout, selectors.EVENT_READ, self.stdout)
-        self._watch(process.stderr, selectors.EVENT_READ, self.stderr)
-        self._watch(process.stdin, selectors.EVENT_WRITE, None)
+    def __init__(self, run: Supervised, stdin: bytes, stdout: Capture, stderr: Capture, flood: int) -> None:
+        """Take over the streams; `stdin` is written where the program has a pipe for it.
 
-    def until_end(self, deadline: float) -> Ending:
-        """Return how it ended. `deadline` is a time of the monotonic clock."""
-        while not self._has_exited():
+        `flood` is how many bytes of a stream are taken before the program is stopped.
+        """
+        self._run = run
+        self._unsent = memoryview(stdin)
+        self._flood = flood
+        self._selector = selectors.DefaultSelector()
+        self._captures = (stdout, stderr)
+        self._said = bytearray()
+        self._alive = True
+        self._selector.register(run.status, selectors.EVENT_READ, None)
+        self._watch(run.stdout, selectors.EVENT_READ, stdout)
+        self._watch(run.stderr, selectors.EVENT_READ, stderr)
+        self._watch(run.stdin, selectors.EVENT_WRITE, None)
+
+    @property
+    def said(self) -> str:
+        """What the supervisor reported so far."""
+        return self._said.decode("ascii")
+
+    def until_end(self, deadline: float) -> Stop | None:
+        """Return the limit that it met here, or None. `deadline` is a time of the monotonic clock."""
+        while self._alive:
             now = time.monotonic()
             if now >= deadline:
-                self._terminate()
-                return "timed-out"
-            if max(self.stdout.total, self.stderr.total) > self._flood:
-                self._terminate()
-                return "flooded"
+                self._stop()
+                return "time"
+            if max(capture.total for capture in self._captures) > self._flood:
+                self._stop()
+                return "output"
             self._transfer(deadline - now)
-        return "exited"
+        return None
 
     def clean_up(self) -> None:
-        """End the whole process group, keep what it still wrote, and give everything back.
-
-        The group is killed before its leader is reaped: until then its number cannot be reused.
-        """
-        self._signal(signal.SIGKILL)
+        """End every process of the run, keep what it still wrote, and give everything back."""
+        self._run.end()
+        self._while_alive(KILL_SECONDS)
         for _ in range(DRAIN_CHUNKS):
             if not self._transfer(0):
                 break
         for key in list(self._selector.get_map().values()):
             self._forget(key)
         self._selector.close()
-        self._process.wait()
+        for capture in self._captures:
+            capture.close()
+        self._run.release(self.said)
+
+    def _stop(self) -> None:
+        self._run.ask_to_end()
+        self._while_alive(GRACE_SECONDS)
+
+    def _while_alive(self, seconds: float) -> None:
+        end = time.monotonic() + seconds
+        while self._alive and (left := end - time.monotonic()) > 0:
+            self._transfer(left)
 
     def _watch(self, pipe: IO[bytes] | None, event: int, capture: Capture | None) -> None:
         if pipe is not None:
@@ -82,35 +99,25 @@ class Watch:
             with suppress(BrokenPipeError):
                 key.fileobj.close()  # type: ignore[attr-defined]  # typeshed: HasFileno has no close
 
-    def _has_exited(self) -> bool:
-        """Look without reaping."""
-        options = os.WEXITED | os.WNOHANG | os.WNOWAIT
-        try:
-            return os.waitid(os.P_PID, self._process.pid, options) is not None
-        except ChildProcessError:  # the host program ignores SIGCHLD: the kernel reaped it
-            return True
-
-    def _terminate(self) -> None:
-        self._signal(signal.SIGTERM)
-        end = time.monotonic() + GRACE_SECONDS
-        while not self._has_exited() and (left := end - time.monotonic()) > 0:
-            self._transfer(left)
-
-    def _signal(self, number: signal.Signals) -> None:
-        with suppress(ProcessLookupError, PermissionError):
-            os.killpg(self._process.pid, number)
-
     def _transfer(self, patience: float) -> bool:
-        """Move what can be moved now, after waiting a tick at most; False when nothing could."""
-        idle = 0.001 if not self._selector.get_map() else TICK_SECONDS
+        """Move what can be moved within `patience` seconds; False when nothing could."""
         moved = False
-        for key, _ in self._selector.select(min(patience, idle)):
+        for key, _ in self._selector.select(patience):
             moved = True
             if isinstance(key.data, Capture):
                 self._read(key, key.data)
+            elif key.fd == self._run.status:
+                self._listen(key)
             else:
                 self._write(key)
         return moved
+
+    def _listen(self, key: selectors.SelectorKey) -> None:
+        line = os.read(key.fd, CHUNK_BYTES)
+        self._said += line
+        if not line:
+            self._alive = False
+            self._forget(key)
 
     def _read(self, key: selectors.SelectorKey, capture: Capture) -> None:
         chunk = os.read(key.fd, CHUNK_BYTES)

@@ -1,29 +1,43 @@
 """What every script runner keeps, whatever its isolation."""
 
+import functools
 import os
+import re
+import shutil
+import subprocess
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
 from skills_agent.skills.errors import ScriptError
-from skills_agent.skills.scripts import ControlledRunner, ScriptRequest, ScriptResult, ScriptRunner
+from skills_agent.skills.scripts import (
+    BwrapRunner,
+    ControlledRunner,
+    ExternalRunner,
+    ScriptLimits,
+    ScriptRequest,
+    ScriptResult,
+    ScriptRunner,
+    WrittenFile,
+)
+from skills_agent.skills.scripts.bwrap import probe
 
 MakeRunner = Callable[..., ScriptRunner]
 ENVIRONMENT = {"PATH": "/usr/local/bin:/usr/bin:/bin", "OPENAI_API_KEY": "sk-very-secret", "LANG": "C.UTF-8"}
 
 
-def controlled(**limits: Any) -> ScriptRunner:
+def controlled(place: Path, **limits: Any) -> ScriptRunner:
     return ControlledRunner(environment=ENVIRONMENT, **limits)
 
 
-@pytest.fixture(params=[controlled], ids=lambda make: make.__name__)
-def make_runner(request: pytest.FixtureRequest) -> MakeRunner:
-    """Return what makes a runner: one parameter for every implementation."""
-    make: MakeRunner = request.param
-    return make
+def bwrap(place: Path, **limits: Any) -> ScriptRunner:
+    if probe(ENVIRONMENT["PATH"]).program is None:
+        pytest.skip(probe(ENVIRONMENT["PATH"]).reason)
+    return BwrapRunner(workspace=place / "work", environment=ENVIRONMENT, **limits)
 
 
 @pytest.fixture
@@ -31,6 +45,44 @@ def place(tmp_path: Path) -> Path:
     (tmp_path / "skill").mkdir()
     (tmp_path / "work").mkdir()
     return tmp_path
+
+
+def external(place: Path, **limits: Any) -> ScriptRunner:
+    return ExternalRunner(ShellBackend(), workdir=str(place / "work"), environment=ENVIRONMENT, **limits)
+
+
+class Answer(NamedTuple):
+    """What deepagents' backends answer."""
+
+    output: str
+    exit_code: int | None
+    truncated: bool = False
+
+
+class ShellBackend:
+    """A backend like deepagents' sandboxes, on this machine."""
+
+    def execute(self, command: str, *, timeout: int | None = None) -> Answer:
+        ran = subprocess.run(
+            ["sh", "-c", command],
+            capture_output=True,
+            text=True,
+            timeout=timeout,
+            env={"PATH": ENVIRONMENT["PATH"], "SECRET_OF_THE_MACHINE": "sk-very-secret"},
+        )
+        return Answer(ran.stdout + ran.stderr, ran.returncode)
+
+
+@pytest.fixture(params=[controlled, bwrap, external], ids=lambda make: make.__name__)
+def make_runner(request: pytest.FixtureRequest, place: Path) -> MakeRunner:
+    """Return what makes a runner: one parameter for every implementation."""
+    return functools.partial(request.param, place)
+
+
+@pytest.fixture(params=[controlled, bwrap], ids=lambda make: make.__name__)
+def make_local_runner(request: pytest.FixtureRequest, place: Path) -> MakeRunner:
+    """Return the same for the runners of this machine."""
+    return functools.partial(request.param, place)
 
 
 def request_for(
@@ -51,18 +103,20 @@ def test_exit_code_and_both_streams_come_back(make_runner: MakeRunner, place: Pa
 
 def test_the_level_of_isolation_is_in_the_result(make_runner: MakeRunner, place: Path) -> None:
     runner = make_runner()
-    assert runner.run(request_for(place, "")).level == runner.level != ""
+    request = request_for(place, "")
+    assert runner.run(request).level == runner.level_for(request) != ""
 
 
 def test_arguments_reach_the_script_as_they_are(make_runner: MakeRunner, place: Path) -> None:
     arguments = ("a b", "$HOME", "; touch pwned", "*", "", "--flag=é", "'\"")
     result = make_runner().run(request_for(place, "import sys; print(sys.argv[1:])", *arguments))
     assert result.stdout == f"{list(arguments)}\n"
-    assert not list((place / "work").iterdir())
+    assert not list((place / "work").glob("[!.]*"))
 
 
 def test_a_script_without_the_exec_bit_runs(make_runner: MakeRunner, place: Path) -> None:
     request = request_for(place, "echo from the shell", name="script.sh")
+    assert request.script is not None
     request.script.chmod(0o644)
     assert make_runner().run(request).stdout == "from the shell\n"
 
@@ -193,6 +247,7 @@ def test_arguments_longer_than_the_system_takes_are_refused(make_runner: MakeRun
 
 def test_a_missing_script_is_refused(make_runner: MakeRunner, place: Path) -> None:
     request = request_for(place, "")
+    assert request.script is not None
     request.script.unlink()
     with pytest.raises(ScriptError):
         make_runner().run(request)
@@ -200,7 +255,7 @@ def test_a_missing_script_is_refused(make_runner: MakeRunner, place: Path) -> No
 
 def test_a_missing_work_directory_is_refused(make_runner: MakeRunner, place: Path) -> None:
     request = request_for(place, "")
-    request.workdir.rmdir()
+    shutil.rmtree(request.workdir)
     with pytest.raises(ScriptError):
         make_runner().run(request)
 
@@ -212,3 +267,141 @@ def test_a_failed_run_leaves_the_runner_usable(make_runner: MakeRunner, place: P
             runner.run(request_for(place, "", "a\0b"))
     result: ScriptResult = runner.run(request_for(place, "print(1)"))
     assert result.stdout == "1\n"
+
+
+def test_files_that_the_script_writes_are_listed_with_their_sizes(
+    make_local_runner: MakeRunner, place: Path
+) -> None:
+    (place / "work" / "old.txt").write_text("old")
+    (place / "work" / "changed.txt").write_text("old")
+    body = "mkdir sub; echo hello >sub/new.txt; echo more >>changed.txt; cat old.txt >/dev/null"
+    result = make_local_runner().run(request_for(place, body, name="script.sh"))
+    assert result.written == (WrittenFile("changed.txt", 8), WrittenFile("sub/new.txt", 6))
+
+
+def test_a_long_list_of_written_files_is_cut(make_local_runner: MakeRunner, place: Path) -> None:
+    request = request_for(place, "touch a b c d e", name="script.sh")
+    result = make_local_runner(max_written=2).run(request)
+    assert ([each.path for each in result.written], result.written_more) == (["a", "b"], 3)
+
+
+@pytest.mark.parametrize(
+    ("source", "trusted", "granted"),
+    [("user", True, True), ("project", False, False), ("mine", False, True)],
+)
+def test_a_granted_secret_reaches_its_skill_and_no_other(
+    make_runner: MakeRunner, place: Path, source: str, trusted: bool, granted: bool
+) -> None:
+    runner = make_runner(secrets={"demo": ["OPENAI_API_KEY"], "demo@mine": ["OPENAI_API_KEY"], "x": ["LANG"]})
+    request = request_for(place, "echo ${#OPENAI_API_KEY}", name="script.sh")
+    request = replace(request, source=source, trusted=trusted)
+    assert runner.run(request).stdout == ("14\n" if granted else "0\n")
+    assert runner.run(replace(request, skill="other")).stdout == "0\n"
+    assert runner.run(replace(request, skill="")).stdout == "0\n"
+
+
+def test_a_secret_is_taken_out_of_the_output_before_it_is_cut(make_runner: MakeRunner, place: Path) -> None:
+    body = (
+        "import base64, os, sys; key = os.environ['OPENAI_API_KEY']\n"
+        "sys.stderr.write('é' + key); sys.stderr.flush(); sys.stdout.write(key[:5]); sys.stdout.flush()\n"
+        "print(key[5:], base64.b64encode(b'x:' + key.encode()).decode(), key.encode().hex())"
+    )
+    runner = make_runner(secrets={"demo": ["OPENAI_API_KEY"]}, max_output=1_000)
+    result = runner.run(request_for(place, body))
+    assert result.stderr == "é[secret]"
+    assert result.stdout.startswith("[secret] eD")
+    assert result.stdout.count("[secret]") == 3
+    cut = make_runner(secrets={"demo": ["OPENAI_API_KEY"]}, max_output=20).run(
+        request_for(place, "printf 'xxxxx%sxxxxx' $OPENAI_API_KEY$OPENAI_API_KEY", name="script.sh")
+    )
+    assert re.fullmatch(r"xxxxx\[secr\n\[\d+ bytes cut\]\ncret\]xxxxx", cut.stdout)
+
+
+def test_each_run_has_a_home_and_a_temporary_folder_of_its_own(make_runner: MakeRunner, place: Path) -> None:
+    body = 'ls -A "$HOME" "$TMPDIR" | grep -c mark; touch "$HOME/mark" "$TMPDIR/mark"; pwd'
+    runner = make_runner()
+    for _ in range(2):
+        result = runner.run(request_for(place, body, name="script.sh"))
+        assert result.stdout == f"0\n{place / 'work'}\n"
+        assert result.stderr == ""
+
+
+def test_a_program_is_run_by_its_name(make_runner: MakeRunner, place: Path) -> None:
+    (place / "work" / "here.txt").touch()
+    request = ScriptRequest("", None, ("ls", "-1"), None, place / "work")
+    assert make_runner().run(request).stdout == "here.txt\n"
+    with pytest.raises(ScriptError, match="no-such-program"):
+        make_runner().run(replace(request, args=("no-such-program",)))
+
+
+def test_preflight_says_what_is_missing_and_starts_nothing(
+    make_local_runner: MakeRunner, place: Path
+) -> None:
+    runner = make_local_runner()
+    request = request_for(place, "#!/usr/bin/env no-such-language\ntouch started", name="script")
+    assert "no-such-language" in (runner.preflight(request) or "")
+    assert runner.preflight(request_for(place, "touch started", name="script.sh")) is None
+    assert not list((place / "work").glob("[!.]*"))
+
+
+EATERS = """
+import subprocess, sys, time
+eat = "import time; kept = bytearray(90 << 20); time.sleep(20)"
+all = [subprocess.Popen([sys.executable, "-c", eat]) for _ in range(4)]
+time.sleep(20)
+"""
+SLEEPERS = """
+import subprocess, time
+all = []
+try:
+    while len(all) < 60:
+        all.append(subprocess.Popen(["sleep", "20"]))
+except OSError:
+    print(len(all), "and no more")
+else:
+    time.sleep(20)
+"""
+
+
+def test_a_limit_of_memory_holds_for_all_processes_together(
+    make_local_runner: MakeRunner, place: Path
+) -> None:
+    result = make_local_runner(limits=ScriptLimits(memory=200 << 20)).run(request_for(place, EATERS))
+    assert (result.stopped, result.exit_code) == ("memory", None)
+    assert result.seconds < 15
+
+
+def test_a_limit_of_processes_holds(make_local_runner: MakeRunner, place: Path) -> None:
+    result = make_local_runner(limits=ScriptLimits(processes=20)).run(request_for(place, SLEEPERS))
+    # In a sandbox that is not root's, the kernel refuses the next process instead.
+    assert result.stopped == "processes" or re.fullmatch(r"1\d and no more\n", result.stdout)
+    assert result.seconds < 15
+
+
+@pytest.mark.parametrize(
+    ("limits", "body", "shown"),
+    [
+        (ScriptLimits(memory=300 << 20), "bytearray(1500 << 20)", "MemoryError"),
+        (ScriptLimits(memory=300 << 20), "import mmap; mmap.mmap(-1, 1500 << 20).write(b'x')", "OSError"),
+        (ScriptLimits(file_size=1 << 20), "open('big', 'wb').write(bytes(2 << 20))", "OSError"),
+        (ScriptLimits(open_files=32), "all = [open('/dev/null') for _ in range(64)]", "OSError"),
+        (ScriptLimits(cpu_seconds=1), "while True: pass", ""),
+        (ScriptLimits(), "import resource; exit(any(resource.getrlimit(resource.RLIMIT_CORE)) + 1)", ""),
+    ],
+    ids=["memory", "shared-memory", "file", "open-files", "cpu", "core"],
+)
+def test_a_limit_of_one_process_holds(
+    make_local_runner: MakeRunner, place: Path, limits: ScriptLimits, body: str, shown: str
+) -> None:
+    result = make_local_runner(limits=limits, timeout=20).run(request_for(place, body))
+    assert result.exit_code not in {0, None}
+    assert shown in result.stderr
+    assert result.seconds < 15
+
+
+def test_javascript_runs_where_node_is(make_runner: MakeRunner, place: Path) -> None:
+    if not shutil.which("node", path=ENVIRONMENT["PATH"]):
+        pytest.skip("node is not installed")
+    body = "import fs from 'node:fs'; fs.writeFileSync('made.txt', 'x'); console.log(process.argv[2])"
+    assert make_runner().run(request_for(place, body, "a b", name="script.mjs")).stdout == "a b\n"
+    assert (place / "work" / "made.txt").exists()

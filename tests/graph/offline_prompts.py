@@ -56,7 +56,7 @@ class Conversation:
     ) -> "Conversation":
         """Add a run of a script."""
         result = ScriptResult(
-            code, out, err, 0.1, timed_out=False, stdout_cut=0, stderr_cut=0, level="controlled"
+            code, out, err, 0.1, stopped=None, stdout_cut=0, stderr_cut=0, level="controlled"
         )
         return self.answered(
             "run_script", {"skill": skill, "path": path, "args": list(args)}, describe(result)

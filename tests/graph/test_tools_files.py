@@ -372,3 +372,56 @@ def test_grep_in_what_does_not_exist_is_an_error(call: Call) -> None:
 def test_what_a_person_could_not_see_is_not_in_a_hit(call: Call, workspace: Path) -> None:
     (workspace / "a.txt").write_text("needle \x1b[31m\u202e\U000e0041 end\n")
     assert call("grep", pattern="needle") == "a.txt:1: needle [31m end"
+
+
+# --- the agent's own folder, and second names ---
+
+
+@pytest.mark.parametrize(
+    "path",
+    [".agent/threads.db", ".agent/work/other/notes", "alias/threads.db", ".AGENT/threads.db", ".agent"],
+)
+@pytest.mark.parametrize(
+    ("tool", "args"),
+    [
+        ("read_file", {}),
+        ("list_dir", {}),
+        ("grep", {"pattern": "."}),
+        ("write_file", {"content": "pwned"}),
+    ],
+)
+def test_the_agents_own_folder_is_closed(
+    call: Call, workspace: Path, tool: str, args: dict[str, Any], path: str
+) -> None:
+    (workspace / ".agent" / "work" / "other").mkdir(parents=True)
+    (workspace / ".agent" / "threads.db").write_text("checkpoints")
+    (workspace / ".agent" / "work" / "other" / "notes").write_text("checkpoints")
+    (workspace / "alias").symlink_to(".agent")
+    answer = call(tool, path=path, **args)
+    assert answer.startswith("ERROR ")
+    assert "is in .agent, which is closed to tools but for .agent/skills" in answer
+    assert (workspace / ".agent" / "threads.db").read_text() == "checkpoints"
+
+
+def test_the_skills_in_the_agents_folder_are_open(call: Call, workspace: Path) -> None:
+    path = ".agent/skills/mine/SKILL.md"
+    assert call("write_file", path=path, content="# Mine") == f"Wrote {path}: 6 bytes, 1 line."
+    assert call("read_file", path=path) == "# Mine"
+    assert call("list_dir", path=".agent/skills") == "mine/"
+    assert call("grep", path=".agent/skills", pattern="Mine") == f"{path}:1: # Mine"
+
+
+def test_a_file_with_a_second_name_is_not_read(call: Call, workspace: Path) -> None:
+    os.link(workspace.parent / "private.txt", workspace / "linked.txt")
+    assert "second name" in call("read_file", path="linked.txt")
+    assert call("grep", pattern="private") == "No line matches."
+    assert call("grep", pattern="private", path="linked.txt") == "No line matches."
+    call("write_file", path="linked.txt", content="mine")
+    assert (workspace.parent / "private.txt").read_text() == "private"
+
+
+def test_a_file_that_an_installer_linked_is_read(call: Call, workspace: Path) -> None:
+    (workspace / "venv" / "site-packages").mkdir(parents=True)
+    os.link(workspace.parent / "private.txt", workspace / "venv" / "site-packages" / "module.py")
+    assert call("read_file", path="venv/site-packages/module.py") == "private"
+    assert call("grep", pattern="private") == "venv/site-packages/module.py:1: private"

@@ -178,3 +178,40 @@ def test_inline_metadata_of_any_shape_is_read_without_failing(lines: list[str]) 
 def test_declared_dependencies_are_found(names: list[str]) -> None:
     listed = ", ".join(f'"{name}"' for name in names)
     assert inline_dependencies(f"# /// script\n# dependencies = [{listed}]\n# ///\n") == names
+
+
+def answering(programs: Path, name: str, text: str) -> None:
+    (programs / name).write_text(f"#!/bin/sh\necho {text}\n")
+    (programs / name).chmod(0o755)
+
+
+@pytest.mark.parametrize(
+    ("version", "options"),
+    [
+        ("v24.1.0", []),
+        ("v22.18.0", []),
+        ("v22.6.0", ["--experimental-strip-types"]),
+        ("v20.20.2", None),
+        ("", None),
+    ],
+)
+@pytest.mark.parametrize("suffix", [".ts", ".mts", ".cts"])
+def test_typescript_runs_with_a_node_that_is_new_enough(
+    tmp_path: Path, programs: Path, suffix: str, version: str, options: list[str] | None
+) -> None:
+    answering(programs, "node", version)
+    path = script(tmp_path, f"a{suffix}")
+    if options is None:
+        with pytest.raises(InterpreterMissingError, match=r"node 22\.6 or newer, bun or deno"):
+            command_for(path, str(programs))
+    else:
+        assert command_for(path, str(programs)) == [str(programs / "node"), *options, str(path)]
+
+
+def test_typescript_runs_with_bun_or_deno_where_node_is_old(tmp_path: Path, programs: Path) -> None:
+    answering(programs, "node", "v18.0.0")
+    install(programs, "deno")
+    path = script(tmp_path, "a.ts")
+    assert command_for(path, str(programs)) == [str(programs / "deno"), "run", "--allow-all", str(path)]
+    install(programs, "bun")
+    assert command_for(path, str(programs)) == [str(programs / "bun"), str(path)]

@@ -6,28 +6,33 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skills_agent.skills.scripts import ScriptResult, describe
+from skills_agent.skills.scripts import ScriptResult, WrittenFile, describe
 from skills_agent.skills.scripts.capture import Capture
 
-DONE = ScriptResult(0, "", "", 0.1234, timed_out=False, stdout_cut=0, stderr_cut=0, level="controlled")
+DONE = ScriptResult(0, "", "", 0.1234, stopped=None, stdout_cut=0, stderr_cut=0, level="controlled")
 
 
 def test_a_run_reads_as_exit_code_output_and_errors() -> None:
     result = replace(DONE, exit_code=2, stdout="rows: 3\n", stderr="warning\n")
-    assert describe(result) == "exit code 2 (0.12 s)\nstdout:\nrows: 3\nstderr:\nwarning"
+    assert describe(result) == "exit code 2 (0.12 s, controlled)\nstdout:\nrows: 3\nstderr:\nwarning"
 
 
 def test_an_empty_stream_has_no_section() -> None:
-    assert describe(replace(DONE, stderr=" \n")) == "exit code 0 (0.12 s)"
+    assert describe(replace(DONE, stderr=" \n")) == "exit code 0 (0.12 s, controlled)"
 
 
 @pytest.mark.parametrize(
     ("result", "outcome"),
     [
-        (replace(DONE, exit_code=None, timed_out=True), "stopped: time limit reached (0.12 s)"),
-        (replace(DONE, exit_code=None), "stopped: too much output (0.12 s)"),
-        (replace(DONE, exit_code=-11), "ended by signal 11 (SIGSEGV) (0.12 s)"),
-        (replace(DONE, exit_code=-33), "ended by signal 33 (0.12 s)"),
+        (replace(DONE, exit_code=None, stopped="time"), "stopped: time limit reached (0.12 s, controlled)"),
+        (replace(DONE, exit_code=None, stopped="memory"), "stopped: too much memory (0.12 s, controlled)"),
+        (
+            replace(DONE, exit_code=None, stopped="processes"),
+            "stopped: too many processes (0.12 s, controlled)",
+        ),
+        (replace(DONE, exit_code=None, stopped="output"), "stopped: too much output (0.12 s, controlled)"),
+        (replace(DONE, exit_code=-11), "ended by signal 11 (SIGSEGV) (0.12 s, controlled)"),
+        (replace(DONE, exit_code=-33), "ended by signal 33 (0.12 s, controlled)"),
     ],
 )
 def test_a_run_that_did_not_end_by_itself_says_why(result: ScriptResult, outcome: str) -> None:
@@ -36,7 +41,18 @@ def test_a_run_that_did_not_end_by_itself_says_why(result: ScriptResult, outcome
 
 def test_what_a_person_could_not_see_does_not_reach_the_model() -> None:
     text = "\x1b[1;31mred\x1b[0m \x1b]0;title\x07a\0b\u202e\U000e0041 10%\r20%\r\n"
-    assert describe(replace(DONE, stdout=text)) == "exit code 0 (0.12 s)\nstdout:\nred ab 10%\n20%"
+    assert (
+        describe(replace(DONE, stdout=text)) == "exit code 0 (0.12 s, controlled)\nstdout:\nred ab 10%\n20%"
+    )
+
+
+def test_written_files_are_told_before_what_the_script_said_itself() -> None:
+    written = (WrittenFile("a\u202eb.csv", 1234), WrittenFile("x\nstdout:", 0))
+    text = describe(replace(DONE, stdout="hello", written=written, written_more=3))
+    assert text == (
+        "exit code 0 (0.12 s, controlled)\nfiles written:\nab.csv (1,234 bytes)\nx stdout: (0 bytes)\n"
+        "[3 more]\nstdout:\nhello"
+    )
 
 
 @given(st.lists(st.binary(max_size=50)), st.integers(1, 60))

@@ -1,0 +1,39 @@
+"""The tool that runs a program: run_command. Off unless the operator turns it on."""
+
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+from langchain_core.tools import BaseTool
+from langgraph.prebuilt import ToolRuntime
+from pydantic import Field
+
+from skills_agent.graph.tools.declare import declare
+from skills_agent.graph.tools.workplace import Workplace
+from skills_agent.skills.scripts import ScriptRequest, ScriptRunner, describe
+from skills_agent.skills.scripts.command_line import split_command
+
+RUN_COMMAND = (
+    "Run one program with its arguments in the working directory. Gives exit code, stdout and stderr. "
+    "There is no shell: no pipes, redirections, wildcards, variables or `cd`."
+)
+
+Command = Annotated[str, Field(description="E.g. git log --oneline -5")]
+
+
+def command_tools(runner: ScriptRunner, workplace: Workplace) -> list[BaseTool]:
+    """Return the one tool."""
+
+    def run_command(
+        command: Command, runtime: ToolRuntime[Any, Mapping[str, Any]], stdin: str | None = None
+    ) -> str:
+        """Run a program and give its outcome as text; a failing program is a result."""
+        request = ScriptRequest(
+            skill="",
+            script=None,
+            args=split_command(command),
+            stdin=stdin,
+            workdir=workplace.of(runtime.config),
+        )
+        return describe(runner.run(request))
+
+    return [declare(run_command, risk="run", description=RUN_COMMAND)]

@@ -1,0 +1,261 @@
+"""Run scripts somewhere else: on any object with deepagents' `execute(command, timeout=...)`.
+
+Such backends (remote sandboxes, containers) take one shell command and give back one text. What a runner
+promises beyond that is asked for in the command: both streams apart, bounded, in base64, with the exit code;
+an environment of its own; a time limit. The skill's folder is sent along, once for each of its contents.
+"""
+
+import base64
+import gzip
+import hashlib
+import io
+import shlex
+import tarfile
+import time
+from collections.abc import Collection, Iterator, Mapping
+from pathlib import Path
+from threading import BoundedSemaphore
+from typing import Final, NamedTuple, Protocol
+
+from skills_agent.skills.errors import InterpreterMissingError, ScriptError
+from skills_agent.skills.scripts.environment import FIXED, secrets_of
+from skills_agent.skills.scripts.interpreter import candidates_for
+from skills_agent.skills.scripts.redact import Redactor
+from skills_agent.skills.scripts.runner import ScriptRequest, ScriptResult, Stop
+from skills_agent.skills.scripts.watch import FLOOD_FACTOR
+
+PLACE: Final = "/tmp/skills-agent"  # noqa: S108 - of the other machine
+MAX_SKILL_BYTES: Final = 20_000_000
+MAX_COMMAND: Final = 100_000
+"""Characters: Linux takes 128 KiB for one argument."""
+OVERLAP: Final = 4096
+"""More than what is kept is fetched, so that a secret at the cut is seen whole."""
+TIMED_OUT, KILLED, SIGNAL_OFFSET = 124, 137, 128
+PATIENCE: Final = 10
+"""Seconds beyond the script's own limit that a backend may take."""
+
+
+class ExecuteResponse(Protocol):
+    """What a backend answers."""
+
+    @property
+    def output(self) -> str:
+        """Return both streams."""
+        ...
+
+
+class Backend(Protocol):
+    """Something that carries out a shell command."""
+
+    def execute(self, command: str, *, timeout: int | None = None) -> ExecuteResponse:
+        """Run the command to its end."""
+        ...
+
+
+class _Stream(NamedTuple):
+    text: str
+    cut: int
+    size: int
+
+
+class ExternalRunner:
+    """Runs scripts on a backend; what holds there is what the backend promises."""
+
+    level = "external"
+
+    def __init__(
+        self,
+        backend: Backend,
+        *,
+        workdir: str = ".",
+        timeout: float = 60,
+        max_output: int = 100_000,
+        max_parallel: int = 4,
+        environment: Mapping[str, str] | None = None,
+        secrets: Mapping[str, Collection[str]] | None = None,
+    ) -> None:
+        """Set the limits of every run. `workdir` is the folder on the other machine that scripts work in.
+
+        Of `environment` only what `secrets` names for a skill is sent.
+        """
+        self._backend = backend
+        self._workdir = workdir
+        self._timeout = timeout
+        self._max_output = max_output
+        self._environment = environment or {}
+        self._secrets = secrets or {}
+        self._slots = BoundedSemaphore(max_parallel)
+
+    def level_for(self, request: ScriptRequest) -> str:  # noqa: ARG002 - the same for all
+        """Return `external`."""
+        return self.level
+
+    def preflight(self, request: ScriptRequest) -> str | None:
+        """Say what is wrong with the request itself; the other machine is not asked."""
+        try:
+            self._program(request, "")
+        except ScriptError as error:
+            return str(error)
+        return None
+
+    def run(self, request: ScriptRequest) -> ScriptResult:
+        """Run to the end, or to the limits. Raises ScriptError when the script cannot be started."""
+        secrets = secrets_of(self._secrets, request, self._environment)
+        with self._slots:
+            program = self._program(request, self._send_skill(request))
+            stdin = self._send((request.stdin or "").encode(errors="replace"))
+            mark = f"skills-agent-{time.monotonic_ns()}"
+            started = time.monotonic()
+            said = self._execute(self._script(program, secrets, stdin, mark), self._timeout + PATIENCE)
+            seconds = time.monotonic() - started
+        _, found, report = said.partition(f"{mark} ")
+        fields = report.split()
+        if not found or not fields:
+            raise ScriptError(f"Cannot start {request.title} there: {said.strip()[:500] or 'no answer'}.")
+        if fields[0] == "missing":
+            raise InterpreterMissingError(request.title, " or ".join(fields[1:]))
+        code, *rest = (*fields, *[""] * 7)
+        out, err = (self._stream(rest[n], rest[n + 1], rest[n + 2], secrets) for n in (0, 3))
+        stopped = self._stopped(int(code), max(out.size, err.size), seconds)
+        return ScriptResult(
+            exit_code=None if stopped else _exit_code(int(code)),
+            stdout=out.text,
+            stderr=err.text,
+            seconds=seconds,
+            stopped=stopped,
+            stdout_cut=out.cut,
+            stderr_cut=err.cut,
+            level=self.level,
+        )
+
+    def _program(self, request: ScriptRequest, place: str) -> str:
+        """Return the shell text that sets the positional parameters to the command."""
+        args = [*request.args]
+        if request.script is None:
+            choices: list[tuple[str, ...]] = [(args.pop(0) if args else "",)]
+        else:
+            choices = [*candidates_for(request.script)]
+            args.insert(0, f"{place}/{request.script.relative_to(_folder(request))}")
+        for argument in args:
+            if "\0" in argument or (not argument.isprintable() and _undecodable(argument)):
+                raise ScriptError(f"Cannot start {request.title}: bad argument.")
+        tail = shlex.join(args)
+        if len(tail) > MAX_COMMAND:
+            raise ScriptError(f"Cannot start {request.title}: the arguments are too long.")
+        tests = [
+            f"if command -v {shlex.quote(choice[0])} >/dev/null; then set -- {shlex.join(choice)} {tail}"
+            for choice in choices
+        ]
+        names = shlex.join(choice[0] for choice in choices)
+        return "\nel".join(tests) + f'\nelse echo "$mark missing" {names}; exit; fi'
+
+    def _script(self, program: str, secrets: Mapping[str, str], stdin: str, mark: str) -> str:
+        """Return the command: run, then report on one line what came of it."""
+        variables = {"LANG": "C.UTF-8", **secrets, **FIXED}
+        settings = " ".join(f"{name}={shlex.quote(value)}" for name, value in variables.items())
+        head, tail = self._max_output + OVERLAP, self._max_output // 2 + OVERLAP
+        flood = FLOOD_FACTOR * self._max_output
+        return f"""
+mark={mark}; own=$(mktemp -d) && mkdir "$own/home" "$own/tmp" && cd {shlex.quote(self._workdir)} || exit 1
+{program}
+(ulimit -f {flood // 512 + 1}
+exec timeout -k 1 {self._timeout:g} env -i PATH="$PATH" HOME="$own/home" TMPDIR="$own/tmp" {settings} "$@") \
+<{stdin} >"$own/out" 2>"$own/err"
+echo "$mark" $?
+for each in out err; do
+  wc -c <"$own/$each"
+  printf '%s=\\n' "$(head -c {head} "$own/$each" | base64 | tr -d '\\n')"
+  printf '%s=\\n' "$(tail -c {tail} "$own/$each" | base64 | tr -d '\\n')"
+done
+rm -rf "$own" {stdin if stdin != "/dev/null" else ""}
+"""
+
+    def _stream(self, size: str, head: str, tail: str, secrets: Mapping[str, str]) -> _Stream:
+        total = int(size or 0)
+        first, last = (_redacted(_decoded(each), secrets) for each in (head, tail))
+        if total <= self._max_output + OVERLAP and len(first) <= self._max_output:
+            return _Stream(_text(first), 0, total)
+        kept_last = self._max_output // 2
+        kept_first = self._max_output - kept_last
+        cut = total - self._max_output
+        text = f"{_text(first[:kept_first])}\n[{cut} bytes cut]\n{_text(last[len(last) - kept_last :])}"
+        return _Stream(text, cut, total)
+
+    def _stopped(self, code: int, size: int, seconds: float) -> Stop | None:
+        if size >= FLOOD_FACTOR * self._max_output:
+            return "output"
+        late = seconds >= self._timeout and code in {TIMED_OUT, KILLED}
+        return "time" if late else None
+
+    def _send_skill(self, request: ScriptRequest) -> str:
+        """Put the skill's folder on the other machine, unless it is there; return where."""
+        if request.script is None:
+            return ""
+        packed = _packed(_folder(request))
+        place = f"{PLACE}-{hashlib.sha256(packed).hexdigest()[:32]}"
+        if "ready" not in self._execute(f"test -e {place}/.sent && echo ready"):
+            archive = self._send(packed)
+            self._execute(f"mkdir -p {place} && tar -xzf {archive} -C {place} && touch {place}/.sent")
+        return place
+
+    def _send(self, content: bytes) -> str:
+        """Put bytes into a file there; return its path."""
+        if not content:
+            return "/dev/null"
+        path = self._execute("mktemp").strip()
+        coded = base64.b64encode(content).decode()
+        for start in range(0, len(coded), MAX_COMMAND):
+            piece = coded[start : start + MAX_COMMAND]
+            self._execute(f"printf %s {piece} | base64 -d >>{shlex.quote(path)}")
+        return path
+
+    def _execute(self, command: str, timeout: float = 60) -> str:
+        return self._backend.execute(command, timeout=int(timeout) + 1).output
+
+
+def _folder(request: ScriptRequest) -> Path:
+    assert request.script is not None  # noqa: S101 - for the type checker; callers ask before
+    return request.skill_folder or request.script.parent
+
+
+def _packed(folder: Path) -> bytes:
+    """Return the files of a folder as an archive that is the same for the same files."""
+    written = io.BytesIO()
+    with tarfile.open(fileobj=written, mode="w") as archive:
+        for path in _files(folder):
+            archive.add(path, str(path.relative_to(folder)), recursive=False, filter=_plain)
+            if written.tell() > MAX_SKILL_BYTES:
+                raise ScriptError(f"Cannot send {folder.name}: it is over {MAX_SKILL_BYTES:,} bytes.")
+    return gzip.compress(written.getvalue(), compresslevel=1, mtime=0)
+
+
+def _files(folder: Path) -> Iterator[Path]:
+    yield from sorted(path for path in folder.rglob("*") if path.is_file() and not path.is_symlink())
+
+
+def _plain(member: tarfile.TarInfo) -> tarfile.TarInfo:
+    member.mtime = member.uid = member.gid = 0
+    member.uname = member.gname = ""
+    return member
+
+
+def _undecodable(argument: str) -> bool:
+    return any("\ud800" <= character <= "\udfff" for character in argument)
+
+
+def _decoded(coded: str) -> bytes:
+    plain = coded.removesuffix("=") if coded else ""
+    return base64.b64decode(plain[: len(plain) // 4 * 4])
+
+
+def _redacted(raw: bytes, secrets: Mapping[str, str]) -> bytes:
+    redactor = Redactor(secrets.values())
+    return redactor.take(raw) + redactor.rest()
+
+
+def _text(raw: bytes) -> str:
+    return raw.decode("utf-8", errors="replace")
+
+
+def _exit_code(code: int) -> int:
+    return SIGNAL_OFFSET - code if code > SIGNAL_OFFSET else code

@@ -1,0 +1,215 @@
+"""A program that starts another one, outlives it, and ends everything that it started.
+
+`python -I -S supervisor.py CONTROL STATUS PARENT TERM_FROM MEMORY PROCESSES RLIMITS PROGRAM [ARGUMENT ...]`
+
+CONTROL and STATUS are numbers of descriptors. A byte from CONTROL asks the script to end (SIGTERM);
+its end means that the agent closed it or is dead, however it died: everything is killed. STATUS gets
+`started PID` and then one of `exit CODE` (negative: a signal), `memory`, `processes`, `error ERRNO`; its
+end says that no process of the run is left. Written in one thread and importing next to nothing: it is
+started for every script.
+"""
+
+import _signal  # type: ignore[import-not-found]  # `signal` would cost as much as the rest
+import os
+import resource
+import select
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+
+LINUX = sys.platform == "linux"
+PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER, PR_SET_NO_NEW_PRIVS = 1, 36, 38
+SIGKILL, SIGTERM = _signal.SIGKILL, _signal.SIGTERM
+IGNORED_BY_PYTHON = (_signal.SIGPIPE, _signal.SIGXFSZ)
+LOOKOUT_MS = 50
+
+
+def main(arguments: list[str]) -> None:
+    """Run the program, watch it, and report."""
+    control, status, parent, term_from, memory, processes = map(int, arguments[:6])
+    limits = [
+        (name, int(value)) for name, _, value in (each.partition("=") for each in arguments[6].split(","))
+    ]
+    for descriptor in (control, status):
+        os.set_inheritable(descriptor, False)
+    prctl(PR_SET_CHILD_SUBREAPER)
+    prctl(PR_SET_NO_NEW_PRIVS)
+    child, errno = start(arguments[7:], limits, status)
+    if errno:
+        report(status, f"error {errno}")
+        return
+    release_streams()
+    outcome = watch(child, control, parent, term_from, memory, processes)
+    code = end_all(child)
+    report(status, outcome or f"exit {code}")
+
+
+def start(command: list[str], limits: list[tuple[str, int]], status: int) -> tuple[int, int]:
+    """Start the program in a session of its own; return its number, and why it did not start (0: it did).
+
+    It reports itself: it could kill this process before that had come to it.
+    """
+    reading, writing = os.pipe()
+    child = os.fork()
+    if not child:
+        errno = 0
+        try:
+            os.setsid()
+            report(status, f"started {os.getpid()}")
+            prctl(PR_SET_PDEATHSIG, SIGKILL)
+            for number in IGNORED_BY_PYTHON:
+                _signal.signal(number, _signal.SIG_DFL)
+            for name, value in limits:
+                limit(getattr(resource, f"RLIMIT_{name}", None), value)
+            os.execve(command[0], command, os.environ)  # noqa: S606 - the purpose
+        except OSError as error:
+            errno = error.errno or 1
+        finally:
+            os.write(writing, str(errno or 1).encode())
+            os._exit(127)
+    os.close(writing)
+    failed = os.read(reading, 16)
+    os.close(reading)
+    return child, int(failed or 0)
+
+
+def limit(kind: int | None, value: int) -> None:
+    """Lower one limit, as far as the one that holds already allows."""
+    if kind is None:
+        return
+    hard = resource.getrlimit(kind)[1]
+    value = value if hard == resource.RLIM_INFINITY else min(value, hard)
+    with suppress(ValueError, OSError):  # macOS refuses some
+        resource.setrlimit(kind, (value, value))
+
+
+def release_streams() -> None:
+    """Leave the script's streams to the script: their ends have to be noticed."""
+    nothing = os.open(os.devnull, os.O_RDWR)
+    for descriptor in (0, 1, 2):
+        os.dup2(nothing, descriptor)
+
+
+def watch(child: int, control: int, parent: int, term_from: int, memory: int, processes: int) -> str:
+    """Return when the program ended (""), when a limit is met (its name), or when the agent is gone."""
+    lookout = select.poll()
+    lookout.register(control, select.POLLIN | select.POLLHUP)
+    with suppress(AttributeError, OSError):  # otherwise an exit is noticed at the next look-out
+        lookout.register(os.pidfd_open(child), select.POLLIN)
+    while True:
+        ready = [descriptor for descriptor, _ in lookout.poll(LOOKOUT_MS)]
+        if control in ready:
+            if not os.read(control, 16):
+                return ""
+            for pid in family(os.getpid())[term_from:]:
+                kill(pid, SIGTERM)
+        if has_ended(child) or os.getppid() != parent:
+            return ""
+        pids = family(os.getpid())
+        bury(pids, child)
+        if len(pids) > processes:
+            return "processes"
+        if sum(map(private_memory, pids)) > memory:
+            return "memory"
+
+
+def has_ended(child: int) -> bool:
+    """Look without reaping: until it is reaped, the number of its process group is not given again."""
+    return os.waitid(os.P_PID, child, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+
+
+def end_all(child: int) -> int:
+    """Kill until nothing is left, and return the exit code of the child (negative: a signal).
+
+    A process that forks while it is killed is met in the next round.
+    """
+    with suppress(OSError):
+        os.killpg(child, SIGKILL)
+    code = 0
+    rest = select.poll()
+    while True:
+        for pid in family(os.getpid()):
+            kill(pid, SIGKILL)
+        try:
+            while True:
+                pid, state = os.waitpid(-1, os.WNOHANG)
+                if not pid:
+                    break
+                if pid == child:
+                    code = os.waitstatus_to_exitcode(state)
+        except ChildProcessError:
+            return code
+        rest.poll(1)
+
+
+def family(ancestor: int) -> list[int]:
+    """Return every descendant, a parent before its children."""
+    found = [ancestor]
+    listed = os.access(f"/proc/self/task/{ancestor}/children", os.R_OK)
+    children = children_by_task if listed else children_of_all()
+    for pid in found:
+        found += children(pid)
+    return found[1:]
+
+
+def children_by_task(pid: int) -> list[int]:
+    """Return the children of every thread of a process."""
+    found = []
+    with suppress(OSError):
+        for task in os.listdir(f"/proc/{pid}/task"):  # noqa: PTH208 - pathlib costs milliseconds
+            with suppress(OSError), open(f"/proc/{pid}/task/{task}/children", "rb") as file:  # noqa: PTH123
+                found += [int(each) for each in file.read().split()]
+    return found
+
+
+def children_of_all() -> Callable[[int], list[int]]:
+    """Return the same from a look at every process: for kernels that keep no lists of children."""
+    families: dict[int, list[int]] = {}
+    with suppress(OSError):
+        for name in filter(str.isdigit, os.listdir("/proc")):  # noqa: PTH208
+            with suppress(OSError, ValueError), open(f"/proc/{name}/stat", "rb") as file:  # noqa: PTH123
+                parent = int(file.read().rpartition(b")")[2].split()[1])
+                families.setdefault(parent, []).append(int(name))
+    return lambda pid: families.get(pid, [])
+
+
+def private_memory(pid: int) -> int:
+    """Return the bytes of memory that a process shares with nobody."""
+    try:
+        with open(f"/proc/{pid}/statm", "rb") as file:  # noqa: PTH123
+            _, resident, shared, *_ = map(int, file.read().split())
+    except (OSError, ValueError):
+        return 0
+    return (resident - shared) * resource.getpagesize()
+
+
+def bury(pids: list[int], child: int) -> None:
+    """Reap adopted orphans that ended, and leave the child to `end_all`."""
+    for pid in pids:
+        if pid != child:
+            with suppress(OSError):
+                os.waitpid(pid, os.WNOHANG)
+
+
+def kill(pid: int, number: int) -> None:
+    """Send a signal to a process that may be gone."""
+    with suppress(OSError):
+        os.kill(pid, number)
+
+
+def report(status: int, line: str) -> None:
+    """Tell the agent, if it is still there."""
+    with suppress(OSError):
+        os.write(status, f"{line}\n".encode())
+
+
+def prctl(option: int, value: int = 1) -> None:
+    """Set an attribute of this process, where the system has such."""
+    if LINUX:
+        import ctypes  # noqa: PLC0415 - the slowest import, of use on Linux alone
+
+        ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

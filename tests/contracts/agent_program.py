@@ -1,0 +1,36 @@
+"""An agent of one run, as a program: what to run comes on stdin, what came of it goes to stdout.
+
+Run by test_hostile_scripts.py, also as another user; imports the domain alone.
+"""
+
+import dataclasses
+import json
+import os
+import sys
+from pathlib import Path
+
+from skills_agent.skills.scripts import BwrapRunner, ControlledRunner, ScriptLimits, ScriptRequest
+from skills_agent.skills.scripts.undumpable import make_undumpable
+
+
+def main() -> None:
+    """Run one script."""
+    asked = json.load(sys.stdin)
+    if asked["undumpable"]:
+        make_undumpable()
+    limits = ScriptLimits(**asked["limits"])
+    control = {"environment": os.environ, "limits": limits, "timeout": asked["timeout"], "max_output": 10_000}
+    workspace = Path(asked["workspace"])
+    runner = (
+        BwrapRunner(workspace=workspace, network=asked["network"], **control)
+        if asked["level"] == "bwrap"
+        else ControlledRunner(**control)
+    )
+    args = tuple(str(os.getpid()) if each == "AGENT" else each for each in asked["args"])
+    request = ScriptRequest("demo", Path(asked["script"]), args, None, Path(asked["workdir"]))
+    result = runner.run(request)
+    print(json.dumps({**dataclasses.asdict(result), "level": result.level}))
+
+
+if __name__ == "__main__":
+    main()

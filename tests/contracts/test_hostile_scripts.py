@@ -1,0 +1,492 @@
+"""Hostile scripts, run for real at every level, as this user and (where this one is root) as nobody.
+
+Each tries one thing and prints OPEN when it succeeded. docs/security.md has the same table in words.
+"""
+
+import fcntl
+import json
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import skills_agent.skills as domain
+from skills_agent.skills.scripts.bwrap import probe
+from tests.contracts import agent_program
+
+PATH = "/usr/local/bin:/usr/bin:/bin"
+NOBODY = 65534
+DOCS = Path(__file__).resolve().parent.parent.parent / "docs" / "security.md"
+
+AS_NOBODY = pytest.mark.skipif(
+    os.geteuid() == 0 and (not Path("/usr/bin/python3").exists()),
+    reason="needs a Python that another user can run",
+)
+
+
+@dataclass
+class Host:
+    """A machine with something to steal, and an agent on it."""
+
+    place: Path
+    user: int
+    level: str = "controlled"
+    undumpable: bool = True
+    network: list[str] = field(default_factory=list)
+
+    @property
+    def work(self) -> Path:
+        return self.place / "work"
+
+    def own(self) -> None:
+        """Hand everything to the user that the agent runs as."""
+        for each in (self.place, *self.place.rglob("*")):
+            os.chown(each, self.user, -1, follow_symlinks=False)
+
+    def start(
+        self, body: str, *args: object, timeout: float = 30, workdir: Path | None = None, **limits: int
+    ) -> "subprocess.Popen[str]":
+        """Start an agent that runs the script."""
+        if self.level == "bwrap" and probe(PATH).program is None:
+            pytest.skip(probe(PATH).reason)
+        script = self.place / "skill" / ("script.py" if "import " in body else "script.sh")
+        script.write_text(body)
+        self.own()
+        asked = {
+            "level": self.level,
+            "undumpable": self.undumpable,
+            "network": self.network,
+            "workspace": str(self.work),
+            "workdir": str(workdir or self.work),
+            "script": str(script),
+            "args": list(map(str, args)),
+            "timeout": timeout,
+            "limits": limits,
+        }
+        other = self.user != os.geteuid()
+        process: subprocess.Popen[str] = subprocess.Popen(  # type: ignore[call-overload]  # the user only sometimes
+            ["/usr/bin/python3" if other else sys.executable, "-B", agent_program.__file__],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            cwd="/",
+            env={
+                "PATH": PATH,
+                "HOME": str(self.place / "home"),
+                "AGENT_SECRET": f"sk-of{self.place}",
+                "PYTHONPATH": str(self.place / "path"),
+            },
+            **({"user": self.user, "group": self.user, "extra_groups": []} if other else {}),
+        )
+        assert process.stdin
+        process.stdin.write(json.dumps(asked))
+        process.stdin.close()
+        process.stdin = None
+        return process
+
+    def run(self, body: str, *args: object, **options: Any) -> dict[str, Any]:
+        """Run the script to its end and return the result."""
+        process = self.start(body, *args, **options)
+        out, err = process.communicate(timeout=60)
+        assert process.returncode == 0, err
+        result: dict[str, Any] = json.loads(out)
+        assert result["level"].startswith(self.level)
+        return result
+
+    def is_open(self, body: str, *args: object, **options: Any) -> bool:
+        """Tell whether the script succeeded; it has to have run in any case."""
+        result = self.run(body, *args, **options)
+        assert result["exit_code"] is not None, result
+        assert re.search(r"OPEN|Error|denied|Read-only|cannot|No such", result["stdout"] + result["stderr"])
+        return "OPEN" in result["stdout"]
+
+    def seconds_until_lock_is_free(self) -> float:
+        """Wait for the processes that hold the lock."""
+        started = time.monotonic()
+        with (self.work / "lock").open() as lock:
+            while time.monotonic() - started < 10:
+                try:
+                    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                except BlockingIOError:
+                    time.sleep(0.01)
+                else:
+                    break
+        return time.monotonic() - started
+
+
+@pytest.fixture(params=["this-user", pytest.param("nobody", marks=AS_NOBODY)])
+def user(request: pytest.FixtureRequest) -> int:
+    """Return who the agent runs as."""
+    if request.param == "this-user":
+        return os.geteuid()
+    if os.geteuid() != 0:
+        pytest.skip("this user is no root already")
+    return NOBODY
+
+
+@pytest.fixture
+def host(user: int) -> Iterator[Host]:
+    """Return a machine, outside of pytest's folders: nobody may not enter them."""
+    place = Path(tempfile.mkdtemp(prefix="hostile-"))
+    for each in ("home/.ssh", "skill", "work/.agent/work/mine", "work/.agent/work/other", "outside", "path"):
+        (place / each).mkdir(parents=True)
+    (place / "home/.ssh/id_rsa").write_text("PRIVATE KEY")
+    (place / "work/.agent/work/other/notes").write_text("of another thread")
+    (place / "work/.agent/config.json").write_text("{}")
+    (place / "work/.git/hooks").mkdir(parents=True)
+    (place / "work/link").symlink_to(place / "outside")
+    (place / "path/skills_agent").mkdir()
+    (place / "path/skills_agent/skills").symlink_to(Path(domain.__file__).parent)
+    place.chmod(0o755)
+    try:
+        yield Host(place, user)
+    finally:
+        shutil.rmtree(place, ignore_errors=True)
+
+
+# --- one act of a script: is it open? ---
+
+WRITE = "import sys; from pathlib import Path; Path(sys.argv[1]).write_text('x'); print('OPEN')"
+READ = "import sys; from pathlib import Path; Path(sys.argv[1]).read_bytes(); print('OPEN')"
+ACTS: dict[str, tuple[str, tuple[str, ...]]] = {
+    "write-outside": (WRITE, ("{place}/outside/made",)),
+    "write-through-a-link": (WRITE, ("{place}/work/link/made",)),
+    "write-own-skill": (WRITE, ("{place}/skill/SKILL.md",)),
+    "write-settings": (WRITE, ("{place}/work/.agent/config.json",)),
+    "write-git-hook": (WRITE, ("{place}/work/.git/hooks/pre-commit",)),
+    "write-system": (WRITE, ("/usr/hostile-probe",)),
+    "read-ssh-key": (READ, ("{place}/home/.ssh/id_rsa",)),
+    "read-other-thread": (READ, ("{place}/work/.agent/work/other/notes",)),
+    "read-own-secret": ("import os; os.environ['AGENT_SECRET']; print('OPEN')", ()),
+    "read-agent-environ": (
+        (
+            "import sys; seen = open(f'/proc/{sys.argv[1]}/environ').read()\n"
+            "print('OPEN' if sys.argv[2] in seen else 'No such')"
+        ),
+        ("AGENT", "{place}"),
+    ),
+    "read-any-environ": (
+        (
+            "import glob, sys\n"
+            "for path in glob.glob('/proc/[0-9]*/environ'):\n"
+            "    try:\n"
+            "        if 'AGENT_SECRET=sk-of' + sys.argv[1] in open(path).read(): print('OPEN')\n"
+            "    except OSError as error: print('Error', error)\n"
+            "print('No such')"
+        ),
+        ("{place}",),
+    ),
+    "ptrace-agent": (
+        (
+            "import ctypes, os, sys\n"
+            "seized = ctypes.CDLL(None, use_errno=True).ptrace(0x4206, int(sys.argv[1]), None, None)\n"
+            "print('OPEN' if seized == 0 else f'Error {os.strerror(ctypes.get_errno())}')"
+        ),
+        ("AGENT",),
+    ),
+    "signal-agent": ("import os, sys; os.kill(int(sys.argv[1]), 0); print('OPEN')", ("AGENT",)),
+    "signal-supervisor": (
+        (
+            "import os; parent = os.getppid()\n"
+            "ours = 'supervisor.py' in open(f'/proc/{parent}/cmdline').read()\n"
+            "print('OPEN' if ours and os.kill(parent, 0) is None else 'No such')"
+        ),
+        (),
+    ),
+    "tcp-loopback": (
+        "import socket, sys; socket.create_connection(('127.0.0.1', int(sys.argv[1])), 3); print('OPEN')",
+        ("{tcp}",),
+    ),
+    "udp-loopback": (
+        (
+            "import socket, sys; talk = socket.socket(type=socket.SOCK_DGRAM); talk.settimeout(1)\n"
+            "talk.sendto(b'x', ('127.0.0.1', int(sys.argv[1])))\n"
+            "print('OPEN' if talk.recv(9) == b'heard' else 'Error')"
+        ),
+        ("{udp}",),
+    ),
+    "unix-socket": (
+        "import socket, sys; socket.socket(socket.AF_UNIX).connect(sys.argv[1]); print('OPEN')",
+        ("{place}/host.sock",),
+    ),
+    "abstract-socket": (
+        "import socket, sys; socket.socket(socket.AF_UNIX).connect(chr(0) + sys.argv[1]); print('OPEN')",
+        ("{place}",),
+    ),
+}
+PLAIN_CONTROL_CLOSES = {"read-own-secret"}
+CLOSED_BUT_FOR_ROOT = {"read-agent-environ", "read-any-environ", "ptrace-agent", "write-system"}
+"""Not in a sandbox, as an ordinary user: the agent is undumpable, and the system is somebody else's."""
+
+
+@pytest.fixture
+def listeners(host: Host) -> Iterator[dict[str, object]]:
+    """Return where the host listens."""
+    with ExitStack() as stack:
+        tcp, udp = (
+            stack.enter_context(socket.socket(type=kind)) for kind in (socket.SOCK_STREAM, socket.SOCK_DGRAM)
+        )
+        for each in (tcp, udp):
+            each.bind(("127.0.0.1", 0))
+        tcp.listen()
+        for name in (f"{host.place}/host.sock", f"\0{host.place}"):
+            unix = stack.enter_context(socket.socket(socket.AF_UNIX))
+            unix.bind(name)
+            unix.listen()
+        echo = subprocess.Popen(
+            [sys.executable, "-c", ECHO, str(udp.fileno())],
+            pass_fds=[udp.fileno()],
+            stderr=subprocess.DEVNULL,
+        )
+        stack.callback(echo.wait)
+        stack.callback(echo.kill)
+        yield {"place": host.place, "tcp": tcp.getsockname()[1], "udp": udp.getsockname()[1]}
+
+
+ECHO = (
+    "import socket, sys; heard = socket.socket(fileno=int(sys.argv[1]))\n"
+    "while True: heard.sendto(b'heard', heard.recvfrom(9)[1])"
+)
+
+
+def is_open(host: Host, act: str, facts: dict[str, object]) -> bool:
+    body, args = ACTS[act]
+    return host.is_open(
+        body, *(each.format(**facts) for each in args), workdir=host.work / ".agent/work/mine"
+    )
+
+
+@pytest.mark.parametrize("act", ACTS)
+def test_the_sandbox_closes_every_way_out(host: Host, listeners: dict[str, object], act: str) -> None:
+    host.level = "bwrap"
+    assert not is_open(host, act, listeners)
+
+
+@pytest.mark.parametrize("act", ["write-outside", "write-settings", "write-git-hook", "write-through-a-link"])
+def test_the_sandbox_closes_it_also_where_the_workspace_is_the_working_directory(
+    host: Host, listeners: dict[str, object], act: str
+) -> None:
+    host.level = "bwrap"
+    body, args = ACTS[act]
+    assert not host.is_open(body, *(each.format(**listeners) for each in args))
+    assert not (host.place / "outside/made").exists()
+    assert (host.work / ".agent/config.json").read_text() == "{}"
+
+
+@pytest.mark.parametrize("act", ACTS)
+def test_plain_control_closes_what_the_docs_say(
+    host: Host, user: int, listeners: dict[str, object], act: str
+) -> None:
+    closed = act in PLAIN_CONTROL_CLOSES or (user != 0 and act in CLOSED_BUT_FOR_ROOT)
+    assert is_open(host, act, listeners) is not closed
+    Path("/usr/hostile-probe").unlink(missing_ok=True)
+
+
+@pytest.mark.parametrize("act", ["read-agent-environ", "ptrace-agent"])
+def test_without_protection_the_agent_can_be_read(host: Host, listeners: dict[str, object], act: str) -> None:
+    host.undumpable = False
+    assert is_open(host, act, listeners)
+
+
+def test_a_workspace_without_the_agents_folder_does_not_let_a_script_make_it(host: Host) -> None:
+    host.level = "bwrap"
+    shutil.rmtree(host.work / ".agent")
+    body = 'mkdir -p .agent && echo "{}" >.agent/config.json; ls -A .agent; echo OPEN'
+    host.run(body)
+    assert not (host.work / ".agent/config.json").exists()
+
+
+def test_an_agents_folder_that_is_a_link_is_no_way_in(host: Host) -> None:
+    host.level = "bwrap"
+    shutil.rmtree(host.work / ".agent")
+    (host.work / ".agent").symlink_to(host.place / "outside")
+    process = host.start("echo OPEN")
+    out, err = process.communicate(timeout=30)
+    assert "it is a link" in err
+    assert not out
+
+
+def test_the_operator_may_open_the_network_and_the_level_says_so(
+    host: Host, listeners: dict[str, object]
+) -> None:
+    host.level, host.network = "bwrap", ["demo"]
+    result = host.run(ACTS["tcp-loopback"][0], listeners["tcp"])
+    assert (result["stdout"], result["level"]) == ("OPEN\n", "bwrap with network")
+    assert not is_open(host, "unix-socket", listeners)
+
+
+# --- what a script uses up, and what it leaves behind ---
+
+LEVELS = pytest.mark.parametrize("level", ["controlled", "bwrap"])
+# Whoever inherits the descriptor holds the lock until it is dead.
+HOLD = (
+    "import fcntl, os, signal, subprocess, sys, time\n"
+    "lock = open('lock', 'w'); fcntl.flock(lock, fcntl.LOCK_EX)\n"
+)
+SLEEP = "subprocess.Popen(['sleep', '60'], pass_fds=[lock.fileno()]{more}); print('begun')\n"
+DAEMON = (
+    HOLD + "if os.fork() == 0:\n"
+    "    os.setsid()\n"
+    "    if os.fork() == 0:\n"
+    "        signal.signal(signal.SIGTERM, signal.SIG_IGN); signal.signal(signal.SIGHUP, signal.SIG_IGN)\n"
+    "        time.sleep(60)\n"
+    "    os._exit(0)\n"
+    "os.wait(); print('begun')\n"
+)
+
+
+@LEVELS
+@pytest.mark.parametrize(
+    "body",
+    [
+        HOLD + SLEEP.format(more=""),
+        HOLD + SLEEP.format(more=", start_new_session=True"),
+        HOLD
+        + SLEEP.format(more=", start_new_session=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL"),
+        DAEMON,
+        DAEMON + "time.sleep(60)",
+        HOLD + SLEEP.format(more=", start_new_session=True") + "time.sleep(60)",
+        HOLD + "signal.signal(signal.SIGTERM, signal.SIG_IGN); print('begun'); time.sleep(60)",
+        HOLD + "print('begun', flush=True); os.closerange(0, 3); time.sleep(60)",
+    ],
+    ids=[
+        "child",
+        "orphan-of-another-session",
+        "silent-orphan",
+        "daemon",
+        "daemon-at-the-time-limit",
+        "orphan-at-the-time-limit",
+        "deaf-to-sigterm",
+        "closed-streams",
+    ],
+)
+def test_nothing_is_left_of_a_script(host: Host, level: str, body: str) -> None:
+    host.level = level
+    result = host.run(body, timeout=2)
+    assert result["stdout"] == "begun\n"
+    assert result["stopped"] == ("time" if "sleep(60)" in body.splitlines()[-1] else None)
+    assert host.seconds_until_lock_is_free() < 2
+
+
+@LEVELS
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM], ids=["kill", "term"])
+def test_nothing_is_left_when_the_agent_is_killed(host: Host, level: str, number: int) -> None:
+    host.level = level
+    process = host.start(DAEMON + HOLD.replace("'lock'", "'lock2'") + "open('ready', 'w'); time.sleep(60)")
+    for _ in range(3_000):
+        if (host.work / "ready").exists():
+            break
+        time.sleep(0.01)
+    process.send_signal(number)
+    process.communicate(timeout=10)
+    assert host.seconds_until_lock_is_free() < 3
+    (host.work / "lock2").rename(host.work / "lock")
+    assert host.seconds_until_lock_is_free() < 3
+
+
+EATERS = (
+    "import subprocess, sys, time\n"
+    "eat = 'import time; kept = bytearray(256 << 20); time.sleep(20)'\n"
+    "all = [subprocess.Popen([sys.executable, '-c', eat]) for _ in range(6)]\n"
+    "time.sleep(20); print('OPEN')"
+)
+FORKS = (
+    "import os, time\n"
+    "made = 0\n"
+    "try:\n"
+    "    for made in range(400):\n"
+    "        if os.fork() == 0: time.sleep(20); os._exit(0)\n"
+    "    print('OPEN')\n"
+    "except OSError as error: print('refused at', made)\n"
+    "time.sleep(1)"
+)
+FILE = "import os; file = open('big', 'wb')\nfor _ in range(300): file.write(bytes(1 << 20))\nprint('OPEN')"
+USES = {
+    "memory": ("import os; kept = bytearray(1536 << 20); print('OPEN')", {"memory": 512 << 20}),
+    "memory-of-many": (EATERS, {"memory": 512 << 20}),
+    "big-file": (FILE, {"file_size": 64 << 20}),
+    "big-file-in-tmp": (FILE.replace("'big'", "os.environ['TMPDIR'] + '/big'"), {"file_size": 64 << 20}),
+    "endless-output": ("yes OPE", {}),
+    "endless-errors": ("yes OPE >&2", {}),
+}
+
+
+@LEVELS
+@pytest.mark.parametrize("use", USES)
+def test_what_a_script_uses_up_is_bounded(host: Host, level: str, use: str) -> None:
+    host.level = level
+    body, limits = USES[use]
+    result = host.run(body, **limits)
+    assert "OPEN" not in result["stdout"]
+    assert result["stopped"] in {"memory", "output"} or result["exit_code"] != 0
+    assert result["seconds"] < 20
+    assert len(result["stdout"]) + len(result["stderr"]) < 25_000
+
+
+@LEVELS
+def test_a_fork_bomb_is_stopped(host: Host, level: str, user: int) -> None:
+    """By the kernel in a sandbox that is not root's; elsewhere by the supervisor's look-outs."""
+    host.level = level
+    result = host.run(FORKS, processes=64)
+    if level == "bwrap" and user != 0:
+        assert re.match(r"refused at (5\d|6[0-4])\n", result["stdout"])
+    else:
+        assert result["stopped"] == "processes"
+
+
+@pytest.mark.parametrize("folder", ["/dev/shm", "/tmp"])
+def test_what_a_script_keeps_in_memory_files_is_bounded(host: Host, folder: str) -> None:
+    host.level = "bwrap"
+    body = "for n in 1 2 3 4; do head -c 50000000 /dev/zero >$1/big$n || exit 1; done; echo OPEN"
+    assert host.run(body, folder, file_size=64 << 20)["exit_code"] == 1
+
+
+@pytest.mark.parametrize("folder", ["/", "/dev", "/usr", "/etc", "/home"])
+def test_nothing_else_in_the_sandbox_can_be_written(host: Host, folder: str) -> None:
+    host.level = "bwrap"
+    assert not host.is_open('touch "$1/made" && echo OPEN', folder)
+
+
+@LEVELS
+def test_no_program_gives_new_privileges(host: Host, level: str) -> None:
+    host.level = level
+    result = host.run("grep NoNewPrivs /proc/self/status; grep CapEff /proc/self/status")
+    assert "NoNewPrivs:\t1" in result["stdout"]
+    if level == "bwrap":
+        assert "CapEff:\t0000000000000000" in result["stdout"]
+
+
+def test_a_script_that_kills_its_supervisor_is_told_from_one_that_ends(host: Host) -> None:
+    result = host.run("kill -9 $PPID; sleep 20", timeout=10)
+    assert result["exit_code"] == -9
+    assert result["seconds"] < 5
+
+
+def test_the_docs_say_what_each_level_closes() -> None:
+    words = {True: "open", False: "closed"}
+    rows = {
+        name: (plain, sandboxed)
+        for name, plain, sandboxed in re.findall(
+            r"^\| `([a-z-]+)` \|.*\| ([a-z, ]+) \| ([a-z ]+) \|$", DOCS.read_text(), flags=re.MULTILINE
+        )
+    }
+    assert rows == {
+        act: (
+            "closed, but for root" if act in CLOSED_BUT_FOR_ROOT else words[act not in PLAIN_CONTROL_CLOSES],
+            "closed",
+        )
+        for act in ACTS
+    }
