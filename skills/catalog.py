@@ -3,9 +3,11 @@
 import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from threading import Lock
 from typing import Final, Literal, NamedTuple
 
+from skills_agent.skills.discovery import Reported, SeenSkill
 from skills_agent.skills.errors import UnknownSkillError
 from skills_agent.skills.fields import safe_name
 from skills_agent.skills.lookalikes import lookalikes_among
@@ -60,13 +62,23 @@ class Catalog:
 
     def __init__(
         self,
-        skills: Sequence[SkillMetadata],
-        entries: Sequence[CatalogEntry] = (),
-        diagnostics: Sequence[Diagnostic] = (),
+        seen: Sequence[SeenSkill],
+        reported: Sequence[Reported] = (),
         sources: Sequence[str] = (),
         searched: Searched = Searched(),  # noqa: B008 - an immutable value
     ) -> None:
-        """Take skills from low to high precedence: of several with one name, the last is in effect."""
+        """Take what was seen from low to high precedence, and what sources reported.
+
+        Of several skills with one name, the last is in effect.
+        """
+        told: dict[tuple[str, str], list[Diagnostic]] = {}
+        for source, found in reported:
+            told.setdefault((source, found.path), []).append(found)
+        if told:
+            seen = [_with_reports(each, told.pop((each.source, each.found.path), [])) for each in seen]
+        self._seen = _without_lookalikes(seen)
+        self._passed_over = told
+        skills = [each.metadata for each in self._seen if each.metadata is not None]
         self._by_name = {skill.name: skill for skill in skills}
         self._shadowed = {
             (skill.name, skill.source): skill
@@ -74,13 +86,28 @@ class Catalog:
             if self._by_name[skill.name].source != skill.source
         }
         self.skills = tuple(self._by_name[name] for name in sorted(self._by_name))
-        self.entries = tuple(entries)
-        self.diagnostics = tuple(diagnostics)
         self.sources = tuple(dict.fromkeys(sources))
         self.digest = _digest_of([*self.skills, *self._shadowed.values()])
         self._searched = searched
         self._index: SearchIndex | None = None
         self._lock = Lock()
+
+    @cached_property
+    def entries(self) -> tuple[CatalogEntry, ...]:
+        """What became of every SKILL.md."""
+        entries = [_entry(each, self._by_name) for each in self._seen]
+        for (source, path), told in self._passed_over.items():
+            if path.upper().endswith("/SKILL.MD") or any(found.severity == "error" for found in told):
+                name = folder_name(path.rpartition("/")[0].rpartition("/")[2])
+                reason = " ".join(found.message for found in told)
+                entries.append(CatalogEntry(path, source, name, "skipped", reason, tuple(told)))
+        return tuple(entries)
+
+    @cached_property
+    def diagnostics(self) -> tuple[Diagnostic, ...]:
+        """Everything that was odd: about skills, then about what sources passed over."""
+        about_skills = [found for entry in self.entries[: len(self._seen)] for found in entry.diagnostics]
+        return (*about_skills, *(found for told in self._passed_over.values() for found in told))
 
     def find(self, name: str, source: str | None = None) -> SkillMetadata:
         """Return the skill of that name, or of `name@source`.
@@ -130,50 +157,6 @@ class Catalog:
         return None
 
 
-class SeenSkill(NamedTuple):
-    """One SKILL.md that a source has, and what reading it gave."""
-
-    path: str
-    source: str
-    folder: str
-    metadata: SkillMetadata | None
-    """None when it is skipped."""
-    diagnostics: tuple[Diagnostic, ...]
-
-
-class Reported(NamedTuple):
-    """What a source reported of what it passed over."""
-
-    source: str
-    diagnostic: Diagnostic
-
-
-def build_catalog(
-    seen: Sequence[SeenSkill],
-    reported: Sequence[Reported],
-    sources: Sequence[str],
-    searched: Searched = Searched(),  # noqa: B008 - an immutable value
-) -> Catalog:
-    """Make a catalog of what was seen, from low to high precedence, and of what sources reported."""
-    told: dict[tuple[str, str], list[Diagnostic]] = {}
-    for source, found in reported:
-        told.setdefault((source, found.path), []).append(found)
-    judged = _without_lookalikes(
-        [_with_reports(each, told.pop((each.source, each.path), [])) for each in seen]
-    )
-    skills = [each.metadata for each in judged if each.metadata is not None]
-    effective = {skill.name: skill for skill in skills}
-    entries = [_entry(each, effective) for each in judged]
-    diagnostics = [found for entry in entries for found in entry.diagnostics]
-    for (source, path), passed_over in told.items():
-        diagnostics += passed_over
-        if path.upper().endswith("/SKILL.MD") or any(found.severity == "error" for found in passed_over):
-            name = folder_name(path.rpartition("/")[0].rpartition("/")[2])
-            reason = " ".join(found.message for found in passed_over)
-            entries.append(CatalogEntry(path, source, name, "skipped", reason, tuple(passed_over)))
-    return Catalog(skills, entries, diagnostics, sources, searched)
-
-
 def _with_reports(seen: SeenSkill, reported: Sequence[Diagnostic]) -> SeenSkill:
     return seen._replace(diagnostics=(*reported, *seen.diagnostics)) if reported else seen
 
@@ -189,7 +172,7 @@ def _without_lookalikes(seen: Sequence[SeenSkill]) -> list[SeenSkill]:
             judged.append(each)
             continue
         message = f"The name only looks like `{imitated[each.metadata.name]}`, in letters of another script."
-        refused = diagnostic(Finding("name-lookalike", message), each.path)
+        refused = diagnostic(Finding("name-lookalike", message), each.found.path)
         judged.append(each._replace(metadata=None, diagnostics=(*each.diagnostics, refused)))
     return judged
 
@@ -198,8 +181,8 @@ def _entry(seen: SeenSkill, effective: Mapping[str, SkillMetadata]) -> CatalogEn
     skill = seen.metadata
     if skill is None:
         reason = " ".join(found.message for found in seen.diagnostics if found.severity == "error")
-        name = folder_name(seen.folder)
-        return CatalogEntry(seen.path, seen.source, name, "skipped", reason, seen.diagnostics)
+        name = folder_name(seen.found.folder)
+        return CatalogEntry(seen.found.path, seen.source, name, "skipped", reason, seen.diagnostics)
     winner = effective[skill.name]
     if winner is skill:
         return CatalogEntry(skill.path, skill.source, skill.name, "shown", "", seen.diagnostics)

@@ -55,10 +55,12 @@ def parts_of(relative: str) -> tuple[str, ...]:
     """
     if "\0" in relative or relative.startswith("/"):
         raise OutsideRootError(relative)
-    parts = tuple(part for part in relative.split("/") if part not in {"", "."})
+    parts = relative.split("/")
+    if "" in parts or "." in parts:
+        parts = [part for part in parts if part not in {"", "."}]
     if ".." in parts:
         raise OutsideRootError(relative)
-    return parts
+    return tuple(parts)
 
 
 def open_beneath(root: Path, relative: str) -> int:
@@ -104,14 +106,17 @@ def read_beneath(root: Path, relative: str, limit: int) -> bytes:
     """Read the first `limit` bytes of a regular file beneath `root`; raises like `open_beneath`."""
     descriptor = open_beneath(root, relative)
     try:
-        pieces: list[bytes] = []
-        left = limit
+        first = os.read(descriptor, min(limit, _PIECE))
+        if len(first) < _PIECE:  # a regular file gives less than wanted only at its end
+            return first
+        pieces = [first]
+        left = limit - len(first)
         while left > 0:
             wanted = min(left, _PIECE)
             piece = os.read(descriptor, wanted)
             pieces.append(piece)
             left -= len(piece)
-            if len(piece) < wanted:  # a regular file gives less than wanted only at its end
+            if len(piece) < wanted:
                 break
         return b"".join(pieces)
     finally:
@@ -126,8 +131,11 @@ def is_beneath(root: Path, path: Path) -> bool:
 
 
 def _open_folder(root: str, parts: tuple[str, ...]) -> int:
-    descriptor = os.open(root, _FOLDER)
-    for part in parts:
+    if not parts:
+        return os.open(root, _FOLDER)
+    # The root may be a link; O_NOFOLLOW is about the last part alone.
+    descriptor = os.open(f"{root}{os.sep}{parts[0]}", _FOLDER | os.O_NOFOLLOW)
+    for part in parts[1:]:
         try:
             inner = os.open(part, _FOLDER | os.O_NOFOLLOW, dir_fd=descriptor)
         finally:

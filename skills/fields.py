@@ -5,48 +5,45 @@ Which fields there are, how they are spelled and what each does is said in field
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from skills_agent.skills.field_names import EFFECTS, SPEC_FIELDS, is_usual, usual_name
 from skills_agent.skills.frontmatter import Frontmatter
 from skills_agent.skills.rules import Finding
 from skills_agent.skills.text import clean_text, one_line
 from skills_agent.skills.tool_list import has_commas, split_tools
-from skills_agent.skills.yaml_text import Value
+from skills_agent.skills.yaml_result import Value
 
 _TRUE: Final = frozenset({"true", "yes", "on", "1"})
 _FALSE: Final = frozenset({"false", "no", "off", "0"})
 _SEPARATOR = re.compile(r"[/\\]+")
 _NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
+_UNREMARKABLE: Final = frozenset(
+    field for field in SPEC_FIELDS if EFFECTS[field] not in {"none", "recommended"}
+)
+"""Nothing has to be said of these, spelled as they should be and for the first time."""
 MAX_NAME: Final = 128
 """Characters of a name that are kept; the specification allows 64."""
 
 
 class Fields(NamedTuple):
-    """The fields of one skill, each under its usual name, as clean text; and what was odd."""
+    """The fields of one skill as clean text, and what was odd."""
 
     name: str | None
     description: str
-    license: str | None
-    compatibility: str | None
-    metadata: Mapping[str, str]
-    allowed_tools: tuple[str, ...] | None
-    disallowed_tools: tuple[str, ...]
-    model: str | None
-    version: str | None
-    author: str | None
-    when_to_use: str | None
-    argument_hint: str | None
-    arguments: tuple[str, ...]
-    requires: tuple[str, ...]
-    model_invocable: bool
-    user_invocable: bool
+    others: Mapping[str, Any]
+    """Fields that are written, by the attribute of SkillMetadata that holds each."""
     unknown: tuple[str, ...]
     lengths: Mapping[str, int]
     """Characters of description and compatibility as YAML gives them, which is what the limits are for."""
     findings: tuple[Finding, ...]
+
+    @property
+    def compatibility(self) -> str | None:
+        """Return the compatibility, if it says anything."""
+        return self.others.get("compatibility")
 
 
 def read_fields(frontmatter: Frontmatter) -> Fields:
@@ -56,6 +53,8 @@ def read_fields(frontmatter: Frontmatter) -> Fields:
 
 def safe_name(name: str) -> str:
     """Return a name that is one bounded line and can neither lead out of a folder nor look as if it did."""
+    if len(name) <= MAX_NAME and name.isascii() and name.replace("-", "x").isalnum() and name[0] != "-":
+        return name
     plain = one_line(name, MAX_NAME)
     if "/" in plain or "\\" in plain:
         plain = _SEPARATOR.sub("-", plain)
@@ -75,30 +74,24 @@ class _Mapping:
             self._take(key, value)
 
     def fields(self) -> Fields:
-        metadata = self._metadata()
-        return Fields(
-            name=self._name(),
-            description=self._description(),
-            license=self._line_of_text("license"),
-            compatibility=self._compatibility(),
-            metadata=metadata,
-            allowed_tools=self._tools("allowed-tools"),
-            disallowed_tools=self._tools("disallowed-tools") or (),
-            model=self._line_of_text("model"),
-            version=self._line_of_text("version") or metadata.get("version"),
-            author=self._line_of_text("author") or metadata.get("author"),
-            when_to_use=self._line_of_text("when-to-use"),
-            argument_hint=self._argument_hint(),
-            arguments=self._names(self._values.get("arguments"), "arguments"),
-            requires=self._requires(),
-            model_invocable=not self._flag("disable-model-invocation", default=False),
-            user_invocable=self._flag("user-invocable", default=True),
-            unknown=tuple(self._unknown),
-            lengths=self._lengths(),
-            findings=tuple(self._findings),
-        )
+        name = self._name()
+        description = self._description()
+        others = {
+            _OPTIONAL[field].attribute: _OPTIONAL[field].read(self, field)
+            for field in self._values
+            if field in _OPTIONAL
+        }
+        for fallback in ("version", "author"):
+            if not others.get(fallback) and fallback in others.get("metadata", _NOTHING):
+                others[fallback] = others["metadata"][fallback]
+        unknown, findings = tuple(self._unknown), tuple(self._findings)
+        return Fields(name, description, others, unknown, self._lengths(), findings)
 
     def _take(self, key: str, value: Value) -> None:
+        if key in _UNREMARKABLE and key not in self._values:
+            self._values[key] = value
+            self._written[key] = key
+            return
         usual = usual_name(key)
         if usual not in EFFECTS:
             self._unknown.append(one_line(key, MAX_NAME))
@@ -147,50 +140,45 @@ class _Mapping:
             self._report("description-not-text", "The description is a list or a mapping.", "description")
         return self._text(value, "description").strip()
 
-    def _compatibility(self) -> str | None:
-        if isinstance(self._values.get("compatibility"), list | dict):
-            message = "The compatibility is a list or a mapping."
-            self._report("compatibility-not-text", message, "compatibility")
-        return self._line_of_text("compatibility")
+    def compatibility(self, field: str) -> str | None:
+        if isinstance(self._values.get(field), list | dict):
+            self._report("compatibility-not-text", "The compatibility is a list or a mapping.", field)
+        return self.line_of_text(field)
 
     def _lengths(self) -> Mapping[str, int]:
-        return {
-            field: len(value)
-            for field in ("description", "compatibility")
-            if isinstance(value := self._values.get(field), str)
-        }
+        values = self._values
+        limited = ("description", "compatibility") if "compatibility" in values else ("description",)
+        return {field: len(value) for field in limited if isinstance(value := values.get(field), str)}
 
-    def _line_of_text(self, field: str) -> str | None:
+    def line_of_text(self, field: str) -> str | None:
         value = self._values.get(field)
         return (one_line(self._text(value, field)) or None) if value is not None else None
 
-    def _argument_hint(self) -> str | None:
-        value = self._values.get("argument-hint")
+    def argument_hint(self, field: str) -> str | None:
+        value = self._values.get(field)
         if isinstance(value, list | dict):  # `[file]` is YAML's list and everybody's hint
-            text = self._text(value, "argument-hint")
+            text = self._text(value, field)
             return f"[{text}]" if isinstance(value, list) else f"{{{text}}}"
-        return self._line_of_text("argument-hint")
+        return self.line_of_text(field)
 
-    def _metadata(self) -> Mapping[str, str]:
-        value = self._values.get("metadata")
+    def metadata(self, field: str) -> Mapping[str, str]:
+        value = self._values.get(field)
         if value is None:
             return _NOTHING
         if not isinstance(value, dict):
-            self._report("metadata-not-mapping", "The metadata is no mapping and was left out.", "metadata")
+            self._report("metadata-not-mapping", "The metadata is no mapping and was left out.", field)
             return _NOTHING
         texts = {}
         nested = False
         for key, inner in value.items():
             nested = nested or isinstance(inner, list | dict)
             text = json.dumps(inner, ensure_ascii=False) if isinstance(inner, list | dict) else inner or ""
-            texts[self._clean(key, "metadata")] = self._clean(text, "metadata")
+            texts[self._clean(key, field)] = self._clean(text, field)
         if nested:
-            self._report("metadata-nested", "Nested metadata is kept as JSON text.", "metadata")
+            self._report("metadata-nested", "Nested metadata is kept as JSON text.", field)
         return MappingProxyType(texts)
 
-    def _tools(self, field: str) -> tuple[str, ...] | None:
-        if field not in self._values:
-            return None
+    def tools(self, field: str) -> tuple[str, ...]:
         value = self._values[field]
         items = value if isinstance(value, list) else [value]
         texts = [item for item in items if isinstance(item, str)]
@@ -201,6 +189,9 @@ class _Mapping:
             self._report("allowed-tools-form", f"`{field}` is not names with blanks between.", field)
         return split_tools(text)
 
+    def names(self, field: str) -> tuple[str, ...]:
+        return self._names(self._values.get(field), field)
+
     def _names(self, value: Value, field: str) -> tuple[str, ...]:
         if value is None:
             return ()
@@ -210,13 +201,19 @@ class _Mapping:
         texts = [self._clean(item, field) for item in named if isinstance(item, str)]
         return tuple(name for text in texts if (name := one_line(text)))
 
-    def _requires(self) -> tuple[str, ...]:
-        value = self._values.get("requires")
+    def requires(self, field: str) -> tuple[str, ...]:
+        value = self._values.get(field)
         if isinstance(value, dict):  # some clients name programs, variables and skills in it
             if "skills" not in value:
-                self._report("requires-not-skills", "`requires` is a mapping without `skills`.", "requires")
+                self._report("requires-not-skills", "`requires` is a mapping without `skills`.", field)
             value = value.get("skills")
-        return self._names(value, "requires")
+        return self._names(value, field)
+
+    def model_invocable(self, field: str) -> bool:
+        return not self._flag(field, default=False)
+
+    def user_invocable(self, field: str) -> bool:
+        return self._flag(field, default=True)
 
     def _flag(self, field: str, *, default: bool) -> bool:
         value = self._values.get(field)
@@ -239,8 +236,37 @@ class _Mapping:
 
     def _clean(self, text: str, field: str) -> str:
         """Clean a text once more after YAML: an escape in double quotes can spell any character."""
+        if text.isascii() and text.isprintable():
+            return text
         plain, removed = clean_text(text)
         if removed:
             message = f"Invisible characters were removed from `{field}` ({removed})."
             self._report("invisible-characters", message, field)
         return plain
+
+
+class _Optional(NamedTuple):
+    """Where a field goes that most skills do not have, and how its value is read."""
+
+    attribute: str
+    read: Callable[[_Mapping, str], Any]
+
+
+_OPTIONAL: Final = MappingProxyType(
+    {
+        "license": _Optional("license", _Mapping.line_of_text),
+        "compatibility": _Optional("compatibility", _Mapping.compatibility),
+        "metadata": _Optional("metadata", _Mapping.metadata),
+        "allowed-tools": _Optional("allowed_tools", _Mapping.tools),
+        "disallowed-tools": _Optional("disallowed_tools", _Mapping.tools),
+        "model": _Optional("model", _Mapping.line_of_text),
+        "version": _Optional("version", _Mapping.line_of_text),
+        "author": _Optional("author", _Mapping.line_of_text),
+        "when-to-use": _Optional("when_to_use", _Mapping.line_of_text),
+        "argument-hint": _Optional("argument_hint", _Mapping.argument_hint),
+        "arguments": _Optional("arguments", _Mapping.names),
+        "requires": _Optional("requires", _Mapping.requires),
+        "disable-model-invocation": _Optional("model_invocable", _Mapping.model_invocable),
+        "user-invocable": _Optional("user_invocable", _Mapping.user_invocable),
+    }
+)

@@ -2,22 +2,20 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-import yaml
-
 from skills_agent.skills.plain_yaml import read_plain
-from skills_agent.skills.repair import cause_of, repair
 from skills_agent.skills.rules import Finding
 from skills_agent.skills.text import clean_text, is_clean, normalize_line_ends
-from skills_agent.skills.yaml_text import FrontmatterError, Value, YamlText, read_yaml
+from skills_agent.skills.yaml_result import FrontmatterError, Value, YamlText
 
 MAX_FRONTMATTER_BYTES: Final = 16 * 1024
 """Eight times the largest of 2,532 real files; checked before YAML sees a byte."""
 HEAD_BYTES: Final = MAX_FRONTMATTER_BYTES + 512
 """How much of a file shows its frontmatter, fences and all."""
 
+_PLAIN_FENCE: Final = b"---\n"
+_PLAIN_CLOSING: Final = b"\n---\n"
 _OPENING = re.compile(rb"\A(?:\xef\xbb\xbf)?(?P<before>\s*)---[ \t]*(?:\r\n|\n|\r)")
 _CLOSING = re.compile(rb"[\r\n]---[ \t]*(?:\r\n|\n|\r|\Z)")
 _LINE_END = re.compile(rb"\r\n|\n|\r")
@@ -34,8 +32,7 @@ class Split(NamedTuple):
     """Offset in bytes of what follows the closing fence."""
 
 
-@dataclass(frozen=True, slots=True)
-class Frontmatter:
+class Frontmatter(NamedTuple):
     """The fields of a frontmatter, the line of each, and what was odd."""
 
     fields: Mapping[str, Value]
@@ -51,6 +48,9 @@ def split(head: bytes) -> Split:
     Raises:
         FrontmatterError: there is none, it is not closed, or it is over the limit.
     """
+    plain = _split_plain(head)
+    if plain is not None:
+        return plain
     opening = _OPENING.match(head[:HEAD_BYTES])
     if opening is None:
         raise _refusal("frontmatter-missing", "The file does not start with frontmatter (`---`).")
@@ -63,6 +63,18 @@ def split(head: bytes) -> Split:
     if len(head) - start > MAX_FRONTMATTER_BYTES:
         raise _too_large()
     raise _refusal("frontmatter-unclosed", "The frontmatter has no closing `---`.")
+
+
+def _split_plain(head: bytes) -> Split | None:
+    """Find the frontmatter between two bare fences, as most files have it; None where it takes more care."""
+    end = head.find(_PLAIN_CLOSING, len(_PLAIN_FENCE) - 1, MAX_FRONTMATTER_BYTES)
+    if end < 0 or not head.startswith(_PLAIN_FENCE):
+        return None
+    frontmatter = head[len(_PLAIN_FENCE) : end + 1]
+    # Another fence may stand before this one: with blanks after it, or between other line ends.
+    if b"\r" in frontmatter or b"\n---" in frontmatter or frontmatter.startswith(b"---"):
+        return None
+    return Split(frontmatter, 2, end + len(_PLAIN_CLOSING))
 
 
 def parse(frontmatter: bytes, first_line: int = 2) -> Frontmatter:
@@ -90,6 +102,12 @@ def parse(frontmatter: bytes, first_line: int = 2) -> Frontmatter:
 
 
 def _read_any(text: str, first_line: int) -> YamlText:
+    # Importing PyYAML takes as long as reading 500 plain files, which do not need it.
+    import yaml  # noqa: PLC0415
+
+    from skills_agent.skills.repair import cause_of, repair  # noqa: PLC0415
+    from skills_agent.skills.yaml_text import read_yaml  # noqa: PLC0415
+
     try:
         return read_yaml(text, first_line)
     except yaml.YAMLError as error:

@@ -8,14 +8,16 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from skills_agent.skills.catalog import SeenSkill, build_catalog
+from skills_agent.skills.catalog import Catalog
+from skills_agent.skills.discovery import SeenSkill
 from skills_agent.skills.errors import SkillUndecodableError
 from skills_agent.skills.reading import Place, read_body, read_metadata
 from skills_agent.skills.registry import MAX_SKILL_BYTES
 from skills_agent.skills.rules import Finding, diagnostic, strictly
 from skills_agent.skills.skill import Diagnostic, Severity
-from skills_agent.skills.sources.directory import SKILL_FILE, DirectorySource
+from skills_agent.skills.sources.directory import DirectorySource
 from skills_agent.skills.sources.protocol import FoundSkill
+from skills_agent.skills.sources.walk import SKILL_FILE
 
 _LABEL = "lint"
 
@@ -41,12 +43,12 @@ def lint(path: Path, max_skill_bytes: int = MAX_SKILL_BYTES) -> LintReport:
     seen = [_read(source, found, max_skill_bytes) for found in scan.found]
     findings = [strictly(found) for found in scan.diagnostics]
     # Two skills of one name, and names that look alike, are found by comparing them all.
-    findings += [found for entry in build_catalog(seen, [], [_LABEL]).entries for found in entry.diagnostics]
+    findings += [found for entry in Catalog(seen, (), [_LABEL]).entries for found in entry.diagnostics]
     if not seen and not any(found.severity == "error" for found in findings):
         missing = Finding("skill-file-missing", "There is no SKILL.md in the folder.")
         findings.append(diagnostic(missing, os.fspath(source.folder / SKILL_FILE), "strict"))
     findings.sort(key=lambda found: (found.path, found.line or 0))
-    return LintReport(tuple(each.path for each in seen), tuple(findings))
+    return LintReport(tuple(each.found.path for each in seen), tuple(findings))
 
 
 def _read(source: DirectorySource, found: FoundSkill, limit: int) -> SeenSkill:
@@ -60,7 +62,7 @@ def _read(source: DirectorySource, found: FoundSkill, limit: int) -> SeenSkill:
         return _skipped(found, Finding("skill-too-large", f"The file is over {limit:,} bytes."))
     metadata, diagnostics = read_metadata(raw, place, strength="strict")
     told = [*diagnostics, *_of_instructions(raw, place)] if metadata is not None else diagnostics
-    return SeenSkill(found.path, source.label, found.folder, metadata, tuple(told))
+    return SeenSkill(found, source.label, metadata, tuple(told))
 
 
 def _of_instructions(raw: bytes, place: Place) -> Iterator[Diagnostic]:
@@ -73,4 +75,4 @@ def _of_instructions(raw: bytes, place: Place) -> Iterator[Diagnostic]:
 
 
 def _skipped(found: FoundSkill, cause: Finding) -> SeenSkill:
-    return SeenSkill(found.path, _LABEL, found.folder, None, (diagnostic(cause, found.path, "strict"),))
+    return SeenSkill(found, _LABEL, None, (diagnostic(cause, found.path, "strict"),))

@@ -8,9 +8,11 @@ form is left to yaml_text.py; a property test holds the two to the same answers.
 import re
 from typing import Final
 
-from skills_agent.skills.yaml_text import NULL, Value, YamlText
+from skills_agent.skills.yaml_result import NULL, Value, YamlText
 
 _KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
+_KEYS: Final = frozenset({"name", "description", "license", "allowed-tools", "metadata", "version"})
+"""The usual ones, which need no closer look."""
 _INDENT: Final = "  "
 _LIST_MARK: Final = "- "
 
@@ -67,7 +69,9 @@ def _with_line(value: Value, line: str) -> Value:
 
 def _split_line(line: str, taken: dict[str, Value]) -> tuple[str, str]:
     key, colon, rest = line.partition(":")
-    if not colon or (rest and rest[0] != " ") or key in taken or key in NULL or not _KEY.fullmatch(key):
+    if not colon or (rest and rest[0] != " ") or key in taken:
+        raise _NotPlainError
+    if key not in _KEYS and (key in NULL or not _KEY.fullmatch(key)):
         raise _NotPlainError
     return key, rest.strip(" ")
 

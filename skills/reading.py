@@ -13,7 +13,7 @@ from skills_agent.skills.rules import RULES, Finding, Strength, diagnostic
 from skills_agent.skills.skill import Diagnostic, Skill, SkillMetadata
 from skills_agent.skills.text import clean_text, normalize_line_ends
 from skills_agent.skills.validation import check, check_instructions
-from skills_agent.skills.yaml_text import FrontmatterError
+from skills_agent.skills.yaml_result import FrontmatterError
 
 _FOLDER_VARIABLE: Final = re.compile(
     r"\$\{(?:CLAUDE_SKILL_DIR|SKILL_DIR|CLAUDE_PLUGIN_ROOT)\}|\{(?:baseDir|SKILL_DIR)\}"
@@ -152,22 +152,9 @@ def _metadata(fields: Fields, place: Place, digest: str) -> SkillMetadata:
         path=place.path,
         folder=place.folder,
         digest=digest,
-        license=fields.license,
-        compatibility=fields.compatibility,
-        metadata=fields.metadata,
-        allowed_tools=fields.allowed_tools,
-        disallowed_tools=fields.disallowed_tools,
-        model=fields.model,
-        version=fields.version,
-        author=fields.author,
-        when_to_use=fields.when_to_use,
-        argument_hint=fields.argument_hint,
-        arguments=fields.arguments,
-        requires=fields.requires,
-        model_invocable=fields.model_invocable,
-        user_invocable=fields.user_invocable,
         unknown_fields=fields.unknown,
         trusted=place.trusted,
+        **fields.others,
     )
 
 

@@ -4,17 +4,11 @@ import logging
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from threading import Lock
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
-from skills_agent.skills.catalog import (
-    Catalog,
-    Reported,
-    Searched,
-    SeenSkill,
-    build_catalog,
-    described,
-)
+from skills_agent.skills.catalog import Catalog, Searched, described
 from skills_agent.skills.confined import NotRegularFileError, OutsideRootError
+from skills_agent.skills.discovery import Discovery, Owned, Sight, Strictness, cause_of
 from skills_agent.skills.errors import (
     ResourceNotFoundError,
     ResourceNotTextError,
@@ -25,20 +19,16 @@ from skills_agent.skills.errors import (
     SkillUnreadableError,
 )
 from skills_agent.skills.frontmatter import HEAD_BYTES
-from skills_agent.skills.reading import (
-    Place,
-    ReadMetadata,
-    read_instructions,
-    read_metadata,
-    read_skill,
-)
+from skills_agent.skills.reading import Place, read_instructions, read_skill
 from skills_agent.skills.resources import list_resources, relative_to
-from skills_agent.skills.rules import Finding, diagnostic
 from skills_agent.skills.search import SearchSetting, SearchText
 from skills_agent.skills.search_tables import TemporaryTables
 from skills_agent.skills.skill import ResourceListing, Skill, SkillMetadata, SkillRef
-from skills_agent.skills.sources.protocol import FoundSkill, Scan, SkillFile, Source
+from skills_agent.skills.sources.protocol import SkillFile, Source
 from skills_agent.skills.text import clean_text, normalize_line_ends
+
+if TYPE_CHECKING:
+    from skills_agent.skills.indexed_memory import IndexedMemory
 
 MAX_SKILL_BYTES: Final = 10 * 1024 * 1024
 MAX_RESOURCE_BYTES: Final = 1_000_000
@@ -48,20 +38,6 @@ _FILES_NAMED: Final = 50
 """In the error for a resource that is not there."""
 
 logger = logging.getLogger(__name__)
-
-
-class _Read(NamedTuple):
-    """A SKILL.md as a scan found it, and what was read of it then."""
-
-    found: FoundSkill
-    read: ReadMetadata
-
-
-class _Owned(NamedTuple):
-    """A SKILL.md and the source that has it."""
-
-    source: Source
-    found: FoundSkill
 
 
 class Registry:
@@ -76,52 +52,43 @@ class Registry:
         *,
         max_skill_bytes: int = MAX_SKILL_BYTES,
         block_angle_brackets: bool = False,
+        index: Path | None = None,
     ) -> None:
-        """Take sources from low to high precedence."""
+        """Take sources from low to high precedence; `index` is a file that makes the next process fast."""
         self.sources = tuple(sources)
-        self._max_skill_bytes = max_skill_bytes
-        self._block_angle_brackets = block_angle_brackets
+        self._strictness = Strictness(max_skill_bytes, block_angle_brackets)
+        self._index = index
+        memory = None if index is None else self._memory(index)
+        self._discovery = Discovery(self.sources, self._strictness, memory)
+        tables = TemporaryTables() if memory is None else memory.tables
+        self._searched = Searched(self._search_text, tables)
         self._lock = Lock()
-        self._scans: list[Scan] = []
-        self._read: list[dict[str, _Read]] = [{} for _ in self.sources]
-        """What is known of the files of each source, by path."""
-        self._latest: Catalog | None = None
+        self._sight: Sight | None = None
+        self._latest = Catalog(())
         self._lately: dict[str, Catalog] = {}
-        self._searched = Searched(self._search_text, TemporaryTables())
-        self._again = False
-        """Whether a file could not be read: its stamp says nothing about the next try."""
 
     def with_source(self, source: Source) -> "Registry":
         """Return a registry over the same sources and one stronger one, with the same options."""
         return Registry(
             (*self.sources, source),
-            max_skill_bytes=self._max_skill_bytes,
-            block_angle_brackets=self._block_angle_brackets,
+            max_skill_bytes=self._strictness.max_skill_bytes,
+            block_angle_brackets=self._strictness.block_angle_brackets,
+            index=self._index,
         )
 
     def refresh(self) -> Catalog:
         """Return the catalog of what is there now: the same object when nothing has changed."""
         with self._lock:
-            scans = [source.scan() for source in self.sources]
-            if self._latest is not None and not self._again and scans == self._scans:
+            sight = self._discovery.look()
+            if sight is self._sight:
                 return self._latest
-            seen = list(self._see(scans))
-            self._scans = scans
-            self._latest = build_catalog(
-                seen,
-                [
-                    Reported(source.label, found)
-                    for source, scan in zip(self.sources, scans, strict=True)
-                    for found in scan.diagnostics
-                ],
-                [source.label for source in self.sources],
-                self._searched,
-            )
-            self._lately.pop(self._latest.digest, None)
-            self._lately[self._latest.digest] = self._latest
+            labels = [source.label for source in self.sources]
+            catalog = Catalog(sight.seen, sight.reported, labels, self._searched)
+            self._sight, self._latest = sight, catalog
+            self._lately.pop(catalog.digest, None)
+            self._lately[catalog.digest] = catalog
             if len(self._lately) > _CATALOGS_KEPT:
                 del self._lately[next(iter(self._lately))]
-            catalog = self._latest
         logger.info(
             "discovered %d skills from %d sources",
             len(catalog.skills),
@@ -144,17 +111,17 @@ class Registry:
         """
         source, found = self._owner(ref)
         try:
-            raw = source.read(ref.path, self._max_skill_bytes + 1)
+            raw = source.read(ref.path, self._strictness.max_skill_bytes + 1)
         except OSError as error:
-            cause = _cause(error)
+            cause = cause_of(error)
             logger.error("SKILL.md unreadable: %s", ref.path, extra={"skill": ref.name, "cause": cause})  # noqa: TRY400 - the path and the cause say all, a traceback adds nothing
             raise SkillUnreadableError(ref.path, cause) from error
         skill = read_skill(
             raw,
             Place(source.label, ref.path, found.folder, source.trusted),
             source.root(ref.path),
-            self._max_skill_bytes,
-            block_angle_brackets=self._block_angle_brackets,
+            self._strictness.max_skill_bytes,
+            block_angle_brackets=self._strictness.block_angle_brackets,
         )
         if skill.metadata.name != ref.name:
             raise SkillInvalidError(ref.path, f"it is named {skill.metadata.name!r} now, not {ref.name!r}.")
@@ -170,7 +137,7 @@ class Registry:
         try:
             return list_resources(source.files(ref.path))
         except OSError as error:
-            cause = _cause(error)
+            cause = cause_of(error)
             logger.warning("resource listing failed: %s", ref.path, extra={"skill": ref.name, "cause": cause})
             raise SkillUnreadableError(ref.path, cause) from error
 
@@ -191,7 +158,7 @@ class Registry:
             known = [resource.path for resource in self.resources(ref).resources[:_FILES_NAMED]]
             raise ResourceNotFoundError(ref.name, path, known) from error
         except OSError as error:
-            raise ResourceUnreadableError(ref.name, path, _cause(error)) from error
+            raise ResourceUnreadableError(ref.name, path, cause_of(error)) from error
         if len(raw) > limit:
             size = _size_of(source.files(ref.path), relative, at_least=len(raw))
             raise ResourceTooLargeError(ref.name, path, size, limit)
@@ -211,78 +178,37 @@ class Registry:
         """
         return self._owner(ref).source.root(ref.path)
 
-    def _owner(self, ref: SkillRef) -> _Owned:
+    def _memory(self, index: Path) -> "IndexedMemory":
+        # SQLite and msgspec are imported only where there is an index.
+        from skills_agent.skills.index_file import IndexFile  # noqa: PLC0415
+        from skills_agent.skills.indexed_memory import IndexedMemory  # noqa: PLC0415
+
+        return IndexedMemory(IndexFile(index), self.sources, self._strictness)
+
+    def _owner(self, ref: SkillRef) -> Owned:
         """Return the source of a skill: only what a scan found is read, for a ref may come from anywhere."""
-        owned = self._lookup(ref)
+        owned = self._discovery.owner(ref)
         if owned is None:
             self.refresh()
-            owned = self._lookup(ref)
+            owned = self._discovery.owner(ref)
         if owned is None:
             raise SkillUnreadableError(ref.path, "no source has it")
         return owned
 
-    def _lookup(self, ref: SkillRef) -> _Owned | None:
-        for source, known in zip(self.sources, self._read, strict=True):
-            if source.label == ref.source and ref.path in known:
-                return _Owned(source, known[ref.path].found)
-        return None
-
     def _search_text(self, skill: SkillMetadata) -> SearchText:
-        owned = self._lookup(skill.ref)
+        owned = self._discovery.owner(skill.ref)
         if owned is None:  # gone since the catalog was made
             return described(skill)
-        key = f"{skill.source} {skill.path} {owned.found.stamp}"
+        key = f"{skill.source} {skill.path} {owned.found.stamp} {owned.found.settled}"
         return described(skill)._replace(instructions=lambda: _instructions(owned), key=key)
 
-    def _see(self, scans: Sequence[Scan]) -> Iterator[SeenSkill]:
-        """Read what has changed, from low to high precedence.
 
-        Of two skills with one name in one source the one nearer to the root, then the first by path, wins.
-        """
-        self._again = False
-        known: list[dict[str, _Read]] = []
-        for source, scan, before in zip(self.sources, scans, self._read, strict=True):
-            now: dict[str, _Read] = {}
-            for found in sorted(scan.found, key=_nearness, reverse=True):
-                cached = before.get(found.path)
-                if cached is None or cached.found != found or cached.read.metadata is None:
-                    cached = _Read(found, self._read_metadata(source, found))
-                now[found.path] = cached
-                metadata, diagnostics = cached.read
-                yield SeenSkill(found.path, source.label, found.folder, metadata, diagnostics)
-            known.append(now)
-        self._read = known
-
-    def _read_metadata(self, source: Source, found: FoundSkill) -> ReadMetadata:
-        if found.size > self._max_skill_bytes:
-            message = f"The file is {found.size:,} bytes, over the limit of {self._max_skill_bytes:,}."
-            return ReadMetadata(None, (diagnostic(Finding("skill-too-large", message), found.path),))
-        try:
-            head = source.read(found.path, HEAD_BYTES)
-        except OSError as error:
-            cause = _cause(error)
-            logger.error("SKILL.md unreadable: %s", found.path, extra={"cause": cause})  # noqa: TRY400 - as above
-            self._again = True
-            finding = Finding("skill-unreadable", f"The file cannot be read: {cause}.")
-            return ReadMetadata(None, (diagnostic(finding, found.path),))
-        place = Place(source.label, found.path, found.folder, source.trusted)
-        return read_metadata(head, place, block_angle_brackets=self._block_angle_brackets)
-
-
-def _instructions(owned: _Owned) -> str:
+def _instructions(owned: Owned) -> str:
     try:
         return read_instructions(owned.source.read(owned.found.path, _SEARCHED_BYTES))
     except OSError as error:
-        logger.warning("not searched: %s", owned.found.path, extra={"cause": _cause(error)})
+        logger.warning("not searched: %s", owned.found.path, extra={"cause": cause_of(error)})
         return ""
-
-
-def _nearness(found: FoundSkill) -> tuple[int, str]:
-    return found.path.count("/"), found.path
-
-
-def _cause(error: OSError) -> str:
-    return error.strerror or str(error) or type(error).__name__
 
 
 def _size_of(files: Iterator[SkillFile], relative: str, at_least: int) -> int:

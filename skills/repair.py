@@ -12,7 +12,8 @@ from typing import Final, NamedTuple
 import yaml
 
 from skills_agent.skills.rules import Finding
-from skills_agent.skills.yaml_text import FrontmatterError, Value, YamlText, read_yaml
+from skills_agent.skills.yaml_result import FrontmatterError, Value, YamlText
+from skills_agent.skills.yaml_text import read_yaml
 
 _KEY = re.compile(r"""(?P<key>[A-Za-z_][\w.-]*|"[^"\n]+"|'[^'\n]+')[ \t]*:(?=[ \t]|$)[ \t]*(?P<rest>.*)""")
 _LEADING_TABS = re.compile(r"(?m)^([ ]*)(\t+)")

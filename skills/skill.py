@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import Literal, NamedTuple
 
 ResourceType = Literal["script", "reference", "asset", "other"]
@@ -34,6 +35,9 @@ class Diagnostic:
     """What the author can do, as one sentence."""
 
 
+_NO_METADATA: Mapping[str, str] = MappingProxyType({})
+
+
 @dataclass(frozen=True, slots=True)
 class SkillMetadata:
     """What discovery knows of a skill: its frontmatter, cleaned, and where it is.
@@ -51,7 +55,7 @@ class SkillMetadata:
     """SHA-256 (hex) of the frontmatter as written."""
     license: str | None = None
     compatibility: str | None = None
-    metadata: Mapping[str, str] = field(default_factory=dict)
+    metadata: Mapping[str, str] = field(default_factory=lambda: _NO_METADATA)
     allowed_tools: tuple[str, ...] | None = None
     """None when the skill declares nothing; an empty tuple when it declares an empty list."""
     disallowed_tools: tuple[str, ...] = ()

@@ -6,36 +6,17 @@ the text that was written, so `yes`, `1.0`, `2024-99-99` and a number of 5,000 d
 """
 
 from collections.abc import Iterator
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final
 
 import yaml
 
 from skills_agent.skills.rules import Finding
-
-Value: TypeAlias = "str | list[Value] | dict[str, Value] | None"
+from skills_agent.skills.yaml_result import NULL, FrontmatterError, Value, YamlText
 
 MAX_DEPTH: Final = 12
 
 # The C loader where PyYAML was built with it; `Base` because it resolves no types.
 _LOADER: Final = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
-NULL: Final = frozenset({"", "~", "null", "Null", "NULL"})
-"""Unquoted scalars that mean nothing."""
-
-
-class FrontmatterError(ValueError):
-    """The frontmatter cannot be read; `finding` says why."""
-
-    def __init__(self, finding: Finding) -> None:
-        self.finding = finding
-        super().__init__(finding.message)
-
-
-class YamlText(NamedTuple):
-    """A document read, the line of each key of its top mapping, and what was odd."""
-
-    value: Value
-    lines: dict[str, int]
-    findings: list[Finding]
 
 
 def read_yaml(text: str, first_line: int, depth: int = 0) -> YamlText:

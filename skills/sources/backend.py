@@ -17,7 +17,6 @@ from typing import Final, Protocol
 from zlib import crc32
 
 from skills_agent.skills.confined import NotRegularFileError
-from skills_agent.skills.sources.directory import SKIPPED_FOLDERS
 from skills_agent.skills.sources.listed import (
     MAX_FILE_BYTES,
     ListedSource,
@@ -33,6 +32,7 @@ from skills_agent.skills.sources.listing import (
     inside,
     is_skill_file,
 )
+from skills_agent.skills.sources.walk import SKIPPED_FOLDERS
 
 MAX_FILES: Final = 20_000
 MAX_FOLDERS: Final = 2_000

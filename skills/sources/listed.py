@@ -19,7 +19,6 @@ from typing import Final, NamedTuple
 from skills_agent.skills.confined import NotRegularFileError, parts_of
 from skills_agent.skills.rules import Finding, diagnostic
 from skills_agent.skills.skill import Diagnostic
-from skills_agent.skills.sources.directory import SKILL_FILE
 from skills_agent.skills.sources.listing import (
     MAX_DEPTH,
     ListedFile,
@@ -28,6 +27,7 @@ from skills_agent.skills.sources.listing import (
     Shelf,
 )
 from skills_agent.skills.sources.protocol import FoundSkill, Scan, SkillFile
+from skills_agent.skills.sources.walk import SKILL_FILE
 from skills_agent.skills.text import one_line
 
 KEEP_SECONDS: Final = 24 * 3600.0

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 from skills_agent.skills.confined import OutsideRootError, parts_of
 from skills_agent.skills.rules import Finding, diagnostic
 from skills_agent.skills.skill import Diagnostic
-from skills_agent.skills.sources.directory import SKILL_FILE, SKIPPED_FOLDERS
+from skills_agent.skills.sources.walk import SKILL_FILE, SKIPPED_FOLDERS
 from skills_agent.skills.text import one_line
 
 MAX_DEPTH: Final = 6

@@ -1,8 +1,8 @@
 """Where skills come from: the one protocol that every source keeps, and what a scan returns."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, runtime_checkable
 
 from skills_agent.skills.skill import Diagnostic
 
@@ -18,6 +18,8 @@ class FoundSkill(NamedTuple):
     """Differs when the file may have changed."""
     size: int
     """Bytes."""
+    settled: bool = True
+    """False for a file that changed a moment ago: another change might leave the stamp as it is."""
 
 
 class Scan(NamedTuple):
@@ -25,6 +27,18 @@ class Scan(NamedTuple):
 
     found: tuple[FoundSkill, ...]
     diagnostics: tuple[Diagnostic, ...] = ()
+
+
+class SeenFolder(NamedTuple):
+    """What a scan has seen of one folder, for the next one."""
+
+    path: str
+    changed: int = 0
+    """When the folder last changed (ns); 0 where that does not tell whether the rest still holds."""
+    entries: int = 0
+    inner: tuple[str, ...] = ()
+    """Paths of the folders in it that are searched."""
+    found: FoundSkill | None = None
 
 
 class SkillFile(NamedTuple):
@@ -67,4 +81,17 @@ class Source(Protocol):
 
     def root(self, path: str) -> Path | None:
         """Return the skill's folder on this machine; None where there is none."""
+        ...
+
+
+@runtime_checkable
+class LastingSource(Source, Protocol):
+    """A source whose paths and stamps mean the same to the next process, so that an index can keep them."""
+
+    folders: Sequence[SeenFolder]
+    """What the last scan saw; whoever kept that of an earlier process puts it here before the first scan."""
+
+    @property
+    def address(self) -> str:
+        """Where it is: of two sources with one address, a scan finds the same."""
         ...

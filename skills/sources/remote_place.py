@@ -12,7 +12,6 @@ from urllib.parse import unquote
 from weakref import finalize
 from zlib import crc32
 
-from skills_agent.skills.sources.directory import SKIPPED_FOLDERS
 from skills_agent.skills.sources.errors import SourceAddressError, SourceExtraError
 from skills_agent.skills.sources.listed import answering, cause_of
 from skills_agent.skills.sources.listing import (
@@ -23,6 +22,7 @@ from skills_agent.skills.sources.listing import (
     inside,
     is_skill_file,
 )
+from skills_agent.skills.sources.walk import SKIPPED_FOLDERS
 
 _SECRETS: Final = ((re.compile(r"//[^/@\s]*@"), "//"), (re.compile(r"\?[^\s:'\")]*"), ""))
 """Passwords before a host, signatures in a query: for nobody's eyes."""

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from skills_agent.skills.frontmatter import MAX_FRONTMATTER_BYTES, parse, split
 from skills_agent.skills.plain_yaml import read_plain
-from skills_agent.skills.yaml_text import FrontmatterError, Value, read_yaml
+from skills_agent.skills.yaml_result import FrontmatterError, Value
+from skills_agent.skills.yaml_text import read_yaml
 
 
 def fields(text: str) -> dict[str, Value]:

@@ -3,6 +3,7 @@
 import logging
 import os
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -39,6 +40,11 @@ def put(folder: Path, name: str = "", description: str = "Does it.") -> Path:
 
 def memory(*names: str, label: str = "memory", description: str = "Does it.") -> MemorySource:
     return MemorySource({name: {"SKILL.md": text(name, description)} for name in names}, label)
+
+
+def an_hour_later() -> int:
+    """Return a time at which what was just written is old."""
+    return time.time_ns() + 3_600_000_000_000
 
 
 class BrokenListing(MemorySource):
@@ -215,13 +221,24 @@ def test_only_changed_files_are_read_again(tmp_path: Path) -> None:
 
     put(tmp_path / "a")
     put(tmp_path / "b")
-    registry = Registry([Counting(tmp_path, "user")])
+    registry = Registry([Counting(tmp_path, "user", clock=an_hour_later)])
     registry.refresh()
     put(tmp_path / "b", description="New.")
     registry.refresh()
     registry.refresh()
 
     assert reads == ["b", "a", "b"]
+
+
+def test_a_change_that_leaves_size_and_time_as_they_were_is_seen(tmp_path: Path) -> None:
+    path = put(tmp_path / "a", description="Counts herons.")
+    registry = Registry([DirectorySource(tmp_path, "user")])
+    registry.refresh()
+    written = path.stat().st_mtime_ns
+    path.write_text(text("a", "Counts larks too."[:14]))
+    os.utime(path, ns=(written, written))
+
+    assert registry.refresh().find("a").description == "Counts larks t"
 
 
 def test_a_file_that_could_not_be_read_is_tried_again(

@@ -1,0 +1,210 @@
+"""Find skills in a folder on disk: a bounded walk that follows no link out and opens nothing odd.
+
+What a folder held is kept with the time of its last change, so that walking again costs one `stat` for each
+folder and each SKILL.md that stayed as it was.
+"""
+
+import os
+import stat
+from collections import deque
+from collections.abc import Iterable
+from itertools import islice
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from skills_agent.skills.confined import is_beneath
+from skills_agent.skills.rules import Finding, diagnostic
+from skills_agent.skills.skill import Diagnostic
+from skills_agent.skills.sources.protocol import FoundSkill, Scan, SeenFolder
+
+SKILL_FILE: Final = "SKILL.md"
+_SKILL_FILE_UPPER: Final = SKILL_FILE.upper()
+SKIPPED_FOLDERS: Final = frozenset(
+    {
+        ".git", ".hg", ".svn", ".venv", "venv", "node_modules", "__pycache__", "__MACOSX",
+        ".mypy_cache", ".pytest_cache", ".ruff_cache", ".tox", ".nox", ".idea", ".vscode",
+    }
+)  # fmt: skip
+_FINE_TICK: Final = 100_000_000
+_COARSE_TICK: Final = 2_000_000_000
+_SECOND: Final = 1_000_000_000
+
+
+class ScanLimits(NamedTuple):
+    """How far a walk goes. What lies beyond is reported."""
+
+    depth: int = 6
+    """Folders between the source's and a skill's own: finds 99.4 % of 4,419 skills of 442 repositories."""
+    skills: int = 50_000
+    folders: int = 200_000
+    entries: int = 2_000_000
+
+
+def is_unchanged(listing: SeenFolder) -> bool:
+    """Tell whether a folder and its SKILL.md are as they were; False where that cannot be told."""
+    path, changed, _, _, found = listing
+    try:
+        if not changed or _changed(path) != changed:
+            return False
+        return found is None or _stamp(os.lstat(found.path)) == found.stamp
+    except OSError:
+        return False
+
+
+def scan_of(listings: Iterable[SeenFolder], diagnostics: tuple[Diagnostic, ...] = ()) -> Scan:
+    """Return what a walk with these listings has found."""
+    found = [listing.found for listing in listings if listing.found is not None]
+    return Scan(tuple(sorted(found)), diagnostics)
+
+
+class Walk:
+    """One walk over a folder, with the listings that an earlier one kept."""
+
+    def __init__(self, root: str, limits: ScanLimits, now: int, before: Iterable[SeenFolder] = ()) -> None:
+        """Take the time of day in ns, and the listings of an earlier walk."""
+        self._root = root
+        self._limits = limits
+        self._long_ago = now - _COARSE_TICK
+        self._a_tick_ago = now - _FINE_TICK
+        self._before = {listing.path: listing for listing in before if listing.changed}
+        self.folders: list[SeenFolder] = []
+        """Of every folder from the root down. What is reported is of one that does not tell (`changed` 0)."""
+        self._diagnostics: dict[tuple[str, str], Diagnostic] = {}
+
+    def scan(self, *, required: bool) -> Scan:
+        """Find every SKILL.md; `required` reports a root that is missing."""
+        waiting = deque([(self._root, 0)])
+        entries = skills = 0
+        while waiting:
+            path, depth = waiting.popleft()
+            if self._is_over(skills, entries):
+                self.folders.append(SeenFolder(path))
+                break
+            try:
+                listing = self._again(path) or self._folder(path, self._limits.entries - entries)
+            except OSError as error:
+                self._unreadable(path, error, required=required)
+                self.folders.append(SeenFolder(path))
+                continue
+            if listing.inner and depth > self._limits.depth:
+                message = f"Folders below {path} are too deep to be searched."
+                self._report("scan-limit", message, self._root)
+                listing = listing._replace(changed=0, inner=())
+            self.folders.append(listing)
+            entries += listing.entries
+            skills += listing.found is not None
+            if listing.inner:
+                waiting.extend([(inner, depth + 1) for inner in listing.inner])
+        return scan_of(self.folders, tuple(self._diagnostics[key] for key in sorted(self._diagnostics)))
+
+    def _is_over(self, skills: int, entries: int) -> bool:
+        limits = self._limits
+        if len(self.folders) >= limits.folders:
+            reason = f"more than {limits.folders:,} folders"
+        elif skills >= limits.skills:
+            reason = f"{limits.skills:,} skills or more"
+        elif entries >= limits.entries:
+            reason = f"more than {limits.entries:,} files"
+        else:
+            return False
+        self._report("scan-limit", f"The folder has {reason}; the rest is not searched.", self._root)
+        return True
+
+    def _again(self, path: str) -> SeenFolder | None:
+        """Return what is known of a folder if it still holds; None when the folder has to be listed."""
+        known = self._before.get(path)
+        return known if known is not None and is_unchanged(known) else None
+
+    def _folder(self, path: str, limit: int) -> SeenFolder:
+        """List one folder."""
+        changed = _changed(path)
+        tells = self._is_settled(changed)
+        inner: list[str] = []
+        skill: os.DirEntry[str] | None = None
+        left = limit
+        with os.scandir(path) as entries:
+            for entry in islice(entries, limit):
+                left -= 1
+                name = entry.name
+                if len(name) == len(SKILL_FILE) and name.upper() == _SKILL_FILE_UPPER:
+                    skill = entry if skill is None or name == SKILL_FILE else skill
+                elif entry.is_dir(follow_symlinks=False):
+                    if name not in SKIPPED_FOLDERS:
+                        inner.append(entry.path)
+                elif entry.is_symlink():
+                    tells = False
+                    self._link(entry)
+        found = None
+        if skill is not None:
+            found = self._skill(skill, path)
+            tells = tells and found is not None and found.settled and _is_plain(skill)
+        return SeenFolder(path, changed if tells and left else 0, limit - left, tuple(inner), found)
+
+    def _skill(self, entry: os.DirEntry[str], folder: str) -> FoundSkill | None:
+        path = entry.path
+        try:
+            status = entry.stat()
+            outside = entry.is_symlink() and not is_beneath(Path(self._root), Path(path))
+        except OSError as error:
+            self._report("skill-unreadable", f"The file cannot be read: {error.strerror}.", path)
+            return None
+        if outside:
+            self._report("link-outside", "The file is a link that leads out of the source.", path)
+        elif not stat.S_ISREG(status.st_mode):
+            self._report("not-regular-file", "This is no regular file, and was not opened.", path)
+        elif not is_text(path):
+            self._report("skill-unreadable", "The path is not UTF-8 text.", path)
+        else:
+            if entry.name != SKILL_FILE:
+                self._report("file-name-case", f"The file is named {entry.name}.", path)
+            settled = self._is_settled(status.st_ctime_ns)
+            name = folder[folder.rfind(os.sep) + 1 :]
+            return FoundSkill(path, name, _stamp(status), status.st_size, settled)
+        return None
+
+    def _is_settled(self, changed: int) -> bool:
+        """Tell whether a change is so long ago that another one would have another time.
+
+        File systems count time in ticks: of 4 to 10 ms, or of up to two seconds where they keep whole
+        seconds.
+        """
+        return changed < self._long_ago or (changed < self._a_tick_ago and changed % _SECOND != 0)
+
+    def _link(self, entry: os.DirEntry[str]) -> None:
+        """Report a link to a folder elsewhere; what one to a folder in here leads to is found anyway."""
+        try:
+            leads_out = entry.is_dir() and not is_beneath(Path(self._root), Path(entry.path))
+        except OSError:  # a loop of links
+            return
+        if leads_out:
+            self._report("link-outside", "The folder is a link that leads out of the source.", entry.path)
+
+    def _unreadable(self, path: str, error: OSError, *, required: bool) -> None:
+        if path != self._root:
+            self._report("folder-unreadable", f"The folder cannot be read: {error.strerror}.", path)
+        elif not isinstance(error, FileNotFoundError):
+            self._report("source-unreadable", f"The folder cannot be read: {error.strerror}.", path)
+        elif required:
+            self._report("source-missing", "The folder does not exist.", path)
+
+    def _report(self, code: str, message: str, path: str) -> None:
+        plain = path if is_text(path) else os.fsencode(path).decode("utf-8", "backslashreplace")
+        self._diagnostics[plain, code] = diagnostic(Finding(code, message), plain)
+
+
+def is_text(path: str) -> bool:
+    """Tell whether a path is UTF-8: bytes that are not become lone surrogates, which nothing can write."""
+    return path.isascii() or not any("\ud800" <= character <= "\udfff" for character in path)
+
+
+def _changed(folder: str) -> int:
+    # Nobody can set this time back, as archivers do with that of the content.
+    return os.stat(folder).st_ctime_ns  # noqa: PTH116 - a Path for each folder doubles the cost
+
+
+def _is_plain(skill: os.DirEntry[str]) -> bool:
+    return skill.name == SKILL_FILE and not skill.is_symlink()
+
+
+def _stamp(status: os.stat_result) -> tuple[int, ...]:
+    return (status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino)

@@ -1,0 +1,438 @@
+"""The persisted index: the next process is fast, and whatever is wrong with the file, nobody notices."""
+
+import json
+import logging
+import os
+import sqlite3
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from skills_agent.skills.catalog import Catalog
+from skills_agent.skills.registry import Registry
+from skills_agent.skills.sources import DirectorySource, MemorySource
+
+SKILL = "---\nname: {name}\ndescription: {description}\n---\nInstructions about {name}.\n"
+Change = Callable[[Path], None]
+
+
+def put(folder: Path, description: str = "Counts herons.") -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / "SKILL.md"
+    path.write_text(SKILL.format(name=folder.name, description=description))
+    return path
+
+
+def an_hour_later() -> int:
+    """Return a time at which what was just written is old."""
+    return time.time_ns() + 3_600_000_000_000
+
+
+class Counting(DirectorySource):
+    """A folder that counts what is read from it."""
+
+    def __init__(self, folder: Path, label: str = "user", *, trusted: bool = True) -> None:
+        super().__init__(folder, label, trusted=trusted, clock=an_hour_later)
+        self.reads: list[str] = []
+
+    def read(self, path: str, limit: int) -> bytes:
+        self.reads.append(Path(path).parent.name)
+        return super().read(path, limit)
+
+
+@pytest.fixture
+def skills(tmp_path: Path) -> Path:
+    """Return a folder with three skills."""
+    for name in ("a", "b", "c"):
+        put(tmp_path / "skills" / name)
+    return tmp_path / "skills"
+
+
+@pytest.fixture
+def index(tmp_path: Path) -> Path:
+    """Return the path of an index that is not there yet."""
+    return tmp_path / "cache" / "skills-agent" / "index.sqlite"
+
+
+def discover(skills: Path, index: Path | None) -> tuple[Catalog, list[str]]:
+    """Return what a new process would see of a folder, and which files it reads for that."""
+    source = Counting(skills)
+    return Registry([source], index=index).refresh(), source.reads
+
+
+def seen(catalog: Catalog) -> object:
+    return catalog.digest, catalog.skills, catalog.entries, catalog.diagnostics
+
+
+# The next process
+
+
+def test_the_next_process_reads_no_file_and_sees_the_same(skills: Path, index: Path) -> None:
+    (skills / "a" / "SKILL.md").write_text(
+        "---\nname: a\ndescription: D\nallowed-tools: Read, Bash(git:*)\nmetadata:\n  k: v\nodd: 1\n---\n"
+    )
+    put(skills / "bad").write_text("no frontmatter")
+    first, read = discover(skills, index)
+
+    second, read_again = discover(skills, index)
+
+    assert sorted(read) == ["a", "b", "bad", "c"]
+    assert read_again == []
+    assert seen(second) == seen(first) == seen(discover(skills, None)[0])
+
+
+def add(skills: Path) -> None:
+    put(skills / "d")
+
+
+def add_within(skills: Path) -> None:
+    put(skills / "a" / "more" / "d")
+
+
+def change(skills: Path) -> None:
+    put(skills / "b", "Counts larks.")
+
+
+def change_what_shows_in_no_size(skills: Path) -> None:
+    path = put(skills / "b", "Feeds  herons.")
+    os.utime(path, (0, 0))
+
+
+def delete(skills: Path) -> None:
+    (skills / "c" / "SKILL.md").unlink()
+
+
+def delete_folder(skills: Path) -> None:
+    (skills / "c" / "SKILL.md").unlink()
+    (skills / "c").rmdir()
+
+
+def rename(skills: Path) -> None:
+    (skills / "a").rename(skills / "e")
+
+
+def replace_by_link(skills: Path) -> None:
+    (skills / "a" / "SKILL.md").unlink()
+    (skills / "a" / "SKILL.md").symlink_to("/etc/hostname")
+
+
+def hide(skills: Path) -> None:
+    (skills / "a" / "SKILL.md").rename(skills / "a" / "skill.md")
+
+
+CHANGES = [
+    add, add_within, change, change_what_shows_in_no_size, delete, delete_folder, rename, replace_by_link,
+    hide,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_what_changed_between_two_processes_is_seen(skills: Path, index: Path, change: Change) -> None:
+    before, _ = discover(skills, index)
+    change(skills)
+
+    after, _ = discover(skills, index)
+
+    assert seen(after) == seen(discover(skills, None)[0])
+    assert seen(after) != seen(before)
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(changes=st.lists(st.sampled_from([add, add_within, change, change_what_shows_in_no_size])))
+def test_any_row_of_changes_is_seen(changes: list[Change], tmp_path_factory: pytest.TempPathFactory) -> None:
+    folder = tmp_path_factory.mktemp("changes")
+    put(folder / "skills" / "a")
+    for each in [*changes, delete, add_within][: len(changes)]:
+        each(folder / "skills")
+        with_index, _ = discover(folder / "skills", folder / "index.sqlite")
+        assert seen(with_index) == seen(discover(folder / "skills", None)[0])
+
+
+def test_only_what_changed_is_read_by_the_next_process(skills: Path, index: Path) -> None:
+    discover(skills, index)
+    change(skills)
+
+    assert discover(skills, index)[1] == ["b"]
+    assert discover(skills, index)[1] == []
+
+
+def test_a_file_that_changed_a_moment_ago_is_read_again(skills: Path, index: Path) -> None:
+    Registry([DirectorySource(skills, "user")], index=index).refresh()
+
+    assert sorted(discover(skills, index)[1]) == ["a", "b", "c"]
+
+
+def test_an_unreadable_file_is_tried_again_by_the_next_process(skills: Path, index: Path) -> None:
+    class Broken(Counting):
+        def read(self, path: str, limit: int) -> bytes:
+            raise PermissionError(13, "Permission denied")
+
+    Registry([Broken(skills)], index=index).refresh()
+
+    assert [skill.name for skill in discover(skills, index)[0].skills] == ["a", "b", "c"]
+
+
+def test_what_an_operator_changed_is_not_taken_from_the_index(skills: Path, index: Path) -> None:
+    put(skills / "b", "Counts <b>herons</b>.")
+    discover(skills, index)
+
+    strict = Registry([Counting(skills)], index=index, block_angle_brackets=True).refresh()
+    stranger = Registry([Counting(skills, trusted=False)], index=index).refresh()
+
+    assert [skill.name for skill in strict.skills] == ["a", "c"]
+    assert [skill.trusted for skill in stranger.skills] == [False] * 3
+
+
+def test_a_report_about_a_folder_is_made_again_by_the_next_process(skills: Path, index: Path) -> None:
+    (skills / "away").symlink_to("/usr")
+    first, _ = discover(skills, index)
+    second, read = discover(skills, index)
+
+    assert [found.code for found in second.diagnostics] == ["link-outside"]
+    assert seen(second) == seen(first)
+    assert read == []
+
+
+def test_skills_in_memory_are_not_written_to_disk(index: Path) -> None:
+    source = MemorySource({"a": {"SKILL.md": SKILL.format(name="a", description="Secret herons.")}})
+    Registry([source], index=index).refresh().search("herons")
+
+    written = b"".join(path.read_bytes() for path in index.parent.glob("*")) if index.parent.exists() else b""
+    assert b"erons" not in written
+
+
+def test_others_cannot_read_the_index(skills: Path, index: Path) -> None:
+    discover(skills, index)
+
+    assert index.stat().st_mode & 0o077 == 0
+    assert index.parent.stat().st_mode & 0o077 == 0
+
+
+# Search
+
+
+def found(catalog: Catalog, query: str) -> list[str]:
+    return [hit.skill.name for hit in catalog.search(query)]
+
+
+def test_the_next_process_searches_without_reading_instructions(skills: Path, index: Path) -> None:
+    assert found(discover(skills, index)[0], "instructions about b")[0] == "b"
+    source = Counting(skills)
+    catalog = Registry([source], index=index).refresh()
+
+    assert found(catalog, "instructions about b")[0] == "b"
+    assert source.reads == []
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_search_knows_what_changed_between_two_processes(skills: Path, index: Path, change: Change) -> None:
+    discover(skills, index)[0].search("herons")
+    change(skills)
+    catalog, _ = discover(skills, index)
+    plain, _ = discover(skills, None)
+
+    for query in ("herons", "larks", "instructions about d", "e"):
+        assert catalog.search(query) == plain.search(query)
+
+
+def test_skills_of_other_folders_do_not_change_a_ranking(skills: Path, index: Path, tmp_path: Path) -> None:
+    before = discover(skills, index)[0].search("herons a")
+    for number in range(20):
+        put(tmp_path / "others" / f"a{number}", "Counts herons, a.")
+    discover(tmp_path / "others", index)[0].search("herons")
+
+    assert discover(skills, index)[0].search("herons a") == before
+
+
+# A file in a bad state
+
+
+def damage_head(index: Path) -> None:
+    index.write_bytes(b"this is no database" * 500)
+
+
+def damage_middle(index: Path) -> None:
+    content = bytearray(index.read_bytes())
+    content[len(content) // 3 :: 7] = b"\xa5" * len(content[len(content) // 3 :: 7])
+    index.write_bytes(content)
+
+
+def cut(index: Path) -> None:
+    index.write_bytes(index.read_bytes()[:20_000])
+
+
+def empty(index: Path) -> None:
+    index.write_bytes(b"")
+
+
+def spoil_content(index: Path) -> None:
+    run_sql(index, "UPDATE pieces SET content = x'c1c1c1'")
+
+
+def spoil_types(index: Path) -> None:
+    run_sql(index, "UPDATE pieces SET content = 7")
+
+
+def other_version(index: Path) -> None:
+    run_sql(index, "PRAGMA user_version = 99", "DROP TABLE pieces", "CREATE TABLE pieces (other)")
+
+
+def other_application(index: Path) -> None:
+    index.unlink()
+    run_sql(index, "CREATE TABLE theirs (x)", "CREATE VIRTUAL TABLE texts USING fts5(y)")
+
+
+def lost_tables(index: Path) -> None:
+    run_sql(index, "DROP TABLE labels_1")
+
+
+def run_sql(index: Path, *statements: str) -> None:
+    connection = sqlite3.connect(index)
+    for statement in statements:
+        connection.execute(statement)
+    connection.commit()
+    connection.close()
+
+
+BAD_STATES = [
+    damage_head, damage_middle, cut, empty, spoil_content, spoil_types, other_version, other_application,
+    lost_tables,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("spoil", BAD_STATES)
+def test_a_bad_file_changes_no_answer(skills: Path, index: Path, spoil: Change) -> None:
+    discover(skills, index)[0].search("herons")
+    spoil(index)
+
+    for _ in range(2):
+        catalog, _ = discover(skills, index)
+        assert seen(catalog) == seen(discover(skills, None)[0])
+        assert found(catalog, "instructions about b")[0] == "b"
+
+
+@pytest.mark.parametrize("spoil", [damage_head, cut, empty, spoil_content, other_version, other_application])
+def test_a_bad_file_is_made_anew(skills: Path, index: Path, spoil: Change) -> None:
+    discover(skills, index)
+    spoil(index)
+    discover(skills, index)
+
+    assert discover(skills, index)[1] == []
+
+
+def test_tables_that_were_lost_are_made_anew(
+    skills: Path, index: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    discover(skills, index)[0].search("herons")
+    lost_tables(index)
+    discover(skills, index)[0].search("herons")
+    caplog.clear()
+
+    assert found(discover(skills, index)[0], "herons")
+    assert not caplog.records
+
+
+def test_a_place_that_cannot_be_written_is_reported_once(
+    skills: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "file").write_text("no folder")
+    registry = Registry([Counting(skills)], index=tmp_path / "file" / "index.sqlite")
+
+    with caplog.at_level(logging.WARNING):
+        for name in ("d", "e"):
+            put(skills / name)
+            assert name in [skill.name for skill in registry.refresh().skills]
+            assert found(registry.refresh(), "herons")
+
+    assert len([record for record in caplog.records if "index not used" in record.message]) == 1
+
+
+def test_a_folder_in_place_of_the_file_is_no_obstacle(skills: Path, tmp_path: Path) -> None:
+    (tmp_path / "index.sqlite").mkdir()
+
+    catalog, _ = discover(skills, tmp_path / "index.sqlite")
+
+    assert found(catalog, "instructions about b")[0] == "b"
+
+
+def test_a_locked_file_does_not_hold_up_discovery(skills: Path, index: Path) -> None:
+    discover(skills, index)
+    change(skills)
+    holder = sqlite3.connect(index)
+    holder.execute("BEGIN IMMEDIATE")
+    started = time.monotonic()
+
+    catalog, _ = discover(skills, index)
+
+    assert catalog.find("b").description == "Counts larks."
+    assert time.monotonic() - started < 3
+    holder.close()
+
+
+# Many at once
+
+PROCESS = """
+import json, sys, time
+from pathlib import Path
+from skills_agent.skills.registry import Registry
+from skills_agent.skills.sources import DirectorySource
+folder, index, rounds = Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3])
+later = lambda: time.time_ns() + 10**13
+for round in range(rounds):
+    catalog = Registry([DirectorySource(folder, "user", clock=later)], index=index).refresh()
+    hits = catalog.search("instructions herons", 100)
+    mine = folder / f"mine-{sys.argv[4]}-{round}"
+    mine.mkdir()
+    (mine / "SKILL.md").write_text(f"---\\nname: {mine.name}\\ndescription: Counts herons.\\n---\\n")
+    names = {skill.name for skill in catalog.skills}
+    assert {hit.skill.name for hit in hits} == names, (hits, names)
+    assert all(f"mine-{sys.argv[4]}-{earlier}" in names for earlier in range(round))
+print(json.dumps(sorted(names)))
+"""
+
+
+def test_processes_that_write_at_once_all_see_what_is_there(skills: Path, index: Path) -> None:
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-c", PROCESS, str(skills), str(index), "5", str(number)],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for number in range(4)
+    ]
+    outputs = [process.communicate(timeout=60) for process in processes]
+
+    assert [process.returncode for process in processes] == [0] * 4, [error for _, error in outputs]
+    assert all({"a", "b", "c"} < set(json.loads(output)) for output, _ in outputs)
+    assert all("Traceback" not in error for _, error in outputs)
+    catalog, _ = discover(skills, index)
+    assert len(catalog.skills) == 3 + 4 * 5
+    assert len(catalog.search("herons", 100)) == len(catalog.skills)
+    checked = sqlite3.connect(index)
+    assert checked.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+    checked.close()
+
+
+def test_threads_that_search_at_once_get_the_same(skills: Path, index: Path) -> None:
+    catalog, _ = discover(skills, index)
+    answers: list[list[str]] = []
+    threads = [
+        threading.Thread(target=lambda: answers.append(found(catalog, "instructions about b")))
+        for _ in range(6)
+    ]
+
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert answers == [answers[0]] * 6
+    assert answers[0][0] == "b"
