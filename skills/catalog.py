@@ -1,7 +1,7 @@
 """The catalog: every skill that was found, at one moment, known by its digest."""
 
 import hashlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from threading import Lock
@@ -18,6 +18,7 @@ from skills_agent.skills.search_tables import TextTables
 from skills_agent.skills.skill import Diagnostic, SkillMetadata
 
 EntryStatus = Literal["shown", "shadowed", "skipped"]
+_HASHED_AT_ONCE: Final = 256
 UNTRUSTED_FACTOR: Final = 0.9
 """Where scores are close, a skill that the operator vouches for comes before one of a stranger."""
 
@@ -87,7 +88,7 @@ class Catalog:
         }
         self.skills = tuple(self._by_name[name] for name in sorted(self._by_name))
         self.sources = tuple(dict.fromkeys(sources))
-        self.digest = _digest_of([*self.skills, *self._shadowed.values()])
+        self.digest = _digest_of([*self.skills, *(self._shadowed[key] for key in sorted(self._shadowed))])
         self._searched = searched
         self._index: SearchIndex | None = None
         self._lock = Lock()
@@ -193,7 +194,10 @@ def _entry(seen: SeenSkill, effective: Mapping[str, SkillMetadata]) -> CatalogEn
     )
 
 
-def _digest_of(skills: Iterable[SkillMetadata]) -> str:
+def _digest_of(skills: Sequence[SkillMetadata]) -> str:
     """Hash what a prompt can show: the frontmatter covers every field but a name that the folder gave."""
-    lines = sorted(f"{skill.source}\0{skill.name}\0{skill.digest}" for skill in skills)
-    return hashlib.sha256("\n".join(lines).encode()).hexdigest()
+    digest = hashlib.sha256()
+    for start in range(0, len(skills), _HASHED_AT_ONCE):
+        some = skills[start : start + _HASHED_AT_ONCE]
+        digest.update("".join([f"{each.source}\0{each.name}\0{each.digest}\n" for each in some]).encode())
+    return digest.hexdigest()

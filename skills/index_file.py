@@ -13,7 +13,7 @@ from sqlite3 import Connection
 from typing import Final, TypeVar
 
 VERSION: Final = 1
-"""Of the tables and of everything in them: raise it when a skill would be read to something else."""
+"""Of the tables: raise it when they are others."""
 _APPLICATION: Final = 0x5347_4E54
 _TABLES: Final = (
     "CREATE TABLE sources (key TEXT PRIMARY KEY, used INTEGER NOT NULL) WITHOUT ROWID",
