@@ -8,8 +8,9 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skills_agent.skills.frontmatter import MAX_FRONTMATTER_BYTES, parse, split
+from skills_agent.skills.frontmatter import MAX_FRONTMATTER_BYTES, Split, parse, split
 from skills_agent.skills.plain_yaml import read_plain
+from skills_agent.skills.rules import Finding
 from skills_agent.skills.yaml_result import FrontmatterError, Value
 from skills_agent.skills.yaml_text import read_yaml
 
@@ -394,3 +395,26 @@ def test_well_formed_frontmatter_comes_back_as_it_was(written: dict[str, str]) -
         assert read.fields == written
     else:
         assert {finding.code for finding in read.findings} == {"invisible-characters"}
+
+
+PIECES = ["---", "\n", "\r", " ", "\t", "a: b", "--", "-", "x", "\n---\n", "\n---", "---\n", ""]
+
+
+@given(st.lists(st.sampled_from(PIECES), max_size=14).map("".join))
+def test_bare_fences_are_found_where_any_others_are(text: str) -> None:
+    """A byte order mark changes nothing but offsets: it is read by the slower of two ways."""
+    raw = f"---\n{text}".encode()
+
+    bare, marked = split_or_refuse(raw), split_or_refuse(b"\xef\xbb\xbf" + raw)
+
+    if isinstance(bare, Split):
+        assert marked == bare._replace(body_start=bare.body_start + 3)
+    else:
+        assert marked == bare
+
+
+def split_or_refuse(raw: bytes) -> Split | Finding:
+    try:
+        return split(raw)
+    except FrontmatterError as error:
+        return error.finding
