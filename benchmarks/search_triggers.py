@@ -2,6 +2,7 @@
 
     python benchmarks/search_triggers.py            figures of the default setting
     python benchmarks/search_triggers.py --choose   leave-one-repository-out cross-validation over a grid
+    python benchmarks/search_triggers.py --embeddings MODULE:NAME   words, and words fused with a model
 
 `own`: the catalog is that of the repository the request comes from; `pooled`: the skills of all of them.
 """
@@ -9,11 +10,13 @@
 import argparse
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from importlib import import_module
 from itertools import product
 from pathlib import Path
 from statistics import fmean
 from typing import NamedTuple
 
+from skills_agent.skills.fusion import FusedIndex, Vectors
 from skills_agent.skills.registry import Registry
 from skills_agent.skills.search import SearchIndex, SearchSetting, SearchText
 from skills_agent.skills.search_tables import TemporaryTables
@@ -82,7 +85,7 @@ def repositories(folder: Path) -> Iterator[Repository]:
         yield Repository(place.name, texts, requests)
 
 
-def rank(index: SearchIndex, requests: Iterable[Request], offset: int = 0) -> Ranks:
+def rank(index: SearchIndex | FusedIndex, requests: Iterable[Request], offset: int = 0) -> Ranks:
     """Search for each request; `offset` is where its catalog begins in the index."""
     found = []
     for request in requests:
@@ -134,6 +137,25 @@ def figures(own: Sequence[Ranks], pooled: Sequence[Ranks]) -> str:
         f"{mine.hit(1):>7.2f}{mine.hit(3):>6.2f}{all_.hit(1):>10.2f}{all_.hit(3):>5.2f}"
         for mine, all_ in zip(own, pooled, strict=True)
     )
+
+
+def print_fused(every: Sequence[Repository], vectors: Vectors) -> None:
+    """Print hit@1 and hit@3 over all requests, by words alone and fused with an embedding model."""
+    for label, model in (("by words", None), ("and by meaning", vectors)):
+        own = [place for each in every for place in rank(indexed(each.texts, model), each.requests).found]
+        index = indexed([text for repository in every for text in repository.texts], model)
+        pooled = []
+        offset = 0
+        for repository in every:
+            pooled += rank(index, repository.requests, offset).found
+            offset += len(repository.texts)
+        print(f"{label:16} own @1 @3, pooled @1 @3:{figures([Ranks(own)], [Ranks(pooled)])}")
+
+
+def indexed(texts: Sequence[SearchText], vectors: Vectors | None) -> SearchIndex | FusedIndex:
+    """Return an index by words, or one that also goes by vectors."""
+    words = SearchIndex(texts)
+    return FusedIndex(words, texts, vectors) if vectors else words
 
 
 def choose(every: Sequence[Repository]) -> None:
@@ -189,11 +211,15 @@ def main() -> None:
     """Print what was asked for."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--choose", action="store_true", help="cross-validate over a grid of settings")
+    parser.add_argument("--embeddings", metavar="MODULE:NAME", help="makes the embedding model when called")
     parser.add_argument("--triggers", type=Path, default=TRIGGERS, help="folder of the labelled requests")
     arguments = parser.parse_args()
     every = list(repositories(arguments.triggers))
     if arguments.choose:
         choose(every)
+    elif arguments.embeddings:
+        module, _, name = arguments.embeddings.partition(":")
+        print_fused(every, Vectors(getattr(import_module(module), name)()))
     else:
         print_figures(every)
 

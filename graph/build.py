@@ -19,6 +19,7 @@ from skills_agent.nodes.discover import discover
 from skills_agent.nodes.gate import gate
 from skills_agent.nodes.load import load
 from skills_agent.nodes.select import select
+from skills_agent.skills.fusion import Embedder
 from skills_agent.skills.scripts.runner import ScriptRunner
 from skills_agent.skills.sources import Source
 from skills_agent.state.context import Context
@@ -34,6 +35,7 @@ def build_graph(
     tools: Sequence[BaseTool] = (),
     runner: ScriptRunner | None = None,
     sources: Sequence[Source] | None = None,
+    embeddings: Embedder | None = None,
 ) -> AgentGraph:
     """Return the agent, ready for `.compile(checkpointer=..., store=...)`.
 
@@ -41,9 +43,13 @@ def build_graph(
     the settings' model. `tools` join the agent's own; what each may do is read from
     `tool.metadata["risk"]` (read, run, write, network, delete) and taken as `network` where that
     is missing. `sources` replace the folders that the settings name, lowest precedence first.
+    `embeddings`, any LangChain `Embeddings`, let skills be found by meaning beside words.
     """
     settings = settings or Settings.load()
-    return wire(make_services(settings, model=model, tools=tools, runner=runner, sources=sources))
+    services = make_services(
+        settings, model=model, tools=tools, runner=runner, sources=sources, embeddings=embeddings
+    )
+    return wire(services)
 
 
 def wire(services: Services) -> AgentGraph:

@@ -4,13 +4,16 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from skills_agent.graph.settings import Settings
+from skills_agent.graph.settings import Settings, index_file
+from skills_agent.skills.fusion import Embedder, Vectors
 from skills_agent.skills.registry import Registry
 from skills_agent.skills.sources import Source
 from skills_agent.skills.sources.standard import standard_sources
 
 
-def make_registry(settings: Settings, sources: Sequence[Source] | None = None) -> Registry:
+def make_registry(
+    settings: Settings, sources: Sequence[Source] | None = None, embeddings: Embedder | None = None
+) -> Registry:
     """Return the registry over the settings' sources; an empty one where skills are turned off."""
     if not settings.enable_skills:
         sources = ()
@@ -22,6 +25,8 @@ def make_registry(settings: Settings, sources: Sequence[Source] | None = None) -
         sources,
         max_skill_bytes=settings.max_skill_bytes,
         block_angle_brackets=settings.block_angle_brackets_in_frontmatter,
+        index=index_file(settings),
+        vectors=Vectors(embeddings) if embeddings else None,
     )
 
 

@@ -19,6 +19,7 @@ from skills_agent.graph.tools import build_tools, risk_of
 from skills_agent.nodes.model_call import ChosenModel, Models
 from skills_agent.nodes.policy import Policy
 from skills_agent.nodes.select import OnChange
+from skills_agent.skills.fusion import Embedder
 from skills_agent.skills.library import Library
 from skills_agent.skills.scripts.controlled import ControlledRunner
 from skills_agent.skills.scripts.runner import ScriptRunner
@@ -62,9 +63,10 @@ def make_services(
     tools: Sequence[BaseTool] = (),
     runner: ScriptRunner | None = None,
     sources: Sequence[Source] | None = None,
+    embeddings: Embedder | None = None,
 ) -> Services:
     """Make the collaborators. Nothing is read, started or contacted yet."""
-    library = Library(make_registry(settings, sources))
+    library = Library(make_registry(settings, sources, embeddings))
     runner = runner or ControlledRunner(
         timeout=settings.script_timeout,
         max_output=settings.max_script_output,

@@ -45,6 +45,8 @@ class Settings:
     """Offer the skills that ship with this package."""
     home: Path = field(default_factory=Path.home)
     """Where the user's own skills are: `.claude/skills`, `.agents/skills`, `.agent/skills` below it."""
+    index: bool = True
+    """Keep what was read of skills in a file of the user's cache folder: the next process starts fast."""
     enable_skills: bool = True
     """False: the same agent without any trace of skills."""
     catalog_budget: Positive = 16_000
@@ -117,6 +119,18 @@ def description_budget(settings: Settings, window: int | None) -> int:
         return settings.catalog_budget
     share = int(settings.catalog_share * window * CHARACTERS_PER_TOKEN)
     return max(1, min(settings.catalog_budget, share))
+
+
+def index_file(settings: Settings) -> Path | None:
+    """Return the file that keeps what was read of skills, below XDG_CACHE_HOME or `~/.cache`.
+
+    None: nothing is kept.
+    """
+    if not settings.index:
+        return None
+    folder = process_environment().get("XDG_CACHE_HOME", "")
+    cache = Path(folder) if Path(folder).is_absolute() else settings.home / ".cache"
+    return cache / "skills-agent" / "index.sqlite"
 
 
 def process_environment() -> Mapping[str, str]:

@@ -17,7 +17,7 @@ from skills_agent.state.context import Context, Limits
 from skills_agent.state.records import ChangedSkill
 from skills_agent.state.schema import AgentState, AgentUpdate
 
-SKILL_TOOLS = FRAMEWORK_TOOLS | {"run_script"} - {"update_plan"}
+SKILL_TOOLS = (FRAMEWORK_TOOLS | {"run_script"}) - {"update_plan"}
 """Tools that make no sense, and are not offered, where there are no skills."""
 
 

@@ -9,7 +9,6 @@ from langgraph.runtime import Runtime
 from skills_agent.skills.catalog import Catalog
 from skills_agent.skills.errors import SkillError, SkillUnreadableError
 from skills_agent.skills.library import Library
-from skills_agent.skills.listing import list_catalog
 from skills_agent.skills.registry import Registry
 from skills_agent.skills.skill import SkillRef
 from skills_agent.state.context import Context, caller_of
@@ -112,7 +111,7 @@ def _nothing() -> CatalogRecord:
 
 
 def _record(catalog: Catalog, pinned: list[str], request: str, budget: int) -> CatalogRecord:
-    listing = list_catalog(catalog, budget, tuple(pinned), request)
+    listing = catalog.listing(budget, pinned, request)
     diagnostics = [
         DiagnosticRecord(code=each.code, severity=each.severity, message=each.message, path=each.path)
         for each in catalog.diagnostics

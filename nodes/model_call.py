@@ -12,7 +12,6 @@ from langgraph.runtime import Runtime, get_runtime
 
 from skills_agent.nodes import prompt
 from skills_agent.skills.library import Library
-from skills_agent.skills.listing import list_catalog
 from skills_agent.state.context import Context, caller_of
 from skills_agent.state.reducers import spent
 from skills_agent.state.schema import AgentState, AgentUpdate
@@ -113,7 +112,7 @@ def shown_skills(
     registry = library.of(caller_of(runtime), runtime.store)
     catalog = registry.get(record["digest"]) or registry.refresh()
     shown = set(record["shown"])
-    listing = list_catalog(catalog, budget, tuple(record["pinned"]), record["request"])
+    listing = catalog.listing(budget, record["pinned"], record["request"])
     listing = listing._replace(lines=tuple(each for each in listing.lines if each.skill.name in shown))
     in_prompt = prompt.SkillsInPrompt(listing, ledger, state.get("skill_resources") or {})
     return ShownSkills(in_prompt, prompt.load_skill_spec(catalog, listing) if catalog.skills else None)

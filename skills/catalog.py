@@ -1,24 +1,28 @@
 """The catalog: every skill that was found, at one moment, known by its digest."""
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from threading import Lock
 from typing import Final, Literal, NamedTuple
 
 from skills_agent.skills.discovery import Reported, SeenSkill
 from skills_agent.skills.errors import UnknownSkillError
 from skills_agent.skills.fields import safe_name
+from skills_agent.skills.fusion import FusedIndex, Vectors
+from skills_agent.skills.listing import CatalogListing, fit
 from skills_agent.skills.lookalikes import lookalikes_among
 from skills_agent.skills.reading import folder_name
 from skills_agent.skills.rules import Finding, diagnostic
 from skills_agent.skills.search import SearchIndex, SearchText
 from skills_agent.skills.search_tables import TextTables
 from skills_agent.skills.skill import Diagnostic, SkillMetadata
+from skills_agent.skills.text import one_line
 
 EntryStatus = Literal["shown", "shadowed", "skipped"]
 _HASHED_AT_ONCE: Final = 256
+_LISTINGS_KEPT: Final = 16
 UNTRUSTED_FACTOR: Final = 0.9
 """Where scores are close, a skill that the operator vouches for comes before one of a stranger."""
 
@@ -56,6 +60,14 @@ class Searched(NamedTuple):
     text: Callable[[SkillMetadata], SearchText] = described
     tables: TextTables | None = None
     """None: tables of its own."""
+    vectors: Vectors | None = None
+    """None: by words alone."""
+
+    def index_of(self, skills: Iterable[SkillMetadata]) -> SearchIndex | FusedIndex:
+        """Return an index of skills; nothing is read before it is searched."""
+        texts = [self.text(skill) for skill in skills]
+        words = SearchIndex(texts, self.tables)
+        return FusedIndex(words, texts, self.vectors) if self.vectors else words
 
 
 class Catalog:
@@ -89,8 +101,9 @@ class Catalog:
         self.skills = tuple(self._by_name[name] for name in sorted(self._by_name))
         self.sources = tuple(dict.fromkeys(sources))
         self.digest = _digest_of([*self.skills, *(self._shadowed[key] for key in sorted(self._shadowed))])
+        self._listing = lru_cache(_LISTINGS_KEPT)(self._listing_anew)
         self._searched = searched
-        self._index: SearchIndex | None = None
+        self._index: SearchIndex | FusedIndex | None = None
         self._lock = Lock()
 
     @cached_property
@@ -125,18 +138,40 @@ class Catalog:
             raise UnknownSkillError(wanted, self._names_like(name))
         return found
 
+    def listing(self, budget: int, pinned: Iterable[str] = (), request: str = "") -> CatalogListing:
+        """Return what a prompt shows of the skills that a model may load, within a budget of characters.
+
+        In name order while everything fits whole: then threads share their prompts, and a provider's
+        cache. Otherwise what is pinned comes first, then what fits the request, best first, then the rest
+        by name. Cached, because every model call of every thread asks.
+        """
+        return self._listing(budget, frozenset(pinned), request)
+
     def search(self, query: str, limit: int = 5) -> list[SearchHit]:
         """Return the skills in effect that match any word of the query, best first.
 
         Names, descriptions and instructions count; the instructions are read when something is first
-        searched.
+        searched. With an embedding model, names and descriptions that are like the query are found, too.
         """
         with self._lock:
             if self._index is None:
-                texts = map(self._searched.text, self.skills)
-                self._index = SearchIndex(texts, self._searched.tables)
+                self._index = self._searched.index_of(self.skills)
             index = self._index
         return [SearchHit(self.skills[match.position], match.score) for match in index.search(query, limit)]
+
+    def _listing_anew(self, budget: int, pinned: frozenset[str], request: str) -> CatalogListing:
+        visible = [skill for skill in self.skills if skill.model_invocable]
+        listing = fit(visible, budget, pinned)
+        if not listing.omitted and all(
+            line.description == one_line(line.skill.description) for line in listing.lines
+        ):
+            return listing
+        ranks = {hit.skill.name: rank for rank, hit in enumerate(self.search(request, len(self.skills)))}
+        ordered = sorted(
+            visible,
+            key=lambda skill: (skill.name not in pinned, ranks.get(skill.name, len(ranks)), skill.name),
+        )
+        return fit(ordered, budget, pinned)
 
     def _names_like(self, name: str) -> list[str]:
         """Return the names of the skills in effect, those most like `name` first where they are many."""

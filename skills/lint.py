@@ -43,7 +43,7 @@ def lint(path: Path, max_skill_bytes: int = MAX_SKILL_BYTES) -> LintReport:
     seen = [_read(source, found, max_skill_bytes) for found in scan.found]
     findings = [strictly(found) for found in scan.diagnostics]
     # Two skills of one name, and names that look alike, are found by comparing them all.
-    findings += [found for entry in Catalog(seen, (), [_LABEL]).entries for found in entry.diagnostics]
+    findings += [found for entry in Catalog(seen, sources=[_LABEL]).entries for found in entry.diagnostics]
     if not seen and not any(found.severity == "error" for found in findings):
         missing = Finding("skill-file-missing", "There is no SKILL.md in the folder.")
         findings.append(diagnostic(missing, os.fspath(source.folder / SKILL_FILE), "strict"))

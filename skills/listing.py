@@ -2,10 +2,8 @@
 
 import re
 from collections.abc import Collection, Sequence
-from functools import lru_cache
 from typing import Final, NamedTuple
 
-from skills_agent.skills.catalog import Catalog
 from skills_agent.skills.skill import SkillMetadata
 from skills_agent.skills.text import escape_markup, one_line
 
@@ -29,27 +27,6 @@ class CatalogListing(NamedTuple):
     lines: tuple[ListedSkill, ...]
     omitted: int
     total: int
-
-
-@lru_cache(maxsize=16)
-def list_catalog(catalog: Catalog, budget: int, pinned: tuple[str, ...], request: str) -> CatalogListing:
-    """Choose what a prompt shows of a catalog within a budget of characters; the same for the same arguments.
-
-    In name order while everything fits whole: then threads share their prompts, and a provider's cache.
-    Otherwise what is pinned comes first, then what fits the request, best first, then the rest by name.
-    Cached, because every model call of every thread asks.
-    """
-    visible = [skill for skill in catalog.skills if skill.model_invocable]
-    listing = fit(visible, budget, pinned)
-    if not listing.omitted and all(
-        line.description == one_line(line.skill.description) for line in listing.lines
-    ):
-        return listing
-    ranks = {hit.skill.name: rank for rank, hit in enumerate(catalog.search(request, len(catalog.skills)))}
-    ordered = sorted(
-        visible, key=lambda skill: (skill.name not in pinned, ranks.get(skill.name, len(ranks)), skill.name)
-    )
-    return fit(ordered, budget, pinned)
 
 
 def fit(skills: Sequence[SkillMetadata], budget_chars: int, always: Collection[str] = ()) -> CatalogListing:

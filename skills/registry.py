@@ -19,6 +19,7 @@ from skills_agent.skills.errors import (
     SkillUnreadableError,
 )
 from skills_agent.skills.frontmatter import HEAD_BYTES
+from skills_agent.skills.fusion import Vectors
 from skills_agent.skills.reading import Place, read_instructions, read_skill
 from skills_agent.skills.resources import list_resources, relative_to
 from skills_agent.skills.search import SearchSetting, SearchText
@@ -53,15 +54,19 @@ class Registry:
         max_skill_bytes: int = MAX_SKILL_BYTES,
         block_angle_brackets: bool = False,
         index: Path | None = None,
+        vectors: Vectors | None = None,
     ) -> None:
-        """Take sources from low to high precedence; `index` is a file that makes the next process fast."""
+        """Take sources from low to high precedence.
+
+        `index` is a file that makes the next process fast; with `vectors`, search is by meaning, too.
+        """
         self.sources = tuple(sources)
         self._strictness = Strictness(max_skill_bytes, block_angle_brackets)
         self._index = index
         memory = None if index is None else self._memory(index)
         self._discovery = Discovery(self.sources, self._strictness, memory)
         tables = TemporaryTables() if memory is None else memory.tables
-        self._searched = Searched(self._search_text, tables)
+        self._searched = Searched(self._search_text, tables, vectors)
         self._lock = Lock()
         self._sight: Sight | None = None
         self._latest = Catalog(())
@@ -74,6 +79,7 @@ class Registry:
             max_skill_bytes=self._strictness.max_skill_bytes,
             block_angle_brackets=self._strictness.block_angle_brackets,
             index=self._index,
+            vectors=self._searched.vectors,
         )
 
     def refresh(self) -> Catalog:

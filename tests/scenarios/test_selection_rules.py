@@ -1,10 +1,11 @@
 """Which skills are loaded, in what order, and with what of the user's words in them."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tests.agents import call, calls, write_skill
+from tests.agents import Agent, call, calls, write_skill
 from tests.conftest import MakeAgent
 
 
@@ -166,6 +167,21 @@ def test_long_instructions_are_cut_at_a_section_and_the_rest_can_be_read(
     assert "1201 lines" in agent.tool_messages("load_skill")[0].text
 
 
+def offered(agent: Agent) -> set[str]:
+    """Run a turn and return the names of the tools that its first model call was offered."""
+    seen: list[set[str]] = []
+    bind = type(agent.model).bind_tools
+
+    def spy(self: Any, tools: Any, **kwargs: Any) -> Any:
+        seen.append({getattr(tool, "name", "load_skill") for tool in tools})
+        return bind(self, tools, **kwargs)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(type(agent.model), "bind_tools", spy)
+        agent.say("go")
+    return seen[0]
+
+
 @pytest.mark.parametrize("many", [True, False])
 def test_search_is_offered_only_when_not_all_skills_are_shown(
     make_agent: MakeAgent, skills_dir: Path, many: bool
@@ -173,14 +189,20 @@ def test_search_is_offered_only_when_not_all_skills_are_shown(
     for number in range(30 if many else 2):
         write_skill(skills_dir, f"skill-{number}", "x" * 400 + " needle." * (number == 29))
     agent = make_agent([calls(call("search_skills", query="needle")), "done"], catalog_budget=300)
-    seen: list[set[str]] = []
-    bind = type(agent.model).bind_tools
+    assert ("search_skills" in offered(agent)) is many
 
-    def spy(self: object, tools: list[object], **kwargs: object) -> object:
-        seen.append({getattr(tool, "name", "load_skill") for tool in tools})
-        return bind(self, tools, **kwargs)  # type: ignore[arg-type]
 
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(type(agent.model), "bind_tools", spy)
-        agent.say("go")
-    assert ("search_skills" in seen[0]) is many
+def test_without_skills_no_tool_for_skills_is_offered_and_the_others_are(make_agent: MakeAgent) -> None:
+    """cases.md 25."""
+    expected = {"update_plan", "read_file", "list_dir", "grep", "write_file"}
+    assert offered(make_agent(["done"], enable_skills=False)) == expected
+    assert offered(make_agent(["done"])) == expected
+
+
+def test_the_offered_tools_do_not_depend_on_what_is_loaded(make_agent: MakeAgent, skills_dir: Path) -> None:
+    write_skill(skills_dir, "alpha", "Counts apples.")
+    before = offered(make_agent(["done"]))
+    assert {"load_skill", "unload_skill", "read_resource", "run_script", "update_plan"} <= before
+    loaded = make_agent(["one", "two"])
+    loaded.say("hi", skills=["alpha"])
+    assert offered(loaded) == before

@@ -4,7 +4,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skills_agent.skills.listing import CatalogListing, fit
+from skills_agent.skills.registry import Registry
 from skills_agent.skills.skill import SkillMetadata
+from skills_agent.skills.sources import MemorySource
 from skills_agent.skills.text import escape_markup
 
 
@@ -86,3 +88,16 @@ def test_a_listing_keeps_order_and_budget(skills: list[SkillMetadata], budget: i
 @given(_SKILLS, st.integers(0, 1_500))
 def test_more_budget_never_shows_fewer_skills(skills: list[SkillMetadata], budget: int) -> None:
     assert len(fit(skills, budget + 50).lines) >= len(fit(skills, budget).lines)
+
+
+def test_a_catalog_fits_what_a_model_may_load_and_does_so_once() -> None:
+    def written(name: str, more: str = "") -> dict[str, str | bytes]:
+        return {"SKILL.md": f"---\ndescription: Does {name}. And so on.\n{more}---\n"}
+
+    hidden = written("c", "disable-model-invocation: true\n")
+    catalog = Registry([MemorySource({"a": written("a"), "b": written("b"), "c": hidden})]).refresh()
+
+    assert [line.skill.name for line in catalog.listing(16_000).lines] == ["a", "b"]
+    pinned = catalog.listing(15, ["b"])
+    assert [line.description for line in pinned.lines] == ["Does b. And so on.", "Does a."]
+    assert catalog.listing(15, ["b"]) is catalog.listing(15, {"b"})

@@ -1,0 +1,225 @@
+"""Finding skills by meaning beside words."""
+
+import logging
+import math
+import threading
+import zlib
+from collections.abc import Sequence
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from langchain_core.embeddings import Embeddings
+
+from skills_agent.skills.catalog import Catalog
+from skills_agent.skills.fusion import PAUSE_SECONDS, Vectors, fuse
+from skills_agent.skills.registry import Registry
+from skills_agent.skills.sources import MemorySource
+
+
+class NGrams(Embeddings):
+    """A small embedding model: counts of hashed runs of three letters. `fast` and `breakfast` are alike."""
+
+    def __init__(self, dimensions: int = 512) -> None:
+        self.dimensions = dimensions
+        self.embedded: list[str] = []
+        self.batches: list[int] = []
+
+    def embed_documents(self, texts: list[str]) -> list[list[float]]:
+        self.embedded += texts
+        self.batches.append(len(texts))
+        return [self.embed_query(text) for text in texts]
+
+    def embed_query(self, text: str) -> list[float]:
+        vector = [0.0] * self.dimensions
+        for start in range(len(text) - 2):
+            vector[zlib.crc32(text[start : start + 3].lower().encode()) % self.dimensions] += 1.0
+        return vector
+
+
+class Failing(NGrams):
+    """A model whose server is down while `down` is set."""
+
+    down = True
+    asked = 0
+
+    def embed_documents(self, texts: list[str]) -> list[list[float]]:
+        self.asked += 1
+        if self.down:
+            raise ConnectionError("no route to the model")
+        return super().embed_documents(texts)
+
+
+SKILLS = {
+    "spreadsheets": "Works on spreadsheets: totals, pivots.",
+    "release-notes": "Writes release notes from the git history.",
+    "invoices": "Makes invoices as PDF.",
+}
+
+
+def source(skills: dict[str, str], label: str = "memory", *, trusted: bool = True) -> MemorySource:
+    files = {
+        name: {"SKILL.md": f"---\nname: {name}\ndescription: {text!r}\n---\nDo it.\n"}
+        for name, text in skills.items()
+    }
+    return MemorySource(files, label, trusted=trusted)
+
+
+def catalog(model: Embeddings, skills: dict[str, str] | None = None) -> Catalog:
+    return Registry([source(skills or SKILLS)], vectors=Vectors(model)).refresh()
+
+
+def found(catalog: Catalog, query: str, limit: int = 5) -> list[str]:
+    return [hit.skill.name for hit in catalog.search(query, limit)]
+
+
+def test_a_skill_that_shares_no_word_with_the_request_is_found() -> None:
+    assert found(Registry([source(SKILLS)]).refresh(), "a subspreadsheet") == []
+    assert found(catalog(NGrams()), "a subspreadsheet")[0] == "spreadsheets"
+
+
+def test_what_both_rankings_have_comes_before_what_one_has() -> None:
+    skills = {"alpha": "Herons in a marsh.", "beta": "Heronries in a marshland.", "gamma": "Quite other."}
+
+    assert found(catalog(NGrams(), skills), "marsh herons", 2) == ["alpha", "beta"]
+
+
+def test_a_blank_query_finds_nothing_and_asks_no_model() -> None:
+    model = Failing()
+
+    assert found(catalog(model), " ") == found(catalog(model), "totals", limit=0) == []
+    assert model.asked == 0
+
+
+def test_a_text_is_embedded_when_something_is_searched_and_only_once() -> None:
+    model = NGrams()
+    skills = dict(SKILLS)
+    memory = source(skills)
+    registry = Registry([memory], vectors=Vectors(model))
+    registry.refresh()
+    assert model.embedded == []
+
+    registry.refresh().search("totals")
+    registry.refresh().search("notes")
+    registry.with_source(source({"mine": "Does it."}, "caller")).refresh().search("notes")
+
+    assert sorted(text.partition(":")[0] for text in model.embedded) == sorted([*SKILLS, "mine"])
+
+
+def test_many_texts_are_embedded_in_batches() -> None:
+    model = NGrams()
+    catalog(model, {f"skill-{number}": f"Does {number}." for number in range(150)}).search("does")
+
+    assert sum(model.batches) == 150
+    assert max(model.batches) <= 100
+
+
+def test_threads_that_search_at_once_embed_once() -> None:
+    model = NGrams()
+    shared = catalog(model)
+    results: list[list[str]] = []
+    threads = [threading.Thread(target=lambda: results.append(found(shared, "totals"))) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert results == [results[0]] * 4
+    assert len(model.embedded) == len(SKILLS)
+
+
+# A model that fails
+
+
+def test_a_failing_model_leaves_search_by_words_and_one_warning(caplog: pytest.LogCaptureFixture) -> None:
+    shared = catalog(Failing())
+    with caplog.at_level(logging.WARNING):
+        answers = [found(shared, "git history") for _ in range(3)]
+
+    assert answers == [["release-notes"]] * 3
+    assert [record.levelname for record in caplog.records] == ["WARNING"]
+    assert "no route to the model" in caplog.text
+
+
+def test_a_failed_model_is_asked_again_after_a_pause_not_before(caplog: pytest.LogCaptureFixture) -> None:
+    model = Failing()
+    now = [0.0]
+    shared = Registry([source(SKILLS)], vectors=Vectors(model, clock=lambda: now[0])).refresh()
+    shared.search("totals")
+    model.down = False
+
+    now[0] = PAUSE_SECONDS / 2
+    assert found(shared, "a subspreadsheet") == []
+    now[0] = PAUSE_SECONDS * 2
+    assert found(shared, "a subspreadsheet")[0] == "spreadsheets"
+    assert len(caplog.records) == 1
+
+
+class Wrong(NGrams):
+    """A model that answers with something other than one vector of numbers a text."""
+
+    def __init__(self, answer: Sequence[list[float]], query: Sequence[float] = (1.0, 0.0)) -> None:
+        super().__init__()
+        self.answer = list(answer)
+        self.query = list(query)
+
+    def embed_documents(self, texts: list[str]) -> list[list[float]]:
+        return self.answer
+
+    def embed_query(self, text: str) -> list[float]:
+        return self.query
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        Wrong([]),
+        Wrong([[1.0, 0.0]]),
+        Wrong([[]] * 3),
+        Wrong([[math.nan, 1.0]] * 3),
+        Wrong([[math.inf, 1.0]] * 3),
+        Wrong([[1.0, 0.0, 0.0]] * 3),
+        Wrong([[1.0, 0.0]] * 3, query=[]),
+    ],
+)
+def test_an_answer_that_is_no_vectors_is_a_failure(model: Wrong, caplog: pytest.LogCaptureFixture) -> None:
+    assert found(catalog(model), "git history") == ["release-notes"]
+    assert len(caplog.records) == 1
+
+
+def test_a_vector_of_zeros_is_like_nothing() -> None:
+    assert found(catalog(Wrong([[0.0, 0.0]] * 3)), "git history") == ["release-notes"]
+
+
+# Trust
+
+
+def test_of_two_that_are_equally_near_the_trusted_one_comes_first() -> None:
+    strangers = source({"a": "Counting the heronries."}, "project", trusted=False)
+    own = source({"b": "Counting the heronries."}, "user")
+    registry = Registry([own, strangers], vectors=Vectors(NGrams()))
+
+    assert found(registry.refresh(), "a heronry to count") == ["b", "a"]
+
+
+# Fusion
+
+rankings = st.lists(st.integers(0, 30), unique=True)
+
+
+@given(rankings, rankings)
+def test_fusion_has_what_any_ranking_has_once_and_best_first(one: list[int], other: list[int]) -> None:
+    fused = fuse(one, other)
+
+    assert sorted(match.position for match in fused) == sorted({*one, *other})
+    assert all(before.score >= after.score > 0 for before, after in pairwise(fused))
+    assert {match.position: match.score for match in fused} == {
+        match.position: match.score for match in fuse(other, one)
+    }
+
+
+@given(rankings)
+def test_fusion_keeps_a_ranking_that_stands_alone_or_agrees(ranking: list[int]) -> None:
+    assert [match.position for match in fuse(ranking)] == ranking
+    assert [match.position for match in fuse(ranking, ranking)] == ranking
