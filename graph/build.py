@@ -65,11 +65,16 @@ def wire(services: Services) -> AgentGraph:
         "select": partial(select, library=library, limits=limits, on_change=services.on_change),
         "load": partial(load, library=library, max_body_lines=services.max_body_lines),
         "decide": decide(
-            models=models, library=library, tools=services.tools, limits=limits, catalog_budget=budget
+            models=models,
+            library=library,
+            tools=services.tools,
+            policy=services.policy,
+            limits=limits,
+            catalog_budget=budget,
         ),
         "gate": partial(gate, policy=services.policy, limits=limits),
         "approve": partial(approve, policy=services.policy),
-        "act": act(tools=services.tool_node),
+        "act": act(tools=services.tool_node, library=library),
         "answer": answer(models=models, library=library, limits=limits, catalog_budget=budget),
     }
     for name, node in nodes.items():
@@ -82,8 +87,8 @@ def wire(services: Services) -> AgentGraph:
     graph.add_conditional_edges(
         "decide", partial(routes.after_decide, limits=limits), ["select", "gate", "answer"]
     )
-    graph.add_conditional_edges("gate", routes.after_gate, ["act", "approve", "decide"])
-    graph.add_conditional_edges("approve", routes.after_approve, ["load", "act", "decide"])
+    graph.add_conditional_edges("gate", routes.after_gate, ["act", "approve", "decide", "answer"])
+    graph.add_conditional_edges("approve", routes.after_approve, ["load", "act", "decide", "answer"])
     graph.add_conditional_edges("act", routes.after_act, ["decide"])
     graph.add_edge("answer", END)
     return graph

@@ -6,8 +6,9 @@ from langchain_core.messages.tool import ToolCall
 from langgraph.runtime import Runtime
 from langgraph.types import Send
 
-from skills_agent.state.budget import spent_budget
+from skills_agent.state.budget import refused_too_often, spent_budget
 from skills_agent.state.context import Context, Limits
+from skills_agent.state.records import SkillPlace
 from skills_agent.state.schema import AgentState, CallRequest
 from skills_agent.state.transcript import (
     LOAD_SKILL,
@@ -50,17 +51,22 @@ def after_decide(
     return "select" if wants_skills(messages) else "gate"
 
 
-def after_gate(state: AgentState) -> list[Send | Literal["approve", "decide"]]:
+def after_gate(state: AgentState) -> list[Send | Literal["approve", "decide", "answer"]]:
     """Run what is allowed, ask about what is not, at the same time; go on if all was refused."""
-    ways: list[Send | Literal["approve", "decide"]] = [*_allowed(state, by_approval=False)]
+    ways: list[Send | Literal["approve", "decide", "answer"]] = [*_allowed(state, by_approval=False)]
     if _is_open(state):
         ways.append("approve")
-    return ways or ["decide"]
+    return ways or [_after_refusals(state)]
 
 
-def after_approve(state: AgentState) -> list[Send | Literal["decide"]]:
+def after_approve(state: AgentState) -> list[Send | Literal["decide", "answer"]]:
     """Run what a person approved or edited; go on if all was rejected."""
-    return [*_allowed(state, by_approval=True)] or ["decide"]
+    return [*_allowed(state, by_approval=True)] or [_after_refusals(state)]
+
+
+def _after_refusals(state: AgentState) -> Literal["decide", "answer"]:
+    """End the turn where the model repeats a call that is refused again and again."""
+    return "answer" if refused_too_often(state) else "decide"
 
 
 def after_act(state: AgentState) -> list[Literal["decide"]]:
@@ -85,5 +91,25 @@ def _allowed(state: AgentState, *, by_approval: bool) -> list[Send]:
             continue
         call = ToolCall(name=verdict["tool"], args=verdict["args"], id=call_id, type="tool_call")
         edited = verdict["reason"] == "edited"
-        sends.append(Send("act", CallRequest(call=call, turn=state["usage"]["turn"], edited=edited)))
+        request = CallRequest(
+            call=call,
+            turn=state["usage"]["turn"],
+            edited=edited,
+            approved=_approved(state, call_id),
+            skill=_place(state, verdict["args"].get("skill")),
+        )
+        sends.append(Send("act", request))
     return sends
+
+
+def _approved(state: AgentState, call_id: str) -> str:
+    """Return the digest of what was approved: a person's record of it, else the gate's."""
+    verdict = state["verdicts"][call_id]
+    if verdict["by"] == "approval":
+        return state["grants"][call_id].get("digest", "")
+    return verdict.get("digest", "")
+
+
+def _place(state: AgentState, name: object) -> SkillPlace | None:
+    loaded = (state.get("skills_loaded") or {}).get(name) if isinstance(name, str) else None
+    return SkillPlace(name=loaded["name"], source=loaded["source"], path=loaded["path"]) if loaded else None

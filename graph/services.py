@@ -2,9 +2,10 @@
 
 import fnmatch
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from pathlib import Path
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.tools import BaseTool
@@ -14,16 +15,25 @@ from skills_agent.graph.models.calls import calling
 from skills_agent.graph.models.errors import ModelError
 from skills_agent.graph.models.provider import default_model, resolve_model
 from skills_agent.graph.registry import make_registry
-from skills_agent.graph.settings import Settings, SettingsError, description_budget, process_environment
+from skills_agent.graph.settings import (
+    Settings,
+    SettingsError,
+    description_budget,
+    process_environment,
+    trust_file_of,
+)
 from skills_agent.graph.tools import build_tools, risk_of
 from skills_agent.nodes.model_call import ChosenModel, Models
-from skills_agent.nodes.policy import Policy
+from skills_agent.nodes.policy import Policy, Script
 from skills_agent.nodes.select import OnChange
 from skills_agent.skills.fusion import Embedder
 from skills_agent.skills.library import Library
+from skills_agent.skills.policy.patterns import Entry, EntryNotUnderstoodError, parse_entry
+from skills_agent.skills.policy.risk import Risk
 from skills_agent.skills.scripts.controlled import ControlledRunner
-from skills_agent.skills.scripts.runner import ScriptRunner
+from skills_agent.skills.scripts.runner import ScriptRequest, ScriptRunner
 from skills_agent.skills.sources import Source
+from skills_agent.skills.trust import TrustList
 from skills_agent.state.context import Limits
 
 logger = logging.getLogger(__name__)
@@ -64,8 +74,12 @@ def make_services(
     runner: ScriptRunner | None = None,
     sources: Sequence[Source] | None = None,
     embeddings: Embedder | None = None,
+    yes: Collection[Risk] = (),
 ) -> Services:
-    """Make the collaborators. Nothing is read, started or contacted yet."""
+    """Make the collaborators. Nothing is read, started or contacted yet.
+
+    `yes` are the risks that a person approved in advance.
+    """
     library = Library(make_registry(settings, sources, embeddings))
     runner = runner or ControlledRunner(
         timeout=settings.script_timeout,
@@ -86,6 +100,14 @@ def make_services(
             tools={tool.name: tool for tool in offered},
             risks={tool.name: risk_of(tool) for tool in offered},
             ask_for=settings.require_approval_for,
+            library=library,
+            trust=TrustList(trust_file_of(settings)),
+            mode=settings.allowed_tools,
+            always_allowed=settings.always_allowed_tools,
+            excluded=_excluded(settings),
+            approval=settings.approval,
+            yes=yes,
+            level_of=_level_of(runner, settings.workspace),
         ),
         limits=Limits(
             max_turns=settings.max_turns,
@@ -96,8 +118,29 @@ def make_services(
         ),
         catalog_budget=description_budget(settings, _window(model)),
         max_body_lines=settings.max_skill_body_lines,
-        on_change=settings.on_change,
+        # A run that must not ask keeps what its threads have loaded.
+        on_change="pin" if settings.approval != "ask" and settings.on_change == "ask" else settings.on_change,
     )
+
+
+def _excluded(settings: Settings) -> tuple[Entry, ...]:
+    try:
+        return tuple(parse_entry(text) for text in settings.exclude_tools)
+    except EntryNotUnderstoodError as error:
+        raise SettingsError(f"Setting exclude_tools: {error}") from error
+
+
+def _level_of(runner: ScriptRunner, workspace: Path) -> Callable[[Script], str]:
+    """Return how isolated a runner would run a script: what it says of the request, else of itself."""
+
+    def level_of(script: Script) -> str:
+        level_for = getattr(runner, "level_for", None)
+        if level_for is None:
+            return runner.level
+        request = ScriptRequest(script.ref.name, script.path, script.args, None, workspace)
+        return str(level_for(request))
+
+    return level_of
 
 
 def make_models(settings: Settings, model: BaseChatModel | None) -> Models:

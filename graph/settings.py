@@ -16,7 +16,9 @@ from typing import Annotated, Any, Literal, Self, get_type_hints
 
 import msgspec
 
+from skills_agent.skills.policy.permission import ALWAYS_ALLOWED, Mode
 from skills_agent.skills.policy.risk import Risk
+from skills_agent.skills.policy.verdict import Approval
 
 PREFIX = "SKILLS_AGENT_"
 CHARACTERS_PER_TOKEN = 4
@@ -25,6 +27,10 @@ CHARACTERS_PER_TOKEN = 4
 Positive = Annotated[int, msgspec.Meta(ge=1)]
 Share = Annotated[float, msgspec.Meta(gt=0, le=1)]
 Seconds = Annotated[float, msgspec.Meta(gt=0)]
+
+
+_OF_THE_PERSON = frozenset({"workspace", "home", "trust_file"})
+"""What no file of a workspace may set: it may have come with somebody's repository."""
 
 
 class SettingsError(Exception):
@@ -74,6 +80,16 @@ class Settings:
 
     require_approval_for: frozenset[Risk] = frozenset({"run", "write", "network", "delete"})
     """Risks that a person is asked about."""
+    approval: Approval = "ask"
+    """What becomes of a call that needs an approval: a question, a refusal, or the end of the run."""
+    allowed_tools: Mode = "recommend"
+    """What `allowed-tools` of loaded skills means: advice, a limit, a stricter one, or an approval."""
+    always_allowed_tools: frozenset[str] = ALWAYS_ALLOWED
+    """Tools that no such limit stops."""
+    exclude_tools: tuple[str, ...] = ()
+    """What nobody may call, written as in `allowed-tools`: `write_file`, `Bash(rm:*)`."""
+    trust_file: Path | None = None
+    """Where `skills-agent trust` keeps what is trusted. None: in the user's folder of settings."""
     script_timeout: Seconds = 60.0
     """Seconds until a script and all it started are killed."""
     max_script_output: Positive = 100_000
@@ -133,6 +149,14 @@ def index_file(settings: Settings) -> Path | None:
     return cache / "skills-agent" / "index.sqlite"
 
 
+def trust_file_of(settings: Settings) -> Path:
+    """Return the file of what is trusted; by default below XDG_CONFIG_HOME, or `.config` at home."""
+    if settings.trust_file is not None:
+        return settings.trust_file
+    configured = process_environment().get("XDG_CONFIG_HOME")
+    return (Path(configured) if configured else settings.home / ".config") / "skills-agent" / "trust.json"
+
+
 def process_environment() -> Mapping[str, str]:
     """Return the environment of this process: everybody else gets it as an argument."""
     return os.environ
@@ -188,7 +212,7 @@ def _from_file(workspace: Path) -> dict[str, Any]:
     if not isinstance(read, dict):
         raise SettingsError(f"{path} must hold an object of settings.")
     for name in read:
-        if name not in _hints() or name in {"workspace", "home"}:
+        if name not in _hints() or name in _OF_THE_PERSON:
             raise SettingsError(_unknown(name, str(path)))
     return {name: _converted(name, value, _hints()[name], str(path)) for name, value in read.items()}
 

@@ -1,33 +1,60 @@
 """act: one tool call."""
 
+import asyncio
 import json
 from typing import Any
 
 from langchain_core.messages import ToolMessage
 from langchain_core.runnables import RunnableConfig, RunnableLambda
 from langgraph.prebuilt import ToolNode
+from langgraph.runtime import get_runtime
 from langgraph.types import Command
 
+from skills_agent.nodes.policy import call_digest, changed_text
+from skills_agent.skills.library import Library
+from skills_agent.skills.skill import SkillRef
+from skills_agent.state.context import Context, caller_of
 from skills_agent.state.reducers import spent
 from skills_agent.state.schema import AgentUpdate, CallRequest
+from skills_agent.state.transcript import refusal
 
 Outputs = list[AgentUpdate | Command[Any]]
 
 
-def act(*, tools: ToolNode) -> RunnableLambda[CallRequest, Outputs]:
+def act(*, tools: ToolNode, library: Library) -> RunnableLambda[CallRequest, Outputs]:
     """Return the node that runs one allowed call through LangGraph's ToolNode and counts it.
 
-    A tool that fails becomes a tool message of status error. The async path is for host tools that
-    exist only as coroutines, as those of MCP servers do.
+    What was approved is run, and nothing else: a call whose skill changed in between is refused. A tool
+    that fails becomes a tool message of status error. The async path is for host tools that exist only
+    as coroutines, as those of MCP servers do.
     """
 
     def sync_path(request: CallRequest, config: RunnableConfig) -> Outputs:
+        if not _is_as_approved(request, library):
+            return _refused(request)
         return _outputs(request, tools.invoke([request["call"]], config))
 
     async def async_path(request: CallRequest, config: RunnableConfig) -> Outputs:
+        if not await asyncio.to_thread(_is_as_approved, request, library):
+            return _refused(request)
         return _outputs(request, await tools.ainvoke([request["call"]], config))
 
     return RunnableLambda(sync_path, afunc=async_path, name="act")
+
+
+def _is_as_approved(request: CallRequest, library: Library) -> bool:
+    if not request["approved"]:
+        return True
+    runtime = get_runtime(Context)
+    place = SkillRef(**request["skill"]) if request["skill"] else None
+    registry = library.of(caller_of(runtime), runtime.store)
+    return call_digest(request["call"], place, registry) == request["approved"]
+
+
+def _refused(request: CallRequest) -> Outputs:
+    call = request["call"]
+    text = changed_text(call["name"])
+    return [Command(update=AgentUpdate(messages=[refusal(call["id"] or "", call["name"], text)]))]
 
 
 def _outputs(request: CallRequest, produced: Any) -> Outputs:

@@ -9,7 +9,7 @@ from langgraph.runtime import Runtime
 from skills_agent.nodes import prompt
 from skills_agent.nodes.model_call import Models, Request, model_node, shown_skills, usage_of
 from skills_agent.skills.library import Library
-from skills_agent.state.budget import spent_budget
+from skills_agent.state.budget import MAX_SAME_REFUSALS, refused_too_often, spent_budget
 from skills_agent.state.context import Context, Limits
 from skills_agent.state.schema import AgentState, AgentUpdate
 from skills_agent.state.transcript import (
@@ -29,17 +29,18 @@ def answer(
     """Return the node that ends a turn.
 
     When the model is done, its text is the answer. When a budget ran out while it still wanted
-    tools, its calls are answered as not run and it is asked once more, without tools.
+    tools, its calls are answered as not run and it is asked once more, without tools; and so it is when
+    it repeats a refused call again and again.
     """
 
     def prepare(state: AgentState, runtime: Runtime[Context]) -> Request | None:
-        if not _open(state):
+        if not _is_cut_short(state):
             return None
         context = Context.of(runtime.context)
         skills = shown_skills(state, runtime, library, catalog_budget)
-        budget = _budget(state, context.narrow(limits))
-        messages = [*state["messages"], *_refusals(state, budget)]
-        rendered = prompt.render(messages, skills and skills.in_prompt, prompt.budget_spent_text(budget))
+        reason = _reason(state, context.narrow(limits))
+        messages = [*state["messages"], *_refusals(state, reason)]
+        rendered = prompt.render(messages, skills and skills.in_prompt, prompt.last_word_text(reason))
         chosen = models.choose(context.model)
         return Request(chosen.name, chosen.chat, rendered)
 
@@ -49,11 +50,11 @@ def answer(
         if message is None:
             said = last_ai(state["messages"])
             return AgentUpdate(answer=str(said.text) if said else "", loaded=loaded)
-        budget = _budget(state, Context.of(runtime.context).narrow(limits))
-        logger.warning("budget spent", extra={"budget": budget})
-        final = _without_calls(message, budget)
+        reason = _reason(state, Context.of(runtime.context).narrow(limits))
+        logger.warning("turn cut short", extra={"reason": reason})
+        final = _without_calls(message, reason)
         return AgentUpdate(
-            messages=[*_refusals(state, budget), final],
+            messages=[*_refusals(state, reason), final],
             answer=str(final.text),
             loaded=loaded,
             **usage_of(state, message),
@@ -62,23 +63,25 @@ def answer(
     return model_node("answer", prepare, finish, models)
 
 
-def _open(state: AgentState) -> bool:
-    return bool(open_calls(state["messages"]) or open_unreadable_calls(state["messages"]))
+def _is_cut_short(state: AgentState) -> bool:
+    messages = state["messages"]
+    return bool(open_calls(messages) or open_unreadable_calls(messages) or refused_too_often(state))
 
 
-def _budget(state: AgentState, limits: Limits) -> str:
-    return spent_budget(state, limits) or "steps"
+def _reason(state: AgentState, limits: Limits) -> str:
+    if not (open_calls(state["messages"]) or open_unreadable_calls(state["messages"])):
+        return f"the same call of {refused_too_often(state)} was refused {MAX_SAME_REFUSALS} times"
+    return f"the budget of {spent_budget(state, limits) or 'steps'} for this turn is spent"
 
 
-def _refusals(state: AgentState, budget: str) -> list[AnyMessage]:
-    text = f"Not run: the budget of {budget} for this turn is spent."
+def _refusals(state: AgentState, reason: str) -> list[AnyMessage]:
     calls = [*open_calls(state["messages"]), *open_unreadable_calls(state["messages"])]
-    return [refusal(call["id"] or "", call["name"] or "", text) for call in calls]
+    return [refusal(call["id"] or "", call["name"] or "", f"Not run: {reason}.") for call in calls]
 
 
-def _without_calls(message: AIMessage, budget: str) -> AIMessage:
+def _without_calls(message: AIMessage, reason: str) -> AIMessage:
     """Return the message as a final one: no call in it would ever be answered."""
-    text = str(message.text).strip() or f"I stopped: the budget of {budget} for this turn is spent."
+    text = str(message.text).strip() or f"I stopped: {reason}."
     if not calls_of(message) and not message.invalid_tool_calls and message.text:
         return message
     return AIMessage(text, id=message.id, usage_metadata=message.usage_metadata)

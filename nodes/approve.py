@@ -1,16 +1,20 @@
 """approve: ask a person, once for all open questions of the step."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Annotated, Any, Literal
 
 from langchain_core.messages import AnyMessage
-from langchain_core.messages.tool import tool_call
+from langchain_core.messages.tool import ToolCall, tool_call
 from langgraph.runtime import Runtime
 from langgraph.types import interrupt
-from pydantic import BaseModel, ConfigDict, Field, create_model
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, create_model
 from typing_extensions import TypedDict  # pydantic needs this one before Python 3.12
 
-from skills_agent.nodes.policy import Policy
+from skills_agent.nodes.policy import Bench, Policy, as_call, changed_text
+from skills_agent.skills.policy.grants import grant_fault
+from skills_agent.skills.policy.patterns import Call
+from skills_agent.state.budget import count_refusals
 from skills_agent.state.context import Context
 from skills_agent.state.records import GrantRecord, VerdictRecord
 from skills_agent.state.schema import AgentState, AgentUpdate
@@ -43,10 +47,19 @@ class _Answer(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
 
+class GrantWish(_Answer):
+    """For which later calls an approval holds, too."""
+
+    scope: Literal["call", "skill", "pattern", "thread"]
+    pattern: str | None = None
+    """An entry as in `allowed-tools`, with the scope `pattern`."""
+
+
 class Approve(_Answer):
     """Run it as asked."""
 
     type: Literal["approve"]
+    grant: GrantWish | None = None
 
 
 class Action(_Answer):
@@ -78,21 +91,23 @@ def approve(state: AgentState, runtime: Runtime[Context], *, policy: Policy) -> 
 
     The node runs again from its first line when it is resumed, so it does nothing but ask. An
     answer of another shape, or of another number of decisions, is refused before it is saved: the
-    question stays open. An edited call is judged again; what policy denies stays denied.
+    question stays open. An edited call is judged again; what policy denies stays denied, and what is
+    not any more what was asked about is not run.
     """
     asked = {call_id: each for call_id, each in state["verdicts"].items() if each["decision"] == "ask"}
-    answer = interrupt(_request(asked), response_schema=_response(len(asked)))
+    answer = interrupt(_request(asked), response_schema=_response(list(asked.values())))
+    bench = policy.bench(state, runtime)
     verdicts = dict(state["verdicts"])
     messages: list[AnyMessage] = []
     grants: dict[str, GrantRecord] = {}
-    excluded = Context.of(runtime.context).exclude_tools
     for (call_id, question), decision in zip(asked.items(), answer.decisions, strict=True):
-        verdict = _decided(call_id, question, decision, policy, excluded)
+        verdict = _decided(call_id, question, decision, bench)
         verdicts[call_id] = verdict
-        grants[call_id] = _grant(call_id, verdict, decision)
+        grants[call_id] = _grant(call_id, verdict, decision, bench)
         if verdict["decision"] == "deny":
             messages.append(refusal(call_id, question["tool"], verdict["reason"]))
-    return AgentUpdate(verdicts=verdicts, grants=grants, messages=messages)
+    refused = count_refusals(state, [verdicts[call_id] for call_id in asked])
+    return AgentUpdate(verdicts=verdicts, grants=grants, messages=messages, refused=refused)
 
 
 def _request(asked: Mapping[str, VerdictRecord]) -> HITLRequest:
@@ -113,40 +128,67 @@ def _request(asked: Mapping[str, VerdictRecord]) -> HITLRequest:
     )
 
 
-def _response(questions: int) -> type[Any]:
-    """Return the schema of the answer: exactly one decision a question, by position."""
-    exactly = Field(min_length=questions, max_length=questions)
-    return create_model("HITLResponse", __base__=_Answer, decisions=(Annotated[list[Decision], exactly], ...))
+def _response(asked: Sequence[VerdictRecord]) -> type[Any]:
+    """Return the schema of the answer: exactly one decision a question, by position, with grants that fit."""
+    exactly = Field(min_length=len(asked), max_length=len(asked))
+    fitting = AfterValidator(partial(_with_fitting_grants, asked))
+    return create_model(
+        "HITLResponse", __base__=_Answer, decisions=(Annotated[list[Decision], exactly, fitting], ...)
+    )
+
+
+def _with_fitting_grants(
+    asked: Sequence[VerdictRecord], decisions: list[Approve | Edit | Reject]
+) -> list[Approve | Edit | Reject]:
+    for question, decision in zip(asked, decisions, strict=True):
+        if isinstance(decision, Approve) and decision.grant is not None:
+            call = Call(question["tool"], question["args"])
+            if fault := grant_fault(decision.grant.scope, decision.grant.pattern, call):
+                raise ValueError(fault)
+    return decisions
 
 
 def _decided(
-    call_id: str,
-    question: VerdictRecord,
-    decision: Approve | Edit | Reject,
-    policy: Policy,
-    excluded: tuple[str, ...],
+    call_id: str, question: VerdictRecord, decision: Approve | Edit | Reject, bench: Bench
 ) -> VerdictRecord:
     decided = VerdictRecord(**{**question, "by": "approval", "decision": "allow", "reason": "approved"})
     if isinstance(decision, Reject):
         said = f": {decision.message}" if decision.message else "."
         decided["decision"] = "deny"
         decided["reason"] = f"Not run: a person rejected this call{said}"
+    elif "digest" in question and bench.digest(_call(call_id, question)) != question["digest"]:
+        decided["decision"], decided["by"] = "deny", "error"
+        decided["reason"] = changed_text(question["tool"])
     elif isinstance(decision, Edit):
         action = decision.edited_action
-        again = policy.judge(tool_call(name=action.name, args=action.args, id=call_id), excluded)
         decided["tool"], decided["args"], decided["reason"] = action.name, action.args, "edited"
+        decided["digest"] = bench.digest(_call(call_id, decided))
+        again = bench.verdict(_call(call_id, decided))
         if again.decision == "deny":
             decided["decision"], decided["reason"], decided["by"] = "deny", again.reason, again.by
     return decided
 
 
-def _grant(call_id: str, verdict: VerdictRecord, decision: Approve | Edit | Reject) -> GrantRecord:
+def _grant(
+    call_id: str, verdict: VerdictRecord, decision: Approve | Edit | Reject, bench: Bench
+) -> GrantRecord:
+    wish = decision.grant if isinstance(decision, Approve) and verdict["decision"] == "allow" else None
+    call = _call(call_id, verdict)
     return GrantRecord(
         id=call_id,
-        scope="call",
+        scope=wish.scope if wish else "call",
         tool=verdict["tool"],
         decision=decision.type,
         args=verdict["args"],
         message=decision.message if isinstance(decision, Reject) else "",
         revoked=False,
+        pattern=(wish.pattern or "") if wish else "",
+        skill=as_call(call).skill,
+        user=bench.user,
+        contents=bench.contents(call) if wish and wish.scope != "call" else {},
+        digest=verdict.get("digest", ""),
     )
+
+
+def _call(call_id: str, verdict: VerdictRecord) -> ToolCall:
+    return tool_call(name=verdict["tool"], args=verdict["args"], id=call_id)

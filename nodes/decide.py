@@ -10,6 +10,7 @@ from langgraph.runtime import Runtime
 
 from skills_agent.nodes import prompt
 from skills_agent.nodes.model_call import Models, Request, ShownSkills, model_node, shown_skills, usage_of
+from skills_agent.nodes.policy import Policy
 from skills_agent.skills.library import Library
 from skills_agent.skills.policy.risk import FRAMEWORK_TOOLS
 from skills_agent.state.budget import counts_of_turn
@@ -26,6 +27,7 @@ def decide(
     models: Models,
     library: Library,
     tools: Sequence[BaseTool],
+    policy: Policy,
     limits: Limits,
     catalog_budget: int,
 ) -> RunnableLambda[AgentState, AgentUpdate]:
@@ -38,7 +40,7 @@ def decide(
     def prepare(state: AgentState, runtime: Runtime[Context]) -> Request:
         context = Context.of(runtime.context)
         skills = shown_skills(state, runtime, library, catalog_budget)
-        hidden = {*context.exclude_tools, *_useless(skills)}
+        hidden = policy.hidden(context) | _useless(skills)
         offered = [tool for tool in tools if tool.name not in hidden]
         status = prompt.status_text(
             state.get("skills_loaded") or {},
@@ -47,6 +49,7 @@ def decide(
             state.get("plan"),
             counts_of_turn(state),
             context.narrow(limits),
+            _rules(state, policy),
         )
         bound: list[BaseTool | dict[str, Any]] = [*offered]
         if skills and skills.load_skill:
@@ -68,6 +71,12 @@ def _useless(skills: ShownSkills | None) -> frozenset[str]:
     if skills is None:
         return SKILL_TOOLS
     return frozenset() if skills.in_prompt.listing.omitted else frozenset({"search_skills"})
+
+
+def _rules(state: AgentState, policy: Policy) -> list[str]:
+    """Say what loaded skills allow and forbid now, where they do: the bound tools never change."""
+    permission = policy.permission(state)
+    return [text for text in (permission.allowed_now(), permission.forbidden_now()) if text]
 
 
 def _changed(state: AgentState) -> list[ChangedSkill]:

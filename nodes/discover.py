@@ -44,7 +44,7 @@ def discover(
     """
     usage = state.get("usage")
     turn = usage["turn"] + 1 if usage else 1
-    update = AgentUpdate(usage=spent(turn), admissions=[], verdicts={}, answer="")
+    update = AgentUpdate(usage=spent(turn), admissions=[], verdicts={}, refused={}, answer="")
     if repaired := repair(state.get("messages", []), SUPERSEDED):
         update["messages"] = [_remove_all(), *repaired]
     before = state.get("catalog")

@@ -8,8 +8,8 @@ from langchain_core.messages.tool import ToolCall
 from langgraph.runtime import Runtime
 
 from skills_agent.nodes.policy import Policy
-from skills_agent.skills.policy.verdict import Verdict
-from skills_agent.state.budget import counts_of_turn
+from skills_agent.skills.policy.verdict import ApprovalNeededError, Verdict
+from skills_agent.state.budget import count_refusals, counts_of_turn
 from skills_agent.state.context import Context, Limits
 from skills_agent.state.records import VerdictRecord
 from skills_agent.state.schema import AgentState, AgentUpdate
@@ -26,18 +26,20 @@ logger = logging.getLogger(__name__)
 def gate(state: AgentState, runtime: Runtime[Context], *, policy: Policy, limits: Limits) -> AgentUpdate:
     """Judge every open call of the newest message; answer the refused ones at once.
 
-    The verdicts are a channel: what was allowed, asked or refused, and why, can be seen in Studio.
+    The verdicts are a channel: what was allowed, asked or refused, and why, can be seen in Studio. What
+    is asked about is pinned by its digest. Raises ApprovalNeededError where the run must not ask: before
+    any call of the step runs.
     """
-    context = Context.of(runtime.context)
+    bench = policy.bench(state, runtime)
     counts = counts_of_turn(state)
-    limits = context.narrow(limits)
+    limits = Context.of(runtime.context).narrow(limits)
     tool_calls, script_runs = counts["tool_calls"], counts["script_runs"]
     messages: list[AnyMessage] = []
     verdicts: dict[str, VerdictRecord] = {}
     for call in open_calls(state["messages"]):
         if call["name"] == LOAD_SKILL:
             continue
-        verdict = policy.judge(call, context.exclude_tools)
+        verdict = bench.verdict(call)
         if verdict.decision != "deny":
             runs_script = call["name"] == "run_script"
             if tool_calls >= limits.max_tool_calls:
@@ -47,14 +49,20 @@ def gate(state: AgentState, runtime: Runtime[Context], *, policy: Policy, limits
             else:
                 tool_calls += 1
                 script_runs += runs_script
-        verdicts[call["id"] or ""] = _record(call, verdict)
+        if verdict.decision == "ask" and policy.approval == "fail":
+            raise ApprovalNeededError(call["name"], verdict.reason)
+        record = _record(call, verdict)
+        if verdict.decision == "ask" or verdict.by == "grant":
+            record["digest"] = bench.digest(call)
+        verdicts[call["id"] or ""] = record
         if verdict.decision == "deny":
             logger.warning("tool blocked by policy", extra={"tool": call["name"], "by": verdict.by})
             messages.append(refusal(call["id"] or "", call["name"], verdict.reason))
     for unreadable in open_unreadable_calls(state["messages"]):
         text = f"The arguments of this call are not valid JSON: {unreadable['error'] or 'unreadable'}"
         messages.append(refusal(unreadable["id"] or "", unreadable["name"] or "", text))
-    return AgentUpdate(verdicts=verdicts, messages=messages)
+    refused = count_refusals(state, verdicts.values())
+    return AgentUpdate(verdicts=verdicts, messages=messages, refused=refused)
 
 
 def _over_budget(verdict: Verdict, budget: str) -> Verdict:

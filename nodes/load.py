@@ -100,6 +100,7 @@ def _ledger_entry(skill: Skill, admission: Admission, order: int, max_body_lines
         instructions=_instructions(skill, admission, max_body_lines),
         lines=skill.lines,
         allowed_tools=None if metadata.allowed_tools is None else list(metadata.allowed_tools),
+        disallowed_tools=list(metadata.disallowed_tools),
         model=metadata.model,
         asked_by=admission["asked_by"],
         reason=admission["reason"],

@@ -146,8 +146,9 @@ def status_text(
     plan: PlanRecord | None,
     counts: Counts,
     limits: Limits,
+    rules: Sequence[str] = (),
 ) -> str:
-    """Return the small trailing message that changes with every step."""
+    """Return the small trailing message that changes with every step; `rules`: what is allowed now."""
     lines = ["<status>"]
     loaded = sorted(name for name, skill in ledger.items() if not skill["unloaded"])
     if loaded:
@@ -156,6 +157,7 @@ def status_text(
     different = [f"{each['name']} ({each['change']})" for each in changed if each["name"] in loaded]
     if different:
         lines.append(escape_markup(f"Different on disk now, the text above stays: {', '.join(different)}"))
+    lines += [escape_markup(rule) for rule in rules]
     if plan:
         lines.append(plan_text(plan))
     lines.append(
@@ -178,11 +180,11 @@ def plan_text(plan: PlanRecord) -> str:
     return "\n".join(lines)
 
 
-def budget_spent_text(budget: str) -> str:
-    """Return the status of the last model call of a run that ran out of a budget."""
+def last_word_text(reason: str) -> str:
+    """Return the status of the last model call of a run that has to stop."""
     return (
-        f"<status>\nThe budget of {budget} for this turn is spent; no tool can be called any more. "
-        "Answer now as well as you can from what is above, and say that the work stopped there.\n</status>"
+        f"<status>\nNo tool can be called any more: {escape_markup(reason)}. Answer now as well as you can "
+        "from what is above, and say that the work stopped there and why.\n</status>"
     )
 
 

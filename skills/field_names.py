@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final, Literal
 
-Effect = Literal["acted-on", "shown", "recommended", "none"]
-"""Acted on; shown to people or the model; shown as advice that nothing enforces; read and kept."""
+Effect = Literal["acted-on", "shown", "none"]
+"""Acted on; shown to people or the model; read and kept."""
 
 SPEC_FIELDS: Final = frozenset(
     {"name", "description", "license", "compatibility", "metadata", "allowed-tools"}
@@ -24,7 +24,7 @@ EFFECTS: Final[Mapping[str, Effect]] = MappingProxyType(
         "license": "shown",
         "compatibility": "shown",
         "metadata": "shown",
-        "allowed-tools": "recommended",
+        "allowed-tools": "acted-on",  # as the operator's setting `allowed_tools` says
         # Fields of other clients
         "version": "shown",
         "author": "shown",
@@ -34,7 +34,7 @@ EFFECTS: Final[Mapping[str, Effect]] = MappingProxyType(
         "argument-hint": "acted-on",
         "arguments": "acted-on",
         "requires": "acted-on",
-        "disallowed-tools": "none",
+        "disallowed-tools": "acted-on",
         "model": "none",
         "context": "none",
         "agent": "none",

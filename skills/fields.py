@@ -11,6 +11,7 @@ from typing import Any, Final, NamedTuple
 
 from skills_agent.skills.field_names import EFFECTS, SPEC_FIELDS, is_usual, usual_name
 from skills_agent.skills.frontmatter import Frontmatter
+from skills_agent.skills.policy.patterns import faults
 from skills_agent.skills.rules import Finding
 from skills_agent.skills.text import clean_text, one_line
 from skills_agent.skills.tool_list import has_commas, split_tools
@@ -105,8 +106,6 @@ class _Mapping:
             )
         if EFFECTS[usual] == "none":
             self._note("field-not-acted-on", f"`{key}` is read and has no effect here.", key)
-        elif EFFECTS[usual] == "recommended":
-            self._note("field-not-enforced", f"`{key}` is a recommendation here: it is not enforced.", key)
         if usual in self._values:
             self._note("field-repeated", f"`{key}` repeats `{self._written[usual]}`.", key)
             if not is_usual(key):
@@ -187,7 +186,10 @@ class _Mapping:
         text = self._clean(", ".join(texts), field)
         if isinstance(value, list) or has_commas(text):
             self._report("allowed-tools-form", f"`{field}` is not names with blanks between.", field)
-        return split_tools(text)
+        names = split_tools(text)
+        for fault in faults(names):
+            self._report("tools-not-understood", f"{fault} It grants nothing.", field)
+        return names
 
     def names(self, field: str) -> tuple[str, ...]:
         return self._names(self._values.get(field), field)

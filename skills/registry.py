@@ -191,6 +191,14 @@ class Registry:
 
         return IndexedMemory(IndexFile(index), self.sources, self._strictness)
 
+    def is_vouched_for(self, ref: SkillRef) -> bool:
+        """Tell whether the operator trusts the source of a skill.
+
+        Raises:
+            SkillUnreadableError: the skill is gone.
+        """
+        return self._owner(ref).source.trusted
+
     def _owner(self, ref: SkillRef) -> Owned:
         """Return the source of a skill: only what a scan found is read, for a ref may come from anywhere."""
         owned = self._discovery.owner(ref)

@@ -80,11 +80,11 @@ RULES: Final[dict[str, Rule]] = {
     "metadata-nested": Rule("info", "warning", "Use texts as the values of metadata."),
     "allowed-tools-not-text": Rule("warning", "error", "Write allowed-tools as names with blanks between."),
     "allowed-tools-form": Rule("info", "warning", "Write allowed-tools as names with blanks between."),
+    "tools-not-understood": Rule("warning", "warning", "Write entries as docs/policy.md says."),
     # Fields of clients in the wild
     "field-unknown": Rule("info", "error", _MOVE),
     "field-not-in-spec": Rule("info", "error", _MOVE),
     "field-not-acted-on": Rule("info", "warning", "Do not rely on this field here."),
-    "field-not-enforced": Rule("info", "info", "Do not rely on this field to forbid anything."),
     "field-spelling": Rule("info", "error", "Use the usual spelling."),
     "field-repeated": Rule("warning", "error", "Keep one of them."),
     "field-not-boolean": Rule("warning", "error", "Write true or false."),

@@ -1,10 +1,15 @@
 """What is left to spend in a turn."""
 
-from collections.abc import Mapping
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from skills_agent.state.context import Limits
-from skills_agent.state.records import Counts
+from skills_agent.state.records import Counts, VerdictRecord
+
+MAX_SAME_REFUSALS = 3
+"""A call that was refused this often in a turn ends it: the model does not read its refusals."""
 
 STEPS_OF_A_ROUND = 8
 """Supersteps that must remain to go round once more: select, load, gate, approve, act, decide, answer."""
@@ -31,3 +36,29 @@ def spent_budget(state: Mapping[str, Any], limits: Limits) -> str | None:
     if state.get("remaining_steps", STEPS_OF_A_ROUND) < STEPS_OF_A_ROUND:
         return "graph steps"
     return None
+
+
+def count_refusals(state: Mapping[str, Any], verdicts: Iterable[VerdictRecord]) -> dict[str, int]:
+    """Return how often each call was refused in this turn; calls alike in one step count once."""
+    before = state.get("refused") or {}
+    refused = {_key(verdict) for verdict in verdicts if verdict["decision"] == "deny"}
+    return {**before, **{key: before.get(key, 0) + 1 for key in refused}}
+
+
+def refused_too_often(state: Mapping[str, Any]) -> str | None:
+    """Name the tool of this step's call that was refused again and again, or None."""
+    refused = state.get("refused") or {}
+    verdicts: Iterable[VerdictRecord] = (state.get("verdicts") or {}).values()
+    return next(
+        (
+            verdict["tool"]
+            for verdict in verdicts
+            if verdict["decision"] == "deny" and refused.get(_key(verdict), 0) >= MAX_SAME_REFUSALS
+        ),
+        None,
+    )
+
+
+def _key(verdict: VerdictRecord) -> str:
+    call = json.dumps([verdict["tool"], verdict["args"]], sort_keys=True, default=str)
+    return hashlib.sha256(call.encode()).hexdigest()[:16]

@@ -45,6 +45,13 @@ class Context(BaseModel):
         tuple[str, ...],
         Field(title="Tools to leave out", description="Names of tools that this run must not use."),
     ] = ()
+    only_tools: Annotated[
+        tuple[str, ...] | None,
+        Field(
+            title="Only these tools",
+            description="Names of the tools that this run may use, beside those for skills and plans.",
+        ),
+    ] = None
     user_id: Annotated[
         str | None, Field(title="User", description="Who asks; kept in the record of the run.")
     ] = None

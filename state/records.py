@@ -1,6 +1,6 @@
 """What the channels hold: JSON-like records, because a dataclass in a checkpoint comes back as a dict."""
 
-from typing import Any, Literal
+from typing import Any, Literal, NotRequired
 
 from typing_extensions import TypedDict  # pydantic needs this one before Python 3.12
 
@@ -62,6 +62,8 @@ class LoadedSkill(TypedDict):
     """Of the instructions on disk; the ledger may hold fewer, and says so in its text."""
     allowed_tools: list[str] | None
     """None when the skill declares nothing."""
+    disallowed_tools: NotRequired[list[str]]
+    """Absent in records of older versions."""
     model: str | None
     asked_by: Asker
     reason: str
@@ -92,17 +94,29 @@ class SkillResources(TypedDict):
 
 
 class GrantRecord(TypedDict):
-    """What a person said to one question."""
+    """What a person said to one question, and for what else it holds."""
 
     id: str
-    """For a single call, its tool call id."""
-    scope: Literal["call"]
+    """The id of the tool call that was asked about."""
+    scope: Literal["call", "skill", "pattern", "thread"]
+    """For this call alone, or also for later ones: of the same skill, of a pattern, in this thread."""
     tool: str
     decision: Literal["approve", "edit", "reject"]
     args: dict[str, Any]
     """The arguments that were asked about; after an edit, the edited ones."""
     message: str
     revoked: bool
+    # The rest is absent in records of older versions, which then serve their call alone.
+    pattern: NotRequired[str]
+    """An entry as in `allowed-tools`, for the scope `pattern`."""
+    skill: NotRequired[str | None]
+    """The skill that the call named."""
+    user: NotRequired[str | None]
+    """The caller who answered."""
+    contents: NotRequired[dict[str, str]]
+    """Digest of the content of each skill that it holds for."""
+    digest: NotRequired[str]
+    """Digest of what was approved: tool, arguments, and the content of the skill."""
 
 
 class PlanStep(TypedDict):
@@ -174,4 +188,6 @@ class VerdictRecord(TypedDict):
     decision: Literal["allow", "ask", "deny"]
     reason: str
     by: str
-    """policy, caller, budget, error: the gate; approval: a person."""
+    """policy, skill, grant, caller, budget, error: the gate; approval: a person."""
+    digest: NotRequired[str]
+    """Digest of what was asked about: tool, arguments, and the content of the skill that the call names."""

@@ -14,6 +14,7 @@ from skills_agent.state.records import (
     GrantRecord,
     LoadedSkill,
     PlanRecord,
+    SkillPlace,
     SkillResources,
     UsageRecord,
     VerdictRecord,
@@ -65,6 +66,8 @@ class AgentState(TypedDict, total=False):
     verdicts: dict[str, VerdictRecord]
     """What was decided about the calls of this step, by tool call id."""
     grants: Annotated[dict[str, GrantRecord], merge_grants]
+    refused: dict[str, int]
+    """How often each call was refused in this turn, by digest; written by one node of a step."""
     usage: Annotated[UsageRecord, add_usage]
     answer: str
     loaded: list[str]
@@ -83,6 +86,7 @@ class AgentUpdate(TypedDict, total=False):
     plan: PlanRecord | None
     verdicts: dict[str, VerdictRecord]
     grants: dict[str, GrantRecord]
+    refused: dict[str, int]
     usage: UsageRecord
     answer: str
     loaded: list[str]
@@ -95,3 +99,7 @@ class CallRequest(TypedDict):
     turn: int
     edited: bool
     """True when a person changed the arguments: the tool message says so."""
+    approved: str
+    """Digest of what was approved; empty for a call that was not asked about."""
+    skill: SkillPlace | None
+    """Where the skill is that the call names."""

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from skills_agent.skills.field_names import EFFECTS
+from skills_agent.skills.policy.tool_names import OTHER_CLIENTS
 from skills_agent.skills.rules import RULES
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
@@ -28,3 +29,15 @@ def test_every_field_is_listed_with_its_effect() -> None:
     section = {name: effect for name, effect, _ in rows("skills.md", 3) if name in EFFECTS}
 
     assert section == EFFECTS
+
+
+def test_the_table_of_names_of_other_clients_is_the_one_in_the_code() -> None:
+    told: dict[str, set[str]] = {}
+    section = (DOCS / "policy.md").read_text(encoding="utf-8").partition("| here |")[2].partition("\n\n")[0]
+    for line in section.splitlines()[2:]:
+        ours, theirs = (cell.strip() for cell in line.split("|")[1:3])
+        for name in theirs.split(", "):
+            told.setdefault(name.lower(), set()).update(re.findall(r"`(\w+)`", ours))
+
+    web = {"webfetch": {"web_fetch"}, "websearch": {"web_search"}}
+    assert {**told, **web} == {name: set(ours) for name, ours in OTHER_CLIENTS.items()}

@@ -9,9 +9,12 @@ import click
 from skills_agent.graph.cli.outcome import Question
 from skills_agent.graph.cli.printing import line_of, shown
 from skills_agent.graph.cli.session import Decisions
+from skills_agent.skills.policy.grants import Scope, grant_fault
+from skills_agent.skills.policy.patterns import Call, exact_entry
 
 Decision = Mapping[str, Any]
 CHOICES = "[a]pprove, [r]eject [message], [e]dit, [s]top here"
+ALWAYS = "and do not ask again: for this s[k]ill, [p]attern [ENTRY], for this [t]hread"
 MAX_ARGUMENT_LINES = 20
 
 
@@ -35,7 +38,7 @@ def ask_person(questions: Sequence[Question]) -> Decisions | None:
     answers: dict[str, list[Decision]] = {}
     try:
         for question in questions:
-            click.echo(f"\n{question_text(question)}\n{CHOICES}")
+            click.echo(f"\n{question_text(question)}\n{CHOICES}\n{ALWAYS}")
             answers[question.id] = [_ask(request, question) for request in question.requests]
     except (StopAsking, EOFError, click.Abort):
         return None
@@ -65,7 +68,7 @@ def _ask(request: Mapping[str, Any], question: Question) -> Decision:
                     return decision
                 break
         else:
-            click.echo(CHOICES)
+            click.echo(f"{CHOICES}\n{ALWAYS}")
 
 
 def _approve(request: Mapping[str, Any], rest: str) -> Decision | None:
@@ -94,6 +97,33 @@ def _edit(request: Mapping[str, Any], rest: str) -> Decision | None:
     return {"type": "edit", "edited_action": {"name": request["name"], "args": args}}
 
 
+def _for_skill(request: Mapping[str, Any], rest: str) -> Decision | None:
+    del rest
+    return _granted(request, "skill", None)
+
+
+def _for_pattern(request: Mapping[str, Any], rest: str) -> Decision | None:
+    """Return an approval for a pattern; that of just this call is offered where one can be written."""
+    exact = exact_entry(Call(request["name"], request["args"])) or ""
+    if not rest:
+        offer = f" [{line_of(exact)}]" if exact else ""
+        rest = input(f"entry as in allowed-tools{offer}: ").strip() or exact
+    return _granted(request, "pattern", rest)
+
+
+def _for_thread(request: Mapping[str, Any], rest: str) -> Decision | None:
+    del rest
+    return _granted(request, "thread", None)
+
+
+def _granted(request: Mapping[str, Any], scope: Scope, pattern: str | None) -> Decision | None:
+    """Return an approval that holds for more than this call; None (ask again) where it does not fit."""
+    if fault := grant_fault(scope, pattern, Call(request["name"], request["args"])):
+        click.echo(f"That cannot be granted: {line_of(fault)}.")
+        return None
+    return {"type": "approve", "grant": {"scope": scope, "pattern": pattern}}
+
+
 def _stop(request: Mapping[str, Any], rest: str) -> Decision | None:
     del request, rest
     raise StopAsking
@@ -104,6 +134,10 @@ _ANSWERS: Mapping[str, Callable[[Mapping[str, Any], str], Decision | None]] = {
     "reject": _reject,
     "edit": _edit,
     "stop": _stop,
+    "skill": _for_skill,
+    "k": _for_skill,
+    "pattern": _for_pattern,
+    "thread": _for_thread,
     "yes": _approve,
     "no": _reject,
 }

@@ -3,11 +3,12 @@
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar, get_args
 
 import click
 
 from skills_agent.skills.policy.risk import RISKS, Risk
+from skills_agent.skills.policy.verdict import Approval
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -21,6 +22,7 @@ class Choice(NamedTuple):
     skills_dirs: tuple[Path, ...] = ()
     model: str | None = None
     yes: frozenset[Risk] = frozenset()
+    approval: Approval | None = None
 
 
 def risks(ctx: click.Context, param: click.Parameter, value: str) -> frozenset[Risk]:
@@ -68,6 +70,11 @@ yes = click.option(
     default="",
     help=f"Do not ask about these kinds of calls, with commas between: {', '.join(RISKS[1:])}.",
 )
+approval = click.option(
+    "--approval",
+    type=click.Choice(get_args(Approval)),
+    help="What becomes of a call that needs an approval: ask, refuse it, or end the run. [default: ask]",
+)
 as_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else.")
 thread = click.option(
     "--thread", callback=thread_id, metavar="ID", help="Go on with a thread, or name a new one."
@@ -76,6 +83,6 @@ thread = click.option(
 
 def choices(command: Command) -> Command:
     """Add the options that choose what a run works with."""
-    for option in (workspace, yes, model, skills_dirs):
+    for option in (workspace, approval, yes, model, skills_dirs):
         command = option(command)
     return command

@@ -110,11 +110,16 @@ def _asked(node: str, task_input: Any) -> str:
     if not isinstance(task_input, Mapping):
         return ""
     if node == "load":
-        return ", ".join(place["name"] for place in task_input.get("skills", []))
+        return _wanted(task_input)
     if node == "act" and "call" in task_input:
         call = task_input["call"]
         return call_text(call["name"], call["args"])
     return {"decide": "asking the model", "answer": "the last word"}.get(node, "")
+
+
+def _wanted(admission: Mapping[str, Any]) -> str:
+    """Return the skill that was asked for: what it requires stands before it."""
+    return str(admission["skills"][-1]["name"])
 
 
 def _selected(update: Mapping[str, Any]) -> list[str]:

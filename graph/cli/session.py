@@ -15,7 +15,7 @@ from langgraph.types import Command, StateSnapshot
 
 from skills_agent.graph.build import wire
 from skills_agent.graph.cli.database import config_of, kept_options, open_database, thread_ids
-from skills_agent.graph.cli.errors import ModelChoiceError, UnknownThreadError
+from skills_agent.graph.cli.errors import ModelChoiceError, ThreadError, UnknownThreadError
 from skills_agent.graph.cli.options import Choice
 from skills_agent.graph.cli.outcome import Outcome, Question, Status
 from skills_agent.graph.cli.progress import STREAM_MODES, Progress, View
@@ -60,6 +60,26 @@ class Session:
         snapshot = self.snapshot()
         return _outcome(self.thread, snapshot, list((snapshot.values.get("verdicts") or {}).values()))
 
+    def revoke(self, grant: str) -> None:
+        """Revoke what a person granted in this thread. An open question stays open.
+
+        Raises ThreadError for a grant that does not exist, and in a thread that was cut off.
+        """
+        snapshot = self.snapshot()
+        known = snapshot.values.get("grants") or {}
+        if grant not in known:
+            listed = ", ".join(known) or "none"
+            raise ThreadError(f"There is no grant {grant!r} in thread {self.thread}. Grants: {listed}.")
+        update = {"grants": {grant: {**known[grant], "revoked": True}}}
+        status = status_of(snapshot)
+        if status == "unfinished":
+            raise ThreadError(f"Thread {self.thread} was cut off. Finish it first: {self.resume_command()}")
+        if status == "waiting":
+            # update_state would drop the question, and run again what runs beside it.
+            self.runs.invoke(Command(update=update), self.config, durability="sync")
+        else:
+            self.runs.update_state(self.config, update, as_node="answer")
+
     def snapshot(self) -> StateSnapshot:
         """Return the thread's channels and pending tasks."""
         return self.runs.get_state(self.config)
@@ -98,7 +118,7 @@ def open_session(choice: Choice, thread: str | None = None, *, must_exist: bool 
         if must_exist and kept is None:
             raise UnknownThreadError(thread or "", thread_ids(saver))
         options = _options(choice, kept or {})
-        services = make_services(_chosen(settings, options, choice))
+        services = make_services(_chosen(settings, options, choice), yes=choice.yes)
         try:
             services.models.choose(None)
         except ModelError as error:
@@ -123,7 +143,7 @@ def _chosen(settings: Settings, options: Mapping[str, Any], choice: Choice) -> S
         settings,
         skills_dirs=(*settings.skills_dirs, *folders),
         model=options.get("model") or settings.model,
-        require_approval_for=settings.require_approval_for - choice.yes,
+        approval=choice.approval or settings.approval,
     )
 
 

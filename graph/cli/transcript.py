@@ -6,7 +6,7 @@ from datetime import datetime
 from skills_agent.graph.cli.history import History, PastCall, Ruling, Said, ThreadLine
 from skills_agent.graph.cli.progress import call_text, count
 from skills_agent.nodes.prompt import plan_text
-from skills_agent.state.records import LoadedSkill, UsageRecord
+from skills_agent.state.records import GrantRecord, LoadedSkill, UsageRecord
 
 MAX_RESULT_LINES = 15
 
@@ -74,12 +74,26 @@ def _summary_lines(history: History) -> Iterator[str]:
         yield plan_text(history.plan)
     if history.grants:
         said = [
-            f"{grant['tool']}: {grant['decision']}" + (" (revoked)" if grant["revoked"] else "")
+            f"{grant['tool']}: {grant['decision']}"
+            + (f" ({holds_for(grant)})" if grant["scope"] != "call" or grant["revoked"] else "")
             for grant in history.grants
         ]
         yield f"Your decisions: {', '.join(said)}"
     if history.usage:
         yield f"Cost: {usage_text(history.usage)}"
+
+
+def holds_for(grant: GrantRecord) -> str:
+    """Say for which calls a decision holds."""
+    if grant["revoked"]:
+        return "revoked"
+    words = {
+        "call": "this call",
+        "skill": f"skill {grant.get('skill')}",
+        "pattern": f"pattern {grant.get('pattern')}",
+        "thread": "this thread",
+    }[grant["scope"]]
+    return f"{words}, granted by {user}" if (user := grant.get("user")) else words
 
 
 def _skills(skills: Sequence[LoadedSkill]) -> str:

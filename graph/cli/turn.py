@@ -1,6 +1,6 @@
 """One turn of a conversation: run, ask the person, run again, and say what came of it."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -9,13 +9,16 @@ import click
 from skills_agent.graph.cli.approval import all_alike, ask_person, question_text
 from skills_agent.graph.cli.errors import RunFailedError, ThreadError
 from skills_agent.graph.cli.interrupts import INTERRUPTED, leave_on_second
-from skills_agent.graph.cli.outcome import Outcome
+from skills_agent.graph.cli.outcome import Outcome, Question
 from skills_agent.graph.cli.printing import echo, is_terminal, print_json
 from skills_agent.graph.cli.progress import View
 from skills_agent.graph.cli.session import Session
 from skills_agent.graph.cli.views import open_view
 from skills_agent.graph.models.errors import ModelError
 from skills_agent.skills.errors import UnknownSkillError
+from skills_agent.skills.policy.grants import grant_fault
+from skills_agent.skills.policy.patterns import Call
+from skills_agent.skills.policy.verdict import ApprovalNeededError
 
 WAITING = 3
 
@@ -46,10 +49,21 @@ def resume_once(session: Session, decision: Mapping[str, Any] | None, *, as_json
             )
         _run_once(session, session.go_on, as_json=as_json)
     elif decision is not None:
+        if fault := next(_faults(now.questions, decision), None):
+            raise click.UsageError(f"the approval cannot be granted so: {fault}.")
         answers = all_alike(now.questions, decision)
         _run_once(session, partial(session.decide, answers), as_json=as_json)
     else:
         _run_once(session, lambda _: now, as_json=as_json)
+
+
+def _faults(questions: Sequence[Question], decision: Mapping[str, Any]) -> Iterator[str]:
+    """Yield why an answer does not fit an open call, before anything is run."""
+    grant = decision.get("grant")
+    for request in (each for question in questions for each in question.requests):
+        call = Call(request["name"], request["args"])
+        if grant and (fault := grant_fault(grant["scope"], grant.get("pattern"), call)):
+            yield fault
 
 
 def check_skills(session: Session, skills: Sequence[str]) -> None:
@@ -64,7 +78,8 @@ def check_skills(session: Session, skills: Sequence[str]) -> None:
 def take_turn(session: Session, run: Callable[[View], Outcome], *, quiet: bool = False) -> Outcome:
     """Run until there is an answer, or a question that nobody answers now.
 
-    Raises RunFailedError for a model that could not answer. Ctrl-C ends the process; the thread
+    Raises RunFailedError for a model that could not answer, and where a call needs an approval that must
+    not be asked for. Ctrl-C ends the process; the thread
     keeps what was done.
     """
     try:
@@ -76,6 +91,8 @@ def take_turn(session: Session, run: Callable[[View], Outcome], *, quiet: bool =
             outcome = _run(session, partial(session.decide, decisions))
     except ModelError as error:
         raise RunFailedError(session.thread, error, session.resume_command()) from error
+    except ApprovalNeededError as error:
+        raise RunFailedError(session.thread, error, session.resume_command("--approval", "ask")) from error
     except KeyboardInterrupt:
         click.echo(f"\ninterrupted; to go on: {session.resume_command()}", err=True)
         raise click.exceptions.Exit(INTERRUPTED) from None

@@ -43,7 +43,7 @@ def test_every_field_of_the_specification_is_read() -> None:
         PLACE,
     )
 
-    assert [found.code for found in read.diagnostics] == ["field-not-enforced"]
+    assert read.diagnostics == ()
     assert read.metadata is not None
     assert read.metadata.name == "csv-report"
     assert read.metadata.description == "Profiles CSV files."
@@ -263,8 +263,6 @@ WITHOUT_EFFECT = [
     "run_mode: auto",
     "runMode: auto",
     "hooks: {}",
-    "disallowed-tools: Bash",
-    "disallowedTools: Bash",
 ]
 
 
@@ -274,16 +272,18 @@ def test_a_field_without_effect_is_reported_as_such(written: str) -> None:
     assert codes(f"description: d\n{written}", strict=True)["field-not-acted-on"] == "warning"
 
 
-@pytest.mark.parametrize("written", ["allowed-tools: Read", "tools: Read", "allowedTools: [Read]"])
-def test_tools_are_said_to_be_recommended_and_not_enforced(written: str) -> None:
-    assert codes(f"description: d\n{written}")["field-not-enforced"] == "info"
+@pytest.mark.parametrize(
+    "written", ["allowed-tools: Ba*", "disallowed-tools: [Read, Bash(a|b)]", "tools: Read(/etc/passwd)"]
+)
+def test_an_entry_of_tools_that_is_not_understood_is_reported(written: str) -> None:
+    assert codes(f"description: d\n{written}")["tools-not-understood"] == "warning"
+    assert "tools-not-understood" not in codes("description: d\nallowed-tools: Read Bash(git:*)")
 
 
 def test_every_field_that_is_read_has_an_effect_or_is_reported() -> None:
     for name, effect in EFFECTS.items():
         told = codes(f"description: d\n{name}: x")
         assert ("field-not-acted-on" in told) == (effect == "none"), name
-        assert ("field-not-enforced" in told) == (effect == "recommended"), name
         assert "field-unknown" not in told, name
 
 

@@ -1,0 +1,47 @@
+"""skills-agent grants: what you allowed in a thread beyond single calls."""
+
+from pathlib import Path
+
+import click
+
+from skills_agent.graph.cli import options
+from skills_agent.graph.cli.printing import echo, print_json, table
+
+
+@click.group()
+def grants() -> None:
+    """See and revoke what you decided in a thread."""
+
+
+@grants.command("list", epilog="\b\nExamples:\n  skills-agent grants list t-1f2e3d4c\n")
+@click.argument("thread", callback=options.thread_id)
+@options.workspace
+@options.as_json
+def list_grants(thread: str, workspace: Path | None, as_json: bool) -> None:
+    """List the decisions of THREAD, and for what they hold."""
+    from skills_agent.graph.cli.history import read_history
+    from skills_agent.graph.cli.transcript import holds_for
+
+    found = read_history(workspace, thread).grants
+    if as_json:
+        print_json(list(found))
+    elif not found:
+        click.echo("Nothing was decided in this thread.")
+    else:
+        rows: list[tuple[str, ...]] = [("ID", "TOOL", "DECISION", "HOLDS FOR")]
+        rows += [(grant["id"], grant["tool"], grant["decision"], holds_for(grant)) for grant in found]
+        table(rows)
+
+
+@grants.command("revoke", epilog="\b\nExamples:\n  skills-agent grants revoke t-1f2e3d4c call-0-1\n")
+@click.argument("thread", callback=options.thread_id)
+@click.argument("grant", metavar="ID")
+@options.workspace
+def revoke(thread: str, grant: str, workspace: Path | None) -> None:
+    """Revoke the grant ID of THREAD: what it served is asked about again."""
+    from skills_agent.graph.cli.options import Choice
+    from skills_agent.graph.cli.session import open_session
+
+    with open_session(Choice(workspace=workspace), thread, must_exist=True) as session:
+        session.revoke(grant)
+    echo(f"Revoked {grant} in {thread}.")

@@ -1,0 +1,87 @@
+"""skills-agent trust: which folders of skills you vouch for. Imports no LangGraph."""
+
+from pathlib import Path
+
+import click
+
+from skills_agent.graph.cli.printing import echo, line_of, print_json, table
+from skills_agent.graph.settings import Settings, trust_file_of
+from skills_agent.skills.trust import TrustList, is_as_trusted
+
+
+class TrustGroup(click.Group):
+    """`trust DIR` is short for `trust add DIR`."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Take a word that is no command for a folder."""
+        if args and args[0] not in self.commands and not args[0].startswith("-"):
+            args = ["add", *args]
+        return super().resolve_command(ctx, args)
+
+
+as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON and nothing else.")
+FOLDER = click.Path(exists=True, file_okay=False, resolve_path=True, path_type=Path)
+
+EXAMPLES = """\b
+Examples:
+  skills-agent trust .agent/skills/csv-report
+  skills-agent trust list
+  skills-agent trust revoke .agent/skills
+"""
+
+
+@click.group(cls=TrustGroup, epilog=EXAMPLES)
+def trust() -> None:
+    """Vouch for skills that came with a project, as they are now: `skills-agent trust DIR`.
+
+    Skills of a project are untrusted: they can be loaded, and their calls are asked about with a
+    warning. Trust ends when anything in the folder changes.
+    """
+
+
+@trust.command("add")
+@click.argument("folder", metavar="DIR", type=FOLDER)
+@as_json
+def add(folder: Path, as_json: bool) -> None:
+    """Trust the skill in DIR, or every skill in it, as they are now."""
+    added = _trusted().add(folder)
+    if as_json:
+        print_json([each._asdict() for each in added])
+    for each in () if as_json else added:
+        echo(f"Trusted {line_of(each.path)} as it is now ({each.digest[:12]}).")
+
+
+@trust.command("list")
+@as_json
+def list_trusted(as_json: bool) -> None:
+    """List what is trusted, and whether it still is what it was."""
+    rows = [
+        (each, "unchanged" if is_as_trusted(each) else "changed: not trusted")
+        for each in _trusted().folders()
+    ]
+    if as_json:
+        print_json([{**each._asdict(), "state": state.partition(":")[0]} for each, state in rows])
+        return
+    table([(each.digest[:12], state, each.path) for each, state in rows])
+    if not rows:
+        click.echo("Nothing is trusted beside the sources that are. To trust a skill: skills-agent trust DIR")
+
+
+@trust.command("revoke")
+@click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
+@as_json
+def revoke(folder: Path, as_json: bool) -> None:
+    """Trust DIR, and what is in it, no more."""
+    ended = _trusted().revoke(folder)
+    if as_json:
+        print_json([each._asdict() for each in ended])
+    elif not ended:
+        raise click.ClickException(f"{folder} is not trusted. What is: skills-agent trust list")
+    for each in () if as_json else ended:
+        echo(f"{line_of(each.path)} is not trusted any more.")
+
+
+def _trusted() -> TrustList:
+    return TrustList(trust_file_of(Settings.load()))

@@ -1,0 +1,66 @@
+"""What a person granted beyond one call, and which later calls it serves."""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from skills_agent.skills.policy.patterns import Call, understood
+
+Scope = Literal["call", "skill", "pattern", "thread"]
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """An answer that serves more than the call it was given to.
+
+    It serves the caller who gave it, the tool it was given for, and the skills that were there, as they
+    were: where a call names a skill that one, else every loaded one. So it never reaches from one skill,
+    user or content to another.
+    """
+
+    scope: Scope
+    tool: str
+    skill: str | None
+    """The skill that the granted call named."""
+    pattern: str
+    """An entry as in `allowed-tools`; empty for other scopes."""
+    user: str | None
+    contents: Mapping[str, str]
+    """Digest of the content of each skill that it was given for."""
+
+    def covers(self, call: Call, user: str | None) -> bool:
+        """Tell whether a later call is what was granted, the content of skills aside."""
+        if user != self.user or call.tool != self.tool:
+            return False
+        if self.scope == "thread":
+            return True
+        if call.skill != self.skill:
+            return False
+        if self.scope == "skill":
+            return self.skill is not None
+        entries = understood([self.pattern]) if self.scope == "pattern" else ()
+        return any(entry.permits(call, self.skill) for entry in entries)
+
+
+def grant_fault(scope: Scope, pattern: str | None, call: Call) -> str | None:
+    """Say why a grant cannot be given with an answer to a call; None where it can."""
+    if (scope == "pattern") != (pattern is not None):
+        return "`pattern` goes with the scope `pattern`, and with no other"
+    if call.tool == "load_skill" and scope != "call":
+        return "a skill that changed on disk is asked about each time"
+    if scope == "skill" and call.skill is None:
+        return f"a call of {call.tool} names no skill: grant it for a pattern or for the thread"
+    if pattern is not None:
+        entries = understood([pattern])
+        if not entries:
+            return (
+                f"{pattern!r} is not understood; an entry is like `Bash(git:*)` or `run_script(scripts/*.py)`"
+            )
+        if not entries[0].permits(call):
+            return f"{pattern!r} does not take in the call that is asked about"
+    return None
+
+
+def skills_concerned(call: Call, loaded: Collection[str]) -> tuple[str, ...]:
+    """Return the skills on which a grant for a call depends."""
+    return tuple(sorted(loaded)) if call.skill is None else (call.skill,)

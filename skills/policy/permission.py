@@ -1,0 +1,126 @@
+"""What loaded skills permit, by the meaning that the operator gives to `allowed-tools`.
+
+| loaded skills | recommend, preapprove | restrict | intersection |
+|---|---|---|---|
+| none | no limit | no limit | no limit |
+| all declare | no limit | the union | what every one lists |
+| one declares nothing | no limit | no limit | what every one that declares lists |
+| none declares | no limit | no limit | no limit |
+
+Where there is a limit, the framework's tools and the operator's always-allowed ones pass. What a skill
+lists in `disallowed-tools` is refused in every mode, the framework's tools excepted. `preapprove` limits
+nothing: it says which calls skip the question.
+"""
+
+from collections.abc import Collection, Sequence
+from functools import cached_property
+from typing import Final, Literal, NamedTuple, get_args
+
+from skills_agent.skills.policy.patterns import Call, Entry, parse_ban, understood
+from skills_agent.skills.policy.risk import FRAMEWORK_TOOLS
+from skills_agent.skills.text import one_line
+
+Mode = Literal["recommend", "restrict", "intersection", "preapprove"]
+MODES: Final[tuple[Mode, ...]] = get_args(Mode)
+ALWAYS_ALLOWED: Final = frozenset({"read_file", "list_dir"})
+"""What passes every limit unless the operator names other tools."""
+MAX_SHOWN: Final = 600
+"""Characters of a list of entries in a text for the model."""
+
+
+class Declared(NamedTuple):
+    """What one loaded skill declares."""
+
+    skill: str
+    allowed: tuple[str, ...] | None
+    """None when it declares nothing."""
+    disallowed: tuple[str, ...] = ()
+
+
+class _Listed(NamedTuple):
+    skill: str
+    entries: tuple[Entry, ...]
+
+
+class Permission:
+    """What the loaded skills of one thread permit at one moment."""
+
+    def __init__(
+        self,
+        declared: Sequence[Declared],
+        mode: Mode,
+        always_allowed: Collection[str] = ALWAYS_ALLOWED,
+    ) -> None:
+        """Take the loaded skills; unloaded ones do not count."""
+        self._declared = declared
+        self._mode = mode
+        self._always = frozenset(always_allowed)
+
+    @cached_property
+    def is_limited(self) -> bool:
+        """Tell whether anything is refused for not being listed."""
+        declares = [each.allowed is not None for each in self._declared]
+        if self._mode == "restrict":
+            return bool(declares) and all(declares)
+        return self._mode == "intersection" and any(declares)
+
+    def refusal(self, call: Call) -> str | None:
+        """Say why a call is refused, what is allowed, and how to go on; None when it passes."""
+        if call.tool in FRAMEWORK_TOOLS:
+            return None
+        for skill, entries in self._banned:
+            if ban := next((entry for entry in entries if entry.may_mean(call)), None):
+                return (
+                    f"Not run: the loaded skill {skill} forbids it (disallowed-tools: {ban.text}). "
+                    f"Go on without it, or call unload_skill for {skill} if its task is done."
+                )
+        if not self.is_limited or call.tool in self._always or self._passes(call):
+            return None
+        return (
+            f"Not run: the loaded skills do not list this call of {call.tool} in allowed-tools. "
+            f"{self.allowed_now()} Go on with what is allowed, load a skill that lists it, unload one whose "
+            "task is done, or answer and say what could not be done. The same call is refused again."
+        )
+
+    def listed_by(self, call: Call) -> tuple[str, ...]:
+        """Return the skills whose `allowed-tools` list a call."""
+        return tuple(
+            skill for skill, entries in self._listed if any(entry.permits(call, skill) for entry in entries)
+        )
+
+    def allowed_now(self) -> str:
+        """Say in one line what passes; empty where there is no limit."""
+        if not self.is_limited:
+            return ""
+        lists = [
+            f"{skill}: {' '.join(entry.text for entry in entries) or 'nothing'}"
+            for skill, entries in self._listed
+        ]
+        joint = "listed by every one of" if self._mode == "intersection" and len(lists) > 1 else "listed by"
+        always = ", ".join(sorted(self._always)) or "no other"
+        return (
+            f"Allowed now: the tools for skills and plans; always {always}; {joint} "
+            f"{one_line('; '.join(lists), MAX_SHOWN)}."
+        )
+
+    def forbidden_now(self) -> str:
+        """Say in one line what loaded skills forbid; empty where they forbid nothing."""
+        bans = [f"{skill}: {' '.join(entry.text for entry in entries)}" for skill, entries in self._banned]
+        return f"Forbidden by {one_line('; '.join(bans), MAX_SHOWN)}." if bans else ""
+
+    def _passes(self, call: Call) -> bool:
+        needed = len(self._listed) if self._mode == "intersection" else 1
+        return len(self.listed_by(call)) >= needed
+
+    @cached_property
+    def _listed(self) -> tuple[_Listed, ...]:
+        return tuple(
+            _Listed(each.skill, understood(each.allowed))
+            for each in self._declared
+            if each.allowed is not None
+        )
+
+    @cached_property
+    def _banned(self) -> tuple[_Listed, ...]:
+        banned = (_Listed(each.skill, understood(each.disallowed, parse_ban)) for each in self._declared)
+        return tuple(each for each in banned if each.entries)

@@ -1,0 +1,189 @@
+"""Grants, trust and the setting `approval` on the command line."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.graph.cli_desk import LOAD, RUN, Desk, call, calls
+
+ANSWER = "544 mm."
+AGAIN = [LOAD, RUN, RUN, ANSWER]
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Desk:
+    desk = Desk(tmp_path)
+    desk.write_skill()
+    return desk
+
+
+@pytest.fixture(scope="module")
+def waiting(tmp_path_factory: pytest.TempPathFactory) -> Desk:
+    """Stop a thread at a question that the tests leave open."""
+    desk = Desk(tmp_path_factory.mktemp("waiting"))
+    desk.write_skill()
+    wait(desk, *AGAIN)
+    return desk
+
+
+def wait(desk: Desk, *replies: object, thread: str = "rain") -> None:
+    model = desk.script(*replies)
+    done = desk.run("ask", "Rain?", "--skills-dir", str(desk.skills), "--model", model, "--thread", thread)
+    assert done.code == 3
+
+
+def test_a_person_grants_a_skill_lists_the_grant_and_revokes_it(desk: Desk) -> None:
+    wait(desk, LOAD, RUN, RUN, "one", RUN, "two", RUN, "three")
+    done = desk.run("resume", "rain", "--approve", "--always", "skill")
+    assert done.code == 0
+    assert "allow (grant)" in done.out
+    (grant,) = desk.run("grants", "list", "rain", "--json").value
+    assert (grant["scope"], grant["skill"]) == ("skill", "rain-gauge")
+    assert "skill rain-gauge" in desk.run("grants", "list", "rain").out
+    assert desk.run("ask", "Again?", "--thread", "rain").code == 0
+    revoked = desk.run("grants", "revoke", "rain", grant["id"])
+    assert revoked.out == f"Revoked {grant['id']} in rain.\n"
+    assert "revoked" in desk.run("grants", "list", "rain").out
+    assert "revoked" in desk.run("threads", "show", "rain").out
+    assert desk.run("ask", "Again?", "--thread", "rain").code == 3
+
+
+def test_a_grant_is_revoked_while_a_question_stays_open(desk: Desk) -> None:
+    wait(desk, LOAD, RUN, calls(call("list_dir"), call("write_file", path="a.txt", content="x")), "one")
+    assert desk.run("resume", "rain", "--approve", "--always", "skill").code == 3
+    (grant,) = desk.run("grants", "list", "rain", "--json").value
+    assert desk.run("grants", "revoke", "rain", grant["id"]).code == 0
+    assert desk.run("grants", "list", "rain", "--json").value[0]["revoked"] is True
+    done = desk.run("resume", "rain", "--approve", "--json")
+    assert done.value["answer"] == "one"
+    assert done.value["usage"]["thread"]["tool_calls"] == 3
+    assert (desk.workspace / "a.txt").exists()
+
+
+def test_a_pattern_serves_what_it_takes_in(desk: Desk) -> None:
+    wait(desk, *AGAIN)
+    done = desk.run("resume", "rain", "--approve", "--pattern", "run_script(scripts/add_*.py)")
+    assert done.code == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (["--approve", "--pattern", "run_script(scripts/other.py)"], "does not take in"),
+        (["--approve", "--pattern", "Ba*"], "is not understood"),
+        (["--approve", "--always", "skill", "--pattern", "x"], "name one"),
+        (["--reject", "--always", "skill"], "go with --approve"),
+        (["--pattern", "run_script"], "go with --approve"),
+    ],
+)
+def test_a_grant_that_does_not_fit_is_wrong_usage_and_runs_nothing(
+    waiting: Desk, options: list[str], says: str
+) -> None:
+    done = waiting.run("resume", "rain", *options)
+    assert (done.code, done.out) == (2, "")
+    assert says in done.err
+
+
+def test_an_open_question_survives_answers_that_do_not_fit(waiting: Desk) -> None:
+    assert waiting.run("threads", "list", "--json").value[0]["status"] == "waiting"
+
+
+def test_an_unknown_grant_is_named_with_those_that_there_are(desk: Desk) -> None:
+    wait(desk, *AGAIN)
+    desk.run("resume", "rain", "--reject")
+    done = desk.run("grants", "revoke", "rain", "nothing")
+    assert done.code == 1
+    assert "no grant 'nothing'" in done.err
+    assert desk.run("grants", "list", "other").code == 1
+
+
+def test_a_person_grants_on_the_terminal(desk: Desk) -> None:
+    model = desk.script(LOAD, RUN, RUN, calls(call("write_file", path="out/a.txt", content="x")), ANSWER)
+    done = desk.on_terminal(
+        "ask", "Rain?", "--skills-dir", str(desk.skills), "--model", model,
+        answers=[("? ", "k\n"), ("write_file", ""), ("? ", "skill\n"), ("cannot be granted", ""),
+                 ("? ", "pattern\n"), ("[write_file(out/a.txt)]", "\n")],
+    )  # fmt: skip
+    assert done.code == 0
+    assert ANSWER in done.out
+    assert (desk.workspace / "out" / "a.txt").exists()
+
+
+def test_what_was_approved_in_advance_says_so(desk: Desk) -> None:
+    model = desk.script(LOAD, RUN, ANSWER)
+    done = desk.run(
+        "ask", "Rain?", "--skills-dir", str(desk.skills), "--model", model, "--yes", "run,write", "--json"
+    )
+    (judged,) = done.value["calls"]
+    assert (judged["decision"], judged["by"]) == ("allow", "policy")
+    assert "--yes run" in judged["reason"]
+
+
+def test_nobody_is_asked_where_approvals_are_denied(desk: Desk) -> None:
+    model = desk.script(LOAD, RUN, "I could not.")
+    done = desk.run(
+        "ask", "Rain?", "--skills-dir", str(desk.skills), "--model", model, "--approval", "deny", "--json"
+    )
+    assert done.code == 0
+    assert done.value["answer"] == "I could not."
+    assert [each["decision"] for each in done.value["calls"]] == ["deny"]
+
+
+def test_a_run_that_must_not_ask_ends_with_an_error_and_the_command_that_asks(desk: Desk) -> None:
+    """cases.md 21."""
+    model = desk.script(LOAD, RUN, ANSWER)
+    arguments = ("ask", "Rain?", "--skills-dir", str(desk.skills), "--model", model, "--thread", "rain")
+    done = desk.run(*arguments, SKILLS_AGENT_APPROVAL="fail")
+    assert done.code == 1
+    assert "run_script" in done.err
+    assert "needs an approval" in done.err
+    assert "skills-agent resume rain --approval ask" in done.err
+    asked = desk.run("resume", "rain", "--approval", "ask", SKILLS_AGENT_APPROVAL="fail")
+    assert asked.code == 3
+    assert desk.run("resume", "rain", "--approve").out.endswith(f"{ANSWER}\n")
+
+
+def test_the_question_in_a_pipe_names_the_untrusted_source(desk: Desk) -> None:
+    project = desk.workspace / ".agent" / "skills"
+    project.parent.mkdir(exist_ok=True)
+    desk.skills.rename(project)
+    done = desk.run("ask", "Rain?", "--model", desk.script(LOAD, RUN, ANSWER))
+    assert done.code == 3
+    assert "untrusted source (project)" in done.out
+    assert desk.run("trust", str(project)).code == 0
+    again = desk.run("ask", "Rain?", "--model", desk.script(LOAD, RUN, ANSWER))
+    assert "from a trusted source (project)" in again.out
+
+
+def test_trust_is_given_listed_and_revoked(desk: Desk) -> None:
+    folder = desk.skills / "rain-gauge"
+    assert desk.run("trust", "list").out.startswith("Nothing is trusted")
+    given = desk.run("trust", str(folder))
+    assert given.code == 0
+    assert str(folder) in given.out
+    assert (desk.home / ".config" / "skills-agent" / "trust.json").is_file()
+    assert desk.run("trust", "list", "--json").value[0]["state"] == "unchanged"
+    (folder / "scripts" / "add_up.py").write_text("print('evil')\n")
+    assert "changed: not trusted" in desk.run("trust", "list").out
+    assert desk.run("trust", "revoke", str(desk.skills)).code == 0
+    assert desk.run("trust", "list", "--json").value == []
+    assert desk.run("trust", "revoke", str(folder)).code == 1
+
+
+def test_a_folder_without_skills_is_not_trusted(desk: Desk) -> None:
+    done = desk.run("trust", str(desk.workspace))
+    assert done.code == 1
+    assert "no skill" in done.err
+    assert desk.run("trust", str(desk.workspace / "nowhere")).code == 2
+
+
+def test_a_preapproving_skill_of_a_trusted_source_is_not_asked_about(desk: Desk) -> None:
+    text = (desk.skills / "rain-gauge" / "SKILL.md").read_text()
+    desk.write_skill(text.replace("---\n\n#", "allowed-tools: Bash(python scripts/add_up.py *)\n---\n\n#"))
+    model = desk.script(LOAD, RUN, ANSWER)
+    done = desk.run(
+        "ask", "Rain?", "--skills-dir", str(desk.skills), "--model", model,
+        SKILLS_AGENT_ALLOWED_TOOLS="preapprove",
+    )  # fmt: skip
+    assert done.code == 0
+    assert "allow (skill)" in done.out

@@ -1,0 +1,350 @@
+"""What a person grants beyond one call: for whom, for what, and until when. And what exactly is approved."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.types import Command
+from pydantic import ValidationError
+
+from skills_agent.skills.errors import SkillError
+from skills_agent.state.context import Context
+from tests.agents import Agent, call, calls, write_skill
+from tests.conftest import MakeAgent
+
+SCRIPT = "import sys\nopen('log.txt', 'a').write(sys.argv[1])\n"
+LOAD = calls(call("load_skill", name="alpha"), call("load_skill", name="beta"))
+
+
+def run(args: str, skill: str = "alpha", path: str = "scripts/run.py") -> dict[str, Any]:
+    return calls(call("run_script", skill=skill, path=path, args=[args]))
+
+
+def write(path: str) -> dict[str, Any]:
+    return calls(call("write_file", path=path, content="x"))
+
+
+def approve(scope: str, **more: Any) -> dict[str, Any]:
+    return {"type": "approve", "grant": {"scope": scope, **more}}
+
+
+@pytest.fixture(autouse=True)
+def skills(skills_dir: Path) -> None:
+    for name in ("alpha", "beta"):
+        write_skill(skills_dir, name, "Appends.", scripts__run_py=SCRIPT, scripts__other_py=SCRIPT)
+
+
+@pytest.fixture
+def asked(make_agent: MakeAgent) -> Any:
+    """Return a function that runs to the first question."""
+
+    def make(*replies: Any, context: Context | None = None, load: Any = LOAD, **more: Any) -> Agent:
+        agent = make_agent([*([load] if load else []), *replies, *["done"] * 3], **more)
+        agent.say("go", context=context)
+        return agent
+
+    return make
+
+
+def is_open(agent: Agent) -> bool:
+    return bool(agent.state.interrupts)
+
+
+def log(workspace: Path) -> str:
+    return (workspace / "log.txt").read_text() if (workspace / "log.txt").exists() else ""
+
+
+def test_a_grant_for_the_skill_serves_its_other_scripts_and_no_other_skill(
+    asked: Any, workspace: Path
+) -> None:
+    agent = asked(run("a"), run("b", path="scripts/other.py"), run("c", skill="beta"))
+    agent.answer(approve("skill"))
+    assert log(workspace) == "ab"
+    assert is_open(agent)
+    agent.answer({"type": "reject"})
+    assert log(workspace) == "ab"
+
+
+def test_a_granted_call_says_whose_decision_it_was(asked: Any) -> None:
+    agent = asked(run("a"), run("b"))
+    agent.answer(approve("skill"))
+    (verdict,) = agent.values["verdicts"].values()
+    assert (verdict["decision"], verdict["by"]) == ("allow", "grant")
+    assert "a person granted it (skill, " in verdict["reason"]
+
+
+def test_a_grant_for_the_call_serves_this_call_alone(asked: Any, workspace: Path) -> None:
+    for answer in ({"type": "approve"}, approve("call")):
+        agent = asked(run("a"), run("a"), thread=str(answer))
+        agent.answer(answer)
+        assert is_open(agent)
+
+
+def test_a_grant_for_a_pattern_serves_what_the_pattern_takes_in(asked: Any, workspace: Path) -> None:
+    agent = asked(run("a"), run("b"), run("c", path="scripts/other.py"))
+    agent.answer(approve("pattern", pattern="run_script(scripts/r*.py)"))
+    assert log(workspace) == "ab"
+    assert is_open(agent)
+
+
+def test_a_grant_for_a_pattern_does_not_reach_another_skill(asked: Any, workspace: Path) -> None:
+    agent = asked(run("a"), run("b", skill="beta"))
+    agent.answer(approve("pattern", pattern="run_script(scripts/*.py)"))
+    assert log(workspace) == "a"
+    assert is_open(agent)
+
+
+def test_a_grant_for_a_pattern_of_paths(asked: Any, workspace: Path) -> None:
+    agent = asked(write("out/a.txt"), write("out/b.txt"), write("else.txt"), load=None)
+    agent.answer(approve("pattern", pattern="Write(out/*)"))
+    assert (workspace / "out" / "b.txt").exists()
+    assert is_open(agent)
+    assert not (workspace / "else.txt").exists()
+
+
+def test_a_grant_for_the_thread_serves_the_tool_with_any_arguments_and_no_other_tool(
+    asked: Any, workspace: Path
+) -> None:
+    agent = asked(write("a.txt"), write("b.txt"), run("c"))
+    agent.answer(approve("thread"))
+    assert (workspace / "b.txt").exists()
+    assert is_open(agent)
+    assert log(workspace) == ""
+
+
+def test_a_grant_does_not_reach_a_skill_that_was_loaded_later(asked: Any, workspace: Path) -> None:
+    agent = asked(
+        write("a.txt"),
+        calls(call("load_skill", name="beta")),
+        write("b.txt"),
+        load=calls(call("load_skill", name="alpha")),
+    )
+    agent.answer(approve("thread"))
+    assert is_open(agent)
+    assert not (workspace / "b.txt").exists()
+
+
+def test_a_grant_ends_when_the_skill_changes(asked: Any, workspace: Path, skills_dir: Path) -> None:
+    agent = asked(run("a"), "paused", run("b"))
+    agent.answer(approve("skill"))
+    (skills_dir / "alpha" / "scripts" / "other.py").write_text("print('changed')\n")
+    agent.say("on")
+    assert is_open(agent)
+    assert log(workspace) == "a"
+
+
+def test_a_grant_serves_later_turns_of_its_thread_and_no_other_thread(asked: Any, workspace: Path) -> None:
+    saver = InMemorySaver()
+    agent = asked(run("a"), "paused", run("b"), checkpointer=saver, thread="one")
+    agent.answer(approve("skill"))
+    agent.say("on")
+    assert log(workspace) == "ab"
+    other = asked(run("c"), checkpointer=saver, thread="two")
+    assert is_open(other)
+
+
+@pytest.mark.parametrize("other", [None, Context(user_id="bob"), Context(user_id="")])
+def test_a_grant_of_one_user_does_not_serve_another_caller_of_the_thread(
+    asked: Any, workspace: Path, other: Context | None
+) -> None:
+    ann = Context(user_id="ann")
+    agent = asked(run("a"), "paused", run("b"), "paused", run("c"), context=ann)
+    (interrupt,) = agent.state.interrupts
+    agent.run(Command(resume={interrupt.id: {"decisions": [approve("skill")]}}), ann)
+    agent.say("on", context=ann)
+    assert log(workspace) == "ab"
+    agent.say("on", context=other)
+    assert is_open(agent)
+    assert log(workspace) == "ab"
+
+
+def test_a_revoked_grant_serves_no_more(asked: Any, workspace: Path) -> None:
+    agent = asked(run("a"), "paused", run("b"))
+    agent.answer(approve("skill"))
+    ((name, grant),) = agent.values["grants"].items()
+    agent.graph.update_state(agent.config, {"grants": {name: {**grant, "revoked": True}}}, as_node="answer")
+    agent.say("on")
+    assert is_open(agent)
+
+
+def test_a_rejection_or_a_grant_of_an_older_version_serves_nothing(asked: Any, workspace: Path) -> None:
+    agent = asked(run("a"), "paused", run("b"))
+    agent.answer({"type": "approve"})
+    old = {"id": "old", "scope": "thread", "tool": "run_script", "decision": "approve", "args": {},
+           "message": "", "revoked": False}  # fmt: skip
+    agent.graph.update_state(agent.config, {"grants": {"old": old}}, as_node="answer")
+    agent.say("on")
+    assert is_open(agent)
+
+
+def test_a_granted_call_is_still_refused_where_policy_refuses_it(
+    asked: Any, workspace: Path, skills_dir: Path
+) -> None:
+    agent = asked(
+        write("a.txt"), "paused", write("b.txt"), write("c.txt"), load=None, allowed_tools="restrict"
+    )
+    agent.answer(approve("thread"))
+    agent.say("on", context=Context(exclude_tools=("write_file",)))
+    assert not (workspace / "b.txt").exists()
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        approve("always"),
+        approve("pattern"),
+        approve("pattern", pattern=""),
+        approve("pattern", pattern="Ba*"),
+        approve("pattern", pattern="write_file"),
+        approve("pattern", pattern="run_script(scripts/other.py)"),
+        approve("skill", pattern="run_script"),
+        approve("thread", pattern="run_script"),
+        approve("skill", skill="beta"),
+        {"type": "approve", "grant": "thread"},
+        {"type": "reject", "grant": {"scope": "thread"}},
+    ],
+)
+def test_a_grant_that_does_not_fit_is_refused_and_the_question_stays_open(
+    asked: Any, workspace: Path, answer: dict[str, Any]
+) -> None:
+    agent = asked(run("a"))
+    with pytest.raises(ValidationError):
+        agent.answer(answer)
+    assert is_open(agent)
+    assert not agent.values.get("grants")
+    agent.answer({"type": "approve"})
+    assert log(workspace) == "a"
+
+
+def test_a_call_that_names_no_skill_cannot_be_granted_for_one(asked: Any, workspace: Path) -> None:
+    agent = asked(write("a.txt"))
+    with pytest.raises(ValidationError, match="names no skill"):
+        agent.answer(approve("skill"))
+    assert is_open(agent)
+
+
+def test_a_script_that_changed_before_the_answer_is_not_run(
+    asked: Any, workspace: Path, skills_dir: Path
+) -> None:
+    agent = asked(run("a"))
+    (skills_dir / "alpha" / "scripts" / "run.py").write_text("open('log.txt', 'w').write('evil')\n")
+    agent.answer({"type": "approve"})
+    assert log(workspace) == ""
+    (refused,) = agent.tool_messages("run_script")
+    assert refused.status == "error"
+    assert "not what was approved" in refused.text
+
+
+@pytest.mark.parametrize("changed", ["SKILL.md", "scripts/helper.py", "scripts/run.py"])
+def test_whatever_of_the_skill_changes_ends_the_approval(
+    asked: Any, workspace: Path, skills_dir: Path, changed: str
+) -> None:
+    agent = asked(run("a"))
+    with (skills_dir / "alpha" / changed).open("a") as file:
+        file.write("\n# changed\n")
+    agent.answer(
+        {"type": "edit", "edited_action": {"name": "run_script", "args": run("b")["tool_calls"][0]["args"]}}
+    )
+    assert log(workspace) == ""
+    agent = asked(run("a"), thread="again")
+    agent.answer({"type": "approve"})
+    assert log(workspace) == "a"
+
+
+def test_a_script_that_changes_between_the_answer_and_the_run_is_not_run(
+    asked: Any, workspace: Path, skills_dir: Path
+) -> None:
+    agent = asked(run("a"))
+    (interrupt,) = agent.state.interrupts
+    answer: Any = Command(resume={interrupt.id: {"decisions": [{"type": "approve"}]}})
+    agent.graph.invoke(answer, agent.config, interrupt_before=["act"])
+    assert agent.state.next == ("act",)
+    (skills_dir / "alpha" / "scripts" / "run.py").write_text("open('log.txt', 'w').write('evil')\n")
+    result = agent.run(None)
+    assert log(workspace) == ""
+    assert "not what was approved" in agent.tool_messages("run_script")[0].text
+    assert result["usage"]["thread"]["script_runs"] == 0
+
+
+async def test_the_same_holds_where_the_graph_runs_asynchronously(
+    asked: Any, workspace: Path, skills_dir: Path
+) -> None:
+    agent = asked(run("a"))
+    (interrupt,) = agent.state.interrupts
+    answer: Any = Command(resume={interrupt.id: {"decisions": [{"type": "approve"}]}})
+    await agent.graph.ainvoke(answer, agent.config, interrupt_before=["act"])
+    (skills_dir / "alpha" / "scripts" / "run.py").write_text("open('log.txt', 'w').write('evil')\n")
+    await agent.graph.ainvoke(None, agent.config)
+    assert log(workspace) == ""
+
+
+def test_arguments_that_are_not_those_approved_are_not_run(asked: Any, workspace: Path) -> None:
+    agent = asked(run("a"))
+    (interrupt,) = agent.state.interrupts
+    answer: Any = Command(resume={interrupt.id: {"decisions": [{"type": "approve"}]}})
+    agent.graph.invoke(answer, agent.config, interrupt_before=["act"])
+    ((name, verdict),) = agent.values["verdicts"].items()
+    forged = {**verdict, "args": {**verdict["args"], "args": ["evil"]}}
+    agent.graph.update_state(agent.config, {"verdicts": {name: forged}}, as_node="approve")
+    agent.run(None)
+    assert log(workspace) == ""
+
+
+def test_a_call_that_a_person_rejects_three_times_ends_the_turn(asked: Any) -> None:
+    agent = asked(run("a"), run("a"), run("a"), load=calls(call("load_skill", name="alpha")))
+    for _ in range(3):
+        agent.answer({"type": "reject", "message": "no"})
+    assert not is_open(agent)
+    assert agent.values["answer"] == "done"
+    assert agent.values["usage"]["this_turn"]["model_calls"] == 5
+
+
+def test_where_nobody_is_asked_the_call_is_refused_and_the_run_goes_on(asked: Any, workspace: Path) -> None:
+    agent = asked(write("a.txt"), load=None, approval="deny")
+    assert not is_open(agent)
+    (refused,) = agent.tool_messages("write_file")
+    assert "needs an approval" in refused.text
+    assert agent.values["answer"] == "done"
+    assert not (workspace / "a.txt").exists()
+
+
+def test_where_a_question_is_an_error_the_run_ends_before_anything_of_the_step(
+    make_agent: MakeAgent, workspace: Path
+) -> None:
+    """cases.md 21."""
+    wanted = calls(call("list_dir"), call("write_file", path="a.txt", content="x"))
+    agent = make_agent([wanted, "done"], approval="fail")
+    with pytest.raises(SkillError, match="needs an approval"):
+        agent.say("go")
+    assert not agent.tool_messages("list_dir")
+    assert agent.state.next == ("gate",)
+    asking = make_agent([wanted, "done"], checkpointer=agent.checkpointer)
+    asking.run(None)
+    asking.answer({"type": "approve"})
+    assert (workspace / "a.txt").exists()
+
+
+@pytest.mark.parametrize("approval", ["deny", "fail"])
+def test_where_nobody_is_asked_a_changed_skill_stays_as_it_was_loaded(
+    asked: Any, skills_dir: Path, approval: str
+) -> None:
+    agent = asked("paused", approval=approval, on_change="ask")
+    with (skills_dir / "alpha" / "SKILL.md").open("a") as file:
+        file.write("\nmore\n")
+    agent.say("on")
+    assert not is_open(agent)
+    assert "more" not in agent.values["skills_loaded"]["alpha"]["instructions"]
+
+
+def test_the_question_names_skill_source_trust_risk_and_isolation(asked: Any) -> None:
+    agent = asked(run("a"))
+    text = agent.state.interrupts[0].value["action_requests"][0]["description"]
+    for part in ("Skill: alpha", "untrusted source (project)", "Risk: run", "Isolation: controlled"):
+        assert part in text
+
+
+def test_a_question_without_a_skill_names_the_untrusted_ones_that_are_loaded(asked: Any) -> None:
+    agent = asked(write("a.txt"))
+    text = agent.state.interrupts[0].value["action_requests"][0]["description"]
+    assert "untrusted sources: alpha, beta" in text

@@ -1,0 +1,148 @@
+"""preapprove: what a trusted skill lists skips the question, and nothing else changes."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from skills_agent.graph.settings import Settings, SettingsError, trust_file_of
+from skills_agent.skills.trust import TrustList
+from tests.agents import Agent, call, calls
+from tests.conftest import MakeAgent
+
+RUN = call("run_script", skill="alpha", path="scripts/run.py")
+WRITE = call("write_file", path="out/a.txt", content="x")
+
+
+def declare(folder: Path, name: str, *fields: str) -> Path:
+    (folder / name / "scripts").mkdir(parents=True)
+    (folder / name / "scripts" / "run.py").write_text("open('log.txt', 'a').write('x')\n")
+    text = "\n".join(["---", f"name: {name}", "description: Does it.", *fields, "---", "Do it."])
+    (folder / name / "SKILL.md").write_text(text)
+    return folder / name
+
+
+@pytest.fixture
+def users(tmp_path: Path) -> Path:
+    """Return the user's own folder of skills, which is trusted."""
+    return tmp_path / "home" / ".agent" / "skills"
+
+
+@pytest.fixture
+def agent(make_agent: MakeAgent) -> Any:
+    def make(*wanted: dict[str, Any], loads: tuple[str, ...] = ("alpha",), **settings: Any) -> Agent:
+        loaded = [call("load_skill", name=name) for name in loads]
+        made = make_agent(
+            [calls(*loaded), calls(*wanted), "done"], **{"allowed_tools": "preapprove", **settings}
+        )
+        made.say("go")
+        return made
+
+    return make
+
+
+def asked(agent: Agent) -> list[str]:
+    return [
+        request["name"]
+        for interrupt in agent.state.interrupts
+        for request in interrupt.value["action_requests"]
+    ]
+
+
+def test_a_listed_call_of_a_trusted_skill_is_not_asked_about(
+    agent: Any, users: Path, workspace: Path
+) -> None:
+    declare(users, "alpha", "allowed-tools: run_script(scripts/*.py)")
+    made = agent(RUN)
+    assert asked(made) == []
+    assert (workspace / "log.txt").exists()
+    (verdict,) = made.values["verdicts"].values()
+    assert (verdict["decision"], verdict["by"]) == ("allow", "skill")
+    assert "alpha" in verdict["reason"]
+
+
+def test_what_is_not_listed_is_asked_about_and_not_refused(agent: Any, users: Path) -> None:
+    declare(users, "alpha", "allowed-tools: run_script(scripts/*.py) Write(out/*)")
+    other = call("write_file", path="else.txt", content="x")
+    assert asked(agent(RUN, WRITE, other)) == ["write_file"]
+
+
+@pytest.mark.parametrize("mode", ["recommend", "restrict", "intersection"])
+def test_no_other_mode_skips_a_question(agent: Any, users: Path, mode: str) -> None:
+    declare(users, "alpha", "allowed-tools: run_script Write")
+    assert asked(agent(RUN, WRITE, allowed_tools=mode)) == ["run_script", "write_file"]
+
+
+def test_an_untrusted_skill_never_preapproves(agent: Any, skills_dir: Path, workspace: Path) -> None:
+    declare(skills_dir, "alpha", "allowed-tools: run_script Write Bash(*)")
+    assert asked(agent(RUN, WRITE)) == ["run_script", "write_file"]
+    assert not (workspace / "log.txt").exists()
+
+
+def test_a_trusted_skill_does_not_preapprove_the_scripts_of_an_untrusted_one(
+    agent: Any, users: Path, skills_dir: Path
+) -> None:
+    declare(users, "beta", "allowed-tools: Bash run_script")
+    declare(skills_dir, "alpha")
+    assert asked(agent(RUN, loads=("alpha", "beta"))) == ["run_script"]
+
+
+def test_a_skill_that_is_not_loaded_preapproves_nothing(agent: Any, users: Path) -> None:
+    declare(users, "alpha")
+    declare(users, "beta", "allowed-tools: Write")
+    assert asked(agent(WRITE)) == ["write_file"]
+
+
+def test_preapproval_does_not_lift_what_is_refused(agent: Any, users: Path, workspace: Path) -> None:
+    declare(users, "alpha", "allowed-tools: Write", "disallowed-tools: Write(out/*)")
+    made = agent(WRITE, call("write_file", path=3), exclude_tools=())
+    assert asked(made) == []
+    assert all(message.status == "error" for message in made.tool_messages("write_file"))
+
+
+def test_trust_in_a_project_skill_lets_it_preapprove_until_it_changes(
+    agent: Any, skills_dir: Path, tmp_path: Path
+) -> None:
+    folder = declare(skills_dir, "alpha", "allowed-tools: run_script")
+    trust = TrustList(tmp_path / "trust.json")
+    trust.add(folder)
+    assert asked(agent(RUN, trust_file=trust.file, thread="trusted")) == []
+    (folder / "scripts" / "helper.py").write_text("evil")
+    assert asked(agent(RUN, trust_file=trust.file, thread="changed")) == ["run_script"]
+    trust.add(folder)
+    trust.revoke(folder)
+    assert asked(agent(RUN, trust_file=trust.file, thread="revoked")) == ["run_script"]
+
+
+def test_a_broken_trust_file_trusts_nothing_and_the_run_goes_on(
+    agent: Any, skills_dir: Path, tmp_path: Path
+) -> None:
+    declare(skills_dir, "alpha", "allowed-tools: run_script")
+    (tmp_path / "trust.json").write_text("{")
+    assert asked(agent(RUN, trust_file=tmp_path / "trust.json")) == ["run_script"]
+
+
+def test_the_question_says_whether_the_source_is_trusted(agent: Any, users: Path, skills_dir: Path) -> None:
+    declare(users, "alpha")
+    declare(skills_dir, "beta")
+    made = agent(RUN, call("run_script", skill="beta", path="scripts/run.py"), loads=("alpha", "beta"))
+    texts = [each["description"] for each in made.state.interrupts[0].value["action_requests"]]
+    assert "from a trusted source (user)" in texts[0]
+    assert "from an untrusted source (project)" in texts[1]
+
+
+def test_the_trust_file_is_in_the_folder_of_settings_of_the_person(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
+    settings = Settings(home=tmp_path)
+    assert trust_file_of(settings) == tmp_path / ".config" / "skills-agent" / "trust.json"
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "xdg"))
+    assert trust_file_of(settings) == tmp_path / "xdg" / "skills-agent" / "trust.json"
+
+
+def test_a_file_of_the_workspace_cannot_choose_what_is_trusted(workspace: Path) -> None:
+    (workspace / ".agent").mkdir()
+    (workspace / ".agent" / "config.json").write_text('{"trust_file": "mine.json"}')
+    with pytest.raises(SettingsError, match="trust_file"):
+        Settings.load(workspace)

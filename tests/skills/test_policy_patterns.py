@@ -1,0 +1,445 @@
+"""Entries of allowed-tools: what they permit, what slips through them (nothing), and what they forbid."""
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from skills_agent.skills.policy.commands import plain_command
+from skills_agent.skills.policy.patterns import (
+    Call,
+    EntryNotUnderstoodError,
+    exact_entry,
+    faults,
+    parse_ban,
+    parse_entry,
+    understood,
+)
+
+
+def command(text: object) -> Call:
+    return Call("run_command", {"command": text})
+
+
+def script(path: str, *args: str, skill: str = "alpha") -> Call:
+    return Call("run_script", {"skill": skill, "path": path, "args": list(args)})
+
+
+def file(tool: str, path: str) -> Call:
+    return Call(tool, {"path": path})
+
+
+@pytest.mark.parametrize(
+    ("entry", "tools"),
+    [
+        ("Read", {"read_file", "read_resource"}),
+        ("read", {"read_file", "read_resource"}),
+        ("Grep", {"grep"}),
+        ("Glob", {"list_dir"}),
+        ("LS", {"list_dir"}),
+        ("Write", {"write_file"}),
+        ("Edit", {"write_file"}),
+        ("MultiEdit", {"write_file"}),
+        ("Bash", {"run_command", "run_script"}),
+        ("Bash(*)", {"run_command", "run_script"}),
+        ("run_shell_command", {"run_command", "run_script"}),
+        ("WebFetch", {"web_fetch", "WebFetch"}),
+        ("write_file", {"write_file"}),
+        ("TodoWrite", {"update_plan"}),
+        ("send_mail", {"send_mail"}),
+    ],
+)
+def test_a_name_speaks_of_our_tools_and_of_one_of_that_name(entry: str, tools: set[str]) -> None:
+    every = {"read_file", "read_resource", "grep", "list_dir", "write_file", "run_command", "run_script",
+             "web_fetch", "WebFetch", "update_plan", "send_mail", "load_skill"}  # fmt: skip
+    assert {tool for tool in every if parse_entry(entry).permits(Call(tool, {}))} == tools
+
+
+@pytest.mark.parametrize(
+    ("entry", "text"),
+    [
+        ("Bash(git:*)", "git"),
+        ("Bash(git:*)", "git status"),
+        ("Bash(git:*)", "  git   log --oneline\t-3 "),
+        ("Bash(git:*)", "git commit -m 'one; two && three | four > five'"),
+        ("Bash(git:*)", 'git commit -m "(one)"'),
+        ("Bash(git:*)", "'git' status"),
+        ("Bash(git diff *)", "git diff"),
+        ("Bash(git diff *)", "git diff --stat HEAD~1"),
+        ("Bash(git * main)", "git checkout main"),
+        ("Bash(git * main)", "git checkout -b main"),
+        ("Bash(npm test)", "npm test"),
+        ("Bash(npx *eas-cli@*)", "npx eas-cli@latest"),
+        ("Bash(gh api:*)", "gh api repos/a/b"),
+        ("run_command(ls:*)", "ls -l"),
+        ("Bash(./build.sh *)", "./build.sh all"),
+        ("Bash(scripts/*.py *)", "scripts/report.py a.csv"),
+        ("Bash", "git log | wc -l; echo $HOME"),
+        ("Bash(*)", "git log | wc -l"),
+    ],
+)
+def test_a_command_that_is_what_the_entry_says_is_permitted(entry: str, text: str) -> None:
+    assert parse_entry(entry).permits(command(text))
+
+
+TRICKS = [
+    "git status; rm -rf x",
+    "git status;rm -rf x",
+    "git status && rm x",
+    "git status || rm x",
+    "git status | sh",
+    "git status |& sh",
+    "git status & rm x",
+    "git status &",
+    "git log > /etc/passwd",
+    "git log >> x",
+    "git log 2>&1",
+    "git log >| x",
+    "git apply < patch",
+    "git log <<< x",
+    "git diff <(rm x) a",
+    "git $(rm x)",
+    "git `rm x`",
+    'git log "$(rm x)"',
+    'git log "`rm x`"',
+    "git $X",
+    "git ${X:-y}",
+    "git $'a'",
+    "git $((1))",
+    "git status\nrm x",
+    "git status\r\nrm x",
+    "git status \\\nrm x",
+    "git commit -m 'a\nb'",
+    "(git status)",
+    "git() { rm x; }",
+    "{ git status; }",
+    "! git status",
+    "env git status",
+    "sudo git status",
+    "command git status",
+    "exec git status",
+    "xargs git status",
+    "time git status",
+    "/usr/bin/git status",
+    "./git status",
+    "../git status",
+    "~/git status",
+    "GIT_PAGER=evil git log",
+    "PATH=.:/bin git status",
+    "X=1 Y=2 git status",
+    '"git status"',
+    "git\\ status",
+    "'git '",
+    "git'' ''x;rm",
+    'git "unclosed',
+    "git 'unclosed",
+    "git \\",
+    "git \x00 x",
+    "git \x1b x",
+    "GIT status",
+    "gitk",
+    "git-shell",
+    "g?t status",
+    "g{i,o}t status",
+    "if git status; then rm x; fi",
+    "git status # ; \n rm x",
+    "git status # main",
+    "git #",
+    "\u00a0git status",
+    "gi\u200bt status",
+    "rm -rf x",
+    "",
+    "   ",
+]
+
+
+@pytest.mark.parametrize("text", TRICKS)
+def test_no_trick_slips_through_a_command_pattern(text: str) -> None:
+    assert not parse_entry("Bash(git:*)").permits(command(text))
+    assert not parse_entry("Bash(git *)").permits(command(text))
+
+
+def test_a_quoting_trick_that_is_still_git_is_git() -> None:
+    assert parse_entry("Bash(git:*)").permits(command("g\"i\"t 'status'"))
+    assert not parse_entry("Bash(git:*)").permits(command('git";"rm x'))
+
+
+@pytest.mark.parametrize(
+    ("entry", "text"),
+    [
+        ("Bash(git diff *)", "git"),
+        ("Bash(git diff *)", "git status"),
+        ("Bash(git diff *)", "git -c x diff"),
+        ("Bash(git diff *)", "git difftool"),
+        ("Bash(git diff *)", "git 'diff --stat'"),
+        ("Bash(npm test)", "npm test --x"),
+        ("Bash(git * main)", "git main"),
+        ("Bash(git * main)", "git push main --force"),
+        ("Bash(npx *eas-cli@*)", "npx -y eas-cli@latest"),
+        ("Bash(scripts/*.py)", "scripts/../x.py"),
+        ("Bash(scripts/*.py)", "scripts/a/b.py"),
+        ("Bash(git:*)", 3),
+        ("Bash(git:*)", None),
+        ("Bash(git:*)", ["git", "status"]),
+    ],
+)
+def test_a_command_that_is_something_else_is_not_permitted(entry: str, text: object) -> None:
+    assert not parse_entry(entry).permits(command(text))
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        "*",
+        "",
+        "stitch*:*",
+        "Ba*",
+        "Bash(",
+        "Bash()",
+        "Bash(:*)",
+        "Bash(* --version)",
+        "Bash(*git*)",
+        "Bash(git*)",
+        "Bash(git add . && git commit *)",
+        "Bash(git log | head)",
+        "Bash(git log > x)",
+        "Bash(X=1 git *)",
+        "Bash($HOME/x *)",
+        "Bash(`x`)",
+        "Bash(git log 'a b')",
+        "Bash(../x *)",
+        "Bash(scripts/../../x)",
+        "Bash(git\nrm)",
+        "Read(/etc/*)",
+        "Read(~/.ssh/*)",
+        "Read(../*)",
+        "Read(a/../../b)",
+        "Read()",
+        "run_script(scripts/x.py --flag)",
+        "run_script({baseDir}/x.py)",
+        "Write([a-z].txt)",
+        "mcp__",
+        "mcp__*",
+        "mcp__*__x",
+        "mcp__server(x)",
+        "WebFetch(domain:example.com)",
+        "Task(Explore)",
+        "Bash(git:*) x",
+    ],
+)
+def test_an_entry_that_is_not_understood_grants_nothing_and_says_so(entry: str) -> None:
+    assert understood([entry]) == ()
+    (fault,) = faults([entry])
+    assert "is not understood" in str(fault)
+    with pytest.raises(EntryNotUnderstoodError):
+        parse_entry(entry)
+
+
+def test_an_entry_that_is_not_understood_leaves_its_neighbours() -> None:
+    entries = understood(["Bash(a|b)", "Read"])
+    assert [entry.text for entry in entries] == ["Read"]
+
+
+@pytest.mark.parametrize(
+    ("entry", "call", "permitted"),
+    [
+        ("run_script(scripts/*.py)", script("scripts/run.py"), True),
+        ("run_script(scripts/*.py)", script("./scripts//run.py"), True),
+        ("run_script(scripts/*.py)", script("scripts/run.sh"), False),
+        ("run_script(scripts/*.py)", script("scripts/deep/run.py"), False),
+        ("run_script(scripts/*.py)", script("scripts/../other/run.py"), False),
+        ("run_script(scripts/*.py)", script("/scripts/run.py"), False),
+        ("run_script(scripts/**)", script("scripts/deep/run.py"), True),
+        ("run_script(run.py)", script("scripts/run.py"), True),
+        ("run_script(./run.py)", script("scripts/run.py"), False),
+        ("Bash(python scripts/run.py:*)", script("scripts/run.py", "a"), True),
+        ("Bash(python3 scripts/run.py *)", script("scripts/run.py"), True),
+        ("Bash(python:*)", script("scripts/run.py"), True),
+        ("Bash(node:*)", script("scripts/run.py"), False),
+        ("Bash(scripts/run.py)", script("scripts/run.py"), True),
+        ("Bash(scripts/run.py)", script("scripts/run.py", "more"), False),
+        ("Bash(git:*)", script("scripts/git.py"), False),
+        ("Read(docs/**)", file("read_file", "docs/a/b.md"), True),
+        ("Read(docs/**)", file("read_file", "docs/../secret"), False),
+        ("Read(docs/**)", file("read_file", "other/docs/x"), False),
+        ("Read(*.md)", file("read_file", "a/b.md"), True),
+        ("Read(*.md)", file("write_file", "a/b.md"), False),
+        ("Write(out/*.txt)", file("write_file", "out/x.txt"), True),
+        ("Write(out/*.txt)", file("write_file", "out/x.txt\0"), False),
+        ("Write(out/*.txt)", file("write_file", "out/../x.txt"), False),
+        ("Write(out/*.txt)", Call("write_file", {"path": 3}), False),
+        ("Write(out/*.txt)", Call("write_file", {}), False),
+        ("LS(src/**)", file("list_dir", "src"), True),
+        ("LS(src/**)", Call("list_dir", {}), False),
+        ("mcp__db__*", Call("mcp__db__query", {}), True),
+        ("mcp__db", Call("mcp__db__query", {}), True),
+        ("mcp__db__get_*", Call("mcp__db__drop", {}), False),
+        ("mcp__db__*", Call("mcp__dbx__query", {}), False),
+        ("mcp__db__*", Call("write_file", {}), False),
+    ],
+)
+def test_paths_scripts_and_servers(entry: str, call: Call, permitted: bool) -> None:
+    assert parse_entry(entry).permits(call) is permitted
+
+
+@pytest.mark.parametrize("entry", ["run_script(scripts/*.py)", "Bash(python:*)", "Read(references/*)"])
+def test_an_entry_with_an_argument_speaks_of_the_skills_own_files(entry: str) -> None:
+    call = script("scripts/run.py") if "ea" not in entry else Call(
+        "read_resource", {"skill": "alpha", "path": "references/a.md"}
+    )  # fmt: skip
+    assert parse_entry(entry).permits(call, "alpha")
+    assert not parse_entry(entry).permits(call, "beta")
+
+
+def test_an_entry_without_an_argument_speaks_of_every_skill() -> None:
+    assert parse_entry("run_script").permits(script("scripts/run.py"), "beta")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "rm x",
+        "rm",
+        "/bin/rm x",
+        "'rm' x",
+        'r"m" x',
+        "X=1 rm x",
+        "git status; rm x",
+        "git status && rm x",
+        "git status | rm x",
+        "git status\nrm x",
+        "> out rm x",
+        "(rm x)",
+        "if rm x; then ls; fi",
+        "env rm x",
+        "sudo rm x",
+        "sh -c 'rm x'",
+        "find . -exec rm {} +",
+        "echo $(rm x)",
+        "echo `rm x`",
+        "$X",
+        "r? x",
+        "{rm,x}",
+        "r\\\nm x",
+        "rm ';' x",
+        'rm "unclosed',
+    ],
+)
+def test_a_ban_finds_the_command_wherever_it_stands(text: str) -> None:
+    assert parse_ban("Bash(rm:*)").may_mean(command(text))
+
+
+@pytest.mark.parametrize("text", ["ls", "git status", "git rm-like", "ls | wc -l", "echo rm", "rmdir x"])
+def test_a_ban_leaves_other_commands(text: str) -> None:
+    assert not parse_ban("Bash(rm:*)").may_mean(command(text))
+
+
+def test_a_ban_sees_past_options_before_the_word() -> None:
+    assert parse_ban("Bash(git push *)").may_mean(command("git -C . push --force"))
+    assert not parse_ban("Bash(git push *)").may_mean(command("git status"))
+
+
+@pytest.mark.parametrize(
+    ("entry", "call"),
+    [
+        ("Write(secret/*)", file("write_file", "secret/x")),
+        ("Write(secret/*)", file("write_file", "a/../secret/x")),
+        ("Write(secret/*)", file("write_file", "/work/secret/x")),
+        ("run_script(scripts/drop.py)", script("scripts/drop.py", skill="beta")),
+        ("Bash(python scripts/drop.py *)", script("scripts/drop.py", "--all")),
+        ("write_file", file("write_file", "x")),
+        ("Bash(a | b)", command("ls")),
+        ("Bash(rm:*)", Call("run_command", {"command": ["rm"]})),
+        ("Write(/etc/*)", file("write_file", "x")),
+    ],
+)
+def test_a_ban_takes_in_what_cannot_be_told(entry: str, call: Call) -> None:
+    assert parse_ban(entry).may_mean(call)
+
+
+def test_a_ban_of_a_path_leaves_other_paths() -> None:
+    assert not parse_ban("Write(secret/*)").may_mean(file("write_file", "open/x"))
+
+
+@pytest.mark.parametrize(
+    ("call", "entry"),
+    [
+        (script("scripts/run.py", "x"), "run_script(scripts/run.py)"),
+        (file("write_file", "out.txt"), "write_file(./out.txt)"),
+        (command("git log -3"), "run_command(git log -3)"),
+        (command("git log | sh"), None),
+        (command("ls *"), None),
+        (file("write_file", "../x"), None),
+        (file("write_file", "a b"), None),
+        (Call("send_mail", {}), None),
+    ],
+)
+def test_an_exact_entry_is_offered_where_one_can_be_written(call: Call, entry: str | None) -> None:
+    assert exact_entry(call) == entry
+
+
+WORDS = st.text(alphabet="git stau-x'\"\\;|&<>()$`\n\t#!{}=~*?[]", max_size=24)
+
+
+@given(st.sampled_from([";", "|", "&", "&&", "\n", ">", "<", "`", "$(", "$x"]), WORDS)
+def test_nothing_unquoted_after_git_is_permitted(operator: str, after: str) -> None:
+    assert not parse_entry("Bash(git:*)").permits(command(f"git status {operator}{after}"))
+
+
+@given(st.text(max_size=60), st.text(max_size=60))
+def test_entries_never_raise_anything_else(entry: str, text: str) -> None:
+    calls = [command(text), script(text, text), file("write_file", text), Call(text, {})]
+    for each in understood([entry, f"Bash({entry})", f"Read({entry})"]):
+        assert {each.permits(call) for call in calls} <= {True, False}
+    for each in understood([f"Bash({entry})", f"Read({entry})"], parse_ban):
+        assert {each.may_mean(call) for call in calls} <= {True, False}
+
+
+@given(st.text(alphabet="ab *:/-.", max_size=12), st.text(alphabet="ab;| -'\"", max_size=16))
+def test_what_an_entry_permits_a_ban_of_the_same_text_forbids(entry: str, text: str) -> None:
+    for permitted in understood([f"Bash({entry})"]):
+        if permitted.permits(command(text)):
+            assert parse_ban(f"Bash({entry})").may_mean(command(text))
+
+
+def test_a_pattern_of_many_stars_costs_nothing() -> None:
+    entry = parse_entry(f"Bash(git {'*a' * 400}b)")
+    assert not entry.permits(command(f"git {'a' * 50_000}"))
+    assert not parse_entry(f"Read({'**/a/' * 200}b)").permits(file("read_file", "a/" * 2_000 + "c"))
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")
+@settings(max_examples=400)
+@given(text=st.text(alphabet="git   a'\"\\;|&<>()#!=", max_size=14).map(lambda text: f"git {text}"))
+def test_what_is_permitted_runs_git_alone_with_the_words_that_were_read(
+    text: str, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """A shell agrees: one program, these arguments, and not a file."""
+    if not parse_entry("Bash(git:*)").permits(command(text)):
+        return
+    place = tmp_path_factory.mktemp("shell")
+    ran = _run_in_shell(text, place)
+    assert ran == [list(plain_command(text) or ())[1:]]
+
+
+def _run_in_shell(text: str, place: Path) -> list[list[str]]:
+    """Run a text in bash with a `git` that notes its arguments, in a folder where nothing else is."""
+    programs, work = place / "bin", place / "work"
+    programs.mkdir()
+    work.mkdir()
+    git = programs / "git"
+    git.write_text(
+        '#!/bin/sh\nfor word in "$@"; do printf \'%s\\0\' "$word"; done >>"$LOG"; printf \'\\n\' >>"$LOG"\n'
+    )
+    git.chmod(0o755)
+    log = place / "log"
+    log.touch()
+    bash = shutil.which("bash")
+    environment = {"PATH": os.fspath(programs), "LOG": os.fspath(log)}
+    subprocess.run([str(bash), "--norc", "-c", text], cwd=work, env=environment, check=True, timeout=20)
+    assert list(work.iterdir()) == []
+    return [line.split("\0")[:-1] for line in log.read_text().split("\n")[:-1]]

@@ -1,0 +1,159 @@
+"""What loaded skills permit: every row of the table in permission.py."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from skills_agent.skills.policy.patterns import Call
+from skills_agent.skills.policy.permission import MODES, Declared, Mode, Permission
+from skills_agent.skills.policy.risk import FRAMEWORK_TOOLS
+
+WRITE = Call("write_file", {"path": "out/a.txt", "content": ""})
+GREP = Call("grep", {"pattern": "x"})
+MAIL = Call("send_mail", {"to": "a@b.c"})
+
+NOTHING = Declared("plain", None)
+READS = Declared("reader", ("Grep",))
+WRITES = Declared("writer", ("Write(out/*)",))
+EMPTY = Declared("empty", ())
+
+
+def passes(declared: list[Declared], call: Call, mode: Mode = "restrict", **more: Any) -> bool:
+    return Permission(declared, mode, **more).refusal(call) is None
+
+
+def test_without_a_loaded_skill_there_is_no_limit() -> None:
+    assert all(passes([], call, mode) for call in (WRITE, GREP, MAIL) for mode in MODES)
+
+
+def test_where_all_declare_the_union_passes_and_nothing_else() -> None:
+    assert passes([READS], GREP)
+    assert not passes([READS], WRITE)
+    assert passes([READS, WRITES], GREP)
+    assert passes([READS, WRITES], WRITE)
+    assert not passes([READS, WRITES], MAIL)
+
+
+def test_one_skill_that_declares_nothing_lifts_the_limit() -> None:
+    assert passes([READS, NOTHING], MAIL)
+
+
+def test_where_none_declares_there_is_no_limit() -> None:
+    assert passes([NOTHING, NOTHING], MAIL)
+
+
+def test_an_empty_list_is_a_declaration() -> None:
+    assert not passes([EMPTY], GREP)
+
+
+def test_a_list_in_which_nothing_is_understood_grants_nothing() -> None:
+    assert not passes([Declared("odd", ("Ba*", "stitch*:*", "*"))], GREP)
+
+
+@pytest.mark.parametrize("tool", sorted(FRAMEWORK_TOOLS))
+def test_framework_tools_always_pass(tool: str) -> None:
+    for mode in MODES:
+        assert passes([EMPTY, Declared("ban", (), (tool,))], Call(tool, {}), mode)
+
+
+def test_always_allowed_tools_pass_and_another_set_replaces_them() -> None:
+    """cases.md 18."""
+    reading, listing = Call("read_file", {"path": "x"}), Call("list_dir", {})
+    assert passes([EMPTY], reading)
+    assert passes([EMPTY], listing)
+    assert not passes([EMPTY], reading, always_allowed={"grep"})
+    assert passes([EMPTY], GREP, always_allowed={"grep"})
+
+
+@pytest.mark.parametrize("mode", ["recommend", "preapprove"])
+def test_the_other_modes_stop_nothing(mode: Mode) -> None:
+    assert passes([READS], WRITE, mode)
+
+
+def test_the_strict_variant_passes_what_every_declaring_skill_lists() -> None:
+    both = Declared("both", ("Grep", "Write"))
+    assert passes([READS, both], GREP, "intersection")
+    assert not passes([READS, both], WRITE, "intersection")
+    assert not passes([READS, WRITES], WRITE, "intersection")
+
+
+def test_in_the_strict_variant_a_skill_that_declares_nothing_lifts_nothing() -> None:
+    assert not passes([READS, NOTHING], WRITE, "intersection")
+    assert passes([READS, NOTHING], GREP, "intersection")
+    assert passes([NOTHING], WRITE, "intersection")
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_what_a_skill_disallows_is_refused_in_every_mode(mode: Mode) -> None:
+    ban = Declared("careful", ("Write", "read_file"), ("Write(out/*)", "read_file"))
+    assert not passes([ban], WRITE, mode)
+    assert not passes([ban], Call("read_file", {"path": "x"}), mode)
+    assert passes([ban], Call("write_file", {"path": "else.txt"}), mode)
+
+
+def test_a_ban_of_one_skill_holds_for_what_another_lists() -> None:
+    assert not passes([WRITES, Declared("careful", None, ("Write",))], WRITE)
+
+
+def test_a_refusal_names_what_is_allowed_and_how_to_go_on() -> None:
+    text = Permission([READS, WRITES], "restrict").refusal(MAIL) or ""
+    for part in ("send_mail", "reader: Grep", "writer: Write(out/*)", "read_file", "list_dir", "unload"):
+        assert part in text
+
+
+def test_a_refusal_of_a_ban_names_the_skill_and_its_entry() -> None:
+    text = Permission([Declared("careful", None, ("Write",))], "recommend").refusal(WRITE) or ""
+    for part in ("careful", "disallowed-tools: Write", "unload_skill"):
+        assert part in text
+
+
+def test_what_is_allowed_is_said_only_where_there_is_a_limit() -> None:
+    assert Permission([READS, NOTHING], "restrict").allowed_now() == ""
+    assert "reader: Grep" in Permission([READS], "restrict").allowed_now()
+    assert Permission([READS], "restrict").forbidden_now() == ""
+    assert "careful: Write" in Permission([Declared("careful", None, ("Write",))], "restrict").forbidden_now()
+
+
+def test_a_hostile_list_cannot_flood_or_break_the_text() -> None:
+    hostile = Declared("evil", tuple(f"tool_{number}" for number in range(5_000)))
+    assert len(Permission([hostile], "restrict").refusal(MAIL) or "") < 1_500
+
+
+def test_an_entry_with_a_path_speaks_of_the_own_scripts_of_the_skill() -> None:
+    declared = [Declared("a", ("run_script(scripts/*.py)",)), Declared("b", ("Grep",))]
+    own, other = (Call("run_script", {"skill": skill, "path": "scripts/x.py"}) for skill in ("a", "b"))
+    assert passes(declared, own)
+    assert not passes(declared, other)
+
+
+def test_the_skills_that_list_a_call_are_named() -> None:
+    permission = Permission([READS, WRITES, Declared("both", ("Grep", "Write")), NOTHING], "preapprove")
+    assert permission.listed_by(WRITE) == ("writer", "both")
+    assert permission.listed_by(MAIL) == ()
+
+
+ENTRIES = st.sampled_from(["Read", "Grep", "Write(out/*)", "Write", "Bash(git:*)", "odd(", "send_mail"])
+DECLARED = st.builds(
+    Declared,
+    st.sampled_from("abcd"),
+    st.none() | st.lists(ENTRIES, max_size=3).map(tuple),
+    st.lists(ENTRIES, max_size=1).map(tuple),
+)
+
+
+@given(st.lists(DECLARED, max_size=4), st.sampled_from([WRITE, GREP, MAIL]))
+def test_the_strict_variant_never_passes_what_the_usual_one_refuses(
+    declared: list[Declared], call: Call
+) -> None:
+    if passes(declared, call, "intersection"):
+        assert passes(declared, call, "restrict")
+
+
+@given(st.lists(DECLARED, max_size=4), DECLARED, st.sampled_from([WRITE, GREP, MAIL]))
+def test_another_skill_never_widens_the_strict_variant_where_one_declares(
+    declared: list[Declared], more: Declared, call: Call
+) -> None:
+    if not passes(declared, call, "intersection"):
+        assert not passes([*declared, more], call, "intersection")

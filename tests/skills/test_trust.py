@@ -1,0 +1,171 @@
+"""Trust in folders: by path and content, in a file of the person's own."""
+
+import json
+import os
+import stat
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from skills_agent.skills.contents import ContentsError, file_digest, folder_digest
+from skills_agent.skills.trust import NothingToTrustError, TrustFileError, TrustList
+from tests.agents import write_skill
+
+
+@pytest.fixture
+def trust(tmp_path: Path) -> TrustList:
+    return TrustList(tmp_path / "config" / "skills-agent" / "trust.json")
+
+
+@pytest.fixture
+def skill(tmp_path: Path) -> Path:
+    return write_skill(tmp_path / "skills", "alpha", "Does it.", scripts__run_py="print(1)\n")
+
+
+def test_a_trusted_folder_is_vouched_for_until_it_changes(trust: TrustList, skill: Path) -> None:
+    assert not trust.vouches_for(skill)
+    trust.add(skill)
+    assert trust.vouches_for(skill)
+    assert TrustList(trust.file).vouches_for(skill)
+    (skill / "scripts" / "run.py").write_text("print(2)\n")
+    assert not trust.vouches_for(skill)
+    (skill / "scripts" / "run.py").write_text("print(1)\n")
+    assert trust.vouches_for(skill)
+
+
+def test_trust_is_in_a_path_and_not_in_a_copy(trust: TrustList, skill: Path, tmp_path: Path) -> None:
+    trust.add(skill)
+    copy = write_skill(tmp_path / "copy", "alpha", "Does it.", scripts__run_py="print(1)\n")
+    assert folder_digest(copy) == folder_digest(skill)
+    assert not trust.vouches_for(copy)
+
+
+def test_a_folder_of_skills_is_trusted_skill_by_skill(trust: TrustList, skill: Path) -> None:
+    other = write_skill(skill.parent, "beta", "Does more.")
+    assert [Path(each.path).name for each in trust.add(skill.parent)] == ["alpha", "beta"]
+    late = write_skill(skill.parent, "gamma", "Came later.")
+    (other / "SKILL.md").write_text("---\nname: beta\ndescription: Other.\n---\n")
+    assert (trust.vouches_for(skill), trust.vouches_for(other), trust.vouches_for(late)) == (
+        True,
+        False,
+        False,
+    )
+
+
+def test_revoking_a_folder_ends_the_trust_in_all_that_is_in_it(trust: TrustList, skill: Path) -> None:
+    write_skill(skill.parent, "beta", "Does more.")
+    trust.add(skill.parent)
+    assert [Path(each.path).name for each in trust.revoke(skill)] == ["alpha"]
+    assert not trust.vouches_for(skill)
+    assert len(trust.revoke(skill.parent)) == 1
+    assert trust.folders() == ()
+    assert trust.revoke(skill) == ()
+
+
+def test_what_is_gone_can_be_revoked(trust: TrustList, skill: Path) -> None:
+    trust.add(skill)
+    skill.rename(skill.with_name("moved"))
+    assert not trust.vouches_for(skill)
+    assert len(trust.revoke(skill)) == 1
+
+
+def test_a_folder_without_a_skill_is_not_trusted(trust: TrustList, tmp_path: Path) -> None:
+    with pytest.raises(NothingToTrustError):
+        trust.add(tmp_path)
+    assert not trust.file.exists()
+
+
+def test_the_file_is_the_persons_own(trust: TrustList, skill: Path) -> None:
+    trust.add(skill)
+    assert stat.S_IMODE(trust.file.stat().st_mode) == 0o600
+    assert [each.name for each in trust.file.parent.iterdir()] == ["trust.json"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "{", "[]", "{}", '{"version": 2, "folders": {}}', '{"version": 1, "folders": {"a": 1}}', "\xff"],
+)
+def test_a_file_that_is_not_understood_is_an_error_and_trusts_nothing(
+    trust: TrustList, skill: Path, text: str
+) -> None:
+    trust.file.parent.mkdir(parents=True)
+    trust.file.write_text(text, encoding="latin-1")
+    for use in (trust.folders, lambda: trust.vouches_for(skill), lambda: trust.add(skill)):
+        with pytest.raises(TrustFileError):
+            use()
+    assert trust.file.read_text(encoding="latin-1") == text
+
+
+def _write(path: Path) -> None:
+    path.parent.mkdir()
+    path.write_bytes(b"")
+
+
+CHANGES: dict[str, Callable[[Path], object]] = {
+    "a byte": lambda root: (root / "scripts" / "run.py").write_text("print(3)\n"),
+    "SKILL.md": lambda root: (root / "SKILL.md").write_text("---\nname: alpha\ndescription: x\n---\n"),
+    "a new file": lambda root: (root / "new.txt").write_text(""),
+    "a hidden file": lambda root: (root / ".hidden").write_text(""),
+    "an empty cache": lambda root: _write(root / "__pycache__" / "x.pyc"),
+    "a name": lambda root: (root / "scripts" / "run.py").rename(root / "scripts" / "ran.py"),
+    "the executable bit": lambda root: (root / "scripts" / "run.py").chmod(0o755),
+    "a file gone": lambda root: (root / "scripts" / "run.py").unlink(),
+    "a link": lambda root: (root / "link").symlink_to("scripts/run.py"),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES.keys())
+def test_every_change_of_content_changes_the_digest(skill: Path, change: Callable[[Path], object]) -> None:
+    (skill / "scripts" / "run.py").chmod(0o644)
+    before = folder_digest(skill)
+    assert folder_digest(skill) == before
+    change(skill)
+    assert folder_digest(skill) != before
+
+
+def test_where_a_link_leads_is_content(skill: Path) -> None:
+    for name in ("a", "b"):
+        (skill / name).mkdir()
+        (skill / name / "x.py").write_text(name)
+    (skill / "current").symlink_to("a")
+    before = folder_digest(skill)
+    (skill / "current").unlink()
+    (skill / "current").symlink_to("b")
+    assert folder_digest(skill) != before
+
+
+def test_content_that_cannot_be_pinned_down_is_not_trusted(
+    trust: TrustList, skill: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "outside.py").write_text("print(1)\n")
+    (skill / "scripts" / "out.py").symlink_to(tmp_path / "outside.py")
+    with pytest.raises(ContentsError, match="leads out"):
+        trust.add(skill)
+    (skill / "scripts" / "out.py").unlink()
+    os.mkfifo(skill / "pipe")
+    with pytest.raises(ContentsError):
+        trust.add(skill)
+
+
+def test_a_folder_that_is_too_large_has_no_digest(skill: Path) -> None:
+    with (skill / "big").open("wb") as file:
+        file.truncate(65 * 1024 * 1024)
+    with pytest.raises(ContentsError, match="bytes"):
+        folder_digest(skill)
+    assert len(file_digest(skill, "SKILL.md")) == 64
+
+
+def test_a_folder_that_is_not_there_has_no_digest(tmp_path: Path) -> None:
+    with pytest.raises(ContentsError):
+        folder_digest(tmp_path / "gone")
+    with pytest.raises(ContentsError):
+        file_digest(tmp_path, "../x")
+
+
+def test_the_list_is_plain_json(trust: TrustList, skill: Path) -> None:
+    trust.add(skill)
+    assert json.loads(trust.file.read_text()) == {
+        "version": 1,
+        "folders": {str(skill.resolve()): folder_digest(skill)},
+    }

@@ -1,0 +1,158 @@
+"""A caller can only narrow: no context allows what the operator alone refuses, or skips a question."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from langchain_core.messages.tool import tool_call
+
+from skills_agent.graph.services import Services, make_services
+from skills_agent.graph.settings import Settings
+from skills_agent.nodes.policy import Bench
+from skills_agent.skills.policy.patterns import parse_entry
+from skills_agent.skills.policy.permission import MODES
+from skills_agent.skills.policy.risk import RISKS
+from skills_agent.state.context import Context, Limits
+from skills_agent.state.records import GrantRecord, LoadedSkill
+from skills_agent.state.schema import AgentState
+from tests.agents import write_skill
+
+LENIENCE = {"deny": 0, "ask": 1, "allow": 2}
+TOOLS = [
+    "read_file",
+    "grep",
+    "list_dir",
+    "write_file",
+    "run_script",
+    "read_resource",
+    "update_plan",
+    "no_such",
+]
+ENTRIES = st.sampled_from(
+    ["Read", "Grep", "Write", "Write(out/*)", "Bash", "run_script(scripts/*.py)", "Bash(python:*)", "odd("]
+)
+NAMES = st.sampled_from([*TOOLS, "", "*", "Bash", "load_skill"])
+USERS = st.none() | st.sampled_from(["", "ann", "bob", "operator", "../x"])
+LOWER = st.none() | st.integers(1, 100)
+
+CONTEXT: dict[str, st.SearchStrategy[Any]] = {
+    "model": st.none() | st.sampled_from(["offline", "openai:x"]),
+    "enable_skills": st.booleans(),
+    "exclude_tools": st.lists(NAMES, max_size=3).map(tuple),
+    "only_tools": st.none() | st.lists(NAMES, max_size=4).map(tuple),
+    "user_id": USERS,
+    "max_turns": LOWER,
+    "max_tool_calls": LOWER,
+    "max_script_runs": LOWER,
+    "max_loaded_skills": LOWER,
+}
+
+CALLS = st.one_of(
+    st.builds(lambda tool: tool_call(name=tool, args={}, id="1"), st.sampled_from(TOOLS)),
+    st.builds(
+        lambda skill, path: tool_call(name="run_script", args={"skill": skill, "path": path}, id="1"),
+        st.sampled_from(["alpha", "beta"]),
+        st.sampled_from(["scripts/run.py", "run.sh", "../x"]),
+    ),
+    st.builds(
+        lambda path: tool_call(name="write_file", args={"path": path, "content": ""}, id="1"),
+        st.sampled_from(["out/a", "b", "../c"]),
+    ),
+    st.builds(
+        lambda path: tool_call(name="read_file", args={"path": path}, id="1"), st.sampled_from(["a", "b"])
+    ),
+)
+OPERATOR = st.fixed_dictionaries(
+    {
+        "mode": st.sampled_from(MODES),
+        "approval": st.sampled_from(["ask", "deny", "fail"]),
+        "ask_for": st.frozensets(st.sampled_from(RISKS)),
+        "yes": st.frozensets(st.sampled_from(RISKS), max_size=1),
+        "always_allowed": st.frozensets(st.sampled_from(TOOLS), max_size=2),
+        "excluded": st.lists(st.sampled_from(["Grep", "Write(out/*)"]).map(parse_entry), max_size=1).map(
+            tuple
+        ),
+    }
+)
+
+
+def test_every_field_of_the_context_is_tried() -> None:
+    assert set(CONTEXT) == set(Context.model_fields)
+
+
+@pytest.fixture(scope="module")
+def services(tmp_path_factory: pytest.TempPathFactory) -> Services:
+    """Offer a trusted skill and an untrusted one."""
+    place = tmp_path_factory.mktemp("narrow")
+    write_skill(place / "home" / ".agent" / "skills", "alpha", "A.", scripts__run_py="")
+    write_skill(place / "work" / ".agent" / "skills", "beta", "B.", scripts__run_py="")
+    return make_services(Settings(workspace=place / "work", home=place / "home", bundled_skills=False))
+
+
+def state_of(services: Services, declared: dict[str, Any], grants: dict[str, GrantRecord]) -> AgentState:
+    catalog = services.library.shared.refresh()
+    ledger = {}
+    for name, (allowed, disallowed) in declared.items():
+        skill = catalog.find(name)
+        ledger[name] = LoadedSkill(
+            name=name, source=skill.source, path=skill.path, digest="d", instructions="", lines=1,
+            allowed_tools=allowed, disallowed_tools=disallowed, model=None, asked_by="model", reason="",
+            call_id="c", order=1, unloaded=False,
+        )  # fmt: skip
+    return AgentState(skills_loaded=ledger, grants=grants)
+
+
+DECLARED = st.dictionaries(
+    st.sampled_from(["alpha", "beta"]),
+    st.tuples(st.none() | st.lists(ENTRIES, max_size=3), st.lists(ENTRIES, max_size=1)),
+)
+
+
+@given(operator=OPERATOR, declared=DECLARED, context=st.fixed_dictionaries({}, optional=CONTEXT), call=CALLS)
+def test_no_context_allows_more_than_the_operator_alone(
+    services: Services, operator: dict[str, Any], declared: dict[str, Any], context: dict[str, Any], call: Any
+) -> None:
+    policy = replace(services.policy, **operator)
+    state = state_of(services, declared, {})
+    chosen = Context(**context)
+    registry = services.library.shared
+    alone = Bench(policy, state, Context(), None, registry).verdict(call)
+    asked = Bench(policy, state, chosen, chosen.user_id, registry).verdict(call)
+    assert LENIENCE[asked.decision] <= LENIENCE[alone.decision]
+
+
+@given(context=st.fixed_dictionaries({}, optional=CONTEXT), call=CALLS, giver=USERS)
+def test_a_grant_serves_no_caller_but_the_one_who_gave_it(
+    services: Services, context: dict[str, Any], call: Any, giver: str | None
+) -> None:
+    state = state_of(services, {"alpha": (None, []), "beta": (None, [])}, {})
+    registry = services.library.shared
+    first = Bench(services.policy, state, Context(user_id=giver), giver, registry)
+    grant = GrantRecord(
+        id="g", scope="thread", tool=call["name"], decision="approve", args={}, message="", revoked=False,
+        pattern="", skill=call["args"].get("skill"), user=giver, contents=first.contents(call), digest="",
+    )  # fmt: skip
+    granted = AgentState(skills_loaded=state["skills_loaded"], grants={"g": grant})
+    chosen = Context(**context)
+    before = Bench(services.policy, state, chosen, chosen.user_id, registry).verdict(call)
+    after = Bench(services.policy, granted, chosen, chosen.user_id, registry).verdict(call)
+    if chosen.user_id != giver:
+        assert after == before
+    elif before.decision == "ask":
+        assert (after.decision, after.by) == ("allow", "grant")
+
+
+@given(st.fixed_dictionaries({}, optional=CONTEXT))
+def test_no_context_raises_a_limit(context: dict[str, Any]) -> None:
+    operators = Limits()
+    narrowed = Context(**context).narrow(operators)
+    for name in (
+        "max_turns",
+        "max_tool_calls",
+        "max_script_runs",
+        "max_loaded_skills",
+        "max_skills_per_step",
+    ):
+        assert getattr(narrowed, name) <= getattr(operators, name)
