@@ -94,19 +94,18 @@ def _prepare(connection: Connection) -> None:
     """Make the tables, in place of those of another version."""
     if _version(connection) == (_APPLICATION, VERSION):
         return
-    connection.execute("PRAGMA page_size = 16384")
-    connection.execute("PRAGMA journal_mode = WAL").close()
+    if not _names(connection, "true"):
+        connection.execute("PRAGMA page_size = 16384")
+        connection.execute("PRAGMA journal_mode = WAL").close()
     connection.execute("BEGIN IMMEDIATE")
     with connection:
         if _version(connection) == (_APPLICATION, VERSION):  # another process was faster
             return
-        for (table,) in connection.execute(
-            "SELECT name FROM sqlite_master WHERE type = 'table' AND sql LIKE 'CREATE VIRTUAL%'"
-        ).fetchall():
+        if _version(connection)[0] != _APPLICATION and _names(connection, "true"):
+            raise sqlite3.DatabaseError("the file is the database of another program")
+        for table in _names(connection, "sql LIKE 'CREATE VIRTUAL%'"):  # their shadows go with them
             connection.execute(f'DROP TABLE "{table}"')
-        for (table,) in connection.execute(
-            "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%'"
-        ).fetchall():
+        for table in _names(connection, "name NOT LIKE 'sqlite_%'"):
             connection.execute(f'DROP TABLE "{table}"')
         for statement in _TABLES:
             connection.execute(statement)
@@ -118,3 +117,8 @@ def _version(connection: Connection) -> tuple[int, int]:
     (application,) = connection.execute("PRAGMA application_id").fetchone()
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     return application, version
+
+
+def _names(connection: Connection, condition: str) -> list[str]:
+    found = connection.execute(f"SELECT name FROM sqlite_master WHERE type = 'table' AND {condition}")  # noqa: S608 - conditions of our own
+    return [name for (name,) in found]

@@ -5,9 +5,7 @@ import logging
 import os
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import MISSING, fields
 from functools import partial
-from operator import attrgetter
 from pathlib import Path
 from sqlite3 import Connection
 from types import MappingProxyType
@@ -24,18 +22,13 @@ from skills_agent.skills.sources.protocol import LastingSource, SeenFolder, Sour
 
 _PIECE: Final = 256
 """Skills in one value, which is read and written at once, and so while no other thread can run."""
+_SMALL_CACHE: Final = "PRAGMA cache_size = -256"
+"""KB: every page is read or written once."""
 _SOURCES_KEPT: Final = 64
 _SHELVES_KEPT: Final = 8
 _DISCOVERY_WAITS: Final = 0.25
 """Seconds: a thousand skills are read again in less."""
 _SEARCH_WAITS: Final = 5.0
-_FIELDS: Final = tuple(field.name for field in fields(SkillMetadata))
-_VALUES: Final = attrgetter(*_FIELDS)
-_DEFAULTS: Final = tuple(
-    field.default if field.default_factory is MISSING else field.default_factory()
-    for field in fields(SkillMetadata)
-)
-"""Where there is none MISSING, which no value equals."""
 
 logger = logging.getLogger(__name__)
 
@@ -104,12 +97,14 @@ class IndexedMemory:
                 self._kept[place] = kept
 
     def _read(self, connection: Connection) -> list[_Kept]:
+        connection.execute(_SMALL_CACHE)
         return [
             _Kept() if key is None else _read_rows(connection, key, source.label)
             for key, source in zip(self._keys, self._sources, strict=True)
         ]
 
     def _write(self, changed: Mapping[int, _Kept], connection: Connection) -> None:
+        connection.execute(_SMALL_CACHE)
         for place, kept in changed.items():
             key = self._keys[place]
             connection.execute("DELETE FROM pieces WHERE source = ?", (key,))
@@ -184,18 +179,12 @@ def _read_rows(connection: Connection, key: str, label: str) -> _Kept:
     return _Kept(folders, known)
 
 
-def _row(folder: SeenFolder, known: Known) -> tuple[object, ...]:
-    """Return a `_Row` of what lasts: not of a file that changed just now, or could not be read."""
+def _row(folder: SeenFolder, known: Known) -> _Row:
+    """Return what lasts of a folder: nothing of a file that changed just now, or could not be read."""
     seen = known.get(folder.found.path) if folder.found is not None else None
     if seen is None or seen.found != folder.found or not seen.found.settled or is_unreadable(seen):
-        return (folder,)
-    return (folder, True, seen.metadata and _said(seen.metadata), seen.diagnostics)
-
-
-def _said(metadata: SkillMetadata) -> dict[str, object]:
-    """Return the fields that are not as they are by default: what is not written need not be read."""
-    said = zip(_FIELDS, _VALUES(metadata), _DEFAULTS, strict=True)
-    return {name: value for name, value, default in said if value is not default and value != default}
+        return _Row(folder)
+    return _Row(folder, True, seen.metadata, seen.diagnostics)
 
 
 def _release() -> str:

@@ -62,6 +62,7 @@ class Registry:
         """
         self.sources = tuple(sources)
         self._strictness = Strictness(max_skill_bytes, block_angle_brackets)
+        self._index = index
         memory = None if index is None else self._memory(index)
         self._discovery = Discovery(self.sources, self._strictness, memory)
         tables = TemporaryTables() if memory is None else memory.tables
@@ -77,6 +78,7 @@ class Registry:
             (*self.sources, source),
             max_skill_bytes=self._strictness.max_skill_bytes,
             block_angle_brackets=self._strictness.block_angle_brackets,
+            index=self._index,
             vectors=self._searched.vectors,
         )
 

@@ -318,13 +318,22 @@ def test_a_bad_file_changes_no_answer(skills: Path, index: Path, spoil: Change) 
         assert found(catalog, "instructions about b")[0] == "b"
 
 
-@pytest.mark.parametrize("spoil", [damage_head, cut, empty, spoil_content, other_version, other_application])
+@pytest.mark.parametrize("spoil", [damage_head, cut, empty, spoil_content, other_version])
 def test_a_bad_file_is_made_anew(skills: Path, index: Path, spoil: Change) -> None:
     discover(skills, index)
     spoil(index)
     discover(skills, index)
 
     assert discover(skills, index)[1] == []
+
+
+def test_the_database_of_another_program_is_left_alone(skills: Path, index: Path) -> None:
+    discover(skills, index)
+    other_application(index)
+    before = index.read_bytes()
+
+    assert len(discover(skills, index)[0].search("herons")) == 3
+    assert index.read_bytes() == before
 
 
 def test_tables_that_were_lost_are_made_anew(

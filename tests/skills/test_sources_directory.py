@@ -2,6 +2,7 @@
 
 import os
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -263,3 +264,70 @@ def test_nobody_vouches_for_the_skills_of_a_project(tmp_path: Path) -> None:
     sources = standard_sources(tmp_path / "project", tmp_path / "home", [tmp_path])
 
     assert {source.label for source in sources if not source.trusted} == {"project"}
+
+
+# Scanning again
+
+
+def an_hour_later() -> int:
+    """Return a time at which what was just written is old."""
+    return time.time_ns() + 3_600_000_000_000
+
+
+def test_an_unchanged_folder_is_not_listed_again(tmp_path: Path) -> None:
+    put(tmp_path / "a")
+    source = DirectorySource(tmp_path, "user", clock=an_hour_later)
+
+    assert source.scan() is source.scan()
+
+
+def test_a_folder_that_changed_a_moment_ago_is_listed_again(tmp_path: Path) -> None:
+    put(tmp_path / "a")
+    source = DirectorySource(tmp_path, "user")
+
+    assert source.scan() is not source.scan()
+
+
+@pytest.mark.parametrize("clock", [time.time_ns, an_hour_later])
+def test_every_change_is_seen_by_the_next_scan(tmp_path: Path, clock: Callable[[], int]) -> None:
+    changes: list[Callable[[], object]] = [
+        lambda: put(tmp_path / "b"),
+        lambda: put(tmp_path / "a" / "deep" / "er"),
+        lambda: (tmp_path / "a" / "SKILL.md").write_text("changed"),
+        (tmp_path / "b" / "SKILL.md").unlink,
+        lambda: (tmp_path / "b" / "Skill.md").write_text("x"),
+        lambda: (tmp_path / "a").rename(tmp_path / "c"),
+        lambda: (tmp_path / "away").symlink_to("/usr"),
+        (tmp_path / "c" / "SKILL.md").unlink,
+        lambda: os.mkfifo(tmp_path / "c" / "SKILL.md"),
+    ]
+    put(tmp_path / "a")
+    source = DirectorySource(tmp_path, "user", clock=clock)
+    source.scan()
+
+    for change in changes:
+        change()
+        again, anew = source.scan(), DirectorySource(tmp_path, "user", clock=clock).scan()
+        assert [each[:4] for each in again.found] == [each[:4] for each in anew.found]
+        assert again.diagnostics == anew.diagnostics
+
+
+def test_what_was_reported_is_reported_by_every_scan(tmp_path: Path) -> None:
+    put(tmp_path / "1/2/3/4/5/6/7/too-deep")
+    (tmp_path / "away").symlink_to("/usr")
+    source = DirectorySource(tmp_path, "user", clock=an_hour_later)
+
+    assert [found.code for found in source.scan().diagnostics] == ["scan-limit", "link-outside"]
+    assert source.scan() == source.scan()
+
+
+def test_two_registries_may_share_a_source(tmp_path: Path) -> None:
+    put(tmp_path / "a")
+    source = DirectorySource(tmp_path, "user", clock=an_hour_later)
+    one, other = Registry([source]), Registry([source])
+    one.refresh()
+    other.refresh()
+    put(tmp_path / "b")
+
+    assert [skill.folder for skill in one.refresh().skills] == ["a", "b"]
+    assert [skill.folder for skill in other.refresh().skills] == ["a", "b"]
