@@ -9,9 +9,10 @@ from skills_agent.graph.cli import options
 from skills_agent.graph.cli.findings import diagnostic_json, diagnostic_line, entry_json
 from skills_agent.graph.cli.printing import echo, line_of, print_json, table
 from skills_agent.graph.registry import registry_of
-from skills_agent.graph.settings import Settings
+from skills_agent.graph.settings import Settings, process_environment
 from skills_agent.skills.catalog import CatalogEntry
 from skills_agent.skills.checkup import Checkup, SourceState, check_up
+from skills_agent.skills.scripts.choice import Isolation, isolation_here
 from skills_agent.skills.scripts.programs import Program, wanted_programs
 
 
@@ -21,10 +22,12 @@ from skills_agent.skills.scripts.programs import Program, wanted_programs
 @options.as_json
 def doctor(workspace: Path | None, skills_dirs: tuple[Path, ...], as_json: bool) -> None:
     """Say where skills come from, which are not used as they are written and why, and what is missing."""
-    checkup = check_up(registry_of(Settings.load(workspace), skills_dirs))
+    settings = Settings.load(workspace)
+    checkup = check_up(registry_of(settings, skills_dirs))
     programs = wanted_programs()
+    isolation = isolation_here(settings.sandbox, process_environment().get("PATH"))
     if as_json:
-        print_json(_checkup_json(checkup, programs))
+        print_json({**_checkup_json(checkup, programs), "isolation": isolation._asdict()})
         return
     _print_sources(checkup)
     _print_entries("Shadowed: a stronger source has a skill of that name", checkup.shadowed)
@@ -39,6 +42,7 @@ def doctor(workspace: Path | None, skills_dirs: tuple[Path, ...], as_json: bool)
     for found in checkup.reported:
         click.echo(f"  {diagnostic_line(found)}")
     _print_programs(programs)
+    _print_isolation(isolation)
 
 
 def _print_sources(checkup: Checkup) -> None:
@@ -76,6 +80,15 @@ def _print_programs(programs: tuple[Program, ...]) -> None:
             continue
         instead = f", nor is {' or '.join(program.substitutes)}" if program.substitutes else ""
         click.echo(f"  {program.name} is not installed{instead}: {program.purpose} do not run here")
+
+
+def _print_isolation(isolation: Isolation) -> None:
+    words = {
+        None: "are refused: a sandbox is required",
+        "controlled": "run WITHOUT a sandbox, with all rights of this user",
+        "bwrap": "run in a sandbox (bubblewrap)",
+    }
+    click.echo(f"\nScripts {words[isolation.level]}\n  {line_of(isolation.reason)}")
 
 
 def _checkup_json(checkup: Checkup, programs: tuple[Program, ...]) -> dict[str, Any]:

@@ -4,9 +4,9 @@ import logging
 from collections.abc import Collection
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
-from skills_agent.skills.scripts.bwrap import BwrapRunner
+from skills_agent.skills.scripts.bwrap import BwrapRunner, probe
 from skills_agent.skills.scripts.controlled import ControlledRunner
 from skills_agent.skills.scripts.runner import ScriptRequest, ScriptResult, ScriptRunner
 
@@ -25,6 +25,24 @@ def choose_runner(
     if sandbox == "require":
         return sandboxed
     return AutoRunner(sandboxed, ControlledRunner(**control))
+
+
+class Isolation(NamedTuple):
+    """What scripts of this machine run in."""
+
+    level: str | None
+    """None: they are refused."""
+    reason: str
+
+
+def isolation_here(sandbox: Sandbox, path: str | None) -> Isolation:
+    """Find out what a setting comes to on this machine; `path` as in PATH. Runs the sandbox once."""
+    if sandbox == "off":
+        return Isolation(ControlledRunner.level, "the sandbox is turned off (setting sandbox)")
+    tried = probe(path)
+    if tried.program:
+        return Isolation(BwrapRunner.level, f"{tried.program} works")
+    return Isolation(None if sandbox == "require" else ControlledRunner.level, tried.reason)
 
 
 class AutoRunner:

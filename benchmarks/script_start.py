@@ -1,0 +1,57 @@
+"""What the supervisor and the sandbox add to the start of a program.
+
+`python benchmarks/script_start.py [ROUNDS]`
+
+Rounds are interleaved, so that a busy moment of the machine meets all alike; medians are printed.
+"""
+
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from skills_agent.skills.scripts import BwrapRunner, ControlledRunner, ScriptRequest
+from skills_agent.skills.scripts.bwrap import probe
+
+PROGRAM = (sys.executable, "-I", "-S", "-c", "pass")
+
+
+def main(rounds: int) -> None:
+    """Measure and print a table."""
+    with tempfile.TemporaryDirectory() as folder:
+        ways = ways_in(Path(folder))
+        seconds: dict[str, list[float]] = {name: [] for name in ways}
+        for _ in range(rounds):
+            for name, start in ways.items():
+                begun = time.perf_counter()
+                start()
+                seconds[name].append(time.perf_counter() - begun)
+    medians = {name: 1000 * statistics.median(each) for name, each in seconds.items()}
+    before = plain = medians["plain"]
+    print(f"{rounds} rounds of `python -I -S -c pass`, medians")
+    for name, median in medians.items():
+        print(f"{name:12} {median:7.1f} ms   {median / plain:5.2f} x plain   {median - before:+6.1f} ms")
+        before = median
+
+
+def ways_in(folder: Path) -> dict[str, Callable[[], object]]:
+    """Return the ways to start the program, each adding to the one before."""
+    request = ScriptRequest("", None, PROGRAM, None, folder)
+    ways: dict[str, Callable[[], object]] = {
+        "plain": lambda: subprocess.run(PROGRAM, capture_output=True, check=True),
+        "controlled": lambda: ControlledRunner(environment=os.environ).run(request),
+    }
+    if probe(os.environ.get("PATH")).program:
+        sandboxed = BwrapRunner(workspace=folder, environment=os.environ)
+        ways["bwrap"] = lambda: sandboxed.run(request)
+    else:
+        print(f"no sandbox: {probe(os.environ.get('PATH')).reason}")
+    return ways
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]) if len(sys.argv) > 1 else 40)

@@ -1,0 +1,120 @@
+"""Which isolation is used, and that it is said."""
+
+import logging
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from skills_agent.skills.errors import SandboxMissingError
+from skills_agent.skills.scripts import ScriptRequest, ScriptRunner, choose_runner, supervisor
+from skills_agent.skills.scripts.bwrap import probe
+from skills_agent.skills.scripts.choice import Isolation, Sandbox, isolation_here
+
+SYSTEM = "/usr/local/bin:/usr/bin:/bin"
+
+
+@pytest.fixture
+def request_here(tmp_path: Path) -> ScriptRequest:
+    script = tmp_path / "skill" / "script.py"
+    script.parent.mkdir()
+    (tmp_path / "work").mkdir()
+    script.write_text("print('ran')")
+    return ScriptRequest("demo", script, (), None, tmp_path / "work")
+
+
+@pytest.fixture
+def broken(tmp_path: Path) -> str:
+    """Return a PATH with a bubblewrap that this machine refuses the namespaces."""
+    folder = tmp_path / "programs"
+    folder.mkdir()
+    (folder / "bwrap").write_text(
+        "#!/bin/sh\necho 'bwrap: No permissions to create new namespace' >&2; exit 1\n"
+    )
+    (folder / "prlimit").write_text("#!/bin/sh\n")
+    for each in folder.iterdir():
+        each.chmod(0o755)
+    return f"{folder}:/nowhere"
+
+
+def runner_for(sandbox: Sandbox, request: ScriptRequest, path: str) -> ScriptRunner:
+    return choose_runner(sandbox, workspace=request.workdir, environment={"PATH": path})
+
+
+def test_a_sandbox_that_works_is_used(request_here: ScriptRequest) -> None:
+    if probe(SYSTEM).program is None:
+        pytest.skip(probe(SYSTEM).reason)
+    choices: tuple[Sandbox, ...] = ("auto", "require")
+    for sandbox in choices:
+        assert runner_for(sandbox, request_here, SYSTEM).run(request_here).level == "bwrap"
+    assert runner_for("off", request_here, SYSTEM).run(request_here).level == "controlled"
+
+
+def test_without_one_the_fall_back_is_told_once(
+    request_here: ScriptRequest, broken: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    runner = runner_for("auto", request_here, broken)
+    with caplog.at_level(logging.WARNING):
+        assert runner.level_for(request_here) == "controlled"
+        for _ in range(2):
+            result = runner.run(request_here)
+    assert (result.stdout, result.level) == ("ran\n", "controlled")
+    (record,) = caplog.records
+    assert "WITHOUT a sandbox" in record.message
+    assert "No permissions to create new namespace" in record.message
+
+
+def test_a_required_sandbox_that_does_not_work_refuses(request_here: ScriptRequest, broken: str) -> None:
+    runner = runner_for("require", request_here, broken)
+    for ask in (runner.run, runner.level_for):
+        with pytest.raises(SandboxMissingError, match="No permissions to create new namespace"):
+            ask(request_here)
+    assert "No permissions" in (runner.preflight(request_here) or "")
+
+
+@pytest.mark.parametrize(
+    ("sandbox", "level"), [("auto", "controlled"), ("require", None), ("off", "controlled")]
+)
+def test_a_doctor_can_say_what_a_setting_comes_to(sandbox: Sandbox, level: str | None, broken: str) -> None:
+    found = isolation_here(sandbox, broken)
+    assert found.level == level
+    assert ("No permissions" in found.reason) is (sandbox != "off")
+    assert isolation_here("require", "/nowhere") == Isolation(
+        None, "bubblewrap is not installed (bwrap is not in PATH)"
+    )
+
+
+def test_packages_without_a_network_are_refused_before_the_start(
+    request_here: ScriptRequest, tmp_path: Path
+) -> None:
+    if probe(SYSTEM).program is None:
+        pytest.skip(probe(SYSTEM).reason)
+    (tmp_path / "uv").write_text("#!/bin/sh\n")
+    (tmp_path / "uv").chmod(0o755)
+    assert request_here.script
+    request_here.script.write_text('# /// script\n# dependencies = ["requests"]\n# ///\n')
+    path = f"{tmp_path}:{SYSTEM}"
+    assert "network_skills" in (runner_for("require", request_here, path).preflight(request_here) or "")
+    allowed = choose_runner(
+        "require", workspace=request_here.workdir, network=["demo"], environment={"PATH": path}
+    )
+    assert allowed.preflight(request_here) is None
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="prctl is Linux's")
+def test_an_undumpable_process_stays_so() -> None:
+    body = (
+        "import ctypes; from skills_agent.skills.scripts.undumpable import make_undumpable\n"
+        "print(make_undumpable(), ctypes.CDLL(None).prctl(PR_GET_DUMPABLE := 3, 0, 0, 0, 0))"
+    )
+    run = [sys.executable, "-c", body]
+    assert subprocess.run(run, capture_output=True, text=True, check=True).stdout == "True 0\n"
+
+
+def test_the_supervisor_starts_without_the_site_packages() -> None:
+    """It is started for every script: nothing of the project is imported by it."""
+    run = [sys.executable, "-I", "-S", "-X", "importtime", supervisor.__file__, "0"]
+    said = subprocess.run(run, capture_output=True, text=True, check=False).stderr
+    imported = {line.rpartition("|")[2].strip() for line in said.splitlines() if "|" in line}
+    assert not imported & {"subprocess", "signal", "re", "typing", "pathlib", "site"}
