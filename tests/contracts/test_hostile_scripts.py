@@ -309,6 +309,18 @@ def test_a_workspace_without_the_agents_folder_does_not_let_a_script_make_it(hos
     assert not (host.work / ".agent/config.json").exists()
 
 
+def test_a_folder_in_the_workspace_is_all_that_can_be_written_where_it_is_the_working_directory(
+    host: Host,
+) -> None:
+    host.level = "bwrap"
+    shutil.rmtree(host.work / ".agent")
+    (host.work / "sub").mkdir()
+    result = host.run("touch mine; ls ..; touch ../made; touch ../.agent/made", workdir=host.work / "sub")
+    assert result["written"] == [["mine", 0]]
+    assert "sub" in result["stdout"].split()
+    assert result["stderr"].count("Read-only file system") == 2
+
+
 def test_an_agents_folder_that_is_a_link_is_no_way_in(host: Host) -> None:
     host.level = "bwrap"
     shutil.rmtree(host.work / ".agent")
@@ -467,6 +479,21 @@ def test_no_program_gives_new_privileges(host: Host, level: str) -> None:
     assert "NoNewPrivs:\t1" in result["stdout"]
     if level == "bwrap":
         assert "CapEff:\t0000000000000000" in result["stdout"]
+
+
+def test_a_script_dies_with_its_supervisor_also_when_the_agent_hears_nothing(host: Host) -> None:
+    body = "while not os.path.exists('go'): time.sleep(0.01)\nos.kill(os.getppid(), 9); time.sleep(60)"
+    process = host.start(HOLD + "open('ready', 'w')\n" + body)
+    for _ in range(3_000):
+        if (host.work / "ready").exists():
+            break
+        time.sleep(0.01)
+    process.send_signal(signal.SIGSTOP)
+    (host.work / "go").touch()
+    freed_after = host.seconds_until_lock_is_free()
+    process.send_signal(signal.SIGCONT)
+    assert json.loads(process.communicate(timeout=20)[0])["exit_code"] == -9
+    assert freed_after < 3
 
 
 def test_a_script_that_kills_its_supervisor_is_told_from_one_that_ends(host: Host) -> None:

@@ -1,5 +1,6 @@
 """skills-agent ask and resume, in pipes: each run is a process of its own."""
 
+import select
 import shlex
 import signal
 from pathlib import Path
@@ -203,6 +204,8 @@ def test_ctrl_c_keeps_what_was_done(desk: Desk) -> None:
     assert process.stdout
     assert process.stderr
     assert any(line.startswith("gate") for line in process.stdout)
+    while process.poll() is None and not (desk.workspace / "started").exists():
+        select.select([], [], [], 0.01)
     process.send_signal(signal.SIGINT)
     assert any("Ctrl-C again to leave now" in line for line in process.stderr)
     desk.write("go", "")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from skills_agent.skills.errors import SandboxMissingError
+from skills_agent.skills.errors import SandboxMissingError, ScriptError
 from skills_agent.skills.scripts import ScriptRequest, ScriptRunner, choose_runner, supervisor
 from skills_agent.skills.scripts.bwrap import probe
 from skills_agent.skills.scripts.choice import Isolation, Sandbox, isolation_here
@@ -95,7 +95,10 @@ def test_packages_without_a_network_are_refused_before_the_start(
     assert request_here.script
     request_here.script.write_text('# /// script\n# dependencies = ["requests"]\n# ///\n')
     path = f"{tmp_path}:{SYSTEM}"
-    assert "network_skills" in (runner_for("require", request_here, path).preflight(request_here) or "")
+    runner = runner_for("require", request_here, path)
+    assert "network_skills" in (runner.preflight(request_here) or "")
+    with pytest.raises(ScriptError, match="network_skills"):
+        runner.run(request_here)
     allowed = choose_runner(
         "require", workspace=request_here.workdir, network=["demo"], environment={"PATH": path}
     )

@@ -1,0 +1,189 @@
+"""run_command, the folder that scripts work in, and the look before a question."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from skills_agent.graph.settings import Settings
+from skills_agent.graph.tools.workplace import folder_name
+from skills_agent.skills.errors import ScriptError
+from skills_agent.skills.scripts.command_line import split_command
+from tests.agents import call, calls, write_skill
+from tests.conftest import MakeAgent
+
+FREE: dict[str, Any] = {"require_approval_for": [], "sandbox": "off"}
+
+
+# --- run_command ---
+
+
+def test_run_command_is_not_offered_unless_the_operator_says_so(make_agent: MakeAgent) -> None:
+    agent = make_agent([calls(call("run_command", command="ls")), "done"], **FREE)
+    agent.say("list")
+    (answer,) = agent.tool_messages("run_command")
+    assert (answer.status, "There is no tool 'run_command'" in answer.text) == ("error", True)
+
+
+def test_a_command_runs_in_the_workspace(make_agent: MakeAgent, workspace: Path) -> None:
+    (workspace / "a b.txt").write_text("x")
+    asked = calls(call("run_command", command="cat 'a b.txt' -", stdin="yz"))
+    agent = make_agent([asked, "done"], enable_run_command=True, **FREE)
+    agent.say("read")
+    (answer,) = agent.tool_messages("run_command")
+    assert answer.text.startswith("exit code 0 (")
+    assert answer.text.endswith("stdout:\nxyz")
+
+
+def test_a_command_is_asked_about(make_agent: MakeAgent) -> None:
+    asked = calls(call("run_command", command="touch made"))
+    agent = make_agent([asked, "done"], enable_run_command=True, sandbox="off")
+    agent.say("make")
+    assert agent.state.interrupts
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("git log --oneline -5", ("git", "log", "--oneline", "-5")),
+        ("grep 'a|b' \"c;d\" e\\;f", ("grep", "a|b", "c;d", "e;f")),
+        ("find . -exec cat {} \\;", ("find", ".", "-exec", "cat", "{}", ";")),
+        ("echo $HOME * ~ 'a\nb'", ("echo", "$HOME", "*", "~", "a\nb")),
+        ("  ls  ", ("ls",)),
+        ("echo a=b", ("echo", "a=b")),
+    ],
+)
+def test_a_command_line_is_split_like_a_shell_does(line: str, words: tuple[str, ...]) -> None:
+    assert split_command(line) == words
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "git log | head",
+        "git log; rm -rf x",
+        "git log && rm -rf x",
+        "git log & rm -rf x",
+        "cat <in",
+        "echo x >out",
+        "git log\nrm -rf x",
+        "echo `id`",
+        "echo $(id)",
+        "(ls)",
+        "A=1 ls",
+        "cd sub",
+        "export A=1",
+        "",
+        "   ",
+        "echo 'open",
+        "ls\\\n&& id",
+    ],
+)
+def test_what_only_a_shell_can_do_is_refused_with_the_reason(line: str) -> None:
+    with pytest.raises(ScriptError, match=r"no shell|empty|split"):
+        split_command(line)
+
+
+@given(st.text(alphabet="ab '\"\\|;&<>()$`\n=", max_size=30))
+def test_no_operator_outside_of_quotes_passes(line: str) -> None:
+    try:
+        words = split_command(line)
+    except ScriptError:
+        return
+    assert words
+    plain = line.replace("\\\\", "").translate(str.maketrans("", "", "\\"))
+    if not any(quote in line for quote in "'\"\\"):
+        assert not any(operator in plain.strip() for operator in "|;&<>()`\n")
+
+
+# --- the working directory ---
+
+
+def test_each_thread_has_a_folder_of_its_own_where_that_is_set(
+    make_agent: MakeAgent, workspace: Path
+) -> None:
+    asked = calls(call("run_command", command="touch made.txt"))
+    for thread in ("one", "two"):
+        agent = make_agent([asked, "done"], thread=thread, workdir="thread", enable_run_command=True, **FREE)
+        agent.say("make")
+        (answer,) = agent.tool_messages("run_command")
+        assert "files written:\nmade.txt (0 bytes)" in answer.text
+    made = sorted(path.parent.name for path in workspace.glob(".agent/work/*/made.txt"))
+    assert [name.partition(".")[0] for name in made] == ["one", "two"]
+    assert not (workspace / "made.txt").exists()
+
+
+@given(st.text(max_size=80))
+def test_any_thread_has_a_name_that_is_one_folder(thread: str) -> None:
+    name = folder_name(thread)
+    assert name not in {"", ".", ".."}
+    assert "/" not in name
+    assert name.isascii()
+    assert len(name) <= 80
+
+
+@given(st.text(max_size=20), st.text(max_size=20))
+def test_two_threads_have_two_folders(one: str, other: str) -> None:
+    assert (folder_name(one).casefold() == folder_name(other).casefold()) is (one == other)
+
+
+# --- settings reach the runner ---
+
+
+def test_settings_reach_the_scripts(
+    make_agent: MakeAgent, workspace: Path, skills_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DEPLOY_KEY", "very-secret-value")
+    write_skill(
+        skills_dir,
+        "demo",
+        "d",
+        scripts__run_sh='ulimit -n; echo "$DEPLOY_KEY"; echo "${#DEPLOY_KEY}"; touch a b; pwd',
+    )
+    agent = make_agent(
+        [
+            calls(call("load_skill", name="demo")),
+            calls(call("run_script", skill="demo", path="scripts/run.sh")),
+            "ok",
+        ],
+        script_secrets={"demo@project": ["DEPLOY_KEY"]},
+        script_open_files=77,
+        max_written_files=1,
+        **FREE,
+    )
+    agent.say("run")
+    (answer,) = agent.tool_messages("run_script")
+    written = "files written:\na (0 bytes)\n[1 more]"
+    assert answer.text.partition("\n")[2] == f"{written}\nstdout:\n77\n[secret]\n17\n{workspace}"
+    assert "very-secret-value" not in str(agent.values)
+
+
+def test_a_required_sandbox_that_is_missing_refuses_every_script(
+    make_agent: MakeAgent, skills_dir: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    write_skill(skills_dir, "demo", "d", scripts__run_py="open('made', 'w')")
+    agent = make_agent(
+        [
+            calls(call("load_skill", name="demo")),
+            calls(call("run_script", skill="demo", path="scripts/run.py")),
+            "ok",
+        ],
+        require_approval_for=[],
+        sandbox="require",
+    )
+    agent.say("run")
+    (answer,) = agent.tool_messages("run_script")
+    assert answer.status == "error"
+    assert "sandbox = require" in answer.text
+    assert "bubblewrap is not installed" in answer.text
+
+
+def test_secrets_come_from_the_environment_as_json(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("SKILLS_AGENT_SCRIPT_SECRETS", '{"demo": ["A", "B"]}')
+    monkeypatch.setenv("SKILLS_AGENT_NETWORK_SKILLS", "demo, other@user")
+    settings = Settings.load(tmp_path)
+    assert settings.script_secrets == {"demo": ("A", "B")}
+    assert settings.network_skills == ("demo", "other@user")
