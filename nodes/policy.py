@@ -229,12 +229,20 @@ class Bench:
             return f"none, it would not be run: {error}"
 
     def _script(self, call: Call, skill: LoadedSkill) -> Script | None:
+        """Return what run_script would ask its runner for: what a question promises is what is given.
+
+        Network and secrets depend on the source alone, so a folder on the trust list does not count here.
+        """
+        ref = _ref(skill)
         root = self._root(skill)
+        try:
+            is_vouched_for = self._registry.is_vouched_for(ref)
+        except SkillError:
+            return None
         if root is None:
             return None
         args = tuple(str(each) for each in call.args.get("args") or ())
-        path = root / str(call.args.get("path"))
-        return Script(_ref(skill), path, args, self._trusts(skill["name"]), root)
+        return Script(ref, root / str(call.args.get("path")), args, is_vouched_for, root)
 
     def _trusts(self, name: str) -> bool:
         """Tell whether the operator vouches for a loaded skill: its source, or its folder as it is now."""

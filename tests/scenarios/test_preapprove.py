@@ -1,11 +1,19 @@
 """preapprove: what a trusted skill lists skips the question, and nothing else changes."""
 
+import os
 from pathlib import Path
 from typing import Any
 
 import pytest
+from langchain_core.messages import HumanMessage
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.types import Command
 
+from skills_agent.graph import build_graph
+from skills_agent.graph.models.scripted import ScriptedChatModel
 from skills_agent.graph.settings import Settings, SettingsError, trust_file_of
+from skills_agent.skills.scripts.controlled import ControlledRunner
+from skills_agent.skills.scripts.runner import ScriptRequest, ScriptResult
 from skills_agent.skills.trust import TrustList
 from tests.agents import Agent, call, calls
 from tests.conftest import MakeAgent
@@ -146,3 +154,39 @@ def test_a_file_of_the_workspace_cannot_choose_what_is_trusted(workspace: Path) 
     (workspace / ".agent" / "config.json").write_text('{"trust_file": "mine.json"}')
     with pytest.raises(SettingsError, match="trust_file"):
         Settings.load(workspace)
+
+
+class Noting(ControlledRunner):
+    """Runs scripts, and notes whether the source was vouched for when it was asked about and when it ran."""
+
+    def __init__(self) -> None:
+        super().__init__(environment={"PATH": os.environ["PATH"]})
+        self.asked: list[bool] = []
+        self.ran: list[bool] = []
+
+    def level_for(self, request: ScriptRequest) -> str:
+        self.asked.append(request.trusted)
+        return super().level_for(request)
+
+    def run(self, request: ScriptRequest) -> ScriptResult:
+        self.ran.append(request.trusted)
+        return super().run(request)
+
+
+def test_a_question_promises_no_more_of_a_trusted_folder_than_the_run_gives(
+    workspace: Path, skills_dir: Path, tmp_path: Path
+) -> None:
+    """Network and secrets go by the source: trusting a folder must not show them, or give them."""
+    folder = declare(skills_dir, "alpha")
+    settings = Settings(workspace=workspace, home=tmp_path / "home", bundled_skills=False)
+    TrustList(trust_file_of(settings)).add(folder)
+    runner = Noting()
+    model = ScriptedChatModel([calls(call("load_skill", name="alpha")), calls(RUN), "done"])
+    graph = build_graph(settings, model=model, runner=runner).compile(checkpointer=InMemorySaver())
+    config: Any = {"configurable": {"thread_id": "1"}}
+    graph.invoke({"messages": [HumanMessage("go")]}, config)
+    (interrupt,) = graph.get_state(config).interrupts
+    assert "a trusted source" in interrupt.value["action_requests"][0]["description"]
+    graph.invoke(Command(resume={"decisions": [{"type": "approve"}]}), config)
+    assert runner.ran == [False]
+    assert set(runner.asked) == {False}
