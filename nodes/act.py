@@ -46,7 +46,7 @@ def _is_as_approved(request: CallRequest, library: Library) -> bool:
     if not request["approved"]:
         return True
     runtime = get_runtime(Context)
-    place = SkillRef(**request["skill"]) if request["skill"] else None
+    place = SkillRef.of(request["skill"]) if request["skill"] else None
     registry = library.of(caller_of(runtime), runtime.store)
     return call_digest(request["call"], place, registry) == request["approved"]
 

@@ -11,6 +11,7 @@ from skills_agent.nodes.model_call import Models, Request, model_node, shown_ski
 from skills_agent.skills.library import Library
 from skills_agent.state.budget import MAX_SAME_REFUSALS, refused_too_often, spent_budget
 from skills_agent.state.context import Context, Limits
+from skills_agent.state.ledger import active_skills
 from skills_agent.state.schema import AgentState, AgentUpdate
 from skills_agent.state.transcript import (
     calls_of,
@@ -45,8 +46,7 @@ def answer(
         return Request(chosen.name, chosen.chat, rendered)
 
     def finish(state: AgentState, runtime: Runtime[Context], message: AIMessage | None) -> AgentUpdate:
-        ledger = state.get("skills_loaded") or {}
-        loaded = sorted(name for name, skill in ledger.items() if not skill["unloaded"])
+        loaded = sorted(active_skills(state.get("skills_loaded")))
         if message is None:
             said = last_ai(state["messages"])
             return AgentUpdate(answer=str(said.text) if said else "", loaded=loaded)

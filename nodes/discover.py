@@ -12,6 +12,7 @@ from skills_agent.skills.library import Library
 from skills_agent.skills.registry import Registry
 from skills_agent.skills.skill import SkillRef
 from skills_agent.state.context import Context, caller_of
+from skills_agent.state.ledger import active_skills
 from skills_agent.state.records import CatalogRecord, ChangedSkill, DiagnosticRecord, LoadedSkill
 from skills_agent.state.reducers import spent
 from skills_agent.state.schema import AgentState, AgentUpdate
@@ -55,8 +56,7 @@ def discover(
         unchanged = before is not None and before["digest"] == catalog.digest
         pinned = before["pinned"] if before is not None and unchanged else _loaded(state)
         request = before["request"] if before and before["request"] else _request(state)
-        record = _record(catalog, pinned, request, catalog_budget)
-        record["changed"] = _changes(state, registry)
+        record = _record(catalog, pinned, request, catalog_budget, _changes(state, registry))
         for change in record["changed"]:
             logger.warning(
                 "loaded skill differs on disk", extra={"skill": change["name"], "change": change["change"]}
@@ -75,21 +75,20 @@ def _remove_all() -> AnyMessage:
 
 
 def _loaded(state: AgentState) -> list[str]:
-    ledger = state.get("skills_loaded") or {}
-    return sorted(name for name, skill in ledger.items() if not skill["unloaded"])
+    return sorted(active_skills(state.get("skills_loaded")))
 
 
 def _changes(state: AgentState, registry: Registry) -> list[ChangedSkill]:
     """Compare what the thread loaded with what is there now: ten small files at most."""
-    ledger = state.get("skills_loaded") or {}
-    found = [_change(skill, registry) for _, skill in sorted(ledger.items()) if not skill["unloaded"]]
+    loaded = active_skills(state.get("skills_loaded"))
+    found = [_change(loaded[name], registry) for name in sorted(loaded)]
     return [change for change in found if change]
 
 
 def _change(skill: LoadedSkill, registry: Registry) -> ChangedSkill | None:
     name = skill["name"]
     try:
-        now = registry.load(SkillRef(name, skill["source"], skill["path"]))
+        now = registry.load(SkillRef.of(skill))
     except SkillUnreadableError:
         return ChangedSkill(name=name, change="gone", digest="")
     except SkillError:
@@ -110,7 +109,9 @@ def _nothing() -> CatalogRecord:
     )
 
 
-def _record(catalog: Catalog, pinned: list[str], request: str, budget: int) -> CatalogRecord:
+def _record(
+    catalog: Catalog, pinned: list[str], request: str, budget: int, changed: list[ChangedSkill]
+) -> CatalogRecord:
     listing = catalog.listing(budget, pinned, request)
     diagnostics = [
         DiagnosticRecord(code=each.code, severity=each.severity, message=each.message, path=each.path)
@@ -125,6 +126,6 @@ def _record(catalog: Catalog, pinned: list[str], request: str, budget: int) -> C
         pinned=pinned,
         request=request,
         sources=list(catalog.sources),
-        changed=[],
+        changed=changed,
         diagnostics=diagnostics,
     )

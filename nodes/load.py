@@ -34,7 +34,7 @@ def load(
     requires becomes a note. A listing that fails costs the list, never the skill.
     """
     registry = library.of(caller_of(runtime), runtime.store)
-    *required, wanted = [SkillRef(**place) for place in admission["skills"]]
+    *required, wanted = [SkillRef.of(place) for place in admission["skills"]]
     notes = list(admission["notes"])
     loaded: list[_Loaded] = []
     for ref in required:

@@ -13,6 +13,7 @@ from langgraph.runtime import Runtime, get_runtime
 from skills_agent.nodes import prompt
 from skills_agent.skills.library import Library
 from skills_agent.state.context import Context, caller_of
+from skills_agent.state.ledger import active_skills
 from skills_agent.state.reducers import spent
 from skills_agent.state.schema import AgentState, AgentUpdate
 
@@ -106,8 +107,7 @@ def shown_skills(
     """
     record = state.get("catalog")
     ledger = state.get("skills_loaded") or {}
-    active = any(not skill["unloaded"] for skill in ledger.values())
-    if record is None or not record["digest"] or not (record["total"] or active):
+    if record is None or not record["digest"] or not (record["total"] or active_skills(ledger)):
         return None
     registry = library.of(caller_of(runtime), runtime.store)
     catalog = registry.get(record["digest"]) or registry.refresh()

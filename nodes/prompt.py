@@ -18,6 +18,7 @@ from skills_agent.skills.resources import summarize
 from skills_agent.skills.skill import Resource
 from skills_agent.skills.text import escape_markup, one_line
 from skills_agent.state.context import Limits
+from skills_agent.state.ledger import active_skills
 from skills_agent.state.records import (
     ChangedSkill,
     Counts,
@@ -67,7 +68,7 @@ def render(messages: Sequence[AnyMessage], skills: SkillsInPrompt | None, status
     if skills is None:
         return [SystemMessage(INSTRUCTIONS), *messages, HumanMessage(status)]
     system = f"{INSTRUCTIONS}\n\n{SKILLS}\n\n{catalog_text(skills.listing)}"
-    active = {name: skill for name, skill in skills.ledger.items() if not skill["unloaded"]}
+    active = active_skills(skills.ledger)
     by_call: dict[str, list[LoadedSkill]] = {}
     for skill in sorted(active.values(), key=lambda each: each["order"]):
         by_call.setdefault(skill["call_id"], []).append(skill)
@@ -150,7 +151,7 @@ def status_text(
 ) -> str:
     """Return the small trailing message that changes with every step; `rules`: what is allowed now."""
     lines = ["<status>"]
-    loaded = sorted(name for name, skill in ledger.items() if not skill["unloaded"])
+    loaded = sorted(active_skills(ledger))
     if loaded:
         summaries = [f"{name} ({_summary(resources.get(name))})" for name in loaded]
         lines.append(escape_markup("Loaded skills: " + ", ".join(summaries)))

@@ -14,6 +14,7 @@ from skills_agent.skills.catalog import Catalog
 from skills_agent.skills.errors import UnknownSkillError
 from skills_agent.skills.library import Library
 from skills_agent.state.context import Context, Limits, caller_of
+from skills_agent.state.ledger import active_skills
 from skills_agent.state.records import Admission, Asker, SkillPlace, VerdictRecord
 from skills_agent.state.schema import AgentState, AgentUpdate
 from skills_agent.state.transcript import (
@@ -84,7 +85,7 @@ def _admit(
 ) -> tuple[list[Admission], list[AnyMessage]]:
     desk = AdmissionDesk(
         catalog,
-        _active(state),
+        active_skills(state.get("skills_loaded")),
         max_loaded=limits.max_loaded_skills,
         max_requests=limits.max_skills_per_step,
     )
@@ -115,11 +116,6 @@ def _admission(request: Request, admitted: Admitted, order: int) -> Admission:
         reason=str(request.call["args"].get("reason") or ""),
         arguments=request.arguments,
     )
-
-
-def _active(state: AgentState) -> set[str]:
-    ledger = state.get("skills_loaded") or {}
-    return {name for name, skill in ledger.items() if not skill["unloaded"]}
 
 
 def _next_order(state: AgentState) -> int:
@@ -168,7 +164,7 @@ def _requests(state: AgentState, catalog: Catalog) -> Iterator[Request]:
     asked: dict[str, tuple[Asker, str | None]] = dict.fromkeys(state.get("skills") or [], ("caller", None))
     asked |= {name: ("user", arguments) for name, arguments in _named_by_user(human, catalog)}
     prefix = f"{human.id if human and human.id else 'start'}-{state['usage']['turn']}"
-    active = _active(state)
+    active = active_skills(state.get("skills_loaded"))
     wanted = [name for name in asked if name.partition("@")[0] not in active]
     for number, name in enumerate(wanted):
         call = tool_call(name=LOAD_SKILL, args={"name": name}, id=f"skill-{prefix}-{number}")

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, Self
 
 import msgspec
 
@@ -20,6 +20,11 @@ class SkillRef(NamedTuple):
     """Label of its source: bundled, user, project, or a configured one."""
     path: str
     """Its SKILL.md, as the source names it (an absolute path for folders on disk)."""
+
+    @classmethod
+    def of(cls, record: Mapping[str, object]) -> Self:
+        """Return where a record with these three fields says that a skill is."""
+        return cls(str(record["name"]), str(record["source"]), str(record["path"]))
 
 
 @dataclass(frozen=True, slots=True)

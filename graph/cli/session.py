@@ -24,6 +24,7 @@ from skills_agent.graph.services import make_services
 from skills_agent.graph.settings import Settings
 from skills_agent.skills.registry import Registry
 from skills_agent.state.context import Context
+from skills_agent.state.ledger import active_skills
 from skills_agent.state.schema import AgentInput, AgentOutput, AgentState
 
 AgentRuns = CompiledStateGraph[AgentState, Context, AgentInput, AgentOutput]
@@ -153,12 +154,11 @@ def _outcome(thread: str, snapshot: StateSnapshot, calls: list[Any]) -> Outcome:
         Question(interrupt.id, interrupt.value["action_requests"], interrupt.value["review_configs"])
         for interrupt in snapshot.interrupts
     )
-    ledger = values.get("skills_loaded") or {}
     return Outcome(
         thread=thread,
         status=status_of(snapshot),
         answer=values.get("answer") or "",
-        loaded=sorted(name for name, skill in ledger.items() if not skill["unloaded"]),
+        loaded=sorted(active_skills(values.get("skills_loaded"))),
         usage=values.get("usage"),
         calls=calls,
         questions=questions,
