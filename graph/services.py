@@ -5,7 +5,6 @@ import logging
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from pathlib import Path
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.tools import BaseTool
@@ -24,13 +23,13 @@ from skills_agent.graph.settings import (
 )
 from skills_agent.graph.tools import Workplace, build_tools, risk_of
 from skills_agent.nodes.model_call import ChosenModel, Models
-from skills_agent.nodes.policy import Policy, Script
+from skills_agent.nodes.policy import Policy
 from skills_agent.nodes.select import OnChange
 from skills_agent.skills.fusion import Embedder
 from skills_agent.skills.library import Library
 from skills_agent.skills.policy.patterns import Entry, EntryNotUnderstoodError, parse_entry
 from skills_agent.skills.policy.risk import Risk
-from skills_agent.skills.scripts import ScriptLimits, ScriptRequest, ScriptRunner, choose_runner
+from skills_agent.skills.scripts import ScriptLimits, ScriptRunner, choose_runner
 from skills_agent.skills.scripts.undumpable import make_undumpable
 from skills_agent.skills.sources import Source
 from skills_agent.skills.trust import TrustList
@@ -108,8 +107,8 @@ def make_services(
             excluded=_excluded(settings),
             approval=settings.approval,
             yes=yes,
-            level_of=lambda script: runner.level_for(_request(script, settings.workspace)),
-            preflight=lambda script: runner.preflight(_request(script, settings.workspace)),
+            runner=runner,
+            workspace=settings.workspace,
         ),
         limits=Limits(
             max_turns=settings.max_turns,
@@ -130,20 +129,6 @@ def _excluded(settings: Settings) -> tuple[Entry, ...]:
         return tuple(parse_entry(text) for text in settings.exclude_tools)
     except EntryNotUnderstoodError as error:
         raise SettingsError(f"Setting exclude_tools: {error}") from error
-
-
-def _request(script: Script, workspace: Path) -> ScriptRequest:
-    """Return what the runner would be asked to run, for the questions before it is."""
-    return ScriptRequest(
-        skill=script.ref.name,
-        script=script.path,
-        args=script.args,
-        stdin=None,
-        workdir=workspace,
-        source=script.ref.source,
-        trusted=script.is_trusted,
-        skill_folder=script.root,
-    )
 
 
 def make_runner(settings: Settings) -> ScriptRunner:

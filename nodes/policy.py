@@ -3,10 +3,10 @@
 import hashlib
 import json
 import logging
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from langchain_core.messages.tool import ToolCall
 from langchain_core.tools import BaseTool
@@ -22,24 +22,16 @@ from skills_agent.skills.policy.permission import ALWAYS_ALLOWED, Declared, Mode
 from skills_agent.skills.policy.risk import FRAMEWORK_TOOLS, IN_WORDS, Risk
 from skills_agent.skills.policy.verdict import Approval, Verdict, judge
 from skills_agent.skills.registry import Registry
+from skills_agent.skills.scripts.request import script_request
+from skills_agent.skills.scripts.runner import ScriptRequest, ScriptRunner
 from skills_agent.skills.skill import SkillRef
 from skills_agent.skills.trust import TrustFileError, TrustList
 from skills_agent.state.context import Context, caller_of
+from skills_agent.state.ledger import active_skills
 from skills_agent.state.records import GrantRecord, LoadedSkill
 from skills_agent.state.schema import AgentState
 
 logger = logging.getLogger(__name__)
-
-
-class Script(NamedTuple):
-    """What a call would run, for the question how isolated it would be."""
-
-    ref: SkillRef
-    path: Path
-    args: tuple[str, ...]
-    is_trusted: bool
-    root: Path
-    """The skill's folder."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,10 +50,10 @@ class Policy:
     approval: Approval = "ask"
     yes: Collection[Risk] = ()
     """Risks that a person approved in advance, for this run."""
-    level_of: Callable[[Script], str] | None = None
-    """How isolated a script would run; None where the runner does not say."""
-    preflight: Callable[[Script], str | None] | None = None
-    """Says why a script cannot run here; None where the runner does not say."""
+    runner: ScriptRunner | None = None
+    """Says how isolated a script would run, and why one cannot; None: nothing is said."""
+    workspace: Path = Path()
+    """Where scripts would work."""
     schemas: dict[str, type[BaseModel] | None] = field(default_factory=dict)
     """Of the tools' arguments: LangChain makes them anew at every look."""
 
@@ -78,7 +70,7 @@ class Policy:
                 None if skill["allowed_tools"] is None else tuple(skill["allowed_tools"]),
                 tuple(skill.get("disallowed_tools") or ()),
             )
-            for skill in active_skills(state).values()
+            for skill in active_skills(state.get("skills_loaded")).values()
         ]
         return Permission(declared, self.mode, self.always_allowed)
 
@@ -124,7 +116,7 @@ class Bench:
     ) -> None:
         """Take what does not change within a step."""
         self.user = user
-        self.loaded = active_skills(state)
+        self.loaded = active_skills(state.get("skills_loaded"))
         self._policy = policy
         self._context = context
         self._registry = registry
@@ -156,7 +148,7 @@ class Bench:
         """Return the digest of what a call would run: tool, arguments, and the content of its skill."""
         wanted = as_call(call)
         loaded = self.loaded.get(wanted.skill or "")
-        place = SkillRef(loaded["name"], loaded["source"], loaded["path"]) if loaded else None
+        place = SkillRef.of(loaded) if loaded else None
         return call_digest(call, place, self._registry)
 
     def contents(self, call: ToolCall) -> dict[str, str]:
@@ -207,42 +199,34 @@ class Bench:
         if skill is None:
             untrusted = [name for name in sorted(self.loaded) if not self._trusts(name)]
             return f" Loaded from untrusted sources: {', '.join(untrusted)}." if untrusted else ""
-        is_trusted = self._trusts(skill["name"])
-        kind = "a trusted" if is_trusted else "an untrusted"
+        kind = "a trusted" if self._trusts(skill["name"]) else "an untrusted"
         about = f" Skill: {skill['name']}, from {kind} source ({skill['source']})."
         level = self._level(call, skill)
         return f"{about} Isolation: {level}." if level else about
 
     def _preflight(self, call: Call) -> str | None:
-        """Say before anybody is asked that a script could not be started: its interpreter is missing."""
-        skill = self.loaded.get(call.skill or "")
-        script = self._script(call, skill) if skill and call.tool == "run_script" else None
-        return self._policy.preflight(script) if script and self._policy.preflight else None
+        """Say before anybody is asked that a script could not be started, as the tool itself would."""
+        runner, skill = self._policy.runner, self.loaded.get(call.skill or "")
+        if runner is None or skill is None or call.tool != "run_script":
+            return None
+        try:
+            return runner.preflight(self._request(call, skill))
+        except SkillError as error:
+            return str(error)
 
     def _level(self, call: Call, skill: LoadedSkill) -> str:
-        script = self._script(call, skill)
-        if self._policy.level_of is None or script is None:
+        runner = self._policy.runner
+        if runner is None or call.tool != "run_script":
             return ""
         try:
-            return self._policy.level_of(script)
+            return runner.level_for(self._request(call, skill))
         except SkillError as error:
             return f"none, it would not be run: {error}"
 
-    def _script(self, call: Call, skill: LoadedSkill) -> Script | None:
-        """Return what run_script would ask its runner for: what a question promises is what is given.
-
-        Network and secrets depend on the source alone, so a folder on the trust list does not count here.
-        """
-        ref = _ref(skill)
-        root = self._root(skill)
-        try:
-            is_vouched_for = self._registry.is_vouched_for(ref)
-        except SkillError:
-            return None
-        if root is None:
-            return None
-        args = tuple(str(each) for each in call.args.get("args") or ())
-        return Script(ref, root / str(call.args.get("path")), args, is_vouched_for, root)
+    def _request(self, call: Call, skill: LoadedSkill) -> ScriptRequest:
+        """Return what run_script will ask for, its arguments aside: they change no isolation."""
+        path = str(call.args.get("path"))
+        return script_request(self._registry, SkillRef.of(skill), path, workdir=self._policy.workspace)
 
     def _trusts(self, name: str) -> bool:
         """Tell whether the operator vouches for a loaded skill: its source, or its folder as it is now."""
@@ -250,7 +234,7 @@ class Bench:
         if skill is None:
             return False
         try:
-            if self._registry.is_vouched_for(_ref(skill)):
+            if self._registry.is_vouched_for(SkillRef.of(skill)):
                 return True
             root = self._root(skill)
             return root is not None and self._policy.trust.vouches_for(root)
@@ -274,15 +258,9 @@ class Bench:
 
     def _root(self, skill: LoadedSkill) -> Path | None:
         try:
-            return self._registry.root(_ref(skill))
+            return self._registry.root(SkillRef.of(skill))
         except SkillError:
             return None
-
-
-def active_skills(state: AgentState) -> dict[str, LoadedSkill]:
-    """Return the loaded skills that were not unloaded, by name."""
-    ledger = state.get("skills_loaded") or {}
-    return {name: skill for name, skill in ledger.items() if not skill["unloaded"]}
 
 
 def changed_text(tool: str) -> str:
@@ -330,7 +308,3 @@ def _grant_of(record: GrantRecord) -> Grant:
         record.get("user"),
         record.get("contents") or {},
     )
-
-
-def _ref(skill: LoadedSkill) -> SkillRef:
-    return SkillRef(skill["name"], skill["source"], skill["path"])

@@ -1,11 +1,9 @@
 """The tools for skills: search_skills, unload_skill, read_resource, run_script."""
 
 import json
-import os
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Annotated, Any
 
 from langchain_core.messages import ToolMessage
@@ -17,20 +15,16 @@ from pydantic import BaseModel, BeforeValidator, Field
 from skills_agent.graph.tools.declare import declare
 from skills_agent.graph.tools.excerpt import excerpt
 from skills_agent.graph.tools.workplace import Workplace
-from skills_agent.skills.confined import NotRegularFileError, OutsideRootError, open_beneath
-from skills_agent.skills.errors import (
-    ResourceOutsideError,
-    ScriptError,
-    ScriptNotFoundError,
-    SectionNotFoundError,
-)
+from skills_agent.skills.errors import SectionNotFoundError
 from skills_agent.skills.library import Library
 from skills_agent.skills.registry import Registry
-from skills_agent.skills.resources import relative_to, section_of, sections_of
-from skills_agent.skills.scripts import ScriptRequest, ScriptRunner, describe
+from skills_agent.skills.resources import section_of, sections_of
+from skills_agent.skills.scripts import ScriptRunner, describe
+from skills_agent.skills.scripts.request import script_request
 from skills_agent.skills.skill import SkillRef
 from skills_agent.skills.text import escape_markup, one_line
 from skills_agent.state.context import caller_of
+from skills_agent.state.ledger import active_skills
 from skills_agent.state.records import LoadedSkill
 
 MAX_FOUND = 5
@@ -133,7 +127,7 @@ class _SkillTools:
         lines: Lines = None,
     ) -> str:
         """Give a text file of a loaded skill, bounded."""
-        ref = _ref(_loaded(runtime, skill))
+        ref = SkillRef.of(_loaded(runtime, skill))
         text = self._registry(runtime).read_resource(ref, path)
         if section:
             found = section_of(text, section)
@@ -151,7 +145,7 @@ class _SkillTools:
         stdin: str | None = None,
     ) -> str:
         """Run a file of a loaded skill and give its outcome as text; a failing script is a result."""
-        ref = _ref(_loaded(runtime, skill))
+        ref = SkillRef.of(_loaded(runtime, skill))
         registry = self._registry(runtime)
         request = script_request(registry, ref, path, args=args, workdir=self._workplace.of(runtime.config))
         return describe(self._runner.run(replace(request, stdin=stdin)))
@@ -160,41 +154,8 @@ class _SkillTools:
         return self._library.of(caller_of(runtime), runtime.store)
 
 
-def script_request(
-    registry: Registry, ref: SkillRef, path: str, *, workdir: Path, args: Sequence[str] = ()
-) -> ScriptRequest:
-    """Return what a runner is asked for. Raises SkillError or ToolException for what is no script of it."""
-    root = registry.root(ref)
-    if root is None:
-        raise ToolException(
-            f"The scripts of {ref.name} cannot be run: its source {ref.source} is not on disk."
-        )
-    relative = relative_to(root, path)
-    try:
-        os.close(open_beneath(root, relative))
-    except OutsideRootError as error:
-        raise ResourceOutsideError(ref.name, path) from error
-    except (FileNotFoundError, NotADirectoryError, NotRegularFileError) as error:
-        listing = registry.resources(ref)
-        scripts = [each.path for each in listing.resources if each.type == "script"]
-        raise ScriptNotFoundError(ref.name, path, scripts) from error
-    except OSError as error:
-        raise ScriptError(f"Cannot read {path} of skill {ref.name}: {error.strerror}.") from error
-    return ScriptRequest(
-        skill=ref.name,
-        script=(root / relative).resolve(),
-        args=tuple(args),
-        stdin=None,
-        workdir=workdir,
-        source=ref.source,
-        trusted=registry.is_vouched_for(ref),
-        skill_folder=root.resolve(),
-    )
-
-
 def _ledger(runtime: ThreadRuntime) -> dict[str, LoadedSkill]:
-    records: Mapping[str, LoadedSkill] = runtime.state.get("skills_loaded") or {}
-    return {name: record for name, record in records.items() if not record["unloaded"]}
+    return active_skills(runtime.state.get("skills_loaded"))
 
 
 def _loaded(runtime: ThreadRuntime, name: str) -> LoadedSkill:
@@ -203,10 +164,6 @@ def _loaded(runtime: ThreadRuntime, name: str) -> LoadedSkill:
         loaded = ", ".join(sorted(ledger)) or "none"
         raise ToolException(f"Skill {name} is not loaded. Call load_skill first. Loaded skills: {loaded}.")
     return ledger[name]
-
-
-def _ref(record: LoadedSkill) -> SkillRef:
-    return SkillRef(record["name"], record["source"], record["path"])
 
 
 def _shown(text: str, limit: int | None = None) -> str:

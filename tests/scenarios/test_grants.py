@@ -1,5 +1,6 @@
 """What a person grants beyond one call: for whom, for what, and until when. And what exactly is approved."""
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -348,3 +349,17 @@ def test_a_question_without_a_skill_names_the_untrusted_ones_that_are_loaded(ask
     agent = asked(write("a.txt"))
     text = agent.state.interrupts[0].value["action_requests"][0]["description"]
     assert "untrusted sources: alpha, beta" in text
+
+
+@pytest.mark.parametrize("path", ["../../../../pipe", "{workspace}/pipe", "scripts/none.py", "scripts"])
+def test_what_is_no_script_of_the_skill_is_neither_looked_at_nor_asked_about(
+    asked: Any, workspace: Path, path: str
+) -> None:
+    """A pipe would hold up whoever reads its first line; the gate looks before anybody approved."""
+    os.mkfifo(workspace / "pipe")
+    place = path.format(workspace=workspace)
+    agent = asked(calls(call("run_script", skill="alpha", path=place)))
+    assert not is_open(agent)
+    (refused,) = agent.tool_messages("run_script")
+    assert refused.status == "error"
+    assert place in refused.text

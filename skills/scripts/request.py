@@ -1,0 +1,46 @@
+"""What a runner is asked for: the one place that turns a skill and a path into a script to run."""
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from skills_agent.skills.confined import NotRegularFileError, OutsideRootError, open_beneath
+from skills_agent.skills.errors import ResourceOutsideError, ScriptError, ScriptNotFoundError
+from skills_agent.skills.registry import Registry
+from skills_agent.skills.resources import relative_to
+from skills_agent.skills.scripts.runner import ScriptRequest
+from skills_agent.skills.skill import SkillRef
+
+
+def script_request(
+    registry: Registry, ref: SkillRef, path: str, *, workdir: Path, args: Sequence[str] = ()
+) -> ScriptRequest:
+    """Return the request for a script of a skill; nothing outside the skill's folder is ever looked at.
+
+    The tool that runs it and the question before it ask here, so that they cannot differ. Raises
+    SkillError for what is no script of the skill.
+    """
+    root = registry.root(ref)
+    if root is None:
+        raise ScriptError(f"The scripts of {ref.name} cannot be run: its source {ref.source} is not on disk.")
+    relative = relative_to(root, path)
+    try:
+        os.close(open_beneath(root, relative))
+    except OutsideRootError as error:
+        raise ResourceOutsideError(ref.name, path) from error
+    except (FileNotFoundError, NotADirectoryError, NotRegularFileError) as error:
+        listing = registry.resources(ref)
+        scripts = [each.path for each in listing.resources if each.type == "script"]
+        raise ScriptNotFoundError(ref.name, path, scripts) from error
+    except OSError as error:
+        raise ScriptError(f"Cannot read {path} of skill {ref.name}: {error.strerror}.") from error
+    return ScriptRequest(
+        skill=ref.name,
+        script=(root / relative).resolve(),
+        args=tuple(args),
+        stdin=None,
+        workdir=workdir,
+        source=ref.source,
+        trusted=registry.is_vouched_for(ref),
+        skill_folder=root.resolve(),
+    )
