@@ -5,10 +5,8 @@ file `.agent/config.json` or `.agent/config.toml` of the workspace, and code. Ev
 name in all three. Unknown names and values of the wrong type are refused with the field's name.
 """
 
-import difflib
 import json
 import os
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
@@ -229,8 +227,8 @@ def _from_file(workspace: Path) -> dict[str, Any]:
     path = found[0]
     try:
         text = path.read_text(encoding="utf-8")
-        read: Any = json.loads(text) if path.suffix == ".json" else tomllib.loads(text)
-    except (OSError, ValueError) as error:
+        read: Any = json.loads(text) if path.suffix == ".json" else _toml(text)
+    except (OSError, ValueError, RecursionError) as error:
         raise SettingsError(f"Cannot read {path}: {error}") from error
     if not isinstance(read, dict):
         raise SettingsError(f"{path} must hold an object of settings.")
@@ -238,6 +236,13 @@ def _from_file(workspace: Path) -> dict[str, Any]:
         if name not in _hints() or name in _OF_THE_PERSON:
             raise SettingsError(_unknown(name, str(path)))
     return {name: _converted(name, value, _hints()[name], str(path)) for name, value in read.items()}
+
+
+def _toml(text: str) -> dict[str, Any]:
+    # Most workspaces have no such file, and every command starts here.
+    import tomllib  # noqa: PLC0415
+
+    return tomllib.loads(text)
 
 
 def _converted(name: str, value: Any, hint: Any, origin: str) -> Any:
@@ -264,6 +269,9 @@ def _path(kind: type, value: Any) -> Any:
 
 
 def _unknown(name: str, origin: str) -> str:
-    near = difflib.get_close_matches(name, _hints(), n=1, cutoff=0.5)
+    # Only a wrong name needs it.
+    from difflib import get_close_matches  # noqa: PLC0415
+
+    near = get_close_matches(name, _hints(), n=1, cutoff=0.5)
     hint = f" Did you mean {near[0]}?" if near else f" Known: {', '.join(sorted(_hints()))}."
     return f"Unknown setting {name} (from {origin}).{hint}"

@@ -7,6 +7,8 @@ from functools import cached_property, lru_cache
 from threading import Lock
 from typing import Final, Literal, NamedTuple
 
+from msgspec.structs import replace
+
 from skills_agent.skills.discovery import Reported, SeenSkill
 from skills_agent.skills.errors import UnknownSkillError
 from skills_agent.skills.fields import safe_name
@@ -194,7 +196,7 @@ class Catalog:
 
 
 def _with_reports(seen: SeenSkill, reported: Sequence[Diagnostic]) -> SeenSkill:
-    return seen._replace(diagnostics=(*reported, *seen.diagnostics)) if reported else seen
+    return replace(seen, diagnostics=(*reported, *seen.diagnostics)) if reported else seen
 
 
 def _without_lookalikes(seen: Sequence[SeenSkill]) -> list[SeenSkill]:
@@ -209,7 +211,7 @@ def _without_lookalikes(seen: Sequence[SeenSkill]) -> list[SeenSkill]:
             continue
         message = f"The name only looks like `{imitated[each.metadata.name]}`, in letters of another script."
         refused = diagnostic(Finding("name-lookalike", message), each.found.path)
-        judged.append(each._replace(metadata=None, diagnostics=(*each.diagnostics, refused)))
+        judged.append(replace(each, metadata=None, diagnostics=(*each.diagnostics, refused)))
     return judged
 
 

@@ -4,6 +4,9 @@ import logging
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple, Protocol
 
+import msgspec
+from msgspec.structs import replace
+
 from skills_agent.skills.frontmatter import HEAD_BYTES
 from skills_agent.skills.reading import Place, ReadMetadata, read_metadata
 from skills_agent.skills.rules import Finding, diagnostic
@@ -22,7 +25,7 @@ class Strictness(NamedTuple):
     block_angle_brackets: bool
 
 
-class SeenSkill(NamedTuple):
+class SeenSkill(msgspec.Struct, frozen=True, gc=False):
     """One SKILL.md that a source has, and what reading it gave."""
 
     found: FoundSkill
@@ -168,6 +171,6 @@ def _is_same(one: Sight, other: Sight) -> bool:
     if len(one.seen) != len(other.seen) or one.reported != other.reported:
         return False
     return all(
-        mine is theirs or mine == theirs._replace(found=theirs.found._replace(settled=mine.found.settled))
+        mine is theirs or mine == replace(theirs, found=replace(theirs.found, settled=mine.found.settled))
         for mine, theirs in zip(one.seen, other.seen, strict=True)
     )

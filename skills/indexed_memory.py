@@ -33,7 +33,7 @@ _SEARCH_WAITS: Final = 5.0
 logger = logging.getLogger(__name__)
 
 
-class _Row(NamedTuple):
+class _Row(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """One folder that was searched, and what was read of the skill in it."""
 
     folder: SeenFolder
@@ -169,10 +169,11 @@ def _read_rows(connection: Connection, key: str, label: str) -> _Kept:
     pieces = connection.execute("SELECT content FROM pieces WHERE source = ? ORDER BY start", (key,))
     try:
         for (piece,) in pieces:
-            for folder, was_read, metadata, diagnostics in _DECODER.decode(piece):
-                folders.append(folder)
-                if was_read and folder.found is not None:
-                    known[folder.found.path] = SeenSkill(folder.found, label, metadata, diagnostics)
+            for row in _DECODER.decode(piece):
+                folders.append(row.folder)
+                found = row.folder.found
+                if row.was_read and found is not None:
+                    known[found.path] = SeenSkill(found, label, row.metadata, row.diagnostics)
     except (msgspec.MsgspecError, TypeError) as error:
         logger.warning("index damaged, skills read again: %s", error, extra={"source": key})
         return _Kept()

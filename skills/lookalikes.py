@@ -14,8 +14,8 @@ _DRAWN_LIKE: Final = str.maketrans(
 def lookalikes_among(names: Iterable[str]) -> dict[str, str]:
     """Map every name with letters of other scripts to the plain name among the others that it seems to be."""
     every = set(names)
-    plain = {name.lower(): name for name in every if name.isascii()}
-    foreign = (name for name in every if not name.isascii())
+    foreign = [name for name in every if not name.isascii()]
+    plain = {name.lower(): name for name in every if name.isascii()} if foreign else {}
     return {name: plain[drawn] for name in foreign if (drawn := _as_drawn(name)) in plain}
 
 

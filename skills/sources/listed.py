@@ -26,7 +26,7 @@ from skills_agent.skills.sources.listing import (
     Listing,
     Shelf,
 )
-from skills_agent.skills.sources.protocol import FoundSkill, Scan, SkillFile
+from skills_agent.skills.sources.protocol import FoundSkill, Scan, SkillFile, in_path_order
 from skills_agent.skills.sources.walk import SKILL_FILE
 from skills_agent.skills.text import one_line
 
@@ -186,7 +186,7 @@ class ListedSource(ABC):
             folder = skill.folder[:-1].rpartition("/")[2] or self._root_name()
             found.append(FoundSkill(path, folder, file.stamp, file.size or 0))
             skills[path] = skill
-        return _Seen(Scan(tuple(sorted(found)), tuple(diagnostics)), shelf, skills)
+        return _Seen(Scan(in_path_order(found), tuple(diagnostics)), shelf, skills)
 
 
 def missing(name: str) -> FileNotFoundError:

@@ -1,14 +1,20 @@
 """Where skills come from: the one protocol that every source keeps, and what a scan returns."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from operator import attrgetter
 from pathlib import Path
 from typing import NamedTuple, Protocol, runtime_checkable
+
+import msgspec
 
 from skills_agent.skills.skill import Diagnostic
 
 
-class FoundSkill(NamedTuple):
-    """A SKILL.md that a scan has seen and not read."""
+class FoundSkill(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """A SKILL.md that a scan has seen and not read.
+
+    There are thousands of these: a struct that the garbage collector passes over.
+    """
 
     path: str
     """As the source names it; unique within the source."""
@@ -29,7 +35,12 @@ class Scan(NamedTuple):
     diagnostics: tuple[Diagnostic, ...] = ()
 
 
-class SeenFolder(NamedTuple):
+def in_path_order(found: Iterable[FoundSkill]) -> tuple[FoundSkill, ...]:
+    """Return skills as a scan has them."""
+    return tuple(sorted(found, key=attrgetter("path")))
+
+
+class SeenFolder(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """What a scan has seen of one folder, for the next one."""
 
     path: str

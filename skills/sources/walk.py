@@ -12,10 +12,12 @@ from itertools import islice
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from msgspec.structs import replace
+
 from skills_agent.skills.confined import is_beneath
 from skills_agent.skills.rules import Finding, diagnostic
 from skills_agent.skills.skill import Diagnostic
-from skills_agent.skills.sources.protocol import FoundSkill, Scan, SeenFolder
+from skills_agent.skills.sources.protocol import FoundSkill, Scan, SeenFolder, in_path_order
 
 SKILL_FILE: Final = "SKILL.md"
 _SKILL_FILE_UPPER: Final = SKILL_FILE.upper()
@@ -42,9 +44,9 @@ class ScanLimits(NamedTuple):
 
 def is_unchanged(listing: SeenFolder) -> bool:
     """Tell whether a folder and its SKILL.md are as they were; False where that cannot be told."""
-    path, changed, _, _, found = listing
+    found = listing.found
     try:
-        if not changed or _changed(path) != changed:
+        if not listing.changed or _changed(listing.path) != listing.changed:
             return False
         return found is None or _stamp(os.lstat(found.path)) == found.stamp
     except OSError:
@@ -54,7 +56,7 @@ def is_unchanged(listing: SeenFolder) -> bool:
 def scan_of(listings: Iterable[SeenFolder], diagnostics: tuple[Diagnostic, ...] = ()) -> Scan:
     """Return what a walk with these listings has found."""
     found = [listing.found for listing in listings if listing.found is not None]
-    return Scan(tuple(sorted(found)), diagnostics)
+    return Scan(in_path_order(found), diagnostics)
 
 
 class Walk:
@@ -89,7 +91,7 @@ class Walk:
             if listing.inner and depth > self._limits.depth:
                 message = f"Folders below {path} are too deep to be searched."
                 self._report("scan-limit", message, self._root)
-                listing = listing._replace(changed=0, inner=())
+                listing = replace(listing, changed=0, inner=())
             self.folders.append(listing)
             entries += listing.entries
             skills += listing.found is not None

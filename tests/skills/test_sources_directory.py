@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from skills_agent.skills.confined import OutsideRootError
 from skills_agent.skills.registry import Registry
@@ -308,7 +309,9 @@ def test_every_change_is_seen_by_the_next_scan(tmp_path: Path, clock: Callable[[
     for change in changes:
         change()
         again, anew = source.scan(), DirectorySource(tmp_path, "user", clock=clock).scan()
-        assert [each[:4] for each in again.found] == [each[:4] for each in anew.found]
+        assert [replace(each, settled=True) for each in again.found] == [
+            replace(each, settled=True) for each in anew.found
+        ]
         assert again.diagnostics == anew.diagnostics
 
 
