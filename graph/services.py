@@ -86,6 +86,7 @@ def make_services(
         runner,
         Workplace(settings.workspace, per_thread=settings.workdir == "thread"),
         run_command=settings.enable_run_command,
+        images=settings.read_images,
     )
     offered = (*own, *tools)
     names = [tool.name for tool in offered]

@@ -113,6 +113,8 @@ class Settings:
     """Where scripts work: in the workspace, or in `.agent/work/<thread>` with the workspace to read."""
     enable_run_command: bool = False
     """Offer the tool run_command: any program, as the scripts are run."""
+    read_images: bool = False
+    """Show images to the model: read_file and read_resource give them as content of a tool message."""
     protect_process: bool = True
     """Keep other processes of this user from reading the agent's memory and environment (no core dumps)."""
 

@@ -154,6 +154,22 @@ class Registry:
             SkillUnreadableError: the skill is gone.
             ResourceError: not there, outside the folder, unreadable, over `limit` bytes, or no text.
         """
+        raw = self.read_bytes(ref, path, limit)
+        try:
+            text = raw.decode("utf-8-sig")
+        except UnicodeDecodeError as error:
+            raise ResourceNotTextError(ref.name, path, len(raw)) from error
+        if "\0" in text:
+            raise ResourceNotTextError(ref.name, path, len(raw))
+        return clean_text(normalize_line_ends(text)).text
+
+    def read_bytes(self, ref: SkillRef, path: str, limit: int = MAX_RESOURCE_BYTES) -> bytes:
+        """Return a file of a skill as it is.
+
+        Raises:
+            SkillUnreadableError: the skill is gone.
+            ResourceError: not there, outside the folder, unreadable, or over `limit` bytes.
+        """
         source, _ = self._owner(ref)
         relative = relative_to(source.root(ref.path), path)
         try:
@@ -168,13 +184,7 @@ class Registry:
         if len(raw) > limit:
             size = _size_of(source.files(ref.path), relative, at_least=len(raw))
             raise ResourceTooLargeError(ref.name, path, size, limit)
-        try:
-            text = raw.decode("utf-8-sig")
-        except UnicodeDecodeError as error:
-            raise ResourceNotTextError(ref.name, path, len(raw)) from error
-        if "\0" in text:
-            raise ResourceNotTextError(ref.name, path, len(raw))
-        return clean_text(normalize_line_ends(text)).text
+        return raw
 
     def root(self, ref: SkillRef) -> Path | None:
         """Return the folder of a skill on this machine; None where its source is no file system.

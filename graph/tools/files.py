@@ -1,12 +1,13 @@
 """The host's file tools, confined to the workspace: read_file, list_dir, grep, write_file."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from langchain_core.tools import BaseTool, ToolException
 from pydantic import Field
 
 from skills_agent.graph.tools.declare import declare
 from skills_agent.graph.tools.excerpt import excerpt
+from skills_agent.graph.tools.images import image_content, image_type
 from skills_agent.graph.tools.search import Search
 from skills_agent.graph.tools.workspace import FolderEntry, Workspace
 from skills_agent.skills.text import one_line
@@ -27,9 +28,9 @@ Lines = Annotated[int | None, Field(description="How many lines")]
 Glob = Annotated[str | None, Field(description="Only these files, e.g. *.py or docs/**/*.md")]
 
 
-def file_tools(workspace: Workspace, search: Search) -> list[BaseTool]:
-    """Return the four tools."""
-    tools = _FileTools(workspace, search)
+def file_tools(workspace: Workspace, search: Search, *, images: bool = False) -> list[BaseTool]:
+    """Return the four tools; with `images`, read_file shows images to the model."""
+    tools = _FileTools(workspace, search, images)
     return [
         declare(tools.read_file, risk="read", description=READ_FILE),
         declare(tools.list_dir, risk="read", description=LIST_DIR),
@@ -39,13 +40,16 @@ def file_tools(workspace: Workspace, search: Search) -> list[BaseTool]:
 
 
 class _FileTools:
-    def __init__(self, workspace: Workspace, search: Search) -> None:
+    def __init__(self, workspace: Workspace, search: Search, images: bool) -> None:
         self._workspace = workspace
         self._search = search
+        self._images = images
 
-    def read_file(self, path: str, start: Start = None, lines: Lines = None) -> str:
+    def read_file(self, path: str, start: Start = None, lines: Lines = None) -> str | list[dict[str, Any]]:
         """Give a file as text, bounded; a binary file is named, not pasted."""
         raw = self._workspace.read(path, MAX_FILE_BYTES)
+        if self._images and (kind := image_type(raw)):
+            return image_content(path, raw, kind)
         if b"\0" in raw:
             raise ToolException(f"{path} is a binary file of {len(raw):,} bytes, not text to read.")
         if not raw:

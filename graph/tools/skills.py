@@ -14,8 +14,9 @@ from pydantic import BaseModel, BeforeValidator, Field
 
 from skills_agent.graph.tools.declare import declare
 from skills_agent.graph.tools.excerpt import excerpt
+from skills_agent.graph.tools.images import image_content, image_type
 from skills_agent.graph.tools.workplace import Workplace
-from skills_agent.skills.errors import SectionNotFoundError
+from skills_agent.skills.errors import ResourceNotTextError, SectionNotFoundError
 from skills_agent.skills.library import Library
 from skills_agent.skills.registry import Registry
 from skills_agent.skills.resources import section_of, sections_of
@@ -76,9 +77,11 @@ class RunScriptArguments(BaseModel):
     stdin: str | None = None
 
 
-def skill_tools(library: Library, runner: ScriptRunner, workplace: Workplace) -> list[BaseTool]:
-    """Return the four tools."""
-    tools = _SkillTools(library, runner, workplace)
+def skill_tools(
+    library: Library, runner: ScriptRunner, workplace: Workplace, *, images: bool = False
+) -> list[BaseTool]:
+    """Return the four tools; with `images`, read_resource shows images to the model."""
+    tools = _SkillTools(library, runner, workplace, images)
     return [
         declare(tools.search_skills, risk="read", description=SEARCH_SKILLS),
         declare(tools.unload_skill, risk="read", description=UNLOAD_SKILL),
@@ -88,10 +91,11 @@ def skill_tools(library: Library, runner: ScriptRunner, workplace: Workplace) ->
 
 
 class _SkillTools:
-    def __init__(self, library: Library, runner: ScriptRunner, workplace: Workplace) -> None:
+    def __init__(self, library: Library, runner: ScriptRunner, workplace: Workplace, images: bool) -> None:
         self._library = library
         self._runner = runner
         self._workplace = workplace
+        self._images = images
 
     def search_skills(self, query: str, runtime: ThreadRuntime) -> str:
         """Give names and descriptions, best first; what is hidden from the model is not among them."""
@@ -125,10 +129,17 @@ class _SkillTools:
         section: Section = None,
         start: Start = None,
         lines: Lines = None,
-    ) -> str:
-        """Give a text file of a loaded skill, bounded."""
+    ) -> str | list[dict[str, Any]]:
+        """Give a text file of a loaded skill, bounded; a binary file is named, not pasted."""
         ref = SkillRef.of(_loaded(runtime, skill))
-        text = self._registry(runtime).read_resource(ref, path)
+        registry = self._registry(runtime)
+        try:
+            text = registry.read_resource(ref, path)
+        except ResourceNotTextError:
+            raw = registry.read_bytes(ref, path) if self._images else b""
+            if kind := image_type(raw):
+                return image_content(path, raw, kind)
+            raise
         if section:
             found = section_of(text, section)
             if found is None:

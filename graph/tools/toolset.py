@@ -15,16 +15,22 @@ from skills_agent.skills.scripts import ScriptRunner
 
 
 def build_tools(
-    library: Library, runner: ScriptRunner, workplace: Workplace, *, run_command: bool = False
+    library: Library,
+    runner: ScriptRunner,
+    workplace: Workplace,
+    *,
+    run_command: bool = False,
+    images: bool = False,
 ) -> list[BaseTool]:
     """Return every tool but `load_skill`, which the graph carries out itself.
 
-    The order is fixed: it is part of the prompt that a provider caches. `run_command` adds that tool.
+    The order is fixed: it is part of the prompt that a provider caches. `run_command` adds that tool;
+    with `images`, the tools that read files show images to the model.
     """
     workspace = workplace.workspace
     return [
-        *skill_tools(library, runner, workplace),
+        *skill_tools(library, runner, workplace, images=images),
         declare(update_plan, risk="read", description=UPDATE_PLAN),
-        *file_tools(Workspace(workspace), Search(workspace)),
+        *file_tools(Workspace(workspace), Search(workspace), images=images),
         *(command_tools(runner, workplace) if run_command else ()),
     ]
