@@ -22,7 +22,7 @@ from skills_agent.skills.policy.permission import ALWAYS_ALLOWED, Declared, Mode
 from skills_agent.skills.policy.risk import FRAMEWORK_TOOLS, IN_WORDS, Risk
 from skills_agent.skills.policy.verdict import Approval, Verdict, judge
 from skills_agent.skills.registry import Registry
-from skills_agent.skills.scripts.request import script_request
+from skills_agent.skills.scripts.request import command_request, script_request
 from skills_agent.skills.scripts.runner import ScriptRequest, ScriptRunner
 from skills_agent.skills.skill import SkillRef
 from skills_agent.skills.trust import TrustFileError, TrustList
@@ -195,38 +195,39 @@ class Bench:
 
     def _about(self, call: Call) -> str:
         """Say whose script it is and how isolated it would run, for the person who is asked."""
-        skill = self.loaded.get(call.skill or "")
+        skill, level = self.loaded.get(call.skill or ""), self._level(call)
+        isolation = f" Isolation: {level}." if level else ""
         if skill is None:
             untrusted = [name for name in sorted(self.loaded) if not self._trusts(name)]
-            return f" Loaded from untrusted sources: {', '.join(untrusted)}." if untrusted else ""
+            loaded = f" Loaded from untrusted sources: {', '.join(untrusted)}." if untrusted else ""
+            return loaded + isolation
         kind = "a trusted" if self._trusts(skill["name"]) else "an untrusted"
-        about = f" Skill: {skill['name']}, from {kind} source ({skill['source']})."
-        level = self._level(call, skill)
-        return f"{about} Isolation: {level}." if level else about
+        return f" Skill: {skill['name']}, from {kind} source ({skill['source']}).{isolation}"
 
     def _preflight(self, call: Call) -> str | None:
         """Say before anybody is asked that a script could not be started, as the tool itself would."""
-        runner, skill = self._policy.runner, self.loaded.get(call.skill or "")
-        if runner is None or skill is None or call.tool != "run_script":
-            return None
         try:
-            return runner.preflight(self._request(call, skill))
+            request = self._request(call)
+            return self._policy.runner.preflight(request) if request and self._policy.runner else None
         except SkillError as error:
             return str(error)
 
-    def _level(self, call: Call, skill: LoadedSkill) -> str:
-        runner = self._policy.runner
-        if runner is None or call.tool != "run_script":
-            return ""
+    def _level(self, call: Call) -> str:
         try:
-            return runner.level_for(self._request(call, skill))
+            request = self._request(call)
+            return self._policy.runner.level_for(request) if request and self._policy.runner else ""
         except SkillError as error:
             return f"none, it would not be run: {error}"
 
-    def _request(self, call: Call, skill: LoadedSkill) -> ScriptRequest:
-        """Return what run_script will ask for, its arguments aside: they change no isolation."""
+    def _request(self, call: Call) -> ScriptRequest | None:
+        """Return what a call will ask of the runner, the arguments of a script aside; None where nothing."""
+        workspace, skill = self._policy.workspace, self.loaded.get(call.skill or "")
+        if call.tool == "run_command":
+            return command_request(str(call.args.get("command")), workdir=workspace)
+        if call.tool != "run_script" or skill is None:
+            return None
         path = str(call.args.get("path"))
-        return script_request(self._registry, SkillRef.of(skill), path, workdir=self._policy.workspace)
+        return script_request(self._registry, SkillRef.of(skill), path, workdir=workspace)
 
     def _trusts(self, name: str) -> bool:
         """Tell whether the operator vouches for a loaded skill: its source, or its folder as it is now."""

@@ -1,6 +1,7 @@
 """The tool that runs a program: run_command. Off unless the operator turns it on."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Annotated, Any
 
 from langchain_core.tools import BaseTool
@@ -9,8 +10,8 @@ from pydantic import Field
 
 from skills_agent.graph.tools.declare import declare
 from skills_agent.graph.tools.workplace import Workplace
-from skills_agent.skills.scripts import ScriptRequest, ScriptRunner, describe
-from skills_agent.skills.scripts.command_line import split_command
+from skills_agent.skills.scripts import ScriptRunner, describe
+from skills_agent.skills.scripts.request import command_request
 
 RUN_COMMAND = (
     "Run one program with its arguments in the working directory. Gives exit code, stdout and stderr. "
@@ -27,13 +28,7 @@ def command_tools(runner: ScriptRunner, workplace: Workplace) -> list[BaseTool]:
         command: Command, runtime: ToolRuntime[Any, Mapping[str, Any]], stdin: str | None = None
     ) -> str:
         """Run a program and give its outcome as text; a failing program is a result."""
-        request = ScriptRequest(
-            skill="",
-            script=None,
-            args=split_command(command),
-            stdin=stdin,
-            workdir=workplace.of(runtime.config),
-        )
-        return describe(runner.run(request))
+        request = command_request(command, workdir=workplace.of(runtime.config))
+        return describe(runner.run(replace(request, stdin=stdin)))
 
     return [declare(run_command, risk="run", description=RUN_COMMAND)]

@@ -13,7 +13,7 @@ FRAMEWORK_TOOLS: Final = frozenset(
 
 IN_WORDS: Final[dict[Risk, str]] = {
     "read": "only reads",
-    "run": "runs a script",
+    "run": "runs a program",
     "write": "changes files",
     "network": "may reach the network",
     "delete": "deletes files",

@@ -1,4 +1,7 @@
-"""What a runner is asked for: the one place that turns a skill and a path into a script to run."""
+"""What a runner is asked for: the one place where a tool call becomes a request.
+
+The tool that runs it and the question before it ask here, so that they cannot differ.
+"""
 
 import os
 from collections.abc import Sequence
@@ -8,6 +11,7 @@ from skills_agent.skills.confined import NotRegularFileError, OutsideRootError, 
 from skills_agent.skills.errors import ResourceOutsideError, ScriptError, ScriptNotFoundError
 from skills_agent.skills.registry import Registry
 from skills_agent.skills.resources import relative_to
+from skills_agent.skills.scripts.command_line import split_command
 from skills_agent.skills.scripts.runner import ScriptRequest
 from skills_agent.skills.skill import SkillRef
 
@@ -17,8 +21,7 @@ def script_request(
 ) -> ScriptRequest:
     """Return the request for a script of a skill; nothing outside the skill's folder is ever looked at.
 
-    The tool that runs it and the question before it ask here, so that they cannot differ. Raises
-    SkillError for what is no script of the skill.
+    Raises SkillError for what is no script of the skill.
     """
     root = registry.root(ref)
     if root is None:
@@ -44,3 +47,8 @@ def script_request(
         trusted=registry.is_vouched_for(ref),
         skill_folder=root.resolve(),
     )
+
+
+def command_request(command: str, *, workdir: Path) -> ScriptRequest:
+    """Return the request for a program of the machine. Raises ScriptError for what only a shell can do."""
+    return ScriptRequest(skill="", script=None, args=split_command(command), stdin=None, workdir=workdir)

@@ -41,7 +41,23 @@ def test_a_command_is_asked_about(make_agent: MakeAgent) -> None:
     asked = calls(call("run_command", command="touch made"))
     agent = make_agent([asked, "done"], enable_run_command=True, sandbox="off")
     agent.say("make")
-    assert agent.state.interrupts
+    (interrupt,) = agent.state.interrupts
+    (question,) = interrupt.value["action_requests"]
+    assert question["description"] == "run_command runs a program. Isolation: controlled. Risk: run."
+
+
+@pytest.mark.parametrize(
+    ("command", "said"), [("git log | head", "There is no shell"), ("no-such-program -x", "no-such-program")]
+)
+def test_a_command_that_cannot_run_is_never_asked_about(
+    make_agent: MakeAgent, command: str, said: str
+) -> None:
+    asked = calls(call("run_command", command=command))
+    agent = make_agent([asked, "done"], enable_run_command=True, sandbox="off")
+    agent.say("run")
+    assert not agent.state.interrupts
+    (answer,) = agent.tool_messages("run_command")
+    assert (answer.status, said in answer.text) == ("error", True)
 
 
 @pytest.mark.parametrize(

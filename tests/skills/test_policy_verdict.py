@@ -14,7 +14,7 @@ def test_reading_is_free_by_default() -> None:
     ("risk", "words"),
     [
         ("read", "only reads"),
-        ("run", "runs a script"),
+        ("run", "runs a program"),
         ("write", "changes files"),
         ("network", "may reach the network"),
         ("delete", "deletes files"),
