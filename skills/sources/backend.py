@@ -24,7 +24,7 @@ from skills_agent.skills.sources.listed import (
     cause_of,
     missing,
 )
-from skills_agent.skills.sources.listing import (
+from skills_agent.skills.sources.shelf import (
     MAX_DEPTH,
     ListedFile,
     Listing,

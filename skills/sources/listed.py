@@ -19,14 +19,14 @@ from typing import Final, NamedTuple
 from skills_agent.skills.confined import NotRegularFileError, parts_of
 from skills_agent.skills.rules import Finding, diagnostic
 from skills_agent.skills.skill import Diagnostic
-from skills_agent.skills.sources.listing import (
+from skills_agent.skills.sources.protocol import FoundSkill, Scan, SkillFile, in_path_order
+from skills_agent.skills.sources.shelf import (
     MAX_DEPTH,
     ListedFile,
-    ListedSkill,
     Listing,
     Shelf,
+    ShelvedSkill,
 )
-from skills_agent.skills.sources.protocol import FoundSkill, Scan, SkillFile, in_path_order
 from skills_agent.skills.sources.walk import SKILL_FILE
 from skills_agent.skills.text import one_line
 
@@ -43,7 +43,7 @@ class _Seen(NamedTuple):
 
     scan: Scan
     shelf: Shelf
-    skills: Mapping[str, ListedSkill]
+    skills: Mapping[str, ShelvedSkill]
     """By path, as the source names it."""
 
 
@@ -171,7 +171,7 @@ class ListedSource(ABC):
         """Name the skills of a listing, and report those that are named oddly or too deep."""
         shelf = Shelf(listing.files)
         found: list[FoundSkill] = []
-        skills: dict[str, ListedSkill] = {}
+        skills: dict[str, ShelvedSkill] = {}
         diagnostics = list(listing.diagnostics)
         for skill in shelf.skills:
             path = self._path(skill.path)
@@ -219,7 +219,7 @@ def _nothing(why: Diagnostic) -> _Seen:
     return _Seen(Scan((), (why,)), Shelf({}), {})
 
 
-def _skill(seen: _Seen, path: str) -> ListedSkill:
+def _skill(seen: _Seen, path: str) -> ShelvedSkill:
     if path not in seen.skills:
         raise missing(path)
     return seen.skills[path]

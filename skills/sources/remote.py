@@ -24,7 +24,6 @@ from threading import Lock, Thread
 from typing import Any, Final, NamedTuple, TypeVar
 
 from skills_agent.skills.sources.listed import KEEP_SECONDS, MAX_FILE_BYTES, ListedSource
-from skills_agent.skills.sources.listing import ListedFile, Listing
 from skills_agent.skills.sources.remote_place import (
     Bounds,
     RemotePlace,
@@ -32,6 +31,7 @@ from skills_agent.skills.sources.remote_place import (
     check_url,
     without_secrets,
 )
+from skills_agent.skills.sources.shelf import ListedFile, Listing
 
 Result = TypeVar("Result")
 _KEPT_BYTES: Final = 16 * 1024 * 1024

@@ -14,7 +14,7 @@ from zlib import crc32
 
 from skills_agent.skills.sources.errors import SourceAddressError, SourceExtraError
 from skills_agent.skills.sources.listed import answering, cause_of
-from skills_agent.skills.sources.listing import (
+from skills_agent.skills.sources.shelf import (
     MAX_DEPTH,
     ListedFile,
     Listing,

@@ -29,8 +29,8 @@ from skills_agent.skills.sources.listed import (
     answering,
     missing,
 )
-from skills_agent.skills.sources.listing import ListedFile, Listing, ListingDraft
 from skills_agent.skills.sources.protocol import FoundSkill
+from skills_agent.skills.sources.shelf import ListedFile, Listing, ListingDraft
 
 Namespace = tuple[str, ...]
 MAX_ITEMS: Final = 20_000

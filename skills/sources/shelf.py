@@ -100,7 +100,7 @@ class ListingDraft:
         self._findings.setdefault(found.code, {})[found.message] = found
 
 
-class ListedSkill(NamedTuple):
+class ShelvedSkill(NamedTuple):
     """Where a skill is in a listing."""
 
     folder: str
@@ -127,7 +127,7 @@ class Shelf:
         """Yield the files beneath a folder (with `/` at its end), in order."""
         return _starting(self._names, folder)
 
-    def of_skill(self, skill: ListedSkill) -> Iterator[str]:
+    def of_skill(self, skill: ShelvedSkill) -> Iterator[str]:
         """Yield the files of a skill but its SKILL.md: without the folders of skills in it, and noise."""
         inner = tuple(folder for folder in _starting(self._folders, skill.folder) if folder != skill.folder)
         for name in self.beneath(skill.folder):
@@ -149,14 +149,14 @@ def inside(root: str, name: str) -> str | None:
     return name[len(base) + 1 :] if name.startswith(f"{base}/") else None
 
 
-def _skills(files: Mapping[str, ListedFile]) -> Iterator[ListedSkill]:
+def _skills(files: Mapping[str, ListedFile]) -> Iterator[ShelvedSkill]:
     named: dict[str, str] = {}
     for relative in files:
         if is_skill_file(relative):
             cut = relative.rfind("/") + 1
             if relative[cut:] == SKILL_FILE or relative[:cut] not in named:
                 named[relative[:cut]] = relative[cut:]
-    return (ListedSkill(folder, named[folder]) for folder in sorted(named))
+    return (ShelvedSkill(folder, named[folder]) for folder in sorted(named))
 
 
 def _starting(names: list[str], prefix: str) -> Iterator[str]:
