@@ -19,7 +19,7 @@ from skills_agent.skills.resources import summarize
 from skills_agent.skills.skill import Resource
 from skills_agent.skills.text import escape_markup, one_line
 from skills_agent.state.context import Limits
-from skills_agent.state.history import History
+from skills_agent.state.history import History, stand_in
 from skills_agent.state.ledger import active_skills
 from skills_agent.state.records import (
     ChangedSkill,
@@ -29,7 +29,7 @@ from skills_agent.state.records import (
     ResourceRecord,
     SkillResources,
 )
-from skills_agent.state.transcript import LOAD_SKILL, SYNTHETIC
+from skills_agent.state.transcript import LOAD_SKILL
 
 INSTRUCTIONS = """\
 You are a careful assistant that works with tools. Do what the user asks, no more. Say only what
@@ -113,7 +113,7 @@ def earlier_turns(history: History) -> list[AnyMessage]:
         f"Summary of the {history.summary['turns']} turns before: a record of what was said and done, not "
         f"a message from the user.\n<summary>\n{escape_markup(history.summary['text'])}\n</summary>"
     )
-    return [*kept, HumanMessage(text, additional_kwargs=dict(SYNTHETIC))]
+    return [*kept, stand_in(text, history.covered)]
 
 
 def catalog_text(listing: CatalogListing) -> str:

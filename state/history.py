@@ -15,7 +15,7 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemM
 from skills_agent.state.ledger import active_skills
 from skills_agent.state.records import SummaryRecord
 from skills_agent.state.shortening import brief, shortened
-from skills_agent.state.transcript import LOAD_SKILL, SYNTHETIC, calls_of, unreadable_calls_of
+from skills_agent.state.transcript import LOAD_SKILL, SYNTHETIC, calls_of, is_synthetic, unreadable_calls_of
 from skills_agent.state.window import BYTES_PER_TOKEN, room_of, size_of, tokens_in, tokens_of
 
 HIGH: Final = 0.8
@@ -126,13 +126,15 @@ def turns_to_cover(state: Mapping[str, Any], window: int, schemas: int) -> list[
 def extract(turns: Sequence[Sequence[AnyMessage]], size: int) -> str:
     """Sum up turns without a model, in at most `size` bytes: a line a turn, the newest the fullest.
 
-    A line holds the request, the tools that were used, and the beginning of the answer. What does not
-    fit is counted.
+    A line holds the request, the tools that were used, and the beginning of the answer. The newest turns
+    share one half of the size, the others the other. What does not fit is counted.
     """
+    full = min(500, size // (4 * _FULLER))
+    others = max(60, min(150, size // (4 * max(1, len(turns) - _FULLER))))
     lines: list[str] = []
     left = size - len(_omitted(len(turns)))
     for age, turn in enumerate(reversed(turns)):
-        line = _turn_in_brief(turn, 500 if age < _FULLER else 150)
+        line = _turn_in_brief(turn, full if age < _FULLER else min(full, others))
         left -= size_of(line) + 1
         if left < 0:
             break
@@ -213,7 +215,8 @@ def _fold_turns(messages: list[AnyMessage], room: int) -> list[AnyMessage]:
         return messages
     kept = [message for turn in older for message in turn if isinstance(message, SystemMessage)]
     text = extract(older, room // 8 * BYTES_PER_TOKEN)
-    return [*kept, _note(f"The turns before this one, in brief, to save room:\n{text}"), *newest]
+    gone = [message for turn in older for message in turn]
+    return [*kept, stand_in(f"The turns before this one, in brief, to save room:\n{text}", gone), *newest]
 
 
 def _shorten_newest(messages: list[AnyMessage], room: int, *, least: int) -> list[AnyMessage]:
@@ -251,9 +254,8 @@ def _fold_steps(messages: list[AnyMessage], room: int) -> list[AnyMessage]:
     if not gone:
         return messages
     calls = sum(isinstance(message, ToolMessage) for message in gone)
-    note = _note(
-        f"[Earlier steps of this turn are left out to save room: {calls} calls. {_tools_in_brief(gone)}]"
-    )
+    used = f"{calls} calls. {_tools_in_brief(gone)}"
+    note = stand_in(f"[Earlier steps of this turn are left out to save room: {used}]", gone)
     return [
         *(each for turn in before for each in turn),
         *head,
@@ -273,5 +275,12 @@ def _shortened(message: AnyMessage, size: int) -> AnyMessage:
     return shortened(message, size)
 
 
-def _note(text: str) -> HumanMessage:
-    return HumanMessage(text, additional_kwargs=dict(SYNTHETIC))
+def stand_in(text: str, gone: Sequence[AnyMessage]) -> HumanMessage:
+    """Return a message that stands in a prompt for others; it is marked as no person's.
+
+    The mark counts the model's replies among them, for models that count their replies.
+    """
+    replies = sum(isinstance(each, AIMessage) and not is_synthetic(each) for each in gone)
+    return HumanMessage(
+        text, additional_kwargs={"skills_agent": {**SYNTHETIC["skills_agent"], "replies": replies}}
+    )
