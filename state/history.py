@@ -15,7 +15,7 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemM
 from skills_agent.state.ledger import active_skills
 from skills_agent.state.records import SummaryRecord
 from skills_agent.state.shortening import brief, shortened
-from skills_agent.state.transcript import LOAD_SKILL, SYNTHETIC, calls_of, is_synthetic, unreadable_calls_of
+from skills_agent.state.transcript import SYNTHETIC, calls_of, is_synthetic, unreadable_calls_of
 from skills_agent.state.window import BYTES_PER_TOKEN, room_of, size_of, tokens_in, tokens_of
 
 HIGH: Final = 0.8
@@ -226,7 +226,7 @@ def _shorten_newest(messages: list[AnyMessage], room: int, *, least: int) -> lis
     """
     step = _cut_before(messages, AIMessage)[-1]
     start = len(messages) - len(step)
-    results = [index for index in range(start, len(messages)) if _is_result(messages[index])]
+    results = [index for index in range(start, len(messages)) if isinstance(messages[index], ToolMessage)]
     results.sort(key=lambda index: tokens_of([messages[index]]))
     shown = list(messages)
     left = max(least, room - tokens_of(each for at, each in enumerate(shown) if at not in results))
@@ -264,15 +264,9 @@ def _fold_steps(messages: list[AnyMessage], room: int) -> list[AnyMessage]:
     ]
 
 
-def _is_result(message: AnyMessage) -> bool:
-    return isinstance(message, ToolMessage) and message.name != LOAD_SKILL
-
-
 def _shortened(message: AnyMessage, size: int) -> AnyMessage:
-    """Shorten a message; not the receipt of a skill, nor what the caller's program says as system."""
-    if isinstance(message, SystemMessage) or (isinstance(message, ToolMessage) and not _is_result(message)):
-        return message
-    return shortened(message, size)
+    """Shorten a message, but for what the caller's program says as system."""
+    return message if isinstance(message, SystemMessage) else shortened(message, size)
 
 
 def stand_in(text: str, gone: Sequence[AnyMessage]) -> HumanMessage:

@@ -19,6 +19,7 @@ from langgraph.types import Command
 
 from skills_agent.graph import Settings, build_graph
 from skills_agent.graph.models import OfflineChatModel
+from skills_agent.graph.models.scripted import ScriptedChatModel
 from skills_agent.state.context import Context
 from skills_agent.state.window import tokens_of
 from tests.agents import call, calls, write_skill
@@ -546,6 +547,8 @@ def test_the_presets_leave_room_for_the_conversation(
     shown = "\n".join(str(message.content) for message in prompt)
     assert all(shown.count(f"MARK-{name}") == 1 for name in names)
     assert agent.values["summary"]["by"] == "extractive"
+    system = str(prompt[0].content)
+    assert agent.values["catalog"]["size"] == len(system[system.index("<available_skills>") :])
     history = [message for message in prompt if str(message.content).startswith(("Request", "Noted"))]
     assert tokens_of(history) >= window // 16  # type: ignore[arg-type]
 
@@ -579,6 +582,20 @@ def test_the_offline_model_takes_no_summary_for_a_request(make_agent: MakeAgent,
     again = agent.run({"messages": [*past_turns, HumanMessage("How many peas are in spring.csv?")]})
     assert "24 peas in spring.csv" in again["answer"]
     assert again["loaded"] == ["pea-census"]
+
+
+@pytest.mark.parametrize(
+    ("profile", "setting", "within"), [(8_000, None, 8_000), (None, None, 128_000), (200_000, 8_000, 8_000)]
+)
+def test_the_window_is_the_setting_else_what_the_model_says_else_a_usual_one(
+    make_agent: MakeAgent, profile: int | None, setting: int | None, within: int
+) -> None:
+    recorder = Recorder(["ok"] * 5_000)
+    model = ScriptedChatModel(recorder.entries, profile=profile and {"max_input_tokens": profile})
+    agent = make_agent(model, context_window=setting)
+    agent.run({"messages": [*past(within // 150), HumanMessage("What now?")]})
+    size_of_prompt = tokens_of(recorder.prompts[-1])  # type: ignore[arg-type]
+    assert within // 5 < size_of_prompt <= within * 3 // 4
 
 
 def test_a_short_thread_is_left_alone(make_agent: MakeAgent) -> None:

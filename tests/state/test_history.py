@@ -35,17 +35,15 @@ TEXTS = st.builds(
 def steps(draw: st.DrawFn) -> list[AnyMessage]:
     """One message of a model with the answers to its calls, in any order."""
     calls: list[Any] = [
-        {"name": draw(st.sampled_from(["read_file", "load_skill"])), "args": {"text": draw(TEXTS)}}
-        for _ in range(draw(st.integers(0, 3)))
+        {"name": "read_file", "args": {"text": draw(TEXTS)}} for _ in range(draw(st.integers(0, 3)))
     ]
     for each in calls:
         each["id"] = f"c{draw(st.uuids())}"
-    said: list[AnyMessage] = [AIMessage(draw(TEXTS), tool_calls=calls)]
-    for each in draw(st.permutations(calls)):
-        # What a receipt says is short; what it expands to is counted with the prompt's fixed parts.
-        text = "Loaded." if each["name"] == "load_skill" else draw(TEXTS)
-        said.append(ToolMessage(text, tool_call_id=each["id"], name=each["name"]))
-    return said
+    answers = [
+        ToolMessage(draw(TEXTS), tool_call_id=each["id"], name=each["name"])
+        for each in draw(st.permutations(calls))
+    ]
+    return [AIMessage(draw(TEXTS), tool_calls=calls), *answers]
 
 
 @st.composite
@@ -65,7 +63,7 @@ def transcripts(draw: st.DrawFn) -> list[AnyMessage]:
 ANY_MESSAGES = st.lists(
     st.one_of(
         st.builds(HumanMessage, TEXTS),
-        st.builds(SystemMessage, st.just("Be kind.")),
+        st.builds(SystemMessage, st.just("Be kind. " * 200)),
         st.builds(
             lambda text, ids: AIMessage(text, tool_calls=[{"name": "f", "args": {}, "id": i} for i in ids]),
             TEXTS,
@@ -118,7 +116,7 @@ def test_any_transcript_fits_into_any_room_with_every_call_beside_its_answer(
 def test_what_is_no_proper_transcript_is_taken_too(messages: list[AnyMessage], room: int) -> None:
     shown = fit(messages, room)
     kept = [each for each in shown if isinstance(each, SystemMessage)]
-    assert len(kept) == sum(isinstance(each, SystemMessage) for each in messages)
+    assert kept == [each for each in messages if isinstance(each, SystemMessage)]
     joined = [message for turn in turns_of(messages) for message in turn]
     assert joined == messages
 
