@@ -131,8 +131,8 @@ def _summarized(update: Mapping[str, Any]) -> list[str]:
     record: SummaryRecord | None = update.get("summary")
     if not record:
         return []
-    lines = [f"{count(record['turns'], 'earlier turn')} summed up ({record['by']})"]
-    return lines + [f"no summary by the model: {record['failure']}" for _ in [0] if record["failure"]]
+    why = f": no summary by the model, {record['failure']}" if record["failure"] else ""
+    return [f"{count(record['turns'], 'earlier turn')} summed up ({record['by']}){why}"]
 
 
 def _selected(update: Mapping[str, Any]) -> list[str]:

@@ -312,3 +312,29 @@ def test_a_shortened_call_keeps_its_id_its_name_and_the_shape_of_its_arguments()
     assert short.content[1] == {"type": "reasoning", "id": "r"}
     assert tokens_of([short]) < 1_000
     assert message.tool_calls[0]["args"]["content"] == "x" * 9_000
+
+
+def test_the_oldest_results_are_shortened_first_and_nothing_else_is_touched() -> None:
+    messages = growing_turn(10)
+    shown = fit(messages, 10_000)
+    assert tokens_of(shown) <= 10_000 < tokens_of(messages)
+    assert [each.id for each in shown] == [each.id for each in messages]
+    changed = [number for number, (old, new) in enumerate(zip(messages, shown, strict=True)) if old != new]
+    assert changed
+    results = [at for at, each in enumerate(messages) if tokens_of([each]) > 500]
+    assert changed == results[: len(changed)]
+    assert len(results) - len(changed) >= 5
+
+
+def test_large_results_of_one_step_take_half_of_the_room_before_earlier_steps_are_left_out() -> None:
+    messages = growing_turn(35)
+    calls: list[Any] = [{"name": "grep", "args": {}, "id": f"n{at}"} for at in range(3)]
+    messages.append(AIMessage("", tool_calls=calls))
+    messages += [ToolMessage("y" * 60_000, tool_call_id=each["id"], name="grep") for each in calls]
+    shown = fit(messages, 10_000)
+    newest = [each for each in shown if isinstance(each, ToolMessage) and str(each.content)[0] == "y"]
+    assert tokens_of(shown) <= 10_000
+    assert 4_000 <= tokens_of(newest) <= 5_100
+    ids = {each.id for each in shown}
+    assert {"s34", "t34"} <= ids
+    assert "s0" not in ids
