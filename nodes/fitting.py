@@ -76,12 +76,14 @@ def _too_large(state: AgentState, tokens: int, chosen: ChosenModel) -> AIMessage
     skills = active_skills(state.get("skills_loaded")).values()
     loaded = sum(tokens_in(skill["instructions"]) for skill in skills)
     parts = [f"your message about {tokens_of([request]):,}"] if request else []
+    fewer = ""
     if loaded:
         parts.append(f"the loaded skills about {loaded:,}")
+        fewer = "go on in a new thread with fewer skills; "
     return AIMessage(
         f"I could not ask the model: it would have to read about {tokens:,} tokens, and {chosen.name} reads "
         f"{chosen.window:,} ({', '.join(parts)}). Send less at a time, or put a long text into a file of the "
-        "workspace and name it; unload skills that are not needed; or choose a model with a larger window. "
+        f"workspace and name it; {fewer}or choose a model with a larger window. "
         "If this one reads more, the setting context_window says so.",
         id=f"too-large-{state['usage']['turn']}-{len(state['messages'])}",
         additional_kwargs=dict(SYNTHETIC),

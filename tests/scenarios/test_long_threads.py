@@ -410,6 +410,17 @@ def test_a_message_that_is_larger_than_the_window_is_answered_and_not_sent(
     assert "apples apples" not in text(provider.prompts[-1])[2_000:]
 
 
+def test_loaded_skills_that_leave_no_room_are_named_as_the_cause(
+    workspace: Path, skills_dir: Path, server: OpenAIServer, provider: Provider
+) -> None:
+    write_skill(skills_dir, "tome", "Long.", "Do the next thing with care.\n" * 490)
+    thread = Thread(workspace, context_window=4_000)
+    answer = thread.say("/tome")["answer"]
+    assert server.asked == []
+    assert "the loaded skills about 3,5" in answer
+    assert "fewer skills" in answer
+
+
 def test_without_skills_it_is_the_same_and_no_word_is_said_of_skills(
     workspace: Path, provider: Provider
 ) -> None:
@@ -419,7 +430,8 @@ def test_without_skills_it_is_the_same_and_no_word_is_said_of_skills(
         thread.say("What now?", *past(12), enable_skills=False)
     assert len(provider.summaries) >= 2
     assert provider.refused == 0
-    assert "skill" not in text(provider.prompts[-1])
+    assert all("skill" not in text(body) for body in [*provider.prompts, *provider.summaries])
+    assert "skill" not in thread.say("apples " * 10_000, enable_skills=False)["answer"]
 
 
 def test_a_waiting_thread_whose_question_is_dropped_is_summed_up_without_a_dangling_call(

@@ -338,3 +338,14 @@ def test_large_results_of_one_step_take_half_of_the_room_before_earlier_steps_ar
     ids = {each.id for each in shown}
     assert {"s34", "t34"} <= ids
     assert "s0" not in ids
+
+
+def test_a_long_request_is_kept_whole_and_its_large_result_gets_what_is_left() -> None:
+    step: list[AnyMessage] = [
+        AIMessage("", tool_calls=[{"name": "grep", "args": {}, "id": "a"}]),
+        ToolMessage("y" * 60_000, tool_call_id="a", name="grep"),
+    ]
+    shown = fit([HumanMessage("please " * 4_000), *step], 10_000)
+    assert shown[0].text == "please " * 4_000
+    assert 2_500 <= tokens_of(shown[2:]) <= 3_000
+    assert tokens_of(shown) <= 10_000
