@@ -16,9 +16,11 @@ from skills_agent.nodes.answer import answer
 from skills_agent.nodes.approve import approve
 from skills_agent.nodes.decide import decide
 from skills_agent.nodes.discover import discover
+from skills_agent.nodes.fitting import Schemas
 from skills_agent.nodes.gate import gate
 from skills_agent.nodes.load import load
 from skills_agent.nodes.select import select
+from skills_agent.nodes.summarize import summarize
 from skills_agent.skills.fusion import Embedder
 from skills_agent.skills.scripts.runner import ScriptRunner
 from skills_agent.skills.sources import Source
@@ -55,13 +57,14 @@ def build_graph(
 def wire(services: Services) -> AgentGraph:
     """Draw the graph over live services."""
     limits, library, models = services.limits, services.library, services.models
-    budget = services.catalog_budget
+    budget, schemas = services.catalog_budget, Schemas(services.tools)
     graph = AgentGraph(AgentState, Context, input_schema=AgentInput, output_schema=AgentOutput)
 
     # Services are bound here, and input schemas are given: LangGraph would take the fields of a
     # worker's own input for channels.
     nodes: dict[str, Any] = {
         "discover": partial(discover, library=library, catalog_budget=budget),
+        "summarize": summarize(models=models, schemas=schemas),
         "select": partial(select, library=library, limits=limits, on_change=services.on_change),
         "load": partial(load, library=library, max_body_lines=services.max_body_lines),
         "decide": decide(
@@ -71,6 +74,7 @@ def wire(services: Services) -> AgentGraph:
             policy=services.policy,
             limits=limits,
             catalog_budget=budget,
+            schemas=schemas,
         ),
         "gate": partial(gate, policy=services.policy, limits=limits),
         "approve": partial(approve, policy=services.policy),
@@ -81,7 +85,10 @@ def wire(services: Services) -> AgentGraph:
         graph.add_node(name, node, input_schema=AgentState)
 
     graph.add_edge(START, "discover")
-    graph.add_edge("discover", "select")
+    graph.add_conditional_edges(
+        "discover", partial(routes.after_discover, models=models, schemas=schemas), ["summarize", "select"]
+    )
+    graph.add_edge("summarize", "select")
     graph.add_conditional_edges("select", routes.after_select, ["load", "approve", "gate", "decide"])
     graph.add_conditional_edges("load", routes.after_load, ["gate", "decide"])
     graph.add_conditional_edges(

@@ -6,8 +6,11 @@ from langchain_core.messages.tool import ToolCall
 from langgraph.runtime import Runtime
 from langgraph.types import Send
 
+from skills_agent.nodes.fitting import Schemas
+from skills_agent.nodes.model_call import Models
 from skills_agent.state.budget import refused_too_often, spent_budget
 from skills_agent.state.context import Context, Limits
+from skills_agent.state.history import turns_to_cover
 from skills_agent.state.records import SkillPlace
 from skills_agent.state.schema import AgentState, CallRequest
 from skills_agent.state.transcript import (
@@ -17,6 +20,14 @@ from skills_agent.state.transcript import (
     wants_skills,
     wants_tools,
 )
+
+
+def after_discover(
+    state: AgentState, runtime: Runtime[Context], *, models: Models, schemas: Schemas
+) -> Literal["summarize", "select"]:
+    """Sum up older turns first where the history takes too much of the model's window."""
+    window = models.choose(Context.of(runtime.context).model).window
+    return "summarize" if turns_to_cover(state, window, schemas.all) else "select"
 
 
 def after_select(state: AgentState) -> list[Send | Literal["approve", "gate", "decide"]]:

@@ -11,10 +11,12 @@ from langchain_core.tools import BaseTool
 from langgraph.prebuilt import ToolNode
 
 from skills_agent.graph.models.calls import calling
-from skills_agent.graph.models.errors import ModelError
+from skills_agent.graph.models.errors import ModelCallError, ModelError
+from skills_agent.graph.models.local import LocalChatModel
 from skills_agent.graph.models.provider import default_model, resolve_model
 from skills_agent.graph.registry import make_registry
 from skills_agent.graph.settings import (
+    UNKNOWN_WINDOW,
     Settings,
     SettingsError,
     description_budget,
@@ -169,10 +171,15 @@ def make_models(settings: Settings, model: BaseChatModel | None) -> Models:
         if name and name != own and not any(fnmatch.fnmatchcase(name, each) for each in allowed):
             raise ModelNotAllowedError(name, allowed)
         if model is not None:
-            return ChosenModel(type(model).__name__, model)
-        return ChosenModel(name or own, resolve(name or own))
+            return _chosen(type(model).__name__, model, settings)
+        return _chosen(name or own, resolve(name or own), settings)
 
-    return Models(choose, calling)
+    return Models(choose, calling, ModelCallError)
+
+
+def _chosen(name: str, chat: BaseChatModel, settings: Settings) -> ChosenModel:
+    window = settings.context_window or _window(chat) or UNKNOWN_WINDOW
+    return ChosenModel(name, chat, window, writes=not isinstance(chat, LocalChatModel))
 
 
 def _window(model: BaseChatModel | None) -> int | None:

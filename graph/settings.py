@@ -21,6 +21,8 @@ from skills_agent.skills.policy.verdict import Approval
 PREFIX = "SKILLS_AGENT_"
 CHARACTERS_PER_TOKEN = 4
 """Of English text, roughly; the usual rule of thumb."""
+UNKNOWN_WINDOW = 128_000
+"""Tokens that a model is taken to read which does not say."""
 
 Positive = Annotated[int, msgspec.Meta(ge=1)]
 Share = Annotated[float, msgspec.Meta(gt=0, le=1)]
@@ -58,7 +60,10 @@ class Settings:
     catalog_share: Share | None = None
     """Share of the context window that descriptions may take at most (0.02 is 2 %)."""
     context_window: Positive | None = None
-    """Tokens that the model can read. None: what the chat model says of itself, where it does."""
+    """Tokens that the model can read. None: what the chat model says of itself, where it does, else 128,000.
+
+    Histories are kept within it; for `catalog_share` an unknown window is no window.
+    """
     max_skill_bytes: Positive = 10_000_000
     """A larger SKILL.md is not loaded."""
     max_skill_body_lines: Positive = 500

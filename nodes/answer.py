@@ -7,6 +7,7 @@ from langchain_core.runnables import RunnableLambda
 from langgraph.runtime import Runtime
 
 from skills_agent.nodes import prompt
+from skills_agent.nodes.fitting import fitting_prompt
 from skills_agent.nodes.model_call import Models, Request, model_node, shown_skills, usage_of
 from skills_agent.skills.library import Library
 from skills_agent.state.budget import MAX_SAME_REFUSALS, refused_too_often, spent_budget
@@ -34,15 +35,18 @@ def answer(
     it repeats a refused call again and again.
     """
 
-    def prepare(state: AgentState, runtime: Runtime[Context]) -> Request | None:
+    def prepare(state: AgentState, runtime: Runtime[Context]) -> Request | AIMessage | None:
         if not _is_cut_short(state):
             return None
         context = Context.of(runtime.context)
         skills = shown_skills(state, runtime, library, catalog_budget)
         reason = _reason(state, context.narrow(limits))
         messages = [*state["messages"], *_refusals(state, reason)]
-        rendered = prompt.render(messages, skills and skills.in_prompt, prompt.last_word_text(reason))
         chosen = models.choose(context.model)
+        status = prompt.last_word_text(reason)
+        rendered = fitting_prompt(state, messages, skills and skills.in_prompt, status, chosen)
+        if isinstance(rendered, AIMessage):
+            return rendered
         return Request(chosen.name, chosen.chat, rendered)
 
     def finish(state: AgentState, runtime: Runtime[Context], message: AIMessage | None) -> AgentUpdate:

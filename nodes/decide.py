@@ -9,6 +9,7 @@ from langchain_core.tools import BaseTool
 from langgraph.runtime import Runtime
 
 from skills_agent.nodes import prompt
+from skills_agent.nodes.fitting import Schemas, fitting_prompt
 from skills_agent.nodes.model_call import Models, Request, ShownSkills, model_node, shown_skills, usage_of
 from skills_agent.nodes.policy import Policy
 from skills_agent.skills.library import Library
@@ -30,14 +31,16 @@ def decide(
     policy: Policy,
     limits: Limits,
     catalog_budget: int,
+    schemas: Schemas,
 ) -> RunnableLambda[AgentState, AgentUpdate]:
     """Return the node that renders the prompt, calls the model and appends its message.
 
     Which tools are bound does not depend on what is loaded: a changed list costs the provider's
-    prompt cache, so the gate refuses instead.
+    prompt cache, so the gate refuses instead. Where the prompt cannot be made to fit into the model's
+    window, a message that says so stands for the model's.
     """
 
-    def prepare(state: AgentState, runtime: Runtime[Context]) -> Request:
+    def prepare(state: AgentState, runtime: Runtime[Context]) -> Request | AIMessage:
         context = Context.of(runtime.context)
         skills = shown_skills(state, runtime, library, catalog_budget)
         hidden = policy.hidden(context) | _useless(skills)
@@ -55,7 +58,16 @@ def decide(
         if skills and skills.load_skill:
             bound.insert(0, skills.load_skill)
         chosen = models.choose(context.model)
-        rendered = prompt.render(state.get("messages") or [], skills and skills.in_prompt, status)
+        rendered = fitting_prompt(
+            state,
+            state.get("messages") or [],
+            skills and skills.in_prompt,
+            status,
+            chosen,
+            schemas.of(bound),
+        )
+        if isinstance(rendered, AIMessage):
+            return rendered
         model = chosen.chat.bind_tools(bound) if bound else chosen.chat
         return Request(chosen.name, model, rendered)
 

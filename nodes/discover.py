@@ -6,6 +6,7 @@ from langchain_core.messages import AnyMessage, RemoveMessage
 from langgraph.graph.message import REMOVE_ALL_MESSAGES
 from langgraph.runtime import Runtime
 
+from skills_agent.nodes import prompt
 from skills_agent.skills.catalog import Catalog
 from skills_agent.skills.errors import SkillError, SkillUnreadableError
 from skills_agent.skills.library import Library
@@ -128,4 +129,5 @@ def _record(
         sources=list(catalog.sources),
         changed=changed,
         diagnostics=diagnostics,
+        size=len(prompt.catalog_text(listing)),
     )

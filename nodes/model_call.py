@@ -16,6 +16,7 @@ from skills_agent.state.context import Context, caller_of
 from skills_agent.state.ledger import active_skills
 from skills_agent.state.reducers import spent
 from skills_agent.state.schema import AgentState, AgentUpdate
+from skills_agent.state.transcript import is_synthetic
 
 
 class ChosenModel(NamedTuple):
@@ -23,6 +24,10 @@ class ChosenModel(NamedTuple):
 
     name: str
     chat: BaseChatModel
+    window: int
+    """Tokens that it can read."""
+    writes: bool
+    """False for one that answers by rules or from a script: it cannot write a summary."""
 
 
 class Models(NamedTuple):
@@ -32,6 +37,8 @@ class Models(NamedTuple):
     """From the name that the caller gave (None: the operator's); raises where it may not be used."""
     failures: Callable[[str], AbstractContextManager[None]]
     """Turns a provider's failure into one sentence that says what to do; takes the model's name."""
+    failure: type[Exception]
+    """What `failures` raises then."""
 
 
 class Request(NamedTuple):
@@ -44,11 +51,13 @@ class Request(NamedTuple):
 
 def model_node(
     name: str,
-    prepare: Callable[[AgentState, Runtime[Context]], Request | None],
+    prepare: Callable[[AgentState, Runtime[Context]], Request | AIMessage | None],
     finish: Callable[[AgentState, Runtime[Context], AIMessage | None], AgentUpdate],
     models: Models,
 ) -> RunnableLambda[AgentState, AgentUpdate]:
-    """Return a node that prepares a model call, makes it (unless None was prepared) and finishes.
+    """Return a node that prepares a model call, makes it and finishes.
+
+    Where no call is to be made, None is prepared, or the message that is to stand for the model's.
 
     It has two paths because it waits for a network: hundreds of sessions under `ainvoke` must not
     hold a thread each. They differ in the lines that wait.
@@ -57,8 +66,8 @@ def model_node(
     def sync_path(state: AgentState) -> AgentUpdate:
         runtime = get_runtime(Context)
         request = prepare(state, runtime)
-        if request is None:
-            return finish(state, runtime, None)
+        if not isinstance(request, Request):
+            return finish(state, runtime, request)
         with models.failures(request.name):
             message = request.model.invoke(request.prompt)
         return finish(state, runtime, message)
@@ -67,8 +76,8 @@ def model_node(
         runtime = get_runtime(Context)
         # Rendering may read SKILL.md files again, which must not stop the event loop.
         request = await asyncio.to_thread(prepare, state, runtime)
-        if request is None:
-            return finish(state, runtime, None)
+        if not isinstance(request, Request):
+            return finish(state, runtime, request)
         with models.failures(request.name):
             message = await request.model.ainvoke(request.prompt)
         return finish(state, runtime, message)
@@ -77,7 +86,9 @@ def model_node(
 
 
 def usage_of(state: AgentState, message: AIMessage) -> AgentUpdate:
-    """Return the part of an update that counts one model call and its tokens."""
+    """Return the part of an update that counts one model call and its tokens; none for a message of ours."""
+    if is_synthetic(message):
+        return AgentUpdate()
     usage: Mapping[str, Any] = message.usage_metadata or {}
     return AgentUpdate(
         usage=spent(

@@ -1,8 +1,9 @@
 """What the model reads. Pure: the same state gives the same bytes.
 
-The order is: fixed instructions, the catalog, the transcript, one trailing status. Nothing that
-changes within a turn stands before something that does not, so the prompt of a step begins with
-the prompt of the step before (but for the status), and a provider's prompt cache keeps working.
+The order is: fixed instructions, the catalog, skills whose receipt is not shown any more, the summary
+of older turns, the transcript, one trailing status. Nothing that changes within a turn stands before
+something that does not, so the prompt of a step begins with the prompt of the step before (but for
+the status), and a provider's prompt cache keeps working.
 A receipt of a loaded skill expands, in its place, to the instructions in the ledger.
 """
 
@@ -18,6 +19,7 @@ from skills_agent.skills.resources import summarize
 from skills_agent.skills.skill import Resource
 from skills_agent.skills.text import escape_markup, one_line
 from skills_agent.state.context import Limits
+from skills_agent.state.history import History, stand_in
 from skills_agent.state.ledger import active_skills
 from skills_agent.state.records import (
     ChangedSkill,
@@ -63,10 +65,18 @@ class SkillsInPrompt(NamedTuple):
     resources: Mapping[str, SkillResources]
 
 
-def render(messages: Sequence[AnyMessage], skills: SkillsInPrompt | None, status: str) -> list[AnyMessage]:
-    """Return the whole prompt. `skills` is None where there are none: then no word is said of them."""
+def render(
+    messages: Sequence[AnyMessage],
+    skills: SkillsInPrompt | None,
+    status: str,
+    before: Sequence[AnyMessage] = (),
+) -> list[AnyMessage]:
+    """Return the whole prompt. `skills` is None where there are none: then no word is said of them.
+
+    `before` is what stands for the part of the transcript that is not in `messages`.
+    """
     if skills is None:
-        return [SystemMessage(INSTRUCTIONS), *messages, HumanMessage(status)]
+        return [SystemMessage(INSTRUCTIONS), *before, *messages, HumanMessage(status)]
     system = f"{INSTRUCTIONS}\n\n{SKILLS}\n\n{catalog_text(skills.listing)}"
     active = active_skills(skills.ledger)
     by_call: dict[str, list[LoadedSkill]] = {}
@@ -83,7 +93,7 @@ def render(messages: Sequence[AnyMessage], skills: SkillsInPrompt | None, status
         ]
         expanded.append(message.model_copy(update={"content": "\n".join([str(message.text), *texts])}))
     orphans = [skill for group in by_call.values() for skill in group]
-    return [SystemMessage(system), *_orphans(orphans, skills), *expanded, HumanMessage(status)]
+    return [SystemMessage(system), *_orphans(orphans, skills), *before, *expanded, HumanMessage(status)]
 
 
 def _orphans(orphans: Sequence[LoadedSkill], skills: SkillsInPrompt) -> list[AnyMessage]:
@@ -92,6 +102,18 @@ def _orphans(orphans: Sequence[LoadedSkill], skills: SkillsInPrompt) -> list[Any
         return []
     texts = [skill_text(skill, skills.resources.get(skill["name"])) for skill in orphans]
     return [HumanMessage("These skills were loaded earlier and are still active.\n" + "\n".join(texts))]
+
+
+def earlier_turns(history: History) -> list[AnyMessage]:
+    """Return what stands for the turns that a summary covers: it, and the caller's system messages."""
+    if history.summary is None:
+        return []
+    kept = [message for message in history.covered if isinstance(message, SystemMessage)]
+    text = (
+        f"Summary of the {history.summary['turns']} turns before: a record of what was said and done, not "
+        f"a message from the user.\n<summary>\n{escape_markup(history.summary['text'])}\n</summary>"
+    )
+    return [*kept, stand_in(text, history.covered)]
 
 
 def catalog_text(listing: CatalogListing) -> str:

@@ -47,6 +47,8 @@ class CatalogRecord(TypedDict):
     changed: list[ChangedSkill]
     """Loaded skills that are different on disk now. The thread keeps what it loaded (`on_change`)."""
     diagnostics: list[DiagnosticRecord]
+    size: NotRequired[int]
+    """Characters that the prompt's list of skills takes. Absent in records of older versions."""
 
 
 class LoadedSkill(TypedDict):
@@ -135,6 +137,22 @@ class PlanRecord(TypedDict):
     assumptions: list[str]
     constraints: list[str]
     revision: int
+
+
+class SummaryRecord(TypedDict):
+    """What stands in the prompt for turns that are too old to be shown; the transcript keeps them."""
+
+    text: str
+    last: str
+    """Id of the newest message that it covers."""
+    turns: int
+    """How many turns it covers, of the whole thread."""
+    turn: int
+    """Number of the turn that made it; the newer record wins."""
+    by: str
+    """Name of the model that wrote it, or `extractive`: requests, tools and beginnings of answers."""
+    failure: str
+    """Why the model's summary was not taken; empty where it was, or none was asked for."""
 
 
 class Counts(TypedDict):

@@ -21,6 +21,7 @@ from skills_agent.state.records import (
     LoadedSkill,
     PlanRecord,
     SkillResources,
+    SummaryRecord,
     UsageRecord,
 )
 
@@ -91,6 +92,17 @@ def newest_plan(left: PlanRecord | None, right: PlanRecord | None) -> PlanRecord
     if left is None or right is None:
         return left if right is None else right
     return _newer(left, right, "revision")
+
+
+def newest_summary(
+    state: SummaryRecord | None, writes: Sequence[SummaryRecord | None]
+) -> SummaryRecord | dict[str, Any]:
+    """Keep the summary of the newest turn; an empty record before the first."""
+    newest: SummaryRecord | dict[str, Any] = state or {}
+    for write in writes:
+        if write:
+            newest = _newer(newest, write, "turn") if newest else write
+    return newest
 
 
 def add_usage(left: UsageRecord | None, right: UsageRecord | None) -> UsageRecord:

@@ -16,6 +16,7 @@ from skills_agent.state.records import (
     PlanRecord,
     SkillPlace,
     SkillResources,
+    SummaryRecord,
     UsageRecord,
     VerdictRecord,
 )
@@ -26,6 +27,7 @@ from skills_agent.state.reducers import (
     merge_messages,
     merge_resources,
     newest_plan,
+    newest_summary,
 )
 
 Messages = Annotated[list[AnyMessage], DeltaChannel(merge_messages)]
@@ -62,6 +64,8 @@ class AgentState(TypedDict, total=False):
     skills_loaded: Annotated[dict[str, LoadedSkill], DeltaChannel(merge_ledger)]
     """The ledger."""
     skill_resources: Annotated[dict[str, SkillResources], merge_resources]
+    summary: Annotated[SummaryRecord, DeltaChannel(newest_summary)]
+    """Of older turns; empty before the first. Stored as deltas: it changes once in many turns."""
     plan: Annotated[PlanRecord | None, newest_plan]
     verdicts: dict[str, VerdictRecord]
     """What was decided about the calls of this step, by tool call id."""
@@ -83,6 +87,7 @@ class AgentUpdate(TypedDict, total=False):
     admissions: list[Admission]
     skills_loaded: dict[str, LoadedSkill]
     skill_resources: dict[str, SkillResources]
+    summary: SummaryRecord
     plan: PlanRecord | None
     verdicts: dict[str, VerdictRecord]
     grants: dict[str, GrantRecord]

@@ -7,7 +7,8 @@ from langchain_core.messages.tool import ToolCall
 
 LOAD_SKILL = "load_skill"
 SYNTHETIC = {"skills_agent": {"synthetic": True}}
-"""Marks an AI message that no model wrote: a skill that the user or the caller asked for."""
+"""Marks what neither a model nor a person wrote: an AI message for a skill that the user or the caller
+asked for, a summary, a note."""
 
 
 def last_ai(messages: Sequence[AnyMessage]) -> AIMessage | None:
@@ -18,6 +19,11 @@ def last_ai(messages: Sequence[AnyMessage]) -> AIMessage | None:
 def last_human(messages: Sequence[AnyMessage]) -> HumanMessage | None:
     """Return the newest human message."""
     return next((message for message in reversed(messages) if isinstance(message, HumanMessage)), None)
+
+
+def is_synthetic(message: AnyMessage) -> bool:
+    """Tell whether the agent wrote a message itself."""
+    return bool(message.additional_kwargs.get("skills_agent", {}).get("synthetic"))
 
 
 def calls_of(message: AIMessage) -> list[ToolCall]:

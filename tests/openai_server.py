@@ -6,7 +6,7 @@ A test queues what the server answers, one entry a request, and reads back what 
 import json
 import threading
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -59,7 +59,9 @@ class OpenAIServer:
 
     base_url: str
     answers: deque[Completion | Raw] = field(default_factory=deque)
-    """What the next requests get; an empty queue is answered with status 500."""
+    """What the next requests get; an empty queue is answered by `respond`, else with status 500."""
+    respond: Callable[[dict[str, Any]], Completion | Raw] | None = None
+    """Makes the answers instead, from the body of a request, where nothing is queued."""
     asked: list[Asked] = field(default_factory=list)
 
 
@@ -87,7 +89,10 @@ class _Desk(BaseHTTPRequestHandler):
         if authorization != f"Bearer {KEY}":
             self._send(error(401, "Incorrect API key provided."))
             return
-        answer = state.answers.popleft() if state.answers else error(500, "Nothing is queued.")
+        if state.answers:
+            answer = state.answers.popleft()
+        else:
+            answer = state.respond(body) if state.respond else error(500, "Nothing is queued.")
         if isinstance(answer, Raw):
             self._send(answer)
         elif body.get("stream"):

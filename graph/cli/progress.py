@@ -7,7 +7,7 @@ from typing import Any, Final, Literal, Protocol
 from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage, ToolMessage
 from langgraph.types import Command
 
-from skills_agent.state.records import CatalogRecord, PlanRecord, VerdictRecord
+from skills_agent.state.records import CatalogRecord, PlanRecord, SummaryRecord, VerdictRecord
 from skills_agent.state.transcript import LOAD_SKILL, calls_of
 
 STREAM_MODES: Final[Sequence[Literal["tasks", "updates", "messages"]]] = ("tasks", "updates", "messages")
@@ -114,12 +114,25 @@ def _asked(node: str, task_input: Any) -> str:
     if node == "act" and "call" in task_input:
         call = task_input["call"]
         return call_text(call["name"], call["args"])
-    return {"decide": "asking the model", "answer": "the last word"}.get(node, "")
+    working = {
+        "summarize": "summing up earlier turns",
+        "decide": "asking the model",
+        "answer": "the last word",
+    }
+    return working.get(node, "")
 
 
 def _wanted(admission: Mapping[str, Any]) -> str:
     """Return the skill that was asked for: what it requires stands before it."""
     return str(admission["skills"][-1]["name"])
+
+
+def _summarized(update: Mapping[str, Any]) -> list[str]:
+    record: SummaryRecord | None = update.get("summary")
+    if not record:
+        return []
+    why = f": no summary by the model, {record['failure']}" if record["failure"] else ""
+    return [f"{count(record['turns'], 'earlier turn')} summed up ({record['by']}){why}"]
 
 
 def _selected(update: Mapping[str, Any]) -> list[str]:
@@ -172,6 +185,7 @@ def _nothing(update: Mapping[str, Any]) -> list[str]:
 
 
 _LINES = {
+    "summarize": _summarized,
     "select": _selected,
     "load": _loaded,
     "decide": _decided,

@@ -114,11 +114,20 @@ def _calls(entry: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 
 def _position(messages: Sequence[BaseMessage]) -> int:
-    """Count the replies; where a history was trimmed, the ids of those left tell how many there were."""
+    """Count the replies; where a history was trimmed, the ids of those left tell how many there were.
+
+    So does what stands in the prompt for what was trimmed.
+    """
     replies = [message for message in messages if isinstance(message, AIMessage) and not _synthetic(message)]
     found = (_ID.match(reply.id or "") for reply in replies)
-    return max([len(replies), *(int(match.group(1)) + 1 for match in found if match)])
+    gone: int = sum(_mark(message).get("replies", 0) for message in messages)
+    return max([gone + len(replies), *(int(match.group(1)) + 1 for match in found if match)])
 
 
-def _synthetic(message: AIMessage) -> bool:
-    return bool(message.additional_kwargs.get("skills_agent", {}).get("synthetic"))
+def _synthetic(message: BaseMessage) -> bool:
+    return bool(_mark(message).get("synthetic"))
+
+
+def _mark(message: BaseMessage) -> Mapping[str, Any]:
+    mark: Mapping[str, Any] = message.additional_kwargs.get("skills_agent", {})
+    return mark

@@ -58,3 +58,13 @@ def test_an_open_question_ends_a_chat_without_a_person(tmp_path: Path) -> None:
     assert done.code == 3
     assert "skills-agent resume rain --approve" in done.out
     assert desk.run("resume", "rain", "--approve").out.endswith("544 mm.\n")
+
+
+def test_a_talk_that_outgrows_the_window_says_that_earlier_turns_were_summed_up(tmp_path: Path) -> None:
+    desk = Desk(tmp_path)
+    model = desk.script(*(f"Reply {number}." for number in range(6)))
+    lines = "".join(f"Line {number}: {'rain and ' * 300}\n" for number in range(6))
+    done = desk.run("chat", "--model", model, stdin=lines, SKILLS_AGENT_CONTEXT_WINDOW="6000")
+    assert done.code == 0
+    assert "\nReply 5.\n" in done.out
+    assert "summed up (extractive)\n" in done.out

@@ -137,7 +137,19 @@ def test_the_server_shows_the_graph_asks_survives_a_restart_and_answers(server: 
     (assistant,) = client.assistants.search(graph_id="agent")
     drawn = client.assistants.get_graph("agent")
     assert {node["id"] for node in drawn["nodes"]} == {
-        *("__start__", "discover", "select", "load", "decide", "gate", "approve", "act", "answer", "__end__")
+        *(
+            "__start__",
+            "discover",
+            "summarize",
+            "select",
+            "load",
+            "decide",
+            "gate",
+            "approve",
+            "act",
+            "answer",
+            "__end__",
+        )
     }
     schemas: Any = client.assistants.get_schemas(assistant["assistant_id"])
     assert set(schemas["input_schema"]["properties"]) == {"messages", "skills"}

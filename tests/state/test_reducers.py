@@ -17,6 +17,7 @@ from skills_agent.state.reducers import (
     merge_messages,
     merge_resources,
     newest_plan,
+    newest_summary,
     spent,
 )
 
@@ -46,6 +47,7 @@ GRANTS = st.dictionaries(
     NAMES, st.fixed_dictionaries({"id": NAMES, "revoked": st.booleans(), "tool": NAMES}), max_size=3
 )
 PLANS = st.none() | st.fixed_dictionaries({"goal": st.text(max_size=2), "revision": st.integers(0, 3)})
+SUMMARIES = st.none() | st.fixed_dictionaries({"text": st.text(max_size=2), "turn": st.integers(0, 3)})
 USAGES = st.builds(
     lambda turn, calls, tokens: spent(turn, model_calls=calls, input_tokens=tokens),
     st.integers(0, 3),
@@ -58,11 +60,16 @@ def pairwise_ledger(left: Any, right: Any) -> Any:
     return merge_ledger(left, [right])
 
 
+def pairwise_summary(left: Any, right: Any) -> Any:
+    return newest_summary(left, [right])
+
+
 IDEMPOTENT = [
     pytest.param(pairwise_ledger, LEDGERS, id="skills_loaded"),
     pytest.param(merge_resources, RESOURCES, id="skill_resources"),
     pytest.param(merge_grants, GRANTS, id="grants"),
     pytest.param(newest_plan, PLANS, id="plan"),
+    pytest.param(pairwise_summary, SUMMARIES, id="summary"),
 ]
 
 
@@ -112,7 +119,10 @@ def test_usage_sums_in_any_order(updates: list[Any]) -> None:
     )
 
 
-@pytest.mark.parametrize("reducer", [pairwise_ledger, merge_resources, merge_grants, newest_plan, add_usage])
+@pytest.mark.parametrize(
+    "reducer",
+    [pairwise_ledger, merge_resources, merge_grants, newest_plan, pairwise_summary, add_usage],
+)
 def test_nothing_is_a_value_that_every_reducer_takes(reducer: Callable[[Any, Any], Any]) -> None:
     reducer(None, None)
     older = {"a": {"of": "another version"}} if reducer is not newest_plan else {"goal": "x"}
@@ -131,6 +141,12 @@ def test_the_newer_load_wins_over_an_unload_and_the_reverse() -> None:
     again: Any = {"a": {"order": 3, "unloaded": False}}
     assert merge_ledger(None, [gone, first]) == gone
     assert merge_ledger(None, [again, first, gone]) == again
+
+
+@given(st.lists(SUMMARIES, max_size=4), st.lists(SUMMARIES, max_size=4))
+def test_summaries_replayed_in_larger_batches_give_the_same_one(first: list[Any], second: list[Any]) -> None:
+    apart = newest_summary(newest_summary(None, first), second)  # type: ignore[arg-type]
+    assert apart == newest_summary(None, [*first, *second])
 
 
 MESSAGES = st.lists(

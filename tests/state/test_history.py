@@ -1,0 +1,351 @@
+"""What of a transcript fits: turns, cuts, extracts, and the prompt of a turn that outgrows the window."""
+
+import itertools
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage, ToolMessage
+
+from skills_agent.state.history import (
+    HIGH,
+    LOW,
+    extract,
+    fit,
+    history_of,
+    room_for_history,
+    summary_tokens,
+    turns_of,
+    turns_to_cover,
+)
+from skills_agent.state.records import SummaryRecord
+from skills_agent.state.shortening import excerpt, shortened
+from skills_agent.state.window import size_of, tokens_of
+
+TEXTS = st.builds(
+    lambda word, times: word * times,
+    st.sampled_from(["apples ", "groß ", "リンゴ ", "🍎 ", "1.5,2.5;"]),
+    st.sampled_from([0, 1, 20, 400, 3000]),
+)
+
+
+@st.composite
+def steps(draw: st.DrawFn) -> list[AnyMessage]:
+    """One message of a model with the answers to its calls, in any order."""
+    calls: list[Any] = [
+        {"name": "read_file", "args": {"text": draw(TEXTS)}} for _ in range(draw(st.integers(0, 3)))
+    ]
+    for each in calls:
+        each["id"] = f"c{draw(st.uuids())}"
+    answers = [
+        ToolMessage(draw(TEXTS), tool_call_id=each["id"], name=each["name"])
+        for each in draw(st.permutations(calls))
+    ]
+    return [AIMessage(draw(TEXTS), tool_calls=calls), *answers]
+
+
+@st.composite
+def transcripts(draw: st.DrawFn) -> list[AnyMessage]:
+    """Whole turns, the last with a request of moderate size."""
+    messages: list[AnyMessage] = []
+    for _ in range(draw(st.integers(0, 4))):
+        messages.append(HumanMessage(draw(TEXTS)))
+        for step in draw(st.lists(steps(), max_size=4)):
+            messages += step
+    messages.append(HumanMessage("newest request"))
+    for step in draw(st.lists(steps(), max_size=5)):
+        messages += step
+    return [message.model_copy(update={"id": f"m{at}"}) for at, message in enumerate(messages)]
+
+
+ANY_MESSAGES = st.lists(
+    st.one_of(
+        st.builds(HumanMessage, TEXTS),
+        st.builds(SystemMessage, st.just("Be kind. " * 200)),
+        st.builds(
+            lambda text, ids: AIMessage(text, tool_calls=[{"name": "f", "args": {}, "id": i} for i in ids]),
+            TEXTS,
+            st.lists(st.sampled_from("abc"), max_size=2, unique=True),
+        ),
+        st.builds(lambda text, i: ToolMessage(text, tool_call_id=i, name="f"), TEXTS, st.sampled_from("abc")),
+    ),
+    max_size=9,
+)
+"""In any order: calls without answers, answers without calls, the same id twice."""
+
+
+def assert_no_call_is_split(messages: Sequence[AnyMessage]) -> None:
+    waiting: set[str | None] = set()
+    for message in messages:
+        if isinstance(message, ToolMessage):
+            assert message.tool_call_id in waiting
+            waiting.remove(message.tool_call_id)
+            continue
+        assert not waiting
+        if isinstance(message, AIMessage):
+            waiting = {call["id"] for call in message.tool_calls}
+    assert not waiting
+
+
+def is_subsequence(ids: Sequence[str | None], of: Sequence[str | None]) -> bool:
+    rest = iter(of)
+    return all(each in rest for each in ids)
+
+
+@given(transcripts(), st.integers(1_000, 60_000))
+def test_any_transcript_fits_into_any_room_with_every_call_beside_its_answer(
+    messages: list[AnyMessage], room: int
+) -> None:
+    shown = fit(messages, room)
+    assert_no_call_is_split(shown)
+    assert is_subsequence([each.id for each in shown if each.id], [each.id for each in messages])
+    assert sum(str(each.text) == "newest request" for each in shown) == 1
+    assert shown[-1].id == messages[-1].id
+    assert {each.id for each in shown if isinstance(each, HumanMessage)} >= {
+        each.id for each in messages if each.text == "newest request"
+    }
+    # A step of three calls with long texts takes no less than about this, shortened to the utmost.
+    assert tokens_of(shown) <= max(room, 2_200)
+    if tokens_of(messages) <= room:
+        assert shown == messages
+
+
+@given(ANY_MESSAGES, st.integers(-10, 5_000))
+def test_what_is_no_proper_transcript_is_taken_too(messages: list[AnyMessage], room: int) -> None:
+    shown = fit(messages, room)
+    kept = [each for each in shown if isinstance(each, SystemMessage)]
+    assert kept == [each for each in messages if isinstance(each, SystemMessage)]
+    joined = [message for turn in turns_of(messages) for message in turn]
+    assert joined == messages
+
+
+@given(transcripts())
+def test_a_cut_between_turns_never_parts_a_call_from_its_answer(messages: list[AnyMessage]) -> None:
+    turns = turns_of(messages)
+    assert [message for turn in turns for message in turn] == messages
+    for turn in turns:
+        assert_no_call_is_split(turn)
+        assert isinstance(turn[0], HumanMessage)
+
+
+def test_a_message_between_a_call_and_its_answer_begins_no_turn() -> None:
+    """A provider would refuse what follows without the call."""
+    messages: list[AnyMessage] = [
+        SystemMessage("Be kind."),
+        HumanMessage("one"),
+        AIMessage("", tool_calls=[{"name": "f", "args": {}, "id": "a"}]),
+        HumanMessage("meanwhile"),
+        ToolMessage("1", tool_call_id="a"),
+        HumanMessage("two"),
+    ]
+    assert [len(turn) for turn in turns_of(messages)] == [5, 1]
+
+
+def conversation(turns: int, words: int = 200) -> list[AnyMessage]:
+    return [
+        message
+        for number in range(turns)
+        for message in (
+            HumanMessage(f"request {number} " + "please " * words, id=f"h{number}"),
+            AIMessage(f"answer {number}. " + "indeed " * words, id=f"a{number}"),
+        )
+    ]
+
+
+def covering(messages: Sequence[AnyMessage], last: str, **fields: Any) -> SummaryRecord:
+    record = {"text": "SUMMARY", "last": last, "turns": 1, "turn": 1, "by": "m", "failure": ""}
+    return SummaryRecord(**{**record, **fields})  # type: ignore[typeddict-item]
+
+
+def test_turns_are_covered_only_above_the_high_mark_and_then_down_to_the_low_one() -> None:
+    window = 16_000
+    room = room_for_history({}, window, 0)
+    covered_at = []
+    for turns in range(1, 30):
+        messages = conversation(turns)
+        covered = turns_to_cover({"messages": messages}, window, 0)
+        assert bool(covered) == (tokens_of(messages) > HIGH * room)
+        if covered:
+            covered_at.append(turns)
+            rest = messages[2 * len(covered) :]
+            assert tokens_of(rest) + summary_tokens(window) <= LOW * room
+            one_more = messages[2 * len(covered) - 2 :]
+            assert tokens_of(one_more) + summary_tokens(window) > LOW * room
+    assert covered_at
+
+
+@given(st.integers(0, 25), st.integers(500, 40_000), st.integers(0, 30))
+def test_the_newest_turn_is_never_covered_and_no_turn_twice(turns: int, window: int, told: int) -> None:
+    messages = conversation(turns)
+    summary = covering(messages, f"a{told}") if told < turns else None
+    covered = turns_to_cover({"messages": messages, "summary": summary}, window, 0)
+    ids = [message.id for turn in covered for message in turn]
+    rest = history_of(messages, summary).messages
+    assert ids == [message.id for message in rest[: len(ids)]]
+    assert len(rest) - len(ids) >= min(2, len(rest))
+
+
+def test_what_is_loaded_planned_and_offered_takes_from_the_room() -> None:
+    skill = {"name": "a", "instructions": "x" * 8_000, "unloaded": False}
+    files = {"a": {"order": 1, "files": [{"path": "scripts/" + "x" * 392}], "omitted": 0}}
+    empty = room_for_history({}, 32_000, 0)
+    assert empty - room_for_history({"skills_loaded": {"a": skill}}, 32_000, 0) == 2_000
+    assert empty - room_for_history(
+        {"skills_loaded": {"a": skill}, "skill_resources": files}, 32_000, 0
+    ) == pytest.approx(2_100, abs=10)
+    gone = {**skill, "unloaded": True}
+    assert room_for_history({"skills_loaded": {"a": gone}, "skill_resources": files}, 32_000, 0) == empty
+    assert empty - room_for_history({"catalog": {"size": 4_000}}, 32_000, 0) == 1_000
+    assert empty - room_for_history({}, 32_000, 700) == 700
+    assert room_for_history({"plan": {"goal": "g" * 4_000}}, 32_000, 0) < empty - 1_000
+    assert room_for_history({"catalog": {}}, 100, 0) == 0
+
+
+def test_a_summary_whose_last_message_was_removed_says_nothing_any_more() -> None:
+    messages = conversation(4)
+    summary = covering(messages, "a1")
+    history = history_of(messages, summary)
+    assert [message.id for message in history.messages] == ["h2", "a2", "h3", "a3"]
+    assert [message.id for message in history.covered] == ["h0", "a0", "h1", "a1"]
+    assert history_of([each for each in messages if each.id != "a1"], summary).summary is None
+
+
+@given(transcripts(), st.integers(200, 4_000))
+def test_an_extract_stays_within_its_size_and_counts_what_it_leaves_out(
+    messages: list[AnyMessage], size: int
+) -> None:
+    turns = turns_of(messages)
+    text = extract(turns, size)
+    assert size_of(text) <= size
+    lines = text.splitlines()
+    told = [line for line in lines if line.startswith("- Asked:")]
+    left_out = [line for line in lines if line.startswith("[")]
+    assert len(lines) == len(told) + len(left_out)
+    if len(told) < len(turns):
+        assert left_out == [f"[{len(turns) - len(told)} turns before these are left out]"]
+    assert extract(turns, size) == text
+
+
+def test_an_extract_tells_request_tools_and_answer_and_the_newest_turns_more_fully() -> None:
+    turn: list[AnyMessage] = [
+        HumanMessage("How many\napples?"),
+        AIMessage("", tool_calls=[{"name": "grep", "args": {}, "id": i} for i in "abc"]),
+        ToolMessage("1", tool_call_id="a", name="grep"),
+        ToolMessage("no", tool_call_id="b", name="grep", status="error"),
+        ToolMessage("1", tool_call_id="c", name="grep"),
+        AIMessage("Three."),
+    ]
+    assert extract([turn], 1_000) == (
+        "- Asked: How many apples? Tools: grep x2, grep (failed). Answered: Three."
+    )
+    long = [[*conversation(1)] for _ in range(9)]
+    lengths = [len(line) for line in extract(long, 100_000).splitlines()]
+    assert lengths[0] < lengths[-1]
+    assert extract([[HumanMessage("hi")]], 1_000) == "- Asked: hi Not answered."
+
+
+def growing_turn(number: int) -> list[AnyMessage]:
+    """A request, and so many steps of one call each."""
+    messages: list[AnyMessage] = [*conversation(3, 50), HumanMessage("go", id="go")]
+    for step in range(number):
+        messages.append(
+            AIMessage("", id=f"s{step}", tool_calls=[{"name": "grep", "args": {}, "id": f"c{step}"}])
+        )
+        messages.append(ToolMessage("x" * 4_000, tool_call_id=f"c{step}", name="grep", id=f"t{step}"))
+    return messages
+
+
+@pytest.mark.parametrize(("room", "steps"), [(10_000, 30), (30_000, 60)])
+def test_a_growing_turn_leaves_the_beginning_as_it_was_in_most_steps(room: int, steps: int) -> None:
+    shown = [fit(growing_turn(number), room) for number in range(steps)]
+    first = next(number for number in range(steps) if tokens_of(growing_turn(number)) > room)
+    same = [after[: len(before)] == before for before, after in itertools.pairwise(shown[first - 1 :])]
+    assert same.count(True) > len(same) / 2
+    assert same.count(False) > 1
+    assert all(tokens_of(each) <= room for each in shown)
+    assert all(each[-1] == growing_turn(number)[-1] for number, each in enumerate(shown))
+
+
+def test_a_turn_of_very_many_steps_tells_in_a_note_what_its_first_ones_were() -> None:
+    shown = fit(growing_turn(100), 8_000)
+    assert tokens_of(shown) <= 8_000
+    notes = [each.text for each in shown if isinstance(each, HumanMessage) and "Earlier steps" in each.text]
+    (note,) = notes
+    calls = sum(isinstance(each, ToolMessage) for each in shown)
+    assert f"{100 - calls} calls. Tools: grep x{100 - calls}." in note
+    assert [each.id for each in shown if each.id == "go"] == ["go"]
+    assert_no_call_is_split(shown)
+
+
+def test_what_is_shortened_says_how_much_is_missing_and_stays_within_its_bytes() -> None:
+    text = "begin " + "x" * 5_000 + " end"
+    short = excerpt(text, 600)
+    assert short.startswith("begin ")
+    assert short.endswith(" end")
+    assert "of 5010 characters are left out here" in short
+    assert size_of(excerpt("リンゴ" * 4_000, 900)) <= 900 + 160
+    assert excerpt("x" * 700, 600) == "x" * 700
+
+
+def test_a_shortened_call_keeps_its_id_its_name_and_the_shape_of_its_arguments() -> None:
+    args = {"path": "a.txt", "content": "x" * 9_000, "more": [{"deep": "y" * 9_000}, 3]}
+    broken: Any = {
+        "name": "f",
+        "args": "{" + "z" * 9_000,
+        "id": "b",
+        "error": None,
+        "type": "invalid_tool_call",
+    }
+    message = AIMessage(
+        [{"type": "text", "text": "t" * 9_000}, {"type": "reasoning", "id": "r"}],
+        tool_calls=[{"name": "write_file", "args": args, "id": "a"}],
+        invalid_tool_calls=[broken],
+    )
+    short = shortened(message, 600)
+    assert isinstance(short, AIMessage)
+    (call,) = short.tool_calls
+    assert (call["id"], call["name"], set(call["args"])) == ("a", "write_file", set(args))
+    assert call["args"]["path"] == "a.txt"
+    assert call["args"]["more"][1] == 3
+    assert short.content[1] == {"type": "reasoning", "id": "r"}
+    assert tokens_of([short]) < 1_000
+    assert message.tool_calls[0]["args"]["content"] == "x" * 9_000
+
+
+def test_the_oldest_results_are_shortened_first_and_nothing_else_is_touched() -> None:
+    messages = growing_turn(10)
+    shown = fit(messages, 10_000)
+    assert tokens_of(shown) <= 10_000 < tokens_of(messages)
+    assert [each.id for each in shown] == [each.id for each in messages]
+    changed = [number for number, (old, new) in enumerate(zip(messages, shown, strict=True)) if old != new]
+    assert changed
+    results = [at for at, each in enumerate(messages) if tokens_of([each]) > 500]
+    assert changed == results[: len(changed)]
+    assert len(results) - len(changed) >= 5
+
+
+def test_large_results_of_one_step_take_half_of_the_room_before_earlier_steps_are_left_out() -> None:
+    messages = growing_turn(35)
+    calls: list[Any] = [{"name": "grep", "args": {}, "id": f"n{at}"} for at in range(3)]
+    messages.append(AIMessage("", tool_calls=calls))
+    messages += [ToolMessage("y" * 60_000, tool_call_id=each["id"], name="grep") for each in calls]
+    shown = fit(messages, 10_000)
+    newest = [each for each in shown if isinstance(each, ToolMessage) and str(each.content)[0] == "y"]
+    assert tokens_of(shown) <= 10_000
+    assert 4_000 <= tokens_of(newest) <= 5_100
+    ids = {each.id for each in shown}
+    assert {"s34", "t34"} <= ids
+    assert "s0" not in ids
+
+
+def test_a_long_request_is_kept_whole_and_its_large_result_gets_what_is_left() -> None:
+    step: list[AnyMessage] = [
+        AIMessage("", tool_calls=[{"name": "grep", "args": {}, "id": "a"}]),
+        ToolMessage("y" * 60_000, tool_call_id="a", name="grep"),
+    ]
+    shown = fit([HumanMessage("please " * 4_000), *step], 10_000)
+    assert shown[0].text == "please " * 4_000
+    assert 2_500 <= tokens_of(shown[2:]) <= 3_000
+    assert tokens_of(shown) <= 10_000
