@@ -107,7 +107,7 @@ def shown_skills(
     """
     record = state.get("catalog")
     ledger = state.get("skills_loaded") or {}
-    if record is None or not record["digest"] or not (record["total"] or active_skills(ledger)):
+    if not record or not record["digest"] or not (record["total"] or active_skills(ledger)):
         return None
     registry = library.of(caller_of(runtime), runtime.store)
     catalog = registry.get(record["digest"]) or registry.refresh()

@@ -12,6 +12,7 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.sqlite import SqliteSaver
 
 from skills_agent.graph.cli.errors import ThreadError
+from skills_agent.graph.serializer import CompressedSerializer
 
 FOLDER = ".agent"
 FILE = "threads.sqlite"
@@ -35,7 +36,7 @@ def open_database(workspace: Path) -> Iterator[SqliteSaver]:
     except (OSError, sqlite3.Error) as error:
         raise _unusable(place, error) from error
     with closing(connection):
-        saver = SqliteSaver(connection)
+        saver = SqliteSaver(connection, serde=CompressedSerializer())
         try:
             saver.setup()
         except sqlite3.Error as error:
