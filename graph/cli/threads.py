@@ -1,5 +1,6 @@
-"""skills-agent threads: see earlier conversations."""
+"""skills-agent threads: see earlier conversations, go on from a step of one, and remove old ones."""
 
+import shlex
 from pathlib import Path
 
 import click
@@ -10,7 +11,7 @@ from skills_agent.graph.cli.printing import echo, print_json, table
 
 @click.group()
 def threads() -> None:
-    """See earlier conversations."""
+    """See earlier conversations, go on from a step of one, remove old ones."""
 
 
 @threads.command("list", epilog="\b\nExamples:\n  skills-agent threads list --json\n")
@@ -34,12 +35,20 @@ def list_threads(workspace: Path | None, as_json: bool) -> None:
         table(rows)
 
 
-@threads.command("show", epilog="\b\nExamples:\n  skills-agent threads show t-1f2e3d4c\n")
+@threads.command(
+    "show",
+    epilog="\b\nExamples:\n"
+    "  skills-agent threads show t-1f2e3d4c\n"
+    "  skills-agent threads show t-1f2e3d4c --steps\n",
+)
 @click.argument("thread", callback=options.thread_id)
+@click.option("--steps", is_flag=True, help="Show instead which nodes ran, and what each step changed.")
 @options.workspace
 @options.as_json
-def show_thread(thread: str, workspace: Path | None, as_json: bool) -> None:
+def show_thread(thread: str, steps: bool, workspace: Path | None, as_json: bool) -> None:
     """Show what was said and done in THREAD: calls, decisions, results, skills, plan and costs."""
+    if steps:
+        return _show_steps(thread, workspace, as_json=as_json)
     from skills_agent.graph.cli.history import read_history
     from skills_agent.graph.cli.transcript import as_text
 
@@ -48,3 +57,77 @@ def show_thread(thread: str, workspace: Path | None, as_json: bool) -> None:
         print_json(history.as_json())
     else:
         echo(as_text(history))
+    return None
+
+
+def _show_steps(thread: str, workspace: Path | None, *, as_json: bool) -> None:
+    from skills_agent.graph.cli.history import archive_with
+    from skills_agent.graph.cli.steps import read_steps
+    from skills_agent.graph.cli.transcript import steps_text
+
+    with archive_with(workspace, thread) as archive:
+        steps = read_steps(archive, thread)
+    if as_json:
+        print_json({"thread": thread, "steps": [step.as_json() for step in steps]})
+    else:
+        echo(steps_text(thread, steps))
+
+
+@threads.command(
+    "fork",
+    epilog="\b\nExamples:\n"
+    "  skills-agent threads fork t-1f2e3d4c --at 7\n"
+    "  skills-agent threads fork t-1f2e3d4c --at 7 --without-skill csv-report\n"
+    "  skills-agent threads fork t-1f2e3d4c --at 7 --deny call-1-0-5e\n",
+)
+@click.argument("thread", callback=options.thread_id)
+@click.option("--at", "at", metavar="STEP", required=True, help="A number of `threads show THREAD --steps`.")
+@click.option(
+    "--without-skill",
+    "without",
+    metavar="NAME",
+    multiple=True,
+    help="Unload a skill in the fork. Repeatable.",
+)
+@click.option(
+    "--deny", metavar="CALL", multiple=True, help="Answer an open call as refused, by its id. Repeatable."
+)
+@click.option("--as", "new", callback=options.thread_id, metavar="ID", help="Name the new thread.")
+@options.workspace
+@options.as_json
+def fork(
+    thread: str,
+    at: str,
+    without: tuple[str, ...],
+    deny: tuple[str, ...],
+    new: str | None,
+    workspace: Path | None,
+    as_json: bool,
+) -> None:
+    """Make a new thread of THREAD as it was after a step; THREAD stays as it is.
+
+    Nothing runs yet. Calls without an answer at that step run only after they were judged again: by the
+    gate, and by you where it asks.
+    """
+    from skills_agent.graph.cli.fork import fork_thread
+    from skills_agent.graph.cli.history import archive_with
+    from skills_agent.graph.cli.transcript import fork_text
+
+    with archive_with(workspace, thread) as archive:
+        made = fork_thread(archive, thread, at, new=new, without_skills=without, deny=deny)
+    command = _way_on(made.status, made.thread, workspace)
+    if as_json:
+        print_json(made.as_json(command))
+    else:
+        echo(fork_text(made, command))
+
+
+def _way_on(status: str, thread: str, workspace: Path | None) -> str:
+    """Return the command that goes on with a thread, for the shell the person is in."""
+    words = {
+        "done": ["ask", "QUESTION", "--thread", thread],
+        "waiting": ["resume", thread, "--approve"],
+        "unfinished": ["resume", thread],
+    }[status]
+    elsewhere = [] if workspace in (None, Path.cwd()) else ["--workspace", str(workspace)]
+    return shlex.join(["skills-agent", *words, *elsewhere])
