@@ -9,7 +9,7 @@ anew.
 import json
 import secrets
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from langchain_core.messages.tool import ToolCall
@@ -158,7 +158,7 @@ class _Source:
 
     def copy(self, new: str) -> None:
         """Write the first checkpoint of the copy: the step's own, with every channel whole."""
-        checkpoint = self._whole()
+        checkpoint = whole_checkpoint(self.archive, self.found, self.values, self.changed)
         told = {key: value for key, value in self.found.metadata.items() if key not in _OF_THE_OLD}
         metadata: Any = {**told, "source": "fork", FORKED_FROM: self.origin}
         self.archive.saver.put(_at(new), checkpoint, metadata, checkpoint["channel_versions"])
@@ -197,27 +197,32 @@ class _Source:
         self.values[name] = value
         self.changed.add(name)
 
-    def _whole(self) -> Checkpoint:
-        """Return the step's checkpoint with its delta channels stored whole, and what was changed."""
-        checkpoint = copy_checkpoint(self.found.checkpoint)
-        versions = checkpoint["channel_versions"]
-        newest = max(versions.values())
-        for name, channel in self.archive.runs.channels.items():
-            if name in self.values and (name in versions or name in self.changed):
-                value = self.values[name]
-                if isinstance(channel, DeltaChannel):
-                    checkpoint["channel_values"][name] = _DeltaSnapshot(value)
-                elif name in self.changed:
-                    checkpoint["channel_values"][name] = value
-                versions.setdefault(name, newest)
-        return checkpoint
-
     def _wrote(self, task: PregelTask, channel: str) -> bool:
         return any(name == channel for name, _ in self.written[task.id])
 
     def _results(self, task: PregelTask) -> list[tuple[str, Any]]:
         """Return what a task that ended wrote; nothing of one that failed, asks or was cut off."""
         return [write for write in self.written[task.id] if write[0] not in WRITES_IDX_MAP]
+
+
+def whole_checkpoint(
+    archive: Archive, found: CheckpointTuple, values: Mapping[str, Any], changed: Collection[str] = ()
+) -> Checkpoint:
+    """Return a checkpoint with its delta channels stored whole: it depends on none before it.
+
+    `values` are the channels as they are at that checkpoint, but for those that are named in `changed`.
+    """
+    checkpoint = copy_checkpoint(found.checkpoint)
+    versions = checkpoint["channel_versions"]
+    newest = max(versions.values())
+    for name, channel in archive.runs.channels.items():
+        if name in values and (name in versions or name in changed):
+            if isinstance(channel, DeltaChannel):
+                checkpoint["channel_values"][name] = _DeltaSnapshot(values[name])
+            elif name in changed:
+                checkpoint["channel_values"][name] = values[name]
+            versions.setdefault(name, newest)
+    return checkpoint
 
 
 def _rejected(call: ToolCall) -> GrantRecord:

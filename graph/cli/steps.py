@@ -74,7 +74,7 @@ def read_steps(archive: Archive, thread: str) -> list[Step]:
     Branches that were left behind (LangGraph's own time travel makes them) are not among them.
     """
     archive.existing(thread)
-    chain = _chain(archive, thread)
+    chain = read_chain(archive, thread)
     steps: list[Step] = []
     seen = _Seen()
     seen.begin(archive.runs.get_state(chain[0].config).values)
@@ -109,7 +109,7 @@ def find_step(archive: Archive, thread: str, at: str) -> Step:
     raise UnknownStepError(thread, at, [step.number for step in steps])
 
 
-def _chain(archive: Archive, thread: str) -> list[CheckpointTuple]:
+def read_chain(archive: Archive, thread: str) -> list[CheckpointTuple]:
     """Return the newest checkpoint of a thread after all that it was built on, oldest first."""
     config = config_of(thread)
     config["configurable"]["checkpoint_ns"] = ""

@@ -122,6 +122,59 @@ def fork(
         echo(fork_text(made, command))
 
 
+@threads.command(
+    "prune",
+    epilog="\b\nExamples:\n"
+    "  skills-agent threads prune --older-than 30d --dry-run\n"
+    "  skills-agent threads prune --keep 20 --yes\n"
+    "  skills-agent threads prune t-1f2e3d4c --keep 100\n",
+)
+@click.argument("thread", required=False, callback=options.thread_id)
+@click.option("--keep", type=click.IntRange(min=1), metavar="N", help="Keep the N newest threads, or steps.")
+@click.option("--older-than", metavar="AGE", help="Remove threads that did not move for 12h, 30d, 8w.")
+@click.option("--dry-run", is_flag=True, help="Say what would go.")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@options.workspace
+@options.as_json
+def prune(
+    thread: str | None,
+    keep: int | None,
+    older_than: str | None,
+    dry_run: bool,
+    yes: bool,
+    workspace: Path | None,
+    as_json: bool,
+) -> None:
+    """Remove threads, or the oldest steps of THREAD.
+
+    Threads that wait for you, were cut off or run now stay. With --keep and --older-than a thread goes that
+    is both. What was said before the oldest step that stays of a THREAD stays, too: it is no place to fork
+    from any more. Records under .agent/runs stay.
+    """
+    if keep is None and (older_than is None or thread is not None):
+        raise click.UsageError("say what stays: --keep N" + ("" if thread else ", or --older-than 30d"))
+    if thread is not None and older_than is not None:
+        raise click.UsageError("--older-than is for whole threads; of a THREAD, --keep N steps")
+    from skills_agent.graph.cli import pruning
+
+    if thread is not None and keep is not None:
+        pruning.prune_steps(workspace, thread, keep, dry_run=dry_run, yes=yes, as_json=as_json)
+    else:
+        pruning.prune_threads(workspace, keep, older_than, dry_run=dry_run, yes=yes, as_json=as_json)
+
+
+@threads.command("delete", epilog="\b\nExamples:\n  skills-agent threads delete t-1f2e3d4c\n")
+@click.argument("thread", callback=options.thread_id)
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@options.workspace
+@options.as_json
+def delete(thread: str, yes: bool, workspace: Path | None, as_json: bool) -> None:
+    """Delete THREAD whole, also when it waits or was cut off. Records under .agent/runs stay."""
+    from skills_agent.graph.cli import pruning
+
+    pruning.delete_thread(workspace, thread, yes=yes, as_json=as_json)
+
+
 def _way_on(status: str, thread: str, workspace: Path | None) -> str:
     """Return the command that goes on with a thread, for the shell the person is in."""
     words = {
