@@ -56,8 +56,8 @@ def discover(
         registry = library.of(caller_of(runtime), runtime.store, look=True)
         catalog = registry.refresh()
         unchanged = before is not None and before["digest"] == catalog.digest
-        pinned = before["pinned"] if before is not None and unchanged else _loaded(state)
-        request = before["request"] if before and before["request"] else _request(state)
+        pinned = before.get("pinned", []) if before is not None and unchanged else _loaded(state)
+        request = (before.get("request") if before else "") or _request(state)
         record = _record(catalog, pinned, request, catalog_budget, _changes(state, registry))
         for change in record["changed"]:
             logger.warning(
