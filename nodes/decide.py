@@ -97,6 +97,6 @@ def _changed(state: AgentState) -> list[ChangedSkill]:
     ledger = state.get("skills_loaded") or {}
     return [
         each
-        for each in (catalog["changed"] if catalog else [])
+        for each in ((catalog.get("changed") or []) if catalog else [])
         if each["name"] in ledger and ledger[each["name"]]["digest"] != each["digest"]
     ]

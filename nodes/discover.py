@@ -16,7 +16,7 @@ from skills_agent.state.context import Context, caller_of
 from skills_agent.state.ledger import active_skills
 from skills_agent.state.records import CatalogRecord, ChangedSkill, DiagnosticRecord, LoadedSkill
 from skills_agent.state.reducers import spent
-from skills_agent.state.schema import AgentState, AgentUpdate
+from skills_agent.state.schema import TOUCH_TURNS, WHOLE_TURNS, AgentState, AgentUpdate
 from skills_agent.state.transcript import last_human, repair
 
 logger = logging.getLogger(__name__)
@@ -49,25 +49,25 @@ def discover(
     update = AgentUpdate(usage=spent(turn), admissions=[], verdicts={}, refused={}, answer="")
     if repaired := repair(state.get("messages", []), SUPERSEDED):
         update["messages"] = [_remove_all(), *repaired]
-    before = state.get("catalog")
+    if turn % TOUCH_TURNS == 0:  # LangGraph stores them whole by and by: nobody walks back to the first turn
+        update.update(AgentUpdate(skills_loaded={}, skill_resources={}, grants={}, summary=None))
+    before = state.get("catalog") or None
     record = _nothing()
     if Context.of(runtime.context).enable_skills:
         registry = library.of(caller_of(runtime), runtime.store, look=True)
         catalog = registry.refresh()
         unchanged = before is not None and before["digest"] == catalog.digest
-        pinned = before["pinned"] if before is not None and unchanged else _loaded(state)
-        request = before["request"] if before and before["request"] else _request(state)
+        pinned = before.get("pinned", []) if before is not None and unchanged else _loaded(state)
+        request = (before.get("request") if before else "") or _request(state)
         record = _record(catalog, pinned, request, catalog_budget, _changes(state, registry))
         for change in record["changed"]:
             logger.warning(
                 "loaded skill differs on disk", extra={"skill": change["name"], "change": change["change"]}
             )
-    if record != before:
+    if record != before or turn % WHOLE_TURNS == 0:
         update["catalog"] = record
-        if omitted := record["total"] - len(record["shown"]):
-            logger.warning(
-                "description budget exceeded", extra={"omitted": omitted, "budget": catalog_budget}
-            )
+    if record != before and (omitted := record["total"] - len(record["shown"])):
+        logger.warning("description budget exceeded", extra={"omitted": omitted, "budget": catalog_budget})
     return update
 
 

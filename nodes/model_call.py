@@ -118,12 +118,12 @@ def shown_skills(
     """
     record = state.get("catalog")
     ledger = state.get("skills_loaded") or {}
-    if record is None or not record["digest"] or not (record["total"] or active_skills(ledger)):
+    if not record or not record["digest"] or not (record["total"] or active_skills(ledger)):
         return None
     registry = library.of(caller_of(runtime), runtime.store)
     catalog = registry.get(record["digest"]) or registry.refresh()
     shown = set(record["shown"])
-    listing = catalog.listing(budget, record["pinned"], record["request"])
+    listing = catalog.listing(budget, record.get("pinned") or [], record.get("request") or "")
     listing = listing._replace(lines=tuple(each for each in listing.lines if each.skill.name in shown))
     in_prompt = prompt.SkillsInPrompt(listing, ledger, state.get("skill_resources") or {})
     return ShownSkills(in_prompt, prompt.load_skill_spec(catalog, listing) if catalog.skills else None)

@@ -148,7 +148,7 @@ def _reloads(state: AgentState, on_change: OnChange) -> Iterator[Request]:
         for grant in (state.get("grants") or {}).values()
         if grant["tool"] == LOAD_SKILL and grant["decision"] == "reject" and not grant["revoked"]
     ]
-    for changed in state["catalog"]["changed"]:
+    for changed in state["catalog"].get("changed") or []:
         args = {"name": changed["name"], "digest": changed["digest"][:12]}
         if changed["change"] == "changed" and args not in kept:
             call_id = f"reload-{state['usage']['turn']}-{changed['name']}"

@@ -30,7 +30,10 @@ class ChangedSkill(TypedDict):
 
 
 class CatalogRecord(TypedDict):
-    """What this thread may be shown of the catalog; the metadata itself stays in the process."""
+    """What this thread may be shown of the catalog; the metadata itself stays in the process.
+
+    What is NotRequired is absent in records of older versions.
+    """
 
     digest: str
     """Key of the catalog in the process; empty when there is none."""
@@ -38,13 +41,13 @@ class CatalogRecord(TypedDict):
     """Skills that can be loaded."""
     shown: list[str]
     """Names in the prompt, in its order; fixed for the thread while the digest stays."""
-    pinned: list[str]
+    pinned: NotRequired[list[str]]
     """Names that the description budget did not touch: what was loaded when `shown` was fixed."""
-    request: str
+    request: NotRequired[str]
     """The thread's first request, by which skills are ranked where not all can be shown whole."""
     sources: list[str]
     """Labels of the sources, strongest last."""
-    changed: list[ChangedSkill]
+    changed: NotRequired[list[ChangedSkill]]
     """Loaded skills that are different on disk now. The thread keeps what it loaded (`on_change`)."""
     diagnostics: list[DiagnosticRecord]
     size: NotRequired[int]

@@ -9,13 +9,14 @@ JSON: an arbitrary choice, but the same one everywhere.
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar, cast
 
 from langchain_core.messages import AnyMessage, BaseMessage, convert_to_messages
 from langgraph.graph.message import REMOVE_ALL_MESSAGES, _messages_delta_reducer
 
 from skills_agent.state.records import (
+    CatalogRecord,
     Counts,
     GrantRecord,
     LoadedSkill,
@@ -26,6 +27,7 @@ from skills_agent.state.records import (
 )
 
 Record = TypeVar("Record", bound=Mapping[str, Any])
+Value = TypeVar("Value")
 
 
 def merge_messages(state: list[AnyMessage] | None, writes: Sequence[Any]) -> list[AnyMessage]:
@@ -71,6 +73,26 @@ def merge_ledger(
     for write in writes:
         merged = _merge_by_key(merged, write, "order")
     return merged
+
+
+def newest_catalog(
+    state: CatalogRecord | None, writes: Sequence[CatalogRecord | None]
+) -> CatalogRecord | None:
+    """Keep the last record that was written: one node writes it, whole."""
+    return next((write for write in reversed(writes) if write), state)
+
+
+def in_batches(
+    reducer: Callable[[Value | None, Value | None], Value],
+) -> Callable[[Value | None, Sequence[Value | None]], Value | None]:
+    """Return a reducer of two values as one of a value and a batch of writes, as delta channels want it."""
+
+    def fold(state: Value | None, writes: Sequence[Value | None]) -> Value | None:
+        for write in writes:
+            state = reducer(state, write)
+        return state
+
+    return fold
 
 
 def merge_resources(

@@ -22,13 +22,25 @@ from skills_agent.state.records import (
 )
 from skills_agent.state.reducers import (
     add_usage,
+    in_batches,
     merge_grants,
     merge_ledger,
     merge_messages,
     merge_resources,
+    newest_catalog,
     newest_plan,
     newest_summary,
 )
+
+# Savers on SQLite write every plain channel into every checkpoint. A delta channel is stored as what was
+# written to it, and whole at every n-th update; who reads a thread walks back to that. `discover` touches the
+# channels that change seldom, so that nobody walks further than 50 turns (benchmarks/growth.py).
+RARE = {"snapshot_frequency": 10}
+"""Of the channels that `discover` touches every TOUCH_TURNS turns."""
+TOUCH_TURNS = 5
+WHOLE = {"snapshot_frequency": 1}
+"""Of a channel that is written whole or not at all, and again after WHOLE_TURNS turns."""
+WHOLE_TURNS = 50
 
 Messages = Annotated[list[AnyMessage], DeltaChannel(merge_messages)]
 
@@ -58,18 +70,19 @@ class AgentState(TypedDict, total=False):
     """The transcript. Stored as deltas: a thread grows with what is new, not with its square."""
     skills: list[str]
     """The caller's request of this turn; emptied by `select`."""
-    catalog: CatalogRecord
+    catalog: Annotated[CatalogRecord, DeltaChannel(newest_catalog, **WHOLE)]
+    """An empty dict before the first turn."""
     admissions: list[Admission]
     """What `select` admitted in this step."""
-    skills_loaded: Annotated[dict[str, LoadedSkill], DeltaChannel(merge_ledger)]
+    skills_loaded: Annotated[dict[str, LoadedSkill], DeltaChannel(merge_ledger, **RARE)]
     """The ledger."""
-    skill_resources: Annotated[dict[str, SkillResources], merge_resources]
-    summary: Annotated[SummaryRecord, DeltaChannel(newest_summary)]
-    """Of older turns; empty before the first. Stored as deltas: it changes once in many turns."""
+    skill_resources: Annotated[dict[str, SkillResources], DeltaChannel(in_batches(merge_resources), **RARE)]
+    summary: Annotated[SummaryRecord, DeltaChannel(newest_summary, **RARE)]
+    """Of older turns; empty before the first."""
     plan: Annotated[PlanRecord | None, newest_plan]
     verdicts: dict[str, VerdictRecord]
     """What was decided about the calls of this step, by tool call id."""
-    grants: Annotated[dict[str, GrantRecord], merge_grants]
+    grants: Annotated[dict[str, GrantRecord], DeltaChannel(in_batches(merge_grants), **RARE)]
     refused: dict[str, int]
     """How often each call was refused in this turn, by digest; written by one node of a step."""
     usage: Annotated[UsageRecord, add_usage]
@@ -87,7 +100,7 @@ class AgentUpdate(TypedDict, total=False):
     admissions: list[Admission]
     skills_loaded: dict[str, LoadedSkill]
     skill_resources: dict[str, SkillResources]
-    summary: SummaryRecord
+    summary: SummaryRecord | None
     plan: PlanRecord | None
     verdicts: dict[str, VerdictRecord]
     grants: dict[str, GrantRecord]

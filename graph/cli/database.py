@@ -3,7 +3,7 @@
 import json
 import os
 import sqlite3
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,7 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.sqlite import SqliteSaver
 
 from skills_agent.graph.cli.errors import ThreadError
+from skills_agent.graph.serializer import CompressedSerializer
 
 FOLDER = ".agent"
 FILE = "threads.sqlite"
@@ -35,7 +36,7 @@ def open_database(workspace: Path) -> Iterator[SqliteSaver]:
     except (OSError, sqlite3.Error) as error:
         raise _unusable(place, error) from error
     with closing(connection):
-        saver = SqliteSaver(connection)
+        saver = SqliteSaver(connection, serde=CompressedSerializer())
         try:
             saver.setup()
         except sqlite3.Error as error:
@@ -89,3 +90,40 @@ def _prepare(place: Path) -> None:
 
 def _unusable(place: Path, error: Exception) -> ThreadError:
     return ThreadError(f"Cannot keep threads in {place}: {error}.")
+
+
+def delete_steps(saver: SqliteSaver, thread: str, kept: Collection[str]) -> None:
+    """Delete the checkpoints of a thread but those that are kept; the oldest of these must be stored whole.
+
+    LangGraph's savers cannot: `prune` keeps the newest one alone, and refuses delta channels.
+    """
+    with saver.cursor() as cursor:
+        for table in ("writes", "checkpoints"):
+            cursor.execute(
+                f"DELETE FROM {table} WHERE thread_id = ? "  # noqa: S608 - one of two constants
+                "AND checkpoint_id NOT IN (SELECT value FROM json_each(?))",
+                (thread, json.dumps(list(kept))),
+            )
+
+
+def compact(saver: SqliteSaver) -> int:
+    """Give the room of what was deleted back to the disk; returns the bytes by which the file shrank.
+
+    Where another process works with the file it keeps its size: the room is used again by what comes.
+    """
+    if not isinstance(saver, SqliteSaver):
+        return 0  # a server gives room back by itself
+    size = _size(saver)
+    try:
+        saver.conn.execute("PRAGMA busy_timeout = 2000")
+        saver.conn.execute("VACUUM")
+        saver.conn.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    except sqlite3.OperationalError as error:
+        if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY:
+            raise
+    return max(size - _size(saver), 0)
+
+
+def _size(saver: SqliteSaver) -> int:
+    (_, _, file), *_ = saver.conn.execute("PRAGMA database_list").fetchall()
+    return Path(file).stat().st_size

@@ -22,6 +22,21 @@ class UnknownThreadError(ThreadError):
         super().__init__(f"There is no thread {thread!r} here. Threads: {listed}{more}.")
 
 
+class UnknownStepError(ThreadError):
+    """A thread has no such step."""
+
+    def __init__(self, thread: str, at: str, known: Sequence[int]) -> None:
+        self.thread = thread
+        self.at = at
+        self.known = tuple(known)
+        some = [*known[:1], "...", *known[1 - _NAMED :]] if len(known) > _NAMED else known
+        listed = ", ".join(str(each) for each in some) or "none"
+        super().__init__(
+            f"Thread {thread} has no step {at!r}. Steps: {listed}. "
+            f"What they are: skills-agent threads show {thread} --steps"
+        )
+
+
 class ModelChoiceError(click.ClickException):
     """The chosen model cannot be used; nothing was run."""
 

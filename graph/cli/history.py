@@ -85,34 +85,49 @@ def list_history(workspace: Path | None) -> list[ThreadLine]:
     settings = Settings.load(workspace)
     if not has_threads(settings.workspace):
         return []
-    with _archive(settings) as archive:
+    with open_archive(settings) as archive:
         return [_line(thread, archive.snapshot(thread)) for thread in thread_ids(archive.saver)]
 
 
 def read_history(workspace: Path | None, thread: str) -> History:
     """Return one thread; raises UnknownThreadError."""
+    with archive_with(workspace, thread) as archive:
+        return _history(thread, archive.existing(thread))
+
+
+@contextmanager
+def archive_with(workspace: Path | None, thread: str) -> Iterator["Archive"]:
+    """Open the threads of a workspace; raises UnknownThreadError where there are none, and makes nothing."""
     settings = Settings.load(workspace)
     if not has_threads(settings.workspace):
         raise UnknownThreadError(thread, ())
-    with _archive(settings) as archive:
-        known = thread_ids(archive.saver)
-        if thread not in known:
-            raise UnknownThreadError(thread, known)
-        return _history(thread, archive.snapshot(thread))
+    with open_archive(settings) as archive:
+        yield archive
 
 
-class _Archive(NamedTuple):
+class Archive(NamedTuple):
+    """The threads of a workspace, and the graph that reads them."""
+
     saver: SqliteSaver
     runs: AgentRuns
 
     def snapshot(self, thread: str) -> StateSnapshot:
+        """Return a thread as it is now; an empty snapshot where there is none."""
         return self.runs.get_state(config_of(thread))
+
+    def existing(self, thread: str) -> StateSnapshot:
+        """Return a thread as it is now; raises UnknownThreadError."""
+        snapshot = self.snapshot(thread)
+        if snapshot.created_at is None:
+            raise UnknownThreadError(thread, thread_ids(self.saver))
+        return snapshot
 
 
 @contextmanager
-def _archive(settings: Settings) -> Iterator[_Archive]:
+def open_archive(settings: Settings) -> Iterator[Archive]:
+    """Open the threads of a workspace to read, copy and remove them."""
     with open_database(settings.workspace) as saver:
-        yield _Archive(saver, wire(make_services(settings)).compile(checkpointer=saver))
+        yield Archive(saver, wire(make_services(settings)).compile(checkpointer=saver))
 
 
 def _line(thread: str, snapshot: StateSnapshot) -> ThreadLine:

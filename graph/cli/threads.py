@@ -1,5 +1,6 @@
-"""skills-agent threads: see earlier conversations."""
+"""skills-agent threads: see earlier conversations, go on from a step of one, and remove old ones."""
 
+import shlex
 from pathlib import Path
 
 import click
@@ -10,7 +11,7 @@ from skills_agent.graph.cli.printing import echo, print_json, table
 
 @click.group()
 def threads() -> None:
-    """See earlier conversations."""
+    """See earlier conversations, go on from a step of one, remove old ones."""
 
 
 @threads.command("list", epilog="\b\nExamples:\n  skills-agent threads list --json\n")
@@ -34,12 +35,20 @@ def list_threads(workspace: Path | None, as_json: bool) -> None:
         table(rows)
 
 
-@threads.command("show", epilog="\b\nExamples:\n  skills-agent threads show t-1f2e3d4c\n")
+@threads.command(
+    "show",
+    epilog="\b\nExamples:\n"
+    "  skills-agent threads show t-1f2e3d4c\n"
+    "  skills-agent threads show t-1f2e3d4c --steps\n",
+)
 @click.argument("thread", callback=options.thread_id)
+@click.option("--steps", is_flag=True, help="Show instead which nodes ran, and what each step changed.")
 @options.workspace
 @options.as_json
-def show_thread(thread: str, workspace: Path | None, as_json: bool) -> None:
+def show_thread(thread: str, steps: bool, workspace: Path | None, as_json: bool) -> None:
     """Show what was said and done in THREAD: calls, decisions, results, skills, plan and costs."""
+    if steps:
+        return _show_steps(thread, workspace, as_json=as_json)
     from skills_agent.graph.cli.history import read_history
     from skills_agent.graph.cli.transcript import as_text
 
@@ -48,3 +57,130 @@ def show_thread(thread: str, workspace: Path | None, as_json: bool) -> None:
         print_json(history.as_json())
     else:
         echo(as_text(history))
+    return None
+
+
+def _show_steps(thread: str, workspace: Path | None, *, as_json: bool) -> None:
+    from skills_agent.graph.cli.history import archive_with
+    from skills_agent.graph.cli.steps import read_steps
+    from skills_agent.graph.cli.transcript import steps_text
+
+    with archive_with(workspace, thread) as archive:
+        steps = read_steps(archive, thread)
+    if as_json:
+        print_json({"thread": thread, "steps": [step.as_json() for step in steps]})
+    else:
+        echo(steps_text(thread, steps))
+
+
+@threads.command(
+    "fork",
+    epilog="\b\nExamples:\n"
+    "  skills-agent threads fork t-1f2e3d4c --at 7\n"
+    "  skills-agent threads fork t-1f2e3d4c --at 7 --without-skill csv-report\n"
+    "  skills-agent threads fork t-1f2e3d4c --at 7 --deny call-1-0-5e\n",
+)
+@click.argument("thread", callback=options.thread_id)
+@click.option("--at", "at", metavar="STEP", required=True, help="A number of `threads show THREAD --steps`.")
+@click.option(
+    "--without-skill",
+    "without",
+    metavar="NAME",
+    multiple=True,
+    help="Unload a skill in the fork. Repeatable.",
+)
+@click.option(
+    "--deny", metavar="CALL", multiple=True, help="Answer an open call as refused, by its id. Repeatable."
+)
+@click.option("--as", "new", callback=options.thread_id, metavar="ID", help="Name the new thread.")
+@options.workspace
+@options.as_json
+def fork(
+    thread: str,
+    at: str,
+    without: tuple[str, ...],
+    deny: tuple[str, ...],
+    new: str | None,
+    workspace: Path | None,
+    as_json: bool,
+) -> None:
+    """Make a new thread of THREAD as it was after a step; THREAD stays as it is.
+
+    Nothing runs yet. Calls without an answer at that step run only after they were judged again: by the
+    gate, and by you where it asks.
+    """
+    from skills_agent.graph.cli.fork import fork_thread
+    from skills_agent.graph.cli.history import archive_with
+    from skills_agent.graph.cli.transcript import fork_text
+
+    with archive_with(workspace, thread) as archive:
+        made = fork_thread(archive, thread, at, new=new, without_skills=without, deny=deny)
+    command = _way_on(made.status, made.thread, workspace)
+    if as_json:
+        print_json(made.as_json(command))
+    else:
+        echo(fork_text(made, command))
+
+
+@threads.command(
+    "prune",
+    epilog="\b\nExamples:\n"
+    "  skills-agent threads prune --older-than 30d --dry-run\n"
+    "  skills-agent threads prune --keep 20 --yes\n"
+    "  skills-agent threads prune t-1f2e3d4c --keep 100\n",
+)
+@click.argument("thread", required=False, callback=options.thread_id)
+@click.option("--keep", type=click.IntRange(min=1), metavar="N", help="Keep the N newest threads, or steps.")
+@click.option("--older-than", metavar="AGE", help="Remove threads that did not move for 12h, 30d, 8w.")
+@click.option("--dry-run", is_flag=True, help="Say what would go.")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@options.workspace
+@options.as_json
+def prune(
+    thread: str | None,
+    keep: int | None,
+    older_than: str | None,
+    dry_run: bool,
+    yes: bool,
+    workspace: Path | None,
+    as_json: bool,
+) -> None:
+    """Remove threads, or the oldest steps of THREAD.
+
+    Threads that wait for you, were cut off or run now stay. With --keep and --older-than a thread goes that
+    is both. What was said before the oldest step that stays of a THREAD stays, too: it is no place to fork
+    from any more. Records under .agent/runs stay.
+    """
+    if keep is None and (older_than is None or thread is not None):
+        raise click.UsageError("say what stays: --keep N" + ("" if thread else ", or --older-than 30d"))
+    if thread is not None and older_than is not None:
+        raise click.UsageError("--older-than is for whole threads; of a THREAD, --keep N steps")
+    from skills_agent.graph.cli import pruning
+
+    if thread is not None and keep is not None:
+        pruning.prune_steps(workspace, thread, keep, dry_run=dry_run, yes=yes, as_json=as_json)
+    else:
+        pruning.prune_threads(workspace, keep, older_than, dry_run=dry_run, yes=yes, as_json=as_json)
+
+
+@threads.command("delete", epilog="\b\nExamples:\n  skills-agent threads delete t-1f2e3d4c\n")
+@click.argument("thread", callback=options.thread_id)
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@options.workspace
+@options.as_json
+def delete(thread: str, yes: bool, workspace: Path | None, as_json: bool) -> None:
+    """Delete THREAD whole, also when it waits or was cut off. Records under .agent/runs stay."""
+    from skills_agent.graph.cli import pruning
+
+    pruning.delete_thread(workspace, thread, yes=yes, as_json=as_json)
+
+
+def _way_on(status: str, thread: str, workspace: Path | None) -> str:
+    """Return the command that goes on with a thread, for the shell the person is in."""
+    words = {
+        "done": ["ask", "QUESTION", "--thread", thread],
+        "waiting": ["resume", thread, "--approve"],
+        "unfinished": ["resume", thread],
+    }[status]
+    elsewhere = [] if workspace in (None, Path.cwd()) else ["--workspace", str(workspace)]
+    return shlex.join(["skills-agent", *words, *elsewhere])

@@ -3,10 +3,15 @@
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 
+from langchain_core.messages import AIMessage, AnyMessage
+
+from skills_agent.graph.cli.fork import Fork
 from skills_agent.graph.cli.history import History, PastCall, Ruling, Said, ThreadLine
-from skills_agent.graph.cli.progress import call_text, count
+from skills_agent.graph.cli.progress import call_text, count, verdict_text
+from skills_agent.graph.cli.steps import Changed, Step
 from skills_agent.nodes.prompt import plan_text
 from skills_agent.state.records import GrantRecord, LoadedSkill, UsageRecord
+from skills_agent.state.transcript import calls_of
 
 MAX_RESULT_LINES = 15
 
@@ -32,9 +37,66 @@ def as_text(history: History) -> str:
 
 def local_time(line: ThreadLine) -> str:
     """Return when a thread moved last, on the clock of the person who reads it."""
-    if not line.when:
+    return clock(line.when)
+
+
+def clock(when: str) -> str:
+    """Return a time of ISO 8601 on the clock of the person who reads it."""
+    if not when:
         return "unknown time"
-    return f"{datetime.fromisoformat(line.when).astimezone():%Y-%m-%d %H:%M:%S}"
+    return f"{datetime.fromisoformat(when).astimezone():%Y-%m-%d %H:%M:%S}"
+
+
+def steps_text(thread: str, steps: Sequence[Step]) -> str:
+    """Return the steps of a thread, each with what it changed, and how one goes on from one of them."""
+    parts = ["\n".join([_step_line(step), *_changed_lines(step.changed)]) for step in steps]
+    next_nodes = ", ".join(steps[-1].next) or "nothing: the turn is done"
+    parts.append(f"Next: {next_nodes}\nTo go on from a step: skills-agent threads fork {thread} --at STEP")
+    return "\n".join(parts)
+
+
+def fork_text(fork: Fork, command: str) -> str:
+    """Return what a fork came to, and the command that goes on with it."""
+    lines = [f"Thread {fork.thread}: {fork.origin} as it was at step {fork.step}, {fork.status}."]
+    if fork.ran_before:
+        lines.append(f"Without an answer here, and answered in {fork.origin} since; each is judged again:")
+        lines += [f"  {call_text(call['name'], call['args'])}  [{call['id']}]" for call in fork.ran_before]
+    return "\n".join([*lines, f"To go on: {command}"])
+
+
+def _step_line(step: Step) -> str:
+    origin = f" (from {step.origin})" if step.origin else ""
+    return f"{step.number:>4}  {clock(step.when)}  {step.checkpoint}  {', '.join(step.nodes)}{origin}"
+
+
+def _changed_lines(changed: Changed) -> Iterator[str]:
+    for message in changed.messages:
+        yield from (f"      {line}" for line in _message_lines(message))
+    if changed.removed:
+        yield f"      {count(changed.removed, 'message')} removed"
+    yield from (f"      loaded {name}" for name in changed.loaded)
+    yield from (f"      unloaded {name}" for name in changed.unloaded)
+    yield from (f"      {verdict_text(verdict)}" for verdict in changed.verdicts.values())
+    yield from (
+        f"      decided: {grant['tool']}: {grant['decision']} ({holds_for(grant)})"
+        for grant in changed.grants
+    )
+    if changed.plan:
+        yield f"      plan: {changed.plan['goal']} ({count(len(changed.plan['steps']), 'step')})"
+    if changed.usage:
+        yield f"      {usage_text(changed.usage)}"
+
+
+def _message_lines(message: AnyMessage) -> Iterator[str]:
+    """Yield a message's first line, and its calls with the ids by which `--deny` names them."""
+    who = {"human": "you", "ai": "agent", "tool": f"result of {message.name}"}.get(message.type, message.type)
+    first, *more = str(message.text).strip().splitlines() or [""]
+    if first:
+        yield f"{who}: {first}" + (f" (+{count(len(more), 'line')})" if more else "")
+    if isinstance(message, AIMessage):
+        yield from (
+            f"calls {call_text(call['name'], call['args'])}  [{call['id']}]" for call in calls_of(message)
+        )
 
 
 def usage_text(usage: UsageRecord) -> str:

@@ -12,10 +12,12 @@ from langgraph.graph.message import REMOVE_ALL_MESSAGES
 
 from skills_agent.state.reducers import (
     add_usage,
+    in_batches,
     merge_grants,
     merge_ledger,
     merge_messages,
     merge_resources,
+    newest_catalog,
     newest_plan,
     newest_summary,
     spent,
@@ -143,10 +145,40 @@ def test_the_newer_load_wins_over_an_unload_and_the_reverse() -> None:
     assert merge_ledger(None, [again, first, gone]) == again
 
 
-@given(st.lists(SUMMARIES, max_size=4), st.lists(SUMMARIES, max_size=4))
-def test_summaries_replayed_in_larger_batches_give_the_same_one(first: list[Any], second: list[Any]) -> None:
-    apart = newest_summary(newest_summary(None, first), second)  # type: ignore[arg-type]
-    assert apart == newest_summary(None, [*first, *second])
+CATALOGS: st.SearchStrategy[Any] = (
+    st.none() | st.just({}) | st.fixed_dictionaries({"digest": NAMES, "shown": st.lists(NAMES)})
+)
+
+
+@pytest.mark.parametrize(
+    ("reducer", "updates"),
+    [
+        pytest.param(merge_ledger, LEDGERS, id="skills_loaded"),
+        pytest.param(in_batches(merge_resources), RESOURCES, id="skill_resources"),
+        pytest.param(in_batches(merge_grants), GRANTS, id="grants"),
+        pytest.param(newest_catalog, CATALOGS, id="catalog"),
+        pytest.param(newest_summary, SUMMARIES, id="summary"),
+    ],
+)
+def test_writes_are_replayed_in_any_batches(
+    reducer: Callable[[Any, list[Any]], Any], updates: st.SearchStrategy[Any]
+) -> None:
+    @given(st.lists(updates, max_size=4), st.integers(0, 4))
+    def check(writes: list[Any], cut: int) -> None:
+        starts: tuple[Any, ...] = (None, {})
+        for start in starts:
+            assert reducer(reducer(start, writes[:cut]), writes[cut:]) == reducer(start, writes)
+
+    check()
+
+
+def test_the_last_catalog_that_was_written_stays_where_nothing_is_written() -> None:
+    first: Any = {"digest": "a"}
+    second: Any = {"digest": "b"}
+    empty: Any = {}
+    assert newest_catalog(None, [first, second, empty, None]) == second
+    assert newest_catalog(first, []) == first
+    assert newest_catalog(None, [None]) is None
 
 
 MESSAGES = st.lists(

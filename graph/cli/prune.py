@@ -1,0 +1,110 @@
+"""Remove old threads, and old steps of a thread."""
+
+import re
+from collections.abc import Collection, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any, NamedTuple
+
+import click
+from langchain_core.runnables import RunnableConfig
+from langgraph.checkpoint.sqlite import SqliteSaver
+
+from skills_agent.graph.cli.database import compact, delete_steps
+from skills_agent.graph.cli.errors import ThreadError
+from skills_agent.graph.cli.fork import whole_checkpoint
+from skills_agent.graph.cli.history import Archive, ThreadLine
+from skills_agent.graph.cli.session import status_of
+from skills_agent.graph.cli.steps import read_chain, read_steps
+
+_AGE = re.compile(r"(?P<number>[1-9]\d{0,5})(?P<unit>[hdw])")
+_UNITS = {"h": timedelta(hours=1), "d": timedelta(days=1), "w": timedelta(weeks=1)}
+
+
+class Pruned(NamedTuple):
+    """What was removed, or would be."""
+
+    threads: tuple[str, ...]
+    kept_open: tuple[str, ...]
+    """Threads that would have gone, but wait for a person, were cut off, or run now."""
+    steps: int = 0
+    """Steps that went of one thread."""
+    freed: int = 0
+    """Bytes by which the database file shrank."""
+
+    def as_json(self) -> dict[str, Any]:
+        """Return it for a machine."""
+        return self._asdict()
+
+
+def parse_age(text: str) -> timedelta:
+    """Return a duration such as 12h, 30d or 8w; raises UsageError with the rule."""
+    found = _AGE.fullmatch(text)
+    if found is None:
+        raise click.UsageError(f"--older-than takes a number and h, d or w, such as 30d; not {text!r}")
+    return int(found["number"]) * _UNITS[found["unit"]]
+
+
+def choose_threads(
+    lines: Sequence[ThreadLine], keep: int | None, older_than: timedelta | None, now: datetime
+) -> Pruned:
+    """Return which threads go: beyond the `keep` newest, and older than that; with both, what is both.
+
+    `lines` are newest first. Threads that are not done stay, whatever their age.
+    """
+    chosen = [
+        line
+        for place, line in enumerate(lines)
+        if (keep is None or place >= keep) and (older_than is None or _moved(line, now) < now - older_than)
+    ]
+    return Pruned(
+        tuple(line.thread for line in chosen if line.status == "done"),
+        tuple(line.thread for line in chosen if line.status != "done"),
+    )
+
+
+def _moved(line: ThreadLine, now: datetime) -> datetime:
+    """Return when a thread moved last; one whose time is unknown moved now."""
+    return datetime.fromisoformat(line.when).astimezone(UTC) if line.when else now
+
+
+def delete_threads(archive: Archive, threads: Collection[str]) -> int:
+    """Delete threads whole, and give their room back; returns the bytes by which the file shrank."""
+    for thread in threads:
+        archive.saver.delete_thread(thread)
+    return compact(archive.saver) if threads else 0
+
+
+def steps_beyond(archive: Archive, thread: str, keep: int) -> int:
+    """Return how many steps of a thread are beyond its `keep` newest.
+
+    Raises UnknownThreadError, and ThreadError for a thread that was cut off or runs now.
+    """
+    if not isinstance(archive.saver, SqliteSaver):
+        raise ThreadError(
+            "Steps can be removed in a database file only. Whole threads: threads prune --keep N"
+        )
+    if status_of(archive.existing(thread)) == "unfinished":
+        raise ThreadError(
+            f"Thread {thread} runs, or was cut off. Finish it first: skills-agent resume {thread}"
+        )
+    return max(len(read_steps(archive, thread)) - keep, 0)
+
+
+def delete_old_steps(archive: Archive, thread: str, keep: int) -> int:
+    """Delete all but the `keep` newest steps of a thread; returns the bytes by which the file shrank.
+
+    The oldest step that stays is stored whole first: delta channels are read from what came before.
+    """
+    oldest = read_steps(archive, thread)[-keep:][0].checkpoint
+    chain = read_chain(archive, thread)
+    (place,) = [index for index, each in enumerate(chain) if each.checkpoint["id"] == oldest]
+    found = chain[place]
+    values = archive.runs.get_state(found.config).values
+    checkpoint = whole_checkpoint(archive, found, values)
+    metadata: Any = {
+        key: value for key, value in found.metadata.items() if key != "counters_since_delta_snapshot"
+    }
+    place_of = RunnableConfig(configurable={"thread_id": thread, "checkpoint_ns": ""})
+    archive.saver.put(place_of, checkpoint, metadata, checkpoint["channel_versions"])
+    delete_steps(archive.saver, thread, [each.checkpoint["id"] for each in chain[place:]])
+    return compact(archive.saver)

@@ -1,0 +1,289 @@
+"""skills-agent threads show --steps, and threads fork: go on from an earlier step in a new thread."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from skills_agent.graph.cli.history import open_archive
+from skills_agent.graph.cli.steps import read_steps
+from skills_agent.graph.settings import Settings
+from tests.graph.cli_desk import LOAD, RAIN_SKILL, Desk, call, calls
+
+STAMP = """\
+import sys
+with open(sys.argv[1], "a", encoding="utf-8") as file:
+    file.write("stamped\\n")
+print("stamped", sys.argv[1])
+"""
+PLAN = calls(
+    call("update_plan", goal="Stamp", steps=[{"id": "1", "title": "Stamp it", "status": "in_progress"}])
+)
+READ = call("read_file", path="rainfall.csv")
+
+
+def stamp(name: str) -> dict[str, Any]:
+    return call("run_script", skill="rain-gauge", path="scripts/stamp.py", args=[name])
+
+
+REPLIES = (PLAN, LOAD, calls(stamp("one.txt"), READ, stamp("two.txt")), "Stamped.", "You are welcome.")
+
+
+@pytest.fixture(scope="module")
+def desk(tmp_path_factory: pytest.TempPathFactory) -> Desk:
+    """Keep a thread whose two stamps were approved, beside a free call, and a second turn."""
+    desk = Desk(tmp_path_factory.mktemp("fork"))
+    folder = desk.write_skill(RAIN_SKILL)
+    (folder / "rain-gauge" / "scripts" / "stamp.py").write_text(STAMP)
+    model = desk.script(*REPLIES)
+    asked = desk.run("ask", "Stamp!", "--thread", "rain", "--skills-dir", str(folder), "--model", model)
+    assert asked.code == 3, asked.err
+    assert desk.run("resume", "rain", "--approve").code == 0
+    assert desk.run("ask", "Thanks", "--thread", "rain").code == 0
+    assert stamps(desk) == (1, 1)
+    return desk
+
+
+@pytest.fixture
+def stamped(desk: Desk) -> Callable[[], tuple[int, int]]:
+    """Return how often each file was stamped since the test began."""
+    before = stamps(desk)
+    return lambda: (stamps(desk)[0] - before[0], stamps(desk)[1] - before[1])
+
+
+def stamps(desk: Desk) -> tuple[int, int]:
+    counts = [
+        len((desk.workspace / name).read_text().splitlines()) if (desk.workspace / name).exists() else 0
+        for name in ("one.txt", "two.txt")
+    ]
+    return counts[0], counts[1]
+
+
+def steps(desk: Desk, thread: str = "rain") -> list[Any]:
+    """Return the steps as the command prints them."""
+    with open_archive(Settings.load(desk.workspace)) as archive:
+        return [step.as_json() for step in read_steps(archive, thread)]
+
+
+def of_turn(desk: Desk, turn: int) -> list[Any]:
+    told = steps(desk)
+    begins = [place for place, step in enumerate(told) if step["nodes"] == ("input",)]
+    return told[begins[turn - 1] : begins[turn] if turn < len(begins) else None]
+
+
+def after(desk: Desk, node: str, turn: int = 1) -> Any:
+    """Return the last step of a turn in which a node ran."""
+    return next(step for step in reversed(of_turn(desk, turn)) if node in step["nodes"])
+
+
+def state(desk: Desk, thread: str, checkpoint: str | None = None) -> dict[str, Any]:
+    with open_archive(Settings.load(desk.workspace)) as archive:
+        place = {"thread_id": thread} | ({"checkpoint_id": checkpoint} if checkpoint else {})
+        values: dict[str, Any] = archive.runs.get_state({"configurable": place}).values
+        return values
+
+
+def fork(desk: Desk, at: Any, *options: str) -> Any:
+    return desk.run("threads", "fork", "rain", "--at", str(at), *options, "--json").value
+
+
+def answers(desk: Desk, thread: str) -> dict[str, list[str]]:
+    """Return what every call of a thread was answered with, by its id."""
+    messages = state(desk, thread)["messages"]
+    made = [each["id"] for message in messages for each in getattr(message, "tool_calls", [])]
+    return {
+        each: [str(m.text) for m in messages if getattr(m, "tool_call_id", None) == each] for each in made
+    }
+
+
+def test_steps_say_what_ran_and_what_changed(desk: Desk) -> None:
+    told = desk.run("threads", "show", "rain", "--steps", "--json").value["steps"]
+    numbers = [step["number"] for step in told]
+    assert numbers == sorted(set(numbers))
+    first = [list(step["nodes"]) for step in of_turn(desk, 1)]
+    assert [nodes for nodes in first if nodes != ["decide"]] == [
+        *(["input"], ["discover"], ["select"]),
+        *(["gate"], ["act"]),  # the plan
+        *(["select"], ["load"]),
+        *(["gate"], ["act", "approve"], ["act", "act"]),
+        ["answer"],
+    ]
+    by_nodes = {",".join(step["nodes"]): step["changed"] for step in told[: len(first)]}
+    assert [each["text"] for each in by_nodes["input"]["messages"]] == ["Stamp!"]
+    assert by_nodes["load"]["loaded"] == ["rain-gauge"]
+    assert [each["decision"] for each in by_nodes["gate"]["verdicts"].values()] == ["ask", "allow", "ask"]
+    assert [each["decision"] for each in by_nodes["act,approve"]["grants"]] == ["approve", "approve"]
+    assert [each["tool"] for each in by_nodes["act,approve"]["messages"]] == ["read_file"]
+    assert by_nodes["act,act"]["usage"]["thread"]["script_runs"] == 2
+    assert any("plan" in step["changed"] for step in told)
+
+
+def test_steps_name_the_nodes_that_langgraph_names(desk: Desk) -> None:
+    with open_archive(Settings.load(desk.workspace)) as archive:
+        known = {each.checkpoint: each for each in read_steps(archive, "rain")}
+        seen = 0
+        for snapshot in archive.runs.get_state_history({"configurable": {"thread_id": "rain"}}):
+            step = known.get(snapshot.config["configurable"]["checkpoint_id"])
+            if step is not None:
+                assert sorted(step.next) == sorted(task.name for task in snapshot.tasks)
+                seen += 1
+        assert seen == len(known)
+
+
+def test_steps_are_shown_to_a_person_with_the_ids_of_calls(desk: Desk) -> None:
+    told = desk.run("threads", "show", "rain", "--steps").out
+    (asked,) = [each for each in steps(desk) if len(each["changed"].get("verdicts", {})) == 3]
+    for call_id in asked["changed"]["verdicts"]:
+        assert f"[{call_id}]" in told
+    assert "loaded rain-gauge" in told
+    assert "you: Thanks" in told
+    assert told.rstrip().endswith("skills-agent threads fork rain --at STEP")
+
+
+@pytest.mark.parametrize("node", ["discover", "load", "gate", "act", "answer"])
+def test_a_fork_has_the_state_of_its_step(desk: Desk, node: str) -> None:
+    step = after(desk, node)
+    made = fork(desk, step["number"])
+    then, now = state(desk, "rain", step["checkpoint"]), state(desk, made["thread"])
+    for channel in ("messages", "skills_loaded", "skill_resources", "grants", "usage", "plan", "catalog"):
+        if channel == "messages" and node == "gate":
+            continue  # it keeps the result of the call beside the question
+        if channel == "usage" and node == "gate":
+            continue
+        assert now.get(channel) == then.get(channel), channel
+
+
+def test_the_old_thread_stays_and_the_fork_goes_on_by_itself(desk: Desk) -> None:
+    before = state(desk, "rain"), steps(desk)
+    made = fork(desk, after(desk, "answer", turn=1)["number"])
+    assert made["status"] == "done"
+    assert made["resume"] == f"skills-agent ask QUESTION --thread {made['thread']}"
+    said = desk.run("ask", "Again?", "--thread", made["thread"], "--json").value
+    assert said["answer"] == "You are welcome."
+    assert said["usage"]["turn"] == 2
+    assert (state(desk, "rain"), steps(desk)) == before
+    (root, *_) = steps(desk, made["thread"])
+    assert (root["nodes"], root["origin"]) == (("fork",), f"rain@{made['step']}")
+
+
+def test_a_fork_at_a_question_keeps_it_open(desk: Desk, stamped: Callable[[], tuple[int, int]]) -> None:
+    made = fork(desk, after(desk, "gate")["number"])
+    assert made["status"] == "waiting"
+    shown = desk.run("resume", made["thread"], "--json").value
+    assert [each["name"] for each in shown["interrupt"]["action_requests"]] == ["run_script", "run_script"]
+    assert stamped() == (0, 0)
+    assert desk.run("resume", made["thread"], "--reject").code == 0
+    assert stamped() == (0, 0)
+    assert all(len(each) == 1 for each in answers(desk, made["thread"]).values())
+    approved = fork(desk, after(desk, "gate")["number"])
+    assert desk.run("resume", approved["thread"], "--approve").code == 0
+    assert stamped() == (1, 1)
+
+
+def test_calls_that_were_approved_in_the_old_thread_are_asked_about_again(
+    desk: Desk, stamped: Callable[[], tuple[int, int]]
+) -> None:
+    made = fork(desk, after(desk, "approve")["number"])
+    assert made["status"] == "unfinished"
+    assert [each["name"] for each in made["ran_before"]] == ["run_script", "run_script"]
+    finished = desk.run("resume", made["thread"], "--json")
+    assert (finished.code, finished.value["status"]) == (3, "waiting")
+    assert stamped() == (0, 0)
+    assert desk.run("resume", made["thread"], "--approve").code == 0
+    assert stamped() == (1, 1)
+    assert all(len(each) == 1 for each in answers(desk, made["thread"]).values())
+
+
+def test_a_denied_call_is_refused_once_and_the_others_are_asked_about(
+    desk: Desk, stamped: Callable[[], tuple[int, int]]
+) -> None:
+    step = after(desk, "gate")
+    denied, _, other = step["changed"]["verdicts"]
+    made = fork(desk, step["number"], "--deny", denied)
+    asked = desk.run("resume", made["thread"], "--json").value
+    assert [each["args"]["args"] for each in asked["interrupt"]["action_requests"]] == [["two.txt"]]
+    assert desk.run("resume", made["thread"], "--approve").code == 0
+    assert stamped() == (0, 1)
+    told = answers(desk, made["thread"])
+    assert all(len(each) == 1 for each in told.values())
+    assert "refused this call" in told[denied][0]
+    assert "stamped two.txt" in told[other][0]
+    shown = desk.run("threads", "show", made["thread"]).out
+    assert "(rejected by a person)" in shown
+
+
+def test_where_every_call_is_denied_the_model_goes_on(desk: Desk) -> None:
+    step = after(desk, "gate")
+    asked = [each for each, verdict in step["changed"]["verdicts"].items() if verdict["decision"] == "ask"]
+    made = fork(desk, step["number"], *(word for each in asked for word in ("--deny", each)))
+    assert desk.run("resume", made["thread"], "--json").value["answer"] == "Stamped."
+
+
+def test_a_denied_request_for_a_skill_loads_nothing(desk: Desk) -> None:
+    asked = next(step for step in steps(desk) if "load_skill" in str(step["changed"].get("messages")))
+    (wanted,) = asked["changed"]["messages"][0]["calls"]
+    made = fork(desk, asked["number"], "--deny", wanted["id"])
+    desk.run("resume", made["thread"], "--json")
+    assert state(desk, made["thread"])["skills_loaded"] == {}
+    assert len(answers(desk, made["thread"])[wanted["id"]]) == 1
+
+
+def test_a_skill_can_be_left_out_of_a_fork(desk: Desk) -> None:
+    step = after(desk, "answer", turn=1)
+    made = fork(desk, step["number"], "--without-skill", "rain-gauge")
+    assert state(desk, made["thread"])["skills_loaded"]["rain-gauge"]["unloaded"]
+    assert not state(desk, "rain", step["checkpoint"])["skills_loaded"]["rain-gauge"]["unloaded"]
+    said = desk.run("ask", "Again?", "--thread", made["thread"], "--json").value
+    assert said["loaded"] == []
+
+
+def test_a_question_about_a_left_out_skill_is_asked_no_more(
+    desk: Desk, stamped: Callable[[], tuple[int, int]]
+) -> None:
+    made = fork(desk, after(desk, "gate")["number"], "--without-skill", "rain-gauge")
+    finished = desk.run("resume", made["thread"], "--yes", "run", "--json").value
+    assert finished["status"] == "done"
+    assert stamped() == (0, 0)
+    assert all(len(each) == 1 for each in answers(desk, made["thread"]).values())
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("fork", "rai", "--at", "1"), "There is no thread 'rai' here. Threads: "),
+        (("fork", "rain", "--at", "999"), "Thread rain has no step '999'. Steps: 0, "),
+        (
+            ("fork", "rain", "--at", "0", "--without-skill", "x"),
+            "Skill 'x' is not loaded at this step. Loaded: none",
+        ),
+        (
+            ("fork", "rain", "--at", "0", "--deny", "x"),
+            "There is no call 'x' to answer at this step. Open calls: none",
+        ),
+        (("fork", "rain", "--at", "0", "--as", "rain"), "There is a thread 'rain' already"),
+        (("show", "rai", "--steps"), "There is no thread 'rai' here. Threads: "),
+    ],
+)
+def test_what_there_is_not_is_told_with_what_there_is(desk: Desk, words: tuple[str, ...], told: str) -> None:
+    finished = desk.run("threads", *words)
+    assert finished.code == 1
+    assert told in finished.err
+
+
+def test_an_answered_call_cannot_be_denied(desk: Desk) -> None:
+    denied, *_ = after(desk, "gate")["changed"]["verdicts"]
+    finished = desk.run("threads", "fork", "rain", "--at", str(steps(desk)[-1]["number"]), "--deny", denied)
+    assert (finished.code, "is answered at this step" in finished.err) == (1, True)
+
+
+def test_a_fork_is_told_to_a_person_with_the_command_that_goes_on(desk: Desk, tmp_path: Path) -> None:
+    told = desk.run(
+        "threads", "fork", "rain", "--at", str(after(desk, "approve")["number"]), "--as", "again"
+    ).out
+    assert "Thread again: rain as it was at step " in told
+    assert "run_script(skill=rain-gauge" in told
+    assert told.rstrip().endswith("To go on: skills-agent resume again")
+    empty = Desk(tmp_path)
+    assert empty.run("threads", "fork", "rain", "--at", "1").code == 1
+    assert not (empty.workspace / ".agent").exists()

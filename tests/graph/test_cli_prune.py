@@ -1,0 +1,159 @@
+"""skills-agent threads prune and delete: old threads and old steps go, open questions stay."""
+
+import json
+import sqlite3
+from contextlib import closing
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from skills_agent.graph.cli.history import ThreadLine, open_archive
+from skills_agent.graph.cli.prune import choose_threads
+from skills_agent.graph.cli.steps import read_chain, read_steps
+from skills_agent.graph.settings import Settings
+from tests.graph.cli_desk import LOAD, RUN, Desk
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Desk:
+    """Keep two threads that are done, then one that waits."""
+    desk = Desk(tmp_path)
+    folder = str(desk.write_skill())
+    model = desk.script(LOAD, "Rain is measured in millimetres.", "You are welcome.")
+    for thread in ("first", "second"):
+        desk.run("ask", "What is rain?", "--thread", thread, "--skills-dir", folder, "--model", model)
+    waiting = desk.script(LOAD, RUN, "544 mm.", name="waiting.json")
+    desk.run("ask", "How much rain?", "--thread", "open", "--skills-dir", folder, "--model", waiting)
+    return desk
+
+
+def threads(desk: Desk) -> list[str]:
+    return [each["thread"] for each in desk.run("threads", "list", "--json").value]
+
+
+def state(desk: Desk, thread: str) -> dict[str, Any]:
+    with open_archive(Settings.load(desk.workspace)) as archive:
+        return dict(archive.existing(thread).values)
+
+
+def test_the_newest_threads_are_kept_and_one_that_waits_whatever_its_age(desk: Desk) -> None:
+    record = desk.write(".agent/runs/first.jsonl", '{"run": 1}\n')
+    desk.run("ask", "Thanks", "--thread", "first")
+    told = desk.run("threads", "prune", "--keep", "1", "--dry-run", "--json").value
+    assert (told["threads"], told["kept_open"], told["dry_run"]) == (["second"], ["open"], True)
+    assert threads(desk) == ["first", "open", "second"]
+    told = desk.run("threads", "prune", "--keep", "1", "--yes").out
+    assert "Removed 1 thread: second." in told
+    assert "Not done, so kept: open." in told
+    assert threads(desk) == ["first", "open"]
+    assert record.read_text() == '{"run": 1}\n'
+    assert desk.run("resume", "open", "--approve").code == 0
+
+
+def test_by_age_only_threads_go_that_did_not_move_for_so_long() -> None:
+    now = datetime(2026, 3, 1, tzinfo=UTC)
+
+    def line(thread: str, days: int, status: Any = "done") -> ThreadLine:
+        return ThreadLine(thread, (now - timedelta(days=days)).isoformat(), 1, status, "?")
+
+    lines = [
+        line("new", 1),
+        line("edge", 30),
+        line("old", 31),
+        line("cut", 90, "unfinished"),
+        line("older", 99),
+    ]
+    month = timedelta(days=30)
+    assert choose_threads(lines, None, month, now)[:2] == (("old", "older"), ("cut",))
+    assert choose_threads(lines, 3, month, now)[:2] == (("older",), ("cut",))
+    assert choose_threads(lines, 4, None, now)[:2] == (("older",), ())
+    assert choose_threads([ThreadLine("x", "", 1, "done", "?")], None, month, now)[0] == ()
+
+
+def test_old_steps_of_a_thread_go_and_its_state_stays(desk: Desk) -> None:
+    desk.run("ask", "Thanks", "--thread", "first")
+    before, size = state(desk, "first"), (desk.workspace / ".agent" / "threads.sqlite").stat().st_size
+    numbers = [
+        step["number"] for step in desk.run("threads", "show", "first", "--steps", "--json").value["steps"]
+    ]
+    told = desk.run("threads", "prune", "first", "--keep", "3", "--yes", "--json").value
+    assert told["steps"] == len(numbers) - 3
+    assert told["freed"] == size - (desk.workspace / ".agent" / "threads.sqlite").stat().st_size > 0
+    assert state(desk, "first") == before
+    left = desk.run("threads", "show", "first", "--steps", "--json").value["steps"]
+    assert [step["number"] for step in left] == numbers[-3:]
+    made = desk.run("threads", "fork", "first", "--at", str(numbers[-3]), "--json").value
+    assert state(desk, made["thread"])["skills_loaded"] == before["skills_loaded"]
+    assert desk.run("threads", "prune", "first", "--keep", "3", "--yes").out.startswith("Removed nothing")
+
+
+def test_the_oldest_step_that_stays_has_the_state_that_it_had(desk: Desk) -> None:
+    with open_archive(Settings.load(desk.workspace)) as archive:
+        chain = read_chain(archive, "first")
+        before = {each.checkpoint["id"]: archive.runs.get_state(each.config).values for each in chain}
+        count = len(read_steps(archive, "first"))
+    for keep in (count - 1, 2, 1):
+        desk.run("threads", "prune", "first", "--keep", str(keep), "--yes")
+    with open_archive(Settings.load(desk.workspace)) as archive:
+        (last,) = read_chain(archive, "first")
+        assert archive.runs.get_state(last.config).values == before[last.checkpoint["id"]]
+
+
+def test_an_open_question_outlives_the_steps_before_it(desk: Desk) -> None:
+    desk.run("threads", "prune", "open", "--keep", "1", "--yes")
+    answered = desk.run("resume", "open", "--approve", "--json")
+    assert (answered.code, answered.value["answer"]) == (0, "544 mm.")
+    assert answered.value["loaded"] == ["rain-gauge"]
+
+
+def test_a_thread_that_was_cut_off_is_not_pruned(desk: Desk) -> None:
+    # As a kill leaves it: the newest checkpoint has a node to run.
+    with closing(sqlite3.connect(desk.workspace / ".agent" / "threads.sqlite")) as connection, connection:
+        connection.execute(
+            "DELETE FROM checkpoints WHERE thread_id = 'second' AND checkpoint_id = "
+            "(SELECT MAX(checkpoint_id) FROM checkpoints WHERE thread_id = 'second')"
+        )
+    assert "second" in desk.run("threads", "prune", "--keep", "1", "--yes", "--json").value["kept_open"]
+    refused = desk.run("threads", "prune", "second", "--keep", "1", "--yes")
+    assert (refused.code, "Finish it first: skills-agent resume second" in refused.err) == (1, True)
+    assert desk.run("threads", "delete", "second", "--yes").code == 0
+    assert "second" not in threads(desk)
+
+
+def test_nothing_goes_without_a_yes(desk: Desk) -> None:
+    for words in (("prune", "--keep", "1"), ("prune", "first", "--keep", "1"), ("delete", "first")):
+        refused = desk.run("threads", *words)
+        assert (refused.code, "say --yes" in refused.err) == (2, True)
+    seen = desk.on_terminal("threads", "delete", "first", answers=[("Delete thread first?", "n\n")])
+    assert seen.code == 130
+    assert sorted(threads(desk)) == ["first", "open", "second"]
+    seen = desk.on_terminal("threads", "delete", "first", answers=[("Delete thread first?", "y\n")])
+    assert (seen.code, "Removed thread first" in seen.out) == (0, True)
+    assert sorted(threads(desk)) == ["open", "second"]
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "told"),
+    [
+        (("prune",), 2, "say what stays"),
+        (("prune", "first"), 2, "say what stays"),
+        (("prune", "first", "--keep", "1", "--older-than", "1d"), 2, "--older-than is for whole threads"),
+        (("prune", "--older-than", "30 days"), 2, "such as 30d"),
+        (("prune", "nope", "--keep", "1", "--yes"), 1, "There is no thread 'nope'"),
+        (("delete", "nope", "--yes"), 1, "There is no thread 'nope'"),
+    ],
+)
+def test_what_cannot_be_pruned_is_told(tmp_path: Path, words: tuple[str, ...], code: int, told: str) -> None:
+    desk = Desk(tmp_path)
+    desk.run("ask", "Hi", "--thread", "first", "--model", desk.script("Hello."))
+    finished = desk.run("threads", *words)
+    assert (finished.code, told in finished.err) == (code, True), finished.err
+
+
+def test_an_empty_workspace_has_nothing_to_prune(tmp_path: Path) -> None:
+    desk = Desk(tmp_path)
+    assert desk.run("threads", "prune", "--keep", "1").out == "Removed nothing.\n"
+    assert json.loads(desk.run("threads", "prune", "--keep", "1", "--json").out)["threads"] == []
+    assert not (desk.workspace / ".agent").exists()

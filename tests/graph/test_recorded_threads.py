@@ -1,0 +1,98 @@
+"""Threads that an older release wrote go on with today's code (tests/recorded/record.py makes them)."""
+
+import json
+import shutil
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from langgraph.checkpoint.sqlite import SqliteSaver
+
+from tests.conftest import MakeAgent
+from tests.graph.cli_desk import Desk
+from tests.recorded.record import LOAD, RUN
+
+RECORDED = sorted((Path(__file__).parent.parent / "recorded").glob("*.sqlite"))
+
+
+@pytest.fixture(params=RECORDED, ids=lambda path: path.stem)
+def desk(request: pytest.FixtureRequest, tmp_path: Path) -> Desk:
+    """Give the recorded threads to a workspace whose skills are not where they were."""
+    desk = Desk(tmp_path)
+    (desk.workspace / ".agent").mkdir()
+    shutil.copy(request.param, desk.workspace / ".agent" / "threads.sqlite")
+    desk.write("replies.json", json.dumps([LOAD, RUN, "544 mm.", "You are welcome."]))
+    return desk
+
+
+def test_there_is_a_recorded_database_and_it_is_small() -> None:
+    assert RECORDED
+    assert all(path.stat().st_size < 200_000 for path in RECORDED)
+
+
+def test_recorded_threads_are_listed_and_shown(desk: Desk) -> None:
+    told = {each["thread"]: each["status"] for each in desk.run("threads", "list", "--json").value}
+    assert told == {"done": "done", "waiting": "waiting"}
+    shown = desk.run("threads", "show", "done").out
+    assert "Loaded rain-gauge: 3 lines, 1 script." in shown
+    assert "all stations: 544 mm" in shown
+    steps = desk.run("threads", "show", "done", "--steps", "--json").value["steps"]
+    assert ["load"] in [step["nodes"] for step in steps]
+
+
+def test_a_recorded_thread_takes_another_turn_with_what_it_loaded(desk: Desk) -> None:
+    said = desk.run("ask", "Thanks", "--thread", "done", "--json")
+    assert (said.code, said.value["answer"]) == (0, "You are welcome."), said.err
+    assert said.value["loaded"] == ["rain-gauge"]
+    assert said.value["usage"]["turn"] == 2
+    shown = desk.run("threads", "show", "done", "--json").value
+    assert [each["text"] for each in shown["messages"] if each["role"] == "user"] == [
+        "How much rain?",
+        "Thanks",
+    ]
+    assert "Run `scripts/add_up.py FILE`" in shown["skills"][0]["instructions"]
+
+
+@pytest.mark.parametrize("answer", ["--approve", "--reject"])
+def test_the_open_question_of_a_recorded_thread_is_answered(desk: Desk, answer: str) -> None:
+    answered = desk.run("resume", "waiting", answer, "--json")
+    assert (answered.code, answered.value["answer"]) == (0, "544 mm."), answered.err
+    (call,) = (
+        each
+        for said in desk.run("threads", "show", "waiting", "--json").value["messages"]
+        for each in said["calls"]
+        if each["tool"] == "run_script"
+    )
+    assert call["ruling"] == {"--approve": "approved", "--reject": "rejected"}[answer]
+    assert call["result"]
+
+
+@pytest.mark.parametrize("thread", ["done", "waiting"])
+def test_a_recorded_thread_can_be_forked_and_pruned(desk: Desk, thread: str) -> None:
+    step = desk.run("threads", "show", thread, "--steps", "--json").value["steps"][-1]["number"]
+    made = desk.run("threads", "fork", thread, "--at", str(step), "--json").value
+    assert made["status"] == thread
+    assert desk.run("threads", "prune", thread, "--keep", "1", "--yes").code == 0
+    before, after = (desk.run("threads", "show", each, "--json").value for each in (made["thread"], thread))
+    assert {**before, "thread": "", "when": ""} == {**after, "thread": "", "when": ""}
+
+
+@pytest.fixture
+def saver(tmp_path: Path) -> Iterator[SqliteSaver]:
+    with closing(sqlite3.connect(tmp_path / "threads.sqlite", check_same_thread=False)) as connection:
+        yield SqliteSaver(connection)
+
+
+def test_channels_of_another_version_are_passed_over(make_agent: MakeAgent, saver: SqliteSaver) -> None:
+    agent = make_agent(["one", "two"], checkpointer=saver)
+    agent.say("hi")
+    found = saver.get_tuple(agent.config)
+    assert found is not None
+    checkpoint: Any = found.checkpoint
+    checkpoint["channel_values"]["of_another_version"] = {"a": 1}
+    checkpoint["channel_versions"]["of_another_version"] = max(checkpoint["channel_versions"].values())
+    saver.put(found.parent_config or agent.config, checkpoint, found.metadata, {})
+    assert agent.say("again")["answer"] == "two"
