@@ -6,11 +6,10 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
-from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.types import StateSnapshot
 
 from skills_agent.graph.build import wire
-from skills_agent.graph.cli.database import config_of, has_threads, open_database, thread_ids
+from skills_agent.graph.cli.database import Saver, config_of, has_threads, open_database, thread_ids
 from skills_agent.graph.cli.errors import UnknownThreadError
 from skills_agent.graph.cli.outcome import Status
 from skills_agent.graph.cli.session import AgentRuns, status_of
@@ -80,19 +79,19 @@ class History(NamedTuple):
         return {**self.line._asdict(), "messages": messages, **kept}
 
 
-def list_history(workspace: Path | None) -> list[ThreadLine]:
-    """Return the threads of a workspace, the one that moved last first."""
-    settings = Settings.load(workspace)
-    if not has_threads(settings.workspace):
+def list_history(workspace: Path | None, checkpointer: str | None = None) -> list[ThreadLine]:
+    """Return the threads of a workspace or a database, the one that moved last first."""
+    settings = Settings.load(workspace, checkpointer=checkpointer)
+    if not has_threads(settings):
         return []
     with _archive(settings) as archive:
         return [_line(thread, archive.snapshot(thread)) for thread in thread_ids(archive.saver)]
 
 
-def read_history(workspace: Path | None, thread: str) -> History:
+def read_history(workspace: Path | None, checkpointer: str | None, thread: str) -> History:
     """Return one thread; raises UnknownThreadError."""
-    settings = Settings.load(workspace)
-    if not has_threads(settings.workspace):
+    settings = Settings.load(workspace, checkpointer=checkpointer)
+    if not has_threads(settings):
         raise UnknownThreadError(thread, ())
     with _archive(settings) as archive:
         known = thread_ids(archive.saver)
@@ -102,7 +101,7 @@ def read_history(workspace: Path | None, thread: str) -> History:
 
 
 class _Archive(NamedTuple):
-    saver: SqliteSaver
+    saver: Saver
     runs: AgentRuns
 
     def snapshot(self, thread: str) -> StateSnapshot:
@@ -111,7 +110,7 @@ class _Archive(NamedTuple):
 
 @contextmanager
 def _archive(settings: Settings) -> Iterator[_Archive]:
-    with open_database(settings.workspace) as saver:
+    with open_database(settings) as saver:
         yield _Archive(saver, wire(make_services(settings)).compile(checkpointer=saver))
 
 

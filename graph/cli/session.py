@@ -15,6 +15,7 @@ from langgraph.types import Command, StateSnapshot
 
 from skills_agent.graph.build import wire
 from skills_agent.graph.cli.database import config_of, kept_options, open_database, thread_ids
+from skills_agent.graph.cli.dsn import without_password
 from skills_agent.graph.cli.errors import ModelChoiceError, ThreadError, UnknownThreadError
 from skills_agent.graph.cli.options import Choice
 from skills_agent.graph.cli.outcome import Outcome, Question, Status
@@ -41,6 +42,8 @@ class Session:
     config: RunnableConfig
     workspace: Path
     registry: Registry
+    checkpointer: str = ""
+    """What the command line named as the database, without its password; empty where it did not."""
 
     def ask(self, question: str, skills: Sequence[str], view: View) -> Outcome:
         """Say something and let the agent work until it has an answer or a question."""
@@ -90,6 +93,8 @@ class Session:
         words = ["skills-agent", "resume", self.thread, *answer]
         if self.workspace != Path.cwd():
             words += ["--workspace", str(self.workspace)]
+        if self.checkpointer:
+            words += ["--checkpointer", self.checkpointer]
         return shlex.join(words)
 
     def _run(self, asked: AgentInput | Command[Any] | None, view: View) -> Outcome:
@@ -113,8 +118,8 @@ def open_session(choice: Choice, thread: str | None = None, *, must_exist: bool 
     kept. Raises UnknownThreadError for a thread that must exist and does not, ModelChoiceError,
     SettingsError.
     """
-    settings = Settings.load(choice.workspace)
-    with open_database(settings.workspace) as saver:
+    settings = Settings.load(choice.workspace, checkpointer=choice.checkpointer)
+    with open_database(settings) as saver:
         kept = kept_options(saver, thread) if thread else None
         if must_exist and kept is None:
             raise UnknownThreadError(thread or "", thread_ids(saver))
@@ -126,7 +131,14 @@ def open_session(choice: Choice, thread: str | None = None, *, must_exist: bool 
             raise ModelChoiceError(str(error)) from error
         name = thread or f"t-{secrets.token_hex(4)}"
         runs = wire(services).compile(checkpointer=saver, name="skills-agent")
-        yield Session(name, runs, config_of(name, options), settings.workspace, services.library.shared)
+        yield Session(
+            name,
+            runs,
+            config_of(name, options),
+            settings.workspace,
+            services.library.shared,
+            without_password(choice.checkpointer or ""),
+        )
 
 
 def _options(choice: Choice, kept: Mapping[str, Any]) -> dict[str, Any]:
