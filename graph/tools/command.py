@@ -8,6 +8,7 @@ from langgraph.prebuilt import ToolRuntime
 from pydantic import Field
 
 from skills_agent.graph.tools.declare import declare
+from skills_agent.graph.tools.shutdown import shutdown_of_run
 from skills_agent.graph.tools.workplace import Workplace
 from skills_agent.skills.scripts import ScriptRequest, ScriptRunner, describe
 from skills_agent.skills.scripts.command_line import split_command
@@ -33,6 +34,7 @@ def command_tools(runner: ScriptRunner, workplace: Workplace) -> list[BaseTool]:
             args=split_command(command),
             stdin=stdin,
             workdir=workplace.of(runtime.config),
+            shutdown=shutdown_of_run(),
         )
         return describe(runner.run(request))
 
