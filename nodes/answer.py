@@ -49,18 +49,26 @@ def answer(
         loaded = sorted(active_skills(state.get("skills_loaded")))
         if message is None:
             said = last_ai(state["messages"])
-            return AgentUpdate(answer=str(said.text) if said else "", loaded=loaded)
+            return AgentUpdate(answer=_storable(str(said.text)) if said else "", loaded=loaded)
         reason = _reason(state, Context.of(runtime.context).narrow(limits))
         logger.warning("turn cut short", extra={"reason": reason})
         final = _without_calls(message, reason)
         return AgentUpdate(
             messages=[*_refusals(state, reason), final],
-            answer=str(final.text),
+            answer=_storable(str(final.text)),
             loaded=loaded,
             **usage_of(state, message),
         )
 
     return model_node("answer", prepare, finish, models)
+
+
+def _storable(text: str) -> str:
+    """Return a text that every saver can keep: PostgreSQL's takes this channel for JSON.
+
+    That has no NUL and no half of a surrogate pair; both can be in what a model repeats of a file.
+    """
+    return text.replace("\x00", "").encode(errors="replace").decode()
 
 
 def _is_cut_short(state: AgentState) -> bool:

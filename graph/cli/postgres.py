@@ -1,5 +1,6 @@
 """Threads in a PostgreSQL database. Its packages are an extra of the project."""
 
+import logging
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -44,6 +45,8 @@ def open_postgres(dsn: str) -> Iterator["PostgresSaver"]:
             f"PostgreSQL needs packages that are missing ({error}): pip install 'skills-agent[postgres]'"
         ) from error
     shown = without_password(dsn)
+    # The pool tells each failed attempt to the log; the command tells the end of it, once.
+    logging.getLogger("psycopg.pool").setLevel(logging.ERROR)
     arguments: dict[str, Any] = {
         "autocommit": True,
         "prepare_threshold": 0,
