@@ -3,11 +3,10 @@
 import logging
 
 from langchain_core.messages import AIMessage, AnyMessage
-from langchain_core.runnables import RunnableLambda
 from langgraph.runtime import Runtime
 
 from skills_agent.nodes import prompt
-from skills_agent.nodes.model_call import Models, Request, model_node, shown_skills, usage_of
+from skills_agent.nodes.model_call import Models, Request, TwoPaths, model_node, shown_skills, usage_of
 from skills_agent.skills.library import Library
 from skills_agent.state.budget import MAX_SAME_REFUSALS, refused_too_often, spent_budget
 from skills_agent.state.context import Context, Limits
@@ -24,9 +23,7 @@ from skills_agent.state.transcript import (
 logger = logging.getLogger(__name__)
 
 
-def answer(
-    *, models: Models, library: Library, limits: Limits, catalog_budget: int
-) -> RunnableLambda[AgentState, AgentUpdate]:
+def answer(*, models: Models, library: Library, limits: Limits, catalog_budget: int) -> TwoPaths:
     """Return the node that ends a turn.
 
     When the model is done, its text is the answer. When a budget ran out while it still wanted

@@ -58,7 +58,8 @@ _CLOSING = re.compile(r"<(?=\s*/\s*skill)", re.IGNORECASE)
 class SkillsInPrompt(NamedTuple):
     """What the prompt shows of skills in one step."""
 
-    listing: CatalogListing
+    catalog: str
+    """The text of what is listed; see `catalog_text`."""
     ledger: Mapping[str, LoadedSkill]
     resources: Mapping[str, SkillResources]
 
@@ -67,7 +68,7 @@ def render(messages: Sequence[AnyMessage], skills: SkillsInPrompt | None, status
     """Return the whole prompt. `skills` is None where there are none: then no word is said of them."""
     if skills is None:
         return [SystemMessage(INSTRUCTIONS), *messages, HumanMessage(status)]
-    system = f"{INSTRUCTIONS}\n\n{SKILLS}\n\n{catalog_text(skills.listing)}"
+    system = f"{INSTRUCTIONS}\n\n{SKILLS}\n\n{skills.catalog}"
     active = active_skills(skills.ledger)
     by_call: dict[str, list[LoadedSkill]] = {}
     for skill in sorted(active.values(), key=lambda each: each["order"]):
