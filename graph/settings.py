@@ -29,7 +29,7 @@ Share = Annotated[float, msgspec.Meta(gt=0, le=1)]
 Seconds = Annotated[float, msgspec.Meta(gt=0)]
 
 
-_OF_THE_PERSON = frozenset({"workspace", "home", "trust_file"})
+_OF_THE_PERSON = frozenset({"workspace", "home", "trust_file", "checkpointer"})
 """What no file of a workspace may set: it may have come with somebody's repository."""
 
 
@@ -49,6 +49,8 @@ class Settings:
     """Folders of skills (or skills) beside the standard ones; the last is the strongest source."""
     bundled_skills: bool = True
     """Offer the skills that ship with this package."""
+    checkpointer: str = field(default="", repr=False)
+    """Where the command line keeps threads: `postgresql://...`. Empty: a SQLite file in the workspace."""
     home: Path = field(default_factory=Path.home)
     """Where the user's own skills are: `.claude/skills`, `.agents/skills`, `.agent/skills` below it."""
     index: bool = True

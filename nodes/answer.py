@@ -3,12 +3,11 @@
 import logging
 
 from langchain_core.messages import AIMessage, AnyMessage
-from langchain_core.runnables import RunnableLambda
 from langgraph.runtime import Runtime
 
 from skills_agent.nodes import prompt
 from skills_agent.nodes.fitting import fitting_prompt
-from skills_agent.nodes.model_call import Models, Request, model_node, shown_skills, usage_of
+from skills_agent.nodes.model_call import Models, Request, TwoPaths, model_node, shown_skills, usage_of
 from skills_agent.skills.library import Library
 from skills_agent.state.budget import MAX_SAME_REFUSALS, refused_too_often, spent_budget
 from skills_agent.state.context import Context, Limits
@@ -25,9 +24,7 @@ from skills_agent.state.transcript import (
 logger = logging.getLogger(__name__)
 
 
-def answer(
-    *, models: Models, library: Library, limits: Limits, catalog_budget: int
-) -> RunnableLambda[AgentState, AgentUpdate]:
+def answer(*, models: Models, library: Library, limits: Limits, catalog_budget: int) -> TwoPaths:
     """Return the node that ends a turn.
 
     When the model is done, its text is the answer. When a budget ran out while it still wanted
@@ -53,18 +50,26 @@ def answer(
         loaded = sorted(active_skills(state.get("skills_loaded")))
         if message is None:
             said = last_ai(state["messages"])
-            return AgentUpdate(answer=str(said.text) if said else "", loaded=loaded)
+            return AgentUpdate(answer=_storable(str(said.text)) if said else "", loaded=loaded)
         reason = _reason(state, Context.of(runtime.context).narrow(limits))
         logger.warning("turn cut short", extra={"reason": reason})
         final = _without_calls(message, reason)
         return AgentUpdate(
             messages=[*_refusals(state, reason), final],
-            answer=str(final.text),
+            answer=_storable(str(final.text)),
             loaded=loaded,
             **usage_of(state, message),
         )
 
     return model_node("answer", prepare, finish, models)
+
+
+def _storable(text: str) -> str:
+    """Return a text that every saver can keep: PostgreSQL's takes this channel for JSON.
+
+    That has no NUL and no half of a surrogate pair; both can be in what a model repeats of a file.
+    """
+    return text.replace("\x00", "").encode(errors="replace").decode()
 
 
 def _is_cut_short(state: AgentState) -> bool:

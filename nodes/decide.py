@@ -1,16 +1,26 @@
 """decide: ask the model what to do next."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
+from langchain_core.language_models import BaseChatModel, LanguageModelInput
 from langchain_core.messages import AIMessage
-from langchain_core.runnables import RunnableLambda
+from langchain_core.runnables import Runnable
 from langchain_core.tools import BaseTool
 from langgraph.runtime import Runtime
 
 from skills_agent.nodes import prompt
 from skills_agent.nodes.fitting import Schemas, fitting_prompt
-from skills_agent.nodes.model_call import Models, Request, ShownSkills, model_node, shown_skills, usage_of
+from skills_agent.nodes.model_call import (
+    Models,
+    Request,
+    ShownCatalog,
+    ShownSkills,
+    TwoPaths,
+    model_node,
+    shown_skills,
+    usage_of,
+)
 from skills_agent.nodes.policy import Policy
 from skills_agent.skills.library import Library
 from skills_agent.skills.policy.risk import FRAMEWORK_TOOLS
@@ -23,6 +33,18 @@ SKILL_TOOLS = (FRAMEWORK_TOOLS | {"run_script"}) - {"update_plan"}
 """Tools that make no sense, and are not offered, where there are no skills."""
 
 
+Model = Runnable[LanguageModelInput, AIMessage]
+
+_MODELS_KEPT = 16
+
+
+class _Kept(NamedTuple):
+    model: Model
+    chat: BaseChatModel
+    """Kept with `catalog`, so that their ids stay theirs."""
+    catalog: ShownCatalog | None
+
+
 def decide(
     *,
     models: Models,
@@ -32,13 +54,14 @@ def decide(
     limits: Limits,
     catalog_budget: int,
     schemas: Schemas,
-) -> RunnableLambda[AgentState, AgentUpdate]:
+) -> TwoPaths:
     """Return the node that renders the prompt, calls the model and appends its message.
 
     Which tools are bound does not depend on what is loaded: a changed list costs the provider's
     prompt cache, so the gate refuses instead. Where the prompt cannot be made to fit into the model's
     window, a message that says so stands for the model's.
     """
+    bound = _Bound()
 
     def prepare(state: AgentState, runtime: Runtime[Context]) -> Request | AIMessage:
         context = Context.of(runtime.context)
@@ -54,21 +77,19 @@ def decide(
             context.narrow(limits),
             _rules(state, policy),
         )
-        bound: list[BaseTool | dict[str, Any]] = [*offered]
-        if skills and skills.load_skill:
-            bound.insert(0, skills.load_skill)
         chosen = models.choose(context.model)
+        catalog = skills.catalog if skills else None
         rendered = fitting_prompt(
             state,
             state.get("messages") or [],
             skills and skills.in_prompt,
             status,
             chosen,
-            schemas.of(bound),
+            schemas.of(offered, catalog.load_skill if catalog else None),
         )
         if isinstance(rendered, AIMessage):
             return rendered
-        model = chosen.chat.bind_tools(bound) if bound else chosen.chat
+        model = bound.model(chosen.chat, offered, catalog)
         return Request(chosen.name, model, rendered)
 
     def finish(state: AgentState, _runtime: Runtime[Context], message: AIMessage | None) -> AgentUpdate:
@@ -78,11 +99,31 @@ def decide(
     return model_node("decide", prepare, finish, models)
 
 
+class _Bound:
+    """Models with their tools: making the schemas of ten tools takes longer than the rest of the node."""
+
+    def __init__(self) -> None:
+        self._kept: dict[tuple[Any, ...], _Kept] = {}
+
+    def model(self, chat: BaseChatModel, tools: Sequence[BaseTool], catalog: ShownCatalog | None) -> Model:
+        """Return a model that is offered the tools, and load_skill as the catalog has it."""
+        key = (id(chat), id(catalog), *(tool.name for tool in tools))
+        kept = self._kept.get(key)
+        if kept is None:
+            bound: list[BaseTool | dict[str, Any]] = [*tools]
+            if catalog and catalog.load_skill:
+                bound.insert(0, catalog.load_skill)
+            for old in [*self._kept][: 1 - _MODELS_KEPT]:
+                self._kept.pop(old, None)
+            kept = self._kept[key] = _Kept(chat.bind_tools(bound) if bound else chat, chat, catalog)
+        return kept.model
+
+
 def _useless(skills: ShownSkills | None) -> frozenset[str]:
     """Return the tools that make no sense with what is shown: a thread's list depends on nothing else."""
     if skills is None:
         return SKILL_TOOLS
-    return frozenset() if skills.in_prompt.listing.omitted else frozenset({"search_skills"})
+    return frozenset() if skills.catalog.listing.omitted else frozenset({"search_skills"})
 
 
 def _rules(state: AgentState, policy: Policy) -> list[str]:

@@ -46,7 +46,14 @@ def discover(
     """
     usage = state.get("usage")
     turn = usage["turn"] + 1 if usage else 1
-    update = AgentUpdate(usage=spent(turn), admissions=[], verdicts={}, refused={}, answer="")
+    update = AgentUpdate(usage=spent(turn), answer="")
+    # What the last turn left behind; a channel that is empty already costs a write in every checkpoint.
+    if state.get("admissions"):
+        update["admissions"] = []
+    if state.get("verdicts"):
+        update["verdicts"] = {}
+    if state.get("refused"):
+        update["refused"] = {}
     if repaired := repair(state.get("messages", []), SUPERSEDED):
         update["messages"] = [_remove_all(), *repaired]
     if turn % TOUCH_TURNS == 0:  # LangGraph stores them whole by and by: nobody walks back to the first turn

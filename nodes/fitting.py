@@ -33,11 +33,10 @@ class Schemas:
         """Return the tokens of all tools."""
         return sum(self._tokens.values())
 
-    def of(self, bound: Sequence[BaseTool | dict[str, Any]]) -> int:
-        """Return the tokens of some of the tools, and of schemas that are given as such."""
-        return sum(
-            _schema_tokens(tool) if isinstance(tool, dict) else self._tokens[tool.name] for tool in bound
-        )
+    def of(self, offered: Sequence[BaseTool], load_skill: dict[str, Any] | None) -> int:
+        """Return the tokens of some of the tools, and of the schema of load_skill."""
+        tokens = sum(self._tokens[tool.name] for tool in offered)
+        return tokens + (_schema_tokens(load_skill) if load_skill else 0)
 
 
 def _schema_tokens(schema: dict[str, Any]) -> int:

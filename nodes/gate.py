@@ -1,6 +1,7 @@
 """gate: a verdict for every tool call, from state and policy."""
 
 import logging
+from collections.abc import Mapping
 from dataclasses import replace
 
 from langchain_core.messages import AnyMessage
@@ -61,8 +62,15 @@ def gate(state: AgentState, runtime: Runtime[Context], *, policy: Policy, limits
     for unreadable in open_unreadable_calls(state["messages"]):
         text = f"The arguments of this call are not valid JSON: {unreadable['error'] or 'unreadable'}"
         messages.append(refusal(unreadable["id"] or "", unreadable["name"] or "", text))
-    refused = count_refusals(state, verdicts.values())
-    return AgentUpdate(verdicts=verdicts, messages=messages, refused=refused)
+    return AgentUpdate(verdicts=verdicts, **_refusals(state, verdicts, messages))
+
+
+def _refusals(
+    state: AgentState, verdicts: Mapping[str, VerdictRecord], messages: list[AnyMessage]
+) -> AgentUpdate:
+    if not messages:
+        return AgentUpdate()
+    return AgentUpdate(messages=messages, refused=count_refusals(state, verdicts.values()))
 
 
 def _over_budget(verdict: Verdict, budget: str) -> Verdict:

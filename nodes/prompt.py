@@ -60,7 +60,8 @@ _CLOSING = re.compile(r"<(?=\s*/\s*skill)", re.IGNORECASE)
 class SkillsInPrompt(NamedTuple):
     """What the prompt shows of skills in one step."""
 
-    listing: CatalogListing
+    catalog: str
+    """The text of what is listed; see `catalog_text`."""
     ledger: Mapping[str, LoadedSkill]
     resources: Mapping[str, SkillResources]
 
@@ -77,7 +78,7 @@ def render(
     """
     if skills is None:
         return [SystemMessage(INSTRUCTIONS), *before, *messages, HumanMessage(status)]
-    system = f"{INSTRUCTIONS}\n\n{SKILLS}\n\n{catalog_text(skills.listing)}"
+    system = f"{INSTRUCTIONS}\n\n{SKILLS}\n\n{skills.catalog}"
     active = active_skills(skills.ledger)
     by_call: dict[str, list[LoadedSkill]] = {}
     for skill in sorted(active.values(), key=lambda each: each["order"]):

@@ -6,12 +6,11 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage, ToolMessage
-from langchain_core.runnables import RunnableLambda
 from langgraph.constants import TAG_NOSTREAM
 from langgraph.runtime import Runtime, get_runtime
 
 from skills_agent.nodes.fitting import Schemas
-from skills_agent.nodes.model_call import ChosenModel, Models, Request
+from skills_agent.nodes.model_call import ChosenModel, Models, Request, TwoPaths
 from skills_agent.skills.text import escape_markup
 from skills_agent.state.context import Context
 from skills_agent.state.history import extract, history_of, summary_tokens, turns_of, turns_to_cover
@@ -41,7 +40,7 @@ _BYTES_PER_WORD = 12
 logger = logging.getLogger(__name__)
 
 
-def summarize(*, models: Models, schemas: Schemas) -> RunnableLambda[AgentState, AgentUpdate]:
+def summarize(*, models: Models, schemas: Schemas) -> TwoPaths:
     """Return the node that puts older turns into a summary, once in many turns (`state/history.py`).
 
     A language model is asked, in several rounds where the turns do not fit into its window at once. An
@@ -67,7 +66,7 @@ def summarize(*, models: Models, schemas: Schemas) -> RunnableLambda[AgentState,
                 summary.take(await request.model.ainvoke(request.prompt))
         return summary.update()
 
-    return RunnableLambda(sync_path, afunc=async_path, name="summarize")
+    return TwoPaths("summarize", sync_path, async_path)
 
 
 class _Summary:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 import click
 
 from skills_agent.graph.cli.errors import RunFailedError
+from skills_agent.graph.cli.interrupts import ending_on_sigterm, exit_code_of, farewell
 from skills_agent.graph.cli.outcome import Outcome
 from skills_agent.graph.cli.printing import echo, is_terminal, line_of, table
 from skills_agent.graph.cli.progress import View
@@ -37,6 +38,11 @@ def converse(session: Session) -> None:
         _turn(session, lambda _: now)
     elif now.status == "unfinished":
         _turn(session, session.go_on)
+    with ending_on_sigterm(session.chat_command()):
+        _take_lines(session)
+
+
+def _take_lines(session: Session) -> None:
     for line in _lines():
         command = _COMMAND.match(line)
         if command is None or _is_skill(session, command["name"]):
@@ -83,6 +89,9 @@ def _turn(session: Session, run: Callable[[View], Outcome]) -> None:
     tell(session, outcome)
     if outcome.questions:
         raise click.exceptions.Exit(WAITING)
+    if code := exit_code_of(session.control):  # the turn was done before the signal could end it
+        click.echo(farewell(code, session.chat_command()), err=True)
+        raise click.exceptions.Exit(code)
 
 
 def _is_skill(session: Session, name: str) -> bool:

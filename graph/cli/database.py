@@ -1,63 +1,72 @@
-"""Where the threads of a workspace are kept: `.agent/threads.sqlite`."""
+"""Where threads are kept: `.agent/threads.sqlite` of the workspace, or a PostgreSQL database."""
 
 import json
 import os
 import sqlite3
+import time
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias, Union
 
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.sqlite import SqliteSaver
 
-from skills_agent.graph.cli.errors import ThreadError
+from skills_agent.graph.cli.errors import DatabaseError
 from skills_agent.graph.serializer import CompressedSerializer
+from skills_agent.graph.settings import Settings
+
+if TYPE_CHECKING:
+    from langgraph.checkpoint.postgres import PostgresSaver
 
 FOLDER = ".agent"
 FILE = "threads.sqlite"
 BUSY_SECONDS = 30
+"""Until a writer that waits for another process gives up."""
+RETRY_SECONDS = 0.05
 KEPT = "skills_agent"
 """Key of the checkpoint metadata that holds the options a thread was started with."""
 
+Saver: TypeAlias = Union[SqliteSaver, "PostgresSaver"]
+
 _IGNORED = f"# Conversations stay on this machine.\n/{FILE}*\n"
+_THREADS = (
+    "SELECT thread_id FROM checkpoints WHERE checkpoint_ns = '' "
+    "GROUP BY thread_id ORDER BY MAX(checkpoint_id) DESC"
+)
 
 
 @contextmanager
-def open_database(workspace: Path) -> Iterator[SqliteSaver]:
-    """Open the threads of a workspace, making the database when there is none.
+def open_database(settings: Settings) -> Iterator[Saver]:
+    """Open the threads of a workspace or of a database, making the tables where there are none.
 
-    Raises ThreadError where it cannot be used.
+    Raises DatabaseError where it cannot be used, or goes away while it is.
     """
-    place = workspace / FOLDER / FILE
-    try:
-        _prepare(place)
-        connection = sqlite3.connect(place, timeout=BUSY_SECONDS, check_same_thread=False)
-    except (OSError, sqlite3.Error) as error:
-        raise _unusable(place, error) from error
-    with closing(connection):
-        saver = SqliteSaver(connection, serde=CompressedSerializer())
-        try:
-            saver.setup()
-        except sqlite3.Error as error:
-            raise _unusable(place, error) from error
-        yield saver
+    if settings.checkpointer:
+        # An extra: who keeps threads in files does not have it.
+        from skills_agent.graph.cli.postgres import open_postgres
+
+        with open_postgres(settings.checkpointer) as saver:
+            yield saver
+    else:
+        with _open_file(settings.workspace / FOLDER / FILE) as saver:
+            yield saver
 
 
-def has_threads(workspace: Path) -> bool:
-    """Tell whether anything was ever kept here, without making a database."""
-    return (workspace / FOLDER / FILE).is_file()
+def has_threads(settings: Settings) -> bool:
+    """Tell whether anything may have been kept here, without making a file."""
+    return bool(settings.checkpointer) or (settings.workspace / FOLDER / FILE).is_file()
 
 
-def thread_ids(saver: SqliteSaver) -> list[str]:
+def thread_ids(saver: Saver) -> list[str]:
     """Return the ids of all threads, the one that moved last first."""
-    with saver.cursor(transaction=False) as cursor:
-        # `saver.list(None)` would read every checkpoint of every thread.
-        rows = cursor.execute(
-            "SELECT thread_id FROM checkpoints WHERE checkpoint_ns = '' "
-            "GROUP BY thread_id ORDER BY MAX(checkpoint_id) DESC"
-        ).fetchall()
-    return [str(row[0]) for row in rows]
+    # `saver.list(None)` would read every checkpoint of every thread.
+    if isinstance(saver, SqliteSaver):
+        with saver.cursor(transaction=False) as cursor:
+            return [str(row[0]) for row in cursor.execute(_THREADS)]
+    from skills_agent.graph.cli.postgres import rows_of
+
+    return [str(row["thread_id"]) for row in rows_of(saver, _THREADS)]
 
 
 def config_of(thread: str, options: Mapping[str, Any] | None = None) -> RunnableConfig:
@@ -69,7 +78,7 @@ def config_of(thread: str, options: Mapping[str, Any] | None = None) -> Runnable
     return config
 
 
-def kept_options(saver: SqliteSaver, thread: str) -> dict[str, Any] | None:
+def kept_options(saver: Saver, thread: str) -> dict[str, Any] | None:
     """Return the options that a thread was last run with; None for a thread that does not exist."""
     found = saver.get_tuple(config_of(thread))
     if found is None:
@@ -77,6 +86,46 @@ def kept_options(saver: SqliteSaver, thread: str) -> dict[str, Any] | None:
     metadata: Mapping[str, Any] = dict(found.metadata)
     options: dict[str, Any] = json.loads(metadata.get(KEPT, "{}"))
     return options
+
+
+@contextmanager
+def _open_file(place: Path) -> Iterator[SqliteSaver]:
+    try:
+        _prepare(place)
+        connection = sqlite3.connect(place, timeout=BUSY_SECONDS, check_same_thread=False)
+    except (OSError, sqlite3.Error) as error:
+        raise _unusable(place, error) from error
+    with closing(connection):
+        saver = SqliteSaver(connection, serde=CompressedSerializer())
+        try:
+            _set_up(saver)
+        except sqlite3.Error as error:
+            raise _unusable(place, error) from error
+        try:
+            yield saver
+        except sqlite3.OperationalError as error:
+            raise _unusable(place, error) from error
+
+
+def _set_up(saver: SqliteSaver) -> None:
+    """Choose the journal and make the tables.
+
+    Write-ahead logging lets others read while one writes, and a commit costs one fsync instead of several.
+    Switching it on needs the file for itself, and SQLite then answers "database is locked" at once,
+    whatever the timeout: of several first commands at a time, all but one try again.
+    """
+    # What was committed survives the loss of power: FULL is no default of every build of SQLite.
+    saver.conn.execute("PRAGMA synchronous = FULL")
+    end = time.monotonic() + BUSY_SECONDS
+    while True:
+        try:
+            saver.setup()
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > end:
+                raise
+            time.sleep(RETRY_SECONDS)
+        else:
+            return
 
 
 def _prepare(place: Path) -> None:
@@ -88,8 +137,8 @@ def _prepare(place: Path) -> None:
     os.close(os.open(place, os.O_RDWR | os.O_CREAT, 0o600))
 
 
-def _unusable(place: Path, error: Exception) -> ThreadError:
-    return ThreadError(f"Cannot keep threads in {place}: {error}.")
+def _unusable(place: Path, error: Exception) -> DatabaseError:
+    return DatabaseError(f"Cannot keep threads in {place}: {error}.")
 
 
 def delete_steps(saver: SqliteSaver, thread: str, kept: Collection[str]) -> None:
@@ -106,7 +155,7 @@ def delete_steps(saver: SqliteSaver, thread: str, kept: Collection[str]) -> None
             )
 
 
-def compact(saver: SqliteSaver) -> int:
+def compact(saver: Saver) -> int:
     """Give the room of what was deleted back to the disk; returns the bytes by which the file shrank.
 
     Where another process works with the file it keeps its size: the room is used again by what comes.

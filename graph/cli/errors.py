@@ -11,6 +11,10 @@ class ThreadError(click.ClickException):
     """A thread cannot be used as asked."""
 
 
+class DatabaseError(ThreadError):
+    """The place where threads are kept cannot be used."""
+
+
 class UnknownThreadError(ThreadError):
     """No thread of that id is kept in the workspace."""
 

@@ -16,13 +16,15 @@ def grants() -> None:
 @grants.command("list", epilog="\b\nExamples:\n  skills-agent grants list t-1f2e3d4c\n")
 @click.argument("thread", callback=options.thread_id)
 @options.workspace
+@options.checkpointer
 @options.as_json
-def list_grants(thread: str, workspace: Path | None, as_json: bool) -> None:
+def list_grants(thread: str, workspace: Path | None, checkpointer: str | None, as_json: bool) -> None:
     """List the decisions of THREAD, and for what they hold."""
     from skills_agent.graph.cli.history import read_history
     from skills_agent.graph.cli.transcript import holds_for
+    from skills_agent.graph.settings import Settings
 
-    found = read_history(workspace, thread).grants
+    found = read_history(Settings.load(workspace, checkpointer=checkpointer), thread).grants
     if as_json:
         print_json(list(found))
     elif not found:
@@ -37,11 +39,14 @@ def list_grants(thread: str, workspace: Path | None, as_json: bool) -> None:
 @click.argument("thread", callback=options.thread_id)
 @click.argument("grant", metavar="ID")
 @options.workspace
-def revoke(thread: str, grant: str, workspace: Path | None) -> None:
+@options.checkpointer
+def revoke(thread: str, grant: str, workspace: Path | None, checkpointer: str | None) -> None:
     """Revoke the grant ID of THREAD: what it served is asked about again."""
     from skills_agent.graph.cli.options import Choice
     from skills_agent.graph.cli.session import open_session
 
-    with open_session(Choice(workspace=workspace), thread, must_exist=True) as session:
+    with open_session(
+        Choice(workspace=workspace, checkpointer=checkpointer), thread, must_exist=True
+    ) as session:
         session.revoke(grant)
     echo(f"Revoked {grant} in {thread}.")

@@ -2,15 +2,13 @@
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
-from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.types import StateSnapshot
 
 from skills_agent.graph.build import wire
-from skills_agent.graph.cli.database import config_of, has_threads, open_database, thread_ids
+from skills_agent.graph.cli.database import Saver, config_of, has_threads, open_database, thread_ids
 from skills_agent.graph.cli.errors import UnknownThreadError
 from skills_agent.graph.cli.outcome import Status
 from skills_agent.graph.cli.session import AgentRuns, status_of
@@ -80,35 +78,33 @@ class History(NamedTuple):
         return {**self.line._asdict(), "messages": messages, **kept}
 
 
-def list_history(workspace: Path | None) -> list[ThreadLine]:
-    """Return the threads of a workspace, the one that moved last first."""
-    settings = Settings.load(workspace)
-    if not has_threads(settings.workspace):
+def list_history(settings: Settings) -> list[ThreadLine]:
+    """Return the threads of a workspace or a database, the one that moved last first."""
+    if not has_threads(settings):
         return []
     with open_archive(settings) as archive:
         return [_line(thread, archive.snapshot(thread)) for thread in thread_ids(archive.saver)]
 
 
-def read_history(workspace: Path | None, thread: str) -> History:
+def read_history(settings: Settings, thread: str) -> History:
     """Return one thread; raises UnknownThreadError."""
-    with archive_with(workspace, thread) as archive:
+    with archive_of(settings, thread) as archive:
         return _history(thread, archive.existing(thread))
 
 
 @contextmanager
-def archive_with(workspace: Path | None, thread: str) -> Iterator["Archive"]:
-    """Open the threads of a workspace; raises UnknownThreadError where there are none, and makes nothing."""
-    settings = Settings.load(workspace)
-    if not has_threads(settings.workspace):
+def archive_of(settings: Settings, thread: str) -> Iterator["Archive"]:
+    """Open the place of a thread; raises UnknownThreadError where there is none, and makes nothing."""
+    if not has_threads(settings):
         raise UnknownThreadError(thread, ())
     with open_archive(settings) as archive:
         yield archive
 
 
 class Archive(NamedTuple):
-    """The threads of a workspace, and the graph that reads them."""
+    """The threads of a workspace or a database, and the graph that reads them."""
 
-    saver: SqliteSaver
+    saver: Saver
     runs: AgentRuns
 
     def snapshot(self, thread: str) -> StateSnapshot:
@@ -125,8 +121,8 @@ class Archive(NamedTuple):
 
 @contextmanager
 def open_archive(settings: Settings) -> Iterator[Archive]:
-    """Open the threads of a workspace to read, copy and remove them."""
-    with open_database(settings.workspace) as saver:
+    """Open the threads of a workspace or a database to read, copy and remove them."""
+    with open_database(settings) as saver:
         yield Archive(saver, wire(make_services(settings)).compile(checkpointer=saver))
 
 

@@ -1,7 +1,8 @@
 """The command `skills-agent`.
 
 Commands are imported when they are called for: `skills list` answers before LangGraph would be
-imported. Exit codes: 0 done, 1 our error, 2 wrong usage, 3 waiting for an approval, 130 interrupted.
+imported. Exit codes: 0 done, 1 our error, 2 wrong usage, 3 waiting for an approval, 130 interrupted,
+143 terminated.
 """
 
 import sys

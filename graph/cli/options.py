@@ -23,6 +23,7 @@ class Choice(NamedTuple):
     model: str | None = None
     yes: frozenset[Risk] = frozenset()
     approval: Approval | None = None
+    checkpointer: str | None = None
 
 
 def risks(ctx: click.Context, param: click.Parameter, value: str) -> frozenset[Risk]:
@@ -51,6 +52,11 @@ workspace = click.option(
     type=FOLDER,
     metavar="DIR",
     help="Where the agent works, and .agent/ is. [default: current folder]",
+)
+checkpointer = click.option(
+    "--checkpointer",
+    metavar="DSN",
+    help="Keep threads in a database: postgresql://user@host/name. [default: a file in .agent/]",
 )
 skills_dirs = click.option(
     "--skills-dir",
@@ -83,6 +89,6 @@ thread = click.option(
 
 def choices(command: Command) -> Command:
     """Add the options that choose what a run works with."""
-    for option in (workspace, approval, yes, model, skills_dirs):
+    for option in (checkpointer, workspace, approval, yes, model, skills_dirs):
         command = option(command)
     return command

@@ -7,7 +7,7 @@ from typing import Any, Literal, NamedTuple
 from skills_agent.state.records import UsageRecord, VerdictRecord
 
 Status = Literal["done", "waiting", "unfinished"]
-"""`unfinished`: cut off in the middle, by a crash or by Ctrl-C."""
+"""`unfinished`: cut off in the middle, by a crash, Ctrl-C or SIGTERM."""
 
 
 class Question(NamedTuple):

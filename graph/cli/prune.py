@@ -95,6 +95,7 @@ def delete_old_steps(archive: Archive, thread: str, keep: int) -> int:
 
     The oldest step that stays is stored whole first: delta channels are read from what came before.
     """
+    assert isinstance(archive.saver, SqliteSaver)  # noqa: S101 - steps_beyond refuses others
     oldest = read_steps(archive, thread)[-keep:][0].checkpoint
     chain = read_chain(archive, thread)
     (place,) = [index for index, each in enumerate(chain) if each.checkpoint["id"] == oldest]

@@ -1,11 +1,10 @@
 """What `threads prune` and `threads delete` say and ask."""
 
 from datetime import UTC, datetime
-from pathlib import Path
 
 import click
 
-from skills_agent.graph.cli.history import archive_with, list_history, open_archive
+from skills_agent.graph.cli.history import archive_of, list_history, open_archive
 from skills_agent.graph.cli.printing import echo, is_terminal, print_json
 from skills_agent.graph.cli.progress import count
 from skills_agent.graph.cli.prune import (
@@ -22,7 +21,7 @@ MAX_NAMED = 10
 
 
 def prune_threads(
-    workspace: Path | None,
+    settings: Settings,
     keep: int | None,
     older_than: str | None,
     *,
@@ -32,20 +31,20 @@ def prune_threads(
 ) -> None:
     """Remove whole threads."""
     older = parse_age(older_than) if older_than else None
-    chosen = choose_threads(list_history(workspace), keep, older, datetime.now(UTC))
+    chosen = choose_threads(list_history(settings), keep, older, datetime.now(UTC))
     what = f"{count(len(chosen.threads), 'thread')}: {_some(chosen.threads)}"
     if chosen.threads and not dry_run:
         _confirm(f"Remove {what}?", yes=yes)
-        with open_archive(Settings.load(workspace)) as archive:
+        with open_archive(settings) as archive:
             chosen = chosen._replace(freed=delete_threads(archive, chosen.threads))
     _tell(chosen, what if chosen.threads else "nothing", dry_run=dry_run, as_json=as_json)
 
 
 def prune_steps(
-    workspace: Path | None, thread: str, keep: int, *, dry_run: bool, yes: bool, as_json: bool
+    settings: Settings, thread: str, keep: int, *, dry_run: bool, yes: bool, as_json: bool
 ) -> None:
     """Remove the oldest steps of one thread."""
-    with archive_with(workspace, thread) as archive:
+    with archive_of(settings, thread) as archive:
         chosen = Pruned((), (), steps=steps_beyond(archive, thread, keep))
         what = f"{count(chosen.steps, 'step')} of {thread}"
         if chosen.steps and not dry_run:
@@ -54,9 +53,9 @@ def prune_steps(
     _tell(chosen, what if chosen.steps else "nothing", dry_run=dry_run, as_json=as_json)
 
 
-def delete_thread(workspace: Path | None, thread: str, *, yes: bool, as_json: bool) -> None:
+def delete_thread(settings: Settings, thread: str, *, yes: bool, as_json: bool) -> None:
     """Delete one thread, whatever its status."""
-    with archive_with(workspace, thread) as archive:
+    with archive_of(settings, thread) as archive:
         archive.existing(thread)
         _confirm(f"Delete thread {thread}?", yes=yes)
         freed = delete_threads(archive, [thread])

@@ -3,18 +3,21 @@
 import secrets
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from langchain_core.messages import HumanMessage
 from langchain_core.runnables import RunnableConfig
+from langgraph.errors import GraphDrained
 from langgraph.graph.state import CompiledStateGraph
+from langgraph.runtime import RunControl
 from langgraph.types import Command, StateSnapshot
 
 from skills_agent.graph.build import wire
 from skills_agent.graph.cli.database import config_of, kept_options, open_database, thread_ids
+from skills_agent.graph.cli.dsn import without_password
 from skills_agent.graph.cli.errors import ModelChoiceError, ThreadError, UnknownThreadError
 from skills_agent.graph.cli.options import Choice
 from skills_agent.graph.cli.outcome import Outcome, Question, Status
@@ -41,6 +44,10 @@ class Session:
     config: RunnableConfig
     workspace: Path
     registry: Registry
+    checkpointer: str = ""
+    """What the command line named as the database, without its password; empty where it did not."""
+    control: RunControl = field(default_factory=RunControl)
+    """Through which a signal drains the run: what runs ends, and nothing new begins."""
 
     def ask(self, question: str, skills: Sequence[str], view: View) -> Outcome:
         """Say something and let the agent work until it has an answer or a question."""
@@ -86,10 +93,19 @@ class Session:
         return self.runs.get_state(self.config)
 
     def resume_command(self, *answer: str) -> str:
-        """Return the command that goes on with this thread, for the shell the person is in."""
-        words = ["skills-agent", "resume", self.thread, *answer]
+        """Return the command that finishes this thread's turn, for the shell the person is in."""
+        return self._command("resume", self.thread, *answer)
+
+    def chat_command(self) -> str:
+        """Return the command that goes on with this conversation."""
+        return self._command("chat", "--thread", self.thread)
+
+    def _command(self, *command: str) -> str:
+        words = ["skills-agent", *command]
         if self.workspace != Path.cwd():
             words += ["--workspace", str(self.workspace)]
+        if self.checkpointer:
+            words += ["--checkpointer", self.checkpointer]
         return shlex.join(words)
 
     def _run(self, asked: AgentInput | Command[Any] | None, view: View) -> Outcome:
@@ -98,10 +114,17 @@ class Session:
         if not isinstance(asked, dict):
             progress.remember(before.values.get("verdicts") or {})
         parts: Iterator[Any] = self.runs.stream(
-            asked, self.config, stream_mode=list(STREAM_MODES), durability="sync", version="v2"
+            asked,
+            self.config,
+            stream_mode=list(STREAM_MODES),
+            durability="sync",
+            version="v2",
+            control=self.control,
         )
-        for part in parts:
-            progress.take(part)
+        # A drained run is one that is not finished: its steps are kept.
+        with suppress(GraphDrained):
+            for part in parts:
+                progress.take(part)
         return _outcome(self.thread, self.snapshot(), progress.calls)
 
 
@@ -113,8 +136,8 @@ def open_session(choice: Choice, thread: str | None = None, *, must_exist: bool 
     kept. Raises UnknownThreadError for a thread that must exist and does not, ModelChoiceError,
     SettingsError.
     """
-    settings = Settings.load(choice.workspace)
-    with open_database(settings.workspace) as saver:
+    settings = Settings.load(choice.workspace, checkpointer=choice.checkpointer)
+    with open_database(settings) as saver:
         kept = kept_options(saver, thread) if thread else None
         if must_exist and kept is None:
             raise UnknownThreadError(thread or "", thread_ids(saver))
@@ -126,7 +149,14 @@ def open_session(choice: Choice, thread: str | None = None, *, must_exist: bool 
             raise ModelChoiceError(str(error)) from error
         name = thread or f"t-{secrets.token_hex(4)}"
         runs = wire(services).compile(checkpointer=saver, name="skills-agent")
-        yield Session(name, runs, config_of(name, options), settings.workspace, services.library.shared)
+        yield Session(
+            name,
+            runs,
+            config_of(name, options),
+            settings.workspace,
+            services.library.shared,
+            without_password(choice.checkpointer or ""),
+        )
 
 
 def _options(choice: Choice, kept: Mapping[str, Any]) -> dict[str, Any]:

@@ -2,11 +2,16 @@
 
 import shlex
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from skills_agent.graph.cli import options
+from skills_agent.graph.cli.dsn import without_password
 from skills_agent.graph.cli.printing import echo, print_json, table
+
+if TYPE_CHECKING:
+    from skills_agent.graph.settings import Settings
 
 
 @click.group()
@@ -16,13 +21,14 @@ def threads() -> None:
 
 @threads.command("list", epilog="\b\nExamples:\n  skills-agent threads list --json\n")
 @options.workspace
+@options.checkpointer
 @options.as_json
-def list_threads(workspace: Path | None, as_json: bool) -> None:
+def list_threads(workspace: Path | None, checkpointer: str | None, as_json: bool) -> None:
     """List threads, newest first: when, turns, status, and the first question."""
     from skills_agent.graph.cli.history import list_history
     from skills_agent.graph.cli.transcript import local_time
 
-    found = list_history(workspace)
+    found = list_history(_settings(workspace, checkpointer))
     if as_json:
         print_json([line._asdict() for line in found])
     elif not found:
@@ -44,15 +50,18 @@ def list_threads(workspace: Path | None, as_json: bool) -> None:
 @click.argument("thread", callback=options.thread_id)
 @click.option("--steps", is_flag=True, help="Show instead which nodes ran, and what each step changed.")
 @options.workspace
+@options.checkpointer
 @options.as_json
-def show_thread(thread: str, steps: bool, workspace: Path | None, as_json: bool) -> None:
+def show_thread(
+    thread: str, steps: bool, workspace: Path | None, checkpointer: str | None, as_json: bool
+) -> None:
     """Show what was said and done in THREAD: calls, decisions, results, skills, plan and costs."""
     if steps:
-        return _show_steps(thread, workspace, as_json=as_json)
+        return _show_steps(thread, _settings(workspace, checkpointer), as_json=as_json)
     from skills_agent.graph.cli.history import read_history
     from skills_agent.graph.cli.transcript import as_text
 
-    history = read_history(workspace, thread)
+    history = read_history(_settings(workspace, checkpointer), thread)
     if as_json:
         print_json(history.as_json())
     else:
@@ -60,12 +69,12 @@ def show_thread(thread: str, steps: bool, workspace: Path | None, as_json: bool)
     return None
 
 
-def _show_steps(thread: str, workspace: Path | None, *, as_json: bool) -> None:
-    from skills_agent.graph.cli.history import archive_with
+def _show_steps(thread: str, settings: "Settings", *, as_json: bool) -> None:
+    from skills_agent.graph.cli.history import archive_of
     from skills_agent.graph.cli.steps import read_steps
     from skills_agent.graph.cli.transcript import steps_text
 
-    with archive_with(workspace, thread) as archive:
+    with archive_of(settings, thread) as archive:
         steps = read_steps(archive, thread)
     if as_json:
         print_json({"thread": thread, "steps": [step.as_json() for step in steps]})
@@ -94,14 +103,17 @@ def _show_steps(thread: str, workspace: Path | None, *, as_json: bool) -> None:
 )
 @click.option("--as", "new", callback=options.thread_id, metavar="ID", help="Name the new thread.")
 @options.workspace
+@options.checkpointer
 @options.as_json
 def fork(
     thread: str,
+    *,
     at: str,
     without: tuple[str, ...],
     deny: tuple[str, ...],
     new: str | None,
     workspace: Path | None,
+    checkpointer: str | None,
     as_json: bool,
 ) -> None:
     """Make a new thread of THREAD as it was after a step; THREAD stays as it is.
@@ -110,12 +122,12 @@ def fork(
     gate, and by you where it asks.
     """
     from skills_agent.graph.cli.fork import fork_thread
-    from skills_agent.graph.cli.history import archive_with
+    from skills_agent.graph.cli.history import archive_of
     from skills_agent.graph.cli.transcript import fork_text
 
-    with archive_with(workspace, thread) as archive:
+    with archive_of(_settings(workspace, checkpointer), thread) as archive:
         made = fork_thread(archive, thread, at, new=new, without_skills=without, deny=deny)
-    command = _way_on(made.status, made.thread, workspace)
+    command = _way_on(made.status, made.thread, workspace, checkpointer)
     if as_json:
         print_json(made.as_json(command))
     else:
@@ -135,14 +147,17 @@ def fork(
 @click.option("--dry-run", is_flag=True, help="Say what would go.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @options.workspace
+@options.checkpointer
 @options.as_json
 def prune(
     thread: str | None,
+    *,
     keep: int | None,
     older_than: str | None,
     dry_run: bool,
     yes: bool,
     workspace: Path | None,
+    checkpointer: str | None,
     as_json: bool,
 ) -> None:
     """Remove threads, or the oldest steps of THREAD.
@@ -158,24 +173,35 @@ def prune(
     from skills_agent.graph.cli import pruning
 
     if thread is not None and keep is not None:
-        pruning.prune_steps(workspace, thread, keep, dry_run=dry_run, yes=yes, as_json=as_json)
+        pruning.prune_steps(
+            _settings(workspace, checkpointer), thread, keep, dry_run=dry_run, yes=yes, as_json=as_json
+        )
     else:
-        pruning.prune_threads(workspace, keep, older_than, dry_run=dry_run, yes=yes, as_json=as_json)
+        pruning.prune_threads(
+            _settings(workspace, checkpointer), keep, older_than, dry_run=dry_run, yes=yes, as_json=as_json
+        )
 
 
 @threads.command("delete", epilog="\b\nExamples:\n  skills-agent threads delete t-1f2e3d4c\n")
 @click.argument("thread", callback=options.thread_id)
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @options.workspace
+@options.checkpointer
 @options.as_json
-def delete(thread: str, yes: bool, workspace: Path | None, as_json: bool) -> None:
+def delete(thread: str, yes: bool, workspace: Path | None, checkpointer: str | None, as_json: bool) -> None:
     """Delete THREAD whole, also when it waits or was cut off. Records under .agent/runs stay."""
     from skills_agent.graph.cli import pruning
 
-    pruning.delete_thread(workspace, thread, yes=yes, as_json=as_json)
+    pruning.delete_thread(_settings(workspace, checkpointer), thread, yes=yes, as_json=as_json)
 
 
-def _way_on(status: str, thread: str, workspace: Path | None) -> str:
+def _settings(workspace: Path | None, checkpointer: str | None) -> "Settings":
+    from skills_agent.graph.settings import Settings
+
+    return Settings.load(workspace, checkpointer=checkpointer)
+
+
+def _way_on(status: str, thread: str, workspace: Path | None, checkpointer: str | None) -> str:
     """Return the command that goes on with a thread, for the shell the person is in."""
     words = {
         "done": ["ask", "QUESTION", "--thread", thread],
@@ -183,4 +209,6 @@ def _way_on(status: str, thread: str, workspace: Path | None) -> str:
         "unfinished": ["resume", thread],
     }[status]
     elsewhere = [] if workspace in (None, Path.cwd()) else ["--workspace", str(workspace)]
+    if checkpointer:
+        elsewhere += ["--checkpointer", without_password(checkpointer)]
     return shlex.join(["skills-agent", *words, *elsewhere])

@@ -8,7 +8,13 @@ import click
 
 from skills_agent.graph.cli.approval import all_alike, ask_person, question_text
 from skills_agent.graph.cli.errors import RunFailedError, ThreadError
-from skills_agent.graph.cli.interrupts import INTERRUPTED, leave_on_second
+from skills_agent.graph.cli.interrupts import (
+    INTERRUPTED,
+    draining,
+    ending_on_sigterm,
+    exit_code_of,
+    farewell,
+)
 from skills_agent.graph.cli.outcome import Outcome, Question
 from skills_agent.graph.cli.printing import echo, is_terminal, print_json
 from skills_agent.graph.cli.progress import View
@@ -79,13 +85,14 @@ def take_turn(session: Session, run: Callable[[View], Outcome], *, quiet: bool =
     """Run until there is an answer, or a question that nobody answers now.
 
     Raises RunFailedError for a model that could not answer, and where a call needs an approval that must
-    not be asked for. Ctrl-C ends the process; the thread
-    keeps what was done.
+    not be asked for. Ctrl-C and SIGTERM end the process when the run is drained; the thread keeps what
+    was done.
     """
     try:
         outcome = _run(session, run, quiet=quiet)
-        while outcome.questions and is_terminal() and not quiet:
-            decisions = ask_person(outcome.questions)
+        while outcome.questions and is_terminal() and not quiet and not session.control.drain_requested:
+            with ending_on_sigterm(session.resume_command()):
+                decisions = ask_person(outcome.questions)
             if decisions is None:
                 return outcome
             outcome = _run(session, partial(session.decide, decisions))
@@ -94,13 +101,17 @@ def take_turn(session: Session, run: Callable[[View], Outcome], *, quiet: bool =
     except ApprovalNeededError as error:
         raise RunFailedError(session.thread, error, session.resume_command("--approval", "ask")) from error
     except KeyboardInterrupt:
-        click.echo(f"\ninterrupted; to go on: {session.resume_command()}", err=True)
+        click.echo(farewell(INTERRUPTED, session.resume_command()), err=True)
         raise click.exceptions.Exit(INTERRUPTED) from None
+    code = exit_code_of(session.control)
+    if code and outcome.status == "unfinished":
+        click.echo(farewell(code, session.resume_command()), err=True)
+        raise click.exceptions.Exit(code)
     return outcome
 
 
 def _run(session: Session, run: Callable[[View], Outcome], *, quiet: bool = False) -> Outcome:
-    with leave_on_second(session.resume_command()), open_view(quiet=quiet) as view:
+    with draining(session.control, session.resume_command()), open_view(quiet=quiet) as view:
         return run(view)
 
 

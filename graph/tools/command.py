@@ -9,6 +9,7 @@ from langgraph.prebuilt import ToolRuntime
 from pydantic import Field
 
 from skills_agent.graph.tools.declare import declare
+from skills_agent.graph.tools.shutdown import shutdown_of_run
 from skills_agent.graph.tools.workplace import Workplace
 from skills_agent.skills.scripts import ScriptRunner, describe
 from skills_agent.skills.scripts.request import command_request
@@ -29,6 +30,6 @@ def command_tools(runner: ScriptRunner, workplace: Workplace) -> list[BaseTool]:
     ) -> str:
         """Run a program and give its outcome as text; a failing program is a result."""
         request = command_request(command, workdir=workplace.of(runtime.config))
-        return describe(runner.run(replace(request, stdin=stdin)))
+        return describe(runner.run(replace(request, stdin=stdin, shutdown=shutdown_of_run())))
 
     return [declare(run_command, risk="run", description=RUN_COMMAND)]

@@ -15,6 +15,7 @@ from pydantic import BaseModel, BeforeValidator, Field
 from skills_agent.graph.tools.declare import declare
 from skills_agent.graph.tools.excerpt import excerpt
 from skills_agent.graph.tools.images import image_content, image_type
+from skills_agent.graph.tools.shutdown import shutdown_of_run
 from skills_agent.graph.tools.workplace import Workplace
 from skills_agent.skills.errors import ResourceNotTextError, SectionNotFoundError
 from skills_agent.skills.library import Library
@@ -159,7 +160,8 @@ class _SkillTools:
         ref = SkillRef.of(_loaded(runtime, skill))
         registry = self._registry(runtime)
         request = script_request(registry, ref, path, args=args, workdir=self._workplace.of(runtime.config))
-        return describe(self._runner.run(replace(request, stdin=stdin)))
+        request = replace(request, stdin=stdin, shutdown=shutdown_of_run())
+        return describe(self._runner.run(request))
 
     def _registry(self, runtime: ThreadRuntime) -> Registry:
         return self._library.of(caller_of(runtime), runtime.store)

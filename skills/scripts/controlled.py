@@ -92,6 +92,8 @@ class ControlledRunner:
         secrets = secrets_of(self._secrets, request, self._environment)
         stdout, stderr = (Capture(self._max_output, secrets.values()) for _ in range(2))
         with self._slots, _private_folder() as private:
+            if request.shutdown():  # while it waited for its turn
+                raise ScriptError(f"{request.title} was not started: the agent is being shut down.")
             start = self._start(request, secrets, private)
             started = time.monotonic()
             run = Supervised(start, stdin=request.stdin is not None)
@@ -99,7 +101,7 @@ class ControlledRunner:
             watch = Watch(run, stdin, stdout, stderr, FLOOD_FACTOR * self._max_output)
             stopped: Stop | None = None
             try:
-                stopped = watch.until_end(started + self._timeout)
+                stopped = watch.until_end(started + self._timeout, request.shutdown)
             finally:
                 watch.clean_up()
             seconds = time.monotonic() - started

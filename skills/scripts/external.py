@@ -102,6 +102,8 @@ class ExternalRunner:
         """Run to the end, or to the limits. Raises ScriptError when the script cannot be started."""
         secrets = secrets_of(self._secrets, request, self._environment)
         with self._slots:
+            if request.shutdown():  # what runs elsewhere is not reached; what waits is not started
+                raise ScriptError(f"{request.title} was not started: the agent is being shut down.")
             program = self._program(request, self._send_skill(request))
             stdin = self._send((request.stdin or "").encode(errors="replace"))
             mark = f"skills-agent-{time.monotonic_ns()}"

@@ -16,6 +16,7 @@ STOPS: Final[dict[Stop, str]] = {
     "output": "too much output",
     "memory": "too much memory",
     "processes": "too many processes",
+    "shutdown": "the agent was shut down while it ran; what it did until then is done",
 }
 
 

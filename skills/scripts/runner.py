@@ -1,11 +1,17 @@
 """What runs a script: the request, the result, and the protocol between them."""
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, NamedTuple, Protocol
 
-Stop = Literal["time", "output", "memory", "processes"]
-"""The limit at which a runner ended a script."""
+Stop = Literal["time", "output", "memory", "processes", "shutdown"]
+"""Why a runner ended a script: the limit that it met, or the end of the agent."""
+
+
+def never() -> bool:
+    """Return False."""
+    return False
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +32,9 @@ class ScriptRequest:
     """Whether somebody vouches for that source: secrets and network go to no other by name alone."""
     skill_folder: Path | None = None
     """What of the disk belongs to the skill; None: the folder of the script."""
+
+    shutdown: Callable[[], bool] = field(default=never, compare=False)
+    """Asked again and again while it runs, from another thread: True ends it and all that it started."""
 
     @property
     def title(self) -> str:
@@ -52,7 +61,7 @@ class ScriptResult:
     stderr: str
     seconds: float
     stopped: Stop | None
-    """The limit that it met; None when it ended by itself."""
+    """Why the runner ended it; None when it ended by itself."""
     stdout_cut: int
     """Bytes that were left out."""
     stderr_cut: int

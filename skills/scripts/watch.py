@@ -3,6 +3,7 @@
 import os
 import selectors
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from typing import IO, Final
 
@@ -12,6 +13,9 @@ from skills_agent.skills.scripts.supervised import Supervised
 
 GRACE_SECONDS: Final = 0.5
 """Between SIGTERM and SIGKILL."""
+
+LOOKOUT_SECONDS: Final = 0.1
+"""Between two questions whether the agent is being shut down."""
 
 FLOOD_FACTOR: Final = 100
 """A program that writes this many times the kept output is stopped."""
@@ -52,17 +56,20 @@ class Watch:
         """What the supervisor reported so far."""
         return self._said.decode("ascii")
 
-    def until_end(self, deadline: float) -> Stop | None:
-        """Return the limit that it met here, or None. `deadline` is a time of the monotonic clock."""
+    def until_end(self, deadline: float, shutdown: Callable[[], bool]) -> Stop | None:
+        """Return why it was ended here, or None. `deadline` is a time of the monotonic clock."""
         while self._alive:
             now = time.monotonic()
+            if shutdown():
+                self._stop()
+                return "shutdown"
             if now >= deadline:
                 self._stop()
                 return "time"
             if max(capture.total for capture in self._captures) > self._flood:
                 self._stop()
                 return "output"
-            self._transfer(deadline - now)
+            self._transfer(min(deadline - now, LOOKOUT_SECONDS))
         return None
 
     def clean_up(self) -> None:

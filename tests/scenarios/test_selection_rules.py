@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from skills_agent.graph.models.scripted import ScriptedChatModel
 from tests.agents import Agent, call, calls, write_skill
 from tests.conftest import MakeAgent
 
@@ -170,14 +171,14 @@ def test_long_instructions_are_cut_at_a_section_and_the_rest_can_be_read(
 def offered(agent: Agent) -> set[str]:
     """Run a turn and return the names of the tools that its first model call was offered."""
     seen: list[set[str]] = []
-    bind = type(agent.model).bind_tools
+    reply = ScriptedChatModel.reply
 
-    def spy(self: Any, tools: Any, **kwargs: Any) -> Any:
-        seen.append({getattr(tool, "name", "load_skill") for tool in tools})
-        return bind(self, tools, **kwargs)
+    def spy(self: ScriptedChatModel, messages: Any, tools: frozenset[str]) -> Any:
+        seen.append({*tools})
+        return reply(self, messages, tools)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(type(agent.model), "bind_tools", spy)
+        patch.setattr(ScriptedChatModel, "reply", spy)
         agent.say("go")
     return seen[0]
 

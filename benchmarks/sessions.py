@@ -1,0 +1,297 @@
+"""Many sessions in one process: `python benchmarks/sessions.py [--sessions N] [--seconds S]`.
+
+Each session is one turn of a thread of its own, against a server on loopback that speaks the OpenAI
+protocol and takes S seconds for an answer, through langchain-openai. A *plain* turn is one model call, a *tool* turn two
+with a tool between. Sync is one thread a session, async is one event loop; threads are kept in SQLite or in a
+PostgreSQL server that the benchmark starts (skipped where there is none). The ideal is the number of model
+calls that a session makes one after the other, times S. Prints total time as a ratio to that, and the peak of
+memory. Every combination is a process of its own. Exits with 1 where a thread is not as it should be, or a
+ratio is over the aim.
+"""
+
+import argparse
+import asyncio
+import json
+import os
+import resource
+import sqlite3
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import AsyncIterator, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager, closing, contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from langchain_core.tools import tool
+
+AIM = 1.5
+KEY = "loopback-key"
+
+
+class Way(NamedTuple):
+    """One combination."""
+
+    saver: str
+    path: str
+    turn: str
+
+
+@tool
+def count_rows(path: str) -> str:
+    """Count the rows of a table."""
+    return f"{path} has 120 rows."
+
+
+count_rows.metadata = {"risk": "read"}
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+    request_queue_size = 1024
+
+
+class _Desk(BaseHTTPRequestHandler):
+    """Answers a question by repeating it; asks for a tool first where the question says so."""
+
+    protocol_version = "HTTP/1.1"
+    seconds = 1.0
+
+    def do_POST(self) -> None:
+        asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        time.sleep(self.seconds)
+        question = next(each["content"] for each in reversed(asked["messages"]) if _is_question(each))
+        wants_tool = "table" in question and asked["messages"][-2]["role"] != "tool"
+        message: dict[str, Any] = {"role": "assistant", "content": f"You said: {question}"}
+        if wants_tool:
+            function = {"name": "count_rows", "arguments": json.dumps({"path": "orders.csv"})}
+            calls = [{"id": f"call-{time.monotonic_ns()}", "type": "function", "function": function}]
+            message = {"role": "assistant", "content": None, "tool_calls": calls}
+        body = json.dumps(
+            {
+                "id": "c", "object": "chat.completion", "created": 1, "model": "loopback",
+                "choices": [{"index": 0, "message": message, "finish_reason": "stop"}],
+                "usage": {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2},
+            }
+        ).encode()  # fmt: skip
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class names it so
+        """Say nothing."""
+
+
+def _is_question(message: dict[str, Any]) -> bool:
+    return message["role"] == "user" and str(message["content"]).startswith("I am ")
+
+
+@contextmanager
+def model_server(seconds: float) -> Iterator[str]:
+    """Serve the model on a free port, in this process, and yield its base URL."""
+    _Desk.seconds = seconds
+    with _Server(("127.0.0.1", 0), _Desk) as http:
+        thread = threading.Thread(target=http.serve_forever, kwargs={"poll_interval": 0.02})
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{http.server_address[1]}/v1"
+        finally:
+            http.shutdown()
+            thread.join()
+
+
+# --- one combination, in a process of its own
+
+
+def agent(place: Path, saver: Any) -> Any:
+    """Return the agent as an operator has it: the model by its name."""
+    from skills_agent.graph import Settings, build_graph
+
+    settings = Settings(workspace=place, home=place, model="openai:loopback")
+    return build_graph(settings, tools=[count_rows]).compile(checkpointer=saver)
+
+
+def asked(number: int, turn: str) -> Any:
+    """Return what session `number` says."""
+    about = "table" if turn == "tool" else "weather"
+    return {"messages": [("user", f"I am {number}. Tell me about the {about}.")]}
+
+
+def config(number: int) -> Any:
+    """Return the config of a session's thread."""
+    return {"configurable": {"thread_id": f"thread-{number}"}}
+
+
+def is_right(values: dict[str, Any], number: int, turn: str) -> bool:
+    """Tell whether a thread holds its own turn, whole, and nothing else."""
+    said = asked(number, turn)["messages"][0][1]
+    kinds = [message.type for message in values["messages"]]
+    whole = ["human", "ai", "tool", "ai"] if turn == "tool" else ["human", "ai"]
+    calls = values["usage"]["thread"]["model_calls"]
+    return (
+        kinds == whole
+        and calls == kinds.count("ai")
+        and values["messages"][0].content == said
+        and values["answer"] == f"You said: {said}"
+    )
+
+
+@contextmanager
+def sync_saver(kind: str, place: Path, dsn: str) -> Iterator[Any]:
+    """Open a saver for programs with threads."""
+    if kind == "sqlite":
+        from langgraph.checkpoint.sqlite import SqliteSaver
+
+        with closing(sqlite3.connect(place / "threads.sqlite", timeout=30, check_same_thread=False)) as made:
+            yield SqliteSaver(made)
+    else:
+        from langgraph.checkpoint.postgres import PostgresSaver
+        from psycopg.rows import dict_row
+        from psycopg_pool import ConnectionPool
+
+        options = {"autocommit": True, "prepare_threshold": 0, "row_factory": dict_row}
+        with ConnectionPool(dsn, kwargs=options, max_size=20, timeout=120, open=False) as pool:
+            saver = PostgresSaver(pool)  # type: ignore[arg-type]  # its rows are dicts: row_factory
+            saver.setup()
+            yield saver
+
+
+@asynccontextmanager
+async def async_saver(kind: str, place: Path, dsn: str) -> AsyncIterator[Any]:
+    """Open a saver for programs with an event loop."""
+    if kind == "sqlite":
+        from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
+
+        async with AsyncSqliteSaver.from_conn_string(str(place / "threads.sqlite")) as saver:
+            yield saver
+    else:
+        from langgraph.checkpoint.postgres.aio import AsyncPostgresSaver
+        from psycopg.rows import dict_row
+        from psycopg_pool import AsyncConnectionPool
+
+        options = {"autocommit": True, "prepare_threshold": 0, "row_factory": dict_row}
+        async with AsyncConnectionPool(dsn, kwargs=options, max_size=20, timeout=120, open=False) as pool:
+            postgres = AsyncPostgresSaver(pool)  # type: ignore[arg-type]  # its rows are dicts: row_factory
+            await postgres.setup()
+            yield postgres
+
+
+def run_sync(way: Way, sessions: int, place: Path, dsn: str) -> tuple[float, int]:
+    """Return the seconds of all sessions, and how many threads are wrong after them."""
+    with sync_saver(way.saver, place, dsn) as saver:
+        graph = agent(place, saver)
+        graph.invoke(asked(-1, way.turn), config(-1))  # imports and first connections
+        start = time.perf_counter()
+        with ThreadPoolExecutor(sessions) as pool:
+            runs = [
+                pool.submit(graph.invoke, asked(number, way.turn), config(number))
+                for number in range(sessions)
+            ]
+            for run in runs:
+                run.result()
+        took = time.perf_counter() - start
+        wrong = sum(
+            not is_right(graph.get_state(config(number)).values, number, way.turn)
+            for number in range(sessions)
+        )
+    return took, wrong
+
+
+async def run_async(way: Way, sessions: int, place: Path, dsn: str) -> tuple[float, int]:
+    """Return the seconds of all sessions, and how many threads are wrong after them."""
+    async with async_saver(way.saver, place, dsn) as saver:
+        graph = agent(place, saver)
+        await graph.ainvoke(asked(-1, way.turn), config(-1))
+        start = time.perf_counter()
+        await asyncio.gather(
+            *(graph.ainvoke(asked(number, way.turn), config(number)) for number in range(sessions))
+        )
+        took = time.perf_counter() - start
+        wrong = 0
+        for number in range(sessions):
+            values = (await graph.aget_state(config(number))).values
+            wrong += not is_right(values, number, way.turn)
+    return took, wrong
+
+
+def child(saver: str, path: str, turn: str, sessions: str, dsn: str) -> None:
+    """Run one combination and print what came of it as JSON."""
+    way = Way(saver, path, turn)
+    with tempfile.TemporaryDirectory() as place:
+        if path == "sync":
+            took, wrong = run_sync(way, int(sessions), Path(place), dsn)
+        else:
+            took, wrong = asyncio.run(run_async(way, int(sessions), Path(place), dsn))
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    cpu = time.process_time()
+    print(json.dumps({"seconds": took, "wrong": wrong, "peak": peak, "cpu": cpu}))
+
+
+# --- all of them
+
+
+def main() -> int:
+    """Run every combination and print a table."""
+    if sys.argv[1:2] == ["--child"]:
+        child(*sys.argv[2:])
+        return 0
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--sessions", type=int, default=200)
+    parser.add_argument("--seconds", type=float, default=1.0)
+    parser.add_argument("--only", default="", help="combinations that hold this word, as sync")
+    chosen = parser.parse_args()
+    sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+    from tests.postgres import NoPostgresError, running_postgres
+
+    savers = ["sqlite", "postgres"]
+    ways = [
+        Way(saver, path, turn)
+        for saver in savers
+        for path in ("async", "sync")
+        for turn in ("plain", "tool")
+        if chosen.only in f"{saver} {path} {turn}"
+    ]
+    missed = False
+    print(f"{chosen.sessions} sessions, {chosen.seconds:g} s a model call\n")
+    print("| threads kept in | path | turn | ideal, s | took, s | ratio | CPU, s | peak, MB |")
+    print("|---|---|---|---:|---:|---:|---:|---:|")
+    with model_server(chosen.seconds) as url:
+        try:
+            with running_postgres() as server:
+                for way in ways:
+                    missed |= tell(way, chosen, url, server.new_database())
+        except NoPostgresError as error:
+            print(f"({error}: SQLite alone)")
+            for way in (each for each in ways if each.saver == "sqlite"):
+                missed |= tell(way, chosen, url, "")
+    return int(missed)
+
+
+def tell(way: Way, chosen: argparse.Namespace, url: str, dsn: str) -> bool:
+    """Run one combination and print its row; True where it missed the aim."""
+    environment = {**os.environ, "OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": url}
+    done = subprocess.run(
+        [sys.executable, __file__, "--child", *way, str(chosen.sessions), dsn],
+        env=environment,
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
+    )
+    found = json.loads(done.stdout)
+    ideal = chosen.seconds * (2 if way.turn == "tool" else 1)
+    ratio = found["seconds"] / ideal
+    cells = (*way, f"{ideal:g}", f"{found['seconds']:.2f}", f"{ratio:.2f}", f"{found['cpu']:.1f}")
+    print(f"| {' | '.join(cells)} | {found['peak']:.0f} |", flush=True)
+    if found["wrong"]:
+        print(f"{found['wrong']} threads are wrong: {way}", file=sys.stderr)
+    return bool(ratio > AIM or found["wrong"])
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,212 @@
+"""Ctrl-C and SIGTERM: scripts end with all that they started, nothing is lost, and the way on is told."""
+
+import asyncio
+import os
+import select
+import signal
+import socket
+import subprocess
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+from langchain_core.messages import ToolMessage
+from langgraph.errors import GraphDrained
+from langgraph.runtime import RunControl
+
+from tests.agents import call, calls, write_skill
+from tests.conftest import MakeAgent
+from tests.graph.cli_desk import LOAD, PATIENCE, RUN, Desk
+
+STUBBORN = """\
+import pathlib
+import signal
+import subprocess
+import sys
+import time
+
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+deaf = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print(flush=True)"
+command = [sys.executable, "-c", f"{deaf}; time.sleep(600)", "TOKEN"]
+child = subprocess.Popen(command, stdout=subprocess.PIPE)
+child.stdout.readline()
+print("half of it", flush=True)
+with pathlib.Path("started").open("a") as file:
+    file.write("x")
+time.sleep(600)
+"""
+"""Ignores SIGTERM, as its child does, and would go on for ten minutes."""
+
+ANSWER = "It was not counted to the end."
+SIGNALS = [(signal.SIGINT, 130, "interrupted"), (signal.SIGTERM, 143, "terminated")]
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Desk:
+    desk = Desk(tmp_path)
+    desk.write_skill()
+    script = desk.skills / "rain-gauge" / "scripts" / "add_up.py"
+    script.write_text(STUBBORN.replace("TOKEN", f"child-in-{tmp_path}"))
+    return desk
+
+
+def chosen(desk: Desk) -> list[str]:
+    return ["--skills-dir", str(desk.skills), "--model", desk.script(LOAD, RUN, ANSWER)]
+
+
+def wait_for(path: Path, process: subprocess.Popen[str]) -> None:
+    while process.poll() is None and not path.exists():
+        select.select([], [], [], 0.01)
+
+
+def processes_with(word: str) -> Iterator[str]:
+    """Yield the command lines of other processes that hold a word."""
+    for place in Path("/proc").glob("[0-9]*"):
+        try:
+            command = (place / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+        except OSError:
+            continue
+        if word in command and int(place.name) != os.getpid():
+            yield command
+
+
+@pytest.mark.parametrize(
+    ("command", "sandbox", "number"),
+    [
+        ("ask", "off", signal.SIGINT),
+        ("ask", "auto", signal.SIGTERM),
+        ("resume", "off", signal.SIGTERM),
+        ("chat", "auto", signal.SIGINT),
+        ("chat", "off", signal.SIGTERM),
+    ],
+)
+def test_a_signal_ends_a_script_and_all_it_started_and_keeps_what_was_done(
+    desk: Desk, command: str, number: signal.Signals, sandbox: str, tmp_path: Path
+) -> None:
+    code, word = {each[0]: each[1:] for each in SIGNALS}[number]
+    settings = {"SKILLS_AGENT_SANDBOX": sandbox}
+    options = [*chosen(desk), "--yes", "run"]
+    if command == "ask":
+        process = desk.start("ask", "Rain?", "--thread", "rain", *options, **settings)
+    elif command == "chat":
+        process = desk.start("chat", "--thread", "rain", *options, **settings)
+        assert process.stdin
+        process.stdin.write("Rain?\nMore?\n")
+        process.stdin.flush()
+    else:
+        assert desk.run("ask", "Rain?", "--thread", "rain", *chosen(desk), **settings).code == 3
+        process = desk.start("resume", "rain", "--approve", **settings)
+    wait_for(desk.workspace / "started", process)
+    assert [*processes_with(f"child-in-{tmp_path}")]
+
+    process.send_signal(number)
+    out, told = process.communicate(timeout=PATIENCE)
+
+    assert process.returncode == code, out + told
+    assert f"{word}; to go on: skills-agent resume rain" in told
+    assert [*processes_with(str(tmp_path))] == []
+    assert desk.run("resume", "rain", **settings).out.endswith(f"{ANSWER}\n")
+    assert (desk.workspace / "started").read_text() == "x"
+    messages = desk.run("threads", "show", "rain", "--json").value["messages"]
+    _, ran = [each for message in messages for each in message["calls"]]
+    assert ran["result"].startswith("stopped: the agent was shut down while it ran")
+    assert "half of it" in ran["result"]
+
+
+@pytest.mark.parametrize(("number", "code", "word"), SIGNALS)
+def test_a_second_signal_leaves_a_model_that_does_not_answer(
+    tmp_path: Path, number: signal.Signals, code: int, word: str
+) -> None:
+    desk = Desk(tmp_path)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        process = ask_silent_model(desk, silent)
+        with silent.accept()[0]:
+            assert process.stderr
+            process.send_signal(number)
+            assert any("stopping" in line for line in process.stderr)
+            process.send_signal(number)
+            _, told = process.communicate(timeout=PATIENCE)
+    assert process.returncode == code
+    assert f"{word}; to go on: skills-agent resume rain" in told
+
+
+@pytest.mark.slow
+def test_one_signal_is_enough_for_a_model_that_never_answers(tmp_path: Path) -> None:
+    desk = Desk(tmp_path)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        process = ask_silent_model(desk, silent)
+        with silent.accept()[0]:
+            process.send_signal(signal.SIGTERM)
+            _, told = process.communicate(timeout=PATIENCE)
+    assert process.returncode == 143
+    assert "terminated; to go on: skills-agent resume rain" in told
+
+
+def ask_silent_model(desk: Desk, silent: socket.socket) -> "subprocess.Popen[str]":
+    model = {"OPENAI_API_KEY": "key", "OPENAI_BASE_URL": f"http://127.0.0.1:{silent.getsockname()[1]}/v1"}
+    return desk.start("ask", "Rain?", "--thread", "rain", "--model", "openai:silent", **model)
+
+
+def test_sigterm_ends_a_chat_that_waits_for_its_person(tmp_path: Path) -> None:
+    desk = Desk(tmp_path)
+    process = desk.start("chat", "--thread", "rain", "--model", desk.script("Hello."))
+    assert process.stdin
+    assert process.stdout
+    process.stdin.write("Hello?\n")
+    process.stdin.flush()
+    assert any("Hello." in line for line in process.stdout)
+    process.send_signal(signal.SIGTERM)
+    _, told = process.communicate(timeout=PATIENCE)
+    assert process.returncode == 143
+    assert told.strip() == "terminated; to go on: skills-agent chat --thread rain"
+
+
+def stubborn_agent(make_agent: MakeAgent, workspace: Path) -> Any:
+    script = STUBBORN.replace("TOKEN", f"child-in-{workspace}")
+    write_skill(workspace / ".agent" / "skills", "count", "Counts.", scripts__run_py=script)
+    run = calls(call("run_script", skill="count", path="scripts/run.py"))
+    return make_agent(
+        [calls(call("load_skill", name="count")), run, ANSWER],
+        require_approval_for=frozenset(),
+        sandbox="off",
+    )
+
+
+ASKED: Any = {"messages": [("user", "Count.")]}
+
+
+def check_drained(agent: Any, workspace: Path) -> None:
+    assert [*processes_with(f"child-in-{workspace}")] == []
+    last = agent.transcript[-1]
+    assert isinstance(last, ToolMessage)
+    assert str(last.text).startswith("stopped: the agent was shut down while it ran")
+    assert "half of it" in last.text
+    assert agent.run(None)["answer"] == ANSWER
+    assert (workspace / "started").read_text() == "x"
+
+
+def test_a_program_drains_its_runs_with_run_control(make_agent: MakeAgent, workspace: Path) -> None:
+    agent, control = stubborn_agent(make_agent, workspace), RunControl()
+    with ThreadPoolExecutor() as pool:
+        run = pool.submit(agent.graph.invoke, ASKED, agent.config, control=control)
+        while not run.done() and not (workspace / "started").exists():
+            select.select([], [], [], 0.01)
+        control.request_drain("deploy")
+        with pytest.raises(GraphDrained, match="deploy"):
+            run.result()
+    check_drained(agent, workspace)
+
+
+async def test_an_async_program_drains_its_runs_with_run_control(
+    make_agent: MakeAgent, workspace: Path
+) -> None:
+    agent, control = stubborn_agent(make_agent, workspace), RunControl()
+    run = asyncio.create_task(agent.graph.ainvoke(ASKED, agent.config, control=control))
+    while not run.done() and not (workspace / "started").exists():
+        await asyncio.sleep(0.01)
+    control.request_drain("deploy")
+    with pytest.raises(GraphDrained, match="deploy"):
+        await run
+    check_drained(agent, workspace)

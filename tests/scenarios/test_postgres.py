@@ -1,0 +1,448 @@
+"""PostgreSQL: the same threads, in a real server."""
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from langchain_core.messages import AnyMessage, HumanMessage
+from langgraph.checkpoint.base import BaseCheckpointSaver
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.checkpoint.postgres import PostgresSaver
+from langgraph.checkpoint.postgres.aio import AsyncPostgresSaver
+from psycopg.rows import DictRow, dict_row
+from psycopg_pool import AsyncConnectionPool
+
+from skills_agent.graph.cli.dsn import is_dsn, without_password
+from tests.agents import Agent, call, calls, write_skill
+from tests.conftest import MakeAgent
+from tests.graph.cli_desk import LOAD, PATIENCE, RUN, Desk
+from tests.postgres import Postgres
+
+ANSWER = "Together it rained 544 mm."
+TABLES = ("checkpoints", "checkpoint_blobs", "checkpoint_writes")
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Desk:
+    desk = Desk(tmp_path)
+    desk.write_skill()
+    return desk
+
+
+@pytest.fixture
+def dsn(postgres_dsn: str) -> str:
+    return postgres_dsn
+
+
+# --- the command line
+
+
+def ask(desk: Desk, dsn: str, *replies: Any, thread: str = "rain") -> Any:
+    options = [
+        "--skills-dir",
+        str(desk.skills),
+        "--model",
+        desk.script(*replies, name=f"{thread}.json"),
+        "--thread",
+        thread,
+    ]
+    return desk.run("ask", "How much rain?", *options, "--checkpointer", dsn)
+
+
+def test_a_question_asked_in_one_process_is_answered_in_another(desk: Desk, dsn: str) -> None:
+    asked = ask(desk, dsn, LOAD, RUN, ANSWER)
+    assert asked.code == 3
+    resumed = desk.run("resume", "rain", "--approve", "--always", "skill", "--checkpointer", dsn)
+    assert resumed.out.endswith(f"\n\n{ANSWER}\n")
+    assert "all stations: 544 mm" in desk.run("threads", "show", "rain", "--checkpointer", dsn).out
+    assert not (desk.workspace / ".agent" / "threads.sqlite").exists()
+
+
+def test_the_commands_that_read_threads_read_the_database(desk: Desk, dsn: str) -> None:
+    ask(desk, dsn, LOAD, RUN, ANSWER, thread="first")
+    ask(desk, dsn, "Nothing.", thread="second")
+    variables = {"SKILLS_AGENT_CHECKPOINTER": dsn}
+    listed = desk.run("threads", "list", "--json", **variables).value
+    assert [(line["thread"], line["status"]) for line in listed] == [("second", "done"), ("first", "waiting")]
+    desk.run("resume", "first", "--approve", "--always", "thread", **variables)
+    (grant,) = desk.run("grants", "list", "first", "--json", **variables).value
+    assert (grant["scope"], grant["revoked"]) == ("thread", False)
+    assert desk.run("grants", "revoke", "first", grant["id"], **variables).code == 0
+    (grant,) = desk.run("grants", "list", "first", "--json", **variables).value
+    assert grant["revoked"]
+    unknown = desk.run("resume", "third", **variables)
+    assert unknown.err == "error: There is no thread 'third' here. Threads: first, second.\n"
+
+
+def test_the_password_is_shown_and_kept_nowhere(desk: Desk, dsn: str, postgres: Postgres) -> None:
+    shown = [ask(desk, dsn, LOAD, RUN, ANSWER)]
+    command = shown[0].out.rpartition("To run it: skills-agent ")[2].split()
+    assert command[:3] == ["resume", "rain", "--approve"]
+    shown.append(desk.run(*command, PGPASSWORD="wrong"))
+    assert "password authentication failed" in shown[-1].err
+    shown.append(desk.run(*command, PGPASSWORD=postgres.password))
+    assert shown[-1].out.endswith(f"{ANSWER}\n")
+    for wrong in (f"{dsn}x", dsn.replace(f":{postgres.port}/", ":1/"), dsn.replace("//", "/"), f"{dsn}#1"):
+        shown.append(desk.run("threads", "list", "--checkpointer", wrong))
+        assert shown[-1].code == 1
+    assert not [each for each in shown if postgres.password in each.out + each.err]
+    assert postgres.password not in contents(dsn)
+    files = [path for path in desk.workspace.rglob("*") if path.is_file()]
+    assert not [path for path in files if postgres.password.encode() in path.read_bytes()]
+
+
+def contents(dsn: str) -> str:
+    """Return all that is in the tables, as text."""
+    found = []
+    with psycopg.connect(dsn) as connection:
+        for table in TABLES:
+            rows = connection.execute(f"SELECT * FROM {table}".encode()).fetchall()
+            assert rows
+            found += [repr(row) for row in rows]
+    return "\n".join(found)
+
+
+@pytest.mark.parametrize(
+    ("dsn", "shown"),
+    [
+        ("postgresql://ann:secret@db:5432/x", "postgresql://ann@db:5432/x"),
+        ("postgres://ann@db/x", "postgres://ann@db/x"),
+        ("postgresql:///x?host=/run/pg&password=secret&user=a", "postgresql:///x?host=/run/pg&user=a"),
+        ("postgresql://ann:secret@a:1,b:2/x?sslmode=require", "postgresql://ann@a:1,b:2/x?sslmode=require"),
+        ("postgresql://:secret@db", "postgresql://db"),
+        ("postgresql://", "postgresql://"),
+        # What libpq would read in another way is not read at all.
+        ("postgresql://ann:se@cret@db/x", ""),
+        ("postgresql://ann:se/cret@db/x", ""),
+        ("postgresql://ann:se?cret@db/x", ""),
+        ("postgresql://ann:se#cret@db/x", ""),
+        ("host=db password=secret", ""),
+        ("sqlite:///x", ""),
+    ],
+)
+def test_a_connection_string_is_shown_without_its_password(dsn: str, shown: str) -> None:
+    assert without_password(dsn) == shown
+    assert is_dsn(dsn) == bool(shown)
+
+
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [
+        (("postgresql://", "mysql://"), "is no connection string"),
+        (("/db_", "/no_db_"), "does not exist"),
+        (("127.0.0.1", "127.0.0.1:1,127.0.0.1"), "Cannot keep threads in postgresql://postgres@127.0.0.1:1,"),
+    ],
+)
+def test_a_database_that_cannot_be_used_is_one_line(
+    desk: Desk, dsn: str, change: tuple[str, str], text: str
+) -> None:
+    if "," in change[1]:
+        dsn = dsn.rpartition("@")[0] + "@127.0.0.1:1,127.0.0.1:2/x"
+    for command in (["threads", "list"], ["ask", "x"]):
+        done = desk.run(*command, "--checkpointer", dsn.replace(*change))
+        assert (done.code, done.out, done.err.count("\n")) == (1, "", 1)
+        assert text in done.err
+
+
+def test_without_its_packages_the_command_that_installs_them_is_named(desk: Desk, dsn: str) -> None:
+    program = (
+        "import sys; sys.modules['psycopg'] = None; from skills_agent.graph.cli.main import main; main()"
+    )
+    environment = {**os.environ, "HOME": str(desk.home)}
+    done = subprocess.run(
+        [sys.executable, "-c", program, "threads", "list", "--checkpointer", dsn],
+        cwd=desk.workspace,
+        env=environment,
+        capture_output=True,
+        text=True,
+    )
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "pip install 'skills-agent[postgres]'" in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_no_file_of_a_workspace_names_the_database(desk: Desk, dsn: str) -> None:
+    desk.write(".agent/config.json", json.dumps({"checkpointer": dsn}))
+    done = desk.run("ask", "x", "--model", desk.script("Hello."))
+    assert done.code == 1
+    assert done.err.startswith("error: Unknown setting checkpointer")
+
+
+def test_a_conversation_goes_on_after_the_server_crashed(desk: Desk, dsn: str, postgres: Postgres) -> None:
+    options = ["--thread", "talk", "--model", desk.script("First.", "Second."), "--checkpointer", dsn]
+    process = desk.start("chat", *options)
+    assert process.stdin
+    assert process.stdout
+    say(process, "One?")
+    assert any(line == "First.\n" for line in process.stdout)
+    postgres.stop("immediate")
+    postgres.start()
+    out, told = process.communicate("Two?\n", timeout=PATIENCE)
+    assert (process.returncode, told) == (0, "")
+    assert "Second." in out
+
+
+def test_a_server_that_goes_away_ends_the_command_in_one_line(
+    desk: Desk, dsn: str, postgres: Postgres
+) -> None:
+    options = ["--thread", "talk", "--model", desk.script("First.", "Second."), "--checkpointer", dsn]
+    process = desk.start("chat", *options)
+    assert process.stdout
+    say(process, "One?")
+    assert any(line == "First.\n" for line in process.stdout)
+    postgres.stop("immediate")
+    try:
+        _, told = process.communicate("Two?\n", timeout=PATIENCE)
+    finally:
+        postgres.start()
+    assert process.returncode == 1
+    assert told.count("\n") == 1
+    assert told.startswith("error: Cannot keep threads in postgresql://postgres@127.0.0.1")
+    assert postgres.password not in told
+    assert desk.run(*["ask", "Two?", *options]).out.endswith("\nSecond.\n")
+
+
+def say(process: "subprocess.Popen[str]", line: str) -> None:
+    assert process.stdin
+    process.stdin.write(f"{line}\n")
+    process.stdin.flush()
+
+
+# --- several first uses at a time
+
+OPEN = """\
+import sys
+from pathlib import Path
+
+from skills_agent.graph.cli.database import open_database, thread_ids
+from skills_agent.graph.settings import Settings
+
+settings = Settings(workspace=Path(sys.argv[1]), checkpointer=sys.argv[2])
+import langgraph.checkpoint.postgres, psycopg, psycopg_pool
+print(flush=True)
+sys.stdin.readline()
+with open_database(settings) as saver:
+    assert thread_ids(saver) == []
+"""
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "postgres"])
+def test_several_processes_may_be_the_first_at_the_same_time(
+    kind: str, tmp_path: Path, postgres: Postgres
+) -> None:
+    for round_ in range(3):
+        workspace = tmp_path / str(round_)
+        workspace.mkdir()
+        dsn = postgres.new_database() if kind == "postgres" else ""
+        started = [open_at_a_word(workspace, dsn) for _ in range(6)]
+        for process in started:
+            assert process.stdout
+            process.stdout.readline()
+        for process in started:
+            say(process, "now")
+        ends = [process.communicate(timeout=PATIENCE)[1] for process in started]
+        assert [process.returncode for process in started] == [0] * 6, "\n".join(ends)
+
+
+def open_at_a_word(workspace: Path, dsn: str) -> "subprocess.Popen[str]":
+    return subprocess.Popen(
+        [sys.executable, "-c", OPEN, str(workspace), dsn],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+# --- programs
+
+
+@contextmanager
+def sync_saver(dsn: str) -> Iterator[PostgresSaver]:
+    with PostgresSaver.from_conn_string(dsn) as saver:
+        saver.setup()
+        yield saver
+
+
+@asynccontextmanager
+async def async_saver(dsn: str) -> AsyncIterator[AsyncPostgresSaver]:
+    settings = {"autocommit": True, "prepare_threshold": 0, "row_factory": dict_row}
+    async with AsyncConnectionPool[psycopg.AsyncConnection[DictRow]](
+        dsn, kwargs=settings, open=False
+    ) as pool:
+        saver = AsyncPostgresSaver(pool)
+        await saver.setup()
+        yield saver
+
+
+PROGRAM = """\
+import asyncio
+import json
+import sys
+from pathlib import Path
+
+from langgraph.checkpoint.postgres.aio import AsyncPostgresSaver
+from langgraph.types import Command
+from psycopg.rows import dict_row
+from psycopg_pool import AsyncConnectionPool
+
+from skills_agent.graph import build_graph
+from skills_agent.graph.models.scripted import ScriptedChatModel
+from skills_agent.graph.settings import Settings
+
+
+async def main(dsn, workspace, replies, answer):
+    settings = {"autocommit": True, "prepare_threshold": 0, "row_factory": dict_row}
+    async with AsyncConnectionPool(dsn, kwargs=settings, open=False) as pool:
+        saver = AsyncPostgresSaver(pool)
+        await saver.setup()
+        own = Settings(workspace=Path(workspace), home=Path(workspace), bundled_skills=False)
+        graph = build_graph(own, model=ScriptedChatModel(json.loads(replies)))
+        runs = graph.compile(checkpointer=saver)
+        config = {"configurable": {"thread_id": "t"}}
+        asked = {"messages": [("user", "Count.")]}
+        if answer:
+            (interrupt,) = (await runs.aget_state(config)).interrupts
+            asked = Command(resume={interrupt.id: {"decisions": [{"type": answer}]}})
+        result = await runs.ainvoke(asked, config)
+        print(json.dumps([result.get("answer"), len((await runs.aget_state(config)).interrupts)]))
+
+
+asyncio.run(main(*sys.argv[1:]))
+"""
+
+
+def test_a_program_answers_what_another_program_asked(dsn: str, workspace: Path) -> None:
+    script = "open('count', 'a').write('x')\n"
+    write_skill(workspace / ".agent" / "skills", "count", "Counts.", scripts__run_py=script)
+    run = calls(call("run_script", skill="count", path="scripts/run.py"))
+    replies = json.dumps([calls(call("load_skill", name="count")), run, "Counted."])
+    assert program(dsn, workspace, replies, "") == ["", 1]
+    assert not (workspace / "count").exists()
+    assert program(dsn, workspace, replies, "approve") == ["Counted.", 0]
+    assert (workspace / "count").read_text() == "x"
+
+
+def program(dsn: str, workspace: Path, replies: str, answer: str) -> Any:
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM, dsn, str(workspace), replies, answer], capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+LOAD_BOTH = [
+    {**call("load_skill", name="one"), "id": "load-1"},
+    {**call("load_skill", name="two"), "id": "load-2"},
+]
+REPLIES = [
+    calls(*LOAD_BOTH),
+    "A.",
+    calls({**call("unload_skill", name="one"), "id": "unload-1"}),
+    "B.",
+    calls({**LOAD_BOTH[0], "id": "load-3"}),
+    "C.",
+]
+"""Three turns that load, unload and load again."""
+
+
+@pytest.fixture
+def talker(make_agent: MakeAgent, workspace: Path) -> Agent:
+    for name in ("one", "two"):
+        write_skill(workspace / ".agent" / "skills", name, f"The skill {name}.", body=f"Do {name}. " * 200)
+    return make_agent(REPLIES)
+
+
+def turn(number: int) -> Any:
+    return {"messages": [HumanMessage(f"Turn {number}", id=f"h-{number}")]}
+
+
+def shape(messages: list[AnyMessage]) -> list[Any]:
+    return [(each.type, each.content, getattr(each, "tool_calls", None)) for each in messages]
+
+
+def history(values: list[dict[str, Any]]) -> list[Any]:
+    """Return what every checkpoint of a thread holds in its delta-stored channels."""
+    return [(shape(each.get("messages", [])), each.get("skills_loaded")) for each in values]
+
+
+def in_memory(talker: Agent) -> list[Any]:
+    agent = agent_on(talker, InMemorySaver())
+    for number in range(3):
+        agent.run(turn(number))
+    return history([each.values for each in agent.graph.get_state_history(agent.config)])
+
+
+def agent_on(agent: Agent, saver: BaseCheckpointSaver[Any]) -> Agent:
+    return Agent(agent.model, agent.settings, (), saver)
+
+
+def test_delta_channels_replay_the_same_from_postgres(talker: Agent, dsn: str) -> None:
+    expected = in_memory(talker)
+    for number in range(3):
+        with sync_saver(dsn) as saver:  # a new one sees only what was written
+            agent_on(talker, saver).run(turn(number))
+    with sync_saver(dsn) as saver:
+        agent = agent_on(talker, saver)
+        assert history([each.values for each in agent.graph.get_state_history(agent.config)]) == expected
+
+
+async def test_delta_channels_replay_the_same_from_async_postgres(talker: Agent, dsn: str) -> None:
+    expected = in_memory(talker)
+    for number in range(3):
+        async with async_saver(dsn) as saver:
+            agent = agent_on(talker, saver)
+            await agent.graph.ainvoke(turn(number), agent.config)
+    async with async_saver(dsn) as saver:
+        agent = agent_on(talker, saver)
+        found = [each.values async for each in agent.graph.aget_state_history(agent.config)]
+    assert history(found) == expected
+
+
+def test_a_long_thread_replays_beyond_its_snapshots(make_agent: MakeAgent, dsn: str) -> None:
+    """LangGraph stores a delta channel whole now and then: what came before and after is there, once."""
+    model = make_agent([f"Answer {number}" for number in range(120)])
+    with sync_saver(dsn) as saver:
+        agent = agent_on(model, saver)
+        for number in range(120):
+            agent.run({"messages": [HumanMessage(f"Turn {number}")]})
+    with sync_saver(dsn) as saver:
+        said = [str(each.content) for each in agent_on(model, saver).transcript]
+    assert said == [text for n in range(120) for text in (f"Turn {n}", f"Answer {n}")]
+
+
+@pytest.mark.parametrize("text", ["a\x00b", "a\udc80b"])
+def test_text_that_postgres_cannot_hold_ends_no_run(make_agent: MakeAgent, dsn: str, text: str) -> None:
+    model = make_agent([f"So: {text}", "And on."])
+    with sync_saver(dsn) as saver:
+        agent = agent_on(model, saver)
+        assert agent.say(f"What is {text}?")["answer"].startswith("So: a")
+        assert agent.say("And?")["answer"] == "And on."
+
+
+async def test_parallel_sessions_share_a_pool(make_agent: MakeAgent, dsn: str) -> None:
+    model = make_agent(["Hello."])
+    async with async_saver(dsn) as saver:
+        graph = agent_on(model, saver).graph
+
+        async def session(number: int) -> Any:
+            config: Any = {"configurable": {"thread_id": f"t-{number}"}}
+            asked: Any = {"messages": [HumanMessage(f"I am {number}")]}
+            await graph.ainvoke(asked, config)
+            return (await graph.aget_state(config)).values["messages"]
+
+        transcripts = await asyncio.gather(*(session(number) for number in range(20)))
+    assert [each[0].content for each in transcripts] == [f"I am {number}" for number in range(20)]
+
+
+def test_the_server_of_the_tests_wants_a_password(postgres: Postgres) -> None:
+    with pytest.raises(psycopg.OperationalError, match="password"):
+        psycopg.connect(postgres.dsn().replace(postgres.password, "wrong"))
