@@ -10,6 +10,9 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.tools import BaseTool
 from langgraph.prebuilt import ToolNode
 
+from skills_agent.graph.audit.log import RunLog
+from skills_agent.graph.audit.recorder import Audit
+from skills_agent.graph.audit.records import Operator
 from skills_agent.graph.models.calls import calling
 from skills_agent.graph.models.errors import ModelError
 from skills_agent.graph.models.provider import default_model, resolve_model
@@ -17,6 +20,7 @@ from skills_agent.graph.registry import make_registry
 from skills_agent.graph.settings import (
     Settings,
     SettingsError,
+    audit_folder_of,
     description_budget,
     process_environment,
     trust_file_of,
@@ -29,6 +33,7 @@ from skills_agent.skills.fusion import Embedder
 from skills_agent.skills.library import Library
 from skills_agent.skills.policy.patterns import Entry, EntryNotUnderstoodError, parse_entry
 from skills_agent.skills.policy.risk import Risk
+from skills_agent.skills.redaction import Redaction, secret_values
 from skills_agent.skills.scripts import ScriptLimits, ScriptRunner, choose_runner
 from skills_agent.skills.scripts.undumpable import make_undumpable
 from skills_agent.skills.sources import Source
@@ -63,6 +68,7 @@ class Services:
     catalog_budget: int
     max_body_lines: int
     on_change: OnChange
+    audit: Audit
 
 
 def make_services(
@@ -121,6 +127,7 @@ def make_services(
         max_body_lines=settings.max_skill_body_lines,
         # A run that must not ask keeps what its threads have loaded.
         on_change="pin" if settings.approval != "ask" and settings.on_change == "ask" else settings.on_change,
+        audit=make_audit(settings, model, yes),
     )
 
 
@@ -151,6 +158,25 @@ def make_runner(settings: Settings) -> ScriptRunner:
             processes=settings.script_processes,
             cpu_seconds=settings.script_cpu_seconds,
         ),
+    )
+
+
+def make_audit(settings: Settings, model: BaseChatModel | None, yes: Collection[Risk]) -> Audit:
+    """Return what keeps the record of the runs; nothing is written yet."""
+    environment = process_environment()
+    named = {name for names in settings.script_secrets.values() for name in names}
+    name = type(model).__name__ if model is not None else settings.model or default_model(environment)
+    return Audit(
+        RunLog(audit_folder_of(settings)) if settings.audit != "off" else None,
+        Redaction(secret_values(environment, named)),
+        Operator(
+            model=name,
+            allowed_tools=settings.allowed_tools,
+            approval=settings.approval,
+            yes=sorted(yes),
+            sandbox=settings.sandbox,
+        ),
+        required=settings.audit == "require",
     )
 
 

@@ -5,6 +5,7 @@ down; the names of keys (`"password": ...`, `--token ...`); and the shapes of we
 takes time in proportion to the text. What is reversed, split up, compressed or of an unknown shape passes.
 """
 
+import math
 import re
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any, Final, NamedTuple
@@ -18,6 +19,7 @@ MARGIN: Final = 8_192
 
 MAX_DEPTH: Final = 12
 MAX_ITEMS: Final = 100
+MAX_BITS: Final = 64
 SHORTEST_VALUE: Final = 8
 """Characters of a variable's value from which on it is taken for a secret by its name alone."""
 
@@ -92,9 +94,10 @@ _BEARER: Final = re.compile(
     r"(?i)\b(?P<name>bearer)(?P<sign>\s{1,3})(?=[^\s]{0,40}\d)[A-Za-z0-9._~+/=-]{16,}+"
 )
 _HINTS: Final = ("passw", "passphrase", "secret", "token", "key", "credential", "authorization", "cookie")
-_NO_SECRET: Final = frozenset(
-    "none null true false string str bytes text required optional undefined empty missing invalid".split()
-)
+_NO_SECRET: Final = {
+    *("none", "null", "true", "false", "string", "str", "bytes", "text"),
+    *("required", "optional", "undefined", "empty", "missing", "invalid"),
+}
 
 _SECRET_KEY: Final = re.compile(
     rf"(?:^|[_-])(?:pwd|pass|{_PASSWORDS}|{_TOKENS}|apikey|secretkey|bearer)$", re.IGNORECASE
@@ -130,15 +133,9 @@ class Redaction:
 
         `limit` is in characters of each text; lists and objects are cut at 100 items.
         """
-        if isinstance(value, str):
-            return self.text(value, limit)
-        if value is None or isinstance(value, bool):
-            return value
-        if isinstance(value, int):
-            return value if value.bit_length() <= 64 else f"[number of {value.bit_length()} bits]"
-        if isinstance(value, float):
-            return value if value - value == 0 else str(value)
-        if _depth >= MAX_DEPTH:
+        if value is None or isinstance(value, bool | int | float):
+            return _number(value)
+        if isinstance(value, Mapping | list | tuple | set | frozenset) and _depth >= MAX_DEPTH:
             return "[nested too deeply]"
         if isinstance(value, Mapping):
             return self._object(value, limit, _depth)
@@ -179,6 +176,15 @@ class Redaction:
             text = _NAMED.sub(_masked, text)
             text = _OPTION.sub(_hidden, text)
         return _BEARER.sub(_hidden, text) if "bearer" in lowered else text
+
+
+def _number(value: float | None) -> float | str | None:
+    """Return a number as JSON can hold it everywhere."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else str(value)
+    if isinstance(value, int) and value.bit_length() > MAX_BITS:
+        return f"[number of {value.bit_length()} bits]"
+    return value
 
 
 def is_secret_name(name: str) -> bool:

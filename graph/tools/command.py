@@ -8,8 +8,9 @@ from langgraph.prebuilt import ToolRuntime
 from pydantic import Field
 
 from skills_agent.graph.tools.declare import declare
+from skills_agent.graph.tools.outcome import Outcome, outcome_of
 from skills_agent.graph.tools.workplace import Workplace
-from skills_agent.skills.scripts import ScriptRequest, ScriptRunner, describe
+from skills_agent.skills.scripts import ScriptRequest, ScriptRunner
 from skills_agent.skills.scripts.command_line import split_command
 
 RUN_COMMAND = (
@@ -25,8 +26,8 @@ def command_tools(runner: ScriptRunner, workplace: Workplace) -> list[BaseTool]:
 
     def run_command(
         command: Command, runtime: ToolRuntime[Any, Mapping[str, Any]], stdin: str | None = None
-    ) -> str:
-        """Run a program and give its outcome as text; a failing program is a result."""
+    ) -> Outcome:
+        """Run a program and give its outcome; a failing program is a result."""
         request = ScriptRequest(
             skill="",
             script=None,
@@ -34,6 +35,6 @@ def command_tools(runner: ScriptRunner, workplace: Workplace) -> list[BaseTool]:
             stdin=stdin,
             workdir=workplace.of(runtime.config),
         )
-        return describe(runner.run(request))
+        return outcome_of(runner.run(request))
 
-    return [declare(run_command, risk="run", description=RUN_COMMAND)]
+    return [declare(run_command, risk="run", description=RUN_COMMAND, with_artifact=True)]
