@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from skills_agent.graph.audit.chain import EMPTY, Fault, Head, check, read, seal
 from skills_agent.graph.audit.chain import canonical as written
@@ -51,6 +51,17 @@ class _Tail:
         if record.get("run") != self.run:
             self.run, self.told = record.get("run"), {}
         self.told[_key(record)] = _facts(record)
+
+
+class Checked(NamedTuple):
+    """What the check of one file came to."""
+
+    lines: int
+    head: Head | None
+    """Where the chain ends; whoever keeps it elsewhere can tell later that nothing before it was changed."""
+    faults: list[Fault]
+    torn: int
+    """Bytes of a last line that a killed process left behind."""
 
 
 class RunLog:
@@ -100,26 +111,30 @@ class RunLog:
         """Return the whole lines of one file; none where there is no such file."""
         return self._read(name)[0]
 
-    def verify(self, name: str) -> tuple[list[Fault], int]:
-        """Return what is wrong with one file, and how many lines it has."""
+    def verify(self, name: str) -> Checked:
+        """Return what is wrong with one file.
+
+        A last line that is cut off is no fault where the head does not know it: a writer was killed, and
+        `append` will set it aside.
+        """
         lines, fragment, known = self._read(name)
         faults, head = check(lines)
         first = read(lines[0]) if lines else None
         if first is not None and folder_name(str(first.get("thread"))) != name:
-            faults.append(Fault(0, f"is not of this thread, but of {first.get('thread')!r}"))
-        if known and len(lines) < known.lines:
-            missing = known.lines - len(lines)
-            faults.append(Fault(0, f"was cut: {missing} at its end are missing of {known.lines}"))
-        elif known and head and (told := read(lines[known.lines - 1])) and told["hash"] != known.hash:
+            faults.append(Fault(0, f"holds another thread: {first.get('thread')!r}"))
+        if known is None and lines:
+            faults.append(Fault(0, "has no head file: whether lines at its end are missing cannot be told"))
+        elif known and len(lines) < known.lines:
             faults.append(
-                Fault(known.lines, "is not the one that was written: the file's head has another hash")
+                Fault(
+                    0, f"was cut: of {known.lines} lines, {known.lines - len(lines)} at its end are missing"
+                )
             )
-        elif known is None and lines:
-            faults.append(Fault(0, "has no head: whether its end was cut off cannot be told"))
-        if fragment and not faults:
-            # An honest end of a killed process; `append` sets it aside.
-            return [], len(lines)
-        return faults, len(lines)
+        elif known and not faults and (told := read(lines[known.lines - 1])) and told["hash"] != known.hash:
+            faults.append(
+                Fault(known.lines, "is not the one that was written: the head file has another hash")
+            )
+        return Checked(len(lines), head, faults, len(fragment))
 
     def _read(self, name: str) -> tuple[list[bytes], bytes, Head | None]:
         content = b""
