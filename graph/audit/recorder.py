@@ -127,10 +127,15 @@ class Audit:
         place = self._place(node, runtime)
         update = merged(change)
         run = _run(place, turn_of(node, before, update))
+        asked = self._asked(runtime)
+        events = events_of(node, Step(before, update, round(seconds, 4), asked))
+        told = self._tell(place, run, events, before_effects=node not in AFTER_EFFECTS)
         if node == "discover":
             self._is_new(place, run)
-        step = Step(before, update, round(seconds, 4), self._asked(runtime))
-        return self._tell(place, run, events_of(node, step), before_effects=node not in AFTER_EFFECTS)
+            if all(record["type"] != "run_started" for record in told):
+                # Its beginning is in the file already: it was cut off before it was stored.
+                told += self._tell(place, run, [run_resumed(asked)], before_effects=True)
+        return told
 
     def interrupted(self, node: str, before: State, runtime: Runtime[Context]) -> list[Record]:
         """Tell what a person is asked."""
