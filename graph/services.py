@@ -2,7 +2,7 @@
 
 import fnmatch
 import logging
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -94,6 +94,7 @@ def make_services(
         run_command=settings.enable_run_command,
     )
     offered = (*own, *tools)
+    risks = {tool.name: risk_of(tool) for tool in offered}
     names = [tool.name for tool in offered]
     if twice := sorted({name for name in names if names.count(name) > 1}):
         raise SettingsError(f"Two tools are named {twice[0]}. Rename yours: the agent has one of that name.")
@@ -104,7 +105,7 @@ def make_services(
         tool_node=ToolNode(offered, handle_tool_errors=_failed),
         policy=Policy(
             tools={tool.name: tool for tool in offered},
-            risks={tool.name: risk_of(tool) for tool in offered},
+            risks=risks,
             ask_for=settings.require_approval_for,
             library=library,
             trust=TrustList(trust_file_of(settings)),
@@ -127,7 +128,7 @@ def make_services(
         max_body_lines=settings.max_skill_body_lines,
         # A run that must not ask keeps what its threads have loaded.
         on_change="pin" if settings.approval != "ask" and settings.on_change == "ask" else settings.on_change,
-        audit=make_audit(settings, model, yes),
+        audit=make_audit(settings, model, risks, yes),
     )
 
 
@@ -161,8 +162,10 @@ def make_runner(settings: Settings) -> ScriptRunner:
     )
 
 
-def make_audit(settings: Settings, model: BaseChatModel | None, yes: Collection[Risk]) -> Audit:
-    """Return what keeps the record of the runs; nothing is written yet."""
+def make_audit(
+    settings: Settings, model: BaseChatModel | None, risks: Mapping[str, Risk], yes: Collection[Risk]
+) -> Audit:
+    """Return what keeps the record of the runs; nothing is written yet. `risks` are those of the tools."""
     environment = process_environment()
     named = {name for names in settings.script_secrets.values() for name in names}
     name = type(model).__name__ if model is not None else settings.model or default_model(environment)
@@ -176,6 +179,7 @@ def make_audit(settings: Settings, model: BaseChatModel | None, yes: Collection[
             yes=sorted(yes),
             sandbox=settings.sandbox,
         ),
+        reads=[name for name, risk in risks.items() if risk == "read"],
         required=settings.audit == "require",
     )
 

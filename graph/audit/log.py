@@ -71,13 +71,16 @@ class RunLog:
         self.folder = folder
         self._tails: OrderedDict[str, _Tail] = OrderedDict()
 
-    def append(self, thread: str, drafts: Sequence[Draft], *, now: str) -> list[dict[str, Any]]:
+    def append(
+        self, thread: str, drafts: Sequence[Draft], *, now: str, sync: bool = True
+    ) -> list[dict[str, Any]]:
         """Write events at the end of a thread's file, and return those that were written.
 
         An event that a step tells again, because it ran again after a crash, is left out; one that says
         something else this time, or counts again, is marked as `repeated`. A line that a kill cut off is
-        kept as an event of its own. On disk when this returns (fdatasync). Raises OSError: then nothing
-        of it is in the file.
+        kept as an event of its own. When this returns, the system has the lines: they are safe from the end
+        of the process; with `sync` they are on the disk with all before them, safe from the end of the
+        power. Raises OSError: then nothing of it is in the file.
         """
         if not drafts:
             return []
@@ -94,7 +97,7 @@ class RunLog:
             for draft in [*cut_off, *_news(drafts, tail)]:
                 records.append(seal(draft, head))
                 head = Head(records[-1]["seq"], records[-1]["hash"])
-            self._write(name, file, records)
+            self._write(name, file, records, sync=sync)
             for record in records:
                 tail.take(record)
             tail.size = os.fstat(file).st_size
@@ -184,7 +187,7 @@ class RunLog:
                 self._tails.popitem(last=False)
         return tail
 
-    def _write(self, name: str, file: int, records: Sequence[Mapping[str, Any]]) -> None:
+    def _write(self, name: str, file: int, records: Sequence[Mapping[str, Any]], *, sync: bool) -> None:
         if not records:
             return
         size = os.fstat(file).st_size
@@ -193,7 +196,8 @@ class RunLog:
             done = 0
             while done < len(content):
                 done += os.write(file, content[done:])
-            os.fdatasync(file)
+            if sync:
+                os.fdatasync(file)
         except OSError:
             os.ftruncate(file, size)
             raise

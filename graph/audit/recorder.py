@@ -5,7 +5,7 @@ import logging
 import secrets
 import time
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
@@ -45,6 +45,9 @@ MAX_TEXT: Final = 2_000
 
 AFTER_EFFECTS: Final = frozenset({"act", "answer"})
 """Nodes whose results are not thrown away where the audit cannot be written any more."""
+
+SYNCED: Final = frozenset({"approval_asked", "call_started", "run_failed", "run_ended"})
+"""Events that wait for the disk: before an effect, and where a run stops. Each takes all before it along."""
 
 REMEMBERED: Final = 10_000
 """Calls of the graph that are kept in mind, those under way among them."""
@@ -93,15 +96,23 @@ class Audit:
     """Keeps the record of every run of one graph."""
 
     def __init__(
-        self, log: RunLog | None, redaction: Redaction, operator: Operator, *, required: bool = False
+        self,
+        log: RunLog | None,
+        redaction: Redaction,
+        operator: Operator,
+        *,
+        reads: Collection[str] = (),
+        required: bool = False,
     ) -> None:
         """Take where to write (None: nowhere, events are only streamed), and what hides secrets.
 
-        `required`: a run stops where it cannot be recorded, before its next effect.
+        `reads`: tools without effects. `required`: a run stops where it cannot be recorded, before its next
+        effect.
         """
         self._log = log
         self._redaction = redaction
         self._operator = operator
+        self._reads = frozenset(reads)
         self._required = required
         self._calls: OrderedDict[int, _Call] = OrderedDict()
         self._lock = Lock()
@@ -182,7 +193,9 @@ class Audit:
         """Append to the file; after a time without one, say how much is missing."""
         lost = self._lost
         gap = EventsLost(type="events_lost", lost=lost, cause="the file could not be written")
-        told = log.append(thread, [{**gap, **envelope}, *drafts] if lost else drafts, now=envelope["time"])
+        sync = any(each["type"] in SYNCED and each.get("tool") not in self._reads for each in drafts)
+        drafts = [{**gap, **envelope}, *drafts] if lost else drafts
+        told = log.append(thread, drafts, now=envelope["time"], sync=sync)
         if lost:
             self._lost = 0
             logger.warning("audit can be written again", extra={"lost": lost})
