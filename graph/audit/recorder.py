@@ -116,20 +116,23 @@ class Audit:
         self._required = required
         self._calls: OrderedDict[int, _Call] = OrderedDict()
         self._lock = Lock()
+        self._going_on = Lock()
         self._lost = 0
 
     def begin(self, node: str, before: State, runtime: Runtime[Context]) -> list[Record]:
         """Tell what must be known before a step runs."""
+        if node == "discover":
+            return []
         place = self._place(node, runtime)
-        events: list[Event] = []
-        run = ""
-        if node != "discover":
-            run = _run(place, turn_of(node, before, {}))
+        run = _run(place, turn_of(node, before, {}))
+        told: list[Record] = []
+        with self._going_on:  # No branch of the step tells anything before it is told that the run goes on.
             if self._is_new(place, run):
-                events.append(run_resumed(self._asked(runtime)))
+                told = self._tell(place, run, [run_resumed(self._asked(runtime))], before_effects=True)
         if node == "act":
-            events.append(call_started(cast("CallRequest", before)))
-        return self._tell(place, run, events, before_effects=True)
+            event = call_started(cast("CallRequest", before))
+            told += self._tell(place, run, [event], before_effects=True)
+        return told
 
     def ended(
         self, node: str, before: State, change: Any, seconds: float, runtime: Runtime[Context]

@@ -97,10 +97,16 @@ def main(folder: Path) -> None:
             return
         assert ended == (-signal.SIGKILL if point else 0)
         if point:
+            (workspace / "told-before").write_text(str(lines_told(workspace)))
             # Before the first checkpoint nothing of the request is kept: it is asked again.
             again = None if has_checkpoint(workspace) else asked
             assert forked(lambda place=workspace, asked=again: run(place, asked)) == 0  # type: ignore[misc]
         point += 1
+
+
+def lines_told(workspace: Path) -> int:
+    """Return how many events are in the record."""
+    return sum(path.read_bytes().count(b"\n") for path in (workspace / ".agent" / "runs").glob("*.jsonl"))
 
 
 def has_checkpoint(workspace: Path) -> bool:

@@ -96,3 +96,18 @@ def test_the_findings_say_what_happened() -> None:
     assert "has number 1 where 2 belongs" in check([lines[0], lines[0]])[0][0].text
     assert "no record" in check([b"{}"])[0][0].text
     assert check([*lines[:4], b"nonsense"])[1] is None
+
+
+def test_another_way_to_write_the_same_record_is_a_change() -> None:
+    (line,) = chained([{"a": "x", "b": 1}])
+    assert b'{"a":"x","b":1,' in line
+    for other in (
+        line.replace(b'{"a"', b'{ "a"'),
+        line.replace(b'"x"', b'"\\u0078"'),
+        line.replace(b'"a":"x","b":1', b'"b":1,"a":"x"'),
+        line.replace(b'"a":"x"', b'"a":"y","a":"x"'),
+        line.replace(b'"b":1', b'"b":1.0'),
+        line + b" ",
+    ):
+        assert other != line
+        assert [fault.line for fault in check([other])[0]] == [1]

@@ -52,7 +52,9 @@ def test_nothing_is_made_before_the_first_event_and_nobody_else_reads_it(log: Ru
     assert not log.folder.exists()
     append(log, event(1))
     assert log.folder.stat().st_mode & 0o777 == 0o700
-    assert {path.stat().st_mode & 0o777 for path in log.folder.glob("thread*")} == {0o600}
+    log.append("other", [event(1)], now="now")
+    made = [*log.folder.glob("*.jsonl"), *log.folder.glob("*.head")]
+    assert [path.stat().st_mode & 0o777 for path in made] == [0o600] * 4
     assert (log.folder / ".gitignore").read_text().endswith("*\n")
 
 
