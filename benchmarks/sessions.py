@@ -1,12 +1,12 @@
 """Many sessions in one process: `python benchmarks/sessions.py [--sessions N] [--seconds S]`.
 
 Each session is one turn of a thread of its own, against a server on loopback that speaks the OpenAI
-protocol and takes S seconds for an answer, through langchain-openai. A *plain* turn is one model call, a *tool*
-turn two with a tool between. Sync is one thread a session, async is one event loop; threads are kept in SQLite or in a
-PostgreSQL server that the benchmark starts (skipped where there is none). The ideal is the number of model
-calls that a session makes one after the other, times S. Prints total time as a ratio to that, and the peak of
-memory. Every combination is a process of its own. Exits with 1 where a thread is not as it should be, or a
-ratio is over the aim.
+protocol and takes S seconds for an answer, through langchain-openai. A *plain* turn is one model call, a
+*tool* turn two with a tool between. Sync is one thread a session, async is one event loop; threads are kept
+in SQLite or in a PostgreSQL server that the benchmark starts (skipped where there is none). The ideal is
+the number of model calls that a session makes one after the other, times S. Prints total time as a ratio to
+that, and the peak of memory. Every combination is a process of its own. Exits with 1 where a thread is not
+as it should be, or a ratio is over the aim.
 """
 
 import argparse

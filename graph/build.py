@@ -9,6 +9,7 @@ from langchain_core.tools import BaseTool
 from langgraph.graph import END, START, StateGraph
 
 from skills_agent.graph import routes
+from skills_agent.graph.audit.recorder import recorded
 from skills_agent.graph.services import Services, make_services
 from skills_agent.graph.settings import Settings
 from skills_agent.nodes.act import act
@@ -82,7 +83,7 @@ def wire(services: Services) -> AgentGraph:
         "answer": answer(models=models, library=library, limits=limits, catalog_budget=budget),
     }
     for name, node in nodes.items():
-        graph.add_node(name, node, input_schema=AgentState)
+        graph.add_node(name, recorded(name, node, services.audit), input_schema=AgentState)
 
     graph.add_edge(START, "discover")
     graph.add_conditional_edges(

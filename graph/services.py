@@ -2,7 +2,7 @@
 
 import fnmatch
 import logging
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -10,6 +10,9 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.tools import BaseTool
 from langgraph.prebuilt import ToolNode
 
+from skills_agent.graph.audit.log import RunLog
+from skills_agent.graph.audit.recorder import Audit
+from skills_agent.graph.audit.records import Operator
 from skills_agent.graph.models.calls import calling
 from skills_agent.graph.models.errors import ModelCallError, ModelError
 from skills_agent.graph.models.local import LocalChatModel
@@ -19,6 +22,7 @@ from skills_agent.graph.settings import (
     UNKNOWN_WINDOW,
     Settings,
     SettingsError,
+    audit_folder_of,
     description_budget,
     process_environment,
     trust_file_of,
@@ -31,6 +35,7 @@ from skills_agent.skills.fusion import Embedder
 from skills_agent.skills.library import Library
 from skills_agent.skills.policy.patterns import Entry, EntryNotUnderstoodError, parse_entry
 from skills_agent.skills.policy.risk import Risk
+from skills_agent.skills.redaction import Redaction, secret_values
 from skills_agent.skills.scripts import ScriptLimits, ScriptRunner, choose_runner
 from skills_agent.skills.scripts.undumpable import make_undumpable
 from skills_agent.skills.sources import Source
@@ -65,6 +70,7 @@ class Services:
     catalog_budget: int
     max_body_lines: int
     on_change: OnChange
+    audit: Audit
 
 
 def make_services(
@@ -91,6 +97,7 @@ def make_services(
         images=settings.read_images,
     )
     offered = (*own, *tools)
+    risks = {tool.name: risk_of(tool) for tool in offered}
     names = [tool.name for tool in offered]
     if twice := sorted({name for name in names if names.count(name) > 1}):
         raise SettingsError(f"Two tools are named {twice[0]}. Rename yours: the agent has one of that name.")
@@ -101,7 +108,7 @@ def make_services(
         tool_node=ToolNode(offered, handle_tool_errors=_failed),
         policy=Policy(
             tools={tool.name: tool for tool in offered},
-            risks={tool.name: risk_of(tool) for tool in offered},
+            risks=risks,
             ask_for=settings.require_approval_for,
             library=library,
             trust=TrustList(trust_file_of(settings)),
@@ -124,6 +131,7 @@ def make_services(
         max_body_lines=settings.max_skill_body_lines,
         # A run that must not ask keeps what its threads have loaded.
         on_change="pin" if settings.approval != "ask" and settings.on_change == "ask" else settings.on_change,
+        audit=make_audit(settings, model, risks, yes),
     )
 
 
@@ -154,6 +162,28 @@ def make_runner(settings: Settings) -> ScriptRunner:
             processes=settings.script_processes,
             cpu_seconds=settings.script_cpu_seconds,
         ),
+    )
+
+
+def make_audit(
+    settings: Settings, model: BaseChatModel | None, risks: Mapping[str, Risk], yes: Collection[Risk]
+) -> Audit:
+    """Return what keeps the record of the runs; nothing is written yet. `risks` are those of the tools."""
+    environment = process_environment()
+    named = {name for names in settings.script_secrets.values() for name in names}
+    name = type(model).__name__ if model is not None else settings.model or default_model(environment)
+    return Audit(
+        RunLog(audit_folder_of(settings)) if settings.audit != "off" else None,
+        Redaction(secret_values(environment, named)),
+        Operator(
+            model=name,
+            allowed_tools=settings.allowed_tools,
+            approval=settings.approval,
+            yes=sorted(yes),
+            sandbox=settings.sandbox,
+        ),
+        reads=[name for name, risk in risks.items() if risk == "read"],
+        required=settings.audit == "require",
     )
 
 

@@ -122,6 +122,10 @@ class Settings:
     """Offer the tool run_command: any program, as the scripts are run."""
     read_images: bool = False
     """Show images to the model: read_file and read_resource give them as content of a tool message."""
+    audit: Literal["on", "require", "off"] = "on"
+    """Keep a record of every run; `require`: and run nothing that cannot be recorded."""
+    audit_folder: Path | None = None
+    """Where that record is. None: `.agent/runs` of the workspace."""
     protect_process: bool = True
     """Keep other processes of this user from reading the agent's memory and environment (no core dumps)."""
 
@@ -185,6 +189,13 @@ def trust_file_of(settings: Settings) -> Path:
         return settings.trust_file
     configured = process_environment().get("XDG_CONFIG_HOME")
     return (Path(configured) if configured else settings.home / ".config") / "skills-agent" / "trust.json"
+
+
+def audit_folder_of(settings: Settings) -> Path:
+    """Return the folder of the records of runs."""
+    if settings.audit_folder is None:
+        return settings.workspace / ".agent" / "runs"
+    return settings.workspace / settings.audit_folder.expanduser()
 
 
 def process_environment() -> Mapping[str, str]:

@@ -5,12 +5,13 @@ import json
 from typing import Any
 
 from langchain_core.messages import ToolMessage
-from langchain_core.runnables import RunnableConfig, RunnableLambda
+from langgraph.config import get_config
 from langgraph.prebuilt import ToolNode
 from langgraph.runtime import get_runtime
 from langgraph.types import Command
 
 from skills_agent.nodes.policy import call_digest, changed_text
+from skills_agent.nodes.two_paths import TwoPaths
 from skills_agent.skills.library import Library
 from skills_agent.skills.skill import SkillRef
 from skills_agent.state.context import Context, caller_of
@@ -21,7 +22,7 @@ from skills_agent.state.transcript import refusal
 Outputs = list[AgentUpdate | Command[Any]]
 
 
-def act(*, tools: ToolNode, library: Library) -> RunnableLambda[CallRequest, Outputs]:
+def act(*, tools: ToolNode, library: Library) -> TwoPaths:
     """Return the node that runs one allowed call through LangGraph's ToolNode and counts it.
 
     What was approved is run, and nothing else: a call whose skill changed in between is refused. A tool
@@ -29,17 +30,17 @@ def act(*, tools: ToolNode, library: Library) -> RunnableLambda[CallRequest, Out
     as coroutines, as those of MCP servers do.
     """
 
-    def sync_path(request: CallRequest, config: RunnableConfig) -> Outputs:
+    def sync_path(request: CallRequest) -> Outputs:
         if not _is_as_approved(request, library):
             return _refused(request)
-        return _outputs(request, tools.invoke([request["call"]], config))
+        return _outputs(request, tools.invoke([request["call"]], get_config()))
 
-    async def async_path(request: CallRequest, config: RunnableConfig) -> Outputs:
+    async def async_path(request: CallRequest) -> Outputs:
         if not await asyncio.to_thread(_is_as_approved, request, library):
             return _refused(request)
-        return _outputs(request, await tools.ainvoke([request["call"]], config))
+        return _outputs(request, await tools.ainvoke([request["call"]], get_config()))
 
-    return RunnableLambda(sync_path, afunc=async_path, name="act")
+    return TwoPaths("act", sync_path, async_path)
 
 
 def _is_as_approved(request: CallRequest, library: Library) -> bool:

@@ -7,7 +7,8 @@ from langgraph.runtime import Runtime
 
 from skills_agent.nodes import prompt
 from skills_agent.nodes.fitting import fitting_prompt
-from skills_agent.nodes.model_call import Models, Request, TwoPaths, model_node, shown_skills, usage_of
+from skills_agent.nodes.model_call import Models, Request, model_node, shown_skills, usage_of
+from skills_agent.nodes.two_paths import TwoPaths
 from skills_agent.skills.library import Library
 from skills_agent.state.budget import MAX_SAME_REFUSALS, refused_too_often, spent_budget
 from skills_agent.state.context import Context, Limits

@@ -16,12 +16,12 @@ from skills_agent.nodes.model_call import (
     Request,
     ShownCatalog,
     ShownSkills,
-    TwoPaths,
     model_node,
     shown_skills,
     usage_of,
 )
 from skills_agent.nodes.policy import Policy
+from skills_agent.nodes.two_paths import TwoPaths
 from skills_agent.skills.library import Library
 from skills_agent.skills.policy.risk import FRAMEWORK_TOOLS
 from skills_agent.state.budget import counts_of_turn

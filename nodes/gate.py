@@ -79,10 +79,13 @@ def _over_budget(verdict: Verdict, budget: str) -> Verdict:
 
 
 def _record(call: ToolCall, verdict: Verdict) -> VerdictRecord:
-    return VerdictRecord(
+    record = VerdictRecord(
         tool=call["name"],
         args=call["args"],
         decision=verdict.decision,
         reason=verdict.reason,
         by=verdict.by,
     )
+    if verdict.grant:
+        record["grant"] = verdict.grant
+    return record

@@ -1,7 +1,7 @@
 """One model call, as `decide` and `answer` make it."""
 
 import asyncio
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import lru_cache
@@ -9,11 +9,11 @@ from typing import Any, NamedTuple
 
 from langchain_core.language_models import BaseChatModel, LanguageModelInput
 from langchain_core.messages import AIMessage, AnyMessage
-from langchain_core.runnables import Runnable, RunnableConfig
+from langchain_core.runnables import Runnable
 from langgraph.runtime import Runtime, get_runtime
-from typing_extensions import override
 
 from skills_agent.nodes import prompt
+from skills_agent.nodes.two_paths import TwoPaths
 from skills_agent.skills.catalog import Catalog
 from skills_agent.skills.library import Library
 from skills_agent.skills.listing import CatalogListing
@@ -52,35 +52,6 @@ class Request(NamedTuple):
     name: str
     model: Runnable[LanguageModelInput, AIMessage]
     prompt: list[AnyMessage]
-
-
-class TwoPaths(Runnable[AgentState, AgentUpdate]):
-    """A node with a path for `invoke` and another one for `ainvoke`.
-
-    A RunnableLambda would open a run of its own in that of the node, which costs a tenth of a millisecond
-    and tells nothing.
-    """
-
-    def __init__(
-        self,
-        name: str,
-        path: Callable[[AgentState], AgentUpdate],
-        async_path: Callable[[AgentState], Coroutine[Any, Any, AgentUpdate]],
-    ) -> None:
-        """Take the two; they find the run in LangGraph's context (`get_runtime`)."""
-        self.name = name
-        self._path = path
-        self._async_path = async_path
-
-    @override
-    def invoke(self, input: AgentState, config: RunnableConfig | None = None, **kwargs: Any) -> AgentUpdate:
-        return self._path(input)
-
-    @override
-    async def ainvoke(
-        self, input: AgentState, config: RunnableConfig | None = None, **kwargs: Any
-    ) -> AgentUpdate:
-        return await self._async_path(input)
 
 
 def model_node(

@@ -163,9 +163,8 @@ class Bench:
         if risk in policy.yes:
             return Verdict("allow", f"{words}; approved in advance with --yes {risk}.", "policy")
         if grant := self._grant(call):
-            return Verdict(
-                "allow", f"{words}; a person granted it ({grant['scope']}, {grant['id']}).", "grant"
-            )
+            reason = f"{words}; a person granted it ({grant['scope']}, {grant['id']})."
+            return Verdict("allow", reason, "grant", grant["id"])
         if skill := self._preapproved_by(call):
             return Verdict("allow", f"{words}; the trusted skill {skill} lists it in allowed-tools.", "skill")
         if policy.approval == "deny":

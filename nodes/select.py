@@ -101,12 +101,12 @@ def _admit(
                 logger.warning("load limit reached", extra={"skill": call["args"]["name"]})
             refusals.append(refusal(call["id"] or "", LOAD_SKILL, str(error)))
         else:
-            admissions.append(_admission(request, admitted, order))
+            admissions.append(_admission(request, admitted, order, state["usage"]["turn"]))
             order += len(admitted.refs)
     return admissions, refusals
 
 
-def _admission(request: Request, admitted: Admitted, order: int) -> Admission:
+def _admission(request: Request, admitted: Admitted, order: int, turn: int) -> Admission:
     return Admission(
         call_id=request.call["id"] or "",
         skills=[SkillPlace(name=ref.name, source=ref.source, path=ref.path) for ref in admitted.refs],
@@ -115,6 +115,7 @@ def _admission(request: Request, admitted: Admitted, order: int) -> Admission:
         asked_by=request.asker,
         reason=str(request.call["args"].get("reason") or ""),
         arguments=request.arguments,
+        turn=turn,
     )
 
 

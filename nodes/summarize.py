@@ -10,7 +10,8 @@ from langgraph.constants import TAG_NOSTREAM
 from langgraph.runtime import Runtime, get_runtime
 
 from skills_agent.nodes.fitting import Schemas
-from skills_agent.nodes.model_call import ChosenModel, Models, Request, TwoPaths
+from skills_agent.nodes.model_call import ChosenModel, Models, Request
+from skills_agent.nodes.two_paths import TwoPaths
 from skills_agent.skills.text import escape_markup
 from skills_agent.state.context import Context
 from skills_agent.state.history import extract, history_of, summary_tokens, turns_of, turns_to_cover

@@ -199,6 +199,8 @@ class Admission(TypedDict):
     reason: str
     arguments: str | None
     """What the user wrote after `/name`; None where nobody did."""
+    turn: NotRequired[int]
+    """Absent in records of older versions."""
 
 
 class VerdictRecord(TypedDict):
@@ -212,3 +214,5 @@ class VerdictRecord(TypedDict):
     """policy, skill, grant, caller, budget, error: the gate; approval: a person."""
     digest: NotRequired[str]
     """Digest of what was asked about: tool, arguments, and the content of the skill that the call names."""
+    grant: NotRequired[str]
+    """Id of the grant that allowed it."""

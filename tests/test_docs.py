@@ -3,7 +3,9 @@
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import get_args, get_type_hints
 
+from skills_agent.graph.audit.records import Envelope, Event
 from skills_agent.skills.field_names import EFFECTS
 from skills_agent.skills.policy.tool_names import OTHER_CLIENTS
 from skills_agent.skills.rules import RULES
@@ -41,3 +43,18 @@ def test_the_table_of_names_of_other_clients_is_the_one_in_the_code() -> None:
 
     web = {"webfetch": {"web_fetch"}, "websearch": {"web_search"}}
     assert {**told, **web} == {name: set(ours) for name, ours in OTHER_CLIENTS.items()}
+
+
+def test_every_event_of_the_audit_is_listed_with_its_fields() -> None:
+    page = (DOCS / "audit.md").read_text(encoding="utf-8")
+    told = {}
+    for line in page.partition("| event |")[2].partition("\n\n")[0].splitlines()[2:]:
+        name, _, fields = (cell.strip() for cell in line.split("|")[1:4])
+        told[name.strip("`")] = set(re.findall(r"`(\w+)`", fields))
+
+    events = {
+        get_args(get_type_hints(event)["type"])[0]: set(get_type_hints(event)) for event in get_args(Event)
+    }
+    assert {name: fields | {"type"} for name, fields in told.items()} == events
+    envelope = page.partition("| field |")[2].partition("\n\n")[0]
+    assert set(get_type_hints(Envelope)) <= set(re.findall(r"`(\w+)`", envelope))

@@ -41,6 +41,17 @@ class UnknownStepError(ThreadError):
         )
 
 
+class UnknownRunError(click.ClickException):
+    """No record of that run is kept in the workspace."""
+
+    def __init__(self, run: str, known: Sequence[str]) -> None:
+        self.run = run
+        self.known = tuple(known)
+        listed = ", ".join(known[:_NAMED]) or "none yet"
+        more = ", ... (all: skills-agent runs list)" if len(known) > _NAMED else ""
+        super().__init__(f"There is no record of {run!r} here. Records: {listed}{more}.")
+
+
 class ModelChoiceError(click.ClickException):
     """The chosen model cannot be used; nothing was run."""
 

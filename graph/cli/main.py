@@ -23,6 +23,7 @@ from skills_agent.graph.cli.printing import shown
         "resume": "skills_agent.graph.cli.resume:resume",
         "chat": "skills_agent.graph.cli.chat:chat",
         "threads": "skills_agent.graph.cli.threads:threads",
+        "runs": "skills_agent.graph.cli.runs:runs",
         "grants": "skills_agent.graph.cli.grants:grants",
         "trust": "skills_agent.graph.cli.trust:trust",
         "skills": "skills_agent.graph.cli.skills:skills",

@@ -9,9 +9,10 @@ from langgraph.prebuilt import ToolRuntime
 from pydantic import Field
 
 from skills_agent.graph.tools.declare import declare
+from skills_agent.graph.tools.outcome import Outcome, outcome_of
 from skills_agent.graph.tools.shutdown import shutdown_of_run
 from skills_agent.graph.tools.workplace import Workplace
-from skills_agent.skills.scripts import ScriptRunner, describe
+from skills_agent.skills.scripts import ScriptRunner
 from skills_agent.skills.scripts.request import command_request
 
 RUN_COMMAND = (
@@ -27,9 +28,9 @@ def command_tools(runner: ScriptRunner, workplace: Workplace) -> list[BaseTool]:
 
     def run_command(
         command: Command, runtime: ToolRuntime[Any, Mapping[str, Any]], stdin: str | None = None
-    ) -> str:
-        """Run a program and give its outcome as text; a failing program is a result."""
+    ) -> Outcome:
+        """Run a program and give its outcome; a failing program is a result."""
         request = command_request(command, workdir=workplace.of(runtime.config))
-        return describe(runner.run(replace(request, stdin=stdin, shutdown=shutdown_of_run())))
+        return outcome_of(runner.run(replace(request, stdin=stdin, shutdown=shutdown_of_run())))
 
-    return [declare(run_command, risk="run", description=RUN_COMMAND)]
+    return [declare(run_command, risk="run", description=RUN_COMMAND, with_artifact=True)]

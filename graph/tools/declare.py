@@ -21,12 +21,18 @@ R = TypeVar("R")
 
 
 def declare(
-    function: Callable[P, R], *, risk: Risk, description: str, arguments: type[BaseModel] | None = None
+    function: Callable[P, R],
+    *,
+    risk: Risk,
+    description: str,
+    arguments: type[BaseModel] | None = None,
+    with_artifact: bool = False,
 ) -> BaseTool:
     """Return a tool named like the function.
 
     `description` is what the model reads. `arguments` replaces the schema that the signature gives
-    (LangChain drops a parameter called `args` from that one).
+    (LangChain drops a parameter called `args` from that one). `with_artifact`: the function returns what the
+    model reads and what machines keep, as a pair.
     """
     return StructuredTool.from_function(
         _refusing(function),
@@ -34,6 +40,7 @@ def declare(
         description=description,
         args_schema=arguments,
         metadata={"risk": risk},
+        response_format="content_and_artifact" if with_artifact else "content",
         handle_tool_error=True,
         handle_validation_error=_invalid_arguments,
     )

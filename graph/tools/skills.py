@@ -15,13 +15,14 @@ from pydantic import BaseModel, BeforeValidator, Field
 from skills_agent.graph.tools.declare import declare
 from skills_agent.graph.tools.excerpt import excerpt
 from skills_agent.graph.tools.images import image_content, image_type
+from skills_agent.graph.tools.outcome import Outcome, outcome_of
 from skills_agent.graph.tools.shutdown import shutdown_of_run
 from skills_agent.graph.tools.workplace import Workplace
 from skills_agent.skills.errors import ResourceNotTextError, SectionNotFoundError
 from skills_agent.skills.library import Library
 from skills_agent.skills.registry import Registry
 from skills_agent.skills.resources import section_of, sections_of
-from skills_agent.skills.scripts import ScriptRunner, describe
+from skills_agent.skills.scripts import ScriptRunner
 from skills_agent.skills.scripts.request import script_request
 from skills_agent.skills.skill import SkillRef
 from skills_agent.skills.text import escape_markup, one_line
@@ -87,7 +88,13 @@ def skill_tools(
         declare(tools.search_skills, risk="read", description=SEARCH_SKILLS),
         declare(tools.unload_skill, risk="read", description=UNLOAD_SKILL),
         declare(tools.read_resource, risk="read", description=READ_RESOURCE),
-        declare(tools.run_script, risk="run", description=RUN_SCRIPT, arguments=RunScriptArguments),
+        declare(
+            tools.run_script,
+            risk="run",
+            description=RUN_SCRIPT,
+            arguments=RunScriptArguments,
+            with_artifact=True,
+        ),
     ]
 
 
@@ -155,13 +162,13 @@ class _SkillTools:
         runtime: ThreadRuntime,
         args: Sequence[str] = (),
         stdin: str | None = None,
-    ) -> str:
-        """Run a file of a loaded skill and give its outcome as text; a failing script is a result."""
+    ) -> Outcome:
+        """Run a file of a loaded skill and give its outcome; a failing script is a result."""
         ref = SkillRef.of(_loaded(runtime, skill))
         registry = self._registry(runtime)
         request = script_request(registry, ref, path, args=args, workdir=self._workplace.of(runtime.config))
         request = replace(request, stdin=stdin, shutdown=shutdown_of_run())
-        return describe(self._runner.run(request))
+        return outcome_of(self._runner.run(request))
 
     def _registry(self, runtime: ThreadRuntime) -> Registry:
         return self._library.of(caller_of(runtime), runtime.store)

@@ -33,6 +33,8 @@ class Verdict:
     decision: Decision
     reason: str
     by: Judge
+    grant: str = ""
+    """Id of the grant that allowed it."""
 
 
 def judge(tool: str, risk: Risk, *, ask_for: Collection[Risk], denied_tools: Collection[str]) -> Verdict:

@@ -21,7 +21,7 @@ class Redactor:
     """
 
     def __init__(self, values: Iterable[str]) -> None:
-        forms = sorted({form for value in values for form in _forms(value)}, key=len, reverse=True)
+        forms = sorted({form for value in values for form in forms_of(value)}, key=len, reverse=True)
         self._pattern = re.compile(b"|".join(map(re.escape, forms))) if forms else None
         self._overlap = len(forms[0]) - 1 if forms else 0
         self._pending = b""
@@ -47,7 +47,8 @@ class Redactor:
         return b"".join([*pieces, text[end:safe]])
 
 
-def _forms(value: str) -> Iterator[bytes]:
+def forms_of(value: str) -> Iterator[bytes]:
+    """Yield what a value looks like where it is written down; nothing for one that is too short."""
     raw = value.encode(errors="surrogateescape")
     if len(raw) < SHORTEST:
         return

@@ -1,6 +1,7 @@
 """A real `langgraph dev`, driven by langgraph-sdk, with a skill and a file that it has never seen."""
 
 import contextlib
+import json
 import os
 import signal
 import socket
@@ -18,6 +19,8 @@ import pytest
 from langgraph_sdk import get_sync_client
 from langgraph_sdk.client import SyncLangGraphClient
 
+from skills_agent.graph.audit.log import RunLog
+from skills_agent.graph.thread_names import folder_name
 from tests.agents import write_skill
 
 pytestmark = pytest.mark.server
@@ -166,6 +169,9 @@ def test_the_server_shows_the_graph_asks_survives_a_restart_and_answers(server: 
         events.setdefault(part.event, []).append(part.data)
     assert "error" not in events, server.log
     assert {"updates", "values", "tasks", "checkpoints", "debug", "events"} <= set(events)
+    told = [event["type"] for event in events["custom"]]
+    assert told[0] == "skills_agent.run_started"
+    assert told[-1] == "skills_agent.approval_asked"
     state: Any = client.threads.get_state(thread)
     (interrupt,) = state["interrupts"]
     (action,) = interrupt["value"]["action_requests"]
@@ -184,6 +190,12 @@ def test_the_server_shows_the_graph_asks_survives_a_restart_and_answers(server: 
     assert "3" in result["answer"]
     assert result["loaded"] == ["pea-census"]
     assert set(result) == {"messages", "answer", "loaded", "usage"}
+    log = RunLog(server.workspace / ".agent" / "runs")
+    assert log.verify(folder_name(thread)).faults == []
+    recorded = [json.loads(line) for line in log.lines(folder_name(thread))]
+    assert [f"skills_agent.{event['type']}" for event in recorded[: len(told)]] == told
+    assert [event["exit_code"] for event in recorded if "exit_code" in event] == [0]
+    assert recorded[-1]["type"] == "run_ended"
 
     rejected = client.threads.create()["thread_id"]
     client.runs.wait(rejected, "agent", input=question)

@@ -1,0 +1,277 @@
+"""The files of the audit: one chain of lines for each thread, safe under many writers and kill -9."""
+
+import fcntl
+import json
+import os
+import stat
+from collections import OrderedDict
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from skills_agent.graph.audit.chain import EMPTY, Fault, Head, check, read, seal
+from skills_agent.graph.audit.chain import canonical as written
+from skills_agent.graph.thread_names import folder_name
+
+SUFFIX: Final = ".jsonl"
+HEAD_SUFFIX: Final = ".head"
+IGNORED: Final = "# What was asked and done stays on this machine.\n*\n"
+
+REMEMBERED: Final = 1_000
+"""Threads whose last lines one process keeps in mind."""
+CHUNK: Final = 65_536
+MAX_FRAGMENT: Final = 500
+
+COUNTS_AGAIN: Final = frozenset({"run_resumed", "run_failed", "model_called", "call_started", "call_ended"})
+"""Events of what costs or has effects: where a step runs again, they happen again."""
+
+_OF_THE_LINE: Final = frozenset({"seq", "previous", "hash", "time", "seconds", "repeated"})
+"""Fields in which two tellings of one event may differ."""
+
+Draft = Mapping[str, Any]
+"""An event that is not written yet; it holds `type`, `run`, `task` and what is JSON."""
+
+
+@dataclass
+class _Tail:
+    """What must be known of a file to go on with it."""
+
+    inode: int = 0
+    size: int = 0
+    head: Head = EMPTY
+    run: str | None = None
+    told: dict[tuple[str, ...], str] = field(default_factory=dict)
+    """Events of the last run, by what tells them apart, with what they say."""
+
+    def take(self, record: Mapping[str, Any]) -> None:
+        """Go on by one record."""
+        self.head = Head(record["seq"], record["hash"])
+        if record.get("run") != self.run:
+            self.run, self.told = record.get("run"), {}
+        self.told[_key(record)] = _facts(record)
+
+
+class Checked(NamedTuple):
+    """What the check of one file came to."""
+
+    lines: int
+    head: Head | None
+    """Where the chain ends; whoever keeps it elsewhere can tell later that nothing before it was changed."""
+    faults: list[Fault]
+    torn: int
+    """Bytes of a last line that a killed process left behind."""
+
+
+class RunLog:
+    """The audit's folder. Nothing is made before the first event."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._tails: OrderedDict[str, _Tail] = OrderedDict()
+
+    def append(
+        self, thread: str, drafts: Sequence[Draft], *, now: str, sync: bool = True
+    ) -> list[dict[str, Any]]:
+        """Write events at the end of a thread's file, and return those that were written.
+
+        An event that a step tells again, because it ran again after a crash, is left out; one that says
+        something else this time, or counts again, is marked as `repeated`. A line that a kill cut off is
+        kept as an event of its own. When this returns, the system has the lines: they are safe from the end
+        of the process; with `sync` they are on the disk with all before them, safe from the end of the
+        power. Raises OSError: then nothing of it is in the file.
+        """
+        if not drafts:
+            return []
+        name = folder_name(thread)
+        with self._opened(name) as file:
+            tail = self._tail(name, file)
+            torn = _take_fragment(file)
+            envelope = {
+                key: drafts[0].get(key, "") for key in ("thread", "run", "node", "task", "checkpoint")
+            }
+            cut_off = [{**envelope, "time": now, "type": "torn_line", **torn}] if torn else []
+            records: list[dict[str, Any]] = []
+            head = tail.head
+            for draft in [*cut_off, *_news(drafts, tail)]:
+                records.append(seal(draft, head))
+                head = Head(records[-1]["seq"], records[-1]["hash"])
+            self._write(name, file, records, sync=sync)
+            for record in records:
+                tail.take(record)
+            tail.size = os.fstat(file).st_size
+        return records
+
+    def threads(self) -> list[str]:
+        """Return the names of the files, without their ends, the newest first."""
+        found = [(each.stat().st_mtime_ns, each.name) for each in self.folder.glob(f"*{SUFFIX}")]
+        heads = {each.name.removesuffix(HEAD_SUFFIX) for each in self.folder.glob(f"*{HEAD_SUFFIX}")}
+        names = [name.removesuffix(SUFFIX) for _, name in sorted(found, reverse=True)]
+        return [*names, *sorted(heads.difference(names))]
+
+    def lines(self, name: str) -> list[bytes]:
+        """Return the whole lines of one file; none where there is no such file."""
+        return self._read(name)[0]
+
+    def verify(self, name: str) -> Checked:
+        """Return what is wrong with one file.
+
+        A last line that is cut off is no fault where the head does not know it: a writer was killed, and
+        `append` will set it aside.
+        """
+        lines, fragment, known = self._read(name)
+        faults, head = check(lines)
+        first = read(lines[0]) if lines else None
+        if first is not None and folder_name(str(first.get("thread"))) != name:
+            faults.append(Fault(0, f"holds another thread: {first.get('thread')!r}"))
+        if known is None and lines:
+            faults.append(Fault(0, "has no head file: whether lines at its end are missing cannot be told"))
+        elif known and len(lines) < known.lines:
+            faults.append(
+                Fault(
+                    0, f"was cut: of {known.lines} lines, {known.lines - len(lines)} at its end are missing"
+                )
+            )
+        elif known and not faults and (told := read(lines[known.lines - 1])) and told["hash"] != known.hash:
+            faults.append(
+                Fault(known.lines, "is not the one that was written: the head file has another hash")
+            )
+        return Checked(len(lines), head, faults, len(fragment))
+
+    def _read(self, name: str) -> tuple[list[bytes], bytes, Head | None]:
+        content = b""
+        known = None
+        with suppress(FileNotFoundError), (self.folder / f"{name}{SUFFIX}").open("rb") as file:
+            fcntl.flock(file, fcntl.LOCK_SH)
+            content = file.read()
+            known = _read_head(self.folder / f"{name}{HEAD_SUFFIX}")
+        if not content:
+            known = _read_head(self.folder / f"{name}{HEAD_SUFFIX}")
+        *lines, fragment = content.split(b"\n")
+        return lines, fragment, known
+
+    @contextmanager
+    def _opened(self, name: str) -> Iterator[int]:
+        """Open a thread's file for one writer at a time, of all processes."""
+        path = self.folder / f"{name}{SUFFIX}"
+        flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
+        try:
+            file = os.open(path, flags, 0o600)
+        except FileNotFoundError:
+            self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            with (
+                suppress(FileExistsError),
+                (self.folder / ".gitignore").open("x", encoding="utf-8") as ignore,
+            ):
+                ignore.write(IGNORED)
+            file = os.open(path, flags, 0o600)
+        try:
+            # Released with the descriptor, also where the process dies.
+            fcntl.flock(file, fcntl.LOCK_EX)
+            yield file
+        finally:
+            os.close(file)
+
+    def _tail(self, name: str, file: int) -> _Tail:
+        """Return where a file ends; it is read again where another process has written."""
+        found = os.fstat(file)
+        if not stat.S_ISREG(found.st_mode):
+            raise OSError(f"{self.folder / name}{SUFFIX} is no regular file")
+        tail = self._tails.get(name)
+        if tail is None or (tail.inode, tail.size) != (found.st_ino, found.st_size):
+            tail = _read_tail(file, found.st_size)
+            tail.inode = found.st_ino
+            self._tails[name] = tail
+            if len(self._tails) > REMEMBERED:
+                self._tails.popitem(last=False)
+        return tail
+
+    def _write(self, name: str, file: int, records: Sequence[Mapping[str, Any]], *, sync: bool) -> None:
+        if not records:
+            return
+        size = os.fstat(file).st_size
+        content = b"".join(written(record) + b"\n" for record in records)
+        try:
+            done = 0
+            while done < len(content):
+                done += os.write(file, content[done:])
+            if sync:
+                os.fdatasync(file)
+        except OSError:
+            os.ftruncate(file, size)
+            raise
+        head = os.open(
+            self.folder / f"{name}{HEAD_SUFFIX}",
+            os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC,
+            0o600,
+        )
+        try:
+            os.pwrite(head, f"{records[-1]['seq']:012d} {records[-1]['hash']}\n".encode(), 0)
+        finally:
+            os.close(head)
+
+
+def _news(drafts: Sequence[Draft], tail: _Tail) -> Iterator[dict[str, Any]]:
+    """Yield what is not in the file yet, as it is to be written."""
+    for draft in drafts:
+        known = tail.told.get(_key(draft)) if draft["run"] == tail.run else None
+        if known is None or draft["type"] == "run_resumed":
+            yield dict(draft)
+        elif known != _facts(draft) or draft["type"] in COUNTS_AGAIN:
+            yield {**draft, "repeated": True}
+
+
+def _key(record: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return what tells an event of a run apart; the same step tells it with the same one when it runs again.
+
+    LangGraph's task ids follow from the checkpoint that a step started from.
+    """
+    return tuple(str(record.get(each) or "") for each in ("type", "task", "call_id", "skill", "path"))
+
+
+def _facts(record: Mapping[str, Any]) -> str:
+    return json.dumps(
+        {key: value for key, value in record.items() if key not in _OF_THE_LINE}, sort_keys=True
+    )
+
+
+def _take_fragment(file: int) -> dict[str, Any] | None:
+    """Cut off what stands after the last line's end, and return it: a writer was killed there."""
+    size = os.fstat(file).st_size
+    if size == 0 or os.pread(file, 1, size - 1) == b"\n":
+        return None
+    whole = 0
+    fragment = b""
+    while not whole and len(fragment) < size:
+        fragment = os.pread(file, size, max(0, size - len(fragment) - CHUNK))
+        whole = fragment.rfind(b"\n") + 1
+    cut = fragment[whole:]
+    os.ftruncate(file, size - len(cut))
+    return {"bytes": len(cut), "fragment": cut[:MAX_FRAGMENT].decode(errors="replace")}
+
+
+def _read_tail(file: int, size: int) -> _Tail:
+    """Read a file's last run, from its end backwards."""
+    span = CHUNK
+    while True:
+        begin = max(0, size - span)
+        content = os.pread(file, size - begin, begin)
+        lines = content.split(b"\n")[:-1]
+        records = [record for record in map(read, lines if begin == 0 else lines[1:]) if record]
+        runs = {record.get("run") for record in records}
+        if begin == 0 or len(runs) > 1:
+            break
+        span *= 4
+    tail = _Tail(size=size)
+    for record in records:
+        tail.take(record)
+    return tail
+
+
+def _read_head(path: Path) -> Head | None:
+    try:
+        count, _, known = path.read_text(encoding="ascii").strip().partition(" ")
+        return Head(int(count), known)
+    except (FileNotFoundError, ValueError):
+        return None

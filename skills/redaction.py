@@ -1,0 +1,217 @@
+"""Take secrets out of text that is kept: known values, and what looks like a key, a token or a password.
+
+Three detectors: the values that this process knows to be secret, in the forms in which they are written
+down; the names of keys (`"password": ...`, `--token ...`); and the shapes of well-known vendors' keys. Each
+takes time in proportion to the text. What is reversed, split up, compressed or of an unknown shape passes.
+"""
+
+import math
+import re
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any, Final, NamedTuple
+
+from skills_agent.skills.scripts.redact import MASK as MASKED_BYTES
+from skills_agent.skills.scripts.redact import forms_of
+
+MASK: Final = MASKED_BYTES.decode()
+MARGIN: Final = 8_192
+"""Characters beyond a cut that are looked at: a secret that the cut would split is seen whole."""
+
+MAX_DEPTH: Final = 12
+MAX_ITEMS: Final = 100
+MAX_BITS: Final = 64
+SHORTEST_VALUE: Final = 8
+"""Characters of a variable's value from which on it is taken for a secret by its name alone."""
+
+# Quantifiers are possessive (`++`, `{n,}+`) and no unbounded one is followed by something that must still
+# match, unless its text cannot hold the beginning of another match: so that no text takes quadratic time.
+_BEGIN = r"(?:(?<![A-Za-z0-9])|(?<=\\[nrt]))"
+"""Not in the middle of a word; `\\n` written as two characters ends one, too."""
+_DIGIT = r"(?=[A-Za-z0-9_-]{0,40}\d)"
+
+
+class _Shape(NamedTuple):
+    hint: str
+    """A text without it is not looked at: far faster than a search by pattern."""
+    pattern: re.Pattern[str]
+    replacement: str = MASK
+
+
+def _shape(hint: str, pattern: str, replacement: str = MASK) -> _Shape:
+    return _Shape(hint, re.compile(pattern), replacement)
+
+
+_SHAPES: Final = (
+    _shape(
+        "PRIVATE KEY",
+        r"-----BEGIN [A-Z ]{0,40}PRIVATE KEY(?: BLOCK)?-----"
+        r"(?s:.*?)(?:-----END [A-Z ]{0,40}PRIVATE KEY(?: BLOCK)?-----|\Z)",
+    ),
+    _shape("AGE-SECRET-KEY-", r"AGE-SECRET-KEY-1[0-9A-Z]{40,}+"),
+    _shape("eyJ", _BEGIN + r"(?<![_-])eyJ[A-Za-z0-9_-]{8,}+\.[A-Za-z0-9_-]{8,}+(?:\.[A-Za-z0-9_-]*+)?"),
+    _shape("sk-", _BEGIN + r"sk-" + _DIGIT + r"[A-Za-z0-9_-]{20,}+"),
+    _shape("k_", _BEGIN + r"[rs]k_(?:live|test)_[A-Za-z0-9]{16,}+"),
+    _shape("gh", r"gh[opsur]_[A-Za-z0-9]{30,}+"),
+    _shape("github_pat_", r"github_pat_[A-Za-z0-9_]{22,}+"),
+    _shape("glpat-", r"glpat-[A-Za-z0-9_-]{16,}+"),
+    _shape("AIza", _BEGIN + r"AIza[A-Za-z0-9_-]{35}(?![A-Za-z0-9_-])"),
+    _shape("GOCSPX-", r"GOCSPX-[A-Za-z0-9_-]{20,}+"),
+    _shape("ya29.", _BEGIN + r"ya29\.[A-Za-z0-9_-]{20,}+"),
+    _shape("KIA", _BEGIN + r"AKIA[A-Z0-9]{16}(?![A-Za-z0-9])"),
+    _shape("SIA", _BEGIN + r"ASIA[A-Z0-9]{16}(?![A-Za-z0-9])"),
+    _shape("hf_", _BEGIN + r"hf_[A-Za-z0-9]{30,}+"),
+    _shape("npm_", r"npm_[A-Za-z0-9]{36,}+"),
+    _shape("pypi-", r"pypi-AgE[A-Za-z0-9_-]{40,}+"),
+    _shape("xox", _BEGIN + r"xox[abeoprs]-" + _DIGIT + r"[A-Za-z0-9-]{10,}+"),
+    _shape("xapp-", _BEGIN + r"xapp-\d-[A-Za-z0-9-]{10,}+"),
+    _shape("hooks.slack.com", r"(?<=hooks\.slack\.com)/services/[A-Za-z0-9/_-]{20,}+", "/" + MASK),
+    _shape("SG.", _BEGIN + r"SG\.[A-Za-z0-9_-]{16,64}\.[A-Za-z0-9_-]{16,}+"),
+    _shape("lsv2_", r"lsv2_(?:pt|sk)_[A-Za-z0-9_]{20,}+"),
+    _shape("gsk_", _BEGIN + r"gsk_[A-Za-z0-9]{30,}+"),
+    _shape("xai-", _BEGIN + r"xai-[A-Za-z0-9]{30,}+"),
+    _shape("tvly-", _BEGIN + r"tvly-[A-Za-z0-9_-]{20,}+"),
+    _shape("dop_v1_", r"dop_v1_[a-f0-9]{40,}+"),
+    # Greedy to the last @, for a password may hold one; the user stays to be read.
+    _shape("://", r"(?<=://)([^\s/:@\"'<>]*+):[^\s/\"'<>]+@", r"\1:" + MASK + "@"),
+)
+
+_PASSWORDS = r"password|passwd|passphrase"
+_TOKENS = (
+    r"secret|token|api[ _-]?key|access[_-]?key|private[_-]?key|signing[_-]?key|credentials?"
+    r"|authorization|cookie"
+)
+_SIGN = r"(?:\\?[\"'])?\s{0,3}(?:=>|[:=])\s{0,3}"
+_BARE = r"[^\s\"'`,;&<>(){}\[\]$\\]"
+_NAMED: Final = re.compile(
+    rf"(?i)(?P<name>(?P<password>{_PASSWORDS})|{_TOKENS})(?P<sign>{_SIGN})"
+    r"(?P<scheme>(?:\\?[\"'])?(?:(?:bearer|basic|token|digest)\s{1,3})?(?:\\?[\"'])?)"
+    rf"(?:(?<=[\"'])(?P<quoted>[^\"'\n\\]{{3,400}}+)(?=\\?[\"'])|(?P<bare>{_BARE}{{3,}}+)(?![(\[{{.]))"
+)
+_OPTION: Final = re.compile(
+    rf"(?i)(?P<name>--?(?:[a-z]+-)?(?:{_PASSWORDS}|{_TOKENS}))(?P<sign>\s{{1,3}}){_BARE}{{3,}}+"
+)
+_BEARER: Final = re.compile(
+    r"(?i)\b(?P<name>bearer)(?P<sign>\s{1,3})(?=[^\s]{0,40}\d)[A-Za-z0-9._~+/=-]{16,}+"
+)
+_HINTS: Final = ("passw", "passphrase", "secret", "token", "key", "credential", "authorization", "cookie")
+_NO_SECRET: Final = {
+    *("none", "null", "true", "false", "string", "str", "bytes", "text"),
+    *("required", "optional", "undefined", "empty", "missing", "invalid"),
+}
+
+_SECRET_KEY: Final = re.compile(
+    rf"(?:^|[_-])(?:pwd|pass|{_PASSWORDS}|{_TOKENS}|apikey|secretkey|bearer)$", re.IGNORECASE
+)
+_HUMP: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+_FLAG: Final = re.compile(rf"(?i)--?(?:[a-z]+-)*(?:{_PASSWORDS}|{_TOKENS})")
+
+
+class Redaction:
+    """Replaces secrets in texts and JSON-like values by `[secret]`."""
+
+    def __init__(self, values: Iterable[str] = ()) -> None:
+        """Take the values that are known to be secret."""
+        forms = {form.decode(errors="surrogateescape") for value in values for form in forms_of(value)}
+        # The longest first: a form may hold another.
+        self._forms = sorted(forms, key=lambda form: (-len(form), form))
+        self._margin = max([MARGIN, *(len(form) for form in self._forms)])
+
+    def text(self, text: str, limit: int | None = None) -> str:
+        """Return the text without secrets, cut at `limit` characters with a note that says so.
+
+        Secrets are taken out before the cut: no part of one is left at it.
+        """
+        if limit is None or len(text) <= limit:
+            return self._redacted(text)
+        seen = self._redacted(text[: limit + self._margin])
+        # The last characters that were looked at may be the beginning of a secret that goes on.
+        kept = seen[: max(0, min(limit, len(seen) - self._margin))]
+        return f"{kept}[{len(text) - limit:,} more characters]"
+
+    def value(self, value: Any, limit: int | None = None, _depth: int = 0) -> Any:
+        """Return a JSON value without secrets; what JSON cannot hold becomes its text.
+
+        `limit` is in characters of each text; lists and objects are cut at 100 items.
+        """
+        if value is None or isinstance(value, bool | int | float):
+            return _number(value)
+        if isinstance(value, Mapping | list | tuple | set | frozenset) and _depth >= MAX_DEPTH:
+            return "[nested too deeply]"
+        if isinstance(value, Mapping):
+            return self._object(value, limit, _depth)
+        if isinstance(value, list | tuple | set | frozenset):
+            return self._list(list(value), limit, _depth)
+        return self.text(str(value), limit)
+
+    def _object(self, value: Mapping[Any, Any], limit: int | None, depth: int) -> dict[str, Any]:
+        redacted = {}
+        for key, each in list(value.items())[:MAX_ITEMS]:
+            name = self.text(str(key), 200)
+            hidden = is_secret_name(str(key)) and isinstance(each, str | list | tuple | dict) and each
+            redacted[name] = MASK if hidden else self.value(each, limit, depth + 1)
+        if len(value) > MAX_ITEMS:
+            redacted["..."] = f"[{len(value) - MAX_ITEMS:,} more]"
+        return redacted
+
+    def _list(self, value: list[Any], limit: int | None, depth: int) -> list[Any]:
+        redacted: list[Any] = []
+        flag = False
+        for each in value[:MAX_ITEMS]:
+            hidden = flag and isinstance(each, str) and each
+            redacted.append(MASK if hidden else self.value(each, limit, depth + 1))
+            flag = isinstance(each, str) and len(each) < 60 and bool(_FLAG.fullmatch(each))
+        if len(value) > MAX_ITEMS:
+            redacted.append(f"[{len(value) - MAX_ITEMS:,} more]")
+        return redacted
+
+    def _redacted(self, text: str) -> str:
+        for form in self._forms:
+            if form in text:
+                text = text.replace(form, MASK)
+        for shape in _SHAPES:
+            if shape.hint in text:
+                text = shape.pattern.sub(shape.replacement, text)
+        lowered = text.lower()
+        if any(hint in lowered for hint in _HINTS):
+            text = _NAMED.sub(_masked, text)
+            text = _OPTION.sub(_hidden, text)
+        return _BEARER.sub(_hidden, text) if "bearer" in lowered else text
+
+
+def _number(value: float | None) -> float | str | None:
+    """Return a number as JSON can hold it everywhere."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else str(value)
+    if isinstance(value, int) and value.bit_length() > MAX_BITS:
+        return f"[number of {value.bit_length()} bits]"
+    return value
+
+
+def is_secret_name(name: str) -> bool:
+    """Tell whether a key, a variable or a field of that name holds a secret: `apiKey`, `DB_PASSWORD`."""
+    return len(name) <= 100 and bool(_SECRET_KEY.search(_HUMP.sub("_", name)))
+
+
+def secret_values(environment: Mapping[str, str], named: Collection[str]) -> set[str]:
+    """Return the values of an environment that are secret: of the named variables, and by the names.
+
+    They are for looking for, never for keeping.
+    """
+    return {
+        value
+        for name, value in environment.items()
+        if value and (name in named or (len(value) >= SHORTEST_VALUE and is_secret_name(name)))
+    }
+
+
+def _hidden(found: re.Match[str]) -> str:
+    return f"{found['name']}{found['sign']}{MASK}"
+
+
+def _masked(found: re.Match[str]) -> str:
+    """Mask the value beside a key's name, unless it is a word that says there is none."""
+    value = found["quoted"] or found["bare"]
+    long_enough = found["password"] or len(value) >= SHORTEST_VALUE
+    if not long_enough or value.rstrip(".").lower() in _NO_SECRET:
+        return found[0]
+    return f"{found['name']}{found['sign']}{found['scheme']}{MASK}"

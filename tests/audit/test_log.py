@@ -1,0 +1,272 @@
+"""The audit's files: many writers, killed writers, full disks, and hands that should not be in them."""
+
+import json
+import signal
+import subprocess
+import sys
+import textwrap
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from skills_agent.graph.audit.chain import EMPTY, canonical, seal
+from skills_agent.graph.audit.log import RunLog
+from skills_agent.graph.thread_names import folder_name
+
+NAME = folder_name("thread")
+
+
+def event(number: int, run: str = "thread.1", **more: Any) -> dict[str, Any]:
+    return {"type": "made_up", "thread": "thread", "run": run, "task": str(number), "time": "now", **more}
+
+
+def append(log: RunLog, *events: dict[str, Any]) -> list[dict[str, Any]]:
+    return log.append("thread", events, now="now")
+
+
+def records(log: RunLog) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in log.lines(NAME)]
+
+
+def is_whole(log: RunLog) -> bool:
+    checked = log.verify(NAME)
+    assert checked.faults == []
+    assert checked.torn == 0
+    return True
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> RunLog:
+    return RunLog(tmp_path / "runs")
+
+
+def file_of(log: RunLog) -> Path:
+    return log.folder / f"{NAME}.jsonl"
+
+
+def test_nothing_is_made_before_the_first_event_and_nobody_else_reads_it(log: RunLog) -> None:
+    assert append(log) == []
+    assert not log.folder.exists()
+    append(log, event(1))
+    assert log.folder.stat().st_mode & 0o777 == 0o700
+    log.append("other", [event(1)], now="now")
+    made = [*log.folder.glob("*.jsonl"), *log.folder.glob("*.head")]
+    assert [path.stat().st_mode & 0o777 for path in made] == [0o600] * 4
+    assert (log.folder / ".gitignore").read_text().endswith("*\n")
+
+
+@pytest.mark.parametrize(
+    "thread", ["../../etc/passwd", "a/b", "", "x" * 300, "UPPER", "upper", "\ud800", "."]
+)
+def test_a_thread_of_any_name_has_a_file_in_the_folder(log: RunLog, thread: str) -> None:
+    log.append(thread, [event(1)], now="now")
+    (file,) = log.folder.glob("*.jsonl")
+    assert file.parent == log.folder
+
+
+def test_many_threads_of_a_process_make_one_chain(log: RunLog) -> None:
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda number: append(log, event(number), event(-number)), range(1, 101)))
+    assert is_whole(log)
+    assert len(records(log)) == 200
+
+
+WRITER = """
+import sys
+from pathlib import Path
+from skills_agent.graph.audit.log import RunLog
+log, name = RunLog(Path(sys.argv[1])), sys.argv[2]
+for number in range(100):
+    event = {"type": "made_up", "thread": "thread", "run": "thread.1", "task": f"{name}-{number}"}
+    log.append("thread", [event], now="now")
+    print(number, flush=True)
+"""
+
+
+def writers(log: RunLog, names: Sequence[str]) -> list[subprocess.Popen[str]]:
+    return [
+        subprocess.Popen(
+            [sys.executable, "-c", WRITER, str(log.folder), name], stdout=subprocess.PIPE, text=True
+        )
+        for name in names
+    ]
+
+
+def test_many_processes_make_one_chain(log: RunLog) -> None:
+    started = writers(log, "abcd")
+    for process in started:
+        process.communicate(timeout=60)
+        assert process.returncode == 0
+    assert is_whole(log)
+    assert {record["task"] for record in records(log)} == {
+        f"{name}-{each}" for name in "abcd" for each in range(100)
+    }
+
+
+def test_what_killed_processes_have_written_is_one_chain(log: RunLog) -> None:
+    said = 0
+    for process in writers(log, "abc"):
+        assert process.stdout is not None
+        said += 1 + int(process.stdout.readline())
+        process.send_signal(signal.SIGKILL)
+        process.communicate(timeout=60)
+    append(log, event(1))
+    assert is_whole(log)
+    assert len(records(log)) >= said
+
+
+@pytest.mark.parametrize("left", [1, 10, 200])
+def test_a_line_that_a_kill_cut_off_is_set_aside_and_told(log: RunLog, left: int) -> None:
+    append(log, event(1), event(2))
+    line = canonical(seal(event(3, much="x" * 500), EMPTY))
+    with file_of(log).open("ab") as file:
+        file.write(line[:left])
+    checked = log.verify(NAME)
+    assert (checked.faults, checked.torn) == ([], left)
+    append(RunLog(log.folder), event(3))
+    assert is_whole(log)
+    kinds = [(record["type"], record["task"]) for record in records(log)]
+    assert kinds == [("made_up", "1"), ("made_up", "2"), ("torn_line", "3"), ("made_up", "3")]
+    torn = records(log)[2]
+    assert torn["bytes"] == left
+    assert torn["fragment"] == line[:left].decode()
+
+
+def test_a_first_line_that_was_cut_off_is_set_aside(log: RunLog) -> None:
+    append(log, event(1))
+    file_of(log).write_bytes(b'{"half')
+    (log.folder / f"{NAME}.head").unlink()
+    append(RunLog(log.folder), event(2))
+    assert is_whole(log)
+    assert [record["type"] for record in records(log)] == ["torn_line", "made_up"]
+
+
+def test_a_full_disk_leaves_a_whole_file(log: RunLog) -> None:
+    """A limit on the file's size stands for the disk: the kernel writes a part, then refuses."""
+    program = textwrap.dedent("""
+        import resource, signal, sys
+        from pathlib import Path
+        from skills_agent.graph.audit.log import RunLog
+        log = RunLog(Path(sys.argv[1]))
+        event = {"type": "made_up", "thread": "thread", "run": "thread.1", "task": "1"}
+        log.append("thread", [event], now="now")
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1000, resource.RLIM_INFINITY))
+        try:
+            log.append("thread", [{**event, "task": "2", "much": "x" * 5000}], now="now")
+        except OSError as error:
+            print(error.strerror)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+        log.append("thread", [{**event, "task": "3"}], now="now")
+    """)
+    done = subprocess.run(
+        [sys.executable, "-c", program, str(log.folder)], capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "File too large\n"
+    assert is_whole(log)
+    assert [record["task"] for record in records(log)] == ["1", "3"]
+
+
+def test_a_step_that_runs_again_tells_nothing_twice(log: RunLog) -> None:
+    append(log, event(1, said="x", seconds=1), event(2))
+    assert append(RunLog(log.folder), event(1, said="x", seconds=2)) == []
+    (again,) = append(RunLog(log.folder), event(1, said="y"))
+    assert again["repeated"] is True
+    assert append(log, event(1, said="y")) == []
+
+
+def test_what_costs_or_has_effects_is_told_again_and_marked(log: RunLog) -> None:
+    call = {**event(1), "type": "call_ended", "call_id": "c"}
+    first, second = (append(RunLog(log.folder), call)[0] for _ in range(2))
+    assert "repeated" not in first
+    assert second["repeated"] is True
+
+
+def test_the_same_step_of_another_run_or_another_call_is_no_repetition(log: RunLog) -> None:
+    append(log, event(1, call_id="a"))
+    (other,) = append(log, event(1, call_id="b"))
+    (later,) = append(log, event(1, run="thread.2", call_id="a"))
+    assert "repeated" not in {*other, *later}
+
+
+def test_the_last_run_is_found_behind_long_lines(log: RunLog) -> None:
+    append(log, event(1, run="thread.0", much="x" * 100_000))
+    append(log, *(event(each, much="x" * 60_000) for each in range(5)))
+    fresh = RunLog(log.folder)
+    assert append(fresh, event(0, much="x" * 60_000)) == []
+    append(fresh, event(7))
+    assert is_whole(log)
+
+
+TAMPERING = {
+    "changed": (lambda lines: [lines[0].replace(b"made_up", b"made_do"), *lines[1:]], "line 1 was changed"),
+    "removed": (lambda lines: [lines[0], *lines[2:]], "comes after a gap"),
+    "first removed": (lambda lines: lines[1:], "comes after a gap"),
+    "moved": (lambda lines: [lines[0], lines[2], lines[1], *lines[3:]], "comes after a gap"),
+    "copied": (lambda lines: [*lines, lines[-1]], "is a copy or out of order"),
+    "last removed": (lambda lines: lines[:-1], "1 at its end are missing"),
+    "all but the first removed": (lambda lines: lines[:1], "3 at its end are missing"),
+    "all removed": (lambda lines: [], "4 at its end are missing"),
+    "last written anew": (
+        lambda lines: [*lines[:-1], _forged(lines)],
+        "line 4 is not the one that was written",
+    ),
+}
+
+
+def _forged(lines: list[bytes]) -> bytes:
+    last = json.loads(lines[-1])
+    before = json.loads(lines[-2])
+    head = EMPTY._replace(lines=before["seq"], hash=before["hash"])
+    body = {key: value for key, value in last.items() if key not in {"seq", "previous", "hash"}}
+    return canonical(seal({**body, "forged": True}, head))
+
+
+@pytest.mark.parametrize(("change", "told"), TAMPERING.values(), ids=TAMPERING.keys())
+def test_a_changed_file_is_found(log: RunLog, change: Any, told: str) -> None:
+    append(log, *map(event, range(4)))
+    lines = change(log.lines(NAME))
+    file_of(log).write_bytes(b"".join(line + b"\n" for line in lines))
+    faults = log.verify(NAME).faults
+    assert any(told in f"line {fault.line} {fault.text}" for fault in faults), faults
+
+
+def test_a_removed_file_and_a_removed_head_are_found(log: RunLog) -> None:
+    append(log, event(1))
+    head = log.folder / f"{NAME}.head"
+    kept = head.read_bytes()
+    head.unlink()
+    assert "no head file" in log.verify(NAME).faults[0].text
+    head.write_bytes(kept)
+    file_of(log).unlink()
+    assert log.threads() == [NAME]
+    assert "1 at its end are missing" in log.verify(NAME).faults[0].text
+
+
+def test_the_file_of_another_thread_is_found(log: RunLog) -> None:
+    append(log, event(1))
+    other = folder_name("other")
+    for end in (".jsonl", ".head"):
+        (log.folder / f"{NAME}{end}").rename(log.folder / f"{other}{end}")
+    assert "holds another thread" in log.verify(other).faults[0].text
+
+
+def test_half_of_the_last_line_removed_is_no_honest_kill(log: RunLog) -> None:
+    append(log, event(1), event(2))
+    content = file_of(log).read_bytes()
+    file_of(log).write_bytes(content[:-20])
+    assert "1 at its end are missing" in log.verify(NAME).faults[0].text
+
+
+def test_a_link_in_place_of_the_file_is_not_followed(log: RunLog, tmp_path: Path) -> None:
+    append(log, event(1))
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.write_text("kept\n")
+    file_of(log).unlink()
+    file_of(log).symlink_to(elsewhere)
+    with pytest.raises(OSError, match="symbolic link"):
+        append(RunLog(log.folder), event(2))
+    assert elsewhere.read_text() == "kept\n"

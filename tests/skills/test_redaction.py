@@ -1,0 +1,221 @@
+"""Secrets are taken out of what is kept, and little else is."""
+
+import base64
+import json
+import time
+import uuid
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from skills_agent.skills.redaction import MASK, Redaction, is_secret_name, secret_values
+
+# Made up, and put together here so that no scanner takes this file for a leak.
+DIGITS = "0123456789"
+SOME = "aB3dE5gH7jK9mN1pQ3sT5vW7yZ9bC1eF3hJ5"
+HEX = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"
+
+SECRETS = {
+    "openai": f"sk-{SOME}",
+    "openai project": f"sk-proj-{SOME}_{SOME}-x",
+    "anthropic": f"sk-ant-api03-{SOME}",
+    "openrouter": f"sk-or-v1-{HEX}",
+    "github": f"ghp_{SOME}",
+    "github app": f"ghs_{SOME}",
+    "github fine-grained": f"github_pat_{SOME}_{SOME}",
+    "gitlab": f"glpat-{SOME[:20]}",
+    "google": f"AIza{SOME[:35]}",
+    "google oauth": f"ya29.{SOME}",
+    "aws": "AKIA" + "IOSFODNN7EXAMPL2",
+    "hugging face": f"hf_{SOME[:34]}",
+    "npm": f"npm_{SOME}",
+    "pypi": f"pypi-AgE{SOME}{SOME}",
+    "slack": f"xoxb-{DIGITS}-{DIGITS}-{SOME[:24]}",
+    "stripe": f"sk_live_{SOME[:24]}",
+    "sendgrid": f"SG.{SOME[:22]}.{SOME}",
+    "groq": f"gsk_{SOME}{SOME[:16]}",
+    "langsmith": f"lsv2_pt_{HEX[:32]}_{HEX[:10]}",
+    "digitalocean": f"dop_v1_{HEX}",
+    "jwt": f"eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0In0.{SOME}",
+    "private key": f"-----BEGIN OPENSSH PRIVATE KEY-----\n{SOME}\n{SOME}\n-----END OPENSSH PRIVATE KEY-----",
+    "private key, cut": f"-----BEGIN RSA PRIVATE KEY-----\n{SOME}\n{SOME}\n",
+}
+NAMED = {
+    "environment": ("DB_PASSWORD=", "hunter2"),
+    "short password": ("password: ", "abc"),
+    "json": ('{"api_key": "', "f00dfeedcafe"),
+    "json in json": ('{\\"client_secret\\": \\"', "f00dfeedcafe"),
+    "python": ("access_token = '", "f00dfeedcafe"),
+    "with blanks": ('password="', "correct horse battery"),
+    "query": ("https://x.test/?a=1&token=", "f00dfeedcafe"),
+    "header": ("Authorization: Bearer ", "f00dfeedcafe"),
+    "basic": ("authorization: Basic ", "dXNlcjpwYXNzd29yZA=="),
+    "bearer": ("curl -H 'X: bearer ", "f00dfeedcafe12345678"),
+    "cookie": ("Set-Cookie: ", "session=f00dfeedcafe"),
+    "option": ("deploy --token ", "f00dfeedcafe"),
+    "option with =": ("deploy --api-key=", "f00dfeedcafe"),
+    "url": ("postgres://admin:", "hun@ter2"),
+}
+HARMLESS = [
+    str(uuid.UUID(int=0x12345678123456781234567812345678)),
+    "commit 5f3c2a1b9d8e7f6a5b4c3d2e1f0a9b8c7d6e5f4a",
+    f"sha256:{HEX}",
+    '{"digest": "' + HEX + '", "call_id": "call-0-1-9f86d081"}',
+    "data:image/png;base64," + base64.b64encode(bytes(range(256)) * 40).decode(),
+    "risk-assessment-of-2024-for-the-whole-quarter.md",
+    "sk-learn and scikit-learn",
+    "max_tokens=4096, input_tokens: 1234, token_count=77",
+    "password: None",
+    'api_key = os.environ["OPENAI_API_KEY"]',
+    "token = tokenizer.next()",
+    "secret: true",
+    "the secret of success: work",
+    "Forgot your password? Ask for a new one.",
+    "the bearer of bad news that everybody in the village awaited",
+    "http://localhost:8080/path@home",
+    "https://example.com:443/a/b?c=d",
+    "t-1f2e3d4c resume THREAD",
+    "tests/skills/test_redaction.py::test_what_is_harmless_is_left_alone",
+    "key: value",
+    "A fine author: Ursula",
+    "2026-08-05T12:00:00.000Z",
+]
+
+
+@pytest.mark.parametrize("secret", SECRETS.values(), ids=SECRETS.keys())
+@pytest.mark.parametrize("around", ["{}", "before {} after", 'x="{}",', "line\\n{}\\nline", "https://h/{}?a"])
+def test_a_key_of_a_known_shape_is_taken_out(secret: str, around: str) -> None:
+    seen = Redaction().text(around.format(secret))
+    assert MASK in seen
+    assert SOME[4:] not in seen
+    assert secret[-12:] not in seen
+
+
+@pytest.mark.parametrize(("before", "secret"), NAMED.values(), ids=NAMED.keys())
+def test_what_stands_beside_the_name_of_a_secret_is_taken_out(before: str, secret: str) -> None:
+    seen = Redaction().text(f"ok {before}{secret}")
+    assert secret not in seen
+    assert MASK in seen
+    assert seen.startswith("ok ")
+
+
+@pytest.mark.parametrize("text", HARMLESS)
+def test_what_is_harmless_is_left_alone(text: str) -> None:
+    assert Redaction().text(text) == text
+
+
+KNOWN = "Zwölf/Boxkämpfer+jagen?Viktor"
+
+
+@pytest.mark.parametrize("offset", range(3))
+def test_a_known_value_is_found_in_base64_wherever_it_begins(offset: int) -> None:
+    coded = base64.b64encode(b"x" * offset + KNOWN.encode() + b"tail").decode()
+    seen = Redaction([KNOWN]).text(coded)
+    assert MASK in seen
+    assert base64.b64encode(KNOWN.encode())[6:18].decode() not in seen
+
+
+@pytest.mark.parametrize(
+    "form",
+    [KNOWN, KNOWN.encode().hex(), KNOWN.encode().hex().upper(), quote(KNOWN, safe=""), json.dumps(KNOWN)],
+)
+def test_a_known_value_is_found_in_every_form(form: str) -> None:
+    assert Redaction([KNOWN]).text(f"a {form} b").strip('"') in {f"a {MASK} b", f'a "{MASK}" b'}
+
+
+@given(st.integers(0, 60), st.integers(20, 40))
+def test_no_part_of_a_secret_is_left_at_a_cut(before: int, limit: int) -> None:
+    text = "." * before + f"ghp_{SOME}" + "." * 20_000
+    seen = Redaction([KNOWN]).text(text, limit)
+    assert "ghp_" not in seen
+    assert SOME[:4] not in seen
+    known = Redaction([KNOWN]).text("." * before + KNOWN + "." * 20_000, limit)
+    assert KNOWN[:5] not in known
+
+
+def test_a_cut_text_says_how_much_is_missing() -> None:
+    assert Redaction().text("x" * 10_050, 50) == "x" * 50 + "[10,000 more characters]"
+    assert Redaction().text("x" * 50, 50) == "x" * 50
+
+
+def test_objects_and_lists_are_looked_through() -> None:
+    value = {
+        "args": ["--password", "hunter2", "--verbose", "yes", "-token", "abc"],
+        "apiKey": "anything at all",
+        "nested": [{"DB_PASSWORD": ["x"]}, ("plain", f"ghp_{SOME}")],
+        "token": 512,
+        "secret": None,
+        f"ghp_{SOME}": 1,
+    }
+    assert Redaction().value(value) == {
+        "args": ["--password", MASK, "--verbose", "yes", "-token", MASK],
+        "apiKey": MASK,
+        "nested": [{"DB_PASSWORD": MASK}, ["plain", MASK]],
+        "token": 512,
+        "secret": None,
+        MASK: 1,
+    }
+
+
+def test_what_json_cannot_hold_becomes_text() -> None:
+    deep: Any = "end"
+    for _ in range(40):
+        deep = [deep]
+    value = {"nan": float("nan"), "big": 10**400, "object": KNOWN.encode(), "deep": deep, "many": [0] * 101}
+    seen = Redaction().value(value)
+    assert json.loads(json.dumps(seen, allow_nan=False)) == seen
+    assert seen["nan"] == "nan"
+    assert seen["many"][-1] == "[1 more]"
+    assert "nested too deeply" in json.dumps(seen)
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+)
+
+
+@given(JSON)
+def test_a_redacted_value_is_json(value: Any) -> None:
+    redaction = Redaction([KNOWN])
+    once = redaction.value(value, 50)
+    assert json.loads(json.dumps(once, allow_nan=False)) == once
+
+
+def test_secrets_of_the_environment_are_known_by_their_names_and_by_ours() -> None:
+    environment = {
+        "OPENAI_API_KEY": "f00dfeedcafe",
+        "DB_PASSWORD": "hunter2hunter2",
+        "MY_TOKEN": "1",
+        "HOME": "/home/somebody",
+        "DEPLOY": "given to a skill",
+        "PWD": "/work",
+    }
+    assert secret_values(environment, ["DEPLOY"]) == {"f00dfeedcafe", "hunter2hunter2", "given to a skill"}
+    assert not any(map(is_secret_name, ("token_count", "max_tokens", "keyboard", "monkey", "author", "key")))
+
+
+HOSTILE = [
+    "a", "sk-", "eyJ", "eyJ-", "://", "://a:", "-----BEGIN PRIVATE KEY-----", "token=", "password: ",
+    "--token ", "bearer ", "AKIA", "xoxb-", "SG.a", "api_key", "\\neyJa", "token='", "ghp_", " ", "secret=",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("piece", HOSTILE)
+def test_no_text_takes_time_out_of_proportion(piece: str) -> None:
+    """Ten times the text may take ten times as long, not a hundred times: a ratio, no clock."""
+    redaction = Redaction([KNOWN])
+
+    def seconds(length: int) -> float:
+        text = piece * (length // len(piece))
+        times = []
+        for _ in range(3):
+            begin = time.process_time()
+            redaction.text(text)
+            times.append(time.process_time() - begin)
+        return min(times)
+
+    assert seconds(400_000) <= 40 * seconds(40_000) + 0.02
