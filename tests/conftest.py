@@ -1,8 +1,12 @@
 """What whole-run tests share: a workspace of their own, and an agent with a scripted model."""
 
+import os
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
+
+# Checkpoints hold plain values only, in every test: LangGraph reads this when it is imported.
+os.environ["LANGGRAPH_STRICT_MSGPACK"] = "true"
 
 import hypothesis
 import pytest

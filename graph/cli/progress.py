@@ -7,7 +7,7 @@ from typing import Any, Final, Literal, Protocol
 from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage, ToolMessage
 from langgraph.types import Command
 
-from skills_agent.state.records import CatalogRecord, PlanRecord, SummaryRecord, VerdictRecord
+from skills_agent.state.records import Asker, CatalogRecord, PlanRecord, SummaryRecord, VerdictRecord
 from skills_agent.state.transcript import LOAD_SKILL, calls_of
 
 STREAM_MODES: Final[Sequence[Literal["tasks", "updates", "messages"]]] = ("tasks", "updates", "messages")
@@ -72,6 +72,8 @@ class Progress:
             if node == "discover":
                 self._catalog = update.get("catalog") or self._catalog
                 self._view.did(node, discovered(self._catalog))
+                for changed in (self._catalog or {}).get("changed") or []:
+                    self._view.did(node, f"{changed['name']}: {_CHANGES[changed['change']]}")
             for line in _LINES.get(node, _nothing)(update):
                 self._view.did(node, line)
 
@@ -137,7 +139,7 @@ def _summarized(update: Mapping[str, Any]) -> list[str]:
 
 def _selected(update: Mapping[str, Any]) -> list[str]:
     admitted = [
-        f"{', '.join(place['name'] for place in each['skills'])} (asked for by the {each['asked_by']})"
+        f"{', '.join(place['name'] for place in each['skills'])} ({_ASKED[each['asked_by']]})"
         for each in update.get("admissions") or []
     ]
     return admitted + [f"refused: {message.text}" for message in _tool_messages(update)]
@@ -184,6 +186,17 @@ def _nothing(update: Mapping[str, Any]) -> list[str]:
     return []
 
 
+_CHANGES = {
+    "changed": "changed on disk since this thread loaded it",
+    "gone": "gone from disk; this thread keeps what it loaded",
+    "broken": "cannot be read on disk any more; this thread keeps what it loaded",
+}
+_ASKED: dict[Asker, str] = {
+    "user": "asked for by the user",
+    "caller": "asked for by the caller",
+    "model": "asked for by the model",
+    "operator": "to be loaded anew, as on_change says",
+}
 _LINES = {
     "summarize": _summarized,
     "select": _selected,

@@ -134,8 +134,9 @@ class Desk:
 
     def _environment(self, variables: dict[str, str]) -> dict[str, str]:
         mine = {"PATH": os.environ["PATH"], "HOME": str(self.home), "LANG": "C.UTF-8"}
-        if "PYTHONPATH" in os.environ:  # a worktree's own code, not that which is installed
-            mine["PYTHONPATH"] = os.environ["PYTHONPATH"]
+        # A worktree's own code, not that which is installed; and what conftest.py turns on for every test.
+        passed_on = ("PYTHONPATH", "LANGGRAPH_STRICT_MSGPACK")
+        mine |= {name: os.environ[name] for name in passed_on if name in os.environ}
         return {**mine, **variables}
 
 

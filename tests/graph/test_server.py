@@ -208,3 +208,40 @@ def test_the_server_shows_the_graph_asks_survives_a_restart_and_answers(server: 
     plain = client.runs.wait(lowered, "agent", input=question, context={"enable_skills": False})
     assert isinstance(plain, dict)
     assert plain["loaded"] == []
+
+
+def test_a_thread_is_copied_and_goes_on_from_an_earlier_step_over_the_sdk(server: Server) -> None:
+    client = server.client or server.start()
+    thread = client.threads.create()["thread_id"]
+    client.runs.wait(thread, "agent", input=ask("How many peas are in harvest.csv?"))
+    client.runs.wait(thread, "agent", command={"resume": {"decisions": [{"type": "approve"}]}})
+    history: Any = client.threads.get_history(thread, limit=100)
+    done, asked = history[0], next(each for each in history if "approve" in each["next"])
+    assert (done["values"]["loaded"], done["next"]) == (["pea-census"], [])
+    assert (asked["values"]["grants"], asked["values"]["usage"]["this_turn"]["script_runs"]) == ({}, 0)
+
+    typed_as_none: Any = client.threads
+    copied = typed_as_none.copy(thread)["thread_id"]
+    copy: Any = client.threads.get_state(copied)
+    assert copy["values"] == done["values"]
+    then: Any = client.threads.get_history(copied, limit=100)
+    assert [each["values"] for each in then] == [each["values"] for each in history]
+
+    # The question of that step is open again; what the first branch did is not in this one.
+    again: Any = client.runs.wait(copied, "agent", input=None, checkpoint=asked["checkpoint"])
+    assert again["__interrupt__"]
+    state: Any = client.threads.get_state(copied)
+    for channel in ("skills_loaded", "grants", "usage"):
+        assert state["values"][channel] == asked["values"][channel]
+    said = [[(each["id"], each["content"]) for each in of["values"]["messages"]] for of in (state, asked)]
+    assert said[0] == said[1]
+    refused: Any = client.runs.wait(copied, "agent", command={"resume": {"decisions": [{"type": "reject"}]}})
+    assert "24" not in refused["answer"]
+
+    record = done["values"]["skills_loaded"]["pea-census"]
+    tombstone = {"pea-census": {**record, "unloaded": True, "order": record["order"] + 1}}
+    client.threads.update_state(
+        thread, {"skills_loaded": tombstone}, as_node="answer", checkpoint=done["checkpoint"]
+    )
+    left: Any = client.runs.wait(thread, "agent", input=ask("Thank you."))
+    assert left["loaded"] == []

@@ -1,0 +1,103 @@
+"""Loaded skills that change or go between two processes: `on_change` on the command line."""
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from skills_agent.graph.cli.history import open_archive
+from skills_agent.graph.settings import Settings
+from tests.graph.cli_desk import LOAD, RAIN_SKILL, RUN, Desk
+
+CHANGED = RAIN_SKILL.replace("answer with its figures", "answer in INCHES")
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Desk:
+    """Keep a thread that has loaded a skill."""
+    desk = Desk(tmp_path)
+    folder = str(desk.write_skill())
+    model = desk.script(LOAD, "Loaded.", "Second.", "Third.", "Fourth.")
+    desk.run("ask", "Load it", "--thread", "rain", "--skills-dir", folder, "--model", model)
+    return desk
+
+
+def shown(desk: Desk) -> Any:
+    return desk.run("threads", "show", "rain", "--json").value
+
+
+def told_of_change(desk: Desk) -> list[Any]:
+    """Return what the newest step knows of loaded skills that are different on disk."""
+    with open_archive(Settings.load(desk.workspace)) as archive:
+        changed: list[Any] = archive.existing("rain").values["catalog"]["changed"]
+        return [(each["name"], each["change"]) for each in changed]
+
+
+def test_pin_keeps_the_text_of_the_thread_and_says_so(desk: Desk) -> None:
+    desk.write_skill(CHANGED)
+    said = desk.run("ask", "Again?", "--thread", "rain")
+    assert said.code == 0
+    assert "discover  rain-gauge: changed on disk since this thread loaded it" in said.out
+    assert "loaded anew" not in said.out
+    assert "answer with its figures" in shown(desk)["skills"][0]["instructions"]
+    assert told_of_change(desk) == [("rain-gauge", "changed")]
+
+
+@pytest.mark.parametrize("on_change", ["pin", "refresh", "ask"])
+def test_a_deleted_skill_stays_loaded_and_is_told(desk: Desk, on_change: str) -> None:
+    shutil.rmtree(desk.skills / "rain-gauge")
+    said = desk.run("ask", "Again?", "--thread", "rain", SKILLS_AGENT_ON_CHANGE=on_change)
+    assert said.code == 0
+    assert "discover  rain-gauge: gone from disk; this thread keeps what it loaded" in said.out
+    assert "answer with its figures" in shown(desk)["skills"][0]["instructions"]
+    assert told_of_change(desk) == [("rain-gauge", "gone")]
+
+
+def test_refresh_loads_the_new_text_at_the_next_turn_and_says_what_changed(desk: Desk) -> None:
+    desk.write_skill(CHANGED)
+    said = desk.run("ask", "Again?", "--thread", "rain", SKILLS_AGENT_ON_CHANGE="refresh")
+    assert said.code == 0
+    assert "discover  rain-gauge: changed on disk since this thread loaded it" in said.out
+    assert "select    rain-gauge (to be loaded anew, as on_change says)" in said.out
+    (skill,) = shown(desk)["skills"]
+    assert ("answer in INCHES" in skill["instructions"], skill["asked_by"]) == (True, "operator")
+
+
+@pytest.mark.parametrize(("answer", "text"), [("--approve", "INCHES"), ("--reject", "its figures")])
+def test_ask_waits_for_a_person_who_answers_in_another_process(desk: Desk, answer: str, text: str) -> None:
+    desk.write_skill(CHANGED)
+    asked = desk.run("ask", "Again?", "--thread", "rain", SKILLS_AGENT_ON_CHANGE="ask")
+    assert (asked.code, "changed on disk" in asked.out) == (3, True)
+    assert "its figures" in shown(desk)["skills"][0]["instructions"]
+    answered = desk.run("resume", "rain", answer, "--json", SKILLS_AGENT_ON_CHANGE="ask")
+    assert (answered.code, answered.value["answer"]) == (0, "Second.")
+    assert text in shown(desk)["skills"][0]["instructions"]
+
+
+def test_a_skill_that_goes_while_its_reload_is_asked_about_stays_as_it_was(desk: Desk) -> None:
+    desk.write_skill(CHANGED)
+    assert desk.run("ask", "Again?", "--thread", "rain", SKILLS_AGENT_ON_CHANGE="ask").code == 3
+    shutil.rmtree(desk.skills / "rain-gauge")
+    answered = desk.run("resume", "rain", "--approve", "--json", SKILLS_AGENT_ON_CHANGE="ask")
+    assert (answered.code, answered.value["loaded"]) == (0, ["rain-gauge"])
+    assert "its figures" in shown(desk)["skills"][0]["instructions"]
+
+
+@pytest.mark.parametrize("how", ["changed", "gone"])
+def test_what_changed_between_a_question_and_its_answer_is_not_run(tmp_path: Path, how: str) -> None:
+    desk = Desk(tmp_path)
+    folder, model = str(desk.write_skill()), desk.script(LOAD, RUN, "Not run.")
+    assert desk.run("ask", "Run", "--thread", "rain", "--skills-dir", folder, "--model", model).code == 3
+    script = desk.skills / "rain-gauge" / "scripts" / "add_up.py"
+    if how == "gone":
+        shutil.rmtree(desk.skills / "rain-gauge")
+    else:
+        script.write_text("open('harm.txt', 'w')\n")
+    answered = desk.run("resume", "rain", "--approve", "--json")
+    assert (answered.code, answered.value["answer"]) == (0, "Not run.")
+    (run,) = [
+        each for said in shown(desk)["messages"] for each in said["calls"] if each["tool"] == "run_script"
+    ]
+    assert "is not what was approved" in run["result"]
+    assert not (desk.workspace / "harm.txt").exists()

@@ -1,0 +1,96 @@
+"""Going on from an earlier step with LangGraph's own calls, in the same thread."""
+
+from typing import Any
+
+import pytest
+from langchain_core.messages import HumanMessage
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.checkpoint.sqlite import SqliteSaver
+
+from tests.agents import Agent, call, calls, write_skill
+from tests.conftest import MakeAgent
+
+CHANNELS = ("messages", "skills_loaded", "skill_resources", "grants", "usage", "plan", "catalog")
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+def agent(request: pytest.FixtureRequest, make_agent: MakeAgent, skills_dir: Any, tmp_path: Any) -> Any:
+    """Run two turns; the first loads a skill and has a written file approved."""
+    write_skill(skills_dir, "alpha", "Writes.", "ALPHA TEXT\n")
+    replies: list[Any] = [
+        calls(call("load_skill", name="alpha")),
+        calls(call("write_file", path="out.txt", content="x")),
+        "written",
+        "welcome",
+        "another",
+    ]
+    if request.param == "memory":
+        yield run_two_turns(make_agent(replies, checkpointer=InMemorySaver()))
+        return
+    with SqliteSaver.from_conn_string(str(tmp_path / "threads.sqlite")) as saver:
+        yield run_two_turns(make_agent(replies, checkpointer=saver))
+
+
+def run_two_turns(agent: Agent) -> Agent:
+    agent.say("Write it")
+    agent.answer({"type": "approve"})
+    agent.say("Thanks")
+    return agent
+
+
+def history(agent: Agent) -> list[Any]:
+    """Return the snapshots of the thread, oldest first."""
+    return list(agent.graph.get_state_history(agent.config))[::-1]
+
+
+def before(agent: Agent, node: str) -> Any:
+    """Return the first snapshot after which a node runs."""
+    return next(snapshot for snapshot in history(agent) if node in snapshot.next)
+
+
+def test_every_step_of_the_history_has_its_own_ledger_grants_and_usage(agent: Agent) -> None:
+    loaded = [sorted(each.values.get("skills_loaded") or {}) for each in history(agent)]
+    granted = [len(each.values.get("grants") or {}) for each in history(agent)]
+    spent = [
+        (each.values.get("usage") or {}).get("thread", {}).get("model_calls", 0) for each in history(agent)
+    ]
+    assert loaded == sorted(loaded)
+    assert (loaded[0], loaded[-1]) == ([], ["alpha"])
+    assert (granted[0], granted[-1]) == (0, 1)
+    assert (spent[0], spent[-1], spent == sorted(spent)) == (0, 4, True)
+
+
+@pytest.mark.parametrize("node", ["select", "load", "gate", "approve", "answer"])
+def test_an_update_of_an_old_checkpoint_branches_off_with_the_state_of_that_step(
+    agent: Agent, node: str
+) -> None:
+    step = before(agent, node)
+    newest = agent.state.config
+    config = agent.graph.update_state(step.config, {"answer": "branched"}, as_node="answer")
+    branched = agent.graph.get_state(config).values
+    assert branched["answer"] == "branched"
+    for channel in CHANNELS:
+        assert branched.get(channel) == step.values.get(channel), channel
+    assert len(agent.graph.get_state(newest).values["messages"]) > len(branched["messages"])
+
+
+def test_a_skill_is_unloaded_in_a_branch_and_the_model_goes_on_without_it(agent: Agent) -> None:
+    step = next(each for each in history(agent) if not each.next)
+    record = step.values["skills_loaded"]["alpha"]
+    tombstone = {"alpha": {**record, "unloaded": True, "order": record["order"] + 1}}
+    config = agent.graph.update_state(step.config, {"skills_loaded": tombstone}, as_node="answer")
+    result = agent.graph.invoke({"messages": [HumanMessage("Again")]}, config)
+    assert (result["loaded"], result["answer"]) == ([], "welcome")
+
+
+def test_a_run_from_an_old_checkpoint_asks_again_and_leaves_the_old_branch(agent: Agent) -> None:
+    step = before(agent, "approve")
+    newest = agent.state
+    again = agent.graph.invoke(None, step.config)
+    assert [each.value["action_requests"][0]["name"] for each in again["__interrupt__"]] == ["write_file"]
+    assert agent.values["usage"] == step.values["usage"]
+    assert agent.values["grants"] == {}
+    result = agent.answer({"type": "reject"})
+    assert result["answer"] == "written"
+    assert len(agent.tool_messages("write_file")) == 1
+    assert agent.graph.get_state(newest.config).values["messages"] == newest.values["messages"]
