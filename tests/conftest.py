@@ -1,6 +1,6 @@
 """What whole-run tests share: a workspace of their own, and an agent with a scripted model."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from skills_agent.graph.models.scripted import ScriptedChatModel, ScriptEntry
 from skills_agent.graph.settings import Settings
 from tests.agents import Agent
+from tests.postgres import NoPostgresError, Postgres, running_postgres
 
 # A busy machine is no reason to fail: what is tested here is behaviour, never time.
 hypothesis.settings.register_profile(
@@ -57,3 +58,20 @@ def make_agent(workspace: Path, tmp_path: Path) -> MakeAgent:
         return Agent(model, Settings(**chosen), tools, checkpointer or InMemorySaver(), thread)
 
     return make
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[Postgres]:
+    """Return a running PostgreSQL server, one for all tests of this process."""
+    try:
+        # The tests end our processes, never the machine: what the server wrote survives without fsync.
+        with running_postgres("fsync = off", "max_connections = 300") as server:
+            yield server
+    except NoPostgresError as error:
+        pytest.skip(str(error))
+
+
+@pytest.fixture
+def postgres_dsn(postgres: Postgres) -> str:
+    """Return the connection string of an empty database."""
+    return postgres.new_database()
