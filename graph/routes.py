@@ -103,13 +103,19 @@ def _allowed(state: AgentState, *, by_approval: bool) -> list[Send]:
 
 
 def _approved(state: AgentState, call_id: str) -> str:
-    """Return the digest of what was approved: a person's record of it, else the gate's."""
+    """Return the digest of what was approved or allowed: a person's record of it, else the gate's.
+
+    Records of older versions have none. An approval that no person gave is one of nothing.
+    """
     verdict = state["verdicts"][call_id]
-    if verdict["by"] == "approval":
-        return state["grants"][call_id].get("digest", "")
-    return verdict.get("digest", "")
+    if verdict["by"] != "approval":
+        return verdict.get("digest", "")
+    grant = (state.get("grants") or {}).get(call_id)
+    return grant.get("digest", "") if grant and grant["decision"] != "reject" else "nothing"
 
 
 def _place(state: AgentState, name: object) -> SkillPlace | None:
     loaded = (state.get("skills_loaded") or {}).get(name) if isinstance(name, str) else None
-    return SkillPlace(name=loaded["name"], source=loaded["source"], path=loaded["path"]) if loaded else None
+    if loaded is None or loaded["unloaded"]:
+        return None
+    return SkillPlace(name=loaded["name"], source=loaded["source"], path=loaded["path"])

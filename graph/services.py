@@ -10,10 +10,13 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.tools import BaseTool
 from langgraph.prebuilt import ToolNode
 
+from skills_agent.graph.journal import Journals
+from skills_agent.graph.locks import Locks
 from skills_agent.graph.models.calls import calling
 from skills_agent.graph.models.errors import ModelError
 from skills_agent.graph.models.provider import default_model, resolve_model
 from skills_agent.graph.registry import make_registry
+from skills_agent.graph.runs import Keeper
 from skills_agent.graph.settings import (
     Settings,
     SettingsError,
@@ -22,6 +25,7 @@ from skills_agent.graph.settings import (
     trust_file_of,
 )
 from skills_agent.graph.tools import Workplace, build_tools, risk_of
+from skills_agent.nodes.journal import Running
 from skills_agent.nodes.model_call import ChosenModel, Models
 from skills_agent.nodes.policy import Policy
 from skills_agent.nodes.select import OnChange
@@ -63,6 +67,7 @@ class Services:
     catalog_budget: int
     max_body_lines: int
     on_change: OnChange
+    keeper: Keeper
 
 
 def make_services(
@@ -121,6 +126,7 @@ def make_services(
         max_body_lines=settings.max_skill_body_lines,
         # A run that must not ask keeps what its threads have loaded.
         on_change="pin" if settings.approval != "ask" and settings.on_change == "ask" else settings.on_change,
+        keeper=Keeper(Running(), Locks(settings.workspace), Journals(settings.workspace)),
     )
 
 

@@ -100,6 +100,6 @@ class CallRequest(TypedDict):
     edited: bool
     """True when a person changed the arguments: the tool message says so."""
     approved: str
-    """Digest of what was approved; empty for a call that was not asked about."""
+    """Digest of what was approved or allowed; empty in threads of older versions."""
     skill: SkillPlace | None
     """Where the skill is that the call names."""
