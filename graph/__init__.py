@@ -10,16 +10,15 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from skills_agent.graph.app import graph
     from skills_agent.graph.build import build_graph
-    from skills_agent.graph.locks import ThreadBusyError
-    from skills_agent.graph.runs import AnsweredError
     from skills_agent.graph.settings import Settings
+    from skills_agent.graph.thread_errors import AnsweredError, ThreadBusyError
     from skills_agent.state.context import Context
 
 __all__ = ["AnsweredError", "Context", "Settings", "ThreadBusyError", "build_graph", "graph"]
 
 _HOMES = {
-    "AnsweredError": "skills_agent.graph.runs",
-    "ThreadBusyError": "skills_agent.graph.locks",
+    "AnsweredError": "skills_agent.graph.thread_errors",
+    "ThreadBusyError": "skills_agent.graph.thread_errors",
     "Context": "skills_agent.state.context",
     "Settings": "skills_agent.graph.settings",
     "build_graph": "skills_agent.graph.build",

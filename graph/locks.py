@@ -12,23 +12,11 @@ from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.checkpoint.memory import InMemorySaver
 
 from skills_agent.graph.private_files import ignore_in_git
+from skills_agent.graph.thread_errors import ThreadBusyError
 
 FOLDER: Final = Path(".agent", "locks")
 
 Release = Callable[[], None]
-
-
-class ThreadBusyError(Exception):
-    """Another run of the same thread goes on, in this process or in another one. Nothing was run."""
-
-    code = "thread-busy"
-
-    def __init__(self, thread: str) -> None:
-        self.thread = thread
-        super().__init__(
-            f"Thread {thread!r} is busy: another run of it goes on. Wait until that one has ended, or use "
-            "another thread."
-        )
 
 
 class ThreadKey(NamedTuple):

@@ -10,7 +10,8 @@ from psycopg import Connection, OperationalError
 from psycopg.conninfo import make_conninfo
 from psycopg_pool import AsyncConnectionPool, ConnectionPool
 
-from skills_agent.graph.locks import Release, ThreadBusyError, ThreadKey
+from skills_agent.graph.locks import Release, ThreadKey
+from skills_agent.graph.thread_errors import ThreadBusyError
 
 
 class PostgresLocks:

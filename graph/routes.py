@@ -12,6 +12,7 @@ from skills_agent.state.records import SkillPlace
 from skills_agent.state.schema import AgentState, CallRequest
 from skills_agent.state.transcript import (
     LOAD_SKILL,
+    alike_calls,
     open_calls,
     open_unreadable_calls,
     wants_skills,
@@ -97,6 +98,7 @@ def _allowed(state: AgentState, *, by_approval: bool) -> list[Send]:
             edited=edited,
             approved=_approved(state, call_id),
             skill=_place(state, verdict["args"].get("skill")),
+            earlier=alike_calls(state["messages"], call),
         )
         sends.append(Send("act", request))
     return sends

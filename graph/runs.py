@@ -24,6 +24,7 @@ from typing_extensions import override
 
 from skills_agent.graph.journal import Journals
 from skills_agent.graph.locks import Guard, Locks, Release, ThreadKey
+from skills_agent.graph.thread_errors import AnsweredError
 from skills_agent.nodes.journal import RUN_KEY, Run, Running
 from skills_agent.state.context import Context
 from skills_agent.state.schema import AgentInput, AgentOutput, AgentState
@@ -33,21 +34,6 @@ _PARENT_RUNTIME: Final = "__pregel_runtime"
 """What LangGraph puts into the config of a graph that a task of another one runs."""
 
 _INTERRUPT_ID = re.compile(r"[0-9a-f]{32}")
-
-
-class AnsweredError(Exception):
-    """A question of a thread is not open: it was answered already, or never asked. Nothing was run."""
-
-    code = "already-answered"
-
-    def __init__(self, thread: str, wanted: Sequence[str], is_open: Sequence[str]) -> None:
-        self.thread = thread
-        self.wanted = tuple(wanted)
-        self.open = tuple(is_open)
-        named = f"Question {', '.join(wanted)}" if wanted else "No question"
-        there = f"Open: {', '.join(is_open)}." if is_open else "None is open."
-        verb = "is not open" if wanted else "is open"
-        super().__init__(f"{named} of thread {thread!r} {verb}: it was answered already. {there}")
 
 
 @dataclass(frozen=True)

@@ -15,9 +15,11 @@ from pydantic import Field
 
 from skills_agent.nodes.journal import (
     Entry,
+    Fate,
     Found,
     Run,
     Running,
+    Wanted,
     as_list,
     find,
     outcome_unknown,
@@ -153,31 +155,34 @@ class _Desk:
 
     def begin(self) -> Attempt | Outputs:
         with self._run.lock:
-            found = find(self._id, self._approved, self._run, self._running.is_alive)
-            if found.lost:
-                found = self._claim(found)
+            wanted = Wanted(self._id, self._approved, self._request.get("earlier", ()))
+            found = find(wanted, self._run, self._running.is_alive)
+            if found.entry and found.fate != "new":
+                found = self._claim(found.fate, found.entry, is_lost=found.lost)
             if found.fate == "new":
                 return self._first(found.entry)
         assert found.entry is not None  # noqa: S101 - known of both other fates
         if found.fate == "done":
-            return _outputs(self._request, _renamed(found.entry.produced, self._id))
+            return _outputs(self._request, found.entry.produced)
         return self._again(found.entry)
 
-    def _claim(self, found: Found) -> Found:
-        """Give the entry of a lost call to this one: a later call like it is another one."""
-        lost = found.entry
-        assert lost is not None  # noqa: S101 - a lost call is known by its entry
-        entry = replace(lost, call_id=self._id)
-        if found.fate == "done":
-            note = (
-                f"[This call had already run, started at {lost.started}, in a run that was cut off. "
-                "It was not run again; its result was:]"
+    def _claim(self, fate: Fate, known: Entry, *, is_lost: bool) -> Found:
+        """Make an entry that of this call and, where it is done, of this run: a later call is another one."""
+        entry = replace(known, call_id=self._id)
+        if fate == "done":
+            produced = _renamed(known.produced, self._id)
+            if is_lost:
+                note = (
+                    f"[This call had already run, started at {known.started}, in a run that was cut off. "
+                    "It was not run again; its result was:]"
+                )
+                entry = entry.done(_noted(produced, note), known.exit_code)
+            entry = replace(
+                entry, run=self._run.id, checkpoint=self._checkpoint, ended=known.ended, settled=False
             )
-            produced = _noted(_renamed(lost.produced, self._id), note)
-            entry = replace(entry.done(produced, lost.exit_code), run=self._run.id, ended=lost.ended)
-            entry = replace(entry, checkpoint=self._checkpoint)
-        self._run.journal.put(entry, replacing=lost.call_id)
-        return Found(found.fate, entry)
+        if entry != known:
+            self._run.journal.put(entry, replacing=known.call_id if is_lost else None)
+        return Found(fate, entry)
 
     def _first(self, paused: Entry | None) -> Attempt | Outputs:
         """Write the entry of a call that starts, or goes on after its own question."""

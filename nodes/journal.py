@@ -26,12 +26,6 @@ Status = Literal["started", "paused", "done"]
 _SERDE = JsonPlusSerializer()
 
 
-class JournalError(Exception):
-    """The journal cannot be read or written; what it would have recorded was not run."""
-
-    code = "journal-unusable"
-
-
 class Effect(NamedTuple):
     """What one call does, as digests: two calls with the same three do the same."""
 
@@ -204,37 +198,55 @@ class Running:
         return self._runs.get(get_config().get("configurable", {}).get(RUN_KEY, ""))
 
 
+Fate = Literal["new", "done", "unknown"]
+
+
+class Wanted(NamedTuple):
+    """A call that is looked for."""
+
+    call_id: str
+    digest: str
+    """Of its effect."""
+    earlier: Sequence[str] = ()
+    """Ids of calls of the transcript with the same tool and arguments."""
+
+
 class Found(NamedTuple):
     """What the journal knows of a call."""
 
-    fate: Literal["new", "done", "unknown"]
+    fate: Fate
     entry: Entry | None = None
     lost: bool = False
     """The entry is of another call id: that of a timeline which was lost."""
 
 
-def find(call_id: str, digest: str, run: Run, is_alive: Callable[[str], bool]) -> Found:
+def find(wanted: Wanted, run: Run, is_alive: Callable[[str], bool]) -> Found:
     """Return what the journal knows of a call: by its id, else of the same effect under a lost id.
 
     A run that was cut off loses what its checkpoints had not got yet: then the model asks again, and
-    its call has another id. Such an entry is recognised by the checkpoint it started from, which does
+    its call has another id. Such an entry is in no transcript, and the checkpoint it started from does
     not exist. A result that is settled and whose checkpoint is gone belongs to an earlier thread of that
     name. An effect that somebody started and nobody finished is unknown, whatever its id.
     """
-    own = run.journal.get(run.thread, call_id)
-    if own is not None and own.digest == digest:
+    own = run.journal.get(run.thread, wanted.call_id)
+    if own is not None and own.digest == wanted.digest:
         if own.status == "started":
             return Found("unknown", own)
         if own.status == "done" and (not own.settled or run.has_checkpoint(own.checkpoint)):
             return Found("done", own)
-    for entry in run.journal.alike(run.thread, digest):
-        if entry.call_id == call_id or is_alive(entry.run):
+    for entry in run.journal.alike(run.thread, wanted.digest):
+        if entry.call_id == wanted.call_id or is_alive(entry.run):
             continue
         if entry.status == "started":
             return Found("unknown", entry, lost=True)
-        if entry.status == "done" and not entry.settled and not run.has_checkpoint(entry.checkpoint):
+        if entry.status == "done" and _is_lost(entry, wanted, run):
             return Found("done", entry, lost=True)
     return Found("new", own if own is not None and own.status == "paused" else None)
+
+
+def _is_lost(entry: Entry, wanted: Wanted, run: Run) -> bool:
+    on_record = entry.settled or entry.call_id in wanted.earlier
+    return not on_record and not run.has_checkpoint(entry.checkpoint)
 
 
 def outcome_unknown(call_id: str, entry: Entry, decided: str) -> ToolMessage:

@@ -10,7 +10,8 @@ from threading import Lock
 from typing import Any, Final
 
 from skills_agent.graph.private_files import make_private
-from skills_agent.nodes.journal import Entry, JournalError
+from skills_agent.graph.thread_errors import JournalError
+from skills_agent.nodes.journal import Entry
 
 BUSY_SECONDS: Final = 30
 """Until a writer that waits for another process gives up."""
