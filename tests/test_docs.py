@@ -41,3 +41,13 @@ def test_the_table_of_names_of_other_clients_is_the_one_in_the_code() -> None:
 
     web = {"webfetch": {"web_fetch"}, "websearch": {"web_search"}}
     assert {**told, **web} == {name: set(ours) for name, ours in OTHER_CLIENTS.items()}
+
+
+def test_every_promise_names_tests_that_exist() -> None:
+    text = (DOCS / "guarantees.md").read_text(encoding="utf-8")
+    named = re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", text)
+    promises = re.findall(r"^(\d+)\. \*\*", text, re.MULTILINE)
+
+    assert promises == [str(number) for number in range(1, 11)]
+    for file, test in named:
+        assert re.search(rf"^(async )?def {test}\(", (DOCS.parent / file).read_text(), re.MULTILINE), test

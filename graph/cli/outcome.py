@@ -52,7 +52,7 @@ class Outcome:
             "answer": self.answer,
             "loaded": self.loaded,
             "usage": self.usage,
-            "calls": self.calls,
+            "calls": [{key: value for key, value in each.items() if key != "digest"} for each in self.calls],
         }
         if self.questions:
             told["interrupt"] = _interrupt(self.questions[0])

@@ -35,6 +35,8 @@ from tests.crash.points import FILE, Points
 THREAD = "crash"
 QUESTION = "Append twice, and note it."
 ANSWER = "Both are done."
+SECOND_QUESTION = "Note the same again."
+SECOND_ANSWER = "Noted twice."
 EFFECTS, NOTES = "effects.txt", "notes.txt"
 ALIVE = "script.lock"
 """Locked by a script as long as it lives."""
@@ -77,8 +79,10 @@ REPLIES: list[Any] = [
     # The same once more: this is no repetition, the model wants it.
     calls(RUN),
     ANSWER,
+    # A second turn, with a call like one of the first.
+    calls(call("note", text="first")),
+    SECOND_ANSWER,
 ]
-CALLS = 7
 UNKNOWN = "Whether it did its work is unknown"
 
 
@@ -187,12 +191,16 @@ def _next(place: Workspace, way: Way, snapshot: StateSnapshot) -> Any:
         }
     if answers:
         return Command(resume=answers)
-    return None if snapshot.tasks or not snapshot.values.get("answer") else DONE
+    if snapshot.tasks or not snapshot.values.get("answer"):
+        return None
+    if snapshot.values["answer"] == ANSWER:
+        return {"messages": [HumanMessage(SECOND_QUESTION)]}
+    return DONE
 
 
 def _told(snapshot: StateSnapshot) -> dict[str, Any]:
     values = snapshot.values
-    is_done = not snapshot.tasks and not snapshot.interrupts and bool(values.get("answer"))
+    is_done = not snapshot.tasks and not snapshot.interrupts and values.get("answer") == SECOND_ANSWER
     return {
         "done": is_done,
         "answer": values.get("answer"),
