@@ -1,5 +1,6 @@
 """What every lock of threads keeps out, and when it ends."""
 
+import fcntl
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -138,18 +139,25 @@ def test_files_of_locks_do_not_stay(tmp_path: Path) -> None:
     assert [file.name for file in (tmp_path / "locks").iterdir()] == [".gitignore"]
 
 
-def test_a_holder_that_waited_for_a_file_that_is_gone_locks_the_new_one(tmp_path: Path) -> None:
+def test_a_file_that_its_holder_removed_in_between_is_not_locked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Two that lock two files of one name would both run."""
-    locks = FileLocks(tmp_path / "locks")
-    release = locks.take(KEY)
-    (file,) = (tmp_path / "locks").glob("*.lock")
-    held = file.open()
-    release()
-    release = locks.take(KEY)
+    locks, other, third = (FileLocks(tmp_path / "locks") for _ in range(3))
+    release, flock = locks.take(KEY), fcntl.flock
+    released: list[bool] = []
+
+    def late(file: int, operation: int) -> None:
+        if not released:
+            released.append(True)
+            release()
+        flock(file, operation)
+
+    monkeypatch.setattr(fcntl, "flock", late)
+    held = other.take(KEY)
     with pytest.raises(ThreadBusyError):
-        FileLocks(tmp_path / "locks").take(KEY)
-    release()
-    held.close()
+        third.take(KEY)
+    held()
 
 
 def test_calls_of_one_task_share_a_lock_and_the_last_gives_it_back(tmp_path: Path) -> None:

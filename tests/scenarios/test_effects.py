@@ -220,7 +220,9 @@ class CutOffRunner:
         return result
 
 
-@pytest.mark.parametrize("declared", ["scripts/run.py", "scripts/other.py scripts/run.py", "scripts/run", ""])
+@pytest.mark.parametrize(
+    "declared", ["scripts/run.py", "scripts/other.py scripts/run.py", "my-scripts/run.py", ""]
+)
 def test_a_script_that_is_declared_idempotent_runs_again_without_a_question(
     tmp_path: Path, workspace: Path, skill: Path, declared: str
 ) -> None:

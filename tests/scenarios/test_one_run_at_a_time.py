@@ -140,6 +140,29 @@ async def test_a_stream_that_is_left_gives_the_thread_back(make_agent: MakeAgent
     await agent.graph.ainvoke(None, agent.config)
 
 
+async def test_what_a_left_stream_was_doing_has_ended_when_the_thread_is_free(make_agent: MakeAgent) -> None:
+    ended: list[bool] = []
+
+    @tool
+    async def slow() -> str:
+        """Take long."""
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.append(True)
+        return "never"
+
+    slow.metadata = {"risk": "read"}
+    agent = make_agent([calls(call("list_dir"), call("slow"))], tools=[slow])
+    parts: Any = agent.graph.astream(GO, agent.config)
+    async for part in parts:
+        if "act" in part:
+            break
+    assert ended == []
+    await parts.aclose()
+    assert ended == [True]
+
+
 async def test_the_lock_is_the_databases_with_the_asynchronous_saver(
     make_agent: MakeAgent, waiting: Waiting, postgres_dsn: str
 ) -> None:
