@@ -139,25 +139,28 @@ def test_files_of_locks_do_not_stay(tmp_path: Path) -> None:
     assert [file.name for file in (tmp_path / "locks").iterdir()] == [".gitignore"]
 
 
+@pytest.mark.parametrize("is_taken_again", [False, True])
 def test_a_file_that_its_holder_removed_in_between_is_not_locked(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_taken_again: bool
 ) -> None:
     """Two that lock two files of one name would both run."""
     locks, other, third = (FileLocks(tmp_path / "locks") for _ in range(3))
     release, flock = locks.take(KEY), fcntl.flock
-    released: list[bool] = []
+    between: list[bool] = []
 
     def late(file: int, operation: int) -> None:
-        if not released:
-            released.append(True)
+        if not between:
+            between.append(True)
             release()
+            if is_taken_again:
+                third.take(KEY)
         flock(file, operation)
 
     monkeypatch.setattr(fcntl, "flock", late)
-    held = other.take(KEY)
+    if not is_taken_again:
+        other.take(KEY)
     with pytest.raises(ThreadBusyError):
-        third.take(KEY)
-    held()
+        (other if is_taken_again else third).take(KEY)
 
 
 def test_calls_of_one_task_share_a_lock_and_the_last_gives_it_back(tmp_path: Path) -> None:
