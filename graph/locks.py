@@ -9,9 +9,9 @@ from typing import Any, Final, NamedTuple, Protocol
 from weakref import WeakKeyDictionary
 
 from langgraph.checkpoint.base import BaseCheckpointSaver
-from langgraph.checkpoint.memory import InMemorySaver
 
 from skills_agent.graph.private_files import ignore_in_git
+from skills_agent.graph.savers import identity, is_in_memory, is_postgres
 from skills_agent.graph.thread_errors import ThreadBusyError
 
 FOLDER: Final = Path(".agent", "locks")
@@ -145,9 +145,9 @@ class Locks:
         Threads in memory are those of one process, in PostgreSQL those of everybody, and all others count
         as those of the workspace.
         """
-        if isinstance(saver, InMemorySaver):
+        if is_in_memory(saver):
             return _guard(saver, lambda: Guard(None))
-        if any(each.__module__.startswith("langgraph.checkpoint.postgres") for each in type(saver).__mro__):
+        if is_postgres(saver):
             # An extra: who keeps threads in files does not have it.
             from skills_agent.graph.locks_postgres import PostgresLocks  # noqa: PLC0415
 
@@ -155,13 +155,16 @@ class Locks:
         return self._files
 
 
-_GUARDS: WeakKeyDictionary[BaseCheckpointSaver[Any], Guard] = WeakKeyDictionary()
+_GUARDS: WeakKeyDictionary[Any, Guard] = WeakKeyDictionary()
+_MAKING = Lock()
 
 
 def _guard(saver: BaseCheckpointSaver[Any], make: Callable[[], Guard]) -> Guard:
-    if saver not in _GUARDS:
-        _GUARDS[saver] = make()
-    return _GUARDS[saver]
+    key = identity(saver)
+    with _MAKING:
+        if key not in _GUARDS:
+            _GUARDS[key] = make()
+        return _GUARDS[key]
 
 
 def _nothing() -> None:

@@ -1,21 +1,23 @@
 """Which journal a run writes."""
 
 from pathlib import Path
+from threading import Lock
 from typing import Any, Final
 from weakref import WeakKeyDictionary
 
 from langgraph.checkpoint.base import BaseCheckpointSaver
-from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.store.base import BaseStore
 from langgraph.store.memory import InMemoryStore
 
 from skills_agent.graph.journal.file import FileJournal
 from skills_agent.graph.journal.store import StoreJournal
+from skills_agent.graph.savers import identity, is_in_memory
 from skills_agent.nodes.journal import Journal
 
 PLACE: Final = Path(".agent", "journal.sqlite")
 
-_IN_MEMORY: WeakKeyDictionary[BaseCheckpointSaver[Any], FileJournal] = WeakKeyDictionary()
+_IN_MEMORY: WeakKeyDictionary[Any, FileJournal] = WeakKeyDictionary()
+_MAKING = Lock()
 
 
 class Journals:
@@ -31,7 +33,10 @@ class Journals:
 
     def of(self, saver: BaseCheckpointSaver[Any], store: BaseStore | None) -> Journal:
         """Return the journal for threads of a saver."""
-        in_memory = isinstance(saver, InMemorySaver)
+        in_memory = is_in_memory(saver)
         if store is not None and (in_memory or not isinstance(store, InMemoryStore)):
             return StoreJournal(store)
-        return _IN_MEMORY.setdefault(saver, FileJournal(None)) if in_memory else self._file
+        if not in_memory:
+            return self._file
+        with _MAKING:
+            return _IN_MEMORY.setdefault(identity(saver), FileJournal(None))
