@@ -4,11 +4,12 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: help install demo check format test wheel image clean
+.PHONY: help install demo check format test crash wheel image clean
 
 help:
 	@echo "make demo    answer a real question about a real file, without a key or a network"
 	@echo "make test    run all tests"
+	@echo "make crash   kill the agent at every point of a run, on SQLite and PostgreSQL (long)"
 	@echo "make check   formatting, lint, types, layers, and the drawn graph"
 	@echo "make format  format the code"
 	@echo "make wheel   build the wheel and try it in a clean environment"
@@ -42,6 +43,9 @@ format: $(STAMP)
 
 test: $(STAMP)
 	$(BIN)/python -m pytest -n 2 --dist loadfile --cov --cov-report=term
+
+crash: $(STAMP)
+	$(BIN)/python -m tests.crash
 
 wheel: $(STAMP)
 	PATH="$(CURDIR)/$(BIN):$$PATH" sh .ci/wheel

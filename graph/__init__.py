@@ -1,6 +1,7 @@
 """The agent: `graph` (compiled), `build_graph` (to compile yourself) and `Settings`.
 
-The three are imported when they are first used: `skills-agent skills list` needs none of LangGraph.
+`ThreadBusyError` and `AnsweredError` are what a run of a kept thread may refuse with. All of them are
+imported when they are first used: `skills-agent skills list` needs none of LangGraph.
 """
 
 from importlib import import_module
@@ -10,11 +11,14 @@ if TYPE_CHECKING:
     from skills_agent.graph.app import graph
     from skills_agent.graph.build import build_graph
     from skills_agent.graph.settings import Settings
+    from skills_agent.graph.thread_errors import AnsweredError, ThreadBusyError
     from skills_agent.state.context import Context
 
-__all__ = ["Context", "Settings", "build_graph", "graph"]
+__all__ = ["AnsweredError", "Context", "Settings", "ThreadBusyError", "build_graph", "graph"]
 
 _HOMES = {
+    "AnsweredError": "skills_agent.graph.thread_errors",
+    "ThreadBusyError": "skills_agent.graph.thread_errors",
     "Context": "skills_agent.state.context",
     "Settings": "skills_agent.graph.settings",
     "build_graph": "skills_agent.graph.build",

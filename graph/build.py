@@ -6,10 +6,11 @@ from typing import Any
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.tools import BaseTool
-from langgraph.graph import END, START, StateGraph
+from langgraph.graph import END, START
 
 from skills_agent.graph import routes
 from skills_agent.graph.audit.recorder import recorded
+from skills_agent.graph.runs import AgentGraph
 from skills_agent.graph.services import Services, make_services
 from skills_agent.graph.settings import Settings
 from skills_agent.nodes.act import act
@@ -25,10 +26,7 @@ from skills_agent.nodes.summarize import summarize
 from skills_agent.skills.fusion import Embedder
 from skills_agent.skills.scripts.runner import ScriptRunner
 from skills_agent.skills.sources import Source
-from skills_agent.state.context import Context
-from skills_agent.state.schema import AgentInput, AgentOutput, AgentState
-
-AgentGraph = StateGraph[AgentState, Context, AgentInput, AgentOutput]
+from skills_agent.state.schema import AgentState
 
 
 def build_graph(
@@ -58,13 +56,13 @@ def build_graph(
 def wire(services: Services) -> AgentGraph:
     """Draw the graph over live services."""
     limits, library, models = services.limits, services.library, services.models
-    budget, schemas = services.catalog_budget, Schemas(services.tools)
-    graph = AgentGraph(AgentState, Context, input_schema=AgentInput, output_schema=AgentOutput)
+    budget, schemas, running = services.catalog_budget, Schemas(services.tools), services.keeper.running
+    graph = AgentGraph(services.keeper)
 
     # Services are bound here, and input schemas are given: LangGraph would take the fields of a
     # worker's own input for channels.
     nodes: dict[str, Any] = {
-        "discover": partial(discover, library=library, catalog_budget=budget),
+        "discover": partial(discover, library=library, catalog_budget=budget, running=running),
         "summarize": summarize(models=models, schemas=schemas),
         "select": partial(select, library=library, limits=limits, on_change=services.on_change),
         "load": partial(load, library=library, max_body_lines=services.max_body_lines),
@@ -79,7 +77,7 @@ def wire(services: Services) -> AgentGraph:
         ),
         "gate": partial(gate, policy=services.policy, limits=limits),
         "approve": partial(approve, policy=services.policy),
-        "act": act(tools=services.tool_node, library=library),
+        "act": act(tools=services.tool_node, policy=services.policy, running=running),
         "answer": answer(models=models, library=library, limits=limits, catalog_budget=budget),
     }
     for name, node in nodes.items():

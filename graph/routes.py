@@ -15,6 +15,7 @@ from skills_agent.state.records import SkillPlace
 from skills_agent.state.schema import AgentState, CallRequest
 from skills_agent.state.transcript import (
     LOAD_SKILL,
+    alike_calls,
     open_calls,
     open_unreadable_calls,
     wants_skills,
@@ -108,19 +109,26 @@ def _allowed(state: AgentState, *, by_approval: bool) -> list[Send]:
             edited=edited,
             approved=_approved(state, call_id),
             skill=_place(state, verdict["args"].get("skill")),
+            earlier=alike_calls(state["messages"], call),
         )
         sends.append(Send("act", request))
     return sends
 
 
 def _approved(state: AgentState, call_id: str) -> str:
-    """Return the digest of what was approved: a person's record of it, else the gate's."""
+    """Return the digest of what was approved or allowed: a person's record of it, else the gate's.
+
+    Records of older versions have none. An approval that no person gave is one of nothing.
+    """
     verdict = state["verdicts"][call_id]
-    if verdict["by"] == "approval":
-        return state["grants"][call_id].get("digest", "")
-    return verdict.get("digest", "")
+    if verdict["by"] != "approval":
+        return verdict.get("digest", "")
+    grant = (state.get("grants") or {}).get(call_id)
+    return grant.get("digest", "") if grant and grant["decision"] != "reject" else "nothing"
 
 
 def _place(state: AgentState, name: object) -> SkillPlace | None:
     loaded = (state.get("skills_loaded") or {}).get(name) if isinstance(name, str) else None
-    return SkillPlace(name=loaded["name"], source=loaded["source"], path=loaded["path"]) if loaded else None
+    if loaded is None or loaded["unloaded"]:
+        return None
+    return SkillPlace(name=loaded["name"], source=loaded["source"], path=loaded["path"])

@@ -13,11 +13,14 @@ from langgraph.prebuilt import ToolNode
 from skills_agent.graph.audit.log import RunLog
 from skills_agent.graph.audit.recorder import Audit
 from skills_agent.graph.audit.records import Operator
+from skills_agent.graph.journal import Journals
+from skills_agent.graph.locks import Locks
 from skills_agent.graph.models.calls import calling
 from skills_agent.graph.models.errors import ModelCallError, ModelError
 from skills_agent.graph.models.local import LocalChatModel
 from skills_agent.graph.models.provider import default_model, resolve_model
 from skills_agent.graph.registry import make_registry
+from skills_agent.graph.runs import Keeper
 from skills_agent.graph.settings import (
     UNKNOWN_WINDOW,
     Settings,
@@ -28,6 +31,7 @@ from skills_agent.graph.settings import (
     trust_file_of,
 )
 from skills_agent.graph.tools import Workplace, build_tools, risk_of
+from skills_agent.nodes.journal import Running
 from skills_agent.nodes.model_call import ChosenModel, Models
 from skills_agent.nodes.policy import Policy
 from skills_agent.nodes.select import OnChange
@@ -71,6 +75,7 @@ class Services:
     max_body_lines: int
     on_change: OnChange
     audit: Audit
+    keeper: Keeper
 
 
 def make_services(
@@ -132,6 +137,7 @@ def make_services(
         # A run that must not ask keeps what its threads have loaded.
         on_change="pin" if settings.approval != "ask" and settings.on_change == "ask" else settings.on_change,
         audit=make_audit(settings, model, risks, yes),
+        keeper=Keeper(Running(), Locks(settings.workspace), Journals(settings.workspace)),
     )
 
 

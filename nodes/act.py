@@ -2,17 +2,36 @@
 
 import asyncio
 import json
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Annotated, Any, Literal
 
-from langchain_core.messages import ToolMessage
+from langchain_core.messages.tool import ToolCall
 from langgraph.config import get_config
+from langgraph.errors import GraphBubbleUp
 from langgraph.prebuilt import ToolNode
-from langgraph.runtime import get_runtime
-from langgraph.types import Command
+from langgraph.runtime import Runtime, get_runtime
+from langgraph.types import Command, interrupt
+from pydantic import Field
 
-from skills_agent.nodes.policy import call_digest, changed_text
+from skills_agent.nodes.journal import (
+    Entry,
+    Fate,
+    Found,
+    Run,
+    Running,
+    Wanted,
+    as_list,
+    find,
+    outcome_unknown,
+    tool_messages,
+    unknown_text,
+)
+from skills_agent.nodes.policy import Policy, call_digest, changed_text, effect_of
+from skills_agent.nodes.questions import ActionRequest, Answer, HITLRequest, Reject, ReviewConfig
 from skills_agent.nodes.two_paths import TwoPaths
-from skills_agent.skills.library import Library
+from skills_agent.skills.policy.verdict import ApprovalNeededError
+from skills_agent.skills.registry import Registry
+from skills_agent.skills.scripts.report import exit_code_of
 from skills_agent.skills.skill import SkillRef
 from skills_agent.state.context import Context, caller_of
 from skills_agent.state.reducers import spent
@@ -21,35 +40,236 @@ from skills_agent.state.transcript import refusal
 
 Outputs = list[AgentUpdate | Command[Any]]
 
+_PROGRAMS = frozenset({"run_script", "run_command"})
 
-def act(*, tools: ToolNode, library: Library) -> TwoPaths:
+
+class RunAgain(Answer):
+    """Run a call again whose outcome is unknown."""
+
+    type: Literal["approve"]
+
+
+class OutcomeUnknownResponse(Answer):
+    """What a person says about a call whose outcome is unknown."""
+
+    decisions: Annotated[
+        list[Annotated[RunAgain | Reject, Field(discriminator="type")]], Field(min_length=1, max_length=1)
+    ]
+
+
+def act(*, tools: ToolNode, policy: Policy, running: Running) -> TwoPaths:
     """Return the node that runs one allowed call through LangGraph's ToolNode and counts it.
 
-    What was approved is run, and nothing else: a call whose skill changed in between is refused. A tool
-    that fails becomes a tool message of status error. The async path is for host tools that exist only
-    as coroutines, as those of MCP servers do.
+    What was approved or allowed is run, and nothing else: a call whose arguments or whose skill changed
+    in between is refused. A call that is not read-only is written to the journal before and after: one
+    that was done already is not done again, and one whose outcome is unknown is asked about. A tool that
+    fails becomes a tool message of status error. The async path is for host tools that exist only as
+    coroutines, as those of MCP servers do.
     """
 
     def sync_path(request: CallRequest) -> Outputs:
-        if not _is_as_approved(request, library):
-            return _refused(request)
-        return _outputs(request, tools.invoke([request["call"]], get_config()))
+        step = _begin(request, policy, running)
+        if isinstance(step, list):
+            return step
+        try:
+            produced = tools.invoke([request["call"]], get_config())
+        except GraphBubbleUp:
+            step.pause()
+            raise
+        return step.end(produced)
 
     async def async_path(request: CallRequest) -> Outputs:
-        if not await asyncio.to_thread(_is_as_approved, request, library):
-            return _refused(request)
-        return _outputs(request, await tools.ainvoke([request["call"]], get_config()))
+        step = await asyncio.to_thread(_begin, request, policy, running)
+        if isinstance(step, list):
+            return step
+        try:
+            produced = await tools.ainvoke([request["call"]], get_config())
+        except GraphBubbleUp:
+            await asyncio.to_thread(step.pause)
+            raise
+        return await asyncio.to_thread(step.end, produced)
 
     return TwoPaths("act", sync_path, async_path)
 
 
-def _is_as_approved(request: CallRequest, library: Library) -> bool:
-    if not request["approved"]:
-        return True
+@dataclass(frozen=True)
+class Attempt:
+    """One attempt at a call."""
+
+    request: CallRequest
+    run: Run | None = None
+    entry: Entry | None = None
+    """What the journal says of it; None where the call only reads, or the thread is not kept."""
+    note: str = ""
+    """What the model is told before the result."""
+    answers: int = 0
+    """How often a person was asked about it by this node."""
+
+    def end(self, produced: Any) -> Outputs:
+        """Return what the call gave; it is in the journal by then."""
+        exit_code = _exit_code(self.request["call"], produced)
+        produced = _noted(produced, self.note)
+        if self.run and self.entry:
+            self.run.journal.put(self.entry.done(produced, exit_code))
+        return _outputs(self.request, produced)
+
+    def pause(self) -> None:
+        """Say that the tool itself asked a person: it runs again from its first line."""
+        if self.run and self.entry:
+            self.run.journal.put(replace(self.entry, status="paused", answers=self.answers))
+
+
+def _begin(request: CallRequest, policy: Policy, running: Running) -> Attempt | Outputs:
+    """Return the attempt that is in the journal now, or outputs where nothing is to be run."""
     runtime = get_runtime(Context)
-    place = SkillRef.of(request["skill"]) if request["skill"] else None
-    registry = library.of(caller_of(runtime), runtime.store)
-    return call_digest(request["call"], place, registry) == request["approved"]
+    registry = policy.library.of(caller_of(runtime), runtime.store)
+    only_reads = policy.risk(request["call"]["name"]) == "read"
+    run = None if only_reads else running.now()
+    if run is None:
+        return Attempt(request) if _is_as_approved(request, registry) else _refused(request)
+    return _Desk(request, run, running, policy, registry, runtime).begin()
+
+
+class _Desk:
+    """Decides about one call that is not read-only, in a thread that is kept."""
+
+    def __init__(
+        self,
+        request: CallRequest,
+        run: Run,
+        running: Running,
+        policy: Policy,
+        registry: Registry,
+        runtime: Runtime[Context],
+    ) -> None:
+        self._request = request
+        self._call: ToolCall = request["call"]
+        self._id = self._call["id"] or ""
+        self._run = run
+        self._running = running
+        self._policy = policy
+        self._registry = registry
+        info = runtime.execution_info
+        self._checkpoint = info.checkpoint_id if info else ""
+        self._effect = effect_of(self._call, _place(request), registry)
+        self._approved = request["approved"] or self._effect.digest
+
+    def begin(self) -> Attempt | Outputs:
+        with self._run.lock:
+            wanted = Wanted(self._id, self._approved, self._request.get("earlier", ()))
+            found = find(wanted, self._run, self._running.is_alive)
+            if found.entry and found.fate != "new":
+                found = self._claim(found.fate, found.entry, is_lost=found.lost)
+            if found.fate == "new":
+                return self._first(found.entry)
+        assert found.entry is not None  # noqa: S101 - known of both other fates
+        if found.fate == "done":
+            return _outputs(self._request, found.entry.produced)
+        return self._again(found.entry)
+
+    def _claim(self, fate: Fate, known: Entry, *, is_lost: bool) -> Found:
+        """Make an entry that of this call and, where it is done, of this run: a later call is another one."""
+        entry = replace(known, call_id=self._id)
+        if fate == "done":
+            produced = _renamed(known.produced, self._id)
+            if is_lost:
+                note = (
+                    f"[This call had already run, started at {known.started}, in a run that was cut off. "
+                    "It was not run again; its result was:]"
+                )
+                entry = entry.done(_noted(produced, note), known.exit_code)
+            entry = replace(
+                entry, run=self._run.id, checkpoint=self._checkpoint, ended=known.ended, settled=False
+            )
+        if entry != known:
+            self._run.journal.put(entry, replacing=known.call_id if is_lost else None)
+        return Found(fate, entry)
+
+    def _first(self, paused: Entry | None) -> Attempt | Outputs:
+        """Write the entry of a call that starts, or goes on after its own question."""
+        if self._is_changed():
+            return _refused(self._request)
+        if paused is None:
+            entry = Entry.of(self._id, self._effect, self._run, self._checkpoint)
+        else:
+            self._replay(paused)
+            entry = paused.again(self._run, self._checkpoint)
+        return self._started(entry, answers=entry.answers)
+
+    def _again(self, entry: Entry) -> Attempt | Outputs:
+        """Ask what becomes of a call that was started and whose outcome nobody knows."""
+        if self._is_changed():
+            return self._closed(entry, "It is not run again: what it would run has changed since.")
+        if _is_idempotent(self._request, self._registry):
+            note = (
+                f"[Started at {entry.started} and cut off; run again, as its skill declares it idempotent.]"
+            )
+            return self._started(entry.again(self._run, self._checkpoint), note, entry.answers)
+        if self._policy.approval == "deny":
+            return self._closed(entry, "It was not run again: nobody is asked here.")
+        if self._policy.approval == "fail":
+            raise ApprovalNeededError(self._call["name"], unknown_text(entry))
+        self._replay(entry)
+        decision = interrupt(self._question(entry), response_schema=OutcomeUnknownResponse).decisions[0]
+        if isinstance(decision, Reject):
+            said = f": {decision.message}" if decision.message else "."
+            return self._closed(entry, f"A person decided not to run it again{said}")
+        # A graph around this one keeps its answers, and would give this one again after another crash.
+        kept = entry.answers + bool(self._run.namespace)
+        again = replace(entry.again(self._run, self._checkpoint), answers=kept)
+        note = f"[Started at {entry.started} and cut off; a person had it run again.]"
+        return self._started(again, note, entry.answers + 1)
+
+    def _replay(self, entry: Entry) -> None:
+        """Take the answers that were given before: LangGraph hands them out by position."""
+        for _ in range(entry.answers):
+            interrupt(self._question(entry), response_schema=OutcomeUnknownResponse)
+
+    def _question(self, entry: Entry) -> HITLRequest:
+        name = self._call["name"]
+        return HITLRequest(
+            action_requests=[
+                ActionRequest(name=name, args=self._call["args"], description=unknown_text(entry))
+            ],
+            review_configs=[ReviewConfig(action_name=name, allowed_decisions=["approve", "reject"])],
+        )
+
+    def _started(self, entry: Entry, note: str = "", answers: int = 0) -> Attempt:
+        self._run.journal.put(entry)
+        return Attempt(self._request, self._run, entry, note, answers)
+
+    def _closed(self, entry: Entry, decided: str) -> Outputs:
+        """Answer a call whose outcome stays unknown; the answer is kept like a result."""
+        produced = {"messages": [outcome_unknown(self._id, entry, decided)]}
+        self._run.journal.put(replace(entry.done(produced), run=self._run.id))
+        return _outputs(self._request, produced)
+
+    def _is_changed(self) -> bool:
+        return self._approved != self._effect.digest
+
+
+def _is_as_approved(request: CallRequest, registry: Registry) -> bool:
+    approved, call = request["approved"], request["call"]
+    return not approved or approved in (
+        call_digest(call, None, registry),
+        call_digest(call, _place(request), registry),
+    )
+
+
+def _place(request: CallRequest) -> SkillRef | None:
+    return SkillRef.of(request["skill"]) if request["skill"] else None
+
+
+def _is_idempotent(request: CallRequest, registry: Registry) -> bool:
+    """Tell whether the skill says of a script, by its frontmatter, that running it again does no harm.
+
+    `metadata: {idempotent: "scripts/a.py scripts/b.py"}`; the digest of the call vouches for the file.
+    """
+    place = _place(request)
+    if place is None or request["call"]["name"] != "run_script":
+        return False
+    declared = registry.load(place).metadata.metadata.get("idempotent", "")
+    return str(request["call"]["args"].get("path")) in declared.split()
 
 
 def _refused(request: CallRequest) -> Outputs:
@@ -65,23 +285,28 @@ def _outputs(request: CallRequest, produced: Any) -> Outputs:
     updates only with a Command in it.
     """
     call = request["call"]
-    outputs: Outputs = list(produced) if isinstance(produced, list) else [produced]
     if request["edited"]:
-        for message in _messages(outputs):
-            message.content = (
-                f"[A person changed this call before it ran: {call['name']} "
-                f"{json.dumps(call['args'], ensure_ascii=False)}]\n{message.text}"
-            )
+        args = json.dumps(call["args"], ensure_ascii=False)
+        produced = _noted(produced, f"[A person changed this call before it ran: {call['name']} {args}]")
     cost = spent(request["turn"], tool_calls=1, script_runs=int(call["name"] == "run_script"))
-    return [*outputs, Command(update=AgentUpdate(usage=cost))]
+    return [*as_list(produced), Command(update=AgentUpdate(usage=cost))]
 
 
-def _messages(outputs: Outputs) -> list[ToolMessage]:
-    updates = [each.update if isinstance(each, Command) else each for each in outputs]
-    return [
-        message
-        for update in updates
-        if isinstance(update, dict)
-        for message in update.get("messages", [])
-        if isinstance(message, ToolMessage)
-    ]
+def _noted(produced: Any, note: str) -> Any:
+    if note:
+        for message in tool_messages(produced):
+            message.content = f"{note}\n{message.text}"
+    return produced
+
+
+def _renamed(produced: Any, call_id: str) -> Any:
+    for message in tool_messages(produced):
+        message.tool_call_id = call_id
+    return produced
+
+
+def _exit_code(call: ToolCall, produced: Any) -> int | None:
+    if call["name"] not in _PROGRAMS:
+        return None
+    codes = (exit_code_of(str(message.text)) for message in tool_messages(produced))
+    return next((code for code in codes if code is not None), None)

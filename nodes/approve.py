@@ -8,10 +8,10 @@ from langchain_core.messages import AnyMessage
 from langchain_core.messages.tool import ToolCall, tool_call
 from langgraph.runtime import Runtime
 from langgraph.types import interrupt
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, create_model
-from typing_extensions import TypedDict  # pydantic needs this one before Python 3.12
+from pydantic import AfterValidator, Field, create_model
 
 from skills_agent.nodes.policy import Bench, Policy, as_call, changed_text
+from skills_agent.nodes.questions import ActionRequest, Answer, HITLRequest, Reject, ReviewConfig
 from skills_agent.skills.policy.grants import grant_fault
 from skills_agent.skills.policy.patterns import Call
 from skills_agent.state.budget import count_refusals
@@ -21,33 +21,7 @@ from skills_agent.state.schema import AgentState, AgentUpdate
 from skills_agent.state.transcript import LOAD_SKILL, refusal
 
 
-class ActionRequest(TypedDict):
-    """One question, in the schema that Agent Chat UI renders (langchain 1.x, HITLRequest)."""
-
-    name: str
-    args: dict[str, Any]
-    description: str
-
-
-class ReviewConfig(TypedDict):
-    """Which answers a question takes."""
-
-    action_name: str
-    allowed_decisions: list[Literal["approve", "edit", "reject"]]
-
-
-class HITLRequest(TypedDict):
-    """All open questions of a step; `decisions` answer them by position."""
-
-    action_requests: list[ActionRequest]
-    review_configs: list[ReviewConfig]
-
-
-class _Answer(BaseModel):
-    model_config = ConfigDict(extra="forbid")
-
-
-class GrantWish(_Answer):
+class GrantWish(Answer):
     """For which later calls an approval holds, too."""
 
     scope: Literal["call", "skill", "pattern", "thread"]
@@ -55,32 +29,25 @@ class GrantWish(_Answer):
     """An entry as in `allowed-tools`, with the scope `pattern`."""
 
 
-class Approve(_Answer):
+class Approve(Answer):
     """Run it as asked."""
 
     type: Literal["approve"]
     grant: GrantWish | None = None
 
 
-class Action(_Answer):
+class Action(Answer):
     """A tool call as a person rewrote it."""
 
     name: str
     args: dict[str, Any]
 
 
-class Edit(_Answer):
+class Edit(Answer):
     """Run this instead."""
 
     type: Literal["edit"]
     edited_action: Action
-
-
-class Reject(_Answer):
-    """Do not run it; the message goes to the model."""
-
-    type: Literal["reject"]
-    message: str = ""
 
 
 Decision = Annotated[Approve | Edit | Reject, Field(discriminator="type")]
@@ -133,7 +100,7 @@ def _response(asked: Sequence[VerdictRecord]) -> type[Any]:
     exactly = Field(min_length=len(asked), max_length=len(asked))
     fitting = AfterValidator(partial(_with_fitting_grants, asked))
     return create_model(
-        "HITLResponse", __base__=_Answer, decisions=(Annotated[list[Decision], exactly, fitting], ...)
+        "HITLResponse", __base__=Answer, decisions=(Annotated[list[Decision], exactly, fitting], ...)
     )
 
 

@@ -1,12 +1,14 @@
 """discover: what skills there are, once per turn."""
 
 import logging
+from dataclasses import replace
 
-from langchain_core.messages import AnyMessage, RemoveMessage
+from langchain_core.messages import AnyMessage, RemoveMessage, ToolMessage
 from langgraph.graph.message import REMOVE_ALL_MESSAGES
 from langgraph.runtime import Runtime
 
 from skills_agent.nodes import prompt
+from skills_agent.nodes.journal import Run, Running, outcome_unknown, tool_messages
 from skills_agent.skills.catalog import Catalog
 from skills_agent.skills.errors import SkillError, SkillUnreadableError
 from skills_agent.skills.library import Library
@@ -37,7 +39,7 @@ SUPERSEDED = "Not run: superseded by a new message before it was approved or fin
 
 
 def discover(
-    state: AgentState, runtime: Runtime[Context], *, library: Library, catalog_budget: int
+    state: AgentState, runtime: Runtime[Context], *, library: Library, catalog_budget: int, running: Running
 ) -> AgentUpdate:
     """Begin a turn: answer calls that an interrupted turn left open, and see what skills there are.
 
@@ -55,7 +57,7 @@ def discover(
     if state.get("refused"):
         update["refused"] = {}
     if repaired := repair(state.get("messages", []), SUPERSEDED):
-        update["messages"] = [_remove_all(), *repaired]
+        update["messages"] = [_remove_all(), *(_as_it_was(message, running.now()) for message in repaired)]
     if turn % TOUCH_TURNS == 0:  # LangGraph stores them whole by and by: nobody walks back to the first turn
         update.update(AgentUpdate(skills_loaded={}, skill_resources={}, grants={}, summary=None))
     before = state.get("catalog") or None
@@ -76,6 +78,20 @@ def discover(
     if record != before and (omitted := record["total"] - len(record["shown"])):
         logger.warning("description budget exceeded", extra={"omitted": omitted, "budget": catalog_budget})
     return update
+
+
+def _as_it_was(message: AnyMessage, run: Run | None) -> AnyMessage:
+    """Return the answer to a superseded call as the journal tells it: it may have run after all."""
+    if run is None or not isinstance(message, ToolMessage) or message.text != SUPERSEDED:
+        return message
+    entry = run.journal.get(run.thread, message.tool_call_id)
+    if entry is None or entry.status == "paused":
+        return message
+    if entry.status == "started":
+        return outcome_unknown(message.tool_call_id, entry, "Then a new message came.")
+    run.journal.put(replace(entry, settled=True))
+    told = [each for each in tool_messages(entry.produced) if each.tool_call_id == message.tool_call_id]
+    return told[0].model_copy(update={"id": f"done-{message.tool_call_id}"}) if told else message
 
 
 def _remove_all() -> AnyMessage:

@@ -27,9 +27,9 @@ logger = logging.getLogger(__name__)
 def gate(state: AgentState, runtime: Runtime[Context], *, policy: Policy, limits: Limits) -> AgentUpdate:
     """Judge every open call of the newest message; answer the refused ones at once.
 
-    The verdicts are a channel: what was allowed, asked or refused, and why, can be seen in Studio. What
-    is asked about is pinned by its digest. Raises ApprovalNeededError where the run must not ask: before
-    any call of the step runs.
+    The verdicts are a channel: what was allowed, asked or refused, and why, can be seen in Studio. Each
+    holds for the digest of what was judged, and for nothing else. Raises ApprovalNeededError where the
+    run must not ask: before any call of the step runs.
     """
     bench = policy.bench(state, runtime)
     counts = counts_of_turn(state)
@@ -53,8 +53,8 @@ def gate(state: AgentState, runtime: Runtime[Context], *, policy: Policy, limits
         if verdict.decision == "ask" and policy.approval == "fail":
             raise ApprovalNeededError(call["name"], verdict.reason)
         record = _record(call, verdict)
-        if verdict.decision == "ask" or verdict.by == "grant":
-            record["digest"] = bench.digest(call)
+        if verdict.decision != "deny":
+            record["digest"] = bench.pin(call, verdict)
         verdicts[call["id"] or ""] = record
         if verdict.decision == "deny":
             logger.warning("tool blocked by policy", extra={"tool": call["name"], "by": verdict.by})

@@ -13,6 +13,7 @@ from langchain_core.tools import BaseTool
 from langgraph.runtime import Runtime
 from pydantic import BaseModel, ValidationError
 
+from skills_agent.nodes.journal import Effect
 from skills_agent.skills.contents import ContentsError, file_digest, folder_digest
 from skills_agent.skills.errors import SkillError
 from skills_agent.skills.library import Library
@@ -56,6 +57,10 @@ class Policy:
     """Where scripts would work."""
     schemas: dict[str, type[BaseModel] | None] = field(default_factory=dict)
     """Of the tools' arguments: LangChain makes them anew at every look."""
+
+    def risk(self, tool: str) -> Risk:
+        """Return what a tool risks; of one that nobody knows, the worst that one can be approved for."""
+        return self.risks.get(tool, "network")
 
     def bench(self, state: AgentState, runtime: Runtime[Context]) -> "Bench":
         """Return what judges the calls of one step."""
@@ -143,6 +148,14 @@ class Bench:
         if fault := policy.fault(tool, call["args"]):
             return Verdict("deny", f"The arguments of {tool.name} are not valid: {fault}", "error")
         return verdict if verdict.decision == "allow" else self._without_question(wanted, risk)
+
+    def pin(self, call: ToolCall, verdict: Verdict) -> str:
+        """Return the digest that a verdict holds for: nothing else is run under it.
+
+        What may be read without a question is read as it is then: its files do not count.
+        """
+        free = verdict.decision == "allow" and self._policy.risk(call["name"]) == "read"
+        return call_digest(call, None, self._registry) if free else self.digest(call)
 
     def digest(self, call: ToolCall) -> str:
         """Return the digest of what a call would run: tool, arguments, and the content of its skill."""
@@ -264,10 +277,11 @@ class Bench:
 
 
 def changed_text(tool: str) -> str:
-    """Say that a call is not run because it is not any more what was approved."""
+    """Say that a call is not run because it is not any more what was approved or allowed."""
     return (
-        f"Not run: the files of the skill changed after this call of {tool} was asked about, so it is not "
-        "what was approved. Read them again, and repeat the call if it still makes sense: it is asked anew."
+        f"Not run: the files of the skill, or the arguments, changed after this call of {tool} was judged, "
+        "so it is not what was approved. Read them again, and repeat the call if it still makes sense: it is "
+        "judged anew."
     )
 
 
@@ -277,7 +291,12 @@ def as_call(call: ToolCall) -> Call:
 
 
 def call_digest(call: ToolCall, place: SkillRef | None, registry: Registry) -> str:
-    """Return the digest of what a call runs: tool, arguments, and the files of the skill that it names.
+    """Return the digest of what a call runs: tool, arguments, and the files of the skill that it names."""
+    return effect_of(call, place, registry).digest
+
+
+def effect_of(call: ToolCall, place: SkillRef | None, registry: Registry) -> Effect:
+    """Return what a call runs, as digests.
 
     Of a folder that is too large to be read whole, its SKILL.md and the file that the call names count.
     """
@@ -288,8 +307,13 @@ def call_digest(call: ToolCall, place: SkillRef | None, registry: Registry) -> s
             content = _content_of(root, str(call["args"].get("path"))) if root else ""
         except SkillError as error:
             content = f"gone: {error.code}"
-    told = json.dumps([call["name"], call["args"], content], sort_keys=True, default=str)
-    return hashlib.sha256(told.encode()).hexdigest()
+    return Effect(
+        call["name"], _digest(call["args"]), content, _digest([call["name"], call["args"], content])
+    )
+
+
+def _digest(told: object) -> str:
+    return hashlib.sha256(json.dumps(told, sort_keys=True, default=str).encode()).hexdigest()
 
 
 def _content_of(root: Path, path: str) -> str:

@@ -213,6 +213,7 @@ class VerdictRecord(TypedDict):
     by: str
     """policy, skill, grant, caller, budget, error: the gate; approval: a person."""
     digest: NotRequired[str]
-    """Digest of what was asked about: tool, arguments, and the content of the skill that the call names."""
+    """Digest of what was judged: tool, arguments, and the content of the skill that the call names (but for
+    what may be read without a question)."""
     grant: NotRequired[str]
     """Id of the grant that allowed it."""

@@ -1,6 +1,6 @@
 """The channels of the graph, in the order in which a run fills them."""
 
-from typing import Annotated
+from typing import Annotated, NotRequired
 
 from langchain_core.messages import AnyMessage
 from langchain_core.messages.tool import ToolCall
@@ -118,6 +118,8 @@ class CallRequest(TypedDict):
     edited: bool
     """True when a person changed the arguments: the tool message says so."""
     approved: str
-    """Digest of what was approved; empty for a call that was not asked about."""
+    """Digest of what was approved or allowed; empty in threads of older versions."""
     skill: SkillPlace | None
     """Where the skill is that the call names."""
+    earlier: NotRequired[list[str]]
+    """Ids of calls of the transcript with the same tool and arguments."""

@@ -36,6 +36,17 @@ def unreadable_calls_of(message: AIMessage) -> list[InvalidToolCall]:
     return [call for call in message.invalid_tool_calls if call["id"]]
 
 
+def alike_calls(messages: Sequence[AnyMessage], call: ToolCall) -> list[str]:
+    """Return the ids of the other calls of the transcript with the same tool and arguments."""
+    return [
+        each["id"] or ""
+        for message in messages
+        if isinstance(message, AIMessage)
+        for each in calls_of(message)
+        if (each["name"], each["args"]) == (call["name"], call["args"]) and each["id"] != call["id"]
+    ]
+
+
 def answered_ids(messages: Sequence[AnyMessage]) -> set[str]:
     """Return the ids of the tool calls that have their tool message."""
     return {message.tool_call_id for message in messages if isinstance(message, ToolMessage)}

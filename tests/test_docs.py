@@ -58,3 +58,13 @@ def test_every_event_of_the_audit_is_listed_with_its_fields() -> None:
     assert {name: fields | {"type"} for name, fields in told.items()} == events
     envelope = page.partition("| field |")[2].partition("\n\n")[0]
     assert set(get_type_hints(Envelope)) <= set(re.findall(r"`(\w+)`", envelope))
+
+
+def test_every_promise_names_tests_that_exist() -> None:
+    text = (DOCS / "guarantees.md").read_text(encoding="utf-8")
+    named = re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", text)
+    promises = re.findall(r"^(\d+)\. \*\*", text, re.MULTILINE)
+
+    assert promises == [str(number) for number in range(1, 11)]
+    for file, test in named:
+        assert re.search(rf"^(async )?def {test}\(", (DOCS.parent / file).read_text(), re.MULTILINE), test

@@ -64,11 +64,22 @@ def _ask(request: Mapping[str, Any], question: Question) -> Decision:
         for choice, answer in _ANSWERS.items():
             if word and choice.startswith(word.lower()):
                 decision = answer(request, rest.strip())
-                if decision is not None:
+                if decision is not None and _fits(decision, request, question):
                     return decision
                 break
         else:
             click.echo(f"{CHOICES}\n{ALWAYS}")
+
+
+def _fits(decision: Decision, request: Mapping[str, Any], question: Question) -> bool:
+    """Say what a question does not take; it is asked again then."""
+    if decision["type"] == "edit" and not question.takes_edit(request):
+        click.echo("This call cannot be changed here: approve or reject it.")
+        return False
+    if "grant" in decision and not question.takes_grant(request):
+        click.echo("The outcome of this call is unknown: the answer to that holds for it alone.")
+        return False
+    return True
 
 
 def _approve(request: Mapping[str, Any], rest: str) -> Decision | None:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
 from skills_agent.state.records import UsageRecord, VerdictRecord
+from skills_agent.state.transcript import LOAD_SKILL
 
 Status = Literal["done", "waiting", "unfinished"]
 """`unfinished`: cut off in the middle, by a crash, Ctrl-C or SIGTERM."""
@@ -17,6 +18,17 @@ class Question(NamedTuple):
     requests: Sequence[Mapping[str, Any]]
     """`name`, `args` and `description` of each call."""
     reviews: Sequence[Mapping[str, Any]]
+
+    def takes_edit(self, request: Mapping[str, Any]) -> bool:
+        """Tell whether one of its requests may be answered with another call."""
+        return any(
+            review["action_name"] == request["name"] and "edit" in review["allowed_decisions"]
+            for review in self.reviews
+        )
+
+    def takes_grant(self, request: Mapping[str, Any]) -> bool:
+        """Tell whether an approval may hold for later calls, too: not where an outcome is unknown."""
+        return self.takes_edit(request) or request["name"] == LOAD_SKILL
 
 
 @dataclass(frozen=True)
@@ -40,14 +52,19 @@ class Outcome:
             "answer": self.answer,
             "loaded": self.loaded,
             "usage": self.usage,
-            "calls": self.calls,
+            "calls": [{key: value for key, value in each.items() if key != "digest"} for each in self.calls],
         }
         if self.questions:
-            question = self.questions[0]
-            told["interrupt"] = {
-                "id": question.id,
-                "action_requests": question.requests,
-                "review_configs": question.reviews,
-            }
+            told["interrupt"] = _interrupt(self.questions[0])
+            if len(self.questions) > 1:
+                told["interrupts"] = [_interrupt(question) for question in self.questions]
             told["resume"] = resume
         return told
+
+
+def _interrupt(question: Question) -> dict[str, Any]:
+    return {
+        "id": question.id,
+        "action_requests": question.requests,
+        "review_configs": question.reviews,
+    }

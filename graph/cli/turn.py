@@ -66,9 +66,11 @@ def resume_once(session: Session, decision: Mapping[str, Any] | None, *, as_json
 def _faults(questions: Sequence[Question], decision: Mapping[str, Any]) -> Iterator[str]:
     """Yield why an answer does not fit an open call, before anything is run."""
     grant = decision.get("grant")
-    for request in (each for question in questions for each in question.requests):
+    for question, request in ((each, request) for each in questions for request in each.requests):
         call = Call(request["name"], request["args"])
-        if grant and (fault := grant_fault(grant["scope"], grant.get("pattern"), call)):
+        if grant and not question.takes_grant(request):
+            yield "the outcome of a call is unknown, and the answer to that holds for this call alone"
+        elif grant and (fault := grant_fault(grant["scope"], grant.get("pattern"), call)):
             yield fault
 
 

@@ -1,0 +1,23 @@
+"""Files of the agent beside a person's own: read by nobody else, and kept out of git."""
+
+import os
+from pathlib import Path
+
+
+def make_private(place: Path) -> None:
+    """Make an empty file for this user alone, where there is none, in a folder that git ignores it in.
+
+    Raises OSError.
+    """
+    place.parent.mkdir(parents=True, exist_ok=True)
+    ignore_in_git(place.parent, f"/{place.name}*")
+    os.close(os.open(place, os.O_RDWR | os.O_CREAT, 0o600))
+
+
+def ignore_in_git(folder: Path, pattern: str) -> None:
+    """Add a pattern to the folder's .gitignore, unless it is there."""
+    ignore = folder / ".gitignore"
+    known = ignore.read_text(encoding="utf-8") if ignore.exists() else ""
+    if pattern not in known.splitlines():
+        with ignore.open("a", encoding="utf-8") as file:
+            file.write(f"{'' if known.endswith(chr(10)) or not known else chr(10)}{pattern}\n")

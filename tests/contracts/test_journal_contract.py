@@ -1,0 +1,257 @@
+"""What every journal keeps, and how a call finds itself in it."""
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from threading import Thread
+
+import pytest
+from langchain_core.messages import ToolMessage
+from langgraph.store.memory import InMemoryStore
+from langgraph.store.postgres import PostgresStore
+from langgraph.store.sqlite import SqliteStore
+from langgraph.types import Command
+
+from skills_agent.graph.journal import FileJournal, StoreJournal
+from skills_agent.graph.thread_errors import JournalError
+from skills_agent.nodes.journal import Effect, Entry, Journal, Run, Wanted, find
+
+EFFECT = Effect("run_script", "a" * 64, "s" * 64, "d" * 64)
+OTHER = Effect("write_file", "b" * 64, "", "e" * 64)
+KINDS = ["file", "memory file", "memory store", "sqlite store", "postgres store"]
+
+
+@pytest.fixture(params=KINDS)
+def journal(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Journal]:
+    if request.param == "file":
+        yield FileJournal(tmp_path / ".agent" / "journal.sqlite")
+    elif request.param == "memory file":
+        yield FileJournal(None)
+    elif request.param == "memory store":
+        yield StoreJournal(InMemoryStore())
+    elif request.param == "sqlite store":
+        with SqliteStore.from_conn_string(str(tmp_path / "store.sqlite")) as store:
+            store.setup()
+            yield StoreJournal(store)
+    else:
+        server = request.getfixturevalue("postgres")
+        with PostgresStore.from_conn_string(server.new_database()) as postgres:
+            postgres.setup()
+            yield StoreJournal(postgres)
+
+
+def run_of(journal: Journal, name: str = "run", *, thread: str = "t", kept: bool = False) -> Run:
+    return Run(name, thread, "", journal, lambda checkpoint: kept)
+
+
+def started(
+    journal: Journal, call: str, effect: Effect = EFFECT, run: str = "run", thread: str = "t"
+) -> Entry:
+    entry = Entry.of(call, effect, run_of(journal, run, thread=thread), "checkpoint-1")
+    journal.put(entry)
+    return entry
+
+
+def answered(text: str, call: str) -> dict[str, list[ToolMessage]]:
+    return {"messages": [ToolMessage(text, tool_call_id=call, name="run_script")]}
+
+
+def test_an_entry_comes_back_as_it_was_written(journal: Journal) -> None:
+    entry = started(journal, "call-1")
+    assert journal.get("t", "call-1") == entry
+    done = replace(entry.done(answered("exit code 0", "call-1"), 0), answers=2, attempt=3, settled=True)
+    journal.put(done)
+    found = journal.get("t", "call-1")
+    assert found == done
+    assert found is not None
+    assert found.produced == answered("exit code 0", "call-1")
+    assert (found.exit_code, found.attempt, found.answers, found.settled) == (0, 3, 2, True)
+
+
+def test_commands_of_tools_come_back_whole(journal: Journal) -> None:
+    update = {**answered("ok", "call-1"), "plan": {"goal": "x"}}
+    journal.put(started(journal, "call-1").done([Command(update=update), {"messages": []}]))
+    found = journal.get("t", "call-1")
+    assert found is not None
+    command, plain = found.produced
+    assert isinstance(command, Command)
+    assert (command.update, plain) == (update, {"messages": []})
+    assert not command.goto
+
+
+def test_what_was_never_written_is_not_found(journal: Journal) -> None:
+    started(journal, "call-1")
+    assert journal.get("t", "call-2") is None
+    assert journal.get("other", "call-1") is None
+    assert journal.alike("other", EFFECT.digest) == []
+    assert journal.alike("t", OTHER.digest) == []
+    assert journal.unsettled("t") == []
+
+
+@pytest.mark.parametrize("name", ["a.b/c", "", "ü\u202e", "x" * 3000, "a\nb", "('t',)"])
+def test_any_name_of_a_thread_or_a_call_is_a_name(journal: Journal, name: str) -> None:
+    entry = started(journal, name, thread=name)
+    started(journal, name, thread=f"{name}.")
+    assert journal.get(name, name) == entry
+    assert journal.alike(name, EFFECT.digest) == [entry]
+
+
+def test_alike_entries_come_in_the_order_of_their_start(journal: Journal) -> None:
+    entries = [started(journal, f"call-{number:03}") for number in range(130, 0, -1)]
+    started(journal, "other", OTHER)
+    assert journal.alike("t", EFFECT.digest) == entries
+
+
+def test_one_entry_takes_the_place_of_another(journal: Journal) -> None:
+    entry = started(journal, "lost")
+    journal.put(replace(entry, call_id="new"), replacing="lost")
+    assert journal.get("t", "lost") is None
+    assert [each.call_id for each in journal.alike("t", EFFECT.digest)] == ["new"]
+
+
+def test_only_what_is_done_can_be_settled(journal: Journal) -> None:
+    started(journal, "open")
+    mine = started(journal, "mine").done(answered("x", "mine"))
+    other = started(journal, "other", run="dead").done(answered("x", "other"))
+    journal.put(mine)
+    journal.put(other)
+    assert {each.call_id for each in journal.unsettled("t")} == {"mine", "other"}
+    run_of(journal).settle()
+    assert [each.call_id for each in journal.unsettled("t")] == ["other"]
+    run_of(journal, kept=True).settle()
+    assert journal.unsettled("t") == []
+    found = journal.get("t", "open")
+    assert found is not None
+    assert found.status == "started"
+
+
+def wanted(call: str, *earlier: str) -> Wanted:
+    return Wanted(call, EFFECT.digest, earlier)
+
+
+def nobody(run: str) -> bool:
+    return False
+
+
+def test_a_call_finds_itself_by_its_id(journal: Journal) -> None:
+    run = run_of(journal)
+    assert find(wanted("call-1"), run, nobody).fate == "new"
+    entry = started(journal, "call-1")
+    assert find(wanted("call-1"), run, nobody).fate == "unknown"
+    journal.put(entry.done(answered("x", "call-1")))
+    found = find(wanted("call-1"), run, nobody)
+    assert (found.fate, found.lost) == ("done", False)
+
+
+def test_the_result_of_another_call_under_the_same_id_is_not_taken(journal: Journal) -> None:
+    journal.put(started(journal, "call-1", OTHER).done(answered("x", "call-1")))
+    assert find(wanted("call-1"), run_of(journal), nobody).fate == "new"
+
+
+@pytest.mark.parametrize("kept", [True, False])
+def test_a_result_of_an_earlier_thread_of_that_name_is_not_taken(journal: Journal, kept: bool) -> None:
+    done = started(journal, "call-1").done(answered("x", "call-1"))
+    journal.put(replace(done, settled=True))
+    assert find(wanted("call-1"), run_of(journal, kept=kept), nobody).fate == ("done" if kept else "new")
+
+
+@pytest.mark.parametrize(
+    ("status", "kept", "alive", "settled", "fate"),
+    [
+        ("done", False, False, False, "done"),
+        ("done", True, False, False, "new"),  # it is on the record, and the model called again
+        ("done", False, True, False, "new"),  # of the run that asks
+        ("done", False, False, True, "new"),  # its run ended by itself
+        ("started", False, False, False, "unknown"),
+        ("started", True, False, False, "unknown"),  # superseded before it was asked about
+        ("started", False, True, False, "new"),  # the same call beside this one
+    ],
+)
+def test_a_call_is_recognised_under_a_lost_id(
+    journal: Journal, status: str, kept: bool, alive: bool, settled: bool, fate: str
+) -> None:
+    entry = started(journal, "lost", run="before")
+    if status == "done":
+        journal.put(replace(entry.done(answered("x", "lost")), settled=settled))
+    here = run_of(journal, kept=kept)
+    found = find(wanted("new"), here, lambda run: alive and run == "before")
+    assert found.fate == fate
+    assert found.lost == (fate != "new")
+
+
+def test_a_call_of_the_transcript_is_not_lost(journal: Journal) -> None:
+    journal.put(started(journal, "told", run="before").done(answered("x", "told")))
+    assert find(wanted("new", "told"), run_of(journal), nobody).fate == "new"
+    assert find(wanted("new", "other"), run_of(journal), nobody).fate == "done"
+
+
+def test_threads_of_one_process_write_side_by_side(journal: Journal) -> None:
+    def write(number: int) -> None:
+        for count in range(10):
+            started(journal, f"call-{number}-{count}")
+
+    writers = [Thread(target=write, args=[number]) for number in range(8)]
+    for each in writers:
+        each.start()
+    for each in writers:
+        each.join()
+    assert len(journal.alike("t", EFFECT.digest)) == 80
+
+
+WRITER = """
+import sys
+from pathlib import Path
+from skills_agent.graph.journal import FileJournal
+from skills_agent.nodes.journal import Effect, Entry, Run
+
+journal = FileJournal(Path(sys.argv[1]))
+run = Run("run", "t", "", journal, lambda _: False)
+print("ready", flush=True)
+sys.stdin.readline()
+for number in range(25):
+    journal.put(Entry.of(f"{sys.argv[2]}-{number}", Effect("run_script", "a", "s", "d"), run, ""))
+"""
+
+
+def test_processes_write_one_file_side_by_side_from_its_first_write(tmp_path: Path) -> None:
+    place = tmp_path / ".agent" / "journal.sqlite"
+    writers = [
+        subprocess.Popen(
+            [sys.executable, "-c", WRITER, place, str(number)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for number in range(6)
+    ]
+    for each in writers:
+        assert each.stdout is not None
+        assert each.stdout.readline() == "ready\n"
+    for each in writers:
+        assert each.stdin is not None
+        each.stdin.write("go\n")
+        each.stdin.flush()
+    for each in writers:
+        each.communicate(timeout=60)
+    assert [each.returncode for each in writers] == [0] * 6
+    assert len(FileJournal(place).alike("t", "d")) == 150
+
+
+def test_the_file_is_private_and_stays_out_of_git(tmp_path: Path) -> None:
+    (tmp_path / ".agent").mkdir()
+    (tmp_path / ".agent" / ".gitignore").write_text("/threads.sqlite*")
+    journal = FileJournal(tmp_path / ".agent" / "journal.sqlite")
+    assert journal.get("t", "call-1") is None
+    assert not (tmp_path / ".agent" / "journal.sqlite").exists()
+    started(journal, "call-1")
+    assert (tmp_path / ".agent" / "journal.sqlite").stat().st_mode & 0o777 == 0o600
+    lines = (tmp_path / ".agent" / ".gitignore").read_text().splitlines()
+    assert lines == ["/threads.sqlite*", "/journal.sqlite*"]
+
+
+def test_a_journal_that_cannot_be_kept_says_where_and_what_to_do(tmp_path: Path) -> None:
+    (tmp_path / ".agent").write_text("in the way")
+    with pytest.raises(JournalError, match=r"journal\.sqlite.*compile the graph with a store"):
+        started(FileJournal(tmp_path / ".agent" / "journal.sqlite"), "call-1")

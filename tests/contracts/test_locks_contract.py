@@ -1,0 +1,194 @@
+"""What every lock of threads keeps out, and when it ends."""
+
+import fcntl
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from langgraph.checkpoint.postgres import PostgresSaver
+
+from skills_agent.graph.locks import FileLocks, Guard, ThreadKey, ThreadLocks
+from skills_agent.graph.locks_postgres import PostgresLocks
+from skills_agent.graph.thread_errors import ThreadBusyError
+
+KEY = ThreadKey("t")
+
+HOLDER = """
+import sys
+from pathlib import Path
+
+kind, place = sys.argv[1:]
+if kind == "file":
+    from skills_agent.graph.locks import FileLocks, ThreadKey
+    locks = FileLocks(Path(place))
+else:
+    from langgraph.checkpoint.postgres import PostgresSaver
+    from skills_agent.graph.locks import ThreadKey
+    from skills_agent.graph.locks_postgres import PostgresLocks
+    entered = PostgresSaver.from_conn_string(place)
+    locks = PostgresLocks.beside(entered.__enter__())
+release = locks.take(ThreadKey("t"))
+print("held", flush=True)
+sys.stdin.readline()
+release()
+print("released", flush=True)
+sys.stdin.readline()
+"""
+
+
+class Kind:
+    """One kind of lock: two holders of it in this process, and one in another."""
+
+    def __init__(self, name: str, place: str, make: Callable[[], ThreadLocks]) -> None:
+        self.first, self.second = make(), make()
+        self._command = [sys.executable, "-c", HOLDER, name, place]
+
+    def other_process(self) -> "subprocess.Popen[str]":
+        process = subprocess.Popen(self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        assert process.stdout is not None
+        assert process.stdout.readline() == "held\n"
+        return process
+
+
+@pytest.fixture(params=["file", "postgres"])
+def kind(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Kind]:
+    if request.param == "file":
+        yield Kind("file", str(tmp_path / "locks"), lambda: FileLocks(tmp_path / "locks"))
+        return
+    dsn = request.getfixturevalue("postgres").new_database()
+    with PostgresSaver.from_conn_string(dsn) as saver:
+        yield Kind("postgres", dsn, lambda: PostgresLocks.beside(saver))
+
+
+def test_a_thread_is_held_once(kind: Kind) -> None:
+    release = kind.first.take(KEY)
+    with pytest.raises(ThreadBusyError, match="'t' is busy") as refused:
+        kind.second.take(KEY)
+    assert refused.value.thread == "t"
+    release()
+    kind.second.take(KEY)()
+
+
+@pytest.mark.parametrize(
+    "other", [ThreadKey("u"), ThreadKey("t", "node:1"), ThreadKey("", "t"), ThreadKey("t\0")]
+)
+def test_other_threads_and_graphs_within_others_are_free(kind: Kind, other: ThreadKey) -> None:
+    release = kind.first.take(KEY)
+    again = kind.second.take(other)
+    with pytest.raises(ThreadBusyError):
+        kind.second.take(KEY)
+    again()
+    release()
+
+
+@pytest.mark.parametrize("name", ["a/../b", "x" * 5000, "ü\u202e\n", ""])
+def test_any_name_can_be_held(kind: Kind, name: str) -> None:
+    release = kind.first.take(ThreadKey(name))
+    with pytest.raises(ThreadBusyError):
+        kind.second.take(ThreadKey(name))
+    release()
+
+
+def test_a_refused_holder_does_not_keep_what_others_gave_back(kind: Kind) -> None:
+    release = kind.first.take(KEY)
+    other = kind.second.take(ThreadKey("u"))
+    with pytest.raises(ThreadBusyError):
+        kind.second.take(KEY)
+    release()
+    kind.first.take(KEY)()
+    other()
+
+
+def test_another_process_is_kept_out_and_keeps_out(kind: Kind) -> None:
+    process = kind.other_process()
+    with pytest.raises(ThreadBusyError):
+        kind.first.take(KEY)
+    assert process.stdin is not None
+    assert process.stdout is not None
+    process.stdin.write("release\n")
+    process.stdin.flush()
+    assert process.stdout.readline() == "released\n"
+    kind.first.take(KEY)()
+    process.communicate("end\n", timeout=30)
+    assert process.returncode == 0
+
+
+def test_the_lock_of_a_killed_process_is_free(kind: Kind) -> None:
+    process = kind.other_process()
+    with pytest.raises(ThreadBusyError):
+        kind.first.take(KEY)
+    process.kill()
+    process.communicate(timeout=30)
+    # The server notices the end of a connection, and no event tells of it.
+    for _ in range(10_000):
+        try:
+            kind.first.take(KEY)()
+        except ThreadBusyError:
+            continue
+        return
+    pytest.fail("the lock outlived its process")
+
+
+def test_files_of_locks_do_not_stay(tmp_path: Path) -> None:
+    locks = FileLocks(tmp_path / "locks")
+    for number in range(20):
+        locks.take(ThreadKey(str(number)))()
+    assert [file.name for file in (tmp_path / "locks").iterdir()] == [".gitignore"]
+
+
+@pytest.mark.parametrize("is_taken_again", [False, True])
+def test_a_file_that_its_holder_removed_in_between_is_not_locked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_taken_again: bool
+) -> None:
+    """Two that lock two files of one name would both run."""
+    locks, other, third = (FileLocks(tmp_path / "locks") for _ in range(3))
+    release, flock = locks.take(KEY), fcntl.flock
+    between: list[bool] = []
+
+    def late(file: int, operation: int) -> None:
+        if not between:
+            between.append(True)
+            release()
+            if is_taken_again:
+                third.take(KEY)
+        flock(file, operation)
+
+    monkeypatch.setattr(fcntl, "flock", late)
+    if not is_taken_again:
+        other.take(KEY)
+    with pytest.raises(ThreadBusyError):
+        (other if is_taken_again else third).take(KEY)
+
+
+def test_calls_of_one_task_share_a_lock_and_the_last_gives_it_back(tmp_path: Path) -> None:
+    guard, other = Guard(FileLocks(tmp_path / "locks")), Guard(FileLocks(tmp_path / "locks"))
+    inner = ThreadKey("t", "node:1")
+    first, second = guard.take(inner), guard.take(inner)
+    first()
+    with pytest.raises(ThreadBusyError):
+        other.take(inner)
+    second()
+    other.take(inner)()
+
+
+def test_a_connection_is_open_while_a_lock_is_held(request: pytest.FixtureRequest) -> None:
+    dsn = request.getfixturevalue("postgres").new_database()
+    with PostgresSaver.from_conn_string(dsn) as saver:
+
+        def connections() -> int:
+            query = "SELECT count(*) AS n FROM pg_stat_activity WHERE datname = current_database()"
+            with saver._cursor() as cursor:
+                row: Any = cursor.execute(query).fetchone()
+            return int(row["n"])
+
+        locks = PostgresLocks.beside(saver)
+        releases = [locks.take(ThreadKey(str(number))) for number in range(50)]
+        assert connections() == 2
+        for release in releases:
+            release()
+        release = locks.take(KEY)
+        assert connections() <= 2
+        release()

@@ -1,0 +1,230 @@
+"""Kill the agent at every point of a run, go on with a new process, and see that nothing is lost or repeated.
+
+    python -m tests.crash                          every point of every way (long)
+    python -m tests.crash --saver sqlite --every 5 each fifth point, with SQLite
+
+A clean run counts its own kill points first: before and after every write of the checkpointer and of the
+journal, before every call of the model, and inside of every effect. Each point is then one scenario: a
+process that kills itself there, and new ones that go on as a caller would, until there is an answer.
+"""
+
+import argparse
+import contextlib
+import fcntl
+import itertools
+import json
+import os
+import random
+import shutil
+import signal
+import sys
+import tempfile
+import traceback
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from tests.crash import scenario
+from tests.crash.points import Points
+from tests.crash.scenario import Way, Workspace
+from tests.postgres import postgres_server
+
+MAX_STEPS = 12
+"""Invocations after which a thread that has no answer yet never gets one."""
+
+
+class FindingError(AssertionError):
+    """Something was lost, or done twice in silence."""
+
+
+def main() -> None:
+    """Run the ways that were asked for; exit code 1 where anything was found."""
+    parser = argparse.ArgumentParser(prog="python -m tests.crash", description=__doc__)
+    parser.add_argument("--saver", choices=["sqlite", "postgres"], action="append")
+    parser.add_argument("--durability", choices=["sync", "async", "exit"], action="append")
+    parser.add_argument("--invoke", choices=["sync", "async"], action="append")
+    parser.add_argument("--unknown", choices=["approve", "reject"], action="append")
+    parser.add_argument("--again", action="store_true", help="kill each scenario a second time")
+    parser.add_argument("--every", type=int, default=1, metavar="K", help="each K-th point only")
+    parser.add_argument("--start", type=int, default=1, metavar="N", help="begin with the N-th point")
+    parser.add_argument("--points", type=int, action="append", metavar="N", help="only these points")
+    parser.add_argument("--seed", type=int, default=0, help="of the second kill")
+    chosen = parser.parse_args()
+    random.seed(chosen.seed)
+    ways = [
+        Way(saver, durability, invoked == "async", unknown, chosen.again)
+        for saver, durability, invoked, unknown in itertools.product(
+            chosen.saver or ["sqlite", "postgres"],
+            chosen.durability or ["sync", "async"],
+            chosen.invoke or ["sync", "async"],
+            chosen.unknown or ["reject", "approve"],
+        )
+    ]
+    with _database(ways) as dsn:
+        failed = [_run(way, dsn if way.saver == "postgres" else "", chosen) for way in ways]
+    sys.exit(1 if any(failed) else 0)
+
+
+@contextlib.contextmanager
+def _database(ways: list[Way]) -> Iterator[str]:
+    if not any(way.saver == "postgres" for way in ways):
+        yield ""
+        return
+    with postgres_server("fsync = off") as dsn:
+        # In a process of its own: this one forks, and must have no connection.
+        _child(scenario.set_up, dsn)
+        yield dsn
+
+
+def _run(way: Way, dsn: str, chosen: argparse.Namespace) -> bool:
+    """Run one way; tell whether anything was found."""
+    clean = _scenario(way, dsn, 0)
+    total = len(clean.points)
+    found = Counter[str]()
+    failures: list[str] = []
+    wanted = chosen.points or range(chosen.start, total + 1, chosen.every)
+    for target in wanted:
+        try:
+            seen = _scenario(way, dsn, target)
+            _check(seen, clean)
+            found[seen.kind] += 1
+        except FindingError as finding:
+            failures.append(f"  point {target}: {finding}")
+    summary = ", ".join(f"{count} {kind}" for kind, count in sorted(found.items()))
+    print(f"{way.title}: {total} kill points, {len(wanted)} tried: {summary}", flush=True)
+    for failure in failures:
+        print(failure, flush=True)
+    return bool(failures)
+
+
+class Seen:
+    """What a scenario came to."""
+
+    def __init__(self, place: Workspace, status: dict[str, Any]) -> None:
+        self.status = status
+        self.points = Points(place.folder, 0).passed
+        self.effects = place.lines(scenario.EFFECTS)
+        self.notes = place.lines(scenario.NOTES)
+        self.asked = place.lines("asked.log")
+        self.killed_at = ""
+
+    @property
+    def kind(self) -> str:
+        """Return how it ended, for the summary."""
+        return "ended in a question" if self.asked else "went on as if nothing had been"
+
+
+def _scenario(way: Way, dsn: str, target: int) -> Seen:
+    """Run one scenario to its answer; the process that passes the point `target` is killed there."""
+    # A kill does not lose what the kernel has: memory is as good as a disk here, and much faster.
+    memory = Path("/dev/shm")
+    folder = Path(tempfile.mkdtemp(prefix="crash-", dir=memory if os.access(memory, os.W_OK) else None))
+    try:
+        place = Workspace(folder, dsn, f"{scenario.THREAD}-{folder.name}")
+        place.prepare()
+        targets = [target] if target else []
+        killed_at = []
+        for _ in range(MAX_STEPS):
+            now = targets[0] if targets else 0
+            if _child(scenario.step, place, way, now) == -signal.SIGKILL:
+                killed_at.append(Points(folder, 0).passed[-1])
+                targets = [now + random.randint(1, 25)] if way.again and len(killed_at) == 1 else []
+                _await_the_end_of_scripts(folder)
+                continue
+            status = json.loads((folder / "status.json").read_text())
+            if status["done"]:
+                seen = Seen(place, status)
+                seen.killed_at = ", then ".join(killed_at)
+                if target and not killed_at:
+                    raise FindingError(f"the run has fewer than {target} points now")
+                return seen
+        raise FindingError(f"no answer after {MAX_STEPS} invocations, killed {killed_at}")
+    finally:
+        shutil.rmtree(folder)
+
+
+def _child(function: Any, *args: Any) -> int:
+    """Run a function in a new process, and return its exit code; negative: the signal that ended it.
+
+    A fork of this process, which has imported everything, and neither threads nor connections.
+    """
+    child = os.fork()
+    if not child:
+        try:
+            function(*args)
+        except BaseException:  # noqa: BLE001 - it is told, and the code says so
+            traceback.print_exc()
+            os._exit(1)
+        os._exit(0)
+    _, status = os.waitpid(child, 0)
+    code = os.waitstatus_to_exitcode(status)
+    if code not in (0, -signal.SIGKILL):
+        raise FindingError(f"a process ended with exit code {code}")
+    return code
+
+
+def _await_the_end_of_scripts(folder: Path) -> None:
+    """Wait for the lock that a script holds while it lives: it must end with the agent."""
+    with (folder / scenario.ALIVE).open("a") as alive:
+        signal.alarm(30)
+        fcntl.flock(alive, fcntl.LOCK_EX)
+        signal.alarm(0)
+
+
+def _check(seen: Seen, clean: Seen) -> None:
+    """Hold a scenario against the clean run. Raises FindingError."""
+    status, wanted = seen.status, clean.status
+    asked = [call for message in status["messages"] for call in message["calls"]]
+    answers = Counter(each["answers"] for each in status["messages"] if each["answers"])
+    results = [each for each in status["messages"] if each["name"] == "run_script"]
+    ran = sum("exit code 0" in each["text"] for each in results)
+    unknown = sum("Outcome unknown" in each["text"] for each in results)
+    noted = [each for each in status["messages"] if each["name"] == "note"]
+    unknown_notes = sum("Outcome unknown" in each["text"] for each in noted)
+    scripts_twice = seen.effects - ran
+    notes_twice = seen.notes - (len(noted) - unknown_notes)
+    faults = {
+        "another answer": status["answer"] != wanted["answer"],
+        "another transcript": _shape(status) != _shape(wanted),
+        "a call without exactly one answer": {call["id"]: 1 for call in asked} != answers,
+        "a load is lost": (status["loaded"], status["resources"]) != (wanted["loaded"], wanted["resources"]),
+        "a grant is lost": status["grants"] != wanted["grants"],
+        "the plan is lost": status["plan"] != wanted["plan"],
+        "usage is lost": _spent(status) != _spent(wanted),
+        "a script's call has another kind of answer": ran + unknown != len(results),
+        "an effect that was reported is not there": scripts_twice < 0 or notes_twice < 0,
+        "an effect was repeated in silence": scripts_twice + notes_twice > seen.asked,
+        "an outcome was said to be unknown without a question": unknown + unknown_notes > seen.asked,
+    }
+    if found := [fault for fault, is_so in faults.items() if is_so]:
+        told = f"{seen.effects} effects, {seen.notes} notes, {ran} ran, {unknown} unknown, {seen.asked} asked"
+        raise FindingError(f"{'; '.join(found)} (killed {seen.killed_at}; {told})")
+
+
+def _shape(status: dict[str, Any]) -> list[Any]:
+    """Return the transcript without ids and results.
+
+    Answers of one step stand in any order: savers hand the writes of parallel branches back in theirs.
+    """
+    shape: list[Any] = []
+    for is_answer, group in itertools.groupby(status["messages"], lambda each: each["type"] == "tool"):
+        messages = list(group)
+        shape += sorted(each["name"] for each in messages) if is_answer else map(_said, messages)
+    return shape
+
+
+def _said(message: dict[str, Any]) -> Any:
+    calls = [(call["name"], call["args"]) for call in message["calls"]]
+    return message["type"], message["text"], calls
+
+
+def _spent(status: dict[str, Any]) -> Any:
+    """Return what was counted, but for tokens: a message about a crash has some of its own."""
+    counted = ("model_calls", "tool_calls", "script_runs")
+    usage = status["usage"]
+    return usage["turn"], [usage[part][name] for part in ("this_turn", "thread") for name in counted]
+
+
+if __name__ == "__main__":
+    main()

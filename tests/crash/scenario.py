@@ -1,0 +1,369 @@
+"""What is run and killed: the real graph on one thread, one invocation a process."""
+
+import asyncio
+import json
+import os
+import secrets
+import time
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal, NamedTuple, cast
+
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
+from langchain_core.tools import BaseTool, tool
+from langgraph.checkpoint.base import BaseCheckpointSaver
+from langgraph.checkpoint.postgres import PostgresSaver
+from langgraph.checkpoint.postgres.aio import AsyncPostgresSaver
+from langgraph.checkpoint.sqlite import SqliteSaver
+from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
+from langgraph.store.base import BaseStore
+from langgraph.store.postgres import PostgresStore
+from langgraph.types import Command, StateSnapshot
+from typing_extensions import override
+
+from skills_agent.graph.build import wire
+from skills_agent.graph.journal import Journals
+from skills_agent.graph.models.scripted import ScriptedChatModel, ScriptEntry
+from skills_agent.graph.services import make_services
+from skills_agent.graph.settings import Settings
+from skills_agent.nodes.journal import Entry, Journal
+from tests.agents import call, calls, write_skill
+from tests.crash.points import FILE, Points
+
+THREAD = "crash"
+QUESTION = "Append twice, and note it."
+ANSWER = "Both are done."
+SECOND_QUESTION = "Note the same again."
+SECOND_ANSWER = "Noted twice."
+EFFECTS, NOTES = "effects.txt", "notes.txt"
+ALIVE = "script.lock"
+"""Locked by a script as long as it lives."""
+
+SCRIPT = f"""
+import fcntl, os, signal, sys
+
+alive = open({ALIVE!r}, "w")
+fcntl.flock(alive, fcntl.LOCK_EX)
+
+def reach(name):
+    with open({FILE!r}, "a+") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        file.seek(0)
+        number = 1 + len(file.readlines())
+        file.write(name + "\\n")
+        file.flush()
+    agent, target = map(int, open("agent.txt").read().split())
+    if number == target:
+        os.kill(agent, signal.SIGKILL)
+        signal.pause()  # whoever started this ends it now
+
+reach("in the script, before its effect")
+with open({EFFECTS!r}, "a") as effects:
+    effects.write(sys.argv[1] + "\\n")
+reach("in the script, after its effect")
+print("appended", sys.argv[1])
+"""
+
+RUN = call("run_script", skill="alpha", path="scripts/append.py", args=["line"])
+STEPS = [{"id": "1", "title": "append", "status": "in_progress"}]
+REPLIES: list[Any] = [
+    calls(call("load_skill", name="alpha"), call("load_skill", name="beta")),
+    calls(
+        RUN,
+        call("read_file", path="seen.txt"),
+        call("note", text="first"),
+        call("update_plan", goal="append", steps=STEPS),
+    ),
+    # The same once more: this is no repetition, the model wants it.
+    calls(RUN),
+    ANSWER,
+    # A second turn, with a call like one of the first.
+    calls(call("note", text="first")),
+    SECOND_ANSWER,
+]
+UNKNOWN = "Whether it did its work is unknown"
+
+
+class Way(NamedTuple):
+    """How a scenario is run."""
+
+    saver: Literal["sqlite", "postgres"]
+    durability: Literal["sync", "async", "exit"]
+    is_async: bool
+    """With `ainvoke` and the asynchronous saver."""
+    unknown: Literal["approve", "reject"]
+    """What the person says about a call whose outcome is unknown."""
+    again: bool = False
+    """Killed once more, somewhere in what comes after the first kill."""
+
+    @property
+    def title(self) -> str:
+        """Return what a person calls it."""
+        twice = ", killed twice" if self.again else ""
+        invoked = "ainvoke" if self.is_async else "invoke"
+        return f"{self.saver}, durability {self.durability}, {invoked}, unknown: {self.unknown}{twice}"
+
+
+class FreshIds(ScriptedChatModel):
+    """Asks with new ids at every call, as real models do."""
+
+    points: Points
+
+    def __init__(self, script: Sequence[ScriptEntry], points: Points) -> None:
+        super().__init__(script, points=points)
+
+    @override
+    def reply(self, messages: Sequence[BaseMessage], tools: frozenset[str]) -> AIMessage:
+        self.points.reach("before the model")
+        message = super().reply(messages, tools)
+        wanted = [{**each, "id": f"call-{secrets.token_hex(4)}"} for each in message.tool_calls]
+        return message.model_copy(update={"id": f"{message.id}-{secrets.token_hex(4)}", "tool_calls": wanted})
+
+
+@dataclass(frozen=True)
+class Workspace:
+    """The folder of one scenario."""
+
+    folder: Path
+    dsn: str
+    """Of the database; empty with SQLite."""
+    thread: str
+
+    def prepare(self) -> None:
+        """Make what the scenario works with."""
+        skills = self.folder / ".agent" / "skills"
+        write_skill(skills, "alpha", "Appends.", scripts__append_py=SCRIPT)
+        write_skill(skills, "beta", "Does nothing.")
+        (self.folder / "seen.txt").write_text("seen\n")
+
+    def lines(self, name: str) -> int:
+        """Return how often an effect took place."""
+        file = self.folder / name
+        return len(file.read_text().splitlines()) if file.exists() else 0
+
+
+def step(place: Workspace, way: Way, target: int) -> None:
+    """Do what a caller does who finds the thread as it is: one invocation. What it came to is kept."""
+    (place.folder / "agent.txt").write_text(f"{os.getpid()} {target}")
+    points = Points(place.folder, target)
+    status = asyncio.run(_step_async(place, way, points)) if way.is_async else _step_sync(place, way, points)
+    (place.folder / "status.json").write_text(json.dumps(status))
+
+
+def _step_sync(place: Workspace, way: Way, points: Points) -> dict[str, Any]:
+    config: Any = {"configurable": {"thread_id": place.thread}}
+    with _saver(place) as (saver, store):
+        saver.points, saver.is_slow = points, way.durability == "async"
+        runs = _builder(place, points).compile(checkpointer=saver, store=store)
+        asked = _next(place, way, runs.get_state(config))
+        if asked is not DONE:
+            runs.invoke(asked, config, durability=way.durability)
+        return _told(runs.get_state(config))
+
+
+async def _step_async(place: Workspace, way: Way, points: Points) -> dict[str, Any]:
+    config: Any = {"configurable": {"thread_id": place.thread}}
+    async with _async_saver(place) as saver:
+        saver.points, saver.is_slow = points, way.durability == "async"
+        runs = _builder(place, points).compile(checkpointer=saver)
+        asked = _next(place, way, await runs.aget_state(config))
+        if asked is not DONE:
+            await runs.ainvoke(asked, config, durability=way.durability)
+        return _told(await runs.aget_state(config))
+
+
+DONE: Any = object()
+
+
+def _next(place: Workspace, way: Way, snapshot: StateSnapshot) -> Any:
+    """Return what the caller says now: the question, an answer, nothing; DONE where all is done."""
+    if not snapshot.values.get("messages"):
+        return {"messages": [HumanMessage(QUESTION)]}
+    answers: dict[str, Any] = {}
+    for each in snapshot.interrupts:
+        unknown = [UNKNOWN in request["description"] for request in each.value["action_requests"]]
+        with (place.folder / "asked.log").open("a") as log:
+            log.writelines(f"{way.unknown}\n" for is_unknown in unknown if is_unknown)
+        answers[each.id] = {
+            "decisions": [{"type": way.unknown if is_unknown else "approve"} for is_unknown in unknown]
+        }
+    if answers:
+        return Command(resume=answers)
+    if snapshot.tasks or not snapshot.values.get("answer"):
+        return None
+    if snapshot.values["answer"] == ANSWER:
+        return {"messages": [HumanMessage(SECOND_QUESTION)]}
+    return DONE
+
+
+def _told(snapshot: StateSnapshot) -> dict[str, Any]:
+    values = snapshot.values
+    is_done = not snapshot.tasks and not snapshot.interrupts and values.get("answer") == SECOND_ANSWER
+    return {
+        "done": is_done,
+        "answer": values.get("answer"),
+        "messages": [_message(each) for each in values.get("messages") or []],
+        "loaded": sorted(name for name, each in values["skills_loaded"].items() if not each["unloaded"])
+        if "skills_loaded" in values
+        else [],
+        "resources": sorted(values.get("skill_resources") or {}),
+        "grants": sorted(
+            f"{each['tool']} {each['decision']}" for each in (values.get("grants") or {}).values()
+        ),
+        "plan": values.get("plan"),
+        "usage": values.get("usage"),
+    }
+
+
+def _message(message: BaseMessage) -> dict[str, Any]:
+    asked = message.tool_calls if isinstance(message, AIMessage) else []
+    return {
+        "type": message.type,
+        "text": str(message.text),
+        "calls": [{"name": each["name"], "args": each["args"], "id": each["id"]} for each in asked],
+        "answers": getattr(message, "tool_call_id", None),
+        "name": message.name,
+    }
+
+
+def _builder(place: Workspace, points: Points) -> Any:
+    settings = Settings(
+        workspace=place.folder,
+        home=place.folder / "home",
+        bundled_skills=False,
+        index=False,
+        sandbox="off",
+        require_approval_for=frozenset({"run"}),
+    )
+    services = make_services(settings, model=FreshIds(REPLIES, points), tools=[_note(place, points)])
+    keeper = replace(services.keeper, journals=KillingJournals(place.folder, points))
+    return wire(replace(services, keeper=keeper))
+
+
+def _note(place: Workspace, points: Points) -> BaseTool:
+    @tool
+    def note(text: str) -> str:
+        """Note something, without a question."""
+        with points.around("the effect of a tool"), (place.folder / NOTES).open("a") as notes:
+            notes.write(f"{text}\n")
+        return "noted"
+
+    note.metadata = {"risk": "write"}
+    return note
+
+
+class KillingJournal:
+    """A journal with kill points around its writes."""
+
+    def __init__(self, journal: Journal, points: Points) -> None:
+        self._journal = journal
+        self._points = points
+
+    def get(self, thread: str, call_id: str) -> Entry | None:
+        return self._journal.get(thread, call_id)
+
+    def alike(self, thread: str, digest: str) -> list[Entry]:
+        return self._journal.alike(thread, digest)
+
+    def unsettled(self, thread: str) -> list[Entry]:
+        return self._journal.unsettled(thread)
+
+    def put(self, entry: Entry, *, replacing: str | None = None) -> None:
+        with self._points.around(f"journal {entry.status}"):
+            self._journal.put(entry, replacing=replacing)
+
+
+class KillingJournals(Journals):
+    """Chooses as the agent does."""
+
+    def __init__(self, workspace: Path, points: Points) -> None:
+        super().__init__(workspace)
+        self._points = points
+
+    @override
+    def of(self, saver: BaseCheckpointSaver[Any], store: BaseStore | None) -> Journal:
+        return KillingJournal(super().of(saver, store), self._points)
+
+
+SLOW = 0.04
+"""Seconds that a checkpoint takes where durability is `async`: the steps run ahead of what is stored, as they
+do on a slow disk, and what a kill then loses is more than the last step."""
+
+
+class _Killing:
+    """Kill points around every write of a checkpointer."""
+
+    points: Points
+    is_slow: bool
+
+    def put(self, *args: Any) -> Any:
+        with self.points.around("put"):
+            time.sleep(SLOW * self.is_slow)
+            return cast("Any", super()).put(*args)
+
+    def put_writes(self, *args: Any) -> None:
+        with self.points.around("put_writes"):
+            cast("Any", super()).put_writes(*args)
+
+
+class _AsyncKilling:
+    points: Points
+    is_slow: bool
+
+    async def aput(self, *args: Any) -> Any:
+        with self.points.around("put"):
+            await asyncio.sleep(SLOW * self.is_slow)
+            return await cast("Any", super()).aput(*args)
+
+    async def aput_writes(self, *args: Any) -> None:
+        with self.points.around("put_writes"):
+            await cast("Any", super()).aput_writes(*args)
+
+
+class KillingSqlite(_Killing, SqliteSaver):
+    """SQLite."""
+
+
+class KillingAsyncSqlite(_AsyncKilling, AsyncSqliteSaver):
+    """SQLite."""
+
+
+class KillingPostgres(_Killing, PostgresSaver):
+    """PostgreSQL."""
+
+
+class KillingAsyncPostgres(_AsyncKilling, AsyncPostgresSaver):
+    """PostgreSQL."""
+
+
+@contextmanager
+def _saver(place: Workspace) -> Iterator[tuple[Any, PostgresStore | None]]:
+    """Yield the saver; with PostgreSQL also a store, so that the journal is there."""
+    if not place.dsn:
+        with KillingSqlite.from_conn_string(str(place.folder / "threads.sqlite")) as sqlite:
+            yield sqlite, None
+        return
+    with (
+        KillingPostgres.from_conn_string(place.dsn) as postgres,
+        PostgresStore.from_conn_string(place.dsn) as store,
+    ):
+        yield postgres, store
+
+
+@asynccontextmanager
+async def _async_saver(place: Workspace) -> AsyncIterator[Any]:
+    if not place.dsn:
+        async with KillingAsyncSqlite.from_conn_string(str(place.folder / "threads.sqlite")) as sqlite:
+            yield sqlite
+        return
+    async with KillingAsyncPostgres.from_conn_string(place.dsn) as postgres:
+        yield postgres
+
+
+def set_up(dsn: str) -> None:
+    """Make the tables of a database."""
+    with PostgresSaver.from_conn_string(dsn) as saver, PostgresStore.from_conn_string(dsn) as store:
+        saver.setup()
+        store.setup()

@@ -1,0 +1,66 @@
+"""No point of a run is known at which a kill loses anything, or repeats an effect in silence.
+
+Here some points of each way; `make crash` tries all of them.
+"""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.postgres import NoPostgresError, find_binaries
+
+PROJECT = Path(__file__).resolve().parent.parent.parent
+
+
+def crash(*options: str) -> str:
+    """Run the program and return what it says."""
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.crash", *options], cwd=PROJECT, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("durability", "invoke", "unknown", "start"),
+    [
+        ("sync", "sync", "reject", "1"),
+        ("sync", "async", "approve", "4"),
+        ("async", "sync", "approve", "7"),
+        ("async", "async", "reject", "10"),
+        ("exit", "sync", "reject", "2"),
+    ],
+)
+def test_a_killed_run_goes_on_with_sqlite(durability: str, invoke: str, unknown: str, start: str) -> None:
+    """A journal in a file."""
+    way = ("--durability", durability, "--invoke", invoke, "--unknown", unknown)
+    said = crash("--saver", "sqlite", *way, "--every", "12", "--start", start)
+    assert "kill points" in said
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("durability", "invoke", "unknown", "start"),
+    [("sync", "sync", "approve", "3"), ("async", "async", "reject", "8")],
+)
+def test_a_killed_run_goes_on_with_postgresql(durability: str, invoke: str, unknown: str, start: str) -> None:
+    """A journal in LangGraph's store, and in a file beside the asynchronous saver."""
+    try:
+        find_binaries()
+    except NoPostgresError as error:
+        pytest.skip(str(error))
+    way = ("--durability", durability, "--invoke", invoke, "--unknown", unknown)
+    said = crash("--saver", "postgres", *way, "--every", "16", "--start", start)
+    assert "kill points" in said
+
+
+@pytest.mark.slow
+def test_a_run_that_is_killed_twice_goes_on() -> None:
+    said = crash(
+        *("--saver", "sqlite", "--durability", "sync", "--invoke", "sync", "--unknown", "approve"),
+        *("--again", "--every", "12", "--start", "6"),
+    )
+    assert "killed twice" in said

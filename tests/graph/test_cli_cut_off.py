@@ -1,0 +1,102 @@
+"""The command line where a run was cut off in the middle of an effect, and where two run one thread."""
+
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.graph.cli_desk import LOAD, RUN, Desk
+
+SCRIPT = """\
+with open("effects.txt", "a") as file:
+    file.write("line\\n")
+open("gate").read()
+print("all stations: 544 mm")
+"""
+ASK = ("ask", "How much rain?", "--thread", "t", "--yes", "run", "--model")
+
+
+class Cut:
+    """A run that stands in the middle of its script."""
+
+    def __init__(self, desk: Desk) -> None:
+        self.desk = desk
+        skills = desk.write_skill()
+        (skills / "rain-gauge" / "scripts" / "add_up.py").write_text(SCRIPT)
+        os.mkfifo(desk.workspace / "gate")
+        self.options = ("--skills-dir", str(skills))
+        self.process: subprocess.Popen[str] = desk.start(
+            *ASK, desk.script(LOAD, RUN, "It rained 544 mm."), *self.options
+        )
+        # Opens when the script reads it.
+        self.gate = (desk.workspace / "gate").open("w")
+
+    def kill(self) -> None:
+        """End the agent, and let no later script wait."""
+        self.process.kill()
+        self.process.communicate(timeout=60)
+        self.gate.close()
+        (self.desk.workspace / "gate").unlink()
+        (self.desk.workspace / "gate").write_text("")
+
+    @property
+    def effects(self) -> int:
+        """Return how often the effect took place."""
+        return len((self.desk.workspace / "effects.txt").read_text().splitlines())
+
+
+@pytest.fixture
+def cut(tmp_path: Path) -> Iterator[Cut]:
+    cut = Cut(Desk(tmp_path))
+    yield cut
+    cut.process.kill()
+    cut.process.communicate(timeout=60)
+    cut.gate.close()
+
+
+def test_a_second_command_on_a_busy_thread_is_told_so_in_one_line(cut: Cut) -> None:
+    refused = cut.desk.run("resume", "t")
+    assert refused.code == 1
+    assert "Thread 't' is busy" in refused.err
+    assert len([line for line in refused.err.splitlines() if line.startswith("error:")]) == 1
+    said = cut.desk.run("ask", "and now?", "--thread", "t")
+    assert (said.code, "is busy" in said.err) == (1, True)
+
+
+def test_resume_asks_about_the_unknown_outcome_and_takes_the_answer(cut: Cut) -> None:
+    cut.kill()
+    asked = cut.desk.run("resume", "t")
+    assert asked.code == 3
+    assert "Whether it did its work is unknown" in asked.out
+    refused = cut.desk.run("resume", "t", "--approve", "--always", "thread")
+    assert refused.code == 2
+    assert "this call alone" in refused.err
+    assert cut.effects == 1
+    done = cut.desk.run("resume", "t", "--approve")
+    assert (done.code, cut.effects) == (0, 2)
+    assert "It rained 544 mm." in done.out
+
+
+def test_resume_with_reject_leaves_it(cut: Cut) -> None:
+    cut.kill()
+    asked = cut.desk.run("resume", "t", "--json")
+    assert asked.code == 3
+    (request,) = asked.value["interrupt"]["action_requests"]
+    assert request["name"] == "run_script"
+    done = cut.desk.run("resume", "t", "--reject", "--message", "I looked")
+    assert (done.code, cut.effects) == (0, 1)
+    shown = cut.desk.run("threads", "show", "t", "--json").value
+    assert "Outcome unknown" in str(shown)
+
+
+def test_on_a_terminal_the_question_takes_approve_and_reject_only(cut: Cut) -> None:
+    cut.kill()
+    finished = cut.desk.on_terminal(
+        "resume",
+        "t",
+        answers=[("[s]top here", "edit {}\n"), ("approve or reject it", "thread\n"), ("for it alone", "n\n")],
+    )
+    assert finished.code == 0
+    assert cut.effects == 1

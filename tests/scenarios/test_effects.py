@@ -1,0 +1,473 @@
+"""An effect takes place once: what is done is not done again, and what is unknown is asked about."""
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from langchain_core.messages import HumanMessage, ToolMessage
+from langchain_core.tools import tool
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.checkpoint.sqlite import SqliteSaver
+from langgraph.store.memory import InMemoryStore
+from langgraph.store.sqlite import SqliteStore
+from langgraph.types import Command, interrupt
+from pydantic import ValidationError
+
+from skills_agent.graph import build_graph
+from skills_agent.graph.journal import FileJournal, StoreJournal
+from skills_agent.graph.journal.choice import PLACE
+from skills_agent.graph.models.scripted import ScriptedChatModel
+from skills_agent.graph.services import make_runner
+from skills_agent.graph.settings import Settings
+from skills_agent.skills.policy.verdict import ApprovalNeededError
+from skills_agent.skills.scripts import ScriptRequest, ScriptRunner
+from skills_agent.skills.scripts.runner import ScriptResult
+from tests.agents import Agent, call, calls, write_skill
+from tests.conftest import MakeAgent
+
+RUN = call("run_script", skill="alpha", path="scripts/run.py", args=["x"])
+NOTE = call("note", text="n")
+
+
+class CutOff(BaseException):
+    """Stands for what ends a run in the middle of an effect."""
+
+
+class Notes:
+    """A tool with an effect, which can be cut off after it."""
+
+    def __init__(self) -> None:
+        self.taken: list[str] = []
+        self.cut_off = False
+
+        @tool
+        def note(text: str) -> str:
+            """Note something."""
+            self.taken.append(text)
+            if self.cut_off:
+                self.cut_off = False
+                raise CutOff
+            return f"noted {text}"
+
+        note.metadata = {"risk": "write"}
+        self.tool = note
+
+
+@pytest.fixture
+def notes() -> Notes:
+    return Notes()
+
+
+@pytest.fixture
+def skill(skills_dir: Path) -> Path:
+    return write_skill(
+        skills_dir,
+        "alpha",
+        "Appends.",
+        scripts__run_py="import sys\nopen('log.txt','a').write(sys.argv[1])\n",
+    )
+
+
+@pytest.fixture
+def cut_off(make_agent: MakeAgent, notes: Notes) -> Agent:
+    """Return an agent whose effect took place, and whose run was cut off before it was told."""
+    agent = make_agent([calls(NOTE), "done"], tools=[notes.tool], require_approval_for=frozenset({"run"}))
+    notes.cut_off = True
+    with pytest.raises(CutOff):
+        agent.say("go")
+    return agent
+
+
+def test_an_unknown_outcome_is_asked_about_in_the_form_of_an_approval(cut_off: Agent, notes: Notes) -> None:
+    cut_off.run(None)
+    (question,) = cut_off.state.interrupts
+    (request,) = question.value["action_requests"]
+    assert (request["name"], request["args"]) == ("note", {"text": "n"})
+    assert "attempt 1" in request["description"]
+    assert "unknown" in request["description"]
+    assert question.value["review_configs"] == [
+        {"action_name": "note", "allowed_decisions": ["approve", "reject"]}
+    ]
+    assert notes.taken == ["n"]
+
+
+def test_reject_leaves_it_and_the_model_is_told(cut_off: Agent, notes: Notes) -> None:
+    cut_off.run(None)
+    result = cut_off.answer({"type": "reject", "message": "I looked: it is there"})
+    (told,) = cut_off.tool_messages("note")
+    assert told.status == "error"
+    assert "Outcome unknown" in told.text
+    assert "I looked: it is there" in told.text
+    assert notes.taken == ["n"]
+    assert result["answer"] == "done"
+    assert result["usage"]["thread"]["tool_calls"] == 1
+
+
+def test_approve_runs_it_again_and_says_so(cut_off: Agent, notes: Notes) -> None:
+    cut_off.run(None)
+    cut_off.answer({"type": "approve"})
+    (told,) = cut_off.tool_messages("note")
+    assert told.text.endswith("noted n")
+    assert "a person had it run again" in told.text
+    assert notes.taken == ["n", "n"]
+
+
+@pytest.mark.parametrize(
+    "decision", [{"type": "edit", "edited_action": NOTE}, {"type": "approve", "grant": {"scope": "thread"}}]
+)
+def test_no_other_answer_is_taken(cut_off: Agent, notes: Notes, decision: Any) -> None:
+    cut_off.run(None)
+    with pytest.raises(ValidationError):
+        cut_off.answer(decision)
+    assert len(cut_off.state.interrupts) == 1
+    assert notes.taken == ["n"]
+
+
+@pytest.mark.parametrize("keyed", [True, False])
+def test_an_attempt_that_is_cut_off_again_is_asked_about_again(
+    cut_off: Agent, notes: Notes, keyed: bool
+) -> None:
+    """One approval is one attempt."""
+    cut_off.run(None)
+    notes.cut_off = True
+    (question,) = cut_off.state.interrupts
+    answer = {"decisions": [{"type": "approve"}]}
+    with pytest.raises(CutOff):
+        cut_off.run(Command(resume={question.id: answer} if keyed else answer))
+    cut_off.run(None)
+    (again,) = cut_off.state.interrupts
+    assert "attempt 2" in again.value["action_requests"][0]["description"]
+    assert notes.taken == ["n", "n"]
+    cut_off.answer({"type": "reject"})
+    assert notes.taken == ["n", "n"]
+
+
+@pytest.mark.parametrize("approval", ["deny", "fail"])
+def test_where_nobody_is_asked_it_is_not_run_again(
+    cut_off: Agent, make_agent: MakeAgent, notes: Notes, approval: str
+) -> None:
+    later = make_agent(
+        cut_off.model,
+        tools=[notes.tool],
+        checkpointer=cut_off.checkpointer,
+        require_approval_for=frozenset({"run"}),
+        approval=approval,
+    )
+    if approval == "fail":
+        with pytest.raises(ApprovalNeededError, match="unknown"):
+            later.run(None)
+    else:
+        later.run(None)
+        assert "nobody is asked here" in later.tool_messages("note")[0].text
+    assert notes.taken == ["n"]
+
+
+def test_several_unknown_outcomes_are_asked_about_beside_an_open_approval(
+    make_agent: MakeAgent, notes: Notes, workspace: Path, skill: Path
+) -> None:
+    other = Notes()
+    other.tool.name = "other"
+    agent = make_agent(
+        [calls(call("load_skill", name="alpha"), NOTE, call("other", text="o"), RUN), "done"],
+        tools=[notes.tool, other.tool],
+        require_approval_for=frozenset({"run"}),
+    )
+    journal_of_two = [notes, other]
+    for each in journal_of_two:
+        each.cut_off = True
+    for _ in journal_of_two:
+        with pytest.raises(CutOff):
+            agent.say("go") if not agent.state.values else agent.run(None)
+        if not any(each.cut_off for each in journal_of_two):
+            break
+    agent.run(None)
+    asked = {each.value["action_requests"][0]["name"]: each.id for each in agent.state.interrupts}
+    assert set(asked) == {"note", "other", "run_script"}
+    agent.run(
+        Command(
+            resume={
+                asked["note"]: {"decisions": [{"type": "reject"}]},
+                asked["other"]: {"decisions": [{"type": "approve"}]},
+                asked["run_script"]: {"decisions": [{"type": "approve"}]},
+            }
+        )
+    )
+    assert (notes.taken, other.taken) == (["n"], ["o", "o"])
+    assert (workspace / "log.txt").read_text() == "x"
+    assert agent.values["answer"] == "done"
+
+
+class CutOffRunner:
+    """A runner whose first script runs, and is cut off before its result is told."""
+
+    def __init__(self, runner: ScriptRunner) -> None:
+        self._runner = runner
+        self.cut_off = True
+
+    def level_for(self, request: ScriptRequest) -> str:
+        return self._runner.level_for(request)
+
+    def preflight(self, request: ScriptRequest) -> str | None:
+        return self._runner.preflight(request)
+
+    def run(self, request: ScriptRequest) -> ScriptResult:
+        result = self._runner.run(request)
+        if self.cut_off:
+            self.cut_off = False
+            raise CutOff
+        return result
+
+
+@pytest.mark.parametrize(
+    "declared", ["scripts/run.py", "scripts/other.py scripts/run.py", "my-scripts/run.py", ""]
+)
+def test_a_script_that_is_declared_idempotent_runs_again_without_a_question(
+    tmp_path: Path, workspace: Path, skill: Path, declared: str
+) -> None:
+    metadata = f"metadata:\n  idempotent: {declared}\n" if declared else ""
+    (skill / "SKILL.md").write_text(f"---\nname: alpha\ndescription: x\n{metadata}---\nDo.")
+    settings = Settings(
+        workspace=workspace,
+        home=tmp_path / "home",
+        bundled_skills=False,
+        require_approval_for=frozenset({"write"}),
+    )
+    model = ScriptedChatModel([calls(call("load_skill", name="alpha"), RUN), "done"])
+    graph = build_graph(settings, model=model, runner=CutOffRunner(make_runner(settings))).compile(
+        checkpointer=InMemorySaver()
+    )
+    config: Any = {"configurable": {"thread_id": "t"}}
+    with pytest.raises(CutOff):
+        graph.invoke({"messages": [HumanMessage("go")]}, config)
+    graph.invoke(None, config)
+    is_declared = "scripts/run.py" in declared.split()
+    snapshot = graph.get_state(config)
+    assert bool(snapshot.interrupts) != is_declared
+    assert (workspace / "log.txt").read_text() == ("xx" if is_declared else "x")
+    if is_declared:
+        (told,) = [each for each in snapshot.values["messages"] if each.name == "run_script"]
+        assert "declares it idempotent" in told.text
+
+
+def test_the_same_call_again_is_another_effect(make_agent: MakeAgent, notes: Notes) -> None:
+    agent = make_agent(
+        [calls(NOTE, NOTE), calls(NOTE), "done", calls(NOTE), "done"],
+        tools=[notes.tool],
+        require_approval_for=frozenset({"run"}),
+    )
+    agent.say("go")
+    agent.say("once more")
+    assert notes.taken == ["n"] * 4
+    assert len(agent.tool_messages("note")) == 4
+
+
+def test_a_new_message_is_told_what_a_superseded_call_did(
+    make_agent: MakeAgent, notes: Notes, skill: Path
+) -> None:
+    agent = make_agent(
+        [calls(call("load_skill", name="alpha"), NOTE, RUN), "understood"],
+        tools=[notes.tool],
+        require_approval_for=frozenset({"run"}),
+    )
+    agent.say("go")
+    assert len(agent.state.interrupts) == 1
+    agent.say("never mind")
+    assert agent.tool_messages("note")[0].text == "noted n"
+    assert "superseded" in agent.tool_messages("run_script")[0].text
+
+
+def test_an_unknown_outcome_stays_unknown_after_a_new_message_and_is_asked_about_when_it_is_wanted_again(
+    make_agent: MakeAgent, notes: Notes
+) -> None:
+    agent = make_agent(
+        [calls(NOTE), calls(NOTE), "done"], tools=[notes.tool], require_approval_for=frozenset({"run"})
+    )
+    notes.cut_off = True
+    with pytest.raises(CutOff):
+        agent.say("go")
+    agent.say("do it")
+    (told,) = agent.tool_messages("note")
+    assert "Outcome unknown" in told.text
+    assert len(agent.state.interrupts) == 1
+    assert notes.taken == ["n"]
+    agent.answer({"type": "approve"})
+    assert notes.taken == ["n", "n"]
+
+
+def test_a_replay_from_before_the_call_takes_its_result_and_not_its_effect(
+    make_agent: MakeAgent, notes: Notes
+) -> None:
+    agent = make_agent([calls(NOTE), "done"], tools=[notes.tool], require_approval_for=frozenset({"run"}))
+    agent.say("go")
+    before = next(each for each in agent.graph.get_state_history(agent.config) if each.next == ("act",))
+    result = agent.graph.invoke(None, before.config)
+    assert result["answer"] == "done"
+    assert notes.taken == ["n"]
+
+
+def test_a_verdict_holds_for_the_arguments_that_were_judged(make_agent: MakeAgent, notes: Notes) -> None:
+    agent = make_agent([calls(NOTE), "done"], tools=[notes.tool], require_approval_for=frozenset({"run"}))
+    agent.graph.interrupt_before_nodes = ["act"]
+    agent.say("go")
+    ((call_id, verdict),) = agent.values["verdicts"].items()
+    assert (verdict["decision"], verdict["by"]) == ("allow", "policy")
+    edited = {call_id: {**verdict, "args": {"text": "something else"}}}
+    agent.graph.interrupt_before_nodes = []
+    agent.graph.update_state(agent.config, {"verdicts": edited}, as_node="gate")
+    agent.run(None)
+    (refused,) = agent.tool_messages("note")
+    assert "not what was approved" in refused.text
+    assert notes.taken == []
+
+
+def test_an_approval_that_no_person_gave_approves_nothing(make_agent: MakeAgent, workspace: Path) -> None:
+    agent = make_agent([calls(call("write_file", path="x", content="y")), "done"])
+    agent.say("go")
+    ((call_id, verdict),) = agent.values["verdicts"].items()
+    claimed = {call_id: {**verdict, "decision": "allow", "by": "approval", "reason": "approved"}}
+    agent.graph.update_state(agent.config, {"verdicts": claimed}, as_node="approve")
+    agent.run(None)
+    assert "not what was approved" in agent.tool_messages("write_file")[0].text
+    assert not (workspace / "x").exists()
+
+
+def test_a_tool_that_asks_a_person_itself_is_no_unknown_outcome(make_agent: MakeAgent) -> None:
+    sent: list[str] = []
+
+    @tool
+    def send(text: str) -> str:
+        """Send."""
+        to = interrupt("to whom?")
+        sent.append(to)
+        return f"sent to {to}"
+
+    send.metadata = {"risk": "write"}
+    agent = make_agent(
+        [calls(call("send", text="hi")), "done"], tools=[send], require_approval_for=frozenset({"run"})
+    )
+    agent.say("go")
+    (question,) = agent.state.interrupts
+    assert question.value == "to whom?"
+    agent.run(Command(resume="Ada"))
+    assert sent == ["Ada"]
+    assert agent.values["answer"] == "done"
+
+
+def test_a_tool_that_was_cut_off_after_its_own_question_is_asked_about_and_then_asks_anew(
+    make_agent: MakeAgent,
+) -> None:
+    sent: list[str] = []
+
+    @tool
+    def send(text: str) -> str:
+        """Send."""
+        to = interrupt("to whom?")
+        sent.append(to)
+        if len(sent) == 1:
+            raise CutOff
+        return f"sent to {to}"
+
+    send.metadata = {"risk": "write"}
+    agent = make_agent(
+        [calls(call("send", text="hi")), "done"], tools=[send], require_approval_for=frozenset({"run"})
+    )
+    agent.say("go")
+    with pytest.raises(CutOff):
+        agent.run(Command(resume="Ada"))
+    agent.run(None)
+    agent.answer({"type": "approve"})
+    (question,) = agent.state.interrupts
+    assert question.value == "to whom?"
+    agent.run(Command(resume="Grace"))
+    assert sent == ["Ada", "Grace"]
+    assert "sent to Grace" in agent.tool_messages("send")[0].text
+
+
+def test_reading_is_not_journaled_and_a_thread_that_is_not_kept_has_no_journal(
+    make_agent: MakeAgent, notes: Notes, workspace: Path
+) -> None:
+    agent = make_agent([calls(NOTE), "done"], tools=[notes.tool], require_approval_for=frozenset({"run"}))
+    builder_without = agent.graph.copy({"checkpointer": None})
+    builder_without.invoke({"messages": [HumanMessage("go")]})
+    assert notes.taken == ["n"]
+    assert not (workspace / ".agent" / "journal.sqlite").exists()
+
+
+@pytest.fixture
+def saver(tmp_path: Path) -> Iterator[SqliteSaver]:
+    with SqliteSaver.from_conn_string(str(tmp_path / "threads.sqlite")) as saver:
+        yield saver
+
+
+@pytest.mark.parametrize("kind", ["none", "memory", "sqlite"])
+def test_the_journal_is_in_the_store_where_that_lives_as_long_as_the_threads(
+    make_agent: MakeAgent, notes: Notes, workspace: Path, tmp_path: Path, saver: SqliteSaver, kind: str
+) -> None:
+    agent = make_agent([calls(NOTE), calls(call("list_dir")), "done"], tools=[notes.tool], checkpointer=saver)
+    with SqliteStore.from_conn_string(str(tmp_path / "store.sqlite")) as on_disk:
+        on_disk.setup()
+        store = {"none": None, "memory": InMemoryStore(), "sqlite": on_disk}[kind]
+        agent.graph = agent.graph.copy({"store": store})
+        agent.say("go")
+        agent.answer({"type": "approve"})
+        in_file = (workspace / ".agent" / "journal.sqlite").exists()
+        assert in_file == (kind != "sqlite")
+        journal = StoreJournal(on_disk) if kind == "sqlite" else FileJournal(workspace / PLACE)
+        (answer,) = agent.tool_messages("note")
+        entry = journal.get("thread", answer.tool_call_id)
+    assert entry is not None
+    assert (entry.tool, entry.status, entry.settled, entry.attempt) == ("note", "done", True, 1)
+    assert agent.graph.get_state(
+        {"configurable": {**agent.config["configurable"], "checkpoint_id": entry.checkpoint}}
+    )
+    assert [each.name for each in agent.transcript if isinstance(each, ToolMessage)] == ["note", "list_dir"]
+
+
+def test_an_entry_says_what_a_script_came_to(
+    make_agent: MakeAgent, workspace: Path, skill: Path, saver: SqliteSaver
+) -> None:
+    (skill / "scripts" / "run.py").write_text("raise SystemExit(3)")
+    agent = make_agent([calls(call("load_skill", name="alpha"), RUN), "done"], checkpointer=saver)
+    agent.say("go")
+    agent.answer({"type": "approve"})
+    (answer,) = agent.tool_messages("run_script")
+    entry = FileJournal(workspace / PLACE).get("thread", answer.tool_call_id)
+    assert entry is not None
+    assert entry.exit_code == 3
+    assert entry.ended is not None
+    assert entry.started < entry.ended
+    (grant,) = agent.values["grants"].values()
+    assert entry.digest == grant["digest"]
+    assert len(entry.skill) == 64
+
+
+async def test_a_cancelled_run_leaves_an_unknown_outcome(make_agent: MakeAgent) -> None:
+    began, taken = asyncio.Event(), []
+
+    @tool
+    async def slow(text: str) -> str:
+        """Take long."""
+        taken.append(text)
+        began.set()
+        await asyncio.Event().wait()
+        return "never"
+
+    slow.metadata = {"risk": "write"}
+    agent = make_agent(
+        [calls(call("slow", text="x")), "done"], tools=[slow], require_approval_for=frozenset({"run"})
+    )
+    asked: Any = {"messages": [HumanMessage("go")]}
+    run = asyncio.ensure_future(agent.graph.ainvoke(asked, agent.config))
+    await began.wait()
+    run.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await run
+    await agent.graph.ainvoke(None, agent.config)
+    snapshot = await agent.graph.aget_state(agent.config)
+    (question,) = snapshot.interrupts
+    answer = {"decisions": [{"type": "reject"}]}
+    result = await agent.graph.ainvoke(Command(resume={question.id: answer}), agent.config)
+    assert result["answer"] == "done"
+    assert taken == ["x"]

@@ -1,0 +1,295 @@
+"""One thread is run once at a time, and a question is answered once."""
+
+import asyncio
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from threading import Event, Thread
+from typing import Annotated, Any, TypedDict
+
+import pytest
+from langchain_core.messages import HumanMessage
+from langchain_core.runnables import RunnableConfig
+from langchain_core.tools import tool
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.checkpoint.postgres import PostgresSaver
+from langgraph.checkpoint.postgres.aio import AsyncPostgresSaver
+from langgraph.checkpoint.sqlite import SqliteSaver
+from langgraph.graph import END, START, StateGraph
+from langgraph.types import Command, Send
+
+from skills_agent.graph import AnsweredError, ThreadBusyError, build_graph
+from skills_agent.graph.models.scripted import ScriptedChatModel
+from skills_agent.graph.settings import Settings
+from tests.agents import Agent, call, calls
+from tests.conftest import MakeAgent
+
+WAIT = call("wait")
+WRITE = call("write_file", path="out.txt", content="x")
+GO: Any = {"messages": [HumanMessage("go")]}
+
+
+class Waiting:
+    """A tool that lasts until it is let go."""
+
+    def __init__(self) -> None:
+        self.began, self.go = Event(), Event()
+        self.times = 0
+
+        @tool
+        def wait() -> str:
+            """Wait."""
+            self.times += 1
+            self.began.set()
+            assert self.go.wait(60)
+            return "waited"
+
+        wait.metadata = {"risk": "write"}
+        self.tool = wait
+
+
+@pytest.fixture
+def waiting() -> Waiting:
+    return Waiting()
+
+
+@pytest.fixture(params=["memory", "sqlite", "postgres"])
+def saver(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Any]:
+    if request.param == "memory":
+        yield InMemorySaver()
+    elif request.param == "sqlite":
+        with SqliteSaver.from_conn_string(str(tmp_path / "threads.sqlite")) as sqlite:
+            yield sqlite
+    else:
+        with PostgresSaver.from_conn_string(request.getfixturevalue("postgres_dsn")) as postgres:
+            postgres.setup()
+            yield postgres
+
+
+@pytest.fixture
+def running(make_agent: MakeAgent, waiting: Waiting, saver: Any) -> Iterator[Agent]:
+    """Return an agent whose thread is in the middle of a run."""
+    agent = make_agent(
+        [calls(WAIT), "done", "again"],
+        tools=[waiting.tool],
+        checkpointer=saver,
+        require_approval_for=frozenset({"run"}),
+    )
+    run = Thread(target=agent.say, args=["go"])
+    run.start()
+    assert waiting.began.wait(60)
+    yield agent
+    waiting.go.set()
+    run.join()
+
+
+def test_a_second_run_of_a_thread_is_refused_and_loses_nothing(running: Agent, waiting: Waiting) -> None:
+    with pytest.raises(ThreadBusyError, match="'thread' is busy"):
+        running.say("me, too")
+    with pytest.raises(ThreadBusyError):
+        running.run(None)
+    with pytest.raises(ThreadBusyError):
+        list(running.graph.stream(GO, running.config))
+    with pytest.raises(ThreadBusyError):
+        running.graph.update_state(running.config, {"answer": "x"}, as_node="answer")
+    other: Any = {"configurable": {"thread_id": "other"}}
+    running.graph.update_state(other, {"answer": "x"}, as_node="answer")
+    waiting.go.set()
+
+
+async def test_the_asynchronous_calls_are_refused_too(running: Agent, waiting: Waiting) -> None:
+    if isinstance(running.checkpointer, InMemorySaver):
+        with pytest.raises(ThreadBusyError):
+            await running.graph.ainvoke(GO, running.config)
+        with pytest.raises(ThreadBusyError):
+            await running.graph.aupdate_state(running.config, {"answer": "x"}, as_node="answer")
+    waiting.go.set()
+
+
+def test_the_thread_is_free_when_its_run_has_ended_however_it_ended(
+    make_agent: MakeAgent, saver: Any
+) -> None:
+    agent = make_agent(["one", "two", "three"], checkpointer=saver)
+    agent.say("1")
+    left: Any = agent.graph.stream(GO, agent.config)
+    next(left)
+    with pytest.raises(ThreadBusyError):
+        agent.say("2")
+    left.close()
+    agent.run(None)
+    with pytest.raises(ValueError, match="recursion_limit"):
+        agent.graph.invoke(GO, RunnableConfig(configurable=agent.config["configurable"], recursion_limit=0))
+    agent.say("3")
+    assert agent.values["answer"] == "three"
+
+
+async def test_a_stream_that_is_left_gives_the_thread_back(make_agent: MakeAgent) -> None:
+    agent = make_agent(["one", "two"])
+    parts: Any = agent.graph.astream(GO, agent.config)
+    await anext(parts)
+    with pytest.raises(ThreadBusyError):
+        await agent.graph.ainvoke(GO, agent.config)
+    await parts.aclose()
+    await agent.graph.ainvoke(None, agent.config)
+    run = asyncio.ensure_future(agent.graph.ainvoke(GO, agent.config))
+    await asyncio.sleep(0)
+    run.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await run
+    await agent.graph.ainvoke(None, agent.config)
+
+
+async def test_what_a_left_stream_was_doing_has_ended_when_the_thread_is_free(make_agent: MakeAgent) -> None:
+    ended: list[bool] = []
+
+    @tool
+    async def slow() -> str:
+        """Take long."""
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.append(True)
+        return "never"
+
+    slow.metadata = {"risk": "read"}
+    agent = make_agent([calls(call("list_dir"), call("slow"))], tools=[slow])
+    parts: Any = agent.graph.astream(GO, agent.config)
+    async for part in parts:
+        if "act" in part:
+            break
+    assert ended == []
+    await parts.aclose()
+    assert ended == [True]
+
+
+async def test_the_lock_is_the_databases_with_the_asynchronous_saver(
+    make_agent: MakeAgent, waiting: Waiting, postgres_dsn: str
+) -> None:
+    async with AsyncPostgresSaver.from_conn_string(postgres_dsn) as one:
+        await one.setup()
+        agent = make_agent(
+            [calls(WAIT), "done"],
+            tools=[waiting.tool],
+            checkpointer=one,
+            require_approval_for=frozenset({"run"}),
+        )
+        run = asyncio.ensure_future(agent.graph.ainvoke(GO, agent.config))
+        await asyncio.to_thread(waiting.began.wait, 60)
+        async with AsyncPostgresSaver.from_conn_string(postgres_dsn) as two:
+            other = make_agent(["x"], checkpointer=two)
+            with pytest.raises(ThreadBusyError):
+                await other.graph.ainvoke(GO, other.config)
+        waiting.go.set()
+        result = await run
+    assert result["answer"] == "done"
+
+
+PROGRAM = """
+import sys
+from pathlib import Path
+from langchain_core.messages import HumanMessage
+from langchain_core.tools import tool
+from langgraph.checkpoint.sqlite import SqliteSaver
+from skills_agent.graph import build_graph
+from skills_agent.graph.models.scripted import ScriptedChatModel
+from skills_agent.graph.settings import Settings
+
+@tool
+def wait() -> str:
+    "Wait."
+    print("began", flush=True)
+    sys.stdin.readline()
+    return "waited"
+
+wait.metadata = {"risk": "write"}
+free = {"require_approval_for": frozenset({"run"})}
+place = Path(sys.argv[1])
+settings = Settings(workspace=place / "work", home=place / "home", bundled_skills=False, **free)
+model = ScriptedChatModel([{"tool_calls": [{"name": "wait"}]}, "done"])
+with SqliteSaver.from_conn_string(str(place / "threads.sqlite")) as saver:
+    graph = build_graph(settings, model=model, tools=[wait]).compile(checkpointer=saver)
+    graph.invoke({"messages": [HumanMessage("go")]}, {"configurable": {"thread_id": "thread"}})
+"""
+
+
+def test_another_process_is_refused_until_the_first_is_killed(
+    make_agent: MakeAgent, workspace: Path, tmp_path: Path
+) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-c", PROGRAM, tmp_path], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "began\n"
+    with SqliteSaver.from_conn_string(str(tmp_path / "threads.sqlite")) as saver:
+        agent = make_agent(["done", "done"], checkpointer=saver)
+        with pytest.raises(ThreadBusyError):
+            agent.say("me, too")
+        process.kill()
+        process.communicate(timeout=30)
+        agent.say("now")
+        assert agent.values["answer"] == "done"
+        assert "Outcome unknown" in agent.tool_messages("wait")[0].text
+
+
+def test_of_two_answers_at_a_time_one_runs_and_one_is_refused(
+    make_agent: MakeAgent, waiting: Waiting, saver: Any
+) -> None:
+    agent = make_agent([calls(WAIT), "done"], tools=[waiting.tool], checkpointer=saver)
+    agent.say("go")
+    first = Thread(target=agent.answer, args=[{"type": "approve"}])
+    (question,) = agent.state.interrupts
+    answer = {question.id: {"decisions": [{"type": "approve"}]}}
+    first.start()
+    assert waiting.began.wait(60)
+    with pytest.raises(ThreadBusyError):
+        agent.run(Command(resume=answer))
+    waiting.go.set()
+    first.join()
+    with pytest.raises(AnsweredError, match="answered already") as refused:
+        agent.run(Command(resume=answer))
+    assert refused.value.wanted == (question.id,)
+    with pytest.raises(AnsweredError, match="No question"):
+        agent.run(Command(resume={"decisions": [{"type": "approve"}]}))
+    assert waiting.times == 1
+    assert agent.values["answer"] == "done"
+
+
+def test_an_answer_to_a_question_that_is_not_open_changes_nothing(
+    make_agent: MakeAgent, workspace: Path
+) -> None:
+    agent = make_agent([calls(WRITE), "done"])
+    agent.say("go")
+    (question,) = agent.state.interrupts
+    approve = {"decisions": [{"type": "approve"}]}
+    with pytest.raises(AnsweredError) as refused:
+        agent.run(Command(resume={question.id: approve, "0" * 32: approve}))
+    assert refused.value.open == (question.id,)
+    assert not (workspace / "out.txt").exists()
+    agent.run(Command(resume=approve))
+    assert (workspace / "out.txt").read_text() == "x"
+
+
+class Parent(TypedDict, total=False):
+    """A graph around the agent."""
+
+    topics: list[str]
+    answers: Annotated[list[str], lambda left, right: [*(left or []), *right]]
+
+
+def test_branches_of_another_graph_run_the_agent_side_by_side(tmp_path: Path, workspace: Path) -> None:
+    settings = Settings(workspace=workspace, home=tmp_path / "home", bundled_skills=False)
+    agent = build_graph(settings, model=ScriptedChatModel(["done"])).compile()
+
+    def ask(state: Any) -> Any:
+        results = [agent.invoke({"messages": [HumanMessage(state["topic"])]}) for _ in range(2)]
+        return {"answers": [each["answer"] for each in results]}
+
+    builder = StateGraph(Parent)
+    builder.add_node("ask", ask)
+    builder.add_conditional_edges(START, lambda _: [Send("ask", {"topic": each}) for each in "abc"], ["ask"])
+    builder.add_edge("ask", END)
+    with SqliteSaver.from_conn_string(str(tmp_path / "threads.sqlite")) as saver:
+        graph = builder.compile(checkpointer=saver)
+        result = graph.invoke({}, {"configurable": {"thread_id": "t"}})
+    assert result["answers"] == ["done"] * 6
