@@ -8,7 +8,7 @@ import asyncio
 import re
 import secrets
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
-from contextlib import aclosing, asynccontextmanager, contextmanager
+from contextlib import aclosing, asynccontextmanager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final, Self, cast
@@ -129,6 +129,13 @@ class AgentRuns(CompiledStateGraph[AgentState, Context, AgentInput, AgentOutput]
             return await super().abulk_update_state(config, supersteps)
         async with _held_async(place):
             return await super().abulk_update_state(config, supersteps)
+
+    @contextmanager
+    def held(self, config: RunnableConfig) -> Iterator[None]:
+        """Keep a thread from being run meanwhile, as a run does. Raises ThreadBusyError."""
+        place = self._place(config)
+        with _held(place) if place else nullcontext():
+            yield
 
     def _place(self, config: RunnableConfig | None) -> "_Place | None":
         """Return which thread a config is about; None where nothing of it is kept."""

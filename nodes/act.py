@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, Literal
 
@@ -31,7 +32,6 @@ from skills_agent.nodes.questions import ActionRequest, Answer, HITLRequest, Rej
 from skills_agent.nodes.two_paths import TwoPaths
 from skills_agent.skills.policy.verdict import ApprovalNeededError
 from skills_agent.skills.registry import Registry
-from skills_agent.skills.scripts.report import exit_code_of
 from skills_agent.skills.skill import SkillRef
 from skills_agent.state.context import Context, caller_of
 from skills_agent.state.reducers import spent
@@ -164,7 +164,7 @@ class _Desk:
                 return self._first(found.entry)
         assert found.entry is not None  # noqa: S101 - known of both other fates
         if found.fate == "done":
-            return _outputs(self._request, found.entry.produced)
+            return _outputs(self._request, _reused(found.entry))
         return self._again(found.entry)
 
     def _claim(self, fate: Fate, known: Entry, *, is_lost: bool) -> Found:
@@ -295,7 +295,18 @@ def _outputs(request: CallRequest, produced: Any) -> Outputs:
 def _noted(produced: Any, note: str) -> Any:
     if note:
         for message in tool_messages(produced):
-            message.content = f"{note}\n{message.text}"
+            if isinstance(message.content, str):
+                message.content = f"{note}\n{message.content}"
+            else:
+                message.content = [{"type": "text", "text": note}, *message.content]
+    return produced
+
+
+def _reused(entry: Entry) -> Any:
+    """Return the result of an earlier run, marked for the audit: this call itself did nothing."""
+    produced = entry.produced
+    for message in tool_messages(produced):
+        message.additional_kwargs = {"skills_agent": {"reused": entry.started}}
     return produced
 
 
@@ -308,5 +319,5 @@ def _renamed(produced: Any, call_id: str) -> Any:
 def _exit_code(call: ToolCall, produced: Any) -> int | None:
     if call["name"] not in _PROGRAMS:
         return None
-    codes = (exit_code_of(str(message.text)) for message in tool_messages(produced))
-    return next((code for code in codes if code is not None), None)
+    outcomes = (message.artifact for message in tool_messages(produced))
+    return next((each.get("exit_code") for each in outcomes if isinstance(each, Mapping)), None)

@@ -11,6 +11,11 @@ SYNTHETIC = {"skills_agent": {"synthetic": True}}
 asked for, a summary, a note."""
 
 
+def reused_since(message: AnyMessage) -> str:
+    """Return when the run started whose result a tool message repeats; empty where the call itself ran."""
+    return str(message.additional_kwargs.get("skills_agent", {}).get("reused", ""))
+
+
 def last_ai(messages: Sequence[AnyMessage]) -> AIMessage | None:
     """Return the newest AI message."""
     return next((message for message in reversed(messages) if isinstance(message, AIMessage)), None)

@@ -28,7 +28,7 @@ from skills_agent.graph.audit.records import (
 from skills_agent.state.records import Counts, LoadedSkill, VerdictRecord
 from skills_agent.state.reducers import add_usage
 from skills_agent.state.schema import CallRequest
-from skills_agent.state.transcript import last_ai, last_human
+from skills_agent.state.transcript import last_ai, last_human, reused_since
 
 State = Mapping[str, Any]
 
@@ -89,6 +89,19 @@ def call_started(request: CallRequest) -> CallStarted:
     call = request["call"]
     return CallStarted(
         type="call_started", call_id=call["id"] or "", tool=call["name"], skill=_skill_of(call["args"])
+    )
+
+
+def outcome_asked(request: CallRequest, question: str) -> ApprovalAsked:
+    """Tell that a person is asked whether to run a call again whose outcome is unknown."""
+    call = request["call"]
+    return ApprovalAsked(
+        type="approval_asked",
+        call_id=call["id"] or "",
+        tool=call["name"],
+        args=call["args"],
+        question=question,
+        digest=request["approved"],
     )
 
 
@@ -262,6 +275,8 @@ def _acted(step: Step) -> Iterator[Event]:
         seconds=step.seconds,
         error=text if failed else "",
     )
+    if answer and (started := reused_since(answer)):
+        ended["reused"] = started
     yield _with_outcome(ended, answer.artifact if answer else None)
     if call["name"] == "read_resource" and not failed:
         yield ResourceRead(

@@ -5,7 +5,7 @@ import logging
 import secrets
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
@@ -23,6 +23,7 @@ from skills_agent.graph.audit.events import (
     call_started,
     events_of,
     merged,
+    outcome_asked,
     run_resumed,
     turn_of,
 )
@@ -150,11 +151,16 @@ class Audit:
                 told += self._tell(place, run, [run_resumed(asked)], before_effects=True)
         return told
 
-    def interrupted(self, node: str, before: State, runtime: Runtime[Context]) -> list[Record]:
+    def interrupted(
+        self, node: str, before: State, asked: GraphInterrupt, runtime: Runtime[Context]
+    ) -> list[Record]:
         """Tell what a person is asked."""
         place = self._place(node, runtime)
         run = _run(place, turn_of(node, before, {}))
-        return self._tell(place, run, approvals_asked(before), before_effects=True)
+        if node != "act":
+            return self._tell(place, run, approvals_asked(before), before_effects=True)
+        events = [outcome_asked(cast("CallRequest", before), text) for text in _questions(asked)]
+        return self._tell(place, run, events, before_effects=True)
 
     def failed(self, node: str, before: State, error: Exception, runtime: Runtime[Context]) -> list[Record]:
         """Tell that a step raised an error."""
@@ -272,6 +278,9 @@ def _two_paths(name: str, node: TwoPaths, audit: Audit) -> TwoPaths:
         begin = time.perf_counter()
         try:
             change = await node.async_path(state)
+        except GraphInterrupt as asked:
+            _stream(runtime, await asyncio.to_thread(audit.interrupted, name, state, asked, runtime))
+            raise
         except GraphBubbleUp:
             raise
         except Exception as error:
@@ -289,8 +298,8 @@ def _watched(name: str, run: Callable[[], Any], state: Any, runtime: Runtime[Con
     begin = time.perf_counter()
     try:
         change = run()
-    except GraphInterrupt:
-        _stream(runtime, audit.interrupted(name, state, runtime))
+    except GraphInterrupt as asked:
+        _stream(runtime, audit.interrupted(name, state, asked, runtime))
         raise
     except GraphBubbleUp:
         raise
@@ -299,6 +308,17 @@ def _watched(name: str, run: Callable[[], Any], state: Any, runtime: Runtime[Con
         raise
     _stream(runtime, audit.ended(name, state, change, time.perf_counter() - begin, runtime))
     return change
+
+
+def _questions(asked: GraphInterrupt) -> list[str]:
+    """Return what a call asks a person: of the node itself, or of a host's tool in any shape."""
+    values = [interrupt.value for interrupt in asked.args[0]]
+    return [
+        str(value["action_requests"][0]["description"])
+        if isinstance(value, Mapping) and value.get("action_requests")
+        else str(value)
+        for value in values
+    ]
 
 
 def _stream(runtime: Runtime[Context], records: Sequence[Record]) -> None:

@@ -186,6 +186,8 @@ class CallEnded(TypedDict):
     bytes: int
     """Of what the model reads."""
     seconds: float
+    reused: NotRequired[str]
+    """When the run started whose result this is: the call itself did nothing."""
     error: str
     """What the model reads where status is error; else empty."""
     exit_code: NotRequired[int | None]

@@ -11,7 +11,8 @@ from skills_agent.graph.build import wire
 from skills_agent.graph.cli.database import Saver, config_of, has_threads, open_database, thread_ids
 from skills_agent.graph.cli.errors import UnknownThreadError
 from skills_agent.graph.cli.outcome import Status
-from skills_agent.graph.cli.session import AgentRuns, status_of
+from skills_agent.graph.cli.session import status_of
+from skills_agent.graph.runs import AgentRuns
 from skills_agent.graph.services import make_services
 from skills_agent.graph.settings import Settings
 from skills_agent.state.records import GrantRecord, LoadedSkill, PlanRecord, UsageRecord

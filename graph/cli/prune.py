@@ -9,7 +9,7 @@ import click
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.sqlite import SqliteSaver
 
-from skills_agent.graph.cli.database import compact, delete_steps
+from skills_agent.graph.cli.database import compact, config_of, delete_steps
 from skills_agent.graph.cli.errors import ThreadError
 from skills_agent.graph.cli.fork import whole_checkpoint
 from skills_agent.graph.cli.history import Archive, ThreadLine
@@ -70,7 +70,8 @@ def _moved(line: ThreadLine, now: datetime) -> datetime:
 def delete_threads(archive: Archive, threads: Collection[str]) -> int:
     """Delete threads whole, and give their room back; returns the bytes by which the file shrank."""
     for thread in threads:
-        archive.saver.delete_thread(thread)
+        with archive.runs.held(config_of(thread)):
+            archive.saver.delete_thread(thread)
     return compact(archive.saver) if threads else 0
 
 
@@ -96,6 +97,12 @@ def delete_old_steps(archive: Archive, thread: str, keep: int) -> int:
     The oldest step that stays is stored whole first: delta channels are read from what came before.
     """
     assert isinstance(archive.saver, SqliteSaver)  # noqa: S101 - steps_beyond refuses others
+    with archive.runs.held(config_of(thread)):
+        _delete_old_steps(archive.saver, archive, thread, keep)
+    return compact(archive.saver)
+
+
+def _delete_old_steps(saver: SqliteSaver, archive: Archive, thread: str, keep: int) -> None:
     oldest = read_steps(archive, thread)[-keep:][0].checkpoint
     chain = read_chain(archive, thread)
     (place,) = [index for index, each in enumerate(chain) if each.checkpoint["id"] == oldest]
@@ -106,6 +113,5 @@ def delete_old_steps(archive: Archive, thread: str, keep: int) -> int:
         key: value for key, value in found.metadata.items() if key != "counters_since_delta_snapshot"
     }
     place_of = RunnableConfig(configurable={"thread_id": thread, "checkpoint_ns": ""})
-    archive.saver.put(place_of, checkpoint, metadata, checkpoint["channel_versions"])
-    delete_steps(archive.saver, thread, [each.checkpoint["id"] for each in chain[place:]])
-    return compact(archive.saver)
+    saver.put(place_of, checkpoint, metadata, checkpoint["channel_versions"])
+    delete_steps(saver, thread, [each.checkpoint["id"] for each in chain[place:]])

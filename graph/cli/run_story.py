@@ -118,6 +118,9 @@ def _call_ended(event: Record) -> Iterator[str]:
     code = f", exit code {event['exit_code']}" if event.get("exit_code") is not None else ""
     stopped = f", stopped: {event['stopped']}" if event.get("stopped") else ""
     level = f", isolation {event['level']}" if event.get("level") else ""
+    if event.get("reused"):
+        yield f"{event.get('tool')}{_of_skill(event)}: not run again; the result of {event['reused']}"
+        return
     yield (
         f"{event.get('tool')}{_of_skill(event)}: {event.get('status')}{code}{stopped}{level}, "
         f"{event.get('bytes')} bytes, {event.get('seconds')} s"

@@ -11,7 +11,6 @@ from typing import Any
 from langchain_core.messages import HumanMessage
 from langchain_core.runnables import RunnableConfig
 from langgraph.errors import GraphDrained
-from langgraph.graph.state import CompiledStateGraph
 from langgraph.runtime import RunControl
 from langgraph.types import Command, StateSnapshot
 
@@ -23,14 +22,13 @@ from skills_agent.graph.cli.options import Choice
 from skills_agent.graph.cli.outcome import Outcome, Question, Status
 from skills_agent.graph.cli.progress import STREAM_MODES, Progress, View
 from skills_agent.graph.models.errors import ModelError
+from skills_agent.graph.runs import AgentRuns
 from skills_agent.graph.services import make_services
 from skills_agent.graph.settings import Settings
 from skills_agent.skills.registry import Registry
-from skills_agent.state.context import Context
 from skills_agent.state.ledger import active_skills
-from skills_agent.state.schema import AgentInput, AgentOutput, AgentState
+from skills_agent.state.schema import AgentInput
 
-AgentRuns = CompiledStateGraph[AgentState, Context, AgentInput, AgentOutput]
 Decisions = Mapping[str, Sequence[Mapping[str, Any]]]
 """Answers by interrupt id, one for each of its requests, by position."""
 

@@ -16,7 +16,7 @@ from langgraph.types import Overwrite
 from skills_agent.graph.cli.database import config_of
 from skills_agent.graph.cli.errors import UnknownStepError
 from skills_agent.graph.cli.history import Archive
-from skills_agent.graph.cli.session import AgentRuns
+from skills_agent.graph.runs import AgentRuns
 from skills_agent.state.records import GrantRecord, LoadedSkill, PlanRecord, UsageRecord, VerdictRecord
 from skills_agent.state.reducers import add_usage
 from skills_agent.state.transcript import calls_of

@@ -10,9 +10,6 @@ from skills_agent.skills.text import clean_text, normalize_line_ends, one_line
 TERMINAL_CODE = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]{0,2000}(?:\x07|\x1b\\))")
 """Colours, cursor movements and titles (ECMA-48 CSI and OSC sequences)."""
 
-
-_EXIT = re.compile(r"exit code (\d+) \(|ended by signal (\d+)\b")
-
 STOPS: Final[dict[Stop, str]] = {
     "time": "time limit reached",
     "output": "too much output",
@@ -33,15 +30,6 @@ def describe(result: ScriptResult) -> str:
         if readable.strip():
             parts.append(f"{name}:\n{readable.rstrip()}")
     return "\n".join(parts)
-
-
-def exit_code_of(text: str) -> int | None:
-    """Return the exit code that `describe` told of, negative for a signal; None where there is none."""
-    found = _EXIT.match(text)
-    if found is None:
-        return None
-    code, signal_number = found.groups()
-    return int(code) if code is not None else -int(signal_number)
 
 
 def _written(result: ScriptResult) -> list[str]:

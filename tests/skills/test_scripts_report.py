@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 
 from skills_agent.skills.scripts import ScriptResult, WrittenFile, describe
 from skills_agent.skills.scripts.capture import Capture
-from skills_agent.skills.scripts.report import exit_code_of
 
 DONE = ScriptResult(0, "", "", 0.1234, stopped=None, stdout_cut=0, stderr_cut=0, level="controlled")
 
@@ -84,12 +83,3 @@ def test_a_cut_through_a_character_leaves_no_rubble() -> None:
     capture = Capture(10)
     capture.add("🚀🚀🚀🚀".encode())
     assert capture.text() == "🚀\n[6 bytes cut]\n🚀"
-
-
-@pytest.mark.parametrize("code", [0, 3, 255, -9, -11, None])
-def test_the_exit_code_can_be_read_off_the_text(code: int | None) -> None:
-    assert exit_code_of(describe(replace(DONE, exit_code=code, stdout="exit code 7 (0 s)"))) == code
-
-
-def test_other_texts_have_no_exit_code() -> None:
-    assert exit_code_of("The tool failed: exit code 3 (x)") is None
