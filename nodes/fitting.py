@@ -14,7 +14,7 @@ from skills_agent.nodes.model_call import ChosenModel
 from skills_agent.state.history import fit, history_of
 from skills_agent.state.ledger import active_skills
 from skills_agent.state.schema import AgentState
-from skills_agent.state.transcript import SYNTHETIC, last_human
+from skills_agent.state.transcript import SYNTHETIC, in_call_order, last_human
 from skills_agent.state.window import room_of, tokens_in, tokens_of
 
 
@@ -56,7 +56,7 @@ def fitting_prompt(
     `schemas` are the tokens of the bound tools. A turn that outgrows the window is shown with its older
     parts shortened.
     """
-    history = history_of(messages, state.get("summary"))
+    history = history_of(in_call_order(messages), state.get("summary"))
     before = prompt.earlier_turns(history)
     room = room_of(chosen.window) - schemas
     rendered = prompt.render(history.messages, skills, status, before)

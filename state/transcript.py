@@ -1,6 +1,6 @@
 """Questions about the transcript, as pure functions of its messages."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, InvalidToolCall, ToolMessage
 from langchain_core.messages.tool import ToolCall
@@ -14,6 +14,32 @@ asked for, a summary, a note."""
 def reused_since(message: AnyMessage) -> str:
     """Return when the run started whose result a tool message repeats; empty where the call itself ran."""
     return str(message.additional_kwargs.get("skills_agent", {}).get("reused", ""))
+
+
+def in_call_order(messages: Sequence[AnyMessage]) -> list[AnyMessage]:
+    """Return messages with the answers to each AI message in the order of its calls.
+
+    Parallel branches are stored in an order of their own, and a thread that is read again has another one
+    than the process that ran it: the prompt must not depend on that.
+    """
+    ordered: list[AnyMessage] = []
+    answers: list[ToolMessage] = []
+    calls: dict[str | None, int] = {}
+    for message in messages:
+        if isinstance(message, ToolMessage):
+            answers.append(message)
+            continue
+        ordered.extend(_by_call(answers, calls))
+        ordered.append(message)
+        answers = []
+        if isinstance(message, AIMessage):
+            said = [*message.tool_calls, *message.invalid_tool_calls]
+            calls = {call["id"]: index for index, call in enumerate(said)}
+    return [*ordered, *_by_call(answers, calls)]
+
+
+def _by_call(answers: list[ToolMessage], calls: Mapping[str | None, int]) -> list[ToolMessage]:
+    return sorted(answers, key=lambda answer: calls.get(answer.tool_call_id, len(calls)))
 
 
 def last_ai(messages: Sequence[AnyMessage]) -> AIMessage | None:

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from itertools import islice
 from typing import Any
 
 import click
@@ -31,6 +32,15 @@ def question_text(question: Question) -> str:
 def all_alike(questions: Sequence[Question], decision: Decision) -> Decisions:
     """Answer every request of every question with the same decision."""
     return {question.id: [decision] * len(question.requests) for question in questions}
+
+
+def each_its_own(questions: Sequence[Question], decisions: Sequence[Any]) -> Decisions:
+    """Answer the requests of the questions one by one, in order. Raises UsageError for another number."""
+    wanted = sum(len(question.requests) for question in questions)
+    if len(decisions) != wanted:
+        raise click.UsageError(f"{wanted} calls are open, and there are {len(decisions)} decisions")
+    left = iter(decisions)
+    return {question.id: list(islice(left, len(question.requests))) for question in questions}
 
 
 def ask_person(questions: Sequence[Question]) -> Decisions | None:

@@ -5,8 +5,9 @@ from functools import partial
 from typing import Any
 
 import click
+from pydantic import ValidationError
 
-from skills_agent.graph.cli.approval import all_alike, ask_person, question_text
+from skills_agent.graph.cli.approval import all_alike, ask_person, each_its_own, question_text
 from skills_agent.graph.cli.errors import RunFailedError, ThreadError
 from skills_agent.graph.cli.interrupts import (
     INTERRUPTED,
@@ -42,8 +43,11 @@ def ask_once(session: Session, question: str, skills: Sequence[str], *, as_json:
     _run_once(session, run, as_json=as_json)
 
 
-def resume_once(session: Session, decision: Mapping[str, Any] | None, *, as_json: bool) -> None:
-    """Go on with a thread and exit; without a decision the person is asked, where there is one."""
+def resume_once(session: Session, decision: Mapping[str, Any] | list[Any] | None, *, as_json: bool) -> None:
+    """Go on with a thread and exit; without a decision the person is asked, where there is one.
+
+    One decision is for all open calls, a list has one for each.
+    """
     now = session.now()
     if now.status == "done":
         raise ThreadError(f"Thread {session.thread} has nothing to resume: its last turn is answered.")
@@ -54,6 +58,14 @@ def resume_once(session: Session, decision: Mapping[str, Any] | None, *, as_json
                 f"To go on: {session.resume_command()}"
             )
         _run_once(session, session.go_on, as_json=as_json)
+    elif isinstance(decision, list):
+        answers = each_its_own(now.questions, decision)
+        try:
+            _run_once(session, partial(session.decide, answers), as_json=as_json)
+        except ValidationError as error:
+            first = error.errors(include_url=False)[0]
+            told = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
+            raise click.UsageError(f"{told}. The question stays open.") from error
     elif decision is not None:
         if fault := next(_faults(now.questions, decision), None):
             raise click.UsageError(f"the approval cannot be granted so: {fault}.")

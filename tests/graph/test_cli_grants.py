@@ -1,5 +1,6 @@
 """Grants, trust and the setting `approval` on the command line."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -187,3 +188,36 @@ def test_a_preapproving_skill_of_a_trusted_source_is_not_asked_about(desk: Desk)
     )  # fmt: skip
     assert done.code == 0
     assert "allow (skill)" in done.out
+
+
+def test_each_open_call_gets_its_own_decision(desk: Desk) -> None:
+    both = calls(RUN["tool_calls"][0], call("write_file", path="a.txt", content="x"))
+    wait(desk, LOAD, both, ANSWER)
+    granted = {"type": "approve", "grant": {"scope": "skill"}}
+    decisions = desk.write("decisions.json", json.dumps([granted, {"type": "reject", "message": "No."}]))
+    done = desk.run("resume", "rain", "--decisions", str(decisions), "--json").value
+    assert [(each["tool"], each["decision"]) for each in done["calls"]] == [
+        ("run_script", "allow"),
+        ("write_file", "deny"),
+    ]
+    assert not (desk.workspace / "a.txt").exists()
+    kept = desk.run("grants", "list", "rain", "--json").value
+    assert sorted(each["scope"] for each in kept) == ["call", "skill"]
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("no json", "is not JSON"),
+        ("{}", "must be a JSON list"),
+        ("[]", "1 calls are open, and there are 0 decisions"),
+        ('[{"type": "perhaps"}]', "does not match any of the expected tags"),
+        ('[{"type": "approve", "grant": {"scope": "pattern", "pattern": "Ba*"}}]', "is not understood"),
+    ],
+)
+def test_decisions_that_do_not_fit_leave_the_question_open(waiting: Desk, text: str, says: str) -> None:
+    file = waiting.write("decisions.json", text)
+    done = waiting.run("resume", "rain", "--decisions", str(file))
+    assert (done.code, done.out.count("all stations")) == (2, 0)
+    assert says in done.err
+    assert waiting.run("threads", "list", "--json").value[0]["status"] == "waiting"
