@@ -18,6 +18,7 @@ from skills_agent.graph.settings import Settings
 
 if TYPE_CHECKING:
     from langgraph.checkpoint.postgres import PostgresSaver
+    from langgraph.store.postgres import PostgresStore
 
 FOLDER = ".agent"
 FILE = "threads.sqlite"
@@ -51,6 +52,15 @@ def open_database(settings: Settings) -> Iterator[Saver]:
     else:
         with _open_file(settings.workspace / FOLDER / FILE) as saver:
             yield saver
+
+
+def store_of(saver: Saver) -> "PostgresStore | None":
+    """Return where the journal is kept beside the threads; None where it is a file of the workspace."""
+    if isinstance(saver, SqliteSaver):
+        return None
+    from skills_agent.graph.cli.postgres import store_beside
+
+    return store_beside(saver)
 
 
 def has_threads(settings: Settings) -> bool:

@@ -11,6 +11,7 @@ from skills_agent.graph.cli.errors import DatabaseError
 
 if TYPE_CHECKING:
     from langgraph.checkpoint.postgres import PostgresSaver
+    from langgraph.store.postgres import PostgresStore
     from psycopg import Connection
     from psycopg.rows import DictRow
 
@@ -81,21 +82,29 @@ def rows_of(saver: "PostgresSaver", query: str) -> list[Mapping[str, Any]]:
         return [*connection.execute(query.encode()).fetchall()]
 
 
+def store_beside(saver: "PostgresSaver") -> "PostgresStore":
+    """Return the store of the same database: there the journal is for every machine that runs its threads."""
+    from langgraph.store.postgres import PostgresStore
+
+    return PostgresStore(saver.conn)
+
+
 def _set_up(connection: "Connection[DictRow]") -> None:
     """Make the tables, or bring them up to date, one process at a time.
 
-    The savers' own setup() does not expect company: two first ones fail on the same table.
+    LangGraph's own setup() does not expect company: two first ones fail on the same table.
     """
     from langgraph.checkpoint.postgres import PostgresSaver
+    from langgraph.store.postgres import PostgresStore
 
-    saver = PostgresSaver(connection)
     end = time.monotonic() + SETUP_SECONDS
     while not _is_current(connection):
         # Not pg_advisory_lock: who waits in it holds a snapshot, for which the winner's
         # CREATE INDEX CONCURRENTLY would wait in turn.
         if _locked(connection):
             try:
-                saver.setup()
+                PostgresSaver(connection).setup()
+                PostgresStore(connection).setup()
             finally:
                 connection.execute("SELECT pg_advisory_unlock(%s)", (_SETUP_LOCK,))
         elif time.monotonic() > end:
@@ -107,12 +116,19 @@ def _set_up(connection: "Connection[DictRow]") -> None:
 def _is_current(connection: "Connection[DictRow]") -> bool:
     """Tell whether the tables are there; an account that may not make any can then use them."""
     from langgraph.checkpoint.postgres import PostgresSaver
+    from langgraph.store.postgres import PostgresStore
 
-    found = connection.execute("SELECT to_regclass('checkpoint_migrations') AS it").fetchone()
+    return _has(connection, "checkpoint_migrations", len(PostgresSaver.MIGRATIONS)) and _has(
+        connection, "store_migrations", len(PostgresStore.MIGRATIONS)
+    )
+
+
+def _has(connection: "Connection[DictRow]", table: str, migrations: int) -> bool:
+    found = connection.execute("SELECT to_regclass(%s) AS it", (table,)).fetchone()
     if found is None or found["it"] is None:
         return False
-    newest = connection.execute("SELECT max(v) AS v FROM checkpoint_migrations").fetchone()
-    return bool(newest and newest["v"] is not None and newest["v"] >= len(PostgresSaver.MIGRATIONS) - 1)
+    newest = connection.execute(f"SELECT max(v) AS v FROM {table}".encode()).fetchone()  # noqa: S608 - one of two
+    return bool(newest and newest["v"] is not None and newest["v"] >= migrations - 1)
 
 
 def _locked(connection: "Connection[DictRow]") -> bool:

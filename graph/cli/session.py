@@ -15,7 +15,7 @@ from langgraph.runtime import RunControl
 from langgraph.types import Command, StateSnapshot
 
 from skills_agent.graph.build import wire
-from skills_agent.graph.cli.database import config_of, kept_options, open_database, thread_ids
+from skills_agent.graph.cli.database import config_of, kept_options, open_database, store_of, thread_ids
 from skills_agent.graph.cli.dsn import without_password
 from skills_agent.graph.cli.errors import ModelChoiceError, ThreadError, UnknownThreadError
 from skills_agent.graph.cli.options import Choice
@@ -146,7 +146,7 @@ def open_session(choice: Choice, thread: str | None = None, *, must_exist: bool 
         except ModelError as error:
             raise ModelChoiceError(str(error)) from error
         name = thread or f"t-{secrets.token_hex(4)}"
-        runs = wire(services).compile(checkpointer=saver, name="skills-agent")
+        runs = wire(services).compile(checkpointer=saver, store=store_of(saver), name="skills-agent")
         yield Session(
             name,
             runs,

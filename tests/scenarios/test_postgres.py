@@ -66,6 +66,18 @@ def test_a_question_asked_in_one_process_is_answered_in_another(desk: Desk, dsn:
     assert not (desk.workspace / ".agent" / "threads.sqlite").exists()
 
 
+def test_the_journal_is_beside_the_threads(desk: Desk, dsn: str) -> None:
+    """So that a thread which goes on at another machine finds what was done at this one."""
+    ask(desk, dsn, LOAD, RUN, ANSWER)
+    assert desk.run("resume", "rain", "--approve", "--checkpointer", dsn).code == 0
+    with psycopg.connect(dsn) as connection:
+        entries = connection.execute("SELECT value FROM store").fetchall()
+    assert [(entry["tool"], entry["status"], entry["exit_code"]) for (entry,) in entries] == [
+        ("run_script", "done", 0)
+    ]
+    assert not (desk.workspace / ".agent" / "journal.sqlite").exists()
+
+
 def test_the_commands_that_read_threads_read_the_database(desk: Desk, dsn: str) -> None:
     ask(desk, dsn, LOAD, RUN, ANSWER, thread="first")
     ask(desk, dsn, "Nothing.", thread="second")

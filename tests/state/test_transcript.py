@@ -18,7 +18,7 @@ def test_answers_stand_in_the_order_of_their_calls(sizes: list[int], chance: ran
         ids = [f"{turn}-{number}" for number in range(size)]
         asked = AIMessage("", tool_calls=[tool_call(name="t", args={}, id=each) for each in ids])
         answers: list[AnyMessage] = [ToolMessage("x", tool_call_id=each) for each in ids]
-        head = [HumanMessage("Go on."), asked]
+        head: list[AnyMessage] = [HumanMessage("Go on."), asked]
         expected += [*head, *answers]
         stored += [*head, *chance.sample(answers, len(answers))]
     assert in_call_order(stored) == expected
