@@ -7,8 +7,8 @@ from langchain_core.messages import AnyMessage, RemoveMessage, ToolMessage
 from langgraph.graph.message import REMOVE_ALL_MESSAGES
 from langgraph.runtime import Runtime
 
-from skills_agent.nodes import prompt
 from skills_agent.nodes.journal import Run, Running, outcome_unknown, tool_messages
+from skills_agent.nodes.model_call import shown_catalog
 from skills_agent.skills.catalog import Catalog
 from skills_agent.skills.errors import SkillError, SkillUnreadableError
 from skills_agent.skills.library import Library
@@ -136,7 +136,7 @@ def _nothing() -> CatalogRecord:
 def _record(
     catalog: Catalog, pinned: list[str], request: str, budget: int, changed: list[ChangedSkill]
 ) -> CatalogRecord:
-    listing = catalog.listing(budget, pinned, request)
+    shown = shown_catalog(catalog, budget, pinned, request)
     diagnostics = [
         DiagnosticRecord(code=each.code, severity=each.severity, message=each.message, path=each.path)
         for each in catalog.diagnostics
@@ -146,11 +146,11 @@ def _record(
     return CatalogRecord(
         digest=catalog.digest,
         total=len(catalog.skills),
-        shown=[listed.skill.name for listed in listing.lines],
+        shown=[listed.skill.name for listed in shown.listing.lines],
         pinned=pinned,
         request=request,
         sources=list(catalog.sources),
         changed=changed,
         diagnostics=diagnostics,
-        size=len(prompt.catalog_text(listing)),
+        size=len(shown.text),
     )

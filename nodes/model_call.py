@@ -1,7 +1,7 @@
 """One model call, as `decide` and `answer` make it."""
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import lru_cache
@@ -136,19 +136,29 @@ def shown_skills(
         return None
     registry = library.of(caller_of(runtime), runtime.store)
     catalog = registry.get(record["digest"]) or registry.refresh()
-    pinned, request = tuple(record.get("pinned") or ()), record.get("request") or ""
-    shown = _shown_catalog(catalog, budget, pinned, request, tuple(record["shown"]))
+    pinned, request = record.get("pinned") or (), record.get("request") or ""
+    shown = shown_catalog(catalog, budget, pinned, request, record["shown"])
     in_prompt = prompt.SkillsInPrompt(shown.text, ledger, state.get("skill_resources") or {})
     return ShownSkills(in_prompt, shown)
 
 
+def shown_catalog(
+    catalog: Catalog, budget: int, pinned: Sequence[str], request: str, names: Sequence[str] | None = None
+) -> ShownCatalog:
+    """Return what is shown of a catalog, of all of it or of some names.
+
+    Kept, because every model call of a thread shows the same, and a thousand lines take a millisecond.
+    """
+    return _shown_catalog(catalog, budget, tuple(pinned), request, None if names is None else tuple(names))
+
+
 @lru_cache(maxsize=16)
 def _shown_catalog(
-    catalog: Catalog, budget: int, pinned: tuple[str, ...], request: str, shown: tuple[str, ...]
+    catalog: Catalog, budget: int, pinned: tuple[str, ...], request: str, names: tuple[str, ...] | None
 ) -> ShownCatalog:
-    # Kept, because every model call of a thread shows the same, and a thousand lines take a millisecond.
-    names = set(shown)
     listing = catalog.listing(budget, pinned, request)
-    listing = listing._replace(lines=tuple(each for each in listing.lines if each.skill.name in names))
+    if names is not None and names != tuple(each.skill.name for each in listing.lines):
+        some = set(names)
+        listing = listing._replace(lines=tuple(each for each in listing.lines if each.skill.name in some))
     load_skill = prompt.load_skill_spec(catalog, listing) if catalog.skills else None
     return ShownCatalog(listing, prompt.catalog_text(listing), load_skill)

@@ -180,7 +180,10 @@ class Audit:
             time=now, thread=place.thread, run=run, node=place.node, checkpoint=place.checkpoint,
             task=place.task,
         )  # fmt: skip
-        drafts = [{**self._redaction.value(event, MAX_TEXT), **envelope} for event in events]
+        drafts = [
+            {**{name: self._redaction.value(each, MAX_TEXT) for name, each in event.items()}, **envelope}
+            for event in events
+        ]
         if self._log is None:
             return drafts
         try:
