@@ -42,7 +42,7 @@ format: $(STAMP)
 	$(BIN)/ruff check --fix .
 
 test: $(STAMP)
-	$(BIN)/python -m pytest -n 2 --dist loadfile --cov --cov-report=term
+	$(BIN)/python -m pytest -n 3 --dist loadfile --cov --cov-report=term
 
 crash: $(STAMP)
 	$(BIN)/python -m tests.crash

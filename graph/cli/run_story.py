@@ -61,9 +61,10 @@ def _resumed(event: Record) -> Iterator[str]:
 
 def _loaded(event: Record) -> Iterator[str]:
     why = f": {event['reason']}" if event.get("reason") else ""
+    files = "1 file" if event.get("resources") == 1 else f"{event.get('resources')} files"
     yield (
         f"loaded {event.get('skill')} from {event.get('source')} ({_short(event.get('digest'))}), "
-        f"{event.get('resources')} files, asked for by the {event.get('asked_by')}{why}"
+        f"{files}, asked for by the {event.get('asked_by')}{why}"
     )
 
 
