@@ -1,5 +1,6 @@
 """Files of the agent beside a person's own: read by nobody else, and kept out of git."""
 
+import errno
 import os
 from pathlib import Path
 
@@ -15,9 +16,18 @@ def make_private(place: Path) -> None:
 
 
 def ignore_in_git(folder: Path, pattern: str) -> None:
-    """Add a pattern to the folder's .gitignore, unless it is there."""
-    ignore = folder / ".gitignore"
-    known = ignore.read_text(encoding="utf-8") if ignore.exists() else ""
-    if pattern not in known.splitlines():
-        with ignore.open("a", encoding="utf-8") as file:
+    """Add a pattern to the folder's .gitignore, unless it is there.
+
+    A link of that name is left alone: whoever made the workspace chose what it leads to.
+    """
+    flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
+    try:
+        opened = os.open(folder / ".gitignore", flags, 0o666)
+    except OSError as error:
+        if error.errno != errno.ELOOP:
+            raise
+        return
+    with os.fdopen(opened, "r+", encoding="utf-8") as file:
+        known = file.read()
+        if pattern not in known.splitlines():
             file.write(f"{'' if known.endswith(chr(10)) or not known else chr(10)}{pattern}\n")

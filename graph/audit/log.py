@@ -13,11 +13,11 @@ from typing import Any, Final, NamedTuple
 
 from skills_agent.graph.audit.chain import EMPTY, Fault, Head, check, read, seal
 from skills_agent.graph.audit.chain import canonical as written
+from skills_agent.graph.private_files import ignore_in_git
 from skills_agent.graph.thread_names import folder_name
 
 SUFFIX: Final = ".jsonl"
 HEAD_SUFFIX: Final = ".head"
-IGNORED: Final = "# What was asked and done stays on this machine.\n*\n"
 
 REMEMBERED: Final = 1_000
 """Threads whose last lines one process keeps in mind."""
@@ -160,11 +160,7 @@ class RunLog:
             file = os.open(path, flags, 0o600)
         except FileNotFoundError:
             self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-            with (
-                suppress(FileExistsError),
-                (self.folder / ".gitignore").open("x", encoding="utf-8") as ignore,
-            ):
-                ignore.write(IGNORED)
+            ignore_in_git(self.folder, "*")
             file = os.open(path, flags, 0o600)
         try:
             # Released with the descriptor, also where the process dies.

@@ -1,7 +1,6 @@
 """Where threads are kept: `.agent/threads.sqlite` of the workspace, or a PostgreSQL database."""
 
 import json
-import os
 import sqlite3
 import time
 from collections.abc import Collection, Iterator, Mapping
@@ -13,6 +12,7 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.sqlite import SqliteSaver
 
 from skills_agent.graph.cli.errors import DatabaseError
+from skills_agent.graph.private_files import make_private
 from skills_agent.graph.serializer import CompressedSerializer
 from skills_agent.graph.settings import Settings
 
@@ -30,7 +30,6 @@ KEPT = "skills_agent"
 
 Saver: TypeAlias = Union[SqliteSaver, "PostgresSaver"]
 
-_IGNORED = f"# Conversations stay on this machine.\n/{FILE}*\n"
 _THREADS = (
     "SELECT thread_id FROM checkpoints WHERE checkpoint_ns = '' "
     "GROUP BY thread_id ORDER BY MAX(checkpoint_id) DESC"
@@ -101,7 +100,7 @@ def kept_options(saver: Saver, thread: str) -> dict[str, Any] | None:
 @contextmanager
 def _open_file(place: Path) -> Iterator[SqliteSaver]:
     try:
-        _prepare(place)
+        make_private(place)
         connection = sqlite3.connect(place, timeout=BUSY_SECONDS, check_same_thread=False)
     except (OSError, sqlite3.Error) as error:
         raise _unusable(place, error) from error
@@ -136,15 +135,6 @@ def _set_up(saver: SqliteSaver) -> None:
             time.sleep(RETRY_SECONDS)
         else:
             return
-
-
-def _prepare(place: Path) -> None:
-    place.parent.mkdir(parents=True, exist_ok=True)
-    ignore = place.parent / ".gitignore"
-    if not ignore.exists():
-        ignore.write_text(_IGNORED, encoding="utf-8")
-    # Nobody else on the machine reads what was said.
-    os.close(os.open(place, os.O_RDWR | os.O_CREAT, 0o600))
 
 
 def _unusable(place: Path, error: Exception) -> DatabaseError:

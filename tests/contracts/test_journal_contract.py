@@ -15,6 +15,7 @@ from langgraph.store.sqlite import SqliteStore
 from langgraph.types import Command
 
 from skills_agent.graph.journal import FileJournal, StoreJournal
+from skills_agent.graph.private_files import ignore_in_git
 from skills_agent.graph.thread_errors import JournalError
 from skills_agent.nodes.journal import Effect, Entry, Journal, Run, Wanted, find
 
@@ -255,3 +256,16 @@ def test_a_journal_that_cannot_be_kept_says_where_and_what_to_do(tmp_path: Path)
     (tmp_path / ".agent").write_text("in the way")
     with pytest.raises(JournalError, match=r"journal\.sqlite.*compile the graph with a store"):
         started(FileJournal(tmp_path / ".agent" / "journal.sqlite"), "call-1")
+
+
+def test_a_gitignore_that_is_a_link_is_not_written_through(tmp_path: Path) -> None:
+    """A workspace may be somebody else's repository."""
+    mine = tmp_path / "mine"
+    mine.write_text("as it was")
+    for target in (mine, tmp_path / "missing"):
+        folder = tmp_path / f"workspace of {target.name}" / ".agent"
+        folder.mkdir(parents=True)
+        (folder / ".gitignore").symlink_to(target)
+        ignore_in_git(folder, "*")
+    assert mine.read_text() == "as it was"
+    assert not (tmp_path / "missing").exists()
