@@ -102,6 +102,14 @@ def test_a_refused_holder_does_not_keep_what_others_gave_back(kind: Kind) -> Non
     other()
 
 
+def test_what_was_given_back_is_free_at_once(kind: Kind) -> None:
+    other = kind.second.take(ThreadKey("u"))  # Its connection is open: it asks without delay.
+    for _ in range(100):
+        kind.first.take(KEY)()
+        kind.second.take(KEY)()
+    other()
+
+
 def test_another_process_is_kept_out_and_keeps_out(kind: Kind) -> None:
     process = kind.other_process()
     with pytest.raises(ThreadBusyError):
