@@ -95,11 +95,9 @@ class FileLocks:
         # Windows has none.
         import fcntl  # noqa: PLC0415
 
-        self._folder.mkdir(parents=True, exist_ok=True)
-        ignore_in_git(self._folder, "*")
-        place = self._folder / f"{key.digest.hex()}.lock"
+        place = f"{self._folder}{os.sep}{key.digest.hex()}.lock"
         while True:
-            file = os.open(place, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            file = self._open(place)
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 is_there = _is_same(file, place)
@@ -114,20 +112,30 @@ class FileLocks:
             # Its last holder has removed it since it was opened here.
             os.close(file)
 
+    def _open(self, place: str) -> int:
+        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
+        try:
+            return os.open(place, flags, 0o600)
+        except FileNotFoundError:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            ignore_in_git(self._folder, "*")
+            return os.open(place, flags, 0o600)
 
-def _is_same(file: int, place: Path) -> bool:
+
+def _is_same(file: int, place: str) -> bool:
     try:
-        there = place.stat()
+        there = os.stat(place)  # noqa: PTH116 - of a name that is text already
     except FileNotFoundError:
         return False
-    here = os.fstat(file)
-    return (here.st_dev, here.st_ino) == (there.st_dev, there.st_ino)
+    return os.path.samestat(os.fstat(file), there)
 
 
-def _remove(file: int, place: Path) -> None:
+def _remove(file: int, place: str) -> None:
     """Give the lock back; the file goes while it is locked, so that nobody locks one that is gone."""
     try:
-        place.unlink(missing_ok=True)
+        os.unlink(place)  # noqa: PTH108
+    except FileNotFoundError:  # somebody has cleaned up
+        pass
     finally:
         os.close(file)
 

@@ -2,10 +2,12 @@
 
 import hashlib
 import re
+from functools import lru_cache
 
 _PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 
 
+@lru_cache(1024)
 def folder_name(thread: str) -> str:
     """Return a name for a thread's folder; a client chooses the thread's, so it may be any text.
 
