@@ -33,6 +33,21 @@ class CompatibleChatOpenAI(ChatOpenAI):
         return False
 
     @override
+    def _get_request_payload(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
+        """Return what is sent, so that the client sends the parts that grow as they are.
+
+        It would hold every message and every tool against a union of types, which changes nothing and takes
+        0.12 ms a message: in a long thread more than the rest of a turn. What is in `extra_body` it leaves
+        alone. `parse`, which is called where a `response_format` is wanted, needs to see them.
+        """
+        payload = super()._get_request_payload(*args, **kwargs)
+        if "messages" in payload and "response_format" not in payload:
+            as_they_are = {key: payload[key] for key in ("messages", "tools") if key in payload}
+            payload |= {key: [] for key in as_they_are}
+            payload["extra_body"] = {**(payload.get("extra_body") or {}), **as_they_are}
+        return payload
+
+    @override
     def _create_chat_result(
         self, response: dict[str, Any] | BaseModel, generation_info: dict[str, Any] | None = None
     ) -> ChatResult:
