@@ -133,6 +133,8 @@ class Redaction:
 
         `limit` is in characters of each text; lists and objects are cut at 100 items.
         """
+        if isinstance(value, str):  # most are
+            return self.text(value, limit)
         if value is None or isinstance(value, bool | int | float):
             return _number(value)
         if isinstance(value, Mapping | list | tuple | set | frozenset) and _depth >= MAX_DEPTH:
@@ -142,6 +144,28 @@ class Redaction:
         if isinstance(value, list | tuple | set | frozenset):
             return self._list(list(value), limit, _depth)
         return self.text(str(value), limit)
+
+    def fields(self, record: Mapping[str, Any], limit: int) -> dict[str, Any]:
+        """Return a record of fields that we name ourselves, their values as `value` gives them.
+
+        Most have nothing to hide, which one look at all of their texts together tells.
+        """
+        texts = "\n".join([each for each in record.values() if isinstance(each, str) and len(each) <= limit])
+        if self._may_hold_secrets(texts):
+            return {name: self.value(each, limit) for name, each in record.items()}
+        return {
+            name: each if isinstance(each, str) and len(each) <= limit else self.value(each, limit)
+            for name, each in record.items()
+        }
+
+    def _may_hold_secrets(self, text: str) -> bool:
+        lowered = text.lower()
+        return (
+            any(shape.hint in text for shape in _SHAPES)
+            or any(hint in lowered for hint in _HINTS)
+            or "bearer" in lowered
+            or any(form in text for form in self._forms)
+        )
 
     def _object(self, value: Mapping[Any, Any], limit: int | None, depth: int) -> dict[str, Any]:
         redacted = {}

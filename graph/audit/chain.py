@@ -28,15 +28,23 @@ class Head(NamedTuple):
 EMPTY: Final = Head(0, START)
 
 
-def canonical(record: Mapping[str, Any]) -> bytes:
-    """Return the one form in which a record is written: sorted keys, no blanks, ASCII."""
-    return json.dumps(record, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()
+class Sealed(NamedTuple):
+    """A record of a chain, and the line that it is written as, without the line's end."""
+
+    record: dict[str, Any]
+    line: bytes
 
 
-def seal(record: Mapping[str, Any], after: Head) -> dict[str, Any]:
-    """Return the record as the line that follows `after`."""
+_canonical: Final = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False).encode
+"""The one form in which a record is written: sorted keys, no blanks, ASCII. Its hash follows at the end."""
+
+
+def seal(record: Mapping[str, Any], after: Head) -> Sealed:
+    """Return the record as the one that follows `after`."""
     sealed = {**record, "seq": after.lines + 1, "previous": after.hash}
-    return {**sealed, "hash": _hash(sealed)}
+    content = _canonical(sealed).encode()
+    found = hashlib.sha256(content).hexdigest()
+    return Sealed({**sealed, "hash": found}, content[:-1] + f',"hash":"{found}"}}'.encode())
 
 
 def check(lines: Iterable[bytes]) -> tuple[list[Fault], Head | None]:
@@ -74,9 +82,11 @@ def read(line: bytes) -> dict[str, Any] | None:
 
 
 def _is_whole(record: Mapping[str, Any], line: bytes) -> bool:
+    """Tell whether a line is, byte for byte, the one form of what it says."""
+    content = {key: value for key, value in record.items() if key not in {"seq", "previous", "hash"}}
     try:
-        return canonical(record) == line and _hash(record) == record["hash"]
-    except ValueError:  # a number that JSON does not have
+        return seal(content, Head(record["seq"] - 1, record["previous"])).line == line
+    except (KeyError, ValueError):  # no record of a chain; a number that JSON does not have
         return False
 
 
@@ -92,8 +102,3 @@ def _gap(record: Mapping[str, Any], before: Head | None, number: int) -> str | N
     if record["previous"] != before.hash:
         return f"does not follow line {number - 1}: one of the two was replaced"
     return None
-
-
-def _hash(record: Mapping[str, Any]) -> str:
-    without = {key: value for key, value in record.items() if key != "hash"}
-    return hashlib.sha256(canonical(without)).hexdigest()

@@ -51,7 +51,8 @@ class Step(NamedTuple):
     update: State
     """What it changed; empty before it ran."""
     seconds: float
-    asked: Asked
+    asking: Callable[[], Asked]
+    """Asked only by the events that tell it."""
 
 
 def events_of(node: str, step: Step) -> list[Event]:
@@ -122,7 +123,7 @@ def approvals_asked(state: State) -> list[Event]:
 
 
 def _discovered(step: Step) -> Iterator[Event]:
-    before, asked = step.before, step.asked
+    before, asked = step.before, step.asking()
     human = last_human(before.get("messages") or [])
     catalog = step.update.get("catalog") or before.get("catalog") or {}
     yield RunStarted(
@@ -187,7 +188,7 @@ def _decided(step: Step) -> Iterator[Event]:
         if isinstance(message, AIMessage):
             yield ModelCalled(
                 type="model_called",
-                model=str(message.response_metadata.get("model_name") or step.asked.operator["model"]),
+                model=str(message.response_metadata.get("model_name") or step.asking().operator["model"]),
                 input_tokens=spent.get("input_tokens", 0),
                 output_tokens=spent.get("output_tokens", 0),
                 seconds=step.seconds,

@@ -1,7 +1,6 @@
 """The files of the audit: one chain of lines for each thread, safe under many writers and kill -9."""
 
 import fcntl
-import json
 import os
 import stat
 from collections import OrderedDict
@@ -11,8 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from skills_agent.graph.audit.chain import EMPTY, Fault, Head, check, read, seal
-from skills_agent.graph.audit.chain import canonical as written
+from skills_agent.graph.audit.chain import EMPTY, Fault, Head, Sealed, check, read, seal
 from skills_agent.graph.private_files import ignore_in_git
 from skills_agent.graph.thread_names import folder_name
 
@@ -40,17 +38,19 @@ class _Tail:
 
     inode: int = 0
     size: int = 0
+    has_head: bool = False
+    """Whether this process has seen to it that there is a head file."""
     head: Head = EMPTY
     run: str | None = None
-    told: dict[tuple[str, ...], str] = field(default_factory=dict)
-    """Events of the last run, by what tells them apart, with what they say."""
+    told: dict[tuple[str, ...], Mapping[str, Any]] = field(default_factory=dict)
+    """The events of the last run, by what tells them apart."""
 
     def take(self, record: Mapping[str, Any]) -> None:
         """Go on by one record."""
         self.head = Head(record["seq"], record["hash"])
         if record.get("run") != self.run:
             self.run, self.told = record.get("run"), {}
-        self.told[_key(record)] = _facts(record)
+        self.told[_key(record)] = record
 
 
 class Checked(NamedTuple):
@@ -80,28 +80,35 @@ class RunLog:
         something else this time, or counts again, is marked as `repeated`. A line that a kill cut off is
         kept as an event of its own. When this returns, the system has the lines: they are safe from the end
         of the process; with `sync` they are on the disk with all before them, safe from the end of the
-        power. Raises OSError: then nothing of it is in the file.
+        power, and the head file names the last one. Raises OSError: then nothing of it is in the file.
         """
         if not drafts:
             return []
         name = folder_name(thread)
         with self._opened(name) as file:
-            tail = self._tail(name, file)
-            torn = _take_fragment(file)
+            tail, torn = self._tail(name, file)
             envelope = {
                 key: drafts[0].get(key, "") for key in ("thread", "run", "node", "task", "checkpoint")
             }
             cut_off = [{**envelope, "time": now, "type": "torn_line", **torn}] if torn else []
-            records: list[dict[str, Any]] = []
+            sealed: list[Sealed] = []
             head = tail.head
             for draft in [*cut_off, *_news(drafts, tail)]:
-                records.append(seal(draft, head))
-                head = Head(records[-1]["seq"], records[-1]["hash"])
-            self._write(name, file, records, sync=sync)
-            for record in records:
+                sealed.append(seal(draft, head))
+                head = Head(sealed[-1].record["seq"], sealed[-1].record["hash"])
+            content = b"".join(line + b"\n" for _, line in sealed)
+            try:
+                _write(file, content, sync=sync)
+                if sync or not tail.has_head:
+                    self._write_head(name, head)
+            except OSError:
+                os.ftruncate(file, tail.size)
+                raise
+            tail.size += len(content)
+            tail.has_head = True
+            for record, _ in sealed:
                 tail.take(record)
-            tail.size = os.fstat(file).st_size
-        return records
+        return [record for record, _ in sealed]
 
     def threads(self) -> list[str]:
         """Return the names of the files, without their ends, the newest first."""
@@ -169,43 +176,39 @@ class RunLog:
         finally:
             os.close(file)
 
-    def _tail(self, name: str, file: int) -> _Tail:
-        """Return where a file ends; it is read again where another process has written."""
+    def _tail(self, name: str, file: int) -> tuple[_Tail, dict[str, Any] | None]:
+        """Return where a file ends; it is read again where another process has written.
+
+        With it comes what stood behind the last line's end: a writer was killed there. It is cut off.
+        """
         found = os.fstat(file)
         if not stat.S_ISREG(found.st_mode):
             raise OSError(f"{self.folder / name}{SUFFIX} is no regular file")
         tail = self._tails.get(name)
-        if tail is None or (tail.inode, tail.size) != (found.st_ino, found.st_size):
-            tail = _read_tail(file, found.st_size)
-            tail.inode = found.st_ino
-            self._tails[name] = tail
-            if len(self._tails) > REMEMBERED:
-                self._tails.popitem(last=False)
-        return tail
+        if tail is not None and (tail.inode, tail.size) == (found.st_ino, found.st_size):
+            return tail, None
+        size, torn = _take_fragment(file, found.st_size)
+        tail = self._tails[name] = _read_tail(file, size)
+        tail.inode = found.st_ino
+        if len(self._tails) > REMEMBERED:
+            self._tails.popitem(last=False)
+        return tail, torn
 
-    def _write(self, name: str, file: int, records: Sequence[Mapping[str, Any]], *, sync: bool) -> None:
-        if not records:
-            return
-        size = os.fstat(file).st_size
-        content = b"".join(written(record) + b"\n" for record in records)
+    def _write_head(self, name: str, head: Head) -> None:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+        file = os.open(self.folder / f"{name}{HEAD_SUFFIX}", flags, 0o600)
         try:
-            done = 0
-            while done < len(content):
-                done += os.write(file, content[done:])
-            if sync:
-                os.fdatasync(file)
-        except OSError:
-            os.ftruncate(file, size)
-            raise
-        head = os.open(
-            self.folder / f"{name}{HEAD_SUFFIX}",
-            os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC,
-            0o600,
-        )
-        try:
-            os.pwrite(head, f"{records[-1]['seq']:012d} {records[-1]['hash']}\n".encode(), 0)
+            os.pwrite(file, f"{head.lines:012d} {head.hash}\n".encode(), 0)
         finally:
-            os.close(head)
+            os.close(file)
+
+
+def _write(file: int, content: bytes, *, sync: bool) -> None:
+    done = 0
+    while done < len(content):
+        done += os.write(file, content[done:])
+    if sync:
+        os.fdatasync(file)
 
 
 def _news(drafts: Sequence[Draft], tail: _Tail) -> Iterator[dict[str, Any]]:
@@ -214,7 +217,7 @@ def _news(drafts: Sequence[Draft], tail: _Tail) -> Iterator[dict[str, Any]]:
         known = tail.told.get(_key(draft)) if draft["run"] == tail.run else None
         if known is None or draft["type"] == "run_resumed":
             yield dict(draft)
-        elif known != _facts(draft) or draft["type"] in COUNTS_AGAIN:
+        elif _facts(known) != _facts(draft) or draft["type"] in COUNTS_AGAIN:
             yield {**draft, "repeated": True}
 
 
@@ -226,17 +229,14 @@ def _key(record: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(str(record.get(each) or "") for each in ("type", "task", "call_id", "skill", "path"))
 
 
-def _facts(record: Mapping[str, Any]) -> str:
-    return json.dumps(
-        {key: value for key, value in record.items() if key not in _OF_THE_LINE}, sort_keys=True
-    )
+def _facts(record: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in record.items() if key not in _OF_THE_LINE}
 
 
-def _take_fragment(file: int) -> dict[str, Any] | None:
-    """Cut off what stands after the last line's end, and return it: a writer was killed there."""
-    size = os.fstat(file).st_size
+def _take_fragment(file: int, size: int) -> tuple[int, dict[str, Any] | None]:
+    """Cut off what stands after the last line's end; return the size of the rest, and what it was."""
     if size == 0 or os.pread(file, 1, size - 1) == b"\n":
-        return None
+        return size, None
     whole = 0
     fragment = b""
     while not whole and len(fragment) < size:
@@ -244,7 +244,7 @@ def _take_fragment(file: int) -> dict[str, Any] | None:
         whole = fragment.rfind(b"\n") + 1
     cut = fragment[whole:]
     os.ftruncate(file, size - len(cut))
-    return {"bytes": len(cut), "fragment": cut[:MAX_FRAGMENT].decode(errors="replace")}
+    return size - len(cut), {"bytes": len(cut), "fragment": cut[:MAX_FRAGMENT].decode(errors="replace")}
 
 
 def _read_tail(file: int, size: int) -> _Tail:

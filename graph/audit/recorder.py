@@ -141,14 +141,14 @@ class Audit:
         place = self._place(node, runtime)
         update = merged(change)
         run = _run(place, turn_of(node, before, update))
-        asked = self._asked(runtime)
-        events = events_of(node, Step(before, update, round(seconds, 4), asked))
+        asking = partial(self._asked, runtime)
+        events = events_of(node, Step(before, update, round(seconds, 4), asking))
         told = self._tell(place, run, events, before_effects=node not in AFTER_EFFECTS)
         if node == "discover":
             self._is_new(place, run)
             if all(record["type"] != "run_started" for record in told):
                 # Its beginning is in the file already: it was cut off before it was stored.
-                told += self._tell(place, run, [run_resumed(asked)], before_effects=True)
+                told += self._tell(place, run, [run_resumed(asking())], before_effects=True)
         return told
 
     def interrupted(
@@ -181,7 +181,7 @@ class Audit:
             task=place.task,
         )  # fmt: skip
         drafts = [
-            {**{name: self._redaction.value(each, MAX_TEXT) for name, each in event.items()}, **envelope}
+            {**self._redaction.fields(cast("Mapping[str, Any]", event), MAX_TEXT), **envelope}
             for event in events
         ]
         if self._log is None:

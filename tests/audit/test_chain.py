@@ -5,7 +5,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skills_agent.graph.audit.chain import EMPTY, Head, canonical, check, seal
+from skills_agent.graph.audit.chain import EMPTY, Head, check, seal
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
@@ -24,8 +24,8 @@ def chained(records: list[dict[str, Any]]) -> list[bytes]:
     head = EMPTY
     for record in records:
         sealed = seal(record, head)
-        head = Head(sealed["seq"], sealed["hash"])
-        lines.append(canonical(sealed))
+        head = Head(sealed.record["seq"], sealed.record["hash"])
+        lines.append(sealed.line)
     return lines
 
 
@@ -85,7 +85,7 @@ def test_a_line_that_is_written_anew_with_its_own_hash_does_not_fit_the_next(
     heads = [EMPTY, *(check(lines[: each + 1])[1] for each in range(len(lines)))]
     before = heads[number]
     assert before is not None
-    lines[number] = canonical(seal({"forged": True}, before))
+    lines[number] = seal({"forged": True}, before).line
     faults, _ = check(lines)
     assert [fault.line for fault in faults] == [number + 2]
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from skills_agent.graph.audit.chain import EMPTY, canonical, seal
+from skills_agent.graph.audit.chain import EMPTY, seal
 from skills_agent.graph.audit.log import RunLog
 from skills_agent.graph.thread_names import folder_name
 
@@ -121,7 +121,7 @@ def test_what_killed_processes_have_written_is_one_chain(log: RunLog) -> None:
 @pytest.mark.parametrize("left", [1, 10, 200])
 def test_a_line_that_a_kill_cut_off_is_set_aside_and_told(log: RunLog, left: int) -> None:
     append(log, event(1), event(2))
-    line = canonical(seal(event(3, much="x" * 500), EMPTY))
+    line = seal(event(3, much="x" * 500), EMPTY).line
     with file_of(log).open("ab") as file:
         file.write(line[:left])
     checked = log.verify(NAME)
@@ -222,7 +222,7 @@ def _forged(lines: list[bytes]) -> bytes:
     before = json.loads(lines[-2])
     head = EMPTY._replace(lines=before["seq"], hash=before["hash"])
     body = {key: value for key, value in last.items() if key not in {"seq", "previous", "hash"}}
-    return canonical(seal({**body, "forged": True}, head))
+    return seal({**body, "forged": True}, head).line
 
 
 @pytest.mark.parametrize(("change", "told"), TAMPERING.values(), ids=TAMPERING.keys())
