@@ -1,11 +1,12 @@
 """The picture: which node follows which."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.tools import BaseTool
+from langgraph._internal._runnable import RunnableCallable
 from langgraph.graph import END, START
 
 from skills_agent.graph import routes
@@ -83,18 +84,21 @@ def wire(services: Services) -> AgentGraph:
     for name, node in nodes.items():
         graph.add_node(name, recorded(name, node, services.audit), input_schema=AgentState)
 
+    after_discover = partial(routes.after_discover, models=models, schemas=schemas)
+    after_decide = partial(routes.after_decide, limits=limits)
+    ways: dict[str, tuple[Callable[..., Any], list[str]]] = {
+        "discover": (after_discover, ["summarize", "select", "decide"]),
+        "summarize": (routes.after_summarize, ["select", "decide"]),
+        "select": (routes.after_select, ["load", "approve", "gate", "decide"]),
+        "load": (routes.after_load, ["gate", "decide"]),
+        "decide": (after_decide, ["select", "gate", "answer"]),
+        "gate": (routes.after_gate, ["act", "approve", "decide", "answer"]),
+        "approve": (routes.after_approve, ["load", "act", "decide", "answer"]),
+        "act": (routes.after_act, ["decide"]),
+    }
     graph.add_edge(START, "discover")
-    graph.add_conditional_edges(
-        "discover", partial(routes.after_discover, models=models, schemas=schemas), ["summarize", "select"]
-    )
-    graph.add_edge("summarize", "select")
-    graph.add_conditional_edges("select", routes.after_select, ["load", "approve", "gate", "decide"])
-    graph.add_conditional_edges("load", routes.after_load, ["gate", "decide"])
-    graph.add_conditional_edges(
-        "decide", partial(routes.after_decide, limits=limits), ["select", "gate", "answer"]
-    )
-    graph.add_conditional_edges("gate", routes.after_gate, ["act", "approve", "decide", "answer"])
-    graph.add_conditional_edges("approve", routes.after_approve, ["load", "act", "decide", "answer"])
-    graph.add_conditional_edges("act", routes.after_act, ["decide"])
+    for name, (route, ends) in ways.items():
+        # LangGraph would trace a plain function as a run of its own, and hand it to a thread under `ainvoke`.
+        graph.add_conditional_edges(name, RunnableCallable(route, trace=False), ends)
     graph.add_edge("answer", END)
     return graph

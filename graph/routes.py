@@ -8,6 +8,7 @@ from langgraph.types import Send
 
 from skills_agent.nodes.fitting import Schemas
 from skills_agent.nodes.model_call import Models
+from skills_agent.nodes.select import may_ask_for_skills
 from skills_agent.state.budget import refused_too_often, spent_budget
 from skills_agent.state.context import Context, Limits
 from skills_agent.state.history import turns_to_cover
@@ -25,10 +26,15 @@ from skills_agent.state.transcript import (
 
 def after_discover(
     state: AgentState, runtime: Runtime[Context], *, models: Models, schemas: Schemas
-) -> Literal["summarize", "select"]:
+) -> Literal["summarize", "select", "decide"]:
     """Sum up older turns first where the history takes too much of the model's window."""
     window = models.choose(Context.of(runtime.context).model).window
-    return "summarize" if turns_to_cover(state, window, schemas.all) else "select"
+    return "summarize" if turns_to_cover(state, window, schemas.all) else after_summarize(state)
+
+
+def after_summarize(state: AgentState) -> Literal["select", "decide"]:
+    """Select where anything may ask for a skill; most turns begin without, and a step costs a checkpoint."""
+    return "select" if may_ask_for_skills(state) else "decide"
 
 
 def after_select(state: AgentState) -> list[Send | Literal["approve", "gate", "decide"]]:

@@ -80,6 +80,20 @@ def select(
     return update
 
 
+def may_ask_for_skills(state: AgentState) -> bool:
+    """Tell, from the state alone, whether `select` may find a request for a skill."""
+    human = last_human(state.get("messages", []))
+    text = str(human.text) if human else ""
+    catalog = state.get("catalog") or None
+    return bool(
+        state.get("skills")
+        or (catalog and catalog.get("changed"))
+        or text.lstrip().startswith("/")
+        or "$" in text
+        or wants_skills(state.get("messages", []))
+    )
+
+
 def _admit(
     requests: Sequence[Request], state: AgentState, catalog: Catalog, limits: Limits
 ) -> tuple[list[Admission], list[AnyMessage]]:
