@@ -226,12 +226,22 @@ async def async_saver(kind: str, place: Path, dsn: str) -> AsyncIterator[Any]:
             yield postgres
 
 
-def run_sync(way: Way, sessions: int, place: Path, dsn: str) -> tuple[float, int]:
-    """Return the seconds of all sessions, and how many threads are wrong after them."""
+class Outcome(NamedTuple):
+    """What all sessions together took, without imports and the first turn."""
+
+    seconds: float
+    cpu: float
+    """Seconds of processor time."""
+    wrong: int
+    """Threads that do not hold what they should."""
+
+
+def run_sync(way: Way, sessions: int, place: Path, dsn: str) -> Outcome:
+    """Run every session in a thread of its own."""
     with sync_saver(way.saver, place, dsn) as saver:
         graph = agent(place, saver)
         graph.invoke(asked(-1, way.turn), config(-1))  # imports and first connections
-        start = time.perf_counter()
+        start, cpu = time.perf_counter(), time.process_time()
         with ThreadPoolExecutor(sessions) as pool:
             runs = [
                 pool.submit(graph.invoke, asked(number, way.turn), config(number))
@@ -239,29 +249,29 @@ def run_sync(way: Way, sessions: int, place: Path, dsn: str) -> tuple[float, int
             ]
             for run in runs:
                 run.result()
-        took = time.perf_counter() - start
+        took, cpu = time.perf_counter() - start, time.process_time() - cpu
         wrong = sum(
             not is_right(graph.get_state(config(number)).values, number, way.turn)
             for number in range(sessions)
         )
-    return took, wrong
+    return Outcome(took, cpu, wrong)
 
 
-async def run_async(way: Way, sessions: int, place: Path, dsn: str) -> tuple[float, int]:
-    """Return the seconds of all sessions, and how many threads are wrong after them."""
+async def run_async(way: Way, sessions: int, place: Path, dsn: str) -> Outcome:
+    """Run every session on one event loop."""
     async with async_saver(way.saver, place, dsn) as saver:
         graph = agent(place, saver)
         await graph.ainvoke(asked(-1, way.turn), config(-1))
-        start = time.perf_counter()
+        start, cpu = time.perf_counter(), time.process_time()
         await asyncio.gather(
             *(graph.ainvoke(asked(number, way.turn), config(number)) for number in range(sessions))
         )
-        took = time.perf_counter() - start
+        took, cpu = time.perf_counter() - start, time.process_time() - cpu
         wrong = 0
         for number in range(sessions):
             values = (await graph.aget_state(config(number))).values
             wrong += not is_right(values, number, way.turn)
-    return took, wrong
+    return Outcome(took, cpu, wrong)
 
 
 def child(saver: str, path: str, turn: str, sessions: str, dsn: str) -> None:
@@ -269,12 +279,11 @@ def child(saver: str, path: str, turn: str, sessions: str, dsn: str) -> None:
     way = Way(saver, path, turn)
     with tempfile.TemporaryDirectory() as place:
         if path == "sync":
-            took, wrong = run_sync(way, int(sessions), Path(place), dsn)
+            outcome = run_sync(way, int(sessions), Path(place), dsn)
         else:
-            took, wrong = asyncio.run(run_async(way, int(sessions), Path(place), dsn))
+            outcome = asyncio.run(run_async(way, int(sessions), Path(place), dsn))
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    cpu = time.process_time()
-    print(json.dumps({"seconds": took, "wrong": wrong, "peak": peak, "cpu": cpu}))
+    print(json.dumps({**outcome._asdict(), "peak": peak}))
 
 
 # --- all of them
@@ -305,7 +314,7 @@ def main() -> int:
     ]
     wrong = False
     print(f"{chosen.sessions} sessions, {chosen.seconds:g} s a model call\n")
-    print("| threads kept in | path | turn | ideal, s | took, s | ratio | CPU, s | peak, MB |")
+    print("| threads kept in | path | turn | ideal, s | took, s | ratio | CPU a session, ms | peak, MB |")
     print("|---|---|---|---:|---:|---:|---:|---:|")
     with model_server(chosen.seconds) as url:
         try:
@@ -335,7 +344,8 @@ def tell(way: Way, chosen: argparse.Namespace, url: str, dsn: str) -> bool:
     found = json.loads(done.stdout)
     ideal = chosen.seconds * (2 if way.turn == "tool" else 1)
     ratio = found["seconds"] / ideal
-    cells = (*way, f"{ideal:g}", f"{found['seconds']:.2f}", f"{ratio:.2f}", f"{found['cpu']:.1f}")
+    cpu = 1000 * found["cpu"] / chosen.sessions
+    cells = (*way, f"{ideal:g}", f"{found['seconds']:.2f}", f"{ratio:.2f}", f"{cpu:.1f}")
     print(f"| {' | '.join(cells)} | {found['peak']:.0f} |", flush=True)
     if found["wrong"]:
         print(f"{found['wrong']} threads are wrong: {way}", file=sys.stderr)
