@@ -176,8 +176,11 @@ def test_a_root_that_is_made_later_is_seen_and_watched(tmp_path: Path) -> None:
     assert looks(source) == 1
 
 
+@pytest.mark.parametrize("change", [lambda link: link.write_text("changed"), Path.touch])
 @pytest.mark.parametrize("first", [True, False])
-def test_a_change_through_another_hard_link_is_seen(tmp_path: Path, first: bool) -> None:
+def test_a_change_through_another_hard_link_is_seen(
+    tmp_path: Path, first: bool, change: Callable[[Path], object]
+) -> None:
     root = write_many(tmp_path / "root")
     link = tmp_path / "link"
     if first:
@@ -188,12 +191,11 @@ def test_a_change_through_another_hard_link_is_seen(tmp_path: Path, first: bool)
         for _ in range(3):
             source.scan()
         assert looks(source) == 1
-    changes: list[Callable[[], object]] = [lambda: link.write_text("changed"), link.touch]
+    next_tick(tmp_path)
 
-    for change in changes:
-        next_tick(tmp_path)
-        change()
-        assert is_up_to_date(source)
+    change(link)
+
+    assert is_up_to_date(source)
 
 
 def test_a_change_through_a_mapping_is_seen_when_the_mapping_ends(tmp_path: Path) -> None:
@@ -418,6 +420,49 @@ def test_an_event_that_one_thread_has_read_counts_for_the_others(tmp_path: Path)
     one, other = watch.events(), watch.events()
 
     assert one == other != before
+
+
+def test_threads_that_begin_to_watch_together_open_one_queue(tmp_path: Path) -> None:
+    root = write_many(tmp_path / "root")
+    source = source_of(root)
+    source.scan()
+    opened: list[int] = []
+
+    def tell(frame: FrameType, event: str, _called: object) -> None:
+        if event == "call" and frame.f_code.co_name == "_add" and not opened:
+            opened.append(len(watching_descriptors()))
+            other = threading.Thread(target=source.scan)
+            other.start()
+            other.join()
+            opened.append(len(watching_descriptors()))
+
+    sys.setprofile(tell)
+    try:
+        source.scan()
+    finally:
+        sys.setprofile(None)
+
+    assert opened == [2, 2]
+
+
+def test_a_slow_thread_does_not_undo_what_another_has_begun_to_watch(tmp_path: Path) -> None:
+    root = write_many(tmp_path / "root")
+    source = source_of(root)
+    source.scan()
+    before: list[int] = []
+
+    def tell(frame: FrameType, event: str, _called: object) -> None:
+        if event == "call" and frame.f_code.co_name == "is_unchanged" and not before:
+            source.scan()
+            before.extend(watching_descriptors())
+
+    sys.setprofile(tell)
+    try:
+        source.scan()
+    finally:
+        sys.setprofile(None)
+
+    assert watching_descriptors() == before != []
 
 
 def test_file_systems_that_change_from_elsewhere_are_not_watched(tmp_path: Path) -> None:

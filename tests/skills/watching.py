@@ -1,5 +1,6 @@
 """Folders of skills that are big enough to be watched, and whether a scan looks through them."""
 
+import gc
 import os
 import sys
 import time
@@ -78,6 +79,7 @@ def next_tick(place: Path) -> None:
 
 def watching_descriptors() -> list[int]:
     """Return the descriptors of this process that watch something."""
+    gc.collect()  # a registry of an earlier test is a cycle
     found = []
     for each in list(Path("/proc/self/fd").iterdir()):
         with suppress(FileNotFoundError):  # that of the listing itself
