@@ -50,7 +50,11 @@ class _Last(NamedTuple):
 
 
 class DirectorySource:
-    """A folder of skill folders, or a skill folder itself."""
+    """A folder of skill folders, or a skill folder itself.
+
+    A scan lists what has changed since the last one. On Linux, folders that stay as they are come to be
+    watched; then a scan that finds no event looks at nothing but the root.
+    """
 
     def __init__(
         self,
@@ -87,7 +91,7 @@ class DirectorySource:
         self._last = _Last(folders, None)
 
     def scan(self) -> Scan:
-        """Find every SKILL.md beneath the folder, reading none."""
+        """Find every SKILL.md beneath the folder, reading none: as it is now, watched or not."""
         last = self._last
         # Counted before the look: what happens during it is left for the next scan.
         events = None if last.watch is None else last.watch.events()

@@ -32,17 +32,16 @@ _READ_AT_ONCE: Final = 65_536
 """Bytes of events. Those that are left count the next time."""
 
 _LOCAL: Final = {
-    "bcachefs": 0xCA451A4E,
-    "btrfs": 0x9123683E,
-    "ext2, ext3, ext4": 0xEF53,
-    "f2fs": 0xF2F52010,
-    "overlay": 0x794C7630,
-    "tmpfs": 0x01021994,
-    "xfs": 0x58465342,
-    "zfs": 0x2FC12FC1,
+    0xCA451A4E: "bcachefs",
+    0x9123683E: "btrfs",
+    0xEF53: "ext2, ext3, ext4",
+    0xF2F52010: "f2fs",
+    0x794C7630: "overlay",
+    0x01021994: "tmpfs",
+    0x58465342: "xfs",
+    0x2FC12FC1: "zfs",
 }
 """File systems that nobody changes but through this kernel, by the number that statfs gives."""
-_LOCAL_NUMBERS: Final = frozenset(_LOCAL.values())
 _STATFS_BYTES: Final = 512
 """More than the structure has on any architecture; the type is its first field, a long."""
 
@@ -98,7 +97,7 @@ class FolderWatch:
 
     def _add(self, folder: SeenFolder) -> None:
         path = os.fsencode(folder.path)
-        if _file_system(path) not in _LOCAL_NUMBERS:
+        if _file_system(path) not in _LOCAL:
             raise OSError(ENOTSUP, "changes may come from elsewhere on this file system", folder.path)
         checked(libc().inotify_add_watch(self._queue, path, _FOLDER_EVENTS), folder.path)
         if folder.found is not None:
