@@ -126,7 +126,10 @@ def bare(kind: str, folder: Path, saver: BaseCheckpointSaver[Any]) -> Any:
 def ours(kind: str, folder: Path, saver: BaseCheckpointSaver[Any]) -> Any:
     """Return this project's agent."""
     model = Playing(steps=steps(kind, "load_skill", {"name": WANTED}))
-    settings = Settings(workspace=folder, home=folder, index=False)
+    # Not among the skills: the record of each run would be a change of their folder.
+    workspace = folder.with_name(f"{folder.name}-workspace")
+    workspace.mkdir(exist_ok=True)
+    settings = Settings(workspace=workspace, home=workspace, index=False)
     graph = build_graph(
         settings, model=model, tools=[count_rows], sources=[DirectorySource(folder, "folder")]
     )

@@ -10,6 +10,8 @@ import sys
 from functools import lru_cache
 from typing import Final
 
+from skills_agent.skills.libc import checked, libc
+
 NUMBER: Final = 437
 """Of the system call, on every architecture but Alpha."""
 RESOLVE_NO_MAGICLINKS: Final = 0x02
@@ -32,13 +34,10 @@ def openat2(folder: int, path: str, flags: int) -> int:
     Raises OSError: ELOOP for a link on the way, EXDEV for a way out, ENOSYS where there is no such call.
     """
     how = _OpenHow(flags, 0, RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS)
-    descriptor: int = _libc().syscall(
+    descriptor: int = libc().syscall(
         NUMBER, folder, ctypes.c_char_p(os.fsencode(path)), ctypes.byref(how), ctypes.sizeof(how)
     )
-    if descriptor < 0:
-        number = ctypes.get_errno()
-        raise OSError(number, os.strerror(number), path)
-    return descriptor
+    return checked(descriptor, path)
 
 
 @lru_cache(maxsize=1)
@@ -55,8 +54,3 @@ def has_openat2() -> bool:
         return True
     finally:
         os.close(root)
-
-
-@lru_cache(maxsize=1)
-def _libc() -> ctypes.CDLL:
-    return ctypes.CDLL(None, use_errno=True)

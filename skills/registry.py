@@ -44,7 +44,8 @@ logger = logging.getLogger(__name__)
 class Registry:
     """Sources, and one catalog of them that every thread of the process shares.
 
-    `refresh` costs one `stat` for each file that has not changed, and reads the first bytes of the others.
+    `refresh` reads the first bytes of each file that has changed; what has not costs one `stat` a file, and
+    nothing where its source is watched.
     """
 
     def __init__(

@@ -1,12 +1,15 @@
 """Skills in a folder on disk."""
 
+import logging
 import os
 import stat
+import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import Final, NamedTuple
+from threading import Lock
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from skills_agent.skills.confined import OutsideRootError, is_beneath, read_beneath
 from skills_agent.skills.sources.protocol import Scan, SeenFolder, SkillFile
@@ -20,9 +23,16 @@ from skills_agent.skills.sources.walk import (
     scan_of,
 )
 
+if TYPE_CHECKING:
+    from skills_agent.skills.sources.inotify import FolderWatch
+
 _NOISE: Final = frozenset({".DS_Store", "Thumbs.db"})
 _MAX_FILES: Final = 5_000
 """Files of one skill that a listing looks at."""
+_WATCHED_FROM: Final = 32
+"""Folders: to look at fewer costs a tenth of a millisecond, and a user has as few as 128 inotify queues."""
+
+logger = logging.getLogger(__name__)
 
 
 class _Last(NamedTuple):
@@ -31,10 +41,20 @@ class _Last(NamedTuple):
     folders: Sequence[SeenFolder]
     scan: Scan | None
     """None before the first, when another process saw the folders."""
+    watch: "FolderWatch | None" = None
+    """Of these folders and no others."""
+    events: int | None = None
+    """What the watch had counted when the look began that found the folders so; None: none did since."""
+    watchable: bool = True
+    """False after an attempt to watch these folders that failed."""
 
 
 class DirectorySource:
-    """A folder of skill folders, or a skill folder itself."""
+    """A folder of skill folders, or a skill folder itself.
+
+    A scan lists what has changed since the last one. On Linux, folders that stay as they are come to be
+    watched; then a scan that finds no event looks at nothing but the root.
+    """
 
     def __init__(
         self,
@@ -54,6 +74,7 @@ class DirectorySource:
         self._limits = limits
         self._clock = clock
         self._last = _Last((), None)
+        self._confirming = Lock()
 
     @property
     def address(self) -> str:
@@ -70,13 +91,15 @@ class DirectorySource:
         self._last = _Last(folders, None)
 
     def scan(self) -> Scan:
-        """Find every SKILL.md beneath the folder, reading none."""
+        """Find every SKILL.md beneath the folder, reading none: as it is now, watched or not."""
         last = self._last
+        # Counted before the look: what happens during it is left for the next scan.
+        events = None if last.watch is None else last.watch.events()
+        if last.scan is not None and events is not None and events == last.events:
+            return last.scan
         if last.folders and all(map(is_unchanged, last.folders)):
-            if last.scan is not None:
-                return last.scan
-            scan = scan_of(last.folders)
-            self._last = _Last(last.folders, scan)
+            scan = last.scan or scan_of(last.folders)
+            self._confirm(last, scan, events)
             return scan
         walk = Walk(str(self.folder), self._limits, self._clock(), last.folders)
         scan = walk.scan(required=self._required)
@@ -102,11 +125,42 @@ class DirectorySource:
         self._relative(path)
         return Path(path).parent
 
+    def _confirm(self, last: _Last, scan: Scan, events: int | None) -> None:
+        """Keep what a look has found unchanged; from the second look on, watch it."""
+        # Another thread is at it, or was: it has kept the same. Not waited for: after a fork nobody lets go.
+        if not self._confirming.acquire(blocking=False):
+            return
+        try:
+            if self._last is not last:
+                return
+            if events is None and last.scan is not None and last.watchable:
+                watch = _watch(last.folders)
+                self._last = _Last(last.folders, scan, watch, watchable=watch is not None)
+            else:
+                self._last = last._replace(scan=scan, events=events)
+        finally:
+            self._confirming.release()
+
     def _relative(self, path: str) -> str:
         inside = f"{self.folder}{os.sep}"
         if not path.startswith(inside):
             raise OutsideRootError(path)
         return path.removeprefix(inside)
+
+
+def _watch(folders: Sequence[SeenFolder]) -> "FolderWatch | None":
+    """Watch folders if that is possible here and worth it."""
+    if sys.platform != "linux" or len(folders) < _WATCHED_FROM:
+        return None
+    # Imported only here: a process that looks once does without.
+    from skills_agent.skills.sources.inotify import FolderWatch  # noqa: PLC0415
+
+    try:
+        return FolderWatch(folders)
+    except OSError as error:
+        root = folders[0].path
+        logger.info("not watched, looked through each time: %s", root, extra={"cause": str(error)})
+        return None
 
 
 def _files(folder: Path, skill_file: str, depth: int) -> Iterator[SkillFile]:

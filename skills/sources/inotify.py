@@ -1,0 +1,123 @@
+"""Know without looking whether anything in some folders has changed: Linux' inotify, read when asked.
+
+The kernel puts an event into the queue within the very system call that makes a change. Whoever finds the
+queue empty knows that nothing has happened: no thread listens, and no event comes late.
+"""
+
+import ctypes
+import os
+import weakref
+from collections.abc import Sequence
+from contextlib import ExitStack
+from errno import ENOTSUP
+from select import POLLIN, POLLPRI, poll
+from threading import Lock
+from typing import Final
+
+from skills_agent.skills.libc import checked, libc
+from skills_agent.skills.sources.protocol import SeenFolder
+
+_MODIFY: Final = 0x2
+_ATTRIB: Final = 0x4
+_CLOSE_WRITE: Final = 0x8
+_MOVED_FROM: Final = 0x40
+_MOVED_TO: Final = 0x80
+_CREATE: Final = 0x100
+_DELETE: Final = 0x200
+_FOLDER_EVENTS: Final = _ATTRIB | _MOVED_FROM | _MOVED_TO | _CREATE | _DELETE
+"""What is written into the other files of a skill makes no difference to a scan."""
+_FILE_EVENTS: Final = _MODIFY | _ATTRIB | _CLOSE_WRITE
+"""The last is for what was written through a mapping: it comes when that ends."""
+_READ_AT_ONCE: Final = 65_536
+"""Bytes of events. Those that are left count the next time."""
+
+_LOCAL: Final = {
+    0xCA451A4E: "bcachefs",
+    0x9123683E: "btrfs",
+    0xEF53: "ext2, ext3, ext4",
+    0xF2F52010: "f2fs",
+    0x794C7630: "overlay",
+    0x01021994: "tmpfs",
+    0x58465342: "xfs",
+    0x2FC12FC1: "zfs",
+}
+"""File systems that nobody changes but through this kernel, by the number that statfs gives."""
+_STATFS_BYTES: Final = 512
+"""More than the structure has on any architecture; the type is its first field, a long."""
+
+
+class FolderWatch:
+    """Counts what happens in the folders of a scan and to the SKILL.md in each.
+
+    Each SKILL.md is watched besides its folder, which hears nothing of a change through another hard link.
+    """
+
+    def __init__(self, folders: Sequence[SeenFolder]) -> None:
+        """Begin to watch; the first folder is the root.
+
+        Raises OSError where changes may come about unnoticed (ENOTSUP: a file system of another machine or
+        process) and where the user has no watch or descriptor left.
+        """
+        self._root = folders[0].path
+        self._process = os.getpid()
+        self._lock = Lock()
+        self._events = 0
+        self._lost = False
+        with ExitStack() as opened:
+            # The mounts first: what is mounted over one of the folders is no event of inotify.
+            self._mounts = os.open("/proc/self/mountinfo", os.O_RDONLY)
+            opened.callback(os.close, self._mounts)
+            self._queue = checked(libc().inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC))
+            opened.callback(os.close, self._queue)
+            self._place = _place(self._root)
+            for folder in folders:
+                self._add(folder)
+            weakref.finalize(self, opened.pop_all().close)
+        self._poll = poll()
+        self._poll.register(self._queue, POLLIN)
+        self._poll.register(self._mounts, POLLPRI)
+
+    def events(self) -> int | None:
+        """Return a number that stays the same as long as nothing has happened.
+
+        None when that cannot be told: the root is another folder, something was mounted or unmounted, or
+        this is a child of the process that began to watch, and the events are the parent's.
+        """
+        if os.getpid() != self._process:  # first of all: the lock may have been held when it was forked
+            return None
+        with self._lock:
+            for descriptor, _ in self._poll.poll(0):
+                if descriptor == self._queue:
+                    os.read(self._queue, _READ_AT_ONCE)
+                    self._events += 1
+                else:
+                    self._lost = True
+            self._lost = self._lost or _moved(self._root, self._place)
+            return None if self._lost else self._events
+
+    def _add(self, folder: SeenFolder) -> None:
+        path = os.fsencode(folder.path)
+        if _file_system(path) not in _LOCAL:
+            raise OSError(ENOTSUP, "changes may come from elsewhere on this file system", folder.path)
+        checked(libc().inotify_add_watch(self._queue, path, _FOLDER_EVENTS), folder.path)
+        if folder.found is not None:
+            file = os.fsencode(folder.found.path)
+            checked(libc().inotify_add_watch(self._queue, file, _FILE_EVENTS), folder.found.path)
+
+
+def _file_system(path: bytes) -> int:
+    status = ctypes.create_string_buffer(_STATFS_BYTES)
+    checked(libc().statfs(path, status), os.fsdecode(path))
+    return ctypes.c_long.from_buffer(status).value & 0xFFFFFFFF
+
+
+def _place(folder: str) -> tuple[int, int]:
+    status = os.stat(folder)  # noqa: PTH116 - once for each look
+    return status.st_dev, status.st_ino
+
+
+def _moved(folder: str, place: tuple[int, int]) -> bool:
+    try:
+        return _place(folder) != place
+    except OSError:
+        return True

@@ -1,0 +1,596 @@
+"""A folder that is watched: every change is seen by the next scan; one without a change looks at the root."""
+
+import errno
+import mmap
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from io import TextIOWrapper
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from skills_agent.skills.registry import Registry
+from skills_agent.skills.sources import DirectorySource
+from skills_agent.skills.sources.protocol import SeenFolder
+from tests.skills.watching import (
+    an_hour_later,
+    looks,
+    next_tick,
+    put,
+    source_of,
+    watched,
+    watching_descriptors,
+    write_many,
+)
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="inotify is Linux'")
+
+PROGRAM = Path(__file__).with_name("watching_program.py")
+
+
+def is_up_to_date(source: DirectorySource) -> bool:
+    """Tell whether the next scan finds what a new source finds, to the last entry."""
+    anew = source_of(source.folder)
+    return (source.scan(), source.folders) == (anew.scan(), anew.folders)
+
+
+def written_in_place(root: Path) -> TextIOWrapper:
+    file = (root / "a/SKILL.md").open("a")
+    file.write("more")
+    file.flush()
+    return file
+
+
+def replaced(root: Path) -> None:
+    (root.parent / "other.md").write_text("other")
+    (root.parent / "other.md").rename(root / "a/SKILL.md")
+
+
+def added_beneath_a_category(root: Path) -> None:
+    put(root / "category/c")
+
+
+def moved_in(root: Path) -> None:
+    put(root.parent / "elsewhere/new").parent.rename(root / "new")
+
+
+def file_moved_in(root: Path) -> None:
+    put(root.parent / "elsewhere").rename(root / "empty/SKILL.md")
+
+
+def link_added(root: Path) -> None:
+    (root / "away").symlink_to("/usr")
+
+
+CHANGES: dict[str, Callable[[Path], object]] = {
+    "edited": lambda root: (root / "a/SKILL.md").write_text("changed"),
+    "written and not closed": written_in_place,
+    "truncated": lambda root: os.truncate(root / "a/SKILL.md", 3),
+    "replaced": replaced,
+    "touched": lambda root: (root / "a/SKILL.md").touch(),
+    "mode of a file": lambda root: (root / "a/SKILL.md").chmod(0o600),
+    "mode of a folder": lambda root: (root / "a").chmod(0o700),
+    "mode of the root": lambda root: root.chmod(0o700),
+    "deleted": lambda root: (root / "a/SKILL.md").unlink(),
+    "other file deleted": lambda root: (root / "a/notes.md").unlink(),
+    "skill added": lambda root: put(root / "new"),
+    "skill added beneath a category": added_beneath_a_category,
+    "skill written in a folder that was there": lambda root: put(root / "empty"),
+    "folder added": lambda root: (root / "empty/inner").mkdir(),
+    "folder removed": lambda root: shutil.rmtree(root / "a"),
+    "empty folder removed": lambda root: (root / "empty").rmdir(),
+    "renamed": lambda root: (root / "a").rename(root / "z"),
+    "category renamed": lambda root: (root / "category").rename(root / "z"),
+    "moved in": moved_in,
+    "file moved in": file_moved_in,
+    "moved away": lambda root: (root / "a").rename(root.parent / "a"),
+    "file moved away": lambda root: (root / "a/SKILL.md").rename(root.parent / "SKILL.md"),
+    "link added": link_added,
+    "root removed": shutil.rmtree,
+    "root moved away": lambda root: root.rename(root.with_name("moved")),
+    "parent of the root moved away": lambda root: root.parent.rename(root.parent.with_name("moved")),
+}
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_every_change_is_seen_by_the_next_scan(tmp_path: Path, name: str) -> None:
+    root = write_many(tmp_path / "parent/root")
+    source = watched(root)
+    before = source.folders
+    next_tick(tmp_path)
+
+    kept = CHANGES[name](root)
+
+    assert is_up_to_date(source)
+    assert source.folders != before
+    if isinstance(kept, TextIOWrapper):
+        kept.close()
+
+
+def test_a_skill_that_appears_step_by_step_is_seen_at_each(tmp_path: Path) -> None:
+    root = write_many(tmp_path / "root")
+    source = watched(root)
+    steps: list[Callable[[], object]] = [
+        (root / "new").mkdir,
+        (root / "new/SKILL.md").touch,
+        lambda: put(root / "new"),
+        lambda: put(root / "new/deep/er"),
+    ]
+
+    for step in steps:
+        next_tick(tmp_path)
+        step()
+        assert is_up_to_date(source)
+    looks(source)
+    looks(source)
+    assert looks(source) == 1
+    next_tick(tmp_path)
+    (root / "new/deep/er/SKILL.md").write_text("changed")
+    assert is_up_to_date(source)
+
+
+def test_another_root_in_its_place_is_seen(tmp_path: Path) -> None:
+    root = write_many(tmp_path / "parent/root")
+    next_tick(tmp_path)
+    put(tmp_path / "other/root/x")
+    source = watched(root)
+
+    (tmp_path / "parent").rename(tmp_path / "moved")
+    (tmp_path / "other").rename(tmp_path / "parent")
+
+    assert [found.folder for found in source.scan().found] == ["x"]
+
+
+def test_a_root_that_is_a_link_is_watched_and_may_lead_elsewhere(tmp_path: Path) -> None:
+    write_many(tmp_path / "one")
+    next_tick(tmp_path)
+    put(tmp_path / "other/x")
+    (tmp_path / "root").symlink_to(tmp_path / "one")
+    source = watched(tmp_path / "root")
+
+    (tmp_path / "link").symlink_to(tmp_path / "other")
+    (tmp_path / "link").rename(tmp_path / "root")
+
+    assert [found.folder for found in source.scan().found] == ["x"]
+
+
+def test_a_root_that_is_made_later_is_seen_and_watched(tmp_path: Path) -> None:
+    source = source_of(tmp_path / "root")
+    for _ in range(4):
+        assert source.scan().found == ()
+    write_many(tmp_path / "root")
+
+    assert is_up_to_date(source)
+    looks(source)
+    looks(source)
+    assert looks(source) == 1
+
+
+@pytest.mark.parametrize("change", [lambda link: link.write_text("changed"), Path.touch])
+@pytest.mark.parametrize("first", [True, False])
+def test_a_change_through_another_hard_link_is_seen(
+    tmp_path: Path, first: bool, change: Callable[[Path], object]
+) -> None:
+    root = write_many(tmp_path / "root")
+    link = tmp_path / "link"
+    if first:
+        link.hardlink_to(root / "a/SKILL.md")
+    source = watched(root)
+    if not first:
+        link.hardlink_to(root / "a/SKILL.md")
+        for _ in range(3):
+            source.scan()
+        assert looks(source) == 1
+    next_tick(tmp_path)
+
+    change(link)
+
+    assert is_up_to_date(source)
+
+
+def test_a_change_through_a_mapping_is_seen_when_the_mapping_ends(tmp_path: Path) -> None:
+    root = write_many(tmp_path / "root")
+    source = watched(root)
+    file = os.open(root / "a/SKILL.md", os.O_RDWR)
+    mapping = mmap.mmap(file, 3)
+    os.close(file)
+    mapping[:3] = b"+++"
+
+    assert looks(source) == 1
+    mapping.close()
+    assert looks(source) > 1
+
+
+def test_what_is_written_into_other_files_costs_no_look(tmp_path: Path) -> None:
+    root = write_many(tmp_path / "root")
+    source = watched(root)
+
+    with (root / "a/notes.md").open("a") as file:
+        file.write("more")
+
+    assert looks(source) == 1
+
+
+def test_a_change_at_any_moment_of_a_scan_is_seen_by_the_next(tmp_path: Path) -> None:
+    root = write_many(tmp_path / "root")
+    moments = count_moments(root)
+
+    for moment in range(1, moments, 17):
+        source = source_of(root)
+        next_tick(tmp_path)
+        changed_at(moment, source, root / "a/SKILL.md")
+        assert is_up_to_date(source), moment
+
+
+def count_moments(root: Path) -> int:
+    count = 0
+
+    def tell(_frame: FrameType, _event: str, _called: object) -> None:
+        nonlocal count
+        count += 1
+
+    profiled(tell, source_of(root))
+    return count
+
+
+def changed_at(moment: int, source: DirectorySource, path: Path) -> None:
+    """Change a file at one call or return of the scans in which watching begins; scan no more after it."""
+    count = 0
+
+    def tell(_frame: FrameType, _event: str, _called: object) -> None:
+        nonlocal count
+        count += 1
+        if count == moment:
+            path.write_text(f"changed {moment}")
+
+    profiled(tell, source, lambda: count >= moment)
+
+
+def profiled(
+    tell: Callable[[FrameType, str, Any], None],
+    source: DirectorySource,
+    is_done: Callable[[], bool] = lambda: False,
+) -> None:
+    source.scan()
+    for _ in range(4):
+        sys.setprofile(tell)
+        try:
+            source.scan()
+        finally:
+            sys.setprofile(None)
+        if is_done():
+            return
+
+
+def test_files_that_changed_a_moment_ago_are_looked_at_until_a_change_would_show(tmp_path: Path) -> None:
+    root = write_many(tmp_path / "root")
+    now = root.stat().st_ctime_ns
+    source = DirectorySource(root, "user", clock=lambda: now)
+    for _ in range(5):
+        assert looks(source) > 1
+
+    now = an_hour_later()
+    for _ in range(4):
+        source.scan()
+    assert looks(source) == 1
+
+
+def test_a_source_with_a_link_in_it_is_not_watched(tmp_path: Path) -> None:
+    root = write_many(tmp_path / "root")
+    (tmp_path / "SKILL.md").write_text("x")
+    (root / "empty/SKILL.md").symlink_to(tmp_path / "SKILL.md")
+    source = source_of(root)
+
+    for _ in range(6):
+        assert looks(source) > 1
+    assert watching_descriptors() == []
+
+
+def test_few_folders_are_not_watched(tmp_path: Path) -> None:
+    for number in range(10):
+        put(tmp_path / f"skill-{number}")
+    source = source_of(tmp_path)
+
+    for _ in range(6):
+        assert looks(source) > 1
+    assert watching_descriptors() == []
+
+
+def test_watching_begins_with_the_second_look_that_finds_nothing_changed(tmp_path: Path) -> None:
+    root = write_many(tmp_path / "root")
+    source = source_of(root)
+    source.scan()
+    assert watching_descriptors() == []
+
+    source.scan()
+
+    assert watching_descriptors() != []
+
+
+def test_folders_that_an_index_kept_are_watched(tmp_path: Path) -> None:
+    root = write_many(tmp_path / "root")
+    earlier, source = source_of(root), source_of(root)
+    earlier.scan()
+    source.folders = earlier.folders
+    source.scan()
+    assert watching_descriptors() == []
+    for _ in range(2):
+        source.scan()
+    assert looks(source) == 1
+    next_tick(tmp_path)
+
+    put(root / "new")
+
+    assert is_up_to_date(source)
+
+
+def test_more_events_than_the_kernel_keeps_are_a_change(tmp_path: Path) -> None:
+    root = write_many(tmp_path / "root")
+    source = watched(root)
+    next_tick(tmp_path)
+    for _ in range(int(Path("/proc/sys/fs/inotify/max_queued_events").read_text())):
+        os.utime(root / "a/SKILL.md")
+        os.utime(root / "category/b/SKILL.md")
+    put(root / "new")
+
+    assert is_up_to_date(source)
+
+
+def test_after_a_burst_of_events_the_watch_is_trusted_again(tmp_path: Path) -> None:
+    root = write_many(tmp_path / "root")
+    (root / "a/notes.md").touch()
+    source = watched(root)
+    for mode in range(10_000):
+        (root / "a/notes.md").chmod(0o600 + mode % 2)
+
+    for _ in range(30):
+        source.scan()
+
+    assert looks(source) == 1
+
+
+def test_nothing_is_left_open_when_a_source_is_gone(tmp_path: Path) -> None:
+    root = write_many(tmp_path / "root")
+    for _ in range(20):
+        watched(root)
+
+    assert watching_descriptors() == []
+
+
+def test_no_program_inherits_what_watches(tmp_path: Path) -> None:
+    source = watched(write_many(tmp_path / "root"))
+
+    descriptors = watching_descriptors()
+
+    assert len(descriptors) == 2
+    assert not any(map(os.get_inheritable, descriptors))
+    assert looks(source) == 1
+
+
+def test_threads_that_share_a_source_each_see_every_change(tmp_path: Path) -> None:
+    root = write_many(tmp_path / "root")
+    source = watched(root)
+    registries = [Registry([source]) for _ in range(4)]
+    wrong: list[object] = []
+    ready, done = threading.Barrier(5), threading.Barrier(5)
+
+    def refresh(registry: Registry, rounds: int) -> None:
+        for number in range(rounds):
+            ready.wait()
+            catalog = registry.refresh()
+            for _ in range(number % 5):  # so that some changes come when it is watched, and others before
+                catalog = registry.refresh()
+            if f"new-{number}" not in {skill.folder for skill in catalog.skills}:
+                wrong.append(number)
+            done.wait()
+
+    threads = [threading.Thread(target=refresh, args=(registry, 30)) for registry in registries]
+    for thread in threads:
+        thread.start()
+    for number in range(30):
+        next_tick(tmp_path)
+        put(root / f"new-{number}")
+        ready.wait()
+        done.wait()
+    for thread in threads:
+        thread.join()
+
+    assert wrong == []
+
+
+def test_an_event_that_one_thread_has_read_counts_for_the_others(tmp_path: Path) -> None:
+    from skills_agent.skills.sources.inotify import FolderWatch  # noqa: PLC0415 - Linux only
+
+    path = put(tmp_path / "a")
+    folder = SeenFolder(str(path.parent))
+    watch = FolderWatch([folder])
+    before = watch.events()
+    (path.parent / "new").touch()
+
+    one, other = watch.events(), watch.events()
+
+    assert one == other != before
+
+
+def test_threads_that_begin_to_watch_together_open_one_queue(tmp_path: Path) -> None:
+    root = write_many(tmp_path / "root")
+    source = source_of(root)
+    source.scan()
+    opened: list[int] = []
+
+    def tell(frame: FrameType, event: str, _called: object) -> None:
+        if event == "call" and frame.f_code.co_name == "_add" and not opened:
+            opened.append(len(watching_descriptors()))
+            other = threading.Thread(target=source.scan)
+            other.start()
+            other.join()
+            opened.append(len(watching_descriptors()))
+
+    sys.setprofile(tell)
+    try:
+        source.scan()
+    finally:
+        sys.setprofile(None)
+
+    assert opened == [2, 2]
+
+
+def test_a_slow_thread_does_not_undo_what_another_has_begun_to_watch(tmp_path: Path) -> None:
+    root = write_many(tmp_path / "root")
+    source = source_of(root)
+    source.scan()
+    before: list[int] = []
+
+    def tell(frame: FrameType, event: str, _called: object) -> None:
+        if event == "call" and frame.f_code.co_name == "is_unchanged" and not before:
+            source.scan()
+            before.extend(watching_descriptors())
+
+    sys.setprofile(tell)
+    try:
+        source.scan()
+    finally:
+        sys.setprofile(None)
+
+    assert watching_descriptors() == before != []
+
+
+def test_file_systems_that_change_from_elsewhere_are_not_watched(tmp_path: Path) -> None:
+    from skills_agent.skills.sources.inotify import FolderWatch  # noqa: PLC0415 - Linux only
+
+    before = watching_descriptors()
+
+    with pytest.raises(OSError, match="elsewhere") as caught:
+        FolderWatch([SeenFolder(str(tmp_path)), SeenFolder("/proc/self")])
+
+    assert caught.value.errno == errno.ENOTSUP
+    assert watching_descriptors() == before
+
+
+def run_program(command: str, root: Path, *prefix: str) -> None:
+    done = subprocess.run(
+        [*prefix, sys.executable, "-m", "tests.skills.watching_program", command, str(root)],
+        capture_output=True,
+        text=True,
+        cwd=PROGRAM.parents[2],
+    )
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("command", ["forked", "no_descriptors", "once"])
+def test_in_a_process_of_its_own(tmp_path: Path, command: str) -> None:
+    run_program(command, tmp_path / "root")
+
+
+@pytest.mark.parametrize(
+    ("command", "needed"),
+    [
+        ("no_watches", "echo 10 > /proc/sys/user/max_inotify_watches"),
+        ("mounted", "mount -t tmpfs none /mnt"),
+        ("elsewhere", "mount -t ramfs none /mnt"),
+    ],
+)
+def test_in_a_namespace_of_its_own(tmp_path: Path, command: str, needed: str) -> None:
+    namespace = ("unshare", "--map-root-user", "--mount")
+    if shutil.which("unshare") is None or subprocess.run([*namespace, "sh", "-c", needed]).returncode:
+        pytest.skip("user namespaces are not allowed here")
+
+    run_program(command, tmp_path / "root", *namespace)
+
+
+# Random changes
+
+PLACES = ("a", "b", "a/c", "b/c", "category/b", "empty")
+
+
+def write(root: Path, place: str, outside: Path) -> None:
+    put(root / place)
+
+
+def append(root: Path, place: str, outside: Path) -> None:
+    with (root / place / "SKILL.md").open("a") as file:
+        file.write("more")
+
+
+def take_away(root: Path, place: str, outside: Path) -> None:
+    (root / place).rename(outside / "moved")
+
+
+def bring_back(root: Path, place: str, outside: Path) -> None:
+    (outside / "moved").rename(root / place)
+
+
+def write_outside(root: Path, place: str, outside: Path) -> None:
+    (outside / "moved/SKILL.md").write_text("outside")
+
+
+def link(root: Path, place: str, outside: Path) -> None:
+    (outside / "link").hardlink_to(root / place / "SKILL.md")
+
+
+def write_through_link(root: Path, place: str, outside: Path) -> None:
+    (outside / "link").write_text("through a link")
+
+
+def swap(root: Path, place: str, outside: Path) -> None:
+    (root / place).rename(root / "b")
+
+
+def remove(root: Path, place: str, outside: Path) -> None:
+    shutil.rmtree(root / place)
+
+
+def remove_file(root: Path, place: str, outside: Path) -> None:
+    (root / place / "SKILL.md").unlink()
+
+
+def link_away(root: Path, place: str, outside: Path) -> None:
+    (root / place / "away").symlink_to(outside)
+
+
+def unlink_away(root: Path, place: str, outside: Path) -> None:
+    (root / place / "away").unlink()
+
+
+def close_folder(root: Path, place: str, outside: Path) -> None:
+    (root / place).chmod(0o700)
+
+
+def look(root: Path, place: str, outside: Path) -> None:
+    """Change nothing."""
+
+
+STEPS = (
+    write, append, take_away, bring_back, write_outside, link, write_through_link, swap, remove, remove_file,
+    link_away, unlink_away, close_folder,
+)  # fmt: skip
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.lists(st.tuples(st.sampled_from(STEPS), st.sampled_from(PLACES), st.integers(0, 4)), max_size=12),
+)
+def test_random_changes_are_seen_at_once(
+    steps: list[tuple[Callable[[Path, str, Path], None], str, int]],
+) -> None:
+    with tempfile.TemporaryDirectory() as place:
+        outside = Path(place)
+        root = write_many(outside / "root")
+        source = watched(root)
+        for change, where, scans in steps:
+            next_tick(outside)
+            with suppress(OSError):  # what it takes is not there: nothing was changed, or half of it
+                change(root, where, outside)
+            assert is_up_to_date(source)
+            for _ in range(scans):
+                source.scan()
