@@ -14,11 +14,15 @@ from tests.postgres import NoPostgresError, find_binaries
 PROJECT = Path(__file__).resolve().parent.parent.parent
 
 
-def crash(*options: str) -> str:
-    """Run the program and return what it says."""
-    done = subprocess.run(
+def started(*options: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
         [sys.executable, "-m", "tests.crash", *options], cwd=PROJECT, capture_output=True, text=True
     )
+
+
+def crash(*options: str) -> str:
+    """Run the program and return what it says."""
+    done = started(*options)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 
@@ -68,12 +72,9 @@ def test_a_run_that_is_killed_twice_goes_on() -> None:
 
 @pytest.mark.slow
 def test_every_way_of_every_round_is_told_and_one_finding_fails_them_all() -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.crash", "--saver", "sqlite", "--durability", "sync", "--invoke", "sync"]
-        + ["--points", "9999", "--rounds", "2", "--jobs", "2"],
-        cwd=PROJECT,
-        capture_output=True,
-        text=True,
+    done = started(
+        *("--saver", "sqlite", "--durability", "sync", "--invoke", "sync"),
+        *("--points", "9999", "--rounds", "2", "--jobs", "2"),
     )
     assert (done.returncode, done.stderr) == (1, "")
     told = done.stdout.splitlines()

@@ -67,7 +67,7 @@ def test_a_question_asked_in_one_process_is_answered_in_another(desk: Desk, dsn:
 
 
 def test_the_journal_is_beside_the_threads(desk: Desk, dsn: str) -> None:
-    """So that a thread which goes on at another machine finds what was done at this one."""
+    """So that a thread which goes on at another machine finds what was done at this one. It goes with it."""
     ask(desk, dsn, LOAD, RUN, ANSWER)
     assert desk.run("resume", "rain", "--approve", "--checkpointer", dsn).code == 0
     with psycopg.connect(dsn) as connection:
@@ -76,6 +76,9 @@ def test_the_journal_is_beside_the_threads(desk: Desk, dsn: str) -> None:
         ("run_script", "done", 0)
     ]
     assert not (desk.workspace / ".agent" / "journal.sqlite").exists()
+    assert desk.run("threads", "delete", "rain", "--yes", "--checkpointer", dsn).code == 0
+    with psycopg.connect(dsn) as connection:
+        assert connection.execute("SELECT value FROM store").fetchall() == []
 
 
 def test_the_commands_that_read_threads_read_the_database(desk: Desk, dsn: str) -> None:
