@@ -176,7 +176,8 @@ def test_a_model_that_fails_is_one_line_and_the_thread_can_go_on(desk: Desk) -> 
     assert done.err.count("\n") == 1
     told = done.value
     assert (told["status"], "error" in told) == ("error", True)
-    assert f"skills-agent resume {told['thread']}" in done.err
+    assert told["resume"] == f"skills-agent resume {told['thread']}"
+    assert f"{told['error']} To go on from there: {told['resume']}" in done.err
     desk.script(calls(call("list_dir")), "A table of rainfall.")
     resumed = desk.run("resume", told["thread"])
     assert resumed.code == 0

@@ -63,6 +63,10 @@ def test_a_second_command_on_a_busy_thread_is_told_so_in_one_line(cut: Cut) -> N
     assert len([line for line in refused.err.splitlines() if line.startswith("error:")]) == 1
     said = cut.desk.run("ask", "and now?", "--thread", "t")
     assert (said.code, "is busy" in said.err) == (1, True)
+    told = cut.desk.run("resume", "t", "--json")
+    assert (told.code, told.value["status"], told.value["thread"]) == (1, "error", "t")
+    assert f"error: {told.value['error']}\n" == told.err
+    assert told.value["resume"] == "skills-agent resume t"
 
 
 def test_resume_asks_about_the_unknown_outcome_and_takes_the_answer(cut: Cut) -> None:
