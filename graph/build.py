@@ -78,7 +78,7 @@ def wire(services: Services) -> AgentGraph:
         ),
         "gate": partial(gate, policy=services.policy, limits=limits),
         "approve": partial(approve, policy=services.policy),
-        "act": act(tools=services.tool_node, policy=services.policy, running=running),
+        "act": act(tools=services.tool_node, policy=services.policy, running=running, witness=services.audit),
         "answer": answer(models=models, library=library, limits=limits, catalog_budget=budget),
     }
     for name, node in nodes.items():

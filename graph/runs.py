@@ -22,6 +22,7 @@ from langgraph.store.base import BaseStore
 from langgraph.types import Checkpointer, Command, StateSnapshot, StateUpdate
 from typing_extensions import override
 
+from skills_agent.graph.audit.recorder import Audit
 from skills_agent.graph.journal import Journals
 from skills_agent.graph.locks import Guard, Locks, Release, ThreadKey
 from skills_agent.graph.thread_errors import AnsweredError
@@ -43,6 +44,7 @@ class Keeper:
     running: Running
     locks: Locks
     journals: Journals
+    audit: Audit
 
 
 class AgentRuns(CompiledStateGraph[AgentState, Context, AgentInput, AgentOutput]):
@@ -117,7 +119,10 @@ class AgentRuns(CompiledStateGraph[AgentState, Context, AgentInput, AgentOutput]
         if place is None:
             return super().bulk_update_state(config, supersteps)
         with _held(place):
-            return super().bulk_update_state(config, supersteps)
+            made = super().bulk_update_state(config, supersteps)
+            if place.is_root and not place.key.namespace:
+                self.keeper.audit.updated(place.key.thread, self.get_state(made), _flat(supersteps))
+            return made
 
     @override
     async def abulk_update_state(
@@ -128,7 +133,13 @@ class AgentRuns(CompiledStateGraph[AgentState, Context, AgentInput, AgentOutput]
         if place is None:
             return await super().abulk_update_state(config, supersteps)
         async with _held_async(place):
-            return await super().abulk_update_state(config, supersteps)
+            made = await super().abulk_update_state(config, supersteps)
+            if place.is_root and not place.key.namespace:
+                snapshot = await self.aget_state(made)
+                await asyncio.to_thread(
+                    self.keeper.audit.updated, place.key.thread, snapshot, _flat(supersteps)
+                )
+            return made
 
     @contextmanager
     def held(self, config: RunnableConfig) -> Iterator[None]:
@@ -242,6 +253,10 @@ def _leaving(parts: AsyncIterator[Any]) -> aclosing[AsyncGenerator[Any]]:
 def _give_back(taking: "asyncio.Future[Release]") -> None:
     if not taking.cancelled() and taking.exception() is None:
         taking.result()()
+
+
+def _flat(supersteps: Sequence[Sequence[StateUpdate]]) -> list[StateUpdate]:
+    return [update for superstep in supersteps for update in superstep]
 
 
 def _answers(asked: Any, place: _Place) -> bool:

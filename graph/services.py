@@ -106,6 +106,7 @@ def make_services(
     names = [tool.name for tool in offered]
     if twice := sorted({name for name in names if names.count(name) > 1}):
         raise SettingsError(f"Two tools are named {twice[0]}. Rename yours: the agent has one of that name.")
+    audit = make_audit(settings, model, risks, yes)
     return Services(
         library=library,
         models=make_models(settings, model),
@@ -136,8 +137,8 @@ def make_services(
         max_body_lines=settings.max_skill_body_lines,
         # A run that must not ask keeps what its threads have loaded.
         on_change="pin" if settings.approval != "ask" and settings.on_change == "ask" else settings.on_change,
-        audit=make_audit(settings, model, risks, yes),
-        keeper=Keeper(Running(), Locks(settings.workspace), Journals(settings.workspace)),
+        audit=audit,
+        keeper=Keeper(Running(), Locks(settings.workspace), Journals(settings.workspace), audit),
     )
 
 

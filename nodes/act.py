@@ -4,7 +4,7 @@ import asyncio
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Protocol
 
 from langchain_core.messages.tool import ToolCall
 from langgraph.config import get_config
@@ -57,7 +57,19 @@ class OutcomeUnknownResponse(Answer):
     ]
 
 
-def act(*, tools: ToolNode, policy: Policy, running: Running) -> TwoPaths:
+class Witness(Protocol):
+    """Is told of a call before it does anything: that is known then, whatever becomes of the process."""
+
+    def starts(self, request: CallRequest) -> None:
+        """Take that a call is about to run."""
+        ...
+
+    def answered(self, request: CallRequest, question: str, *, again: bool, message: str) -> None:
+        """Take what a person said about a call whose outcome is unknown."""
+        ...
+
+
+def act(*, tools: ToolNode, policy: Policy, running: Running, witness: Witness) -> TwoPaths:
     """Return the node that runs one allowed call through LangGraph's ToolNode and counts it.
 
     What was approved or allowed is run, and nothing else: a call whose arguments or whose skill changed
@@ -68,7 +80,7 @@ def act(*, tools: ToolNode, policy: Policy, running: Running) -> TwoPaths:
     """
 
     def sync_path(request: CallRequest) -> Outputs:
-        step = _begin(request, policy, running)
+        step = _begin(request, policy, running, witness)
         if isinstance(step, list):
             return step
         try:
@@ -79,7 +91,7 @@ def act(*, tools: ToolNode, policy: Policy, running: Running) -> TwoPaths:
         return step.end(produced)
 
     async def async_path(request: CallRequest) -> Outputs:
-        step = await asyncio.to_thread(_begin, request, policy, running)
+        step = await asyncio.to_thread(_begin, request, policy, running, witness)
         if isinstance(step, list):
             return step
         try:
@@ -119,15 +131,18 @@ class Attempt:
             self.run.journal.put(replace(self.entry, status="paused", answers=self.answers))
 
 
-def _begin(request: CallRequest, policy: Policy, running: Running) -> Attempt | Outputs:
+def _begin(request: CallRequest, policy: Policy, running: Running, witness: Witness) -> Attempt | Outputs:
     """Return the attempt that is in the journal now, or outputs where nothing is to be run."""
     runtime = get_runtime(Context)
     registry = policy.library.of(caller_of(runtime), runtime.store)
     only_reads = policy.risk(request["call"]["name"]) == "read"
     run = None if only_reads else running.now()
     if run is None:
-        return Attempt(request) if _is_as_approved(request, registry) else _refused(request)
-    return _Desk(request, run, running, policy, registry, runtime).begin()
+        if not _is_as_approved(request, registry):
+            return _refused(request)
+        witness.starts(request)
+        return Attempt(request)
+    return _Desk(request, run, running, policy, registry, runtime, witness).begin()
 
 
 class _Desk:
@@ -141,8 +156,10 @@ class _Desk:
         policy: Policy,
         registry: Registry,
         runtime: Runtime[Context],
+        witness: Witness,
     ) -> None:
         self._request = request
+        self._witness = witness
         self._call: ToolCall = request["call"]
         self._id = self._call["id"] or ""
         self._run = run
@@ -211,14 +228,17 @@ class _Desk:
             raise ApprovalNeededError(self._call["name"], unknown_text(entry))
         self._replay(entry)
         decision = interrupt(self._question(entry), response_schema=OutcomeUnknownResponse).decisions[0]
+        message = decision.message if isinstance(decision, Reject) else ""
+        again = isinstance(decision, RunAgain)
+        self._witness.answered(self._request, unknown_text(entry), again=again, message=message)
         if isinstance(decision, Reject):
             said = f": {decision.message}" if decision.message else "."
             return self._closed(entry, f"A person decided not to run it again{said}")
         # A graph around this one keeps its answers, and would give this one again after another crash.
         kept = entry.answers + bool(self._run.namespace)
-        again = replace(entry.again(self._run, self._checkpoint), answers=kept)
+        attempt = replace(entry.again(self._run, self._checkpoint), answers=kept)
         note = f"[Started at {entry.started} and cut off; a person had it run again.]"
-        return self._started(again, note, entry.answers + 1)
+        return self._started(attempt, note, entry.answers + 1)
 
     def _replay(self, entry: Entry) -> None:
         """Take the answers that were given before: LangGraph hands them out by position."""
@@ -235,6 +255,8 @@ class _Desk:
         )
 
     def _started(self, entry: Entry, note: str = "", answers: int = 0) -> Attempt:
+        # First: where the record must be kept and cannot be, the journal knows of no attempt.
+        self._witness.starts(self._request)
         self._run.journal.put(entry)
         return Attempt(self._request, self._run, entry, note, answers)
 

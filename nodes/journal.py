@@ -6,7 +6,7 @@ So `act` writes an entry before and after every call that is not read-only, and 
 """
 
 import base64
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from threading import Lock
@@ -146,6 +146,14 @@ class Journal(Protocol):
 
     def put(self, entry: Entry, *, replacing: str | None = None) -> None:
         """Write an entry, in one step with the removal of the entry of the call id `replacing`."""
+        ...
+
+    def forget(self, thread: str, *, kept: Collection[str] | None = None) -> None:
+        """Remove the entries of a thread that is deleted.
+
+        With `kept`, ids of the checkpoints that stay, only entries that no run of these can find: done,
+        settled, and started from another checkpoint. `find` takes such a one for an earlier thread's.
+        """
         ...
 
 

@@ -14,6 +14,7 @@ from skills_agent.graph.audit.records import (
     CallJudged,
     CallStarted,
     Event,
+    GrantRevoked,
     HistorySummarized,
     ModelCalled,
     Operator,
@@ -24,6 +25,7 @@ from skills_agent.graph.audit.records import (
     SkillLoaded,
     SkillRefused,
     SkillUnloaded,
+    StateUpdated,
 )
 from skills_agent.state.records import Counts, LoadedSkill, VerdictRecord
 from skills_agent.state.reducers import add_usage
@@ -104,6 +106,58 @@ def outcome_asked(request: CallRequest, question: str) -> ApprovalAsked:
         question=question,
         digest=request["approved"],
     )
+
+
+def outcome_answered(
+    request: CallRequest, question: str, asked: Asked, *, again: bool, message: str
+) -> ApprovalAnswered:
+    """Tell what a person said about a call whose outcome is unknown."""
+    call = request["call"]
+    return ApprovalAnswered(
+        type="approval_answered",
+        call_id=call["id"] or "",
+        tool=call["name"],
+        args=call["args"],
+        answer="approve" if again else "reject",
+        scope="call",
+        pattern="",
+        message=message,
+        user=asked.caller,
+        decision="allow" if again else "deny",
+        # With the attempt: the same answer about the next one is another event.
+        reason=f"{'run again' if again else 'not run again'}: {question}",
+        by="approval",
+        digest=request["approved"],
+    )
+
+
+def updated(values: Any, as_node: str | None) -> list[Event]:
+    """Tell what somebody changed in a thread from outside of the graph."""
+    if not isinstance(values, Mapping):
+        return []
+    grants: Mapping[str, State] = values.get("grants") or {}
+    revoked = {call_id: grant for call_id, grant in grants.items() if grant.get("revoked")}
+    told: list[Event] = [
+        GrantRevoked(
+            type="grant_revoked",
+            call_id=call_id,
+            tool=grant.get("tool", ""),
+            scope=grant.get("scope", ""),
+            pattern=grant.get("pattern", ""),
+        )
+        for call_id, grant in revoked.items()
+    ]
+    if others := sorted(set(values) - ({"grants"} if len(revoked) == len(grants) else set())):
+        told.append(
+            StateUpdated(
+                type="state_updated",
+                as_node=as_node or "",
+                channels=others,
+                grants=sorted(set(grants) - set(revoked)),
+                skills=sorted(values.get("skills_loaded") or {}),
+            )
+        )
+    return told
 
 
 def approvals_asked(state: State) -> list[Event]:

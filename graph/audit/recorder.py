@@ -14,6 +14,7 @@ from typing import Any, ClassVar, Final, NamedTuple, cast
 
 from langgraph.errors import GraphBubbleUp, GraphInterrupt
 from langgraph.runtime import RunControl, Runtime, get_runtime
+from langgraph.types import StateSnapshot, StateUpdate
 
 from skills_agent.graph.audit.events import (
     Asked,
@@ -23,9 +24,11 @@ from skills_agent.graph.audit.events import (
     call_started,
     events_of,
     merged,
+    outcome_answered,
     outcome_asked,
     run_resumed,
     turn_of,
+    updated,
 )
 from skills_agent.graph.audit.log import RunLog
 from skills_agent.graph.audit.records import Envelope, Event, EventsLost, Operator, RunFailed
@@ -125,14 +128,34 @@ class Audit:
             return []
         place = self._place(node, runtime)
         run = _run(place, turn_of(node, before, {}))
-        told: list[Record] = []
         with self._going_on:  # No branch of the step tells anything before it is told that the run goes on.
             if self._is_new(place, run):
-                told = self._tell(place, run, [run_resumed(self._asked(runtime))], before_effects=True)
-        if node == "act":
-            event = call_started(cast("CallRequest", before))
-            told += self._tell(place, run, [event], before_effects=True)
-        return told
+                return self._tell(place, run, [run_resumed(self._asked(runtime))], before_effects=True)
+        return []
+
+    def starts(self, request: CallRequest) -> None:
+        """Tell that a call is about to run; `act` knows when, after it has looked into the journal."""
+        self._tell_of_call(request, call_started(request), get_runtime(Context))
+
+    def answered(self, request: CallRequest, question: str, *, again: bool, message: str) -> None:
+        """Tell what a person said about a call whose outcome is unknown."""
+        runtime = get_runtime(Context)
+        event = outcome_answered(request, question, self._asked(runtime), again=again, message=message)
+        self._tell_of_call(request, event, runtime)
+
+    def _tell_of_call(self, request: CallRequest, event: Event, runtime: Runtime[Context]) -> None:
+        place = self._place("act", runtime)
+        run = _run(place, turn_of("act", cast("State", request), {}))
+        _stream(runtime, self._tell(place, run, [event], before_effects=True))
+
+    def updated(self, thread: str, made: StateSnapshot, updates: Sequence[StateUpdate]) -> None:
+        """Tell what was changed in a thread from outside of the graph; `made` is what came of it."""
+        before = (made.parent_config or {}).get("configurable", {}).get("checkpoint_id", "")
+        # No step did it: the checkpoint that was made tells one change from the next.
+        change = made.config["configurable"].get("checkpoint_id", "")
+        place = _Place(thread, "", before, change, None)
+        events = [event for each in updates for event in updated(each.values, each.as_node)]
+        self._tell(place, _run(place, turn_of("", made.values, {})), events, before_effects=False)
 
     def ended(
         self, node: str, before: State, change: Any, seconds: float, runtime: Runtime[Context]
@@ -284,7 +307,7 @@ def _two_paths(name: str, node: TwoPaths, audit: Audit) -> TwoPaths:
         except GraphInterrupt as asked:
             _stream(runtime, await asyncio.to_thread(audit.interrupted, name, state, asked, runtime))
             raise
-        except GraphBubbleUp:
+        except (GraphBubbleUp, AuditError):
             raise
         except Exception as error:
             _stream(runtime, await asyncio.to_thread(audit.failed, name, state, error, runtime))
@@ -304,7 +327,7 @@ def _watched(name: str, run: Callable[[], Any], state: Any, runtime: Runtime[Con
     except GraphInterrupt as asked:
         _stream(runtime, audit.interrupted(name, state, asked, runtime))
         raise
-    except GraphBubbleUp:
+    except (GraphBubbleUp, AuditError):
         raise
     except Exception as error:
         _stream(runtime, audit.failed(name, state, error, runtime))

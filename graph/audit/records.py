@@ -165,6 +165,30 @@ class ApprovalAnswered(TypedDict):
     digest: str
 
 
+class GrantRevoked(TypedDict):
+    """What was granted in a thread was revoked: by `grants revoke`, or with `update_state`."""
+
+    type: Literal["grant_revoked"]
+    call_id: str
+    """Of the call with whose approval it was given, which is its id."""
+    tool: str
+    scope: str
+    pattern: str
+
+
+class StateUpdated(TypedDict):
+    """Somebody changed a thread from outside of the graph (`update_state`)."""
+
+    type: Literal["state_updated"]
+    as_node: str
+    """Whose step it stands for; empty where that was not said."""
+    channels: list[str]
+    grants: list[str]
+    """Ids of those that were given or changed."""
+    skills: list[str]
+    """Names of loaded ones that were changed."""
+
+
 class CallStarted(TypedDict):
     """A call is about to run."""
 
@@ -269,6 +293,8 @@ Event = (
     | CallJudged
     | ApprovalAsked
     | ApprovalAnswered
+    | GrantRevoked
+    | StateUpdated
     | CallStarted
     | CallEnded
     | ResourceRead

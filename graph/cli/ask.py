@@ -34,8 +34,7 @@ def ask(question: str, skills: tuple[str, ...], thread: str | None, as_json: boo
     if not text.strip():
         raise click.UsageError("the question is empty")
 
-    from skills_agent.graph.cli.session import open_session
-    from skills_agent.graph.cli.turn import ask_once
+    from skills_agent.graph.cli.turn import ask_once, session_of_a_run
 
-    with open_session(Choice(**chosen), thread) as session:
+    with session_of_a_run(Choice(**chosen), thread, as_json=as_json) as session:
         ask_once(session, text, skills, as_json=as_json)

@@ -62,6 +62,7 @@ class RunFailedError(click.ClickException):
     def __init__(self, thread: str, cause: Exception, command: str) -> None:
         self.thread = thread
         self.cause = cause
+        self.command = command
         super().__init__(f"{cause} To go on from there: {command}")
 
 

@@ -8,13 +8,21 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMes
 from langgraph.types import StateSnapshot
 
 from skills_agent.graph.build import wire
-from skills_agent.graph.cli.database import Saver, config_of, has_threads, open_database, thread_ids
+from skills_agent.graph.cli.database import (
+    Saver,
+    config_of,
+    has_threads,
+    open_database,
+    store_of,
+    thread_ids,
+)
 from skills_agent.graph.cli.errors import UnknownThreadError
 from skills_agent.graph.cli.outcome import Status
 from skills_agent.graph.cli.session import status_of
 from skills_agent.graph.runs import AgentRuns
 from skills_agent.graph.services import make_services
 from skills_agent.graph.settings import Settings
+from skills_agent.nodes.journal import Journal
 from skills_agent.state.records import GrantRecord, LoadedSkill, PlanRecord, UsageRecord
 from skills_agent.state.transcript import SYNTHETIC, calls_of
 
@@ -107,6 +115,8 @@ class Archive(NamedTuple):
 
     saver: Saver
     runs: AgentRuns
+    journal: Journal
+    """Of the same threads."""
 
     def snapshot(self, thread: str) -> StateSnapshot:
         """Return a thread as it is now; an empty snapshot where there is none."""
@@ -124,7 +134,10 @@ class Archive(NamedTuple):
 def open_archive(settings: Settings) -> Iterator[Archive]:
     """Open the threads of a workspace or a database to read, copy and remove them."""
     with open_database(settings) as saver:
-        yield Archive(saver, wire(make_services(settings)).compile(checkpointer=saver))
+        services = make_services(settings)
+        store = store_of(saver)
+        runs = wire(services).compile(checkpointer=saver, store=store)
+        yield Archive(saver, runs, services.keeper.journals.of(saver, store))
 
 
 def _line(thread: str, snapshot: StateSnapshot) -> ThreadLine:

@@ -2,9 +2,11 @@
 
 import os
 import signal
+import socket
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from threading import Thread
 from types import FrameType
 from typing import TYPE_CHECKING, Final, NoReturn
 
@@ -39,33 +41,53 @@ def draining(control: "RunControl", resume_command: str) -> Iterator[None]:
 
     LangGraph stops before the next step; scripts are ended; a model call cannot be, and is waited for.
     Whatever is left after DRAIN_SECONDS is left where it is: each finished step is kept by then.
+
+    Python runs handlers in the main thread alone, between two of its steps. A signal that another thread
+    takes, or that comes just before a system call begins, would have to wait until that call returns, and
+    a model may never answer. So a thread of its own acts on signals: the interpreter writes their numbers
+    into a socket, whichever thread they interrupt.
     """
-
-    def first(number: int, frame: FrameType | None) -> None:
-        del frame
-        control.request_drain(signal.Signals(number).name)
-        for each in _CODES:
-            signal.signal(each, leave)
-        signal.signal(signal.SIGALRM, leave)
-        signal.alarm(DRAIN_SECONDS)
-        again = "Ctrl-C again to leave now" if number == signal.SIGINT else "once more to leave now"
-        _write(f"\nstopping; a model call is waited for {DRAIN_SECONDS} seconds; {again}\n")
-
-    def leave(number: int, frame: FrameType | None) -> NoReturn:
-        del frame
-        code = _CODES.get(signal.Signals(number)) or exit_code_of(control) or TERMINATED
-        cursor = SHOW_CURSOR if sys.stderr.isatty() else ""
-        _write(f"{cursor}{farewell(code, resume_command)}\n")
-        os._exit(code)
-
-    before = {each: signal.signal(each, first) for each in _CODES}
-    alarm = signal.getsignal(signal.SIGALRM)
+    numbers, written = socket.socketpair()
+    written.setblocking(False)
+    watcher = Thread(target=_watch, args=(numbers, control, resume_command), name="signals", daemon=True)
+    fd = signal.set_wakeup_fd(written.fileno())
+    # Without a handler in Python the interpreter would not write, and the signal would end the process.
+    before = {each: signal.signal(each, lambda *_: None) for each in _CODES}
+    watcher.start()
     try:
         yield
     finally:
-        signal.alarm(0)
-        for number, handler in {**before, signal.SIGALRM: alarm}.items():
+        for number, handler in before.items():
             signal.signal(number, handler)
+        signal.set_wakeup_fd(fd)
+        written.close()
+        watcher.join()
+        numbers.close()
+
+
+def _watch(numbers: socket.socket, control: "RunControl", resume_command: str) -> None:
+    """Act on the signals of a run until its socket is closed."""
+    is_asked = False
+    try:
+        while received := numbers.recv(1):
+            number = signal.Signals(received[0])
+            if number not in _CODES:
+                continue
+            if is_asked:
+                _leave(_CODES[number], resume_command)
+            is_asked = True
+            control.request_drain(number.name)
+            numbers.settimeout(DRAIN_SECONDS)
+            again = "Ctrl-C again to leave now" if number == signal.SIGINT else "once more to leave now"
+            _write(f"\nstopping; a model call is waited for {DRAIN_SECONDS} seconds; {again}\n")
+    except TimeoutError:
+        _leave(exit_code_of(control) or TERMINATED, resume_command)
+
+
+def _leave(code: int, resume_command: str) -> NoReturn:
+    cursor = SHOW_CURSOR if sys.stderr.isatty() else ""
+    _write(f"{cursor}{farewell(code, resume_command)}\n")
+    os._exit(code)
 
 
 @contextmanager

@@ -13,6 +13,7 @@ import click
 from skills_agent.graph.cli.errors import expected_errors
 from skills_agent.graph.cli.interrupts import INTERRUPTED
 from skills_agent.graph.cli.lazy import LazyGroup
+from skills_agent.graph.cli.log import print_warnings
 from skills_agent.graph.cli.printing import shown
 
 
@@ -50,6 +51,7 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         # A terminal that cannot show a character gets a question mark, never a traceback.
         cast("TextIO", stream).reconfigure(errors="replace")  # type: ignore[attr-defined]  # always a TextIOWrapper here
+    print_warnings()
     sys.exit(_exit_code())
 
 

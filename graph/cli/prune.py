@@ -71,7 +71,10 @@ def delete_threads(archive: Archive, threads: Collection[str]) -> int:
     """Delete threads whole, and give their room back; returns the bytes by which the file shrank."""
     for thread in threads:
         with archive.runs.held(config_of(thread)):
+            # In this order: a thread without its journal would repeat effects, entries without a thread only
+            # take room.
             archive.saver.delete_thread(thread)
+            archive.journal.forget(thread)
     return compact(archive.saver) if threads else 0
 
 
@@ -114,4 +117,6 @@ def _delete_old_steps(saver: SqliteSaver, archive: Archive, thread: str, keep: i
     }
     place_of = RunnableConfig(configurable={"thread_id": thread, "checkpoint_ns": ""})
     saver.put(place_of, checkpoint, metadata, checkpoint["channel_versions"])
-    delete_steps(saver, thread, [each.checkpoint["id"] for each in chain[place:]])
+    kept = [each.checkpoint["id"] for each in chain[place:]]
+    delete_steps(saver, thread, kept)
+    archive.journal.forget(thread, kept=kept)

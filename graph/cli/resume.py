@@ -67,8 +67,7 @@ def resume(
     if always and pattern:
         raise click.UsageError("--always and --pattern are two different grants: name one")
 
-    from skills_agent.graph.cli.session import open_session
-    from skills_agent.graph.cli.turn import resume_once
+    from skills_agent.graph.cli.turn import resume_once, session_of_a_run
 
     decision: dict[str, Any] | None = None if answer is None else {"type": answer}
     if decision and always:
@@ -78,7 +77,7 @@ def resume(
     if message:
         decision = {"type": "reject", "message": message}
     answers = _read(decisions) if decisions else decision
-    with open_session(Choice(**chosen), thread, must_exist=True) as session:
+    with session_of_a_run(Choice(**chosen), thread, as_json=as_json, must_exist=True) as session:
         resume_once(session, answers, as_json=as_json)
 
 

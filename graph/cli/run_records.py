@@ -47,9 +47,17 @@ class Run(NamedTuple):
             return "superseded"
         if self.events[-1].get("type") == "run_failed":
             return "failed"
-        answered = {each.get("call_id") for each in self.of("approval_answered")}
-        is_open = any(each.get("call_id") not in answered for each in self.of("approval_asked"))
-        return "waiting" if is_open else "unfinished"
+        return "waiting" if self._is_asked else "unfinished"
+
+    @property
+    def _is_asked(self) -> bool:
+        """Tell whether a question is open; a call may be asked about again, where it was cut off."""
+        newest = {
+            each.get("call_id"): each.get("type")
+            for each in self.events
+            if each.get("type") in ("approval_asked", "approval_answered", "call_ended")
+        }
+        return "approval_asked" in newest.values()
 
     def as_json(self) -> Record:
         """Return it as one line of a list."""

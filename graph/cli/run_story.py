@@ -111,6 +111,18 @@ def _answered(event: Record) -> Iterator[str]:
         yield f"not run: {event.get('reason')}"
 
 
+def _revoked(event: Record) -> Iterator[str]:
+    scope = f"for the {event.get('scope')} {event.get('pattern', '')}".rstrip()
+    yield f"revoked what was granted with {event.get('call_id')}: {event.get('tool')}, {scope}"
+
+
+def _updated(event: Record) -> Iterator[str]:
+    as_node = f" as {event['as_node']}" if event.get("as_node") else ""
+    named = [*_list(event, "grants"), *_list(event, "skills")]
+    which = f" ({', '.join(named)})" if named else ""
+    yield f"changed from outside{as_node}: {', '.join(_list(event, 'channels'))}{which}"
+
+
 def _call_started(event: Record) -> Iterator[str]:
     yield f"starts {event.get('tool')}{_of_skill(event)}"
 
@@ -174,6 +186,8 @@ _TEXTS: Mapping[str, Callable[[Record], Iterator[str]]] = {
     "call_judged": _judged,
     "approval_asked": _asked,
     "approval_answered": _answered,
+    "grant_revoked": _revoked,
+    "state_updated": _updated,
     "call_started": _call_started,
     "call_ended": _call_ended,
     "resource_read": _read,

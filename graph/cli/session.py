@@ -12,7 +12,7 @@ from langchain_core.messages import HumanMessage
 from langchain_core.runnables import RunnableConfig
 from langgraph.errors import GraphDrained
 from langgraph.runtime import RunControl
-from langgraph.types import Command, StateSnapshot
+from langgraph.types import Command, StateSnapshot, StateUpdate
 
 from skills_agent.graph.build import wire
 from skills_agent.graph.cli.database import config_of, kept_options, open_database, store_of, thread_ids
@@ -83,6 +83,7 @@ class Session:
         if status == "waiting":
             # update_state would drop the question, and run again what runs beside it.
             self.runs.invoke(Command(update=update), self.config, durability="sync")
+            self.runs.keeper.audit.updated(self.thread, self.snapshot(), [StateUpdate(update)])
         else:
             self.runs.update_state(self.config, update, as_node="answer")
 

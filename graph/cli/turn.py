@@ -1,6 +1,7 @@
 """One turn of a conversation: run, ask the person, run again, and say what came of it."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
@@ -8,7 +9,7 @@ import click
 from pydantic import ValidationError
 
 from skills_agent.graph.cli.approval import all_alike, ask_person, each_its_own, question_text
-from skills_agent.graph.cli.errors import RunFailedError, ThreadError
+from skills_agent.graph.cli.errors import DatabaseError, RunFailedError, ThreadError, expected_errors
 from skills_agent.graph.cli.interrupts import (
     INTERRUPTED,
     draining,
@@ -16,10 +17,11 @@ from skills_agent.graph.cli.interrupts import (
     exit_code_of,
     farewell,
 )
+from skills_agent.graph.cli.options import Choice
 from skills_agent.graph.cli.outcome import Outcome, Question
 from skills_agent.graph.cli.printing import echo, is_terminal, print_json
 from skills_agent.graph.cli.progress import View
-from skills_agent.graph.cli.session import Session
+from skills_agent.graph.cli.session import Session, open_session
 from skills_agent.graph.cli.views import open_view
 from skills_agent.graph.models.errors import ModelError
 from skills_agent.skills.errors import UnknownSkillError
@@ -28,6 +30,24 @@ from skills_agent.skills.policy.patterns import Call
 from skills_agent.skills.policy.verdict import ApprovalNeededError
 
 WAITING = 3
+
+
+@contextmanager
+def session_of_a_run(
+    choice: Choice, thread: str | None, *, as_json: bool, must_exist: bool = False
+) -> Iterator[Session]:
+    """Open a thread as `open_session` does; where its database goes away in the run, say how to go on."""
+    session: Session | None = None
+    try:
+        with open_session(choice, thread, must_exist=must_exist) as session:
+            yield session
+    except DatabaseError as error:
+        if session is None:
+            raise
+        command = session.resume_command()
+        if as_json:
+            print_json({"thread": session.thread, **_failure(error, command)})
+        raise RunFailedError(session.thread, error, command) from error
 
 
 def ask_once(session: Session, question: str, skills: Sequence[str], *, as_json: bool) -> None:
@@ -129,6 +149,11 @@ def _run(session: Session, run: Callable[[View], Outcome], *, quiet: bool = Fals
         return run(view)
 
 
+def _failure(error: Exception, command: str) -> dict[str, Any]:
+    """Return what a machine reads of a run that stopped on an error; the command goes on from there."""
+    return {"status": "error", "error": str(error), "resume": command}
+
+
 def tell(session: Session, outcome: Outcome) -> None:
     """Print the answer, or the open question and the command that answers it."""
     click.echo()
@@ -145,7 +170,11 @@ def _run_once(session: Session, run: Callable[[View], Outcome], *, as_json: bool
         outcome = take_turn(session, run, quiet=as_json)
     except RunFailedError as error:
         if as_json:
-            print_json({**session.now().as_json(""), "status": "error", "error": str(error.cause)})
+            print_json({**session.now().as_json(""), **_failure(error.cause, error.command)})
+        raise
+    except expected_errors() as error:
+        if as_json:
+            print_json({**session.now().as_json(""), **_failure(error, session.resume_command())})
         raise
     if as_json:
         print_json(outcome.as_json(session.resume_command("--approve")))

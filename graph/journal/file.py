@@ -1,9 +1,10 @@
 """The journal in an SQLite file."""
 
+import json
 import sqlite3
 import time
 import weakref
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from threading import Lock
@@ -28,6 +29,10 @@ CREATE TABLE IF NOT EXISTS journal (
 """
 _SELECT: Final = "SELECT * FROM journal WHERE thread = ? "
 _PUT: Final = "REPLACE INTO journal VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+_FORGET: Final = (
+    "DELETE FROM journal WHERE thread = ? AND status = 'done' AND settled "
+    "AND checkpoint_id NOT IN (SELECT value FROM json_each(?))"
+)
 _IN_ORDER: Final = "ORDER BY started, call_id"
 
 
@@ -72,8 +77,21 @@ class FileJournal:
                 raise
             connection.execute("COMMIT")
 
+    def forget(self, thread: str, *, kept: Collection[str] | None = None) -> None:
+        """Remove the entries of a thread; with `kept`, those that no run of these checkpoints can find."""
+        if not self._is_made():
+            return
+        with self._connection() as connection:
+            if kept is None:
+                connection.execute("DELETE FROM journal WHERE thread = ?", (thread,))
+            else:
+                connection.execute(_FORGET, (thread, json.dumps(list(kept))))
+
+    def _is_made(self) -> bool:
+        return self._open is not None or (self._place is not None and self._place.exists())
+
     def _read(self, query: str, *parameters: str) -> list[Entry]:
-        if self._open is None and (self._place is None or not self._place.exists()):
+        if not self._is_made():
             return []
         with self._connection() as connection:
             return [_entry(row) for row in connection.execute(query, parameters)]

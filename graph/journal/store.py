@@ -1,6 +1,7 @@
 """The journal in LangGraph's store."""
 
 import hashlib
+from collections.abc import Collection
 from typing import Any, Final
 
 from langgraph.store.base import BaseStore, Item, PutOp
@@ -42,6 +43,17 @@ class StoreJournal:
         if replacing is not None and replacing != entry.call_id:
             writes.append(PutOp(place, _name(replacing), None))
         self._store.batch(writes)
+
+    def forget(self, thread: str, *, kept: Collection[str] | None = None) -> None:
+        """Remove the entries of a thread; with `kept`, those that no run of these checkpoints can find."""
+        wanted = {} if kept is None else {"status": "done", "settled": True}
+        gone = [
+            PutOp(_namespace(thread), _name(entry.call_id), None)
+            for entry in self._search(thread, wanted)
+            if kept is None or entry.checkpoint not in kept
+        ]
+        if gone:
+            self._store.batch(gone)
 
     def _search(self, thread: str, wanted: dict[str, Any]) -> list[Entry]:
         found: list[Entry] = []

@@ -188,6 +188,48 @@ def test_a_call_of_the_transcript_is_not_lost(journal: Journal) -> None:
     assert find(wanted("new", "other"), run_of(journal), nobody).fate == "done"
 
 
+def test_a_thread_that_is_forgotten_has_no_entries_and_the_others_have_theirs(journal: Journal) -> None:
+    journal.forget("t")
+    for number in range(130):  # more than a page of a store
+        started(journal, f"call-{number}")
+    journal.put(started(journal, "done", OTHER).done(answered("x", "done")))
+    others = [started(journal, "call-1", thread=thread) for thread in ("t|", "t.", "T", "t%", "")]
+    journal.forget("t")
+    assert [journal.alike("t", each.digest) for each in (EFFECT, OTHER)] == [[], []]
+    assert journal.get("t", "call-1") is None
+    assert [journal.get(each.thread, "call-1") for each in others] == others
+
+
+def test_only_what_no_kept_checkpoint_can_find_is_forgotten(journal: Journal) -> None:
+    def write(call: str, checkpoint: str, *, done: bool = True, settled: bool = True) -> None:
+        entry = replace(started(journal, call), checkpoint=checkpoint)
+        entry = entry.done(answered("x", call)) if done else replace(entry, status="paused")
+        journal.put(replace(entry, settled=settled))
+
+    write("told", "gone")
+    write("kept", "stays")
+    write("not told", "gone", settled=False)
+    write("asked", "gone", done=False)
+    started(journal, "unknown")
+    journal.forget("t", kept=["stays", "stays, too"])
+    left = {"kept", "not told", "asked", "unknown"}
+    assert {each.call_id for each in journal.alike("t", EFFECT.digest)} == left
+    journal.forget("t", kept=[])
+    assert {each.call_id for each in journal.alike("t", EFFECT.digest)} == left - {"kept"}
+
+
+def test_what_is_forgotten_would_not_have_been_found(journal: Journal) -> None:
+    """What `forget` calls of no use: it is settled, and the checkpoint that it started from is gone."""
+    done = started(journal, "call-1", run="before").done(answered("x", "call-1"))
+    journal.put(replace(done, settled=True))
+    run = run_of(journal, kept=False)
+    for call in ("call-1", "other"):
+        before = find(wanted(call), run, nobody)
+        assert before.fate == "new"
+    journal.forget("t", kept=[])
+    assert find(wanted("call-1"), run, nobody).fate == "new"
+
+
 def test_threads_of_one_process_write_side_by_side(journal: Journal) -> None:
     def write(number: int) -> None:
         for count in range(10):
@@ -245,6 +287,7 @@ def test_the_file_is_private_and_stays_out_of_git(tmp_path: Path) -> None:
     (tmp_path / ".agent" / ".gitignore").write_text("/threads.sqlite*")
     journal = FileJournal(tmp_path / ".agent" / "journal.sqlite")
     assert journal.get("t", "call-1") is None
+    journal.forget("t")
     assert not (tmp_path / ".agent" / "journal.sqlite").exists()
     started(journal, "call-1")
     assert (tmp_path / ".agent" / "journal.sqlite").stat().st_mode & 0o777 == 0o600

@@ -1,6 +1,7 @@
 """Kill the agent at every point of a run, go on with a new process, and see that nothing is lost or repeated.
 
     python -m tests.crash                          every point of every way (long)
+    python -m tests.crash --rounds 2               the same twice
     python -m tests.crash --saver sqlite --every 5 each fifth point, with SQLite
 
 A clean run counts its own kill points first: before and after every write of the checkpointer and of the
@@ -13,6 +14,7 @@ import contextlib
 import fcntl
 import itertools
 import json
+import multiprocessing
 import os
 import random
 import shutil
@@ -21,9 +23,10 @@ import sys
 import tempfile
 import traceback
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from tests.crash import scenario
 from tests.crash.points import Points
@@ -50,8 +53,15 @@ def main() -> None:
     parser.add_argument("--start", type=int, default=1, metavar="N", help="begin with the N-th point")
     parser.add_argument("--points", type=int, action="append", metavar="N", help="only these points")
     parser.add_argument("--seed", type=int, default=0, help="of the second kill")
+    parser.add_argument("--rounds", type=int, default=1, metavar="N", help="try everything N times")
+    parser.add_argument(
+        "--jobs",
+        type=int,
+        default=2 * (os.cpu_count() or 1),
+        metavar="N",
+        help="ways at a time; by default twice the processors, because much of it is waiting",
+    )
     chosen = parser.parse_args()
-    random.seed(chosen.seed)
     ways = [
         Way(saver, durability, invoked == "async", unknown, chosen.again)
         for saver, durability, invoked, unknown in itertools.product(
@@ -61,25 +71,51 @@ def main() -> None:
             chosen.unknown or ["reject", "approve"],
         )
     ]
-    with _database(ways) as dsn:
-        failed = [_run(way, dsn if way.saver == "postgres" else "", chosen) for way in ways]
-    sys.exit(1 if any(failed) else 0)
+    with _database(ways, chosen.jobs) as dsn:
+        failed = _run_all(ways * chosen.rounds, dsn, chosen)
+    sys.exit(1 if failed else 0)
 
 
 @contextlib.contextmanager
-def _database(ways: list[Way]) -> Iterator[str]:
+def _database(ways: Sequence[Way], jobs: int) -> Iterator[str]:
     if not any(way.saver == "postgres" for way in ways):
         yield ""
         return
-    with postgres_server("fsync = off") as dsn:
+    with postgres_server("fsync = off", f"max_connections = {100 + 20 * jobs}") as dsn:
         # In a process of its own: this one forks, and must have no connection.
         _child(scenario.set_up, dsn)
         yield dsn
 
 
-def _run(way: Way, dsn: str, chosen: argparse.Namespace) -> bool:
-    """Run one way; tell whether anything was found."""
-    clean = _scenario(way, dsn, 0)
+def _run_all(ways: Sequence[Way], dsn: str, chosen: argparse.Namespace) -> bool:
+    """Run ways, some at a time, and print each in one piece; tell whether anything was found."""
+    failed = False
+    # All workers are forked before this process has a thread; they have none themselves, and so may fork.
+    with ProcessPoolExecutor(chosen.jobs, multiprocessing.get_context("fork")) as workers:
+        runs = [
+            workers.submit(_run, way, dsn if way.saver == "postgres" else "", chosen, number)
+            for number, way in enumerate(ways)
+        ]
+        for run in as_completed(runs):
+            print("\n".join(run.result().lines), flush=True)
+            failed |= run.result().failed
+    return failed
+
+
+class Ran(NamedTuple):
+    """What a way came to."""
+
+    lines: list[str]
+    failed: bool
+
+
+def _run(way: Way, dsn: str, chosen: argparse.Namespace, number: int) -> Ran:
+    """Run one way; `number` makes its second kills others than those of the next round."""
+    random.seed(chosen.seed + number)
+    try:
+        clean = _scenario(way, dsn, 0)
+    except FindingError as finding:
+        return Ran([f"{way.title}: without any kill: {finding}"], failed=True)
     total = len(clean.points)
     found = Counter[str]()
     failures: list[str] = []
@@ -92,10 +128,8 @@ def _run(way: Way, dsn: str, chosen: argparse.Namespace) -> bool:
         except FindingError as finding:
             failures.append(f"  point {target}: {finding}")
     summary = ", ".join(f"{count} {kind}" for kind, count in sorted(found.items()))
-    print(f"{way.title}: {total} kill points, {len(wanted)} tried: {summary}", flush=True)
-    for failure in failures:
-        print(failure, flush=True)
-    return bool(failures)
+    told = f"{way.title}: {total} kill points, {len(wanted)} tried: {summary}"
+    return Ran([told, *failures], bool(failures))
 
 
 class Seen:

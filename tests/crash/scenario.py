@@ -5,7 +5,7 @@ import json
 import os
 import secrets
 import time
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Collection, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -273,6 +273,9 @@ class KillingJournal:
     def put(self, entry: Entry, *, replacing: str | None = None) -> None:
         with self._points.around(f"journal {entry.status}"):
             self._journal.put(entry, replacing=replacing)
+
+    def forget(self, thread: str, *, kept: Collection[str] | None = None) -> None:
+        self._journal.forget(thread, kept=kept)
 
 
 class KillingJournals(Journals):

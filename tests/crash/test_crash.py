@@ -14,11 +14,15 @@ from tests.postgres import NoPostgresError, find_binaries
 PROJECT = Path(__file__).resolve().parent.parent.parent
 
 
-def crash(*options: str) -> str:
-    """Run the program and return what it says."""
-    done = subprocess.run(
+def started(*options: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
         [sys.executable, "-m", "tests.crash", *options], cwd=PROJECT, capture_output=True, text=True
     )
+
+
+def crash(*options: str) -> str:
+    """Run the program and return what it says."""
+    done = started(*options)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 
@@ -64,3 +68,16 @@ def test_a_run_that_is_killed_twice_goes_on() -> None:
         *("--again", "--every", "12", "--start", "6"),
     )
     assert "killed twice" in said
+
+
+@pytest.mark.slow
+def test_every_way_of_every_round_is_told_and_one_finding_fails_them_all() -> None:
+    done = started(
+        *("--saver", "sqlite", "--durability", "sync", "--invoke", "sync"),
+        *("--points", "9999", "--rounds", "2", "--jobs", "2"),
+    )
+    assert (done.returncode, done.stderr) == (1, "")
+    told = done.stdout.splitlines()
+    for unknown in ("approve", "reject"):
+        assert sum(f"unknown: {unknown}: " in line for line in told[::2]) == 2
+    assert told[1::2] == ["  point 9999: the run has fewer than 9999 points now"] * 4

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from skills_agent.graph.cli.log import SHOWN
 from tests.graph.cli_desk import LOAD, RUN, Desk, Finished, call, calls
 
 ANSWER = "Together it rained 544 mm."
@@ -176,11 +177,32 @@ def test_a_model_that_fails_is_one_line_and_the_thread_can_go_on(desk: Desk) -> 
     assert done.err.count("\n") == 1
     told = done.value
     assert (told["status"], "error" in told) == ("error", True)
-    assert f"skills-agent resume {told['thread']}" in done.err
+    assert told["resume"] == f"skills-agent resume {told['thread']}"
+    assert f"{told['error']} To go on from there: {told['resume']}" in done.err
     desk.script(calls(call("list_dir")), "A table of rainfall.")
     resumed = desk.run("resume", told["thread"])
     assert resumed.code == 0
     assert resumed.out.endswith("A table of rainfall.\n")
+
+
+@pytest.mark.parametrize("how", [[], ["--json"]])
+def test_what_policy_refuses_is_told_once(desk: Desk, how: list[str]) -> None:
+    model = desk.script(calls(call("write_file", path="note.txt", content="hi")), "I may not.")
+    done = desk.run("ask", "Note", "--approval", "deny", "--model", model, *how)
+    assert (done.code, done.err) == (0, "")
+    assert done.out.count("needs an approval") == 1, done.out
+
+
+def test_a_warning_that_no_line_of_progress_says_is_printed(desk: Desk) -> None:
+    desk.write(".agent/runs", "in the way")
+    done = desk.run("ask", "Hello", "--model", desk.script("Hello."))
+    assert (done.code, done.err) == (0, "audit cannot be written: runs go on without a record\n")
+
+
+@pytest.mark.parametrize("message", sorted(SHOWN))
+def test_a_warning_that_is_left_out_is_one_of_a_step(message: str) -> None:
+    steps = Path(__file__).parent.parent.parent / "nodes"
+    assert any(f'"{message}"' in step.read_text() for step in steps.glob("*.py"))
 
 
 def test_what_was_said_stays_out_of_version_control(desk: Desk) -> None:

@@ -37,7 +37,7 @@ def told_of_change(desk: Desk) -> list[Any]:
 def test_pin_keeps_the_text_of_the_thread_and_says_so(desk: Desk) -> None:
     desk.write_skill(CHANGED)
     said = desk.run("ask", "Again?", "--thread", "rain")
-    assert said.code == 0
+    assert (said.code, said.err) == (0, "")
     assert "discover  rain-gauge: changed on disk since this thread loaded it" in said.out
     assert "loaded anew" not in said.out
     assert "answer with its figures" in shown(desk)["skills"][0]["instructions"]

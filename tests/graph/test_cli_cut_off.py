@@ -63,6 +63,10 @@ def test_a_second_command_on_a_busy_thread_is_told_so_in_one_line(cut: Cut) -> N
     assert len([line for line in refused.err.splitlines() if line.startswith("error:")]) == 1
     said = cut.desk.run("ask", "and now?", "--thread", "t")
     assert (said.code, "is busy" in said.err) == (1, True)
+    told = cut.desk.run("resume", "t", "--json")
+    assert (told.code, told.value["status"], told.value["thread"]) == (1, "error", "t")
+    assert f"error: {told.value['error']}\n" == told.err
+    assert told.value["resume"] == "skills-agent resume t"
 
 
 def test_resume_asks_about_the_unknown_outcome_and_takes_the_answer(cut: Cut) -> None:
@@ -74,9 +78,24 @@ def test_resume_asks_about_the_unknown_outcome_and_takes_the_answer(cut: Cut) ->
     assert refused.code == 2
     assert "this call alone" in refused.err
     assert cut.effects == 1
+    assert cut.desk.run("runs", "list", "--json").value[0]["outcome"] == "waiting"
     done = cut.desk.run("resume", "t", "--approve")
     assert (done.code, cut.effects) == (0, 2)
     assert "It rained 544 mm." in done.out
+    story = cut.desk.run("runs", "show", "t.1").out
+    order = [
+        "  act       starts run",
+        "went on: ",
+        "asked a person: run",
+        "went on: ",
+        "answered: approve: run",
+    ]
+    order += ["again: starts run", "exit code 0", "ended, done"]
+    place = 0
+    for part in order:
+        assert part in story[place:], story
+        place = story.index(part, place) + len(part)
+    assert story.count("starts run_script") == 2
 
 
 def test_resume_with_reject_leaves_it(cut: Cut) -> None:
@@ -87,6 +106,9 @@ def test_resume_with_reject_leaves_it(cut: Cut) -> None:
     assert request["name"] == "run_script"
     done = cut.desk.run("resume", "t", "--reject", "--message", "I looked")
     assert (done.code, cut.effects) == (0, 1)
+    story = cut.desk.run("runs", "show", "t.1").out
+    assert "answered: reject, saying: I looked: run_script(" in story
+    assert story.count("starts run_script") == 1
     shown = cut.desk.run("threads", "show", "t", "--json").value
     assert "Outcome unknown" in str(shown)
 

@@ -46,6 +46,8 @@ def test_a_person_grants_a_skill_lists_the_grant_and_revokes_it(desk: Desk) -> N
     assert revoked.out == f"Revoked {grant['id']} in rain.\n"
     assert "revoked" in desk.run("grants", "list", "rain").out
     assert "revoked" in desk.run("threads", "show", "rain").out
+    told = f"revoked what was granted with {grant['id']}: run_script, for the skill"
+    assert desk.run("runs", "show", "rain.2").out.count(told) == 1
     assert desk.run("ask", "Again?", "--thread", "rain").code == 3
 
 
@@ -55,6 +57,9 @@ def test_a_grant_is_revoked_while_a_question_stays_open(desk: Desk) -> None:
     (grant,) = desk.run("grants", "list", "rain", "--json").value
     assert desk.run("grants", "revoke", "rain", grant["id"]).code == 0
     assert desk.run("grants", "list", "rain", "--json").value[0]["revoked"] is True
+    told = f"revoked what was granted with {grant['id']}: run_script, for the skill"
+    assert desk.run("runs", "show", "rain.1").out.count(told) == 1
+    assert desk.run("runs", "list", "--json").value[0]["outcome"] == "waiting"
     done = desk.run("resume", "rain", "--approve", "--json")
     assert done.value["answer"] == "one"
     assert done.value["usage"]["thread"]["tool_calls"] == 3

@@ -122,6 +122,45 @@ def test_a_thread_that_was_cut_off_is_not_pruned(desk: Desk) -> None:
     assert "second" not in threads(desk)
 
 
+def journaled(desk: Desk) -> dict[str, int]:
+    """Return how many effects the journal knows of each thread."""
+    with closing(sqlite3.connect(desk.workspace / ".agent" / "journal.sqlite")) as connection:
+        return dict(connection.execute("SELECT thread, count(*) FROM journal GROUP BY thread").fetchall())
+
+
+@pytest.fixture
+def measured(desk: Desk) -> Desk:
+    """Run a script in two of the threads, twice in the first one."""
+    model = desk.script(LOAD, RUN, "544 mm.", RUN, "Still 544 mm.", name="measured.json")
+    for thread, question in (("one", "How much?"), ("one", "And now?"), ("two", "How much?")):
+        folder = str(desk.skills)
+        asked = ("ask", question, "--thread", thread, "--skills-dir", folder, "--model", model)
+        assert desk.run(*asked, "--yes", "run").code == 0
+    assert journaled(desk) == {"one": 2, "two": 1}
+    return desk
+
+
+def test_the_journal_of_a_thread_goes_with_it(measured: Desk) -> None:
+    assert measured.run("threads", "delete", "one", "--yes").code == 0
+    assert journaled(measured) == {"two": 1}
+    assert measured.run("threads", "prune", "--older-than", "1h", "--keep", "1", "--yes").code == 0
+    assert journaled(measured) == {"two": 1}
+    assert measured.run("ask", "Hi", "--thread", "new", "--model", measured.script("Hello.")).code == 0
+    assert measured.run("threads", "prune", "--keep", "1", "--yes").code == 0
+    assert journaled(measured) == {}
+
+
+def test_with_steps_only_those_entries_go_that_no_step_left_can_need(measured: Desk) -> None:
+    steps = measured.run("threads", "show", "one", "--steps", "--json").value["steps"]
+    nodes = [step["nodes"] for step in steps]
+    second = len(nodes) - 1 - nodes[::-1].index(["act"])
+    # The step before the call stays: a replay from there takes the result, and needs the entry.
+    measured.run("threads", "prune", "one", "--keep", str(len(nodes) - second + 1), "--yes")
+    assert journaled(measured) == {"one": 1, "two": 1}
+    measured.run("threads", "prune", "one", "--keep", "1", "--yes")
+    assert journaled(measured) == {"two": 1}
+
+
 def test_nothing_goes_without_a_yes(desk: Desk) -> None:
     for words in (("prune", "--keep", "1"), ("prune", "first", "--keep", "1"), ("delete", "first")):
         refused = desk.run("threads", *words)

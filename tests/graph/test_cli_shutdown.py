@@ -6,6 +6,7 @@ import select
 import signal
 import socket
 import subprocess
+import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -16,6 +17,7 @@ from langchain_core.messages import ToolMessage
 from langgraph.errors import GraphDrained
 from langgraph.runtime import RunControl
 
+from skills_agent.graph.cli.interrupts import draining
 from tests.agents import call, calls, write_skill
 from tests.conftest import MakeAgent
 from tests.graph.cli_desk import LOAD, PATIENCE, RUN, Desk
@@ -142,6 +144,60 @@ def test_one_signal_is_enough_for_a_model_that_never_answers(tmp_path: Path) -> 
             _, told = process.communicate(timeout=PATIENCE)
     assert process.returncode == 143
     assert "terminated; to go on: skills-agent resume rain" in told
+
+
+ANOTHER_THREAD = """\
+import signal, socket, threading
+from langgraph.runtime import RunControl
+from skills_agent.graph.cli.interrupts import draining
+
+place = f"/proc/self/task/{threading.main_thread().native_id}/stat"
+
+def is_asleep():
+    with open(place) as file:
+        return file.read().rpartition(")")[2].split()[0] == "S"
+
+def deliver():
+    in_a_row = 0
+    while in_a_row < 200:  # it does not just wait for its turn, which it would have had in between
+        in_a_row = in_a_row + 1 if is_asleep() else 0
+    signal.pthread_kill(threading.get_ident(), signal.SIGTERM)
+    while not control.drain_requested:
+        pass
+    signal.pthread_kill(threading.get_ident(), signal.SIGTERM)
+
+control = RunControl()
+one, other = socket.socketpair()
+with draining(control, "COMMAND"):
+    threading.Thread(target=deliver, daemon=True).start()
+    one.recv(1)
+"""
+
+
+def test_a_signal_works_that_does_not_interrupt_what_the_main_thread_waits_for() -> None:
+    """As where another thread takes it, or where it comes just before the system call begins."""
+    command = [sys.executable, "-c", ANOTHER_THREAD]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            _, told = process.communicate(timeout=PATIENCE)
+        finally:
+            process.kill()
+    assert process.returncode == 143, told
+    assert "stopping; " in told
+    assert told.endswith("terminated; to go on: COMMAND\n")
+
+
+def test_handlers_are_as_they_were_after_a_run() -> None:
+    before = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGALRM)]
+    with socket.socket() as mine:
+        mine.setblocking(False)
+        old = signal.set_wakeup_fd(mine.fileno())
+        try:
+            with draining(RunControl(), "COMMAND"):
+                assert signal.getsignal(signal.SIGTERM) != before[1]
+        finally:
+            assert signal.set_wakeup_fd(old) == mine.fileno()
+    assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGALRM)] == before
 
 
 def ask_silent_model(desk: Desk, silent: socket.socket) -> "subprocess.Popen[str]":

@@ -67,7 +67,7 @@ def test_a_question_asked_in_one_process_is_answered_in_another(desk: Desk, dsn:
 
 
 def test_the_journal_is_beside_the_threads(desk: Desk, dsn: str) -> None:
-    """So that a thread which goes on at another machine finds what was done at this one."""
+    """So that a thread which goes on at another machine finds what was done at this one. It goes with it."""
     ask(desk, dsn, LOAD, RUN, ANSWER)
     assert desk.run("resume", "rain", "--approve", "--checkpointer", dsn).code == 0
     with psycopg.connect(dsn) as connection:
@@ -76,6 +76,9 @@ def test_the_journal_is_beside_the_threads(desk: Desk, dsn: str) -> None:
         ("run_script", "done", 0)
     ]
     assert not (desk.workspace / ".agent" / "journal.sqlite").exists()
+    assert desk.run("threads", "delete", "rain", "--yes", "--checkpointer", dsn).code == 0
+    with psycopg.connect(dsn) as connection:
+        assert connection.execute("SELECT value FROM store").fetchall() == []
 
 
 def test_the_commands_that_read_threads_read_the_database(desk: Desk, dsn: str) -> None:
@@ -220,6 +223,38 @@ def test_a_server_that_goes_away_ends_the_command_in_one_line(
     assert told.startswith("error: Cannot keep threads in postgresql://postgres@127.0.0.1")
     assert postgres.password not in told
     assert desk.run(*["ask", "Two?", *options]).out.endswith("\nSecond.\n")
+
+
+def test_a_server_that_goes_away_in_a_run_is_told_to_machines_with_the_way_on(
+    desk: Desk, dsn: str, postgres: Postgres
+) -> None:
+    script = desk.skills / "rain-gauge" / "scripts" / "add_up.py"
+    script.write_text('open("gate").read()\n')
+    os.mkfifo(desk.workspace / "gate")
+    process = desk.start(
+        *("ask", "How much rain?", "--thread", "rain", "--skills-dir", str(desk.skills), "--yes", "run"),
+        *("--model", desk.script(LOAD, RUN, ANSWER), "--checkpointer", dsn, "--json"),
+    )
+    gate = (desk.workspace / "gate").open("w")  # returns when the script reads it
+    postgres.stop("immediate")
+    gate.close()
+    try:
+        out, told = process.communicate(timeout=PATIENCE)
+    finally:
+        postgres.start()
+    failed = json.loads(out)
+    assert process.returncode == 1
+    assert (failed["thread"], failed["status"]) == ("rain", "error")
+    assert failed["error"].startswith("Cannot keep threads in postgresql://postgres@127.0.0.1")
+    command = f"skills-agent resume rain --checkpointer {without_password(dsn)}"
+    assert failed["resume"] == command
+    assert told == f"error: {failed['error']} To go on from there: {command}\n"
+    assert postgres.password not in out
+    (desk.workspace / "gate").unlink()
+    (desk.workspace / "gate").write_text("")
+    asked = desk.run("resume", "rain", "--checkpointer", dsn, "--json")
+    assert (asked.code, asked.value["status"]) == (3, "waiting")
+    assert "is unknown" in asked.value["interrupt"]["action_requests"][0]["description"]
 
 
 def say(process: "subprocess.Popen[str]", line: str) -> None:

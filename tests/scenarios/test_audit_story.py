@@ -1,0 +1,214 @@
+"""The record of a run that was cut off in an effect, and of what was changed from outside, is one story."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from langchain_core.messages import HumanMessage
+from langchain_core.tools import tool
+from langgraph.types import Command
+
+from skills_agent.graph.audit.log import RunLog
+from skills_agent.graph.audit.recorder import AuditError
+from skills_agent.graph.cli.run_records import Run
+from skills_agent.graph.thread_names import folder_name
+from skills_agent.state.context import Context
+from tests.agents import Agent, call, calls, write_skill
+from tests.conftest import MakeAgent
+
+
+class CutOff(BaseException):
+    """Stands for what ends a run in the middle of an effect."""
+
+
+class Effect:
+    """A tool that is cut off so many times."""
+
+    def __init__(self) -> None:
+        self.kills = 0
+
+        @tool
+        def note(text: str) -> str:
+            """Note something."""
+            if self.kills:
+                self.kills -= 1
+                raise CutOff
+            return f"noted {text}"
+
+        note.metadata = {"risk": "write"}
+        self.tool = note
+
+
+@pytest.fixture
+def effect() -> Effect:
+    return Effect()
+
+
+@pytest.fixture
+def cut_off(make_agent: MakeAgent, effect: Effect) -> Agent:
+    """Return an agent whose run was cut off in its effect, and asks what becomes of it."""
+    replies = [calls(call("note", text="n")), "done"]
+    agent = make_agent(replies, tools=[effect.tool], require_approval_for=frozenset())
+    effect.kills = 1
+    with pytest.raises(CutOff):
+        agent.say("go")
+    agent.run(None)
+    return agent
+
+
+def told(workspace: Path) -> list[dict[str, Any]]:
+    """Return the events of the thread, after a check that its chain is whole."""
+    log, name = RunLog(workspace / ".agent" / "runs"), folder_name("thread")
+    assert log.verify(name).faults == []
+    return [json.loads(line) for line in log.lines(name)]
+
+
+def of_act(workspace: Path) -> list[tuple[str, bool]]:
+    return [
+        (each["type"], bool(each.get("repeated")))
+        for each in told(workspace)
+        if each["node"] == "act" and each["type"] != "run_resumed"
+    ]
+
+
+def answer(agent: Agent, decision: dict[str, Any], user: str = "ann") -> None:
+    (question,) = agent.state.interrupts
+    agent.run(Command(resume={question.id: {"decisions": [decision]}}), Context(user_id=user))
+
+
+def test_who_had_an_unknown_call_run_again_is_told_before_it_starts(cut_off: Agent, workspace: Path) -> None:
+    before = [("call_started", False), ("approval_asked", False)]
+    assert of_act(workspace) == before
+    answer(cut_off, {"type": "approve"})
+    assert of_act(workspace) == [
+        *before,
+        ("approval_answered", False),
+        ("call_started", True),
+        ("call_ended", False),
+    ]
+    asked, answered = (
+        next(each for each in told(workspace) if each["type"] == kind)
+        for kind in ("approval_asked", "approval_answered")
+    )
+    assert (answered["answer"], answered["decision"], answered["user"]) == ("approve", "allow", "ann")
+    assert (answered["call_id"], answered["args"]) == (asked["call_id"], {"text": "n"})
+    assert answered["reason"] == f"run again: {asked['question']}"
+    assert answered["digest"] == asked["digest"] != ""
+
+
+def test_who_left_an_unknown_call_is_told_and_nothing_starts(cut_off: Agent, workspace: Path) -> None:
+    answer(cut_off, {"type": "reject", "message": "I looked"})
+    assert of_act(workspace) == [
+        *[("call_started", False), ("approval_asked", False), ("approval_answered", False)],
+        ("call_ended", False),
+    ]
+    *_, answered, ended = (each for each in told(workspace) if each["node"] == "act")
+    assert (answered["answer"], answered["decision"], answered["message"]) == ("reject", "deny", "I looked")
+    assert ended["status"] == "error"
+    assert "Outcome unknown" in ended["error"]
+
+
+def test_the_answer_about_the_next_attempt_is_another_one(
+    cut_off: Agent, effect: Effect, workspace: Path
+) -> None:
+    effect.kills = 1
+    with pytest.raises(CutOff):
+        answer(cut_off, {"type": "approve"})
+    assert Run("thread.1", told(workspace), is_last=True).outcome == "unfinished"
+    cut_off.run(None)
+    assert Run("thread.1", told(workspace), is_last=True).outcome == "waiting"
+    answer(cut_off, {"type": "approve"})
+    assert of_act(workspace) == [
+        *[("call_started", False), ("approval_asked", False), ("approval_answered", False)],
+        *[("call_started", True), ("approval_asked", True), ("approval_answered", True)],
+        *[("call_started", True), ("call_ended", False)],
+    ]
+
+
+async def test_the_async_path_and_the_stream_tell_the_same(cut_off: Agent, workspace: Path) -> None:
+    (question,) = cut_off.state.interrupts
+    resume: Any = Command(resume={question.id: {"decisions": [{"type": "approve"}]}})
+    parts = cut_off.graph.astream(resume, cut_off.config, stream_mode="custom")
+    streamed = [part["type"].removeprefix("skills_agent.") async for part in parts]
+    recorded = [each["type"] for each in told(workspace)]
+    assert streamed == recorded[-len(streamed) :]
+    assert streamed[:4] == ["run_resumed", "approval_answered", "call_started", "call_ended"]
+
+
+def test_a_call_whose_earlier_result_is_taken_does_not_start(
+    make_agent: MakeAgent, effect: Effect, workspace: Path
+) -> None:
+    replies = [calls(call("note", text="n")), "done"]
+    agent = make_agent(replies, tools=[effect.tool], require_approval_for=frozenset())
+    agent.say("go")
+    history = list(agent.graph.get_state_history(agent.config))
+    (before,) = [snapshot for snapshot in history if snapshot.next == ("act",)]
+    agent.graph.invoke(None, before.config)
+    assert [kind for kind, _ in of_act(workspace)] == ["call_started", "call_ended", "call_ended"]
+    assert [each for each in told(workspace) if each["type"] == "call_ended"][-1]["reused"]
+
+
+def test_a_call_that_could_not_be_recorded_is_not_unknown_afterwards(
+    make_agent: MakeAgent, effect: Effect, workspace: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """`require`: the run stops before the journal takes the call for one that was started."""
+    replies = [calls(call("note", text="n")), "done"]
+    agent = make_agent(replies, tools=[effect.tool], require_approval_for=frozenset(), audit="require")
+    runs = workspace / ".agent" / "runs"
+    asked: Any = {"messages": [HumanMessage("go")]}
+    steps = agent.graph.stream(asked, agent.config, stream_mode="updates", durability="sync")
+    next(step for step in steps if "gate" in step)
+    runs.rename(runs.with_name("moved"))
+    runs.write_text("")
+    with pytest.raises(AuditError):
+        next(steps)
+    assert not [each.message for each in caplog.records if "runs go on" in each.message]
+    runs.unlink()
+    runs.with_name("moved").rename(runs)
+    assert agent.run(None)["answer"] == "done"
+    assert agent.tool_messages("note")[0].text == "noted n"
+
+
+@pytest.fixture
+def granted(make_agent: MakeAgent, workspace: Path, skills_dir: Path) -> Agent:
+    """Return an agent that was granted a skill, and is done."""
+    write_skill(skills_dir, "alpha", "Runs.", scripts__run_py="print('ran')")
+    run = call("run_script", skill="alpha", path="scripts/run.py")
+    agent = make_agent([calls(call("load_skill", name="alpha")), calls(run), "done", "again"], sandbox="off")
+    agent.say("go")
+    agent.answer({"type": "approve", "grant": {"scope": "skill"}})
+    return agent
+
+
+def test_what_is_revoked_with_update_state_is_told(granted: Agent, workspace: Path) -> None:
+    ((name, grant),) = granted.values["grants"].items()
+    before = granted.state.config["configurable"]["checkpoint_id"]
+    update = {"grants": {name: {**grant, "revoked": True}}}
+    made = granted.graph.update_state(granted.config, update, as_node="answer")
+    *_, event = told(workspace)
+    assert (event["type"], event["call_id"], event["tool"], event["scope"]) == (
+        "grant_revoked", name, "run_script", "skill",
+    )  # fmt: skip
+    assert (event["run"], event["checkpoint"]) == ("thread.1", before)
+    assert event["task"] == made["configurable"]["checkpoint_id"]
+
+
+async def test_what_is_changed_with_update_state_is_told_each_time(granted: Agent, workspace: Path) -> None:
+    ((name, grant),) = granted.values["grants"].items()
+    (skill,) = granted.values["skills_loaded"].values()
+    update = {
+        "grants": {name: {**grant, "scope": "thread"}},
+        "skills_loaded": {"alpha": {**skill, "unloaded": True, "order": skill["order"] + 1}},
+    }
+    for _ in range(2):
+        await granted.graph.aupdate_state(granted.config, update, as_node="answer")
+    one, two = told(workspace)[-2:]
+    for event in (one, two):
+        assert (event["type"], event["as_node"]) == ("state_updated", "answer")
+        assert (event["channels"], event["grants"], event["skills"]) == (
+            ["grants", "skills_loaded"], [name], ["alpha"],
+        )  # fmt: skip
+    assert one["task"] != two["task"]
+    granted.graph.update_state(granted.config, None, as_node="answer")
+    assert told(workspace)[-1] == two
