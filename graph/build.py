@@ -84,21 +84,27 @@ def wire(services: Services) -> AgentGraph:
     for name, node in nodes.items():
         graph.add_node(name, recorded(name, node, services.audit), input_schema=AgentState)
 
-    after_discover = partial(routes.after_discover, models=models, schemas=schemas)
-    after_decide = partial(routes.after_decide, limits=limits)
-    ways: dict[str, tuple[Callable[..., Any], list[str]]] = {
-        "discover": (after_discover, ["summarize", "select", "decide"]),
-        "summarize": (routes.after_summarize, ["select", "decide"]),
-        "select": (routes.after_select, ["load", "approve", "gate", "decide"]),
-        "load": (routes.after_load, ["gate", "decide"]),
-        "decide": (after_decide, ["select", "gate", "answer"]),
-        "gate": (routes.after_gate, ["act", "approve", "decide", "answer"]),
-        "approve": (routes.after_approve, ["load", "act", "decide", "answer"]),
-        "act": (routes.after_act, ["decide"]),
-    }
+    after_discover = _route(
+        partial(routes.after_discover, models=models, schemas=schemas),
+        partial(routes.after_discover_async, models=models, schemas=schemas),
+    )
+    after_decide = _route(partial(routes.after_decide, limits=limits))
     graph.add_edge(START, "discover")
-    for name, (route, ends) in ways.items():
-        # LangGraph would trace a plain function as a run of its own, and hand it to a thread under `ainvoke`.
-        graph.add_conditional_edges(name, RunnableCallable(route, trace=False), ends)
+    graph.add_conditional_edges("discover", after_discover, ["summarize", "select", "decide"])
+    graph.add_conditional_edges("summarize", _route(routes.after_summarize), ["select", "decide"])
+    graph.add_conditional_edges("select", _route(routes.after_select), ["load", "approve", "gate", "decide"])
+    graph.add_conditional_edges("load", _route(routes.after_load), ["gate", "decide"])
+    graph.add_conditional_edges("decide", after_decide, ["select", "gate", "answer"])
+    graph.add_conditional_edges("gate", _route(routes.after_gate), ["act", "approve", "decide", "answer"])
+    graph.add_conditional_edges("approve", _route(routes.after_approve), ["load", "act", "decide", "answer"])
+    graph.add_conditional_edges("act", _route(routes.after_act), ["decide"])
     graph.add_edge("answer", END)
     return graph
+
+
+def _route(path: Callable[..., Any], path_async: Callable[..., Any] | None = None) -> RunnableCallable:
+    """Return a route that is called where it is.
+
+    LangGraph would trace a plain function as a run of its own, and hand it to a thread under `ainvoke`.
+    """
+    return RunnableCallable(path, path_async, trace=False)

@@ -61,8 +61,8 @@ class PostgresLocks:
     def _release(self, number: int) -> None:
         with self._lock:
             self._count -= 1
-            # A connection that broke has given back all it held. One that is closed does so by and by: too late
-            # for a next turn that begins at once.
+            # A connection that broke has given back all it held. One that is closed does so by and by: too
+            # late for a next turn that begins at once.
             with suppress(OperationalError):
                 if self._open is not None:
                     self._open.execute("SELECT pg_advisory_unlock(%s)", [number])

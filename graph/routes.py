@@ -1,5 +1,6 @@
 """Where next. Each function is named after the node it leaves, and depends on nothing but the state."""
 
+import asyncio
 from typing import Literal
 
 from langchain_core.messages.tool import ToolCall
@@ -30,6 +31,15 @@ def after_discover(
     """Sum up older turns first where the history takes too much of the model's window."""
     window = models.choose(Context.of(runtime.context).model).window
     return "summarize" if turns_to_cover(state, window, schemas.all) else after_summarize(state)
+
+
+async def after_discover_async(
+    state: AgentState, runtime: Runtime[Context], *, models: Models, schemas: Schemas
+) -> Literal["summarize", "select", "decide"]:
+    """Do the same without stopping the event loop while a model is made."""
+    if models.is_made(Context.of(runtime.context).model):
+        return after_discover(state, runtime, models=models, schemas=schemas)
+    return await asyncio.to_thread(after_discover, state, runtime, models=models, schemas=schemas)
 
 
 def after_summarize(state: AgentState) -> Literal["select", "decide"]:

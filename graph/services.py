@@ -2,9 +2,9 @@
 
 import fnmatch
 import logging
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from typing import Final
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.tools import BaseTool
@@ -106,7 +106,7 @@ def make_services(
     names = [tool.name for tool in offered]
     if twice := sorted({name for name in names if names.count(name) > 1}):
         raise SettingsError(f"Two tools are named {twice[0]}. Rename yours: the agent has one of that name.")
-    audit = make_audit(settings, model, risks, yes)
+    audit = make_audit(settings, model, yes)
     return Services(
         library=library,
         models=make_models(settings, model),
@@ -172,10 +172,8 @@ def make_runner(settings: Settings) -> ScriptRunner:
     )
 
 
-def make_audit(
-    settings: Settings, model: BaseChatModel | None, risks: Mapping[str, Risk], yes: Collection[Risk]
-) -> Audit:
-    """Return what keeps the record of the runs; nothing is written yet. `risks` are those of the tools."""
+def make_audit(settings: Settings, model: BaseChatModel | None, yes: Collection[Risk]) -> Audit:
+    """Return what keeps the record of the runs; nothing is written yet."""
     environment = process_environment()
     named = {name for names in settings.script_secrets.values() for name in names}
     name = type(model).__name__ if model is not None else settings.model or default_model(environment)
@@ -189,9 +187,12 @@ def make_audit(
             yes=sorted(yes),
             sandbox=settings.sandbox,
         ),
-        reads=[name for name, risk in risks.items() if risk == "read"],
         required=settings.audit == "require",
     )
+
+
+_MODELS_KEPT: Final = 16
+"""Clients of models that callers chose by name."""
 
 
 def make_models(settings: Settings, model: BaseChatModel | None) -> Models:
@@ -200,9 +201,20 @@ def make_models(settings: Settings, model: BaseChatModel | None) -> Models:
     own = settings.model or default_model(environment)
     allowed = () if model is not None else settings.allowed_models
 
-    @lru_cache(maxsize=16)
+    made: dict[str, BaseChatModel] = {}
+
     def resolve(name: str) -> BaseChatModel:
-        return resolve_model(name, environment=environment, parameters=settings.model_parameters)
+        found = made.get(name)
+        if found is None:
+            for oldest in [*made][: 1 - _MODELS_KEPT]:
+                made.pop(oldest, None)
+            found = made[name] = resolve_model(
+                name, environment=environment, parameters=settings.model_parameters
+            )
+        return found
+
+    def is_made(name: str | None) -> bool:
+        return model is not None or (name or own) in made
 
     def choose(name: str | None) -> ChosenModel:
         if name and name != own and not any(fnmatch.fnmatchcase(name, each) for each in allowed):
@@ -211,7 +223,7 @@ def make_models(settings: Settings, model: BaseChatModel | None) -> Models:
             return _chosen(type(model).__name__, model, settings)
         return _chosen(name or own, resolve(name or own), settings)
 
-    return Models(choose, calling, ModelCallError)
+    return Models(choose, is_made, calling, ModelCallError)
 
 
 def _chosen(name: str, chat: BaseChatModel, settings: Settings) -> ChosenModel:

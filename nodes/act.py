@@ -140,7 +140,8 @@ def _begin(request: CallRequest, policy: Policy, running: Running, witness: Witn
     if run is None:
         if not _is_as_approved(request, registry):
             return _refused(request)
-        witness.starts(request)
+        if not only_reads:
+            witness.starts(request)
         return Attempt(request)
     return _Desk(request, run, running, policy, registry, runtime, witness).begin()
 

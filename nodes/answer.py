@@ -7,7 +7,7 @@ from langgraph.runtime import Runtime
 
 from skills_agent.nodes import prompt
 from skills_agent.nodes.fitting import fitting_prompt
-from skills_agent.nodes.model_call import Models, Request, model_node, shown_skills, usage_of
+from skills_agent.nodes.model_call import Models, Request, is_at_hand, model_node, shown_skills, usage_of
 from skills_agent.nodes.two_paths import TwoPaths
 from skills_agent.skills.library import Library
 from skills_agent.state.budget import MAX_SAME_REFUSALS, refused_too_often, spent_budget
@@ -62,7 +62,10 @@ def answer(*, models: Models, library: Library, limits: Limits, catalog_budget: 
             **usage_of(state, message),
         )
 
-    return model_node("answer", prepare, finish, models)
+    def waits(state: AgentState, runtime: Runtime[Context]) -> bool:
+        return _is_cut_short(state) and not is_at_hand(state, runtime, library, models)
+
+    return model_node("answer", prepare, finish, models, waits)
 
 
 def _storable(text: str) -> str:

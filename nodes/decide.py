@@ -16,6 +16,7 @@ from skills_agent.nodes.model_call import (
     Request,
     ShownCatalog,
     ShownSkills,
+    is_at_hand,
     model_node,
     shown_skills,
     usage_of,
@@ -96,7 +97,10 @@ def decide(
         assert message is not None  # noqa: S101 - prepare always asks
         return AgentUpdate(messages=[message], **usage_of(state, message))
 
-    return model_node("decide", prepare, finish, models)
+    def waits(state: AgentState, runtime: Runtime[Context]) -> bool:
+        return not is_at_hand(state, runtime, library, models)
+
+    return model_node("decide", prepare, finish, models, waits)
 
 
 class _Bound:

@@ -40,6 +40,8 @@ class Models(NamedTuple):
 
     choose: Callable[[str | None], ChosenModel]
     """From the name that the caller gave (None: the operator's); raises where it may not be used."""
+    is_made: Callable[[str | None], bool]
+    """Whether `choose` gives a model at once; making one may import its package and read certificates."""
     failures: Callable[[str], AbstractContextManager[None]]
     """Turns a provider's failure into one sentence that says what to do; takes the model's name."""
     failure: type[Exception]
@@ -59,10 +61,12 @@ def model_node(
     prepare: Callable[[AgentState, Runtime[Context]], Request | AIMessage | None],
     finish: Callable[[AgentState, Runtime[Context], AIMessage | None], AgentUpdate],
     models: Models,
+    waits: Callable[[AgentState, Runtime[Context]], bool],
 ) -> TwoPaths:
     """Return a node that prepares a model call, makes it and finishes.
 
-    Where no call is to be made, None is prepared, or the message that is to stand for the model's.
+    Where no call is to be made, None is prepared, or the message that is to stand for the model's. `waits`
+    tells whether preparing may wait for a disk, which must not stop the event loop.
 
     It has two paths because it waits for a network: hundreds of sessions under `ainvoke` must not
     hold a thread each. They differ in the lines that wait.
@@ -79,8 +83,10 @@ def model_node(
 
     async def async_path(state: AgentState) -> AgentUpdate:
         runtime = get_runtime(Context)
-        # Rendering may read SKILL.md files again, which must not stop the event loop.
-        request = await asyncio.to_thread(prepare, state, runtime)
+        if waits(state, runtime):
+            request = await asyncio.to_thread(prepare, state, runtime)
+        else:
+            request = prepare(state, runtime)
         if not isinstance(request, Request):
             return finish(state, runtime, request)
         with models.failures(request.name):
@@ -88,6 +94,16 @@ def model_node(
         return finish(state, runtime, message)
 
     return TwoPaths(name, sync_path, async_path)
+
+
+def is_at_hand(state: AgentState, runtime: Runtime[Context], library: Library, models: Models) -> bool:
+    """Tell whether this process has the thread's catalog and model: who asks for them waits for nothing."""
+    record = state.get("catalog")
+    if not models.is_made(Context.of(runtime.context).model):
+        return False
+    if not record or not record["digest"]:
+        return True
+    return library.has(caller_of(runtime), runtime.store, record["digest"])
 
 
 def usage_of(state: AgentState, message: AIMessage) -> AgentUpdate:

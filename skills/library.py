@@ -51,3 +51,11 @@ class Library:
             while len(self._own) > _CALLERS_KEPT:
                 self._own.popitem(last=False)
         return registry
+
+    def has(self, user_id: str | None, store: SkillStore | None, digest: str) -> bool:
+        """Tell whether a caller's registry and its catalog of that digest are in this process."""
+        if not user_id or store is None:
+            return self.shared.get(digest) is not None
+        with self._lock:
+            registry = self._own.get((id(store), user_id))
+        return registry is not None and registry.get(digest) is not None

@@ -105,9 +105,8 @@ class Registry:
         return catalog
 
     def get(self, digest: str) -> Catalog | None:
-        """Return a catalog that this process has made lately."""
-        with self._lock:
-            return self._lately.get(digest)
+        """Return a catalog that this process has made lately. Waits for nothing, not even for a scan."""
+        return self._lately.get(digest)
 
     def load(self, ref: SkillRef) -> Skill:
         """Read a whole skill.

@@ -5,7 +5,7 @@ import logging
 import secrets
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
@@ -104,18 +104,15 @@ class Audit:
         redaction: Redaction,
         operator: Operator,
         *,
-        reads: Collection[str] = (),
         required: bool = False,
     ) -> None:
         """Take where to write (None: nowhere, events are only streamed), and what hides secrets.
 
-        `reads`: tools without effects. `required`: a run stops where it cannot be recorded, before its next
-        effect.
+        `required`: a run stops where it cannot be recorded, before its next effect.
         """
         self._log = log
         self._redaction = redaction
         self._operator = operator
-        self._reads = frozenset(reads)
         self._required = required
         self._calls: OrderedDict[int, _Call] = OrderedDict()
         self._lock = Lock()
@@ -123,15 +120,22 @@ class Audit:
         self._lost = 0
 
     def begin(self, node: str, before: State, runtime: Runtime[Context]) -> list[Record]:
-        """Tell what must be known before a step runs."""
-        if node == "discover":
-            return []
+        """Tell that a run goes on, before the first step that does."""
         place = self._place(node, runtime)
         run = _run(place, turn_of(node, before, {}))
         with self._going_on:  # No branch of the step tells anything before it is told that the run goes on.
-            if self._is_new(place, run):
-                return self._tell(place, run, [run_resumed(self._asked(runtime))], before_effects=True)
-        return []
+            if not self._is_new(place, run):
+                return []
+            told = self._tell(place, run, [run_resumed(self._asked(runtime))], before_effects=True)
+            self._remember(place, run)
+            return told
+
+    def goes_on(self, node: str, before: State, runtime: Runtime[Context]) -> bool:
+        """Tell at once whether `begin` has something to tell: a run goes on in another call of the graph."""
+        if node == "discover":
+            return False
+        place = self._place(node, runtime)
+        return self._is_new(place, _run(place, turn_of(node, before, {})))
 
     def starts(self, request: CallRequest) -> None:
         """Tell that a call is about to run; `act` knows when, after it has looked into the journal."""
@@ -168,7 +172,7 @@ class Audit:
         events = events_of(node, Step(before, update, round(seconds, 4), asking))
         told = self._tell(place, run, events, before_effects=node not in AFTER_EFFECTS)
         if node == "discover":
-            self._is_new(place, run)
+            self._remember(place, run)
             if all(record["type"] != "run_started" for record in told):
                 # Its beginning is in the file already: it was cut off before it was stored.
                 told += self._tell(place, run, [run_resumed(asking())], before_effects=True)
@@ -227,7 +231,7 @@ class Audit:
         """Append to the file; after a time without one, say how much is missing."""
         lost = self._lost
         gap = EventsLost(type="events_lost", lost=lost, cause="the file could not be written")
-        sync = any(each["type"] in SYNCED and each.get("tool") not in self._reads for each in drafts)
+        sync = any(each["type"] in SYNCED for each in drafts)
         drafts = [{**gap, **envelope}, *drafts] if lost else drafts
         told = log.append(thread, drafts, now=envelope["time"], sync=sync)
         if lost:
@@ -253,12 +257,13 @@ class Audit:
             return threads.setdefault(nested, f"run-{secrets.token_hex(6)}")
 
     def _is_new(self, place: _Place, run: str) -> bool:
-        """Tell whether a call of the graph tells of a run for the first time, and remember that it did."""
+        """Tell whether a call of the graph has not told of a run yet."""
         with self._lock:
-            told = self._of_call(place.call).runs
-            new = run not in told
-            told.add(run)
-        return new
+            return run not in self._of_call(place.call).runs
+
+    def _remember(self, place: _Place, run: str) -> None:
+        with self._lock:
+            self._of_call(place.call).runs.add(run)
 
     def _of_call(self, call: RunControl | None) -> _Call:
         if id(call) not in self._calls:
@@ -300,7 +305,8 @@ def _two_paths(name: str, node: TwoPaths, audit: Audit) -> TwoPaths:
 
     async def async_path(state: Any) -> Any:
         runtime = get_runtime(Context)
-        _stream(runtime, await asyncio.to_thread(audit.begin, name, state, runtime))
+        if audit.goes_on(name, state, runtime):
+            _stream(runtime, await asyncio.to_thread(audit.begin, name, state, runtime))
         begin = time.perf_counter()
         try:
             change = await node.async_path(state)
@@ -320,7 +326,8 @@ def _two_paths(name: str, node: TwoPaths, audit: Audit) -> TwoPaths:
 
 
 def _watched(name: str, run: Callable[[], Any], state: Any, runtime: Runtime[Context], audit: Audit) -> Any:
-    _stream(runtime, audit.begin(name, state, runtime))
+    if audit.goes_on(name, state, runtime):
+        _stream(runtime, audit.begin(name, state, runtime))
     begin = time.perf_counter()
     try:
         change = run()

@@ -76,7 +76,7 @@ def test_a_run_with_a_skill_a_question_and_a_script_is_one_story(
     agent.answer({"type": "approve", "grant": {"scope": "skill"}})
 
     assert kinds(workspace) == [
-        *("run_started", "model_called", "skill_loaded", "model_called", "call_judged", "call_started"),
+        *("run_started", "model_called", "skill_loaded", "model_called", "call_judged"),
         *("call_ended", "resource_read", "model_called", "call_judged", "approval_asked"),
         *("run_resumed", "approval_answered", "call_started", "call_ended", "model_called", "run_ended"),
     ]
@@ -185,7 +185,8 @@ def test_parallel_calls_and_loads_are_each_told_once(
     make_agent([both, calls(*listing), "done"]).say("go")
     assert sorted(each["skill"] for each in told(workspace, "skill_loaded")) == ["alpha", "beta"]
     assert len({each["call_id"] for each in told(workspace, "call_ended")}) == 6
-    assert len(told(workspace, "call_started", "call_ended")) == 12
+    assert len(told(workspace, "call_ended")) == 6
+    assert told(workspace, "call_started") == []  # what only reads leaves nothing behind
 
 
 def test_calls_that_a_new_message_supersedes_are_told(make_agent: MakeAgent, workspace: Path) -> None:
@@ -390,7 +391,7 @@ def test_a_run_goes_on_where_it_cannot_be_recorded_and_says_so_once(
     agent.say("more")
     assert kinds(workspace) == ["events_lost", "run_started", "model_called", "run_ended"]
     (lost,) = told(workspace, "events_lost")
-    assert lost["lost"] == 7
+    assert lost["lost"] == 6
 
 
 def test_an_operator_who_requires_the_record_gets_no_effect_without_one(
