@@ -1,7 +1,5 @@
 """The command on a terminal: a person sees what is going on, and is asked."""
 
-
-
 from tests.graph.cli_desk import LOAD, RUN, Desk, call, calls
 
 WRITE = calls(call("write_file", path="note.txt", content="draft"))
