@@ -18,6 +18,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from skills_agent.graph.models.scripted import ScriptedChatModel, ScriptEntry
 from skills_agent.graph.settings import Settings
 from tests.agents import Agent
+from tests.graph.cli_desk import Desk
 from tests.postgres import NoPostgresError, Postgres, running_postgres
 
 # A busy machine is no reason to fail: what is tested here is behaviour, never time.
@@ -62,6 +63,14 @@ def make_agent(workspace: Path, tmp_path: Path) -> MakeAgent:
         return Agent(model, Settings(**chosen), tools, checkpointer or InMemorySaver(), thread)
 
     return make
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Desk:
+    """Return the command line, with the skill rain-gauge in the folder that is passed as --skills-dir."""
+    desk = Desk(tmp_path)
+    desk.write_skill()
+    return desk
 
 
 @pytest.fixture(scope="session")

@@ -22,13 +22,6 @@ while not pathlib.Path("go").exists():
 """
 
 
-@pytest.fixture
-def desk(tmp_path: Path) -> Desk:
-    desk = Desk(tmp_path)
-    desk.write_skill()
-    return desk
-
-
 @pytest.fixture(scope="module")
 def offline(tmp_path_factory: pytest.TempPathFactory) -> Finished:
     """Ask the offline model about a file and with a skill that it has never seen."""

@@ -14,12 +14,10 @@ CHANGED = RAIN_SKILL.replace("answer with its figures", "answer in INCHES")
 
 
 @pytest.fixture
-def desk(tmp_path: Path) -> Desk:
+def desk(desk: Desk) -> Desk:
     """Keep a thread that has loaded a skill."""
-    desk = Desk(tmp_path)
-    folder = str(desk.write_skill())
     model = desk.script(LOAD, "Loaded.", "Second.", "Third.", "Fourth.")
-    desk.run("ask", "Load it", "--thread", "rain", "--skills-dir", folder, "--model", model)
+    desk.run("ask", "Load it", "--thread", "rain", "--skills-dir", str(desk.skills), "--model", model)
     return desk
 
 

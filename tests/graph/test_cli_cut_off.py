@@ -3,7 +3,6 @@
 import os
 import subprocess
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -23,10 +22,9 @@ class Cut:
 
     def __init__(self, desk: Desk) -> None:
         self.desk = desk
-        skills = desk.write_skill()
-        (skills / "rain-gauge" / "scripts" / "add_up.py").write_text(SCRIPT)
+        (desk.skills / "rain-gauge" / "scripts" / "add_up.py").write_text(SCRIPT)
         os.mkfifo(desk.workspace / "gate")
-        self.options = ("--skills-dir", str(skills))
+        self.options = ("--skills-dir", str(desk.skills))
         self.process: subprocess.Popen[str] = desk.start(
             *ASK, desk.script(LOAD, RUN, "It rained 544 mm."), *self.options
         )
@@ -48,8 +46,8 @@ class Cut:
 
 
 @pytest.fixture
-def cut(tmp_path: Path) -> Iterator[Cut]:
-    cut = Cut(Desk(tmp_path))
+def cut(desk: Desk) -> Iterator[Cut]:
+    cut = Cut(desk)
     yield cut
     cut.process.kill()
     cut.process.communicate(timeout=60)

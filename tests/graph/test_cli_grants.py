@@ -1,7 +1,6 @@
 """Grants, trust and the setting `approval` on the command line."""
 
 import json
-from pathlib import Path
 
 import pytest
 
@@ -9,13 +8,6 @@ from tests.graph.cli_desk import LOAD, RUN, Desk, call, calls
 
 ANSWER = "544 mm."
 AGAIN = [LOAD, RUN, RUN, ANSWER]
-
-
-@pytest.fixture
-def desk(tmp_path: Path) -> Desk:
-    desk = Desk(tmp_path)
-    desk.write_skill()
-    return desk
 
 
 @pytest.fixture(scope="module")

@@ -17,10 +17,9 @@ from tests.graph.cli_desk import LOAD, RUN, Desk
 
 
 @pytest.fixture
-def desk(tmp_path: Path) -> Desk:
+def desk(desk: Desk) -> Desk:
     """Keep two threads that are done, then one that waits."""
-    desk = Desk(tmp_path)
-    folder = str(desk.write_skill())
+    folder = str(desk.skills)
     model = desk.script(LOAD, "Rain is measured in millimetres.", "You are welcome.")
     for thread in ("first", "second"):
         desk.run("ask", "What is rain?", "--thread", thread, "--skills-dir", folder, "--model", model)

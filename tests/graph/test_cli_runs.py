@@ -11,10 +11,9 @@ from tests.graph.cli_desk import LOAD, RUN, Desk, call, calls
 
 
 @pytest.fixture
-def desk(tmp_path: Path) -> Desk:
+def desk(desk: Desk) -> Desk:
     """Keep one run that was approved on the command line, and one that waits."""
-    desk = Desk(tmp_path)
-    folder = str(desk.write_skill())
+    folder = str(desk.skills)
     model = desk.script(LOAD, RUN, "544 mm.")
     desk.run("ask", "How much rain?", "--thread", "rain", "--skills-dir", folder, "--model", model)
     desk.run("resume", "rain", "--approve", "--yes", "write")

@@ -46,9 +46,7 @@ SIGNALS = [(signal.SIGINT, 130, "interrupted"), (signal.SIGTERM, 143, "terminate
 
 
 @pytest.fixture
-def desk(tmp_path: Path) -> Desk:
-    desk = Desk(tmp_path)
-    desk.write_skill()
+def desk(desk: Desk, tmp_path: Path) -> Desk:
     script = desk.skills / "rain-gauge" / "scripts" / "add_up.py"
     script.write_text(STUBBORN.replace("TOKEN", f"child-in-{tmp_path}"))
     return desk

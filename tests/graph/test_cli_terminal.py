@@ -1,22 +1,13 @@
 """The command on a terminal: a person sees what is going on, and is asked."""
 
-from pathlib import Path
-
-import pytest
-
 from tests.graph.cli_desk import LOAD, RUN, Desk, call, calls
 
 WRITE = calls(call("write_file", path="note.txt", content="draft"))
 PROMPT = "\r\n? "
 
 
-@pytest.fixture
-def desk(tmp_path: Path) -> Desk:
-    return Desk(tmp_path)
-
-
 def test_a_person_sees_the_steps_and_approves_a_call(desk: Desk) -> None:
-    chosen = ["--skills-dir", str(desk.write_skill()), "--model", desk.script(LOAD, RUN, "It rained 544 mm.")]
+    chosen = ["--skills-dir", str(desk.skills), "--model", desk.script(LOAD, RUN, "It rained 544 mm.")]
     done = desk.on_terminal("ask", "Rain?", *chosen, answers=[(PROMPT, "maybe\n"), (PROMPT, "a\n")])
     assert done.code == 0
     assert "Approval needed for this call:" in done.out

@@ -31,13 +31,6 @@ TABLES = ("checkpoints", "checkpoint_blobs", "checkpoint_writes")
 
 
 @pytest.fixture
-def desk(tmp_path: Path) -> Desk:
-    desk = Desk(tmp_path)
-    desk.write_skill()
-    return desk
-
-
-@pytest.fixture
 def dsn(postgres_dsn: str) -> str:
     return postgres_dsn
 
