@@ -264,7 +264,8 @@ class _Desk:
     def _closed(self, entry: Entry, decided: str) -> Outputs:
         """Answer a call whose outcome stays unknown; the answer is kept like a result."""
         produced = {"messages": [outcome_unknown(self._id, entry, decided)]}
-        self._run.journal.put(replace(entry.done(produced), run=self._run.id))
+        kept = replace(entry.done(produced), run=self._run.id, checkpoint=self._checkpoint)
+        self._run.journal.put(kept)
         return _outputs(self._request, produced)
 
     def _is_changed(self) -> bool:

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -305,6 +306,32 @@ def test_a_replay_from_before_the_call_takes_its_result_and_not_its_effect(
     result = agent.graph.invoke(None, before.config)
     assert result["answer"] == "done"
     assert notes.taken == ["n"]
+
+
+def test_a_replay_from_before_the_call_keeps_what_a_person_said_of_it(
+    make_agent: MakeAgent, workspace: Path, notes: Notes, saver: SqliteSaver
+) -> None:
+    agent = make_agent(
+        [calls(NOTE), "done"],
+        tools=[notes.tool],
+        require_approval_for=frozenset({"run"}),
+        checkpointer=saver,
+    )
+    notes.cut_off = True
+    with pytest.raises(CutOff):
+        agent.say("go")
+    # The checkpoint that it started from was not stored, as it happens with durability `async`.
+    journal = FileJournal(workspace / PLACE)
+    (verdict,) = agent.values["verdicts"]
+    entry = journal.get("thread", verdict)
+    assert entry is not None
+    journal.put(replace(entry, checkpoint="lost"))
+    agent.run(None)
+    agent.answer({"type": "reject"})
+    before = next(each for each in agent.graph.get_state_history(agent.config) if each.next == ("act",))
+    result = agent.graph.invoke(None, before.config)
+    assert (result["answer"], notes.taken) == ("done", ["n"])
+    assert "Outcome unknown" in agent.tool_messages("note")[-1].text
 
 
 def test_a_verdict_holds_for_the_arguments_that_were_judged(make_agent: MakeAgent, notes: Notes) -> None:
