@@ -48,14 +48,7 @@ def discover(
     """
     usage = state.get("usage")
     turn = usage["turn"] + 1 if usage else 1
-    update = AgentUpdate(usage=spent(turn), answer="")
-    # What the last turn left behind; a channel that is empty already costs a write in every checkpoint.
-    if state.get("admissions"):
-        update["admissions"] = []
-    if state.get("verdicts"):
-        update["verdicts"] = {}
-    if state.get("refused"):
-        update["refused"] = {}
+    update = AgentUpdate(usage=spent(turn), **_emptied(state))
     if repaired := repair(state.get("messages", []), SUPERSEDED):
         update["messages"] = [_remove_all(), *(_as_it_was(message, running.now()) for message in repaired)]
     if turn % TOUCH_TURNS == 0:  # LangGraph stores them whole by and by: nobody walks back to the first turn
@@ -77,6 +70,20 @@ def discover(
         update["catalog"] = record
     if record != before and (omitted := record["total"] - len(record["shown"])):
         logger.warning("description budget exceeded", extra={"omitted": omitted, "budget": catalog_budget})
+    return update
+
+
+def _emptied(state: AgentState) -> AgentUpdate:
+    """Empty what the last turn left behind; a channel that is empty already would cost a write."""
+    update = AgentUpdate()
+    if state.get("answer"):
+        update["answer"] = ""
+    if state.get("admissions"):
+        update["admissions"] = []
+    if state.get("verdicts"):
+        update["verdicts"] = {}
+    if state.get("refused"):
+        update["refused"] = {}
     return update
 
 

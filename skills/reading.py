@@ -3,6 +3,7 @@
 import codecs
 import hashlib
 import re
+from functools import lru_cache
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -80,11 +81,17 @@ def read_skill(
 ) -> Skill:
     """Read a whole SKILL.md of at most `limit` bytes.
 
-    Variables that other clients put for the skill's folder become its path.
+    Variables that other clients put for the skill's folder become its path. What was read lately from the
+    same bytes is kept: every thread loads the same skills, and looks at every turn whether they changed.
 
     Raises:
         SkillTooLargeError, SkillUndecodableError, SkillInvalidError
     """
+    read = _read_skill if len(raw) > _KEPT_BYTES else _read_skill_again
+    return read(raw, place, root, limit, block_angle_brackets)
+
+
+def _read_skill(raw: bytes, place: Place, root: Path | None, limit: int, block_angle_brackets: bool) -> Skill:
     if len(raw) > limit:
         raise SkillTooLargeError(place.path, len(raw), limit)
     read = read_metadata(raw, place, block_angle_brackets=block_angle_brackets)
@@ -107,6 +114,11 @@ def read_skill(
         root=root,
         diagnostics=diagnostics,
     )
+
+
+_KEPT_BYTES: Final = 50_000
+"""Of one SKILL.md: longer ones are rare."""
+_read_skill_again = lru_cache(maxsize=64)(_read_skill)
 
 
 def read_body(raw: bytes, place: Place) -> Body:

@@ -80,7 +80,8 @@ class RunLog:
         something else this time, or counts again, is marked as `repeated`. A line that a kill cut off is
         kept as an event of its own. When this returns, the system has the lines: they are safe from the end
         of the process; with `sync` they are on the disk with all before them, safe from the end of the
-        power, and the head file names the last one. Raises OSError: then nothing of it is in the file.
+        power. The head file names the last line then, and at the end of a run. Raises OSError: then nothing
+        of it is in the file.
         """
         if not drafts:
             return []
@@ -99,7 +100,7 @@ class RunLog:
             content = b"".join(line + b"\n" for _, line in sealed)
             try:
                 _write(file, content, sync=sync)
-                if sync or not tail.has_head:
+                if sync or not tail.has_head or drafts[-1]["type"] == "run_ended":
                     self._write_head(name, head)
             except OSError:
                 os.ftruncate(file, tail.size)

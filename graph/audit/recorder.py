@@ -5,7 +5,7 @@ import logging
 import secrets
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
@@ -49,8 +49,11 @@ MAX_TEXT: Final = 2_000
 AFTER_EFFECTS: Final = frozenset({"act", "answer"})
 """Nodes whose results are not thrown away where the audit cannot be written any more."""
 
-SYNCED: Final = frozenset({"approval_asked", "call_started", "run_failed", "run_ended"})
-"""Events that wait for the disk: before an effect, and where a run stops. Each takes all before it along."""
+SYNCED: Final = frozenset({"approval_asked", "call_started", "run_failed"})
+"""Events that wait for the disk: before an effect, and where a run stops; each takes all before it along.
+
+So does the end of a run that had effects.
+"""
 
 REMEMBERED: Final = 10_000
 """Calls of the graph that are kept in mind, those under way among them."""
@@ -91,6 +94,8 @@ class _Call:
     control: RunControl | None = None
     """Kept, so that no later call gets its address."""
     runs: set[str] = field(default_factory=set)
+    effects: set[str] = field(default_factory=set)
+    """Runs in which a call has started that does more than read."""
     threads: dict[str, str] = field(default_factory=dict)
     """Made-up names of threads, where the graph runs without one."""
 
@@ -214,7 +219,7 @@ class Audit:
         if self._log is None:
             return drafts
         try:
-            return self._write(self._log, place.thread, envelope, drafts)
+            return self._write(self._log, place, envelope, drafts)
         except OSError as error:
             cause = error.strerror or str(error)
             if self._required and before_effects:
@@ -227,17 +232,25 @@ class Audit:
             self._lost += len(drafts)
             return drafts
 
-    def _write(self, log: RunLog, thread: str, envelope: Envelope, drafts: list[Record]) -> list[Record]:
+    def _write(self, log: RunLog, place: _Place, envelope: Envelope, drafts: list[Record]) -> list[Record]:
         """Append to the file; after a time without one, say how much is missing."""
         lost = self._lost
         gap = EventsLost(type="events_lost", lost=lost, cause="the file could not be written")
-        sync = any(each["type"] in SYNCED for each in drafts)
+        sync = self._waits(place, envelope["run"], {each["type"] for each in drafts})
         drafts = [{**gap, **envelope}, *drafts] if lost else drafts
-        told = log.append(thread, drafts, now=envelope["time"], sync=sync)
+        told = log.append(place.thread, drafts, now=envelope["time"], sync=sync)
         if lost:
             self._lost = 0
             logger.warning("audit can be written again", extra={"lost": lost})
         return told
+
+    def _waits(self, place: _Place, run: str, kinds: Set[str]) -> bool:
+        """Tell whether events of these types are to be on the disk before the run goes on."""
+        with self._lock:
+            effects = self._of_call(place.call).effects
+            if "call_started" in kinds:
+                effects.add(run)
+            return not SYNCED.isdisjoint(kinds) or ("run_ended" in kinds and run in effects)
 
     def _place(self, node: str, runtime: Runtime[Context]) -> _Place:
         info = runtime.execution_info
