@@ -41,6 +41,8 @@ _MODELS_KEPT = 16
 
 class _Kept(NamedTuple):
     model: Model
+    schemas: int
+    """Tokens that the schemas of its tools take."""
     chat: BaseChatModel
     """Kept with `catalog`, so that their ids stay theirs."""
     catalog: ShownCatalog | None
@@ -62,7 +64,7 @@ def decide(
     prompt cache, so the gate refuses instead. Where the prompt cannot be made to fit into the model's
     window, a message that says so stands for the model's.
     """
-    bound = _Bound()
+    bound = _Bound(schemas)
 
     def prepare(state: AgentState, runtime: Runtime[Context]) -> Request | AIMessage:
         context = Context.of(runtime.context)
@@ -79,19 +81,12 @@ def decide(
             _rules(state, policy),
         )
         chosen = models.choose(context.model)
-        catalog = skills.catalog if skills else None
-        rendered = fitting_prompt(
-            state,
-            state.get("messages") or [],
-            skills and skills.in_prompt,
-            status,
-            chosen,
-            schemas.of(offered, catalog.load_skill if catalog else None),
-        )
+        kept = bound.with_tools(chosen.chat, offered, skills.catalog if skills else None)
+        messages, in_prompt = state.get("messages") or [], skills and skills.in_prompt
+        rendered = fitting_prompt(state, messages, in_prompt, status, chosen, kept.schemas)
         if isinstance(rendered, AIMessage):
             return rendered
-        model = bound.model(chosen.chat, offered, catalog)
-        return Request(chosen.name, model, rendered)
+        return Request(chosen.name, kept.model, rendered)
 
     def finish(state: AgentState, _runtime: Runtime[Context], message: AIMessage | None) -> AgentUpdate:
         assert message is not None  # noqa: S101 - prepare always asks
@@ -106,21 +101,24 @@ def decide(
 class _Bound:
     """Models with their tools: making the schemas of ten tools takes longer than the rest of the node."""
 
-    def __init__(self) -> None:
+    def __init__(self, schemas: Schemas) -> None:
+        self._schemas = schemas
         self._kept: dict[tuple[Any, ...], _Kept] = {}
 
-    def model(self, chat: BaseChatModel, tools: Sequence[BaseTool], catalog: ShownCatalog | None) -> Model:
+    def with_tools(
+        self, chat: BaseChatModel, tools: Sequence[BaseTool], catalog: ShownCatalog | None
+    ) -> _Kept:
         """Return a model that is offered the tools, and load_skill as the catalog has it."""
         key = (id(chat), id(catalog), *(tool.name for tool in tools))
         kept = self._kept.get(key)
         if kept is None:
-            bound: list[BaseTool | dict[str, Any]] = [*tools]
-            if catalog and catalog.load_skill:
-                bound.insert(0, catalog.load_skill)
+            load_skill = catalog.load_skill if catalog else None
+            bound: list[BaseTool | dict[str, Any]] = [load_skill, *tools] if load_skill else [*tools]
             for old in [*self._kept][: 1 - _MODELS_KEPT]:
                 self._kept.pop(old, None)
-            kept = self._kept[key] = _Kept(chat.bind_tools(bound) if bound else chat, chat, catalog)
-        return kept.model
+            model = chat.bind_tools(bound) if bound else chat
+            kept = self._kept[key] = _Kept(model, self._schemas.of(tools, load_skill), chat, catalog)
+        return kept
 
 
 def _useless(skills: ShownSkills | None) -> frozenset[str]:
