@@ -1,6 +1,7 @@
 """What every lock of threads keeps out, and when it ends."""
 
 import fcntl
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -10,7 +11,7 @@ from typing import Any
 import pytest
 from langgraph.checkpoint.postgres import PostgresSaver
 
-from skills_agent.graph.locks import FileLocks, Guard, ThreadKey, ThreadLocks
+from skills_agent.graph.locks import ByteLocks, FileLocks, Guard, ThreadKey, ThreadLocks
 from skills_agent.graph.locks_postgres import PostgresLocks
 from skills_agent.graph.thread_errors import ThreadBusyError
 
@@ -21,9 +22,9 @@ import sys
 from pathlib import Path
 
 kind, place = sys.argv[1:]
-if kind == "file":
-    from skills_agent.graph.locks import FileLocks, ThreadKey
-    locks = FileLocks(Path(place))
+if kind != "postgres":
+    from skills_agent.graph.locks import ByteLocks, FileLocks, ThreadKey
+    locks = (ByteLocks if kind == "byte" else FileLocks)(Path(place))
 else:
     from langgraph.checkpoint.postgres import PostgresSaver
     from skills_agent.graph.locks import ThreadKey
@@ -53,10 +54,11 @@ class Kind:
         return process
 
 
-@pytest.fixture(params=["file", "postgres"])
+@pytest.fixture(params=["byte", "file", "postgres"])
 def kind(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Kind]:
-    if request.param == "file":
-        yield Kind("file", str(tmp_path / "locks"), lambda: FileLocks(tmp_path / "locks"))
+    if request.param != "postgres":
+        made = ByteLocks if request.param == "byte" else FileLocks
+        yield Kind(request.param, str(tmp_path / "locks"), lambda: made(tmp_path / "locks"))
         return
     dsn = request.getfixturevalue("postgres").new_database()
     with PostgresSaver.from_conn_string(dsn) as saver:
@@ -138,6 +140,56 @@ def test_the_lock_of_a_killed_process_is_free(kind: Kind) -> None:
             continue
         return
     pytest.fail("the lock outlived its process")
+
+
+def test_one_file_of_bytes_is_made_anew_where_it_was_removed(tmp_path: Path) -> None:
+    folder = tmp_path / "locks"
+    first, second = ByteLocks(folder), ByteLocks(folder)
+    first.take(ThreadKey("u"))()
+    shutil.rmtree(folder)
+    release = second.take(KEY)
+    with pytest.raises(ThreadBusyError):
+        first.take(KEY)
+    release()
+    first.take(KEY)()
+    assert sorted(file.name for file in folder.iterdir()) == [".gitignore", ByteLocks.FILE]
+    assert (folder / ByteLocks.FILE).stat().st_size == 0
+
+
+def test_a_child_process_holds_nothing_of_its_parents(tmp_path: Path) -> None:
+    """It would keep the locks of a parent that was killed, and could not be kept out by them."""
+    folder = tmp_path / "locks"
+    program = f"""
+import os, signal, sys
+from pathlib import Path
+from skills_agent.graph.locks import ByteLocks, ThreadKey
+from skills_agent.graph.thread_errors import ThreadBusyError
+locks = ByteLocks(Path({str(folder)!r}))
+locks.take(ThreadKey("t"))
+if not os.fork():
+    try:
+        locks.take(ThreadKey("t"))
+        print("not kept out", flush=True)
+    except ThreadBusyError:
+        print("kept out", flush=True)
+    sys.stdin.readline()
+    os._exit(0)
+sys.stdin.readline()
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+    process = subprocess.Popen(
+        [sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    assert process.stdin is not None
+    assert process.stdout is not None
+    assert process.stdout.readline() == "kept out\n"
+    with pytest.raises(ThreadBusyError):
+        ByteLocks(folder).take(KEY)
+    process.kill()
+    process.wait()
+    ByteLocks(folder).take(KEY)()  # The child lives on.
+    process.stdin.close()
+    process.stdout.close()
 
 
 def test_files_of_locks_do_not_stay(tmp_path: Path) -> None:
