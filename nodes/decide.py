@@ -44,8 +44,8 @@ class _Kept(NamedTuple):
     schemas: int
     """Tokens that the schemas of its tools take."""
     chat: BaseChatModel
-    """Kept with `catalog`, so that their ids stay theirs."""
-    catalog: ShownCatalog | None
+    """Kept with `load_skill`, so that their ids stay theirs."""
+    load_skill: dict[str, Any] | None
 
 
 def decide(
@@ -109,15 +109,15 @@ class _Bound:
         self, chat: BaseChatModel, tools: Sequence[BaseTool], catalog: ShownCatalog | None
     ) -> _Kept:
         """Return a model that is offered the tools, and load_skill as the catalog has it."""
-        key = (id(chat), id(catalog), *(tool.name for tool in tools))
+        load_skill = catalog.load_skill if catalog else None
+        key = (id(chat), id(load_skill), *(tool.name for tool in tools))
         kept = self._kept.get(key)
         if kept is None:
-            load_skill = catalog.load_skill if catalog else None
             bound: list[BaseTool | dict[str, Any]] = [load_skill, *tools] if load_skill else [*tools]
             for old in [*self._kept][: 1 - _MODELS_KEPT]:
                 self._kept.pop(old, None)
             model = chat.bind_tools(bound) if bound else chat
-            kept = self._kept[key] = _Kept(model, self._schemas.of(tools, load_skill), chat, catalog)
+            kept = self._kept[key] = _Kept(model, self._schemas.of(tools, load_skill), chat, load_skill)
         return kept
 
 

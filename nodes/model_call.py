@@ -165,6 +165,8 @@ def shown_catalog(
 
     Kept, because every model call of a thread shows the same, and a thousand lines take a millisecond.
     """
+    if catalog.is_whole(budget):
+        pinned, request = (), ""  # Every thread is shown the same.
     return _shown_catalog(catalog, budget, tuple(pinned), request, None if names is None else tuple(names))
 
 
@@ -176,5 +178,5 @@ def _shown_catalog(
     if names is not None and names != tuple(each.skill.name for each in listing.lines):
         some = set(names)
         listing = listing._replace(lines=tuple(each for each in listing.lines if each.skill.name in some))
-    load_skill = prompt.load_skill_spec(catalog, listing) if catalog.skills else None
+    load_skill = prompt.load_skill_spec(catalog, is_cut=bool(listing.omitted)) if catalog.skills else None
     return ShownCatalog(listing, prompt.catalog_text(listing), load_skill)

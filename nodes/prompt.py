@@ -9,6 +9,7 @@ A receipt of a loaded skill expands, in its place, to the instructions in the le
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from langchain_core.messages import AnyMessage, HumanMessage, SystemMessage, ToolMessage
@@ -212,13 +213,17 @@ def last_word_text(reason: str) -> str:
     )
 
 
-def load_skill_spec(catalog: Catalog, listing: CatalogListing) -> dict[str, Any]:
-    """Return the schema of load_skill, with the valid names as an enum while they fit."""
+@lru_cache(maxsize=16)
+def load_skill_spec(catalog: Catalog, *, is_cut: bool) -> dict[str, Any]:
+    """Return the schema of load_skill, with the valid names as an enum while they fit.
+
+    `is_cut`: not all skills are shown. The same object each time, for models are bound to it.
+    """
     names = [skill.name for skill in catalog.skills if skill.model_invocable]
     name: dict[str, Any] = {"type": "string", "description": "Name from the list of available skills."}
     if len(names) <= MAX_NAMES_IN_ENUM:
         name["enum"] = names
-    elif listing.omitted:
+    elif is_cut:
         name["description"] += " Names found with search_skills are valid, too."
     return {
         "type": "function",

@@ -103,6 +103,7 @@ class Catalog:
         self.skills = tuple(self._by_name[name] for name in sorted(self._by_name))
         self.sources = tuple(dict.fromkeys(sources))
         self.digest = _digest_of([*self.skills, *(self._shadowed[key] for key in sorted(self._shadowed))])
+        self._whole = lru_cache(1)(self._whole_anew)
         self._listing = lru_cache(_LISTINGS_KEPT)(self._listing_anew)
         self._searched = searched
         self._index: SearchIndex | FusedIndex | None = None
@@ -147,7 +148,11 @@ class Catalog:
         cache. Otherwise what is pinned comes first, then what fits the request, best first, then the rest
         by name. Cached, because every model call of every thread asks.
         """
-        return self._listing(budget, frozenset(pinned), request)
+        return self._whole(budget) or self._listing(budget, frozenset(pinned), request)
+
+    def is_whole(self, budget: int) -> bool:
+        """Tell whether all descriptions fit: then nothing depends on what is pinned or requested."""
+        return self._whole(budget) is not None
 
     def search(self, query: str, limit: int = 5) -> list[SearchHit]:
         """Return the skills in effect that match any word of the query, best first.
@@ -161,12 +166,18 @@ class Catalog:
             index = self._index
         return [SearchHit(self.skills[match.position], match.score) for match in index.search(query, limit)]
 
+    @cached_property
+    def _visible(self) -> list[SkillMetadata]:
+        return [skill for skill in self.skills if skill.model_invocable]
+
+    def _whole_anew(self, budget: int) -> CatalogListing | None:
+        listing = fit(self._visible, budget)
+        return listing if _is_whole(listing) else None
+
     def _listing_anew(self, budget: int, pinned: frozenset[str], request: str) -> CatalogListing:
-        visible = [skill for skill in self.skills if skill.model_invocable]
+        visible = self._visible
         listing = fit(visible, budget, pinned)
-        if not listing.omitted and all(
-            line.description == one_line(line.skill.description) for line in listing.lines
-        ):
+        if _is_whole(listing):
             return listing
         ranks = {hit.skill.name: rank for rank, hit in enumerate(self.search(request, len(self.skills)))}
         ordered = sorted(
@@ -193,6 +204,12 @@ class Catalog:
             if found is not None:
                 return found
         return None
+
+
+def _is_whole(listing: CatalogListing) -> bool:
+    return not listing.omitted and all(
+        line.description == one_line(line.skill.description) for line in listing.lines
+    )
 
 
 def _with_reports(seen: SeenSkill, reported: Sequence[Diagnostic]) -> SeenSkill:
