@@ -6,7 +6,7 @@ from typing import Any
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 
 SUFFIX = "+zlib"
-WORTHWHILE = 256
+WORTHWHILE = 128
 """Bytes; what is smaller is stored as it is."""
 FAST = 1
 """zlib's level: a checkpoint takes 40 microseconds, and higher levels save little more."""

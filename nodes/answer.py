@@ -48,17 +48,17 @@ def answer(*, models: Models, library: Library, limits: Limits, catalog_budget: 
         return Request(chosen.name, chosen.chat, rendered)
 
     def finish(state: AgentState, runtime: Runtime[Context], message: AIMessage | None) -> AgentUpdate:
-        loaded = sorted(active_skills(state.get("skills_loaded")))
+        loaded = _loaded(state)
         if message is None:
             said = last_ai(state["messages"])
-            return AgentUpdate(answer=_storable(str(said.text)) if said else "", loaded=loaded)
+            return AgentUpdate(answer=_storable(str(said.text)) if said else "", **loaded)
         reason = _reason(state, Context.of(runtime.context).narrow(limits))
         logger.warning("turn cut short", extra={"reason": reason})
         final = _without_calls(message, reason)
         return AgentUpdate(
             messages=[*_refusals(state, reason), final],
             answer=_storable(str(final.text)),
-            loaded=loaded,
+            **loaded,
             **usage_of(state, message),
         )
 
@@ -66,6 +66,12 @@ def answer(*, models: Models, library: Library, limits: Limits, catalog_budget: 
         return _is_cut_short(state) and not is_at_hand(state, runtime, library, models)
 
     return model_node("answer", prepare, finish, models, waits)
+
+
+def _loaded(state: AgentState) -> AgentUpdate:
+    """Return what is loaded now, where it is not what was told at the end of the last turn."""
+    loaded = sorted(active_skills(state.get("skills_loaded")))
+    return AgentUpdate() if loaded == state.get("loaded") else AgentUpdate(loaded=loaded)
 
 
 def _storable(text: str) -> str:

@@ -369,7 +369,7 @@ def _finished(step: Step) -> Iterator[Event]:
         outcome="cut short" if called else "done",
         reason=reason if called else "",
         answer_bytes=len(str(step.update.get("answer") or "").encode(errors="replace")),
-        loaded=list(step.update.get("loaded") or []),
+        loaded=list(step.update.get("loaded", step.before.get("loaded")) or []),
         usage=Counts(**usage["this_turn"]),
     )
 
