@@ -76,7 +76,7 @@ def discover(
 def _emptied(state: AgentState) -> AgentUpdate:
     """Empty what the last turn left behind; a channel that is empty already would cost a write."""
     update = AgentUpdate()
-    if state.get("answer"):
+    if state.get("answer") != "":  # It is there from the beginning: callers look at it.
         update["answer"] = ""
     if state.get("admissions"):
         update["admissions"] = []
