@@ -31,7 +31,7 @@ from skills_agent.graph.audit.events import (
     updated,
 )
 from skills_agent.graph.audit.log import RunLog
-from skills_agent.graph.audit.records import Envelope, Event, EventsLost, Operator, RunFailed
+from skills_agent.graph.audit.records import Envelope, Event, EventsLost, Operator, RunFailed, ThreadForked
 from skills_agent.nodes.two_paths import TwoPaths
 from skills_agent.skills.errors import SkillError
 from skills_agent.skills.redaction import Redaction
@@ -156,6 +156,11 @@ class Audit:
         place = self._place("act", runtime)
         run = _run(place, turn_of("act", cast("State", request), {}))
         _stream(runtime, self._tell(place, run, [event], before_effects=True))
+
+    def forked(self, thread: str, event: ThreadForked, turn: int) -> None:
+        """Tell that a thread was made as a copy of another one, in that turn."""
+        place = _Place(thread, "", event["at"], "", None)
+        self._tell(place, _run(place, turn), [event], before_effects=False)
 
     def updated(self, thread: str, made: StateSnapshot, updates: Sequence[StateUpdate]) -> None:
         """Tell what was changed in a thread from outside of the graph; `made` is what came of it."""

@@ -189,6 +189,21 @@ class StateUpdated(TypedDict):
     """Names of loaded ones that were changed."""
 
 
+class ThreadForked(TypedDict):
+    """The thread was made as a copy of another one at a step (`threads fork`): what was before is there."""
+
+    type: Literal["thread_forked"]
+    source: str
+    """The other thread."""
+    at: str
+    """Id of the checkpoint of that step; both threads have it."""
+    request: str
+    """Of the turn of that step."""
+    without_skills: list[str]
+    denied: list[str]
+    """Ids of calls that were answered as refused."""
+
+
 class CallStarted(TypedDict):
     """A call is about to run."""
 
@@ -295,6 +310,7 @@ Event = (
     | ApprovalAnswered
     | GrantRevoked
     | StateUpdated
+    | ThreadForked
     | CallStarted
     | CallEnded
     | ResourceRead

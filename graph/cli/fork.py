@@ -21,6 +21,7 @@ from langgraph.checkpoint.serde.types import INTERRUPT, _DeltaSnapshot
 from langgraph.pregel._algo import task_path_str
 from langgraph.types import PregelTask, StateSnapshot
 
+from skills_agent.graph.audit.records import ThreadForked
 from skills_agent.graph.cli.database import KEPT, config_of
 from skills_agent.graph.cli.errors import ThreadError
 from skills_agent.graph.cli.history import Archive
@@ -31,6 +32,7 @@ from skills_agent.state.ledger import active_skills
 from skills_agent.state.records import GrantRecord, LoadedSkill
 from skills_agent.state.transcript import (
     answered_ids,
+    last_human,
     open_calls,
     refusal,
     wants_skills,
@@ -83,9 +85,11 @@ def fork_thread(
     if source.waits and not (without_skills or deny):
         source.copy(new)
         source.copy_question(new)
+        source.tell(new, without_skills, deny)
     else:
         source.take_results()
         source.copy(new)
+        source.tell(new, without_skills, deny)
         if deny or source.asking or "act" in step.next:
             source.judge_anew(new, deny)
     forked = archive.snapshot(new)
@@ -102,6 +106,7 @@ class _Source:
 
     def __init__(self, archive: Archive, thread: str, step: Step) -> None:
         self.archive = archive
+        self.thread = thread
         self.origin = f"{thread}@{step.number}"
         self.number = step.number
         config = _at(thread, step.checkpoint)
@@ -162,6 +167,19 @@ class _Source:
         told = {key: value for key, value in self.found.metadata.items() if key not in _OF_THE_OLD}
         metadata: Any = {**told, "source": "fork", FORKED_FROM: self.origin}
         self.archive.saver.put(_at(new), checkpoint, metadata, checkpoint["channel_versions"])
+
+    def tell(self, new: str, without_skills: Sequence[str], deny: Sequence[str]) -> None:
+        """Let the record of the copy begin with where it comes from."""
+        human = last_human(self.values.get("messages") or [])
+        event = ThreadForked(
+            type="thread_forked",
+            source=self.thread,
+            at=str(self.found.checkpoint["id"]),
+            request=str(human.text) if human else "",
+            without_skills=list(without_skills),
+            denied=list(deny),
+        )
+        self.archive.runs.keeper.audit.forked(new, event, (self.values.get("usage") or {}).get("turn", 0))
 
     def copy_question(self, new: str) -> None:
         """Copy the open question, and the results of what ran beside it."""

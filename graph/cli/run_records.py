@@ -12,7 +12,7 @@ from skills_agent.graph.settings import Settings, audit_folder_of
 from skills_agent.graph.thread_names import folder_name
 
 Record = dict[str, Any]
-Outcome = Literal["done", "cut short", "waiting", "failed", "superseded", "unfinished"]
+Outcome = Literal["done", "cut short", "waiting", "failed", "superseded", "unfinished", "forked"]
 """`superseded`: a new message came while it waited or was cut off; `unfinished`: under way, or cut off."""
 
 
@@ -36,7 +36,7 @@ class Run(NamedTuple):
     @property
     def asked(self) -> Record:
         """Return who asked what; empty where its beginning is not in the file."""
-        return next(iter(self.of("run_started")), {})
+        return next(iter([*self.of("run_started"), *self.of("thread_forked")]), {})
 
     @property
     def outcome(self) -> Outcome:
@@ -47,6 +47,8 @@ class Run(NamedTuple):
             return "superseded"
         if self.events[-1].get("type") == "run_failed":
             return "failed"
+        if all(each.get("type") in ("thread_forked", "state_updated") for each in self.events):
+            return "forked"
         return "waiting" if self._is_asked else "unfinished"
 
     @property

@@ -16,7 +16,7 @@ def story(run: Run) -> str:
     lines = [
         f"Run {run.run}: {run.outcome}, {local(run.started.get('time', ''))}, by {_who(asked)}",
         f"Asked: {asked.get('request', '(the beginning is not in the record)')}",
-        f"With: {_settings(asked)}",
+        *([f"With: {_settings(asked)}"] if "model" in asked else []),
         "",
     ]
     for event in run.events:
@@ -123,6 +123,13 @@ def _updated(event: Record) -> Iterator[str]:
     yield f"changed from outside{as_node}: {', '.join(_list(event, 'channels'))}{which}"
 
 
+def _forked(event: Record) -> Iterator[str]:
+    without = [f"without skill {each}" for each in _list(event, "without_skills")]
+    denied = [f"with call {each} refused" for each in _list(event, "denied")]
+    changed = "".join(f", {each}" for each in [*without, *denied])
+    yield f"copied from thread {event.get('source')} at checkpoint {event.get('at')}{changed}"
+
+
 def _call_started(event: Record) -> Iterator[str]:
     yield f"starts {event.get('tool')}{_of_skill(event)}"
 
@@ -188,6 +195,7 @@ _TEXTS: Mapping[str, Callable[[Record], Iterator[str]]] = {
     "approval_answered": _answered,
     "grant_revoked": _revoked,
     "state_updated": _updated,
+    "thread_forked": _forked,
     "call_started": _call_started,
     "call_ended": _call_ended,
     "resource_read": _read,

@@ -287,3 +287,17 @@ def test_a_fork_is_told_to_a_person_with_the_command_that_goes_on(desk: Desk, tm
     empty = Desk(tmp_path)
     assert empty.run("threads", "fork", "rain", "--at", "1").code == 1
     assert not (empty.workspace / ".agent").exists()
+
+
+def test_the_record_of_a_fork_begins_with_where_it_comes_from(desk: Desk) -> None:
+    step = after(desk, "gate")
+    denied, *_ = step["changed"]["verdicts"]
+    made = fork(desk, step["number"], "--deny", denied)
+    (run,) = desk.run("runs", "list", "--thread", made["thread"], "--json").value
+    assert (run["outcome"], run["request"]) == ("forked", "Stamp!")
+    told = desk.run("runs", "show", run["run"]).out
+    assert f"copied from thread rain at checkpoint {step['checkpoint']}, with call {denied} refused" in told
+    assert "None" not in told
+    desk.run("resume", made["thread"], "--json")
+    (run,) = desk.run("runs", "list", "--thread", made["thread"], "--json").value
+    assert run["outcome"] == "waiting"
