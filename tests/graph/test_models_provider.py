@@ -131,6 +131,17 @@ def test_streamed_tool_calls_are_put_together(server: OpenAIServer) -> None:
     assert [(call["name"], call["args"], call["id"]) for call in whole.tool_calls] == [LOAD, READ]
 
 
+def test_extra_body_and_a_wanted_format_reach_the_provider_beside_the_messages(server: OpenAIServer) -> None:
+    server.answers += [Completion("ok"), Completion("{}")]
+    model_on(server).bind_tools(TOOLS, extra_body={"top_k": 3}).invoke("Go.")
+    model_on(server).bind(response_format={"type": "json_object"}).invoke("Go.")
+    plain, formatted = (each.body for each in server.asked)
+    assert [each["content"] for each in plain["messages"]] == ["Go."]
+    assert (len(plain["tools"]), plain["top_k"]) == (2, 3)
+    assert [each["content"] for each in formatted["messages"]] == ["Go."]
+    assert formatted["response_format"] == {"type": "json_object"}
+
+
 async def _asynchronous(model: BaseChatModel) -> tuple[AIMessage, list[AIMessageChunk]]:
     return await model.ainvoke("one"), [chunk async for chunk in model.astream("two")]
 

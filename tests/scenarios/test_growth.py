@@ -12,7 +12,7 @@ from langgraph.checkpoint.sqlite import SqliteSaver
 
 from skills_agent.graph.models.scripted import ScriptedChatModel
 from skills_agent.graph.serializer import CompressedSerializer
-from tests.agents import Agent, write_skill
+from tests.agents import Agent, call, calls, write_skill
 from tests.conftest import MakeAgent
 
 LOADED = ["skill-000", "skill-001", "skill-002"]
@@ -30,23 +30,23 @@ def saver(database: Path) -> Iterator[SqliteSaver]:
         yield SqliteSaver(connection, serde=CompressedSerializer())
 
 
-def answering(make_agent: MakeAgent, saver: SqliteSaver, turns: int) -> Agent:
-    """Take turns in one thread; the first one loads three skills."""
-    agent = make_agent(
-        ScriptedChatModel(["Nord sold the most, 410 of 1,204."] * (turns + 1)), checkpointer=saver
-    )
+def answering(make_agent: MakeAgent, saver: SqliteSaver, turns: int, *, tools: bool = False) -> Agent:
+    """Take turns in one thread, with `tools` each with a call; the first one loads three skills."""
+    replies = [calls(call("list_dir", path=".agent"))] * tools + ["Nord sold the most, 410 of 1,204."]
+    agent = make_agent(ScriptedChatModel(replies * (turns + 1)), checkpointer=saver)
     for turn in range(turns):
         agent.say(f"Which region sold the most? Turn {turn}.", skills=LOADED if turn == 0 else [])
     return agent
 
 
+@pytest.mark.parametrize("tools", [False, True])
 @pytest.mark.parametrize("number", [10, 1_000])
 def test_a_turn_costs_at_most_20_kb_on_sqlite_with_three_skills_loaded(
-    make_agent: MakeAgent, skills_dir: Path, saver: SqliteSaver, database: Path, number: int
+    make_agent: MakeAgent, skills_dir: Path, saver: SqliteSaver, database: Path, number: int, tools: bool
 ) -> None:
     for index in range(number):
         write_skill(skills_dir, f"skill-{index:03}", f"Checks tables of kind {index}.", BODY)
-    answering(make_agent, saver, 25)
+    answering(make_agent, saver, 25, tools=tools)
     saver.conn.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     assert database.stat().st_size / 25 <= 20_000
 
