@@ -12,6 +12,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from tests.graph.nursery import can_fork, nursery
+
 PATIENCE = 60.0
 """Seconds until a process that says nothing new counts as hung."""
 
@@ -90,11 +92,16 @@ class Desk:
         return f"scripted:{self.write(name, json.dumps(replies))}"
 
     def run(self, *args: str, stdin: str = "", **variables: str) -> Finished:
-        """Run the command as in a pipe."""
-        process = self.start(*args, **variables)
-        out, err = process.communicate(stdin, timeout=PATIENCE)
+        """Run the command without a terminal."""
+        if can_fork(variables):
+            environment = self._environment(variables)
+            code, out, err = nursery().run(args, self.workspace, environment, stdin, PATIENCE)
+        else:
+            process = self.start(*args, **variables)
+            out, err = process.communicate(stdin, timeout=PATIENCE)
+            code = process.returncode
         assert "Traceback" not in err, err
-        return Finished(process.returncode, out, err)
+        return Finished(code, out, err)
 
     def start(self, *args: str, **variables: str) -> subprocess.Popen[str]:
         """Start the command in pipes."""
