@@ -116,6 +116,28 @@ def test_skills_mentioned_with_a_dollar_are_loaded_in_the_order_named(
     assert ledger["beta"]["asked_by"] == "user"
 
 
+@pytest.mark.parametrize(
+    ("text", "skills", "selects", "loaded"),
+    [
+        ("Count the apples.", [], False, []),
+        ("a/alpha, or 5 USD", [], False, []),
+        ("\u00a0\n/alpha all", [], True, ["alpha"]),
+        ("With $alpha, please.", [], True, ["alpha"]),
+        ("It costs $5.", [], True, []),
+        ("Count the apples.", ["alpha"], True, ["alpha"]),
+    ],
+)
+def test_a_turn_begins_with_a_selection_only_where_a_skill_may_be_asked_for(
+    make_agent: MakeAgent, skills_dir: Path, text: str, skills: list[str], selects: bool, loaded: list[str]
+) -> None:
+    write_skill(skills_dir, "alpha", "Counts.")
+    agent = make_agent(["done"])
+    asked: Any = {"messages": [("user", text)], "skills": skills}
+    nodes = [name for update in agent.graph.stream(asked, agent.config) for name in update]
+    assert nodes[1] == ("select" if selects else "decide")
+    assert agent.values["loaded"] == loaded
+
+
 def test_a_skill_hidden_from_the_model_is_open_to_the_user(make_agent: MakeAgent, skills_dir: Path) -> None:
     write_skill(skills_dir, "deploy", "Deploys.\ndisable-model-invocation: true", "D\n")
     write_skill(skills_dir, "other", "Others.", "O\n")
