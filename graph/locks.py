@@ -4,8 +4,10 @@ import hashlib
 import os
 import sys
 from collections.abc import Callable
+from functools import lru_cache
 from pathlib import Path
 from struct import Struct
+from tempfile import TemporaryFile
 from threading import Lock
 from typing import Any, Final, NamedTuple, Protocol
 from weakref import WeakKeyDictionary, WeakSet
@@ -120,6 +122,21 @@ class ByteLocks:
             return self._open
 
 
+@lru_cache(maxsize=1)
+def has_byte_locks() -> bool:
+    """Tell whether this system has ByteLocks, by trying: Linux does, and some that look like it do not."""
+    if sys.platform != "linux":
+        return False
+    import fcntl  # noqa: PLC0415 - Windows has none
+
+    try:
+        with TemporaryFile() as file:
+            fcntl.fcntl(file, fcntl.F_OFD_SETLK, _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, 0, 1, 0))
+    except OSError:
+        return False
+    return True
+
+
 class _OpenFile:
     """A descriptor that is closed when nobody needs it, and in every child process.
 
@@ -232,7 +249,7 @@ class Locks:
 
     def __init__(self, workspace: Path) -> None:
         """Take the workspace."""
-        kind = ByteLocks if sys.platform == "linux" else FileLocks
+        kind = ByteLocks if has_byte_locks() else FileLocks
         self._files = Guard(kind(workspace / FOLDER))
 
     def of(self, saver: BaseCheckpointSaver[Any]) -> Guard:

@@ -1,17 +1,30 @@
 """What every lock of threads keeps out, and when it ends."""
 
+import errno
 import fcntl
 import shutil
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 from langgraph.checkpoint.postgres import PostgresSaver
+from langgraph.checkpoint.sqlite import SqliteSaver
 
-from skills_agent.graph.locks import ByteLocks, FileLocks, Guard, ThreadKey, ThreadLocks
+from skills_agent.graph.locks import (
+    FOLDER,
+    ByteLocks,
+    FileLocks,
+    Guard,
+    Locks,
+    ThreadKey,
+    ThreadLocks,
+    has_byte_locks,
+)
 from skills_agent.graph.locks_postgres import PostgresLocks
 from skills_agent.graph.thread_errors import ThreadBusyError
 
@@ -140,6 +153,26 @@ def test_the_lock_of_a_killed_process_is_free(kind: Kind) -> None:
             continue
         return
     pytest.fail("the lock outlived its process")
+
+
+@pytest.mark.parametrize("refuses", [False, True])
+def test_where_the_system_has_no_locks_of_bytes_it_is_a_file_a_thread(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, refuses: bool
+) -> None:
+    """Some sandboxes that look like Linux have none: EINVAL."""
+
+    def refuse(*_: object) -> int:
+        raise OSError(errno.EINVAL, "Invalid argument")
+
+    if refuses:
+        monkeypatch.setattr(fcntl, "fcntl", refuse)
+    has_byte_locks.cache_clear()
+    with closing(sqlite3.connect(":memory:")) as connection:
+        release = Locks(tmp_path).of(SqliteSaver(connection)).take(KEY)
+    names = {file.name for file in (tmp_path / FOLDER).iterdir()}
+    assert (ByteLocks.FILE in names) != refuses
+    release()
+    has_byte_locks.cache_clear()
 
 
 def test_one_file_of_bytes_is_made_anew_where_it_was_removed(tmp_path: Path) -> None:
