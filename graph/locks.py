@@ -14,7 +14,7 @@ from weakref import WeakKeyDictionary, WeakSet
 
 from langgraph.checkpoint.base import BaseCheckpointSaver
 
-from skills_agent.graph.private_files import ignore_in_git
+from skills_agent.graph.private_files import open_private
 from skills_agent.graph.savers import identity, is_in_memory, is_postgres
 from skills_agent.graph.thread_errors import ThreadBusyError
 
@@ -118,7 +118,7 @@ class ByteLocks:
         """Return the file, opened anew where this is a child process, or somebody has removed it."""
         with self._lock:
             if self._open is None or not self._open.is_at(self._place):
-                self._open = _OpenFile(_opened(self._place))
+                self._open = _OpenFile(open_private(self._place, os.O_RDWR))
             return self._open
 
 
@@ -201,7 +201,7 @@ class FileLocks:
 
         place = self._folder / f"{key.digest.hex()}.lock"
         while True:
-            file = _opened(place)
+            file = open_private(place, os.O_RDWR)
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 is_there = _is_same(file, place)
@@ -215,17 +215,6 @@ class FileLocks:
                 return lambda: _remove(file, place)
             # Its last holder has removed it since it was opened here.
             os.close(file)
-
-
-def _opened(place: Path) -> int:
-    """Open a file of locks; make it, and the folder that git ignores, where there is none."""
-    flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
-    try:
-        return os.open(place, flags, 0o600)
-    except FileNotFoundError:
-        place.parent.mkdir(parents=True, exist_ok=True)
-        ignore_in_git(place.parent, "*")
-        return os.open(place, flags, 0o600)
 
 
 def _is_same(file: int, place: Path) -> bool:

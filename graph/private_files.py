@@ -15,6 +15,20 @@ def make_private(place: Path) -> None:
     os.close(os.open(place, os.O_RDWR | os.O_CREAT, 0o600))
 
 
+def open_private(place: Path, flags: int, *, folder_mode: int = 0o777) -> int:
+    """Open a file of this user alone, and make it; where its folder is missing, one that git ignores whole.
+
+    The folder is looked into only then: this is called at every step. Raises OSError.
+    """
+    flags |= os.O_CREAT | os.O_CLOEXEC
+    try:
+        return os.open(place, flags, 0o600)
+    except FileNotFoundError:
+        place.parent.mkdir(parents=True, exist_ok=True, mode=folder_mode)
+        ignore_in_git(place.parent, "*")
+        return os.open(place, flags, 0o600)
+
+
 def ignore_in_git(folder: Path, pattern: str) -> None:
     """Add a pattern to the folder's .gitignore, unless it is there.
 

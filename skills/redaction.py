@@ -151,21 +151,12 @@ class Redaction:
         Most have nothing to hide, which one look at all of their texts together tells.
         """
         texts = "\n".join([each for each in record.values() if isinstance(each, str) and len(each) <= limit])
-        if self._may_hold_secrets(texts):
+        if self._redacted(texts) != texts:
             return {name: self.value(each, limit) for name, each in record.items()}
         return {
             name: each if isinstance(each, str) and len(each) <= limit else self.value(each, limit)
             for name, each in record.items()
         }
-
-    def _may_hold_secrets(self, text: str) -> bool:
-        lowered = text.lower()
-        return (
-            any(shape.hint in text for shape in _SHAPES)
-            or any(hint in lowered for hint in _HINTS)
-            or "bearer" in lowered
-            or any(form in text for form in self._forms)
-        )
 
     def _object(self, value: Mapping[Any, Any], limit: int | None, depth: int) -> dict[str, Any]:
         redacted = {}

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from skills_agent.graph.audit.chain import EMPTY, Fault, Head, Sealed, check, read, seal
-from skills_agent.graph.private_files import ignore_in_git
+from skills_agent.graph.private_files import open_private
 from skills_agent.graph.thread_names import folder_name
 
 SUFFIX: Final = ".jsonl"
@@ -162,14 +162,8 @@ class RunLog:
     @contextmanager
     def _opened(self, name: str) -> Iterator[int]:
         """Open a thread's file for one writer at a time, of all processes."""
-        path = self.folder / f"{name}{SUFFIX}"
-        flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
-        try:
-            file = os.open(path, flags, 0o600)
-        except FileNotFoundError:
-            self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-            ignore_in_git(self.folder, "*")
-            file = os.open(path, flags, 0o600)
+        flags = os.O_RDWR | os.O_APPEND | os.O_NOFOLLOW
+        file = open_private(self.folder / f"{name}{SUFFIX}", flags, folder_mode=0o700)
         try:
             # Released with the descriptor, also where the process dies.
             fcntl.flock(file, fcntl.LOCK_EX)

@@ -24,8 +24,10 @@ from skills_agent.skills.sources import DirectorySource
 from skills_agent.skills.sources.protocol import SeenFolder
 from tests.skills.watching import (
     an_hour_later,
+    is_up_to_date,
     looks,
     next_tick,
+    profiled,
     put,
     source_of,
     watched,
@@ -36,12 +38,6 @@ from tests.skills.watching import (
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="inotify is Linux'")
 
 PROGRAM = Path(__file__).with_name("watching_program.py")
-
-
-def is_up_to_date(source: DirectorySource) -> bool:
-    """Tell whether the next scan finds what a new source finds, to the last entry."""
-    anew = source_of(source.folder)
-    return (source.scan(), source.folders) == (anew.scan(), anew.folders)
 
 
 def written_in_place(root: Path) -> TextIOWrapper:
@@ -239,7 +235,7 @@ def count_moments(root: Path) -> int:
         nonlocal count
         count += 1
 
-    profiled(tell, source_of(root))
+    scan_profiled(tell, source_of(root))
     return count
 
 
@@ -253,21 +249,18 @@ def changed_at(moment: int, source: DirectorySource, path: Path) -> None:
         if count == moment:
             path.write_text(f"changed {moment}")
 
-    profiled(tell, source, lambda: count >= moment)
+    scan_profiled(tell, source, lambda: count >= moment)
 
 
-def profiled(
+def scan_profiled(
     tell: Callable[[FrameType, str, Any], None],
     source: DirectorySource,
     is_done: Callable[[], bool] = lambda: False,
 ) -> None:
     source.scan()
     for _ in range(4):
-        sys.setprofile(tell)
-        try:
+        with profiled(tell):
             source.scan()
-        finally:
-            sys.setprofile(None)
         if is_done():
             return
 
@@ -436,11 +429,8 @@ def test_threads_that_begin_to_watch_together_open_one_queue(tmp_path: Path) -> 
             other.join()
             opened.append(len(watching_descriptors()))
 
-    sys.setprofile(tell)
-    try:
+    with profiled(tell):
         source.scan()
-    finally:
-        sys.setprofile(None)
 
     assert opened == [2, 2]
 
@@ -456,11 +446,8 @@ def test_a_slow_thread_does_not_undo_what_another_has_begun_to_watch(tmp_path: P
             source.scan()
             before.extend(watching_descriptors())
 
-    sys.setprofile(tell)
-    try:
+    with profiled(tell):
         source.scan()
-    finally:
-        sys.setprofile(None)
 
     assert watching_descriptors() == before != []
 

@@ -4,9 +4,11 @@ import gc
 import os
 import sys
 import time
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
+from typing import Any
 
 from skills_agent.skills.sources import DirectorySource
 
@@ -42,6 +44,12 @@ def source_of(root: Path) -> DirectorySource:
     return DirectorySource(root, "user", clock=an_hour_later)
 
 
+def is_up_to_date(source: DirectorySource) -> bool:
+    """Tell whether the next scan finds what a new source finds, to the last entry."""
+    anew = source_of(source.folder)
+    return (source.scan(), source.folders) == (anew.scan(), anew.folders)
+
+
 def looks(source: DirectorySource) -> int:
     """Scan, and return how many files and folders were looked at."""
     count = 0
@@ -51,12 +59,19 @@ def looks(source: DirectorySource) -> int:
         if event == "c_call" and getattr(called, "__name__", "") in {"stat", "lstat"}:
             count += 1
 
+    with profiled(tell):
+        source.scan()
+    return count
+
+
+@contextmanager
+def profiled(tell: Callable[[FrameType, str, Any], None]) -> Iterator[None]:
+    """Call a function at every call in the block."""
     sys.setprofile(tell)
     try:
-        source.scan()
+        yield
     finally:
         sys.setprofile(None)
-    return count
 
 
 def watched(root: Path) -> DirectorySource:

@@ -14,6 +14,7 @@ from pathlib import Path
 from skills_agent.skills.registry import Registry
 from skills_agent.skills.sources import DirectorySource
 from tests.skills.watching import (
+    is_up_to_date,
     looks,
     next_tick,
     put,
@@ -123,12 +124,6 @@ def once(root: Path) -> None:
     Registry([source_of(root)]).refresh()
     assert "skills_agent.skills.sources.inotify" not in sys.modules
     assert watching_descriptors() == []
-
-
-def is_up_to_date(source: DirectorySource) -> bool:
-    """Tell whether the next scan finds what a new source finds."""
-    anew = source_of(source.folder)
-    return (source.scan(), source.folders) == (anew.scan(), anew.folders)
 
 
 COMMANDS: dict[str, Callable[[Path], None]] = {
