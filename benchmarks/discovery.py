@@ -101,7 +101,7 @@ def child(side: str, folder: str, index: str) -> None:
         figures["process"] = time.process_time()
         figures["megabytes"] = megabytes()
     else:
-        from skills_agent.skills.registry import Registry
+        from skills_agent.skills.library.registry import Registry
         from skills_agent.skills.sources import DirectorySource
 
         registry = Registry([DirectorySource(Path(folder), "user")], index=Path(index) if index else None)

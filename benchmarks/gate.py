@@ -17,7 +17,7 @@ from langchain_core.messages.tool import ToolCall, tool_call
 
 from skills_agent.graph.services import make_services
 from skills_agent.graph.settings import Settings
-from skills_agent.nodes.policy import Bench, Policy
+from skills_agent.nodes.judge import Judge, Policy
 from skills_agent.skills.policy.permission import MODES
 from skills_agent.state.context import Context
 from skills_agent.state.records import GrantRecord, LoadedSkill
@@ -60,7 +60,7 @@ def main() -> int:
 def _judge(policy: Policy, call: ToolCall, state: AgentState | None = None) -> object:
     """Judge one call as the only one of its step: nothing is shared with others."""
     state = STATE if state is None else state
-    return Bench(policy, state, Context(), None, policy.library.shared).verdict(call)
+    return Judge(policy, state, Context(), None, policy.library.shared).verdict(call)
 
 
 def _median(judge: Callable[[ToolCall], object]) -> float:

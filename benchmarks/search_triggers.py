@@ -16,10 +16,10 @@ from pathlib import Path
 from statistics import fmean
 from typing import NamedTuple
 
-from skills_agent.skills.fusion import FusedIndex, Vectors
-from skills_agent.skills.registry import Registry
-from skills_agent.skills.search import SearchIndex, SearchSetting, SearchText
-from skills_agent.skills.search_tables import TemporaryTables
+from skills_agent.skills.library.registry import Registry
+from skills_agent.skills.search.tables import TemporaryTables
+from skills_agent.skills.search.vectors import FusedIndex, Vectors
+from skills_agent.skills.search.words import SearchIndex, SearchSetting, SearchText
 from skills_agent.skills.sources import DirectorySource
 
 PROJECT = Path(__file__).resolve().parent.parent

@@ -29,7 +29,7 @@ from deepagents.backends import FilesystemBackend
 from deepagents.middleware.skills import SkillsMiddleware
 from skills_ref.errors import SkillError  # type: ignore[import-untyped]
 
-from skills_agent.skills.registry import Registry
+from skills_agent.skills.library.registry import Registry
 from skills_agent.skills.sources import DirectorySource
 
 PROJECT = Path(__file__).resolve().parent.parent

@@ -11,14 +11,14 @@ if TYPE_CHECKING:
     from skills_agent.graph.app import graph
     from skills_agent.graph.build import build_graph
     from skills_agent.graph.settings import Settings
-    from skills_agent.graph.thread_errors import AnsweredError, ThreadBusyError
+    from skills_agent.graph.threads.errors import AnsweredError, ThreadBusyError
     from skills_agent.state.context import Context
 
 __all__ = ["AnsweredError", "Context", "Settings", "ThreadBusyError", "build_graph", "graph"]
 
 _HOMES = {
-    "AnsweredError": "skills_agent.graph.thread_errors",
-    "ThreadBusyError": "skills_agent.graph.thread_errors",
+    "AnsweredError": "skills_agent.graph.threads.errors",
+    "ThreadBusyError": "skills_agent.graph.threads.errors",
     "Context": "skills_agent.state.context",
     "Settings": "skills_agent.graph.settings",
     "build_graph": "skills_agent.graph.build",

@@ -11,9 +11,9 @@ from langgraph.graph import END, START
 
 from skills_agent.graph import routes
 from skills_agent.graph.audit.recorder import recorded
-from skills_agent.graph.runs import AgentGraph
 from skills_agent.graph.services import Services, make_services
 from skills_agent.graph.settings import Settings
+from skills_agent.graph.threads.compiled import AgentGraph
 from skills_agent.nodes.act import act
 from skills_agent.nodes.answer import answer
 from skills_agent.nodes.approve import approve
@@ -24,8 +24,8 @@ from skills_agent.nodes.gate import gate
 from skills_agent.nodes.load import load
 from skills_agent.nodes.select import select
 from skills_agent.nodes.summarize import summarize
-from skills_agent.skills.fusion import Embedder
 from skills_agent.skills.scripts.runner import ScriptRunner
+from skills_agent.skills.search.vectors import Embedder
 from skills_agent.skills.sources import Source
 from skills_agent.state.schema import AgentState
 

@@ -5,8 +5,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from skills_agent.graph.settings import Settings, index_file
-from skills_agent.skills.fusion import Embedder, Vectors
-from skills_agent.skills.registry import Registry
+from skills_agent.skills.library.registry import Registry
+from skills_agent.skills.search.vectors import Embedder, Vectors
 from skills_agent.skills.sources import Source
 from skills_agent.skills.sources.standard import standard_sources
 

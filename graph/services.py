@@ -13,14 +13,12 @@ from langgraph.prebuilt import ToolNode
 from skills_agent.graph.audit.log import RunLog
 from skills_agent.graph.audit.recorder import Audit
 from skills_agent.graph.audit.records import Operator
-from skills_agent.graph.journal import Journals
-from skills_agent.graph.locks import Locks
+from skills_agent.graph.audit.redaction import Redaction, secret_values
 from skills_agent.graph.models.calls import calling
 from skills_agent.graph.models.errors import ModelCallError, ModelError
 from skills_agent.graph.models.local import LocalChatModel
 from skills_agent.graph.models.provider import default_model, resolve_model
 from skills_agent.graph.registry import make_registry
-from skills_agent.graph.runs import Keeper
 from skills_agent.graph.settings import (
     UNKNOWN_WINDOW,
     Settings,
@@ -30,20 +28,22 @@ from skills_agent.graph.settings import (
     process_environment,
     trust_file_of,
 )
-from skills_agent.graph.tools import Workplace, build_tools, risk_of
-from skills_agent.nodes.journal import Running
+from skills_agent.graph.threads.compiled import ThreadServices
+from skills_agent.graph.threads.journals import Journals
+from skills_agent.graph.threads.locks import Locks
+from skills_agent.graph.tools import Workdir, build_tools, risk_of
+from skills_agent.nodes.effects import Invocations
+from skills_agent.nodes.judge import Policy
 from skills_agent.nodes.model_call import ChosenModel, Models
-from skills_agent.nodes.policy import Policy
 from skills_agent.nodes.select import OnChange
-from skills_agent.skills.fusion import Embedder
-from skills_agent.skills.library import Library
+from skills_agent.skills.library.library import Library
 from skills_agent.skills.policy.patterns import Entry, EntryNotUnderstoodError, parse_entry
 from skills_agent.skills.policy.risk import Risk
-from skills_agent.skills.redaction import Redaction, secret_values
+from skills_agent.skills.policy.trust import TrustList
 from skills_agent.skills.scripts import ScriptLimits, ScriptRunner, choose_runner
 from skills_agent.skills.scripts.undumpable import make_undumpable
+from skills_agent.skills.search.vectors import Embedder
 from skills_agent.skills.sources import Source
-from skills_agent.skills.trust import TrustList
 from skills_agent.state.context import Limits
 
 logger = logging.getLogger(__name__)
@@ -75,7 +75,7 @@ class Services:
     max_body_lines: int
     on_change: OnChange
     audit: Audit
-    keeper: Keeper
+    keeper: ThreadServices
 
 
 def make_services(
@@ -97,7 +97,7 @@ def make_services(
     own = build_tools(
         library,
         runner,
-        Workplace(settings.workspace, per_thread=settings.workdir == "thread"),
+        Workdir(settings.workspace, per_thread=settings.workdir == "thread"),
         run_command=settings.enable_run_command,
         images=settings.read_images,
     )
@@ -138,7 +138,7 @@ def make_services(
         # A run that must not ask keeps what its threads have loaded.
         on_change="pin" if settings.approval != "ask" and settings.on_change == "ask" else settings.on_change,
         audit=audit,
-        keeper=Keeper(Running(), Locks(settings.workspace), Journals(settings.workspace), audit),
+        keeper=ThreadServices(Invocations(), Locks(settings.workspace), Journals(settings.workspace), audit),
     )
 
 

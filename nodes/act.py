@@ -14,12 +14,12 @@ from langgraph.runtime import Runtime, get_runtime
 from langgraph.types import Command, interrupt
 from pydantic import Field
 
-from skills_agent.nodes.journal import (
+from skills_agent.nodes.effects import (
     Entry,
     Fate,
     Found,
-    Run,
-    Running,
+    Invocation,
+    Invocations,
     Wanted,
     as_list,
     find,
@@ -27,11 +27,11 @@ from skills_agent.nodes.journal import (
     tool_messages,
     unknown_text,
 )
-from skills_agent.nodes.policy import Policy, call_digest, changed_text, effect_of
+from skills_agent.nodes.judge import Policy, call_digest, changed_text, effect_of
 from skills_agent.nodes.questions import ActionRequest, Answer, HITLRequest, Reject, ReviewConfig
 from skills_agent.nodes.two_paths import TwoPaths
+from skills_agent.skills.library.registry import Registry
 from skills_agent.skills.policy.verdict import ApprovalNeededError
-from skills_agent.skills.registry import Registry
 from skills_agent.skills.skill import SkillRef
 from skills_agent.state.context import Context, caller_of
 from skills_agent.state.reducers import spent
@@ -57,7 +57,7 @@ class OutcomeUnknownResponse(Answer):
     ]
 
 
-class Witness(Protocol):
+class CallObserver(Protocol):
     """Is told of a call before it does anything: that is known then, whatever becomes of the process."""
 
     def starts(self, request: CallRequest) -> None:
@@ -69,7 +69,7 @@ class Witness(Protocol):
         ...
 
 
-def act(*, tools: ToolNode, policy: Policy, running: Running, witness: Witness) -> TwoPaths:
+def act(*, tools: ToolNode, policy: Policy, running: Invocations, witness: CallObserver) -> TwoPaths:
     """Return the node that runs one allowed call through LangGraph's ToolNode and counts it.
 
     What was approved or allowed is run, and nothing else: a call whose arguments or whose skill changed
@@ -109,7 +109,7 @@ class Attempt:
     """One attempt at a call."""
 
     request: CallRequest
-    run: Run | None = None
+    run: Invocation | None = None
     entry: Entry | None = None
     """What the journal says of it; None where the call only reads, or the thread is not kept."""
     note: str = ""
@@ -131,7 +131,9 @@ class Attempt:
             self.run.journal.put(replace(self.entry, status="paused", answers=self.answers))
 
 
-def _begin(request: CallRequest, policy: Policy, running: Running, witness: Witness) -> Attempt | Outputs:
+def _begin(
+    request: CallRequest, policy: Policy, running: Invocations, witness: CallObserver
+) -> Attempt | Outputs:
     """Return the attempt that is in the journal now, or outputs where nothing is to be run."""
     runtime = get_runtime(Context)
     registry = policy.library.of(caller_of(runtime), runtime.store)
@@ -152,12 +154,12 @@ class _Desk:
     def __init__(
         self,
         request: CallRequest,
-        run: Run,
-        running: Running,
+        run: Invocation,
+        running: Invocations,
         policy: Policy,
         registry: Registry,
         runtime: Runtime[Context],
-        witness: Witness,
+        witness: CallObserver,
     ) -> None:
         self._request = request
         self._witness = witness

@@ -10,7 +10,7 @@ from langgraph.runtime import Runtime
 from langgraph.types import interrupt
 from pydantic import AfterValidator, Field, create_model
 
-from skills_agent.nodes.policy import Bench, Policy, as_call, changed_text
+from skills_agent.nodes.judge import Judge, Policy, as_call, changed_text
 from skills_agent.nodes.questions import ActionRequest, Answer, HITLRequest, Reject, ReviewConfig
 from skills_agent.skills.policy.grants import grant_fault
 from skills_agent.skills.policy.patterns import Call
@@ -116,7 +116,7 @@ def _with_fitting_grants(
 
 
 def _decided(
-    call_id: str, question: VerdictRecord, decision: Approve | Edit | Reject, bench: Bench
+    call_id: str, question: VerdictRecord, decision: Approve | Edit | Reject, bench: Judge
 ) -> VerdictRecord:
     decided = VerdictRecord(**{**question, "by": "approval", "decision": "allow", "reason": "approved"})
     if isinstance(decision, Reject):
@@ -137,7 +137,7 @@ def _decided(
 
 
 def _grant(
-    call_id: str, verdict: VerdictRecord, decision: Approve | Edit | Reject, bench: Bench
+    call_id: str, verdict: VerdictRecord, decision: Approve | Edit | Reject, bench: Judge
 ) -> GrantRecord:
     wish = decision.grant if isinstance(decision, Approve) and verdict["decision"] == "allow" else None
     call = _call(call_id, verdict)

@@ -11,6 +11,7 @@ from langgraph.runtime import Runtime
 
 from skills_agent.nodes import prompt
 from skills_agent.nodes.fitting import Schemas, fitting_prompt
+from skills_agent.nodes.judge import Policy
 from skills_agent.nodes.model_call import (
     Models,
     Request,
@@ -21,9 +22,8 @@ from skills_agent.nodes.model_call import (
     shown_skills,
     usage_of,
 )
-from skills_agent.nodes.policy import Policy
 from skills_agent.nodes.two_paths import TwoPaths
-from skills_agent.skills.library import Library
+from skills_agent.skills.library.library import Library
 from skills_agent.skills.policy.risk import FRAMEWORK_TOOLS
 from skills_agent.state.budget import counts_of_turn
 from skills_agent.state.context import Context, Limits

@@ -7,12 +7,12 @@ from langchain_core.messages import AnyMessage, RemoveMessage, ToolMessage
 from langgraph.graph.message import REMOVE_ALL_MESSAGES
 from langgraph.runtime import Runtime
 
-from skills_agent.nodes.journal import Run, Running, outcome_unknown, tool_messages
+from skills_agent.nodes.effects import Invocation, Invocations, outcome_unknown, tool_messages
 from skills_agent.nodes.model_call import shown_catalog
-from skills_agent.skills.catalog import Catalog
 from skills_agent.skills.errors import SkillError, SkillUnreadableError
-from skills_agent.skills.library import Library
-from skills_agent.skills.registry import Registry
+from skills_agent.skills.library.catalog import Catalog
+from skills_agent.skills.library.library import Library
+from skills_agent.skills.library.registry import Registry
 from skills_agent.skills.skill import SkillRef
 from skills_agent.state.context import Context, caller_of
 from skills_agent.state.ledger import active_skills
@@ -39,7 +39,12 @@ SUPERSEDED = "Not run: superseded by a new message before it was approved or fin
 
 
 def discover(
-    state: AgentState, runtime: Runtime[Context], *, library: Library, catalog_budget: int, running: Running
+    state: AgentState,
+    runtime: Runtime[Context],
+    *,
+    library: Library,
+    catalog_budget: int,
+    running: Invocations,
 ) -> AgentUpdate:
     """Begin a turn: answer calls that an interrupted turn left open, and see what skills there are.
 
@@ -87,7 +92,7 @@ def _emptied(state: AgentState) -> AgentUpdate:
     return update
 
 
-def _as_it_was(message: AnyMessage, run: Run | None) -> AnyMessage:
+def _as_it_was(message: AnyMessage, run: Invocation | None) -> AnyMessage:
     """Return the answer to a superseded call as the journal tells it: it may have run after all."""
     if run is None or not isinstance(message, ToolMessage) or message.text != SUPERSEDED:
         return message

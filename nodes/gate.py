@@ -8,7 +8,7 @@ from langchain_core.messages import AnyMessage
 from langchain_core.messages.tool import ToolCall
 from langgraph.runtime import Runtime
 
-from skills_agent.nodes.policy import Policy
+from skills_agent.nodes.judge import Policy
 from skills_agent.skills.policy.verdict import ApprovalNeededError, Verdict
 from skills_agent.state.budget import count_refusals, counts_of_turn
 from skills_agent.state.context import Context, Limits

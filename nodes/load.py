@@ -7,10 +7,10 @@ from langchain_core.messages import ToolMessage
 from langgraph.runtime import Runtime
 
 from skills_agent.skills.errors import SkillError
-from skills_agent.skills.instructions import cut, fill_in, note_on_rest
-from skills_agent.skills.library import Library
-from skills_agent.skills.registry import Registry
-from skills_agent.skills.resources import summarize
+from skills_agent.skills.format.instructions import cut, fill_in, note_on_rest
+from skills_agent.skills.library.library import Library
+from skills_agent.skills.library.registry import Registry
+from skills_agent.skills.library.resources import summarize
 from skills_agent.skills.skill import Resource, ResourceListing, Skill, SkillRef
 from skills_agent.state.context import Context, caller_of
 from skills_agent.state.records import Admission, LoadedSkill, ResourceRecord, SkillResources

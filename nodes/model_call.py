@@ -14,9 +14,9 @@ from langgraph.runtime import Runtime, get_runtime
 
 from skills_agent.nodes import prompt
 from skills_agent.nodes.two_paths import TwoPaths
-from skills_agent.skills.catalog import Catalog
-from skills_agent.skills.library import Library
-from skills_agent.skills.listing import CatalogListing
+from skills_agent.skills.library.catalog import Catalog
+from skills_agent.skills.library.library import Library
+from skills_agent.skills.library.listing import CatalogListing
 from skills_agent.state.context import Context, caller_of
 from skills_agent.state.ledger import active_skills
 from skills_agent.state.reducers import spent

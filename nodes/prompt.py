@@ -14,9 +14,9 @@ from typing import Any, NamedTuple
 
 from langchain_core.messages import AnyMessage, HumanMessage, SystemMessage, ToolMessage
 
-from skills_agent.skills.catalog import Catalog
-from skills_agent.skills.listing import CatalogListing, ListedSkill
-from skills_agent.skills.resources import summarize
+from skills_agent.skills.library.catalog import Catalog
+from skills_agent.skills.library.listing import CatalogListing, ListedSkill
+from skills_agent.skills.library.resources import summarize
 from skills_agent.skills.skill import Resource
 from skills_agent.skills.text import escape_markup, one_line
 from skills_agent.state.context import Limits

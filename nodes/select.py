@@ -9,10 +9,10 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
 from langchain_core.messages.tool import ToolCall, tool_call
 from langgraph.runtime import Runtime
 
-from skills_agent.skills.admission import AdmissionDesk, Admitted, LimitReachedError, NotAdmittedError
-from skills_agent.skills.catalog import Catalog
 from skills_agent.skills.errors import UnknownSkillError
-from skills_agent.skills.library import Library
+from skills_agent.skills.library.admission import AdmissionDesk, Admitted, LimitReachedError, NotAdmittedError
+from skills_agent.skills.library.catalog import Catalog
+from skills_agent.skills.library.library import Library
 from skills_agent.state.context import Context, Limits, caller_of
 from skills_agent.state.ledger import active_skills
 from skills_agent.state.records import Admission, Asker, SkillPlace, VerdictRecord

@@ -1,22 +1,23 @@
-"""Everything the domain can refuse, as one tree.
+"""The root of all errors of this project, and everything the domain can refuse, as one tree.
 
-    SkillError
-    ├── UnknownSkillError          unknown-skill          no skill of that name in the catalog
-    ├── SkillUnreadableError       skill-unreadable       SKILL.md vanished or cannot be opened
-    ├── SkillTooLargeError         skill-too-large        SKILL.md is over the size limit
-    ├── SkillUndecodableError      skill-undecodable      SKILL.md is not UTF-8 text
-    ├── SkillInvalidError          skill-invalid          SKILL.md no longer says what a skill must say
-    ├── ResourceError
-    │   ├── ResourceNotFoundError  resource-not-found     no such file in the skill's folder
-    │   ├── ResourceOutsideError   resource-outside       the path leads out of the skill's folder
-    │   ├── ResourceNotTextError   resource-not-text      a binary file: named, never pasted
-    │   ├── ResourceTooLargeError  resource-too-large     over the size limit
-    │   ├── ResourceUnreadableError  resource-unreadable  the operating system refuses to read it
-    │   └── SectionNotFoundError   section-not-found      no such Markdown heading
-    └── ScriptError
-        ├── ScriptNotFoundError    script-not-found       no such script in the skill's folder
-        ├── InterpreterMissingError  interpreter-missing  nothing on this machine can run the script
-        └── SandboxMissingError    sandbox-missing        the sandbox that is required does not work here
+    SkillsAgentError                the root; threads, models, settings and audit have branches of their own
+    └── SkillError
+        ├── UnknownSkillError          unknown-skill          no skill of that name in the catalog
+        ├── SkillUnreadableError       skill-unreadable       SKILL.md vanished or cannot be opened
+        ├── SkillTooLargeError         skill-too-large        SKILL.md is over the size limit
+        ├── SkillUndecodableError      skill-undecodable      SKILL.md is not UTF-8 text
+        ├── SkillInvalidError          skill-invalid          SKILL.md no longer says what a skill must say
+        ├── ResourceError
+        │   ├── ResourceNotFoundError  resource-not-found     no such file in the skill's folder
+        │   ├── ResourceOutsideError   resource-outside       the path leads out of the skill's folder
+        │   ├── ResourceNotTextError   resource-not-text      a binary file: named, never pasted
+        │   ├── ResourceTooLargeError  resource-too-large     over the size limit
+        │   ├── ResourceUnreadableError  resource-unreadable  the operating system refuses to read it
+        │   └── SectionNotFoundError   section-not-found      no such Markdown heading
+        └── ScriptError
+            ├── ScriptNotFoundError    script-not-found       no such script in the skill's folder
+            ├── InterpreterMissingError  interpreter-missing  nothing on this machine can run the script
+            └── SandboxMissingError    sandbox-missing        the sandbox that is required does not work here
 
 Nodes turn a SkillError into a tool message that the model can act on; the CLI turns it into one
 line on stderr. A check that can find several faults returns diagnostics instead.
@@ -26,8 +27,19 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 
-class SkillError(Exception):
-    """A refusal that says in one sentence what can be done about it."""
+class SkillsAgentError(RuntimeError):
+    """An error that this project expects: it says in one sentence what can be done about it.
+
+    It derives from RuntimeError because a LangGraph server shows the text of builtin errors only, and says
+    "An internal error occurred" of any other.
+    """
+
+    code: ClassVar[str] = "skills-agent-error"
+    """Stable, kebab-case: what programs tell errors apart by."""
+
+
+class SkillError(SkillsAgentError):
+    """A refusal of the domain."""
 
     code: ClassVar[str] = "skill-error"
 

@@ -10,7 +10,7 @@ from langchain_core.messages.tool import tool_call
 
 from skills_agent.graph.services import Services, make_services
 from skills_agent.graph.settings import Settings
-from skills_agent.nodes.policy import Bench
+from skills_agent.nodes.judge import Judge
 from skills_agent.skills.policy.patterns import parse_entry
 from skills_agent.skills.policy.permission import MODES
 from skills_agent.skills.policy.risk import RISKS
@@ -118,8 +118,8 @@ def test_no_context_allows_more_than_the_operator_alone(
     state = state_of(services, declared, {})
     chosen = Context(**context)
     registry = services.library.shared
-    alone = Bench(policy, state, Context(), None, registry).verdict(call)
-    asked = Bench(policy, state, chosen, chosen.user_id, registry).verdict(call)
+    alone = Judge(policy, state, Context(), None, registry).verdict(call)
+    asked = Judge(policy, state, chosen, chosen.user_id, registry).verdict(call)
     assert LENIENCE[asked.decision] <= LENIENCE[alone.decision]
 
 
@@ -129,15 +129,15 @@ def test_a_grant_serves_no_caller_but_the_one_who_gave_it(
 ) -> None:
     state = state_of(services, {"alpha": (None, []), "beta": (None, [])}, {})
     registry = services.library.shared
-    first = Bench(services.policy, state, Context(user_id=giver), giver, registry)
+    first = Judge(services.policy, state, Context(user_id=giver), giver, registry)
     grant = GrantRecord(
         id="g", scope="thread", tool=call["name"], decision="approve", args={}, message="", revoked=False,
         pattern="", skill=call["args"].get("skill"), user=giver, contents=first.contents(call), digest="",
     )  # fmt: skip
     granted = AgentState(skills_loaded=state["skills_loaded"], grants={"g": grant})
     chosen = Context(**context)
-    before = Bench(services.policy, state, chosen, chosen.user_id, registry).verdict(call)
-    after = Bench(services.policy, granted, chosen, chosen.user_id, registry).verdict(call)
+    before = Judge(services.policy, state, chosen, chosen.user_id, registry).verdict(call)
+    after = Judge(services.policy, granted, chosen, chosen.user_id, registry).verdict(call)
     if chosen.user_id != giver:
         assert after == before
     elif before.decision == "ask":

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import get_args, get_type_hints
 
 from skills_agent.graph.audit.records import Envelope, Event
-from skills_agent.skills.field_names import EFFECTS
+from skills_agent.skills.format.field_names import EFFECTS
+from skills_agent.skills.format.rules import RULES
 from skills_agent.skills.policy.tool_names import OTHER_CLIENTS
-from skills_agent.skills.rules import RULES
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
 

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from skills_agent.graph.audit.chain import EMPTY, Fault, Head, Sealed, check, read, seal
-from skills_agent.graph.private_files import open_private
-from skills_agent.graph.thread_names import folder_name
+from skills_agent.graph.threads.names import folder_name
+from skills_agent.graph.threads.private_files import open_private
 
 SUFFIX: Final = ".jsonl"
 HEAD_SUFFIX: Final = ".head"

@@ -32,9 +32,9 @@ from skills_agent.graph.audit.events import (
 )
 from skills_agent.graph.audit.log import RunLog
 from skills_agent.graph.audit.records import Envelope, Event, EventsLost, Operator, RunFailed, ThreadForked
+from skills_agent.graph.audit.redaction import Redaction
 from skills_agent.nodes.two_paths import TwoPaths
 from skills_agent.skills.errors import SkillError
-from skills_agent.skills.redaction import Redaction
 from skills_agent.state.context import Context, caller_of
 from skills_agent.state.schema import CallRequest
 

@@ -15,7 +15,7 @@ from skills_agent.graph.cli.session import Session
 from skills_agent.graph.cli.turn import WAITING, take_turn, tell
 from skills_agent.nodes.prompt import plan_text
 from skills_agent.skills.errors import UnknownSkillError
-from skills_agent.skills.listing import first_sentence
+from skills_agent.skills.library.listing import first_sentence
 
 HELP = """\
 /SKILL-NAME what to do   load a skill and use it

@@ -73,7 +73,7 @@ def expected_errors() -> tuple[type[Exception], ...]:
     command that succeeds does not pay for the imports.
     """
     from skills_agent.graph.settings import SettingsError
-    from skills_agent.graph.thread_errors import ThreadRunError
+    from skills_agent.graph.threads.errors import ThreadRunError
     from skills_agent.skills.errors import SkillError
 
     return SettingsError, SkillError, ThreadRunError

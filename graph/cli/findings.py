@@ -3,7 +3,7 @@
 from typing import Any
 
 from skills_agent.graph.cli.printing import line_of
-from skills_agent.skills.catalog import CatalogEntry
+from skills_agent.skills.library.catalog import CatalogEntry
 from skills_agent.skills.skill import Diagnostic
 
 

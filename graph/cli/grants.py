@@ -20,9 +20,9 @@ def grants() -> None:
 @options.as_json
 def list_grants(thread: str, workspace: Path | None, checkpointer: str | None, as_json: bool) -> None:
     """List the decisions of THREAD, and for what they hold."""
-    from skills_agent.graph.cli.history import read_history
     from skills_agent.graph.cli.transcript import holds_for
     from skills_agent.graph.settings import Settings
+    from skills_agent.graph.threads.history import read_history
 
     found = read_history(Settings.load(workspace, checkpointer=checkpointer), thread).grants
     if as_json:

@@ -7,8 +7,8 @@ import click
 from skills_agent.graph.cli import options
 from skills_agent.graph.cli.findings import diagnostic_json, diagnostic_line
 from skills_agent.graph.cli.printing import print_json
-from skills_agent.skills.lint import LintReport
-from skills_agent.skills.lint import lint as lint_folder
+from skills_agent.skills.format.lint import LintReport
+from skills_agent.skills.format.lint import lint as lint_folder
 
 _EPILOG = """\b
 Exit codes: 0 no errors (there may be warnings), 1 errors.

@@ -9,12 +9,12 @@ import click
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.sqlite import SqliteSaver
 
-from skills_agent.graph.cli.database import compact, config_of, delete_steps
 from skills_agent.graph.cli.errors import ThreadError
-from skills_agent.graph.cli.fork import whole_checkpoint
-from skills_agent.graph.cli.history import Archive, ThreadLine
 from skills_agent.graph.cli.session import status_of
-from skills_agent.graph.cli.steps import read_chain, read_steps
+from skills_agent.graph.threads.database import compact, config_of, delete_steps
+from skills_agent.graph.threads.fork import whole_checkpoint
+from skills_agent.graph.threads.history import Archive, ThreadLine
+from skills_agent.graph.threads.steps import read_chain, read_steps
 
 _AGE = re.compile(r"(?P<number>[1-9]\d{0,5})(?P<unit>[hdw])")
 _UNITS = {"h": timedelta(hours=1), "d": timedelta(days=1), "w": timedelta(weeks=1)}

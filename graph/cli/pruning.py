@@ -4,7 +4,6 @@ from datetime import UTC, datetime
 
 import click
 
-from skills_agent.graph.cli.history import archive_of, list_history, open_archive
 from skills_agent.graph.cli.printing import echo, is_terminal, print_json
 from skills_agent.graph.cli.progress import count
 from skills_agent.graph.cli.prune import (
@@ -16,6 +15,7 @@ from skills_agent.graph.cli.prune import (
     steps_beyond,
 )
 from skills_agent.graph.settings import Settings
+from skills_agent.graph.threads.history import archive_of, list_history, open_archive
 
 MAX_NAMED = 10
 

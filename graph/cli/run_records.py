@@ -9,7 +9,7 @@ from typing import Any, Literal, NamedTuple
 from skills_agent.graph.audit.log import Checked, RunLog
 from skills_agent.graph.cli.errors import UnknownRunError
 from skills_agent.graph.settings import Settings, audit_folder_of
-from skills_agent.graph.thread_names import folder_name
+from skills_agent.graph.threads.names import folder_name
 
 Record = dict[str, Any]
 Outcome = Literal["done", "cut short", "waiting", "failed", "superseded", "unfinished", "forked"]

@@ -52,7 +52,7 @@ def show_run(run: str, workspace: Path | None, as_json: bool) -> None:
     """Tell what happened in RUN, in order."""
     from skills_agent.graph.cli.run_records import find_run, open_log
     from skills_agent.graph.cli.run_story import story
-    from skills_agent.graph.thread_names import folder_name
+    from skills_agent.graph.threads.names import folder_name
 
     log = open_log(workspace)
     found = find_run(log, run)

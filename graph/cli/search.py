@@ -8,7 +8,7 @@ from skills_agent.graph.cli import options
 from skills_agent.graph.cli.printing import print_json, table
 from skills_agent.graph.registry import registry_of
 from skills_agent.graph.settings import Settings
-from skills_agent.skills.listing import first_sentence
+from skills_agent.skills.library.listing import first_sentence
 
 
 @click.command(epilog='\b\nExamples:\n  skills-agent skills search "totals from a spreadsheet" --limit 3\n')

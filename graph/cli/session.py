@@ -15,17 +15,17 @@ from langgraph.runtime import RunControl
 from langgraph.types import Command, StateSnapshot, StateUpdate
 
 from skills_agent.graph.build import wire
-from skills_agent.graph.cli.database import config_of, kept_options, open_database, store_of, thread_ids
-from skills_agent.graph.cli.dsn import without_password
 from skills_agent.graph.cli.errors import ModelChoiceError, ThreadError, UnknownThreadError
 from skills_agent.graph.cli.options import Choice
 from skills_agent.graph.cli.outcome import Outcome, Question, Status
 from skills_agent.graph.cli.progress import STREAM_MODES, Progress, View
 from skills_agent.graph.models.errors import ModelError
-from skills_agent.graph.runs import AgentRuns
 from skills_agent.graph.services import make_services
 from skills_agent.graph.settings import Settings
-from skills_agent.skills.registry import Registry
+from skills_agent.graph.threads.compiled import CompiledAgent
+from skills_agent.graph.threads.database import config_of, kept_options, open_database, store_of, thread_ids
+from skills_agent.graph.threads.dsn import without_password
+from skills_agent.skills.library.registry import Registry
 from skills_agent.state.ledger import active_skills
 from skills_agent.state.schema import AgentInput
 
@@ -38,7 +38,7 @@ class Session:
     """One thread: what can be done with it. Every run streams to a view and returns its outcome."""
 
     thread: str
-    runs: AgentRuns
+    runs: CompiledAgent
     config: RunnableConfig
     workspace: Path
     registry: Registry

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import click
 
 from skills_agent.graph.cli import options
-from skills_agent.graph.cli.dsn import without_password
 from skills_agent.graph.cli.printing import echo, print_json, table
+from skills_agent.graph.threads.dsn import without_password
 
 if TYPE_CHECKING:
     from skills_agent.graph.settings import Settings
@@ -25,8 +25,8 @@ def threads() -> None:
 @options.as_json
 def list_threads(workspace: Path | None, checkpointer: str | None, as_json: bool) -> None:
     """List threads, newest first: when, turns, status, and the first question."""
-    from skills_agent.graph.cli.history import list_history
     from skills_agent.graph.cli.transcript import local_time
+    from skills_agent.graph.threads.history import list_history
 
     found = list_history(_settings(workspace, checkpointer))
     if as_json:
@@ -58,8 +58,8 @@ def show_thread(
     """Show what was said and done in THREAD: calls, decisions, results, skills, plan and costs."""
     if steps:
         return _show_steps(thread, _settings(workspace, checkpointer), as_json=as_json)
-    from skills_agent.graph.cli.history import read_history
     from skills_agent.graph.cli.transcript import as_text
+    from skills_agent.graph.threads.history import read_history
 
     history = read_history(_settings(workspace, checkpointer), thread)
     if as_json:
@@ -70,9 +70,9 @@ def show_thread(
 
 
 def _show_steps(thread: str, settings: "Settings", *, as_json: bool) -> None:
-    from skills_agent.graph.cli.history import archive_of
-    from skills_agent.graph.cli.steps import read_steps
     from skills_agent.graph.cli.transcript import steps_text
+    from skills_agent.graph.threads.history import archive_of
+    from skills_agent.graph.threads.steps import read_steps
 
     with archive_of(settings, thread) as archive:
         steps = read_steps(archive, thread)
@@ -121,9 +121,9 @@ def fork(
     Nothing runs yet. Calls without an answer at that step run only after they were judged again: by the
     gate, and by you where it asks.
     """
-    from skills_agent.graph.cli.fork import fork_thread
-    from skills_agent.graph.cli.history import archive_of
     from skills_agent.graph.cli.transcript import fork_text
+    from skills_agent.graph.threads.fork import fork_thread
+    from skills_agent.graph.threads.history import archive_of
 
     with archive_of(_settings(workspace, checkpointer), thread) as archive:
         made = fork_thread(archive, thread, at, new=new, without_skills=without, deny=deny)

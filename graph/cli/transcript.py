@@ -5,10 +5,10 @@ from datetime import datetime
 
 from langchain_core.messages import AIMessage, AnyMessage
 
-from skills_agent.graph.cli.fork import Fork
-from skills_agent.graph.cli.history import History, PastCall, Ruling, Said, ThreadLine
 from skills_agent.graph.cli.progress import call_text, count, verdict_text
-from skills_agent.graph.cli.steps import Changed, Step
+from skills_agent.graph.threads.fork import Fork
+from skills_agent.graph.threads.history import History, PastCall, Ruling, Said, ThreadLine
+from skills_agent.graph.threads.steps import Changed, Step
 from skills_agent.nodes.prompt import plan_text
 from skills_agent.state.records import GrantRecord, LoadedSkill, UsageRecord
 from skills_agent.state.transcript import calls_of

@@ -6,7 +6,7 @@ import click
 
 from skills_agent.graph.cli.printing import echo, line_of, print_json, table
 from skills_agent.graph.settings import Settings, trust_file_of
-from skills_agent.skills.trust import TrustList, is_as_trusted
+from skills_agent.skills.policy.trust import TrustList, is_as_trusted
 
 
 class TrustGroup(click.Group):

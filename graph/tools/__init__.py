@@ -2,6 +2,6 @@
 
 from skills_agent.graph.tools.declare import risk_of
 from skills_agent.graph.tools.toolset import build_tools
-from skills_agent.graph.tools.workplace import Workplace
+from skills_agent.graph.tools.workplace import Workdir
 
-__all__ = ["Workplace", "build_tools", "risk_of"]
+__all__ = ["Workdir", "build_tools", "risk_of"]

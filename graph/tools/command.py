@@ -11,7 +11,7 @@ from pydantic import Field
 from skills_agent.graph.tools.declare import declare
 from skills_agent.graph.tools.outcome import Outcome, outcome_of
 from skills_agent.graph.tools.shutdown import shutdown_of_run
-from skills_agent.graph.tools.workplace import Workplace
+from skills_agent.graph.tools.workplace import Workdir
 from skills_agent.skills.scripts import ScriptRunner
 from skills_agent.skills.scripts.request import command_request
 
@@ -23,7 +23,7 @@ RUN_COMMAND = (
 Command = Annotated[str, Field(description="E.g. git log --oneline -5")]
 
 
-def command_tools(runner: ScriptRunner, workplace: Workplace) -> list[BaseTool]:
+def command_tools(runner: ScriptRunner, workplace: Workdir) -> list[BaseTool]:
     """Return the one tool."""
 
     def run_command(

@@ -17,11 +17,11 @@ from skills_agent.graph.tools.excerpt import excerpt
 from skills_agent.graph.tools.images import image_content, image_type
 from skills_agent.graph.tools.outcome import Outcome, outcome_of
 from skills_agent.graph.tools.shutdown import shutdown_of_run
-from skills_agent.graph.tools.workplace import Workplace
+from skills_agent.graph.tools.workplace import Workdir
 from skills_agent.skills.errors import ResourceNotTextError, SectionNotFoundError
-from skills_agent.skills.library import Library
-from skills_agent.skills.registry import Registry
-from skills_agent.skills.resources import section_of, sections_of
+from skills_agent.skills.library.library import Library
+from skills_agent.skills.library.registry import Registry
+from skills_agent.skills.library.resources import section_of, sections_of
 from skills_agent.skills.scripts import ScriptRunner
 from skills_agent.skills.scripts.request import script_request
 from skills_agent.skills.skill import SkillRef
@@ -80,7 +80,7 @@ class RunScriptArguments(BaseModel):
 
 
 def skill_tools(
-    library: Library, runner: ScriptRunner, workplace: Workplace, *, images: bool = False
+    library: Library, runner: ScriptRunner, workplace: Workdir, *, images: bool = False
 ) -> list[BaseTool]:
     """Return the four tools; with `images`, read_resource shows images to the model."""
     tools = _SkillTools(library, runner, workplace, images)
@@ -99,7 +99,7 @@ def skill_tools(
 
 
 class _SkillTools:
-    def __init__(self, library: Library, runner: ScriptRunner, workplace: Workplace, images: bool) -> None:
+    def __init__(self, library: Library, runner: ScriptRunner, workplace: Workdir, images: bool) -> None:
         self._library = library
         self._runner = runner
         self._workplace = workplace

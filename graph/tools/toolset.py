@@ -8,16 +8,16 @@ from skills_agent.graph.tools.files import file_tools
 from skills_agent.graph.tools.plan import UPDATE_PLAN, update_plan
 from skills_agent.graph.tools.search import Search
 from skills_agent.graph.tools.skills import skill_tools
-from skills_agent.graph.tools.workplace import Workplace
+from skills_agent.graph.tools.workplace import Workdir
 from skills_agent.graph.tools.workspace import Workspace
-from skills_agent.skills.library import Library
+from skills_agent.skills.library.library import Library
 from skills_agent.skills.scripts import ScriptRunner
 
 
 def build_tools(
     library: Library,
     runner: ScriptRunner,
-    workplace: Workplace,
+    workplace: Workdir,
     *,
     run_command: bool = False,
     images: bool = False,

@@ -6,13 +6,13 @@ from typing import Final
 
 from langchain_core.runnables import RunnableConfig
 
-from skills_agent.graph.thread_names import folder_name
+from skills_agent.graph.threads.names import folder_name
 
 WORK_FOLDER: Final = Path(".agent", "work")
 
 
 @dataclass(frozen=True, slots=True)
-class Workplace:
+class Workdir:
     """The workspace, or a folder of each thread in it."""
 
     workspace: Path

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from langchain_core.tools import ToolException
 
 from skills_agent.graph.tools.search_worker import LINKED_BY_TOOLS
-from skills_agent.skills.confined import (
+from skills_agent.skills.files import (
     ConfinedError,
     NotRegularFileError,
     OutsideRootError,

@@ -7,10 +7,10 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from skills_agent.skills.confined import NotRegularFileError, OutsideRootError, open_beneath
 from skills_agent.skills.errors import ResourceOutsideError, ScriptError, ScriptNotFoundError
-from skills_agent.skills.registry import Registry
-from skills_agent.skills.resources import relative_to
+from skills_agent.skills.files import NotRegularFileError, OutsideRootError, open_beneath
+from skills_agent.skills.library.registry import Registry
+from skills_agent.skills.library.resources import relative_to
 from skills_agent.skills.scripts.command_line import split_command
 from skills_agent.skills.scripts.runner import ScriptRequest
 from skills_agent.skills.skill import SkillRef

@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final, Protocol
 from zlib import crc32
 
-from skills_agent.skills.confined import NotRegularFileError
+from skills_agent.skills.files import NotRegularFileError
 from skills_agent.skills.sources.listed import (
     MAX_FILE_BYTES,
     ListedSource,

@@ -11,7 +11,7 @@ from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from skills_agent.skills.confined import OutsideRootError, is_beneath, read_beneath
+from skills_agent.skills.files import OutsideRootError, is_beneath, read_beneath
 from skills_agent.skills.sources.protocol import Scan, SeenFolder, SkillFile
 from skills_agent.skills.sources.walk import (
     SKILL_FILE,

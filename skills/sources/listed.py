@@ -16,8 +16,8 @@ from pathlib import Path
 from threading import Lock
 from typing import Final, NamedTuple
 
-from skills_agent.skills.confined import NotRegularFileError, parts_of
-from skills_agent.skills.rules import Finding, diagnostic
+from skills_agent.skills.files import NotRegularFileError, parts_of
+from skills_agent.skills.format.rules import Finding, diagnostic
 from skills_agent.skills.skill import Diagnostic
 from skills_agent.skills.sources.protocol import FoundSkill, Scan, SkillFile, in_path_order
 from skills_agent.skills.sources.shelf import (

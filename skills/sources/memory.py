@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from zlib import crc32
 
-from skills_agent.skills.confined import NotRegularFileError, OutsideRootError, parts_of
+from skills_agent.skills.files import NotRegularFileError, OutsideRootError, parts_of
 from skills_agent.skills.sources.protocol import FoundSkill, Scan, SkillFile
 
 SKILL_FILE = "SKILL.md"

@@ -65,7 +65,7 @@ class Source(Protocol):
     """A place that holds skills.
 
     Paths that a source takes are those of its last scans. `read`, `files` and `read_file` raise OSError:
-    FileNotFoundError for what is not there, OutsideRootError and NotRegularFileError (skills/confined.py)
+    FileNotFoundError for what is not there, OutsideRootError and NotRegularFileError (skills/files.py)
     for what is refused.
     """
 

@@ -6,8 +6,8 @@ from dataclasses import replace
 from itertools import islice
 from typing import Final, NamedTuple
 
-from skills_agent.skills.confined import OutsideRootError, parts_of
-from skills_agent.skills.rules import Finding, diagnostic
+from skills_agent.skills.files import OutsideRootError, parts_of
+from skills_agent.skills.format.rules import Finding, diagnostic
 from skills_agent.skills.skill import Diagnostic
 from skills_agent.skills.sources.walk import SKILL_FILE, SKIPPED_FOLDERS
 from skills_agent.skills.text import one_line

@@ -14,7 +14,7 @@ import pytest
 
 from skills_agent.graph.audit.chain import EMPTY, seal
 from skills_agent.graph.audit.log import RunLog
-from skills_agent.graph.thread_names import folder_name
+from skills_agent.graph.threads.names import folder_name
 
 NAME = folder_name("thread")
 

@@ -14,10 +14,11 @@ from langgraph.store.postgres import PostgresStore
 from langgraph.store.sqlite import SqliteStore
 from langgraph.types import Command
 
-from skills_agent.graph.journal import FileJournal, StoreJournal
-from skills_agent.graph.private_files import ignore_in_git
-from skills_agent.graph.thread_errors import JournalError
-from skills_agent.nodes.journal import Effect, Entry, Journal, Run, Wanted, find
+from skills_agent.graph.threads.errors import JournalError
+from skills_agent.graph.threads.journal_sqlite import FileJournal
+from skills_agent.graph.threads.journal_store import StoreJournal
+from skills_agent.graph.threads.private_files import ignore_in_git
+from skills_agent.nodes.effects import Effect, Entry, Invocation, Journal, Wanted, find
 
 EFFECT = Effect("run_script", "a" * 64, "s" * 64, "d" * 64)
 OTHER = Effect("write_file", "b" * 64, "", "e" * 64)
@@ -43,8 +44,8 @@ def journal(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Journal]
             yield StoreJournal(postgres)
 
 
-def run_of(journal: Journal, name: str = "run", *, thread: str = "t", kept: bool = False) -> Run:
-    return Run(name, thread, "", journal, lambda checkpoint: kept)
+def run_of(journal: Journal, name: str = "run", *, thread: str = "t", kept: bool = False) -> Invocation:
+    return Invocation(name, thread, "", journal, lambda checkpoint: kept)
 
 
 def started(
@@ -246,11 +247,11 @@ def test_threads_of_one_process_write_side_by_side(journal: Journal) -> None:
 WRITER = """
 import sys
 from pathlib import Path
-from skills_agent.graph.journal import FileJournal
-from skills_agent.nodes.journal import Effect, Entry, Run
+from skills_agent.graph.threads.journal_sqlite import FileJournal
+from skills_agent.nodes.effects import Effect, Entry, Invocation
 
 journal = FileJournal(Path(sys.argv[1]))
-run = Run("run", "t", "", journal, lambda _: False)
+run = Invocation("run", "t", "", journal, lambda _: False)
 print("ready", flush=True)
 sys.stdin.readline()
 for number in range(25):

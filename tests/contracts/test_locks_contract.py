@@ -15,7 +15,8 @@ import pytest
 from langgraph.checkpoint.postgres import PostgresSaver
 from langgraph.checkpoint.sqlite import SqliteSaver
 
-from skills_agent.graph.locks import (
+from skills_agent.graph.threads.errors import ThreadBusyError
+from skills_agent.graph.threads.locks import (
     FOLDER,
     ByteLocks,
     FileLocks,
@@ -25,8 +26,7 @@ from skills_agent.graph.locks import (
     ThreadLocks,
     has_byte_locks,
 )
-from skills_agent.graph.locks_postgres import PostgresLocks
-from skills_agent.graph.thread_errors import ThreadBusyError
+from skills_agent.graph.threads.locks_postgres import PostgresLocks
 
 KEY = ThreadKey("t")
 
@@ -36,12 +36,12 @@ from pathlib import Path
 
 kind, place = sys.argv[1:]
 if kind != "postgres":
-    from skills_agent.graph.locks import ByteLocks, FileLocks, ThreadKey
+    from skills_agent.graph.threads.locks import ByteLocks, FileLocks, ThreadKey
     locks = (ByteLocks if kind == "byte" else FileLocks)(Path(place))
 else:
     from langgraph.checkpoint.postgres import PostgresSaver
-    from skills_agent.graph.locks import ThreadKey
-    from skills_agent.graph.locks_postgres import PostgresLocks
+    from skills_agent.graph.threads.locks import ThreadKey
+    from skills_agent.graph.threads.locks_postgres import PostgresLocks
     entered = PostgresSaver.from_conn_string(place)
     locks = PostgresLocks.beside(entered.__enter__())
 release = locks.take(ThreadKey("t"))
@@ -195,8 +195,8 @@ def test_a_child_process_holds_nothing_of_its_parents(tmp_path: Path) -> None:
     program = f"""
 import os, signal, sys
 from pathlib import Path
-from skills_agent.graph.locks import ByteLocks, ThreadKey
-from skills_agent.graph.thread_errors import ThreadBusyError
+from skills_agent.graph.threads.locks import ByteLocks, ThreadKey
+from skills_agent.graph.threads.errors import ThreadBusyError
 locks = ByteLocks(Path({str(folder)!r}))
 locks.take(ThreadKey("t"))
 if not os.fork():

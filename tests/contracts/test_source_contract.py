@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from skills_agent.skills.confined import NotRegularFileError, OutsideRootError
+from skills_agent.skills.files import NotRegularFileError, OutsideRootError
 from skills_agent.skills.sources import DirectorySource, MemorySource, Source
 
 Tree = Mapping[str, Mapping[str, str | bytes]]

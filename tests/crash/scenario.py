@@ -24,11 +24,11 @@ from langgraph.types import Command, StateSnapshot
 from typing_extensions import override
 
 from skills_agent.graph.build import wire
-from skills_agent.graph.journal import Journals
 from skills_agent.graph.models.scripted import ScriptedChatModel, ScriptEntry
 from skills_agent.graph.services import make_services
 from skills_agent.graph.settings import Settings
-from skills_agent.nodes.journal import Entry, Journal
+from skills_agent.graph.threads.journals import Journals
+from skills_agent.nodes.effects import Entry, Journal
 from tests.agents import call, calls, write_skill
 from tests.crash.points import FILE, Points
 

@@ -9,7 +9,7 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemM
 
 from skills_agent.graph.models import OfflineChatModel
 from skills_agent.nodes import prompt
-from skills_agent.skills.resources import resource_type
+from skills_agent.skills.library.resources import resource_type
 from skills_agent.skills.scripts import ScriptResult, describe
 from skills_agent.state.records import LoadedSkill, ResourceRecord, SkillResources
 

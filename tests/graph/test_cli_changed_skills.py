@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from skills_agent.graph.cli.history import open_archive
 from skills_agent.graph.settings import Settings
+from skills_agent.graph.threads.history import open_archive
 from tests.graph.cli_desk import LOAD, RAIN_SKILL, RUN, Desk
 
 CHANGED = RAIN_SKILL.replace("answer with its figures", "answer in INCHES")

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from skills_agent.graph.cli.history import open_archive
-from skills_agent.graph.cli.steps import read_steps
 from skills_agent.graph.settings import Settings
+from skills_agent.graph.threads.history import open_archive
+from skills_agent.graph.threads.steps import read_steps
 from tests.graph.cli_desk import LOAD, RAIN_SKILL, Desk, call, calls
 
 STAMP = """\

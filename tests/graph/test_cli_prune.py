@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from skills_agent.graph.cli.history import ThreadLine, open_archive
 from skills_agent.graph.cli.prune import choose_threads
-from skills_agent.graph.cli.steps import read_chain, read_steps
 from skills_agent.graph.settings import Settings
+from skills_agent.graph.threads.history import ThreadLine, open_archive
+from skills_agent.graph.threads.steps import read_chain, read_steps
 from tests.graph.cli_desk import LOAD, RUN, Desk
 
 

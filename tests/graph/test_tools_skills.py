@@ -13,10 +13,10 @@ from langgraph.graph import END, START, StateGraph
 from langgraph.prebuilt import ToolNode
 from langgraph.types import Send
 
-from skills_agent.graph.tools import Workplace, build_tools, risk_of
-from skills_agent.skills.library import Library
+from skills_agent.graph.tools import Workdir, build_tools, risk_of
+from skills_agent.skills.library.library import Library
+from skills_agent.skills.library.registry import Registry
 from skills_agent.skills.policy import FRAMEWORK_TOOLS
-from skills_agent.skills.registry import Registry
 from skills_agent.skills.scripts import ControlledRunner
 from skills_agent.skills.sources import DirectorySource, MemorySource
 from skills_agent.state.records import LoadedSkill, PlanRecord
@@ -88,7 +88,7 @@ class Desk:
         runner = ControlledRunner(environment=ENVIRONMENT, timeout=20)
         builder = StateGraph(AgentState)
         builder.add_node(
-            "tools", ToolNode(build_tools(Library(self.registry), runner, Workplace(self.workspace)))
+            "tools", ToolNode(build_tools(Library(self.registry), runner, Workdir(self.workspace)))
         )
         builder.add_conditional_edges(START, one_task_per_call, ["tools"])
         builder.add_edge("tools", END)
@@ -141,7 +141,7 @@ def loaded(desk: Desk) -> Desk:
 
 
 def test_every_tool_declares_its_risk(desk: Desk) -> None:
-    tools = build_tools(Library(desk.registry), ControlledRunner(environment={}), Workplace(desk.workspace))
+    tools = build_tools(Library(desk.registry), ControlledRunner(environment={}), Workdir(desk.workspace))
     assert {tool.name: risk_of(tool) for tool in tools} == {
         "search_skills": "read",
         "unload_skill": "read",
@@ -157,7 +157,7 @@ def test_every_tool_declares_its_risk(desk: Desk) -> None:
 
 
 def test_the_model_sees_short_schemas_without_our_own_parameters(desk: Desk) -> None:
-    tools = build_tools(Library(desk.registry), ControlledRunner(environment={}), Workplace(desk.workspace))
+    tools = build_tools(Library(desk.registry), ControlledRunner(environment={}), Workdir(desk.workspace))
     specs = [convert_to_openai_tool(tool)["function"] for tool in tools]
     parameters = {spec["name"]: list(spec["parameters"]["properties"]) for spec in specs}
     assert parameters["run_script"] == ["skill", "path", "args", "stdin"]

@@ -12,7 +12,7 @@ from langgraph.types import Command
 from skills_agent.graph.audit.log import RunLog
 from skills_agent.graph.audit.recorder import AuditError
 from skills_agent.graph.cli.run_records import Run
-from skills_agent.graph.thread_names import folder_name
+from skills_agent.graph.threads.names import folder_name
 from skills_agent.state.context import Context
 from tests.agents import Agent, call, calls, write_skill
 from tests.conftest import MakeAgent

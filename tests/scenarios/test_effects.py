@@ -17,11 +17,12 @@ from langgraph.types import Command, interrupt
 from pydantic import ValidationError
 
 from skills_agent.graph import build_graph
-from skills_agent.graph.journal import FileJournal, StoreJournal
-from skills_agent.graph.journal.choice import PLACE
 from skills_agent.graph.models.scripted import ScriptedChatModel
 from skills_agent.graph.services import make_runner
 from skills_agent.graph.settings import Settings
+from skills_agent.graph.threads.journal_sqlite import FileJournal
+from skills_agent.graph.threads.journal_store import StoreJournal
+from skills_agent.graph.threads.journals import PLACE
 from skills_agent.skills.policy.verdict import ApprovalNeededError
 from skills_agent.skills.scripts import ScriptRequest, ScriptRunner
 from skills_agent.skills.scripts.runner import ScriptResult

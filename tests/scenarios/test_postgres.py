@@ -20,7 +20,7 @@ from langgraph.checkpoint.postgres.aio import AsyncPostgresSaver
 from psycopg.rows import DictRow, dict_row
 from psycopg_pool import AsyncConnectionPool
 
-from skills_agent.graph.cli.dsn import is_dsn, without_password
+from skills_agent.graph.threads.dsn import is_dsn, without_password
 from tests.agents import Agent, call, calls, write_skill
 from tests.conftest import MakeAgent
 from tests.graph.cli_desk import LOAD, PATIENCE, RUN, Desk
@@ -262,7 +262,7 @@ OPEN = """\
 import sys
 from pathlib import Path
 
-from skills_agent.graph.cli.database import open_database, thread_ids
+from skills_agent.graph.threads.database import open_database, thread_ids
 from skills_agent.graph.settings import Settings
 
 settings = Settings(workspace=Path(sys.argv[1]), checkpointer=sys.argv[2])

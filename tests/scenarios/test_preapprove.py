@@ -12,9 +12,9 @@ from langgraph.types import Command
 from skills_agent.graph import build_graph
 from skills_agent.graph.models.scripted import ScriptedChatModel
 from skills_agent.graph.settings import Settings, SettingsError, trust_file_of
+from skills_agent.skills.policy.trust import TrustList
 from skills_agent.skills.scripts.controlled import ControlledRunner
 from skills_agent.skills.scripts.runner import ScriptRequest, ScriptResult
-from skills_agent.skills.trust import TrustList
 from tests.agents import Agent, call, calls
 from tests.conftest import MakeAgent
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from skills_agent.skills.registry import Registry
+from skills_agent.skills.library.registry import Registry
 from skills_agent.skills.sources import standard_sources
 
 BUNDLED = Path(__file__).parents[2] / "skills" / "bundled"

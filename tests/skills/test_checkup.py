@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from skills_agent.skills.checkup import check_up
-from skills_agent.skills.registry import Registry
+from skills_agent.skills.library.checkup import check_up
+from skills_agent.skills.library.registry import Registry
 from skills_agent.skills.sources import DirectorySource, MemorySource
 
 GOOD = "---\nname: {name}\ndescription: d\n---\n"

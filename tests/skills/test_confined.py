@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from skills_agent.skills.confined import (
+from skills_agent.skills.files import (
     NotRegularFileError,
     OutsideRootError,
     Walk,

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from skills_agent.skills.catalog import Catalog
-from skills_agent.skills.reading import Place, read_metadata
-from skills_agent.skills.registry import Registry
+from skills_agent.skills.format.reading import Place, read_metadata
+from skills_agent.skills.library.catalog import Catalog
+from skills_agent.skills.library.registry import Registry
 from skills_agent.skills.sources import DirectorySource
 
 CORPUS = Path(__file__).resolve().parents[3] / "shared" / "corpus" / "skills"

@@ -8,12 +8,12 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skills_agent.skills.frontmatter import MAX_FRONTMATTER_BYTES, Split, parse, split
-from skills_agent.skills.plain_yaml import read_plain
-from skills_agent.skills.rules import Finding
+from skills_agent.skills.format.frontmatter import MAX_FRONTMATTER_BYTES, Split, parse, split
+from skills_agent.skills.format.plain_yaml import read_plain
+from skills_agent.skills.format.rules import Finding
+from skills_agent.skills.format.yaml_result import FrontmatterError, Value
+from skills_agent.skills.format.yaml_text import read_yaml
 from skills_agent.skills.text import normalize_line_ends
-from skills_agent.skills.yaml_result import FrontmatterError, Value
-from skills_agent.skills.yaml_text import read_yaml
 
 
 def fields(text: str) -> dict[str, Value]:

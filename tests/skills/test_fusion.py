@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from langchain_core.embeddings import Embeddings
 
-from skills_agent.skills.catalog import Catalog
-from skills_agent.skills.fusion import PAUSE_SECONDS, Vectors, fuse
-from skills_agent.skills.registry import Registry
+from skills_agent.skills.library.catalog import Catalog
+from skills_agent.skills.library.registry import Registry
+from skills_agent.skills.search.vectors import PAUSE_SECONDS, Vectors, fuse
 from skills_agent.skills.sources import MemorySource
 
 

@@ -15,8 +15,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from skills_agent.skills.catalog import Catalog
-from skills_agent.skills.registry import Registry
+from skills_agent.skills.library.catalog import Catalog
+from skills_agent.skills.library.registry import Registry
 from skills_agent.skills.sources import DirectorySource, MemorySource
 
 SKILL = "---\nname: {name}\ndescription: {description}\n---\nInstructions about {name}.\n"
@@ -390,7 +390,7 @@ def test_a_locked_file_does_not_hold_up_discovery(skills: Path, index: Path) -> 
 PROCESS = """
 import json, sys, time
 from pathlib import Path
-from skills_agent.skills.registry import Registry
+from skills_agent.skills.library.registry import Registry
 from skills_agent.skills.sources import DirectorySource
 folder, index, rounds = Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3])
 later = lambda: time.time_ns() + 10**13

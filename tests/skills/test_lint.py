@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from skills_agent.skills.lint import lint
+from skills_agent.skills.format.lint import lint
 
 GOOD = "---\nname: csv-report\ndescription: Profile a CSV file.\n---\n\n# Title\n"
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import pytest
 
-from skills_agent.skills.lint import lint
+from skills_agent.skills.format.lint import lint
 
 skills_ref = pytest.importorskip(
     "skills_ref", reason="skills-ref is not installed: pip install '.[dev]' has it"

@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skills_agent.skills.errors import SkillInvalidError, SkillTooLargeError, SkillUndecodableError
-from skills_agent.skills.field_names import EFFECTS
-from skills_agent.skills.reading import Place, read_metadata, read_skill
-from skills_agent.skills.rules import REPAIRS, RULES
+from skills_agent.skills.format.field_names import EFFECTS
+from skills_agent.skills.format.reading import Place, read_metadata, read_skill
+from skills_agent.skills.format.rules import REPAIRS, RULES
 from skills_agent.skills.skill import Skill, SkillMetadata
 
 PLACE = Place("user", "/skills/csv-report/SKILL.md", "csv-report")

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skills_agent.skills.redaction import MASK, Redaction, is_secret_name, secret_values
+from skills_agent.graph.audit.redaction import MASK, Redaction, is_secret_name, secret_values
 
 # Made up, and put together here so that no scanner takes this file for a leak.
 DIGITS = "0123456789"

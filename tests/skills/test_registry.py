@@ -20,7 +20,7 @@ from skills_agent.skills.errors import (
     SkillUnreadableError,
     UnknownSkillError,
 )
-from skills_agent.skills.registry import Registry
+from skills_agent.skills.library.registry import Registry
 from skills_agent.skills.skill import SkillRef
 from skills_agent.skills.sources import DirectorySource, MemorySource, SkillFile
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skills_agent.skills.resources import (
+from skills_agent.skills.library.resources import (
     lines_of,
     list_resources,
     resource_type,

@@ -5,9 +5,9 @@ import threading
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skills_agent.skills.registry import Registry
-from skills_agent.skills.search import SearchIndex, SearchText, query_words, search_texts
-from skills_agent.skills.search_tables import TemporaryTables
+from skills_agent.skills.library.registry import Registry
+from skills_agent.skills.search.tables import TemporaryTables
+from skills_agent.skills.search.words import SearchIndex, SearchText, query_words, search_texts
 from skills_agent.skills.sources import MemorySource
 
 ENTRIES = [

@@ -7,7 +7,7 @@ import pytest
 from langgraph.graph import END, START, StateGraph
 from langgraph.store.memory import InMemoryStore
 
-from skills_agent.skills.registry import Registry
+from skills_agent.skills.library.registry import Registry
 from skills_agent.skills.sources.backend import Backend, BackendSource
 from skills_agent.skills.sources.store import StoreSource
 from tests.folder_backend import FolderBackend

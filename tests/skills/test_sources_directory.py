@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from skills_agent.skills.confined import OutsideRootError
-from skills_agent.skills.registry import Registry
+from skills_agent.skills.files import OutsideRootError
+from skills_agent.skills.library.registry import Registry
 from skills_agent.skills.sources import DirectorySource, ScanLimits, standard_sources
 
 SKILL = "---\nname: {name}\ndescription: Does {name}.\n---\nDo it.\n"

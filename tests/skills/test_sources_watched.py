@@ -19,7 +19,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from skills_agent.skills.registry import Registry
+from skills_agent.skills.library.registry import Registry
 from skills_agent.skills.sources import DirectorySource
 from skills_agent.skills.sources.protocol import SeenFolder
 from tests.skills.watching import (

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from skills_agent.skills.contents import ContentsError, file_digest, folder_digest
-from skills_agent.skills.trust import NothingToTrustError, TrustFileError, TrustList
+from skills_agent.skills.library.contents import ContentsError, file_digest, folder_digest
+from skills_agent.skills.policy.trust import NothingToTrustError, TrustFileError, TrustList
 from tests.agents import write_skill
 
 

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from skills_agent.skills.registry import Registry
+from skills_agent.skills.library.registry import Registry
 from skills_agent.skills.sources import DirectorySource
 from tests.skills.watching import (
     is_up_to_date,

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from skills_agent.graph.models.offline.request import Request
 from skills_agent.graph.models.offline.words import FUNCTION_WORDS, stems, words
-from skills_agent.skills.search import search_texts
+from skills_agent.skills.search.words import search_texts
 
 _CANDIDATES = 3
 _ENOUGH_WORDS = 2

@@ -1,0 +1,334 @@
+"""What the operator allows, as `gate`, `approve`, `act` and `decide` ask it."""
+
+import hashlib
+import json
+import logging
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from langchain_core.messages.tool import ToolCall
+from langchain_core.tools import BaseTool
+from langgraph.runtime import Runtime
+from pydantic import BaseModel, ValidationError
+
+from skills_agent.nodes.effects import Effect
+from skills_agent.skills.errors import SkillError
+from skills_agent.skills.library.contents import ContentsError, file_digest, folder_digest
+from skills_agent.skills.library.library import Library
+from skills_agent.skills.library.registry import Registry
+from skills_agent.skills.policy.grants import Grant, skills_concerned
+from skills_agent.skills.policy.patterns import Call, Entry
+from skills_agent.skills.policy.permission import ALWAYS_ALLOWED, Declared, Mode, Permission
+from skills_agent.skills.policy.risk import FRAMEWORK_TOOLS, IN_WORDS, Risk
+from skills_agent.skills.policy.trust import TrustFileError, TrustList
+from skills_agent.skills.policy.verdict import Approval, Verdict, judge
+from skills_agent.skills.scripts.request import command_request, script_request
+from skills_agent.skills.scripts.runner import ScriptRequest, ScriptRunner
+from skills_agent.skills.skill import SkillRef
+from skills_agent.state.context import Context, caller_of
+from skills_agent.state.ledger import active_skills
+from skills_agent.state.records import GrantRecord, LoadedSkill
+from skills_agent.state.schema import AgentState
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """What the operator allows: the tools there are, what each risks, and what is asked about."""
+
+    tools: Mapping[str, BaseTool]
+    risks: Mapping[str, Risk]
+    ask_for: Collection[Risk]
+    library: Library
+    trust: TrustList
+    mode: Mode = "recommend"
+    always_allowed: Collection[str] = ALWAYS_ALLOWED
+    excluded: tuple[Entry, ...] = ()
+    """What nobody may call."""
+    approval: Approval = "ask"
+    yes: Collection[Risk] = ()
+    """Risks that a person approved in advance, for this run."""
+    runner: ScriptRunner | None = None
+    """Says how isolated a script would run, and why one cannot; None: nothing is said."""
+    workspace: Path = Path()
+    """Where scripts would work."""
+    schemas: dict[str, type[BaseModel] | None] = field(default_factory=dict)
+    """Of the tools' arguments: LangChain makes them anew at every look."""
+
+    def risk(self, tool: str) -> Risk:
+        """Return what a tool risks; of one that nobody knows, the worst that one can be approved for."""
+        return self.risks.get(tool, "network")
+
+    def bench(self, state: AgentState, runtime: Runtime[Context]) -> "Judge":
+        """Return what judges the calls of one step."""
+        registry = self.library.of(caller_of(runtime), runtime.store)
+        return Judge(self, state, Context.of(runtime.context), caller_of(runtime), registry)
+
+    def permission(self, state: AgentState) -> Permission:
+        """Return what the loaded skills permit now."""
+        declared = [
+            Declared(
+                skill["name"],
+                None if skill["allowed_tools"] is None else tuple(skill["allowed_tools"]),
+                tuple(skill.get("disallowed_tools") or ()),
+            )
+            for skill in active_skills(state.get("skills_loaded")).values()
+        ]
+        return Permission(declared, self.mode, self.always_allowed)
+
+    def hidden(self, context: Context) -> set[str]:
+        """Return the tools that a model is not offered: what no call of this request could use."""
+        return {name for name in self.tools if self.left_out(name, context)}
+
+    def left_out(self, tool: str, context: Context) -> bool:
+        """Tell whether a tool as a whole is out of this request's reach."""
+        if any(entry.is_whole and entry.names(tool) for entry in self.excluded):
+            return True
+        return tool in context.exclude_tools or not (
+            context.only_tools is None or tool in FRAMEWORK_TOOLS or tool in context.only_tools
+        )
+
+    def fault(self, tool: BaseTool, args: Mapping[str, Any]) -> str | None:
+        """Say what is wrong with a call's arguments; None where they fit or the schema is not a class."""
+        if tool.name not in self.schemas:
+            schema = tool.tool_call_schema
+            is_model = isinstance(schema, type) and issubclass(schema, BaseModel)
+            self.schemas[tool.name] = schema if is_model else None  # type: ignore[assignment]  # as just asked
+        known = self.schemas[tool.name]
+        if known is None:
+            return None
+        try:
+            known.model_validate(args)
+        except ValidationError as error:
+            return "; ".join(
+                f"{'.'.join(str(part) for part in each['loc']) or 'arguments'}: {each['msg']}"
+                for each in error.errors(include_url=False)
+            )
+        return None
+
+
+class Judge:
+    """Judges the calls of one step: the operator's settings, the loaded skills, the caller, and grants.
+
+    The caller can only take away: the context leaves tools out, and nothing in it permits a call.
+    """
+
+    def __init__(
+        self, policy: Policy, state: AgentState, context: Context, user: str | None, registry: Registry
+    ) -> None:
+        """Take what does not change within a step."""
+        self.user = user
+        self.loaded = active_skills(state.get("skills_loaded"))
+        self._policy = policy
+        self._context = context
+        self._registry = registry
+        self._grants = list((state.get("grants") or {}).values())
+        self._permission = policy.permission(state)
+        self._contents: dict[str, str] = {}
+
+    def verdict(self, call: ToolCall) -> Verdict:
+        """Return the verdict on one call, budgets aside. A call that cannot run is never asked about."""
+        policy, wanted = self._policy, as_call(call)
+        tool = policy.tools.get(wanted.tool)
+        if tool is None:
+            known = ", ".join(sorted(set(policy.tools) - policy.hidden(self._context)))
+            return Verdict("deny", f"There is no tool {wanted.tool!r}. Tools: {known}.", "error")
+        if entry := next((entry for entry in policy.excluded if entry.may_mean(wanted)), None):
+            return Verdict("deny", f"Not run: the operator turned off {entry.text}.", "policy")
+        risk = policy.risks[tool.name]
+        left_out = {tool.name} if policy.left_out(tool.name, self._context) else ()
+        verdict = judge(tool.name, risk, ask_for=policy.ask_for, denied_tools=left_out)
+        if verdict.decision == "deny":
+            return verdict
+        if refusal := self._permission.refusal(wanted):
+            return Verdict("deny", refusal, "skill")
+        if fault := policy.fault(tool, call["args"]):
+            return Verdict("deny", f"The arguments of {tool.name} are not valid: {fault}", "error")
+        return verdict if verdict.decision == "allow" else self._without_question(wanted, risk)
+
+    def pin(self, call: ToolCall, verdict: Verdict) -> str:
+        """Return the digest that a verdict holds for: nothing else is run under it.
+
+        What may be read without a question is read as it is then: its files do not count.
+        """
+        free = verdict.decision == "allow" and self._policy.risk(call["name"]) == "read"
+        return call_digest(call, None, self._registry) if free else self.digest(call)
+
+    def digest(self, call: ToolCall) -> str:
+        """Return the digest of what a call would run: tool, arguments, and the content of its skill."""
+        wanted = as_call(call)
+        loaded = self.loaded.get(wanted.skill or "")
+        place = SkillRef.of(loaded) if loaded else None
+        return call_digest(call, place, self._registry)
+
+    def contents(self, call: ToolCall) -> dict[str, str]:
+        """Return the content digests of the skills that a grant for a call depends on."""
+        concerned = skills_concerned(as_call(call), self.loaded)
+        return {name: self._content(name) for name in concerned}
+
+    def _without_question(self, call: Call, risk: Risk) -> Verdict:
+        """Return why a call that would be asked about need not be, or the question."""
+        policy = self._policy
+        words = f"{call.tool} {IN_WORDS[risk]}"
+        if risk in policy.yes:
+            return Verdict("allow", f"{words}; approved in advance with --yes {risk}.", "policy")
+        if grant := self._grant(call):
+            reason = f"{words}; a person granted it ({grant['scope']}, {grant['id']})."
+            return Verdict("allow", reason, "grant", grant["id"])
+        if skill := self._preapproved_by(call):
+            return Verdict("allow", f"{words}; the trusted skill {skill} lists it in allowed-tools.", "skill")
+        if policy.approval == "deny":
+            text = f"Not run: {words}, which needs an approval, and nobody is asked here. Go on without it."
+            return Verdict("deny", text, "policy")
+        if fault := self._preflight(call):
+            return Verdict("deny", fault, "error")
+        return Verdict("ask", f"{words}.{self._about(call)} Risk: {risk}.", "policy")
+
+    def _grant(self, call: Call) -> GrantRecord | None:
+        for record in self._grants:
+            if record["revoked"] or record["decision"] != "approve":
+                continue
+            grant = _grant_of(record)
+            if grant.covers(call, self.user) and all(
+                grant.contents.get(name) == self._content(name) != ""
+                for name in skills_concerned(call, self.loaded)
+            ):
+                return record
+        return None
+
+    def _preapproved_by(self, call: Call) -> str | None:
+        """Return the trusted skill that lists a call; the skill that it would run must be trusted, too."""
+        if self._policy.mode != "preapprove" or (call.skill is not None and not self._trusts(call.skill)):
+            return None
+        return next((name for name in self._permission.listed_by(call) if self._trusts(name)), None)
+
+    def _about(self, call: Call) -> str:
+        """Say whose script it is and how isolated it would run, for the person who is asked."""
+        skill, level = self.loaded.get(call.skill or ""), self._level(call)
+        isolation = f" Isolation: {level}." if level else ""
+        if skill is None:
+            untrusted = [name for name in sorted(self.loaded) if not self._trusts(name)]
+            loaded = f" Loaded from untrusted sources: {', '.join(untrusted)}." if untrusted else ""
+            return loaded + isolation
+        kind = "a trusted" if self._trusts(skill["name"]) else "an untrusted"
+        return f" Skill: {skill['name']}, from {kind} source ({skill['source']}).{isolation}"
+
+    def _preflight(self, call: Call) -> str | None:
+        """Say before anybody is asked that a script could not be started, as the tool itself would."""
+        try:
+            request = self._request(call)
+            return self._policy.runner.preflight(request) if request and self._policy.runner else None
+        except SkillError as error:
+            return str(error)
+
+    def _level(self, call: Call) -> str:
+        try:
+            request = self._request(call)
+            return self._policy.runner.level_for(request) if request and self._policy.runner else ""
+        except SkillError as error:
+            return f"none, it would not be run: {error}"
+
+    def _request(self, call: Call) -> ScriptRequest | None:
+        """Return what a call will ask of the runner, the arguments of a script aside; None where nothing."""
+        workspace, skill = self._policy.workspace, self.loaded.get(call.skill or "")
+        if call.tool == "run_command":
+            return command_request(str(call.args.get("command")), workdir=workspace)
+        if call.tool != "run_script" or skill is None:
+            return None
+        path = str(call.args.get("path"))
+        return script_request(self._registry, SkillRef.of(skill), path, workdir=workspace)
+
+    def _trusts(self, name: str) -> bool:
+        """Tell whether the operator vouches for a loaded skill: its source, or its folder as it is now."""
+        skill = self.loaded.get(name)
+        if skill is None:
+            return False
+        try:
+            if self._registry.is_vouched_for(SkillRef.of(skill)):
+                return True
+            root = self._root(skill)
+            return root is not None and self._policy.trust.vouches_for(root)
+        except TrustFileError as error:
+            logger.warning("trust file unusable", extra={"cause": error.cause})
+        except SkillError:
+            pass
+        return False
+
+    def _content(self, name: str) -> str:
+        """Return the digest of what a loaded skill's folder holds; empty where it cannot be pinned down."""
+        if name not in self._contents:
+            skill = self.loaded.get(name)
+            root = self._root(skill) if skill else None
+            try:
+                digest = folder_digest(root) if root else skill["digest"] if skill else ""
+            except ContentsError:
+                digest = ""
+            self._contents[name] = digest
+        return self._contents[name]
+
+    def _root(self, skill: LoadedSkill) -> Path | None:
+        try:
+            return self._registry.root(SkillRef.of(skill))
+        except SkillError:
+            return None
+
+
+def changed_text(tool: str) -> str:
+    """Say that a call is not run because it is not any more what was approved or allowed."""
+    return (
+        f"Not run: the files of the skill, or the arguments, changed after this call of {tool} was judged, "
+        "so it is not what was approved. Read them again, and repeat the call if it still makes sense: it is "
+        "judged anew."
+    )
+
+
+def as_call(call: ToolCall) -> Call:
+    """Return a tool call as policy sees it."""
+    return Call(call["name"], call["args"])
+
+
+def call_digest(call: ToolCall, place: SkillRef | None, registry: Registry) -> str:
+    """Return the digest of what a call runs: tool, arguments, and the files of the skill that it names."""
+    return effect_of(call, place, registry).digest
+
+
+def effect_of(call: ToolCall, place: SkillRef | None, registry: Registry) -> Effect:
+    """Return what a call runs, as digests.
+
+    Of a folder that is too large to be read whole, its SKILL.md and the file that the call names count.
+    """
+    content = ""
+    if place is not None:
+        try:
+            root = registry.root(place)
+            content = _content_of(root, str(call["args"].get("path"))) if root else ""
+        except SkillError as error:
+            content = f"gone: {error.code}"
+    return Effect(
+        call["name"], _digest(call["args"]), content, _digest([call["name"], call["args"], content])
+    )
+
+
+def _digest(told: object) -> str:
+    return hashlib.sha256(json.dumps(told, sort_keys=True, default=str).encode()).hexdigest()
+
+
+def _content_of(root: Path, path: str) -> str:
+    try:
+        return folder_digest(root)
+    except ContentsError:
+        return file_digest(root, "SKILL.md") + file_digest(root, path.removeprefix(f"{root}/"))
+
+
+def _grant_of(record: GrantRecord) -> Grant:
+    return Grant(
+        record["scope"],
+        record["tool"],
+        record.get("skill"),
+        record.get("pattern", ""),
+        record.get("user"),
+        record.get("contents") or {},
+    )

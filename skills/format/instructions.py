@@ -1,0 +1,87 @@
+"""Instructions as they go into a thread: bounded, and with the user's arguments filled in."""
+
+import re
+import shlex
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from skills_agent.skills.library.resources import heading_lines
+
+_NAMED_AT_MOST: Final = 20
+_PLACEHOLDER: Final = re.compile(
+    r"\$(?:ARGUMENTS(?:\[(?P<index>\d)\])?|\{ARGUMENTS\}|(?P<place>[1-9])(?!\d)"
+    r"|\{(?P<braced>[A-Za-z_][\w-]*)\}|(?P<name>[A-Za-z_][\w-]*))"
+)
+
+
+class Excerpt(NamedTuple):
+    """The part of instructions that goes into the prompt."""
+
+    text: str
+    shown: int
+    """Lines of the instructions in `text`."""
+    rest: tuple[str, ...]
+    """Headings of the sections that were left out."""
+
+
+def cut(instructions: str, max_lines: int) -> Excerpt:
+    """Return at most `max_lines` lines, up to the end of a section, and what the rest is.
+
+    The end of a section is looked for in the second half, so that one long section is cut in itself
+    rather than left out.
+    """
+    lines = instructions.split("\n")
+    if len(lines) <= max_lines:
+        return Excerpt(instructions, len(lines), ())
+    headings = heading_lines(instructions)
+    ends = [heading.line for heading in headings if max_lines // 2 <= heading.line <= max_lines]
+    shown = ends[-1] if ends else max_lines
+    rest = tuple(heading.title for heading in headings if heading.line >= shown)
+    return Excerpt("\n".join(lines[:shown]).rstrip("\n"), shown, rest)
+
+
+def note_on_rest(skill: str, excerpt: Excerpt, total: int) -> str:
+    """Say what was left out and how to read it; empty when nothing was."""
+    if excerpt.shown >= total:
+        return ""
+    named = "; ".join(excerpt.rest[:_NAMED_AT_MOST])
+    more = len(excerpt.rest) - _NAMED_AT_MOST
+    sections = f" Its sections: {named}{f' and {more} more' if more > 0 else ''}." if named else ""
+    return (
+        f"[Lines 1 to {excerpt.shown} of {total} of these instructions. Read the rest when needed, with "
+        f'read_resource(skill="{skill}", path="SKILL.md", section=...).{sections}]'
+    )
+
+
+def fill_in(instructions: str, arguments: str, names: Sequence[str], *, declared: bool) -> str:
+    """Return instructions with what the user wrote after `/name` in place of the placeholders.
+
+    `$ARGUMENTS` is all of it, `$1` to `$9` and `$ARGUMENTS[0]` its words (quotes hold words together),
+    `$name` those that `names` declares in order. Placeholders other than `$ARGUMENTS` are filled in only
+    where the skill declares that it takes arguments: elsewhere `$1` is awk's. What was not given is empty.
+    """
+    takes = declared or bool(names) or "$ARGUMENTS" in instructions or "${ARGUMENTS}" in instructions
+    if not takes:
+        return instructions
+    words = _words(arguments)
+
+    def value(match: re.Match[str]) -> str:
+        name = match["braced"] or match["name"]
+        if name is not None:
+            return _at(words, names.index(name)) if name in names else match[0]
+        if match["place"]:
+            return _at(words, int(match["place"]) - 1)
+        return _at(words, int(match["index"])) if match["index"] else arguments
+
+    return _PLACEHOLDER.sub(value, instructions)
+
+
+def _words(arguments: str) -> list[str]:
+    try:
+        return shlex.split(arguments)
+    except ValueError:  # an apostrophe, most of the time
+        return arguments.split()
+
+
+def _at(words: Sequence[str], index: int) -> str:
+    return words[index] if index < len(words) else ""

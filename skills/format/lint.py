@@ -1,0 +1,78 @@
+"""Hold skills to the letter of agentskills.io/specification, with the rules that discovery has.
+
+Where a finding only costs a warning at discovery, it may be an error here: rules.py says which.
+"""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from skills_agent.skills.errors import SkillUndecodableError
+from skills_agent.skills.format.reading import Place, read_body, read_metadata
+from skills_agent.skills.format.rules import Finding, diagnostic, strictly
+from skills_agent.skills.library.catalog import Catalog
+from skills_agent.skills.library.discovery import SeenSkill
+from skills_agent.skills.library.registry import MAX_SKILL_BYTES
+from skills_agent.skills.skill import Diagnostic, Severity
+from skills_agent.skills.sources.directory import DirectorySource
+from skills_agent.skills.sources.protocol import FoundSkill
+from skills_agent.skills.sources.walk import SKILL_FILE
+
+_LABEL = "lint"
+
+
+class LintReport(NamedTuple):
+    """What linting a folder has found."""
+
+    skills: tuple[str, ...]
+    """Every SKILL.md that was read, in path order."""
+    findings: tuple[Diagnostic, ...]
+    """By path and line; errors are what breaks the specification."""
+
+    def count(self, severity: Severity) -> int:
+        """Return how many findings are of that severity."""
+        return sum(found.severity == severity for found in self.findings)
+
+
+def lint(path: Path, max_skill_bytes: int = MAX_SKILL_BYTES) -> LintReport:
+    """Check a skill's folder (or its SKILL.md), or every skill in a folder of skills."""
+    folder = path.parent if path.name.upper() == SKILL_FILE.upper() and path.is_file() else path
+    source = DirectorySource(folder, _LABEL, required=True)
+    scan = source.scan()
+    seen = [_read(source, found, max_skill_bytes) for found in scan.found]
+    findings = [strictly(found) for found in scan.diagnostics]
+    # Two skills of one name, and names that look alike, are found by comparing them all.
+    findings += [found for entry in Catalog(seen, sources=[_LABEL]).entries for found in entry.diagnostics]
+    if not seen and not any(found.severity == "error" for found in findings):
+        missing = Finding("skill-file-missing", "There is no SKILL.md in the folder.")
+        findings.append(diagnostic(missing, os.fspath(source.folder / SKILL_FILE), "strict"))
+    findings.sort(key=lambda found: (found.path, found.line or 0))
+    return LintReport(tuple(each.found.path for each in seen), tuple(findings))
+
+
+def _read(source: DirectorySource, found: FoundSkill, limit: int) -> SeenSkill:
+    place = Place(source.label, found.path, found.folder)
+    try:
+        raw = source.read(found.path, limit + 1)
+    except OSError as error:
+        cause = Finding("skill-unreadable", f"The file cannot be read: {error.strerror or error}.")
+        return _skipped(found, cause)
+    if len(raw) > limit:
+        return _skipped(found, Finding("skill-too-large", f"The file is over {limit:,} bytes."))
+    metadata, diagnostics = read_metadata(raw, place, strength="strict")
+    told = [*diagnostics, *_of_instructions(raw, place)] if metadata is not None else diagnostics
+    return SeenSkill(found, source.label, metadata, tuple(told))
+
+
+def _of_instructions(raw: bytes, place: Place) -> Iterator[Diagnostic]:
+    try:
+        findings = read_body(raw, place).findings
+    except SkillUndecodableError as error:
+        findings = (Finding("skill-undecodable", f"Not UTF-8 text: {error.cause}."),)
+    for finding in findings:
+        yield diagnostic(finding, place.path, "strict")
+
+
+def _skipped(found: FoundSkill, cause: Finding) -> SeenSkill:
+    return SeenSkill(found, _LABEL, None, (diagnostic(cause, found.path, "strict"),))

@@ -1,0 +1,121 @@
+"""Which skills may be loaded now: known, open to the asker, not loaded yet, within the limits.
+
+What a skill `requires` comes before it. The domain of the graph's `select` node: one desk judges all
+requests of a step in turn, so that parallel requests cannot overspend a limit together.
+"""
+
+from collections.abc import Collection, Iterator
+from typing import Literal, NamedTuple
+
+from skills_agent.skills.errors import SkillError, UnknownSkillError
+from skills_agent.skills.library.catalog import Catalog
+from skills_agent.skills.skill import SkillMetadata, SkillRef
+
+Asker = Literal["user", "caller", "model", "operator"]
+
+
+class NotAdmittedError(SkillError):
+    """One request is refused; the text says why and what to do."""
+
+    code = "not-admitted"
+
+
+class LimitReachedError(NotAdmittedError):
+    """As many skills are loaded as may be."""
+
+    code = "load-limit"
+
+
+class Admitted(NamedTuple):
+    """What one request may load, in this order: what the skill requires, then the skill."""
+
+    refs: tuple[SkillRef, ...]
+    notes: tuple[str, ...] = ()
+    """What of its requirements could not be had, for the model."""
+
+
+class AdmissionDesk:
+    """Admits one request after another, counting what the earlier ones of the step took."""
+
+    def __init__(
+        self, catalog: Catalog, loaded: Collection[str], *, max_loaded: int, max_requests: int
+    ) -> None:
+        """Take what is loaded, the limit of loaded skills, and that of requests in one step."""
+        self._catalog = catalog
+        self._loaded = frozenset(loaded)
+        self._taken: list[str] = []
+        self._max_loaded = max_loaded
+        self._requests_left = self._max_requests = max_requests
+
+    def admit(self, name: object, source: object, asker: Asker) -> Admitted:
+        """Return what may be loaded for one request. The operator asks only for what is loaded, anew.
+
+        Raises:
+            NotAdmittedError: it may not; the text is for the model.
+        """
+        if not isinstance(name, str) or not isinstance(source, str | None):
+            raise NotAdmittedError("load_skill needs `name`, the name of a skill, as text.")
+        skill = self._find(name, source, asker)
+        if skill.name in self._loaded and asker != "operator":
+            raise NotAdmittedError(f"Skill {skill.name} is already loaded: its instructions are above.")
+        if skill.name in self._taken:
+            raise NotAdmittedError(f"Skill {skill.name} is already being loaded in this step.")
+        if not self._requests_left and asker != "operator":
+            raise NotAdmittedError(
+                f"Skill {skill.name} was not loaded: at most {self._max_requests} skills in one step. "
+                "Load it in the next one if it is still needed."
+            )
+        notes: list[str] = []
+        required = self._with_required(skill, (), set(), notes)
+        needed = [each for each in required if each is skill or self._is_new(each.name)]
+        self._check_limit(skill.name, [each.name for each in needed if self._is_new(each.name)])
+        self._requests_left -= asker != "operator"
+        self._taken += [each.name for each in needed]
+        return Admitted(tuple(each.ref for each in needed), tuple(dict.fromkeys(notes)))
+
+    def _is_new(self, name: str) -> bool:
+        return name not in self._loaded and name not in self._taken
+
+    def _find(self, name: str, source: str | None, asker: Asker) -> SkillMetadata:
+        try:
+            skill = self._catalog.find(name, source)
+        except UnknownSkillError as error:
+            raise NotAdmittedError(str(error)) from error
+        if asker == "model" and not skill.model_invocable:
+            raise NotAdmittedError(
+                f"Skill {skill.name} can only be activated by the user, with /{skill.name}."
+            )
+        if asker == "user" and not skill.user_invocable:
+            raise NotAdmittedError(f"Skill {skill.name} can only be loaded by the model.")
+        return skill
+
+    def _with_required(
+        self, skill: SkillMetadata, path: tuple[str, ...], done: set[str], notes: list[str]
+    ) -> Iterator[SkillMetadata]:
+        """Yield what a skill requires, each once and before what requires it, then the skill."""
+        path = (*path, skill.name)
+        done.add(skill.name)
+        # A chain that is longer than the limit of loaded skills is refused in any case.
+        for name in skill.requires if len(path) <= self._max_loaded else ():
+            if name in path:
+                cycle = " -> ".join([*path[path.index(name) :], name])
+                notes.append(f"The requirements form a cycle ({cycle}); each of them is loaded once.")
+                continue
+            try:
+                required = self._catalog.find(name)
+            except UnknownSkillError:
+                notes.append(f"{skill.name} requires {name}, and there is no such skill here.")
+                continue
+            if required.name not in done:
+                yield from self._with_required(required, path, done, notes)
+        yield skill
+
+    def _check_limit(self, name: str, new: list[str]) -> None:
+        loaded = [*sorted(self._loaded), *self._taken]
+        if len(loaded) + len(new) <= self._max_loaded:
+            return
+        with_what = f" with what it requires ({', '.join(new[:-1])})" if new[1:] else ""
+        raise LimitReachedError(
+            f"Skill {name} was not loaded{with_what}: the limit of {self._max_loaded} loaded skills is "
+            f"reached (loaded: {', '.join(loaded) or 'none'}). Unload one with unload_skill first."
+        )

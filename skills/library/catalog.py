@@ -1,0 +1,257 @@
+"""The catalog: every skill that was found, at one moment, known by its digest."""
+
+import hashlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from threading import Lock
+from typing import Final, Literal, NamedTuple
+
+from msgspec.structs import replace
+
+from skills_agent.skills.errors import UnknownSkillError
+from skills_agent.skills.format.fields import safe_name
+from skills_agent.skills.format.lookalikes import lookalikes_among
+from skills_agent.skills.format.reading import folder_name
+from skills_agent.skills.format.rules import Finding, diagnostic
+from skills_agent.skills.library.discovery import Reported, SeenSkill
+from skills_agent.skills.library.listing import CatalogListing, fit
+from skills_agent.skills.search.tables import TextTables
+from skills_agent.skills.search.vectors import FusedIndex, Vectors
+from skills_agent.skills.search.words import SearchIndex, SearchText
+from skills_agent.skills.skill import Diagnostic, SkillMetadata
+from skills_agent.skills.text import one_line
+
+EntryStatus = Literal["shown", "shadowed", "skipped"]
+_HASHED_AT_ONCE: Final = 256
+_LISTINGS_KEPT: Final = 16
+UNTRUSTED_FACTOR: Final = 0.9
+"""Where scores are close, a skill that the operator vouches for comes before one of a stranger."""
+
+
+class SearchHit(NamedTuple):
+    """A skill that matches a query, and how well: higher is better."""
+
+    skill: SkillMetadata
+    score: float
+
+
+@dataclass(frozen=True, slots=True)
+class CatalogEntry:
+    """What became of one SKILL.md."""
+
+    path: str
+    source: str
+    name: str
+    """Its own name, or that of its folder when it could not be read."""
+    status: EntryStatus
+    reason: str = ""
+    """Why it is not shown."""
+    diagnostics: tuple[Diagnostic, ...] = ()
+
+
+def described(skill: SkillMetadata) -> SearchText:
+    """Return what can be found of a skill without its instructions."""
+    description = f"{skill.description} {skill.when_to_use}" if skill.when_to_use else skill.description
+    return SearchText(skill.name, description, factor=1.0 if skill.trusted else UNTRUSTED_FACTOR)
+
+
+class Searched(NamedTuple):
+    """How the skills of a catalog are searched."""
+
+    text: Callable[[SkillMetadata], SearchText] = described
+    tables: TextTables | None = None
+    """None: tables of its own."""
+    vectors: Vectors | None = None
+    """None: by words alone."""
+
+    def index_of(self, skills: Iterable[SkillMetadata]) -> SearchIndex | FusedIndex:
+        """Return an index of skills; nothing is read before it is searched."""
+        texts = [self.text(skill) for skill in skills]
+        words = SearchIndex(texts, self.tables)
+        return FusedIndex(words, texts, self.vectors) if self.vectors else words
+
+
+class Catalog:
+    """The skills that are in effect, those that are not and why. Immutable, and shared by threads."""
+
+    def __init__(
+        self,
+        seen: Sequence[SeenSkill],
+        reported: Sequence[Reported] = (),
+        sources: Sequence[str] = (),
+        searched: Searched = Searched(),  # noqa: B008 - an immutable value
+    ) -> None:
+        """Take what was seen from low to high precedence, and what sources reported.
+
+        Of several skills with one name, the last is in effect.
+        """
+        told: dict[tuple[str, str], list[Diagnostic]] = {}
+        for source, found in reported:
+            told.setdefault((source, found.path), []).append(found)
+        if told:
+            seen = [_with_reports(each, told.pop((each.source, each.found.path), [])) for each in seen]
+        self._seen = _without_lookalikes(seen)
+        self._passed_over = told
+        skills = [each.metadata for each in self._seen if each.metadata is not None]
+        self._by_name = {skill.name: skill for skill in skills}
+        self._shadowed = {
+            (skill.name, skill.source): skill
+            for skill in skills
+            if self._by_name[skill.name].source != skill.source
+        }
+        self.skills = tuple(self._by_name[name] for name in sorted(self._by_name))
+        self.sources = tuple(dict.fromkeys(sources))
+        self.digest = _digest_of([*self.skills, *(self._shadowed[key] for key in sorted(self._shadowed))])
+        self._whole = lru_cache(1)(self._whole_anew)
+        self._listing = lru_cache(_LISTINGS_KEPT)(self._listing_anew)
+        self._searched = searched
+        self._index: SearchIndex | FusedIndex | None = None
+        self._lock = Lock()
+
+    @cached_property
+    def entries(self) -> tuple[CatalogEntry, ...]:
+        """What became of every SKILL.md."""
+        entries = [_entry(each, self._by_name) for each in self._seen]
+        for (source, path), told in self._passed_over.items():
+            if path.upper().endswith("/SKILL.MD") or any(found.severity == "error" for found in told):
+                name = folder_name(path.rpartition("/")[0].rpartition("/")[2])
+                reason = " ".join(found.message for found in told)
+                entries.append(CatalogEntry(path, source, name, "skipped", reason, tuple(told)))
+        return tuple(entries)
+
+    @cached_property
+    def diagnostics(self) -> tuple[Diagnostic, ...]:
+        """Everything that was odd: about skills, then about what sources passed over."""
+        about_skills = [found for entry in self.entries[: len(self._seen)] for found in entry.diagnostics]
+        return (*about_skills, *(found for told in self._passed_over.values() for found in told))
+
+    def find(self, name: str, source: str | None = None) -> SkillMetadata:
+        """Return the skill of that name, or of `name@source`.
+
+        Raises:
+            UnknownSkillError: there is none; it carries the names that there are.
+        """
+        found = self._lookup(name, source)
+        if found is None and source is None and "@" in name:
+            plain, _, label = name.rpartition("@")
+            found = self._lookup(plain, label)
+        if found is None:
+            wanted = name if source is None else f"{name}@{source}"
+            raise UnknownSkillError(wanted, self._names_like(name))
+        return found
+
+    def listing(self, budget: int, pinned: Iterable[str] = (), request: str = "") -> CatalogListing:
+        """Return what a prompt shows of the skills that a model may load, within a budget of characters.
+
+        In name order while everything fits whole: then threads share their prompts, and a provider's
+        cache. Otherwise what is pinned comes first, then what fits the request, best first, then the rest
+        by name. Cached, because every model call of every thread asks.
+        """
+        return self._whole(budget) or self._listing(budget, frozenset(pinned), request)
+
+    def is_whole(self, budget: int) -> bool:
+        """Tell whether all descriptions fit: then nothing depends on what is pinned or requested."""
+        return self._whole(budget) is not None
+
+    def search(self, query: str, limit: int = 5) -> list[SearchHit]:
+        """Return the skills in effect that match any word of the query, best first.
+
+        Names, descriptions and instructions count; the instructions are read when something is first
+        searched. With an embedding model, names and descriptions that are like the query are found, too.
+        """
+        with self._lock:
+            if self._index is None:
+                self._index = self._searched.index_of(self.skills)
+            index = self._index
+        return [SearchHit(self.skills[match.position], match.score) for match in index.search(query, limit)]
+
+    @cached_property
+    def _visible(self) -> list[SkillMetadata]:
+        return [skill for skill in self.skills if skill.model_invocable]
+
+    def _whole_anew(self, budget: int) -> CatalogListing | None:
+        listing = fit(self._visible, budget)
+        return listing if _is_whole(listing) else None
+
+    def _listing_anew(self, budget: int, pinned: frozenset[str], request: str) -> CatalogListing:
+        visible = self._visible
+        listing = fit(visible, budget, pinned)
+        if _is_whole(listing):
+            return listing
+        ranks = {hit.skill.name: rank for rank, hit in enumerate(self.search(request, len(self.skills)))}
+        ordered = sorted(
+            visible,
+            key=lambda skill: (skill.name not in pinned, ranks.get(skill.name, len(ranks)), skill.name),
+        )
+        return fit(ordered, budget, pinned)
+
+    def _names_like(self, name: str) -> list[str]:
+        """Return the names of the skills in effect, those most like `name` first where they are many."""
+        names = [skill.name for skill in self.skills]
+        if len(names) <= UnknownSkillError.named:
+            return names
+        # Only a wrong name among many needs it.
+        from difflib import get_close_matches  # noqa: PLC0415
+
+        return list(dict.fromkeys([*get_close_matches(name, names, n=10), *names]))
+
+    def _lookup(self, name: str, source: str | None) -> SkillMetadata | None:
+        for spelling in (name, safe_name(name)):
+            found = self._by_name.get(spelling)
+            if found is not None and source is not None and found.source != source:
+                found = self._shadowed.get((spelling, source))
+            if found is not None:
+                return found
+        return None
+
+
+def _is_whole(listing: CatalogListing) -> bool:
+    return not listing.omitted and all(
+        line.description == one_line(line.skill.description) for line in listing.lines
+    )
+
+
+def _with_reports(seen: SeenSkill, reported: Sequence[Diagnostic]) -> SeenSkill:
+    return replace(seen, diagnostics=(*reported, *seen.diagnostics)) if reported else seen
+
+
+def _without_lookalikes(seen: Sequence[SeenSkill]) -> list[SeenSkill]:
+    """Skip skills whose name only seems to be that of another one."""
+    imitated = lookalikes_among(each.metadata.name for each in seen if each.metadata is not None)
+    if not imitated:
+        return list(seen)
+    judged = []
+    for each in seen:
+        if each.metadata is None or each.metadata.name not in imitated:
+            judged.append(each)
+            continue
+        message = f"The name only looks like `{imitated[each.metadata.name]}`, in letters of another script."
+        refused = diagnostic(Finding("name-lookalike", message), each.found.path)
+        judged.append(replace(each, metadata=None, diagnostics=(*each.diagnostics, refused)))
+    return judged
+
+
+def _entry(seen: SeenSkill, effective: Mapping[str, SkillMetadata]) -> CatalogEntry:
+    skill = seen.metadata
+    if skill is None:
+        reason = " ".join(found.message for found in seen.diagnostics if found.severity == "error")
+        name = folder_name(seen.found.folder)
+        return CatalogEntry(seen.found.path, seen.source, name, "skipped", reason, seen.diagnostics)
+    winner = effective[skill.name]
+    if winner is skill:
+        return CatalogEntry(skill.path, skill.source, skill.name, "shown", "", seen.diagnostics)
+    message = f"`{skill.name}` of {winner.source} ({winner.path}) is used instead."
+    shadowed = diagnostic(Finding("shadowed", message), skill.path)
+    return CatalogEntry(
+        skill.path, skill.source, skill.name, "shadowed", message, (*seen.diagnostics, shadowed)
+    )
+
+
+def _digest_of(skills: Sequence[SkillMetadata]) -> str:
+    """Hash what a prompt can show: the frontmatter covers every field but a name that the folder gave."""
+    digest = hashlib.sha256()
+    for start in range(0, len(skills), _HASHED_AT_ONCE):
+        some = skills[start : start + _HASHED_AT_ONCE]
+        digest.update("".join([f"{each.source}\0{each.name}\0{each.digest}\n" for each in some]).encode())
+    return digest.hexdigest()

@@ -1,0 +1,115 @@
+"""Which folders the person of this machine vouches for, by path and content.
+
+A skill of an untrusted source (a project's, a caller's) can be read, loaded and asked about. Trust adds
+that its `allowed-tools` may skip a question (mode `preapprove`), and ends when a byte of the folder changes.
+"""
+
+import json
+import os
+import secrets
+from pathlib import Path
+from typing import ClassVar, Final, NamedTuple
+
+from skills_agent.skills.errors import SkillError
+from skills_agent.skills.library.contents import ContentsError, folder_digest
+from skills_agent.skills.sources.directory import DirectorySource
+
+VERSION: Final = 1
+
+
+class TrustFileError(SkillError):
+    """The file that holds what is trusted cannot be used: then nothing is trusted by it."""
+
+    code: ClassVar[str] = "trust-file-unusable"
+
+    def __init__(self, file: Path, cause: str) -> None:
+        self.file = file
+        self.cause = cause
+        super().__init__(f"Cannot use {file}: {cause}. Repair or remove it.")
+
+
+class NothingToTrustError(SkillError):
+    """A folder without a skill."""
+
+    code: ClassVar[str] = "nothing-to-trust"
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        super().__init__(
+            f"There is no skill in {folder}. Name the folder of a skill, or one of such folders."
+        )
+
+
+class TrustedFolder(NamedTuple):
+    """A skill's folder as it was when somebody vouched for it."""
+
+    path: str
+    """Absolute, links resolved."""
+    digest: str
+
+
+class TrustList:
+    """The folders in one file. Read anew each time: another process may change it."""
+
+    def __init__(self, file: Path) -> None:
+        """Name the file; it need not exist."""
+        self.file = file
+
+    def folders(self) -> tuple[TrustedFolder, ...]:
+        """Return what is trusted, in path order. Raises TrustFileError."""
+        try:
+            read = json.loads(self.file.read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            return ()
+        except (OSError, ValueError) as error:
+            raise TrustFileError(self.file, str(error)) from error
+        folders = read.get("folders") if isinstance(read, dict) and read.get("version") == VERSION else None
+        if not isinstance(folders, dict) or not all(isinstance(each, str) for each in folders.values()):
+            raise TrustFileError(self.file, f"it does not hold version {VERSION} of the list")
+        return tuple(TrustedFolder(path, folders[path]) for path in sorted(folders))
+
+    def vouches_for(self, folder: Path) -> bool:
+        """Tell whether a folder is trusted, and still holds what it held then. Raises TrustFileError."""
+        path = os.path.realpath(folder)
+        return any(each.path == path and is_as_trusted(each) for each in self.folders())
+
+    def add(self, folder: Path) -> tuple[TrustedFolder, ...]:
+        """Trust a skill's folder, or every skill's folder in a folder, as they are now.
+
+        Raises NothingToTrustError, ContentsError, TrustFileError.
+        """
+        roots = [Path(found.path).parent for found in DirectorySource(folder, "trust").scan().found]
+        if not roots:
+            raise NothingToTrustError(folder)
+        added = tuple(TrustedFolder(os.path.realpath(root), folder_digest(root)) for root in roots)
+        self._write({**dict(self.folders()), **dict(added)})
+        return added
+
+    def revoke(self, folder: Path) -> tuple[TrustedFolder, ...]:
+        """Trust a folder and what is in it no more; return what was trusted. Raises TrustFileError."""
+        place = Path(os.path.realpath(folder))
+        before = self.folders()
+        ended = tuple(each for each in before if Path(each.path).is_relative_to(place))
+        if ended:
+            self._write(dict(each for each in before if each not in ended))
+        return ended
+
+    def _write(self, folders: dict[str, str]) -> None:
+        text = json.dumps({"version": VERSION, "folders": folders}, indent=2, sort_keys=True)
+        draft = self.file.with_name(f".{self.file.name}.{secrets.token_hex(4)}")
+        try:
+            self.file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+                file.write(f"{text}\n")
+            draft.replace(self.file)
+        except OSError as error:
+            raise TrustFileError(self.file, error.strerror or str(error)) from error
+
+
+def is_as_trusted(folder: TrustedFolder) -> bool:
+    """Tell whether a folder still is what was trusted."""
+    try:
+        return folder_digest(Path(folder.path)) == folder.digest
+    except ContentsError:
+        return False
