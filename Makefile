@@ -1,56 +1,89 @@
-# Everything a contributor types. Nothing but Python >= 3.11, git and make is needed.
+# Everything a contributor types. Python >= 3.11, git and make are enough; uv makes the installation faster.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-STAMP := $(VENV)/.installed
+UV := $(shell command -v uv 2>/dev/null)
+WORKERS ?= 2
 
-.PHONY: help install demo check format test crash wheel image clean
+ifdef UV
+  MAKE_VENV = $(UV) venv --quiet --allow-existing --python $(PYTHON) $(VENV)
+  INSTALL = $(UV) pip install --quiet --python $(BIN)/python --constraint constraints.txt
+else
+  MAKE_VENV = $(PYTHON) -m venv $(VENV)
+  INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
+endif
+
+.PHONY: help demo check format docs test test-all cover crash newest wheel image clean
 
 help:
-	@echo "make demo    answer a real question about a real file, without a key or a network"
-	@echo "make test    run all tests"
-	@echo "make crash   kill the agent at every point of a run, on SQLite and PostgreSQL (long)"
-	@echo "make check   formatting, lint, types, layers, and the drawn graph"
-	@echo "make format  format the code"
-	@echo "make wheel   build the wheel and try it in a clean environment"
-	@echo "make image   install as the generated Dockerfile does, and load the graph"
+	@echo "make demo      answer a real question about a real file, without a key or a network"
+	@echo "make test      run the quick tests, in under three minutes"
+	@echo "make test-all  run the slow rest: kill -9, hostile scripts, PostgreSQL, a real langgraph dev"
+	@echo "make check     formatting, lint, types, layers, the drawn graph, and the generated docs"
+	@echo "make format    format the code"
+	@echo "make docs      write the tables that are generated from the code into docs/"
+	@echo "make cover     run the quick tests and report what they do not reach"
+	@echo "make crash     kill the agent at every point of a run, on SQLite and PostgreSQL (long)"
+	@echo "make newest    run the core of the tests against the newest LangGraph"
+	@echo "make wheel     build the wheel and try it in a clean environment"
+	@echo "make image     install as the generated Dockerfile does, and load the graph"
 
-install: $(STAMP)
-
-$(STAMP): pyproject.toml constraints.txt
+# Three stages of one environment: the product, with what the quick tests need, with everything.
+$(VENV)/.product: pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Python 3.11 or newer is needed: make PYTHON=python3.12 ..."; exit 1; }
-	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	$(MAKE_VENV)
+	$(INSTALL) --editable .
+	@touch $@
+
+$(VENV)/.test: $(VENV)/.product
+	$(INSTALL) --editable '.[test]'
+	@touch $@
+
+$(VENV)/.dev: $(VENV)/.test
+	$(INSTALL) --editable '.[dev]'
 	@mkdir -p .typing/skills_agent
 	@for part in graph nodes state skills; do ln -sfn ../../$$part .typing/skills_agent/$$part; done
-	@touch $(STAMP)
+	@touch $@
 
-demo: $(STAMP)
+demo: $(VENV)/.product
 	$(BIN)/skills-agent ask "Which region sold the most in skills/bundled/csv-report/assets/sample-orders.csv, and what is the total amount?" --yes run
 
-check: $(STAMP)
+check: $(VENV)/.dev
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy -p skills_agent.graph -p skills_agent.nodes -p skills_agent.skills -p skills_agent.state
-	$(BIN)/mypy tests benchmarks
+	$(BIN)/mypy tests benchmarks docs
 	@for scripts in skills/bundled/*/scripts; do $(BIN)/mypy $$scripts/*.py || exit 1; done
 	$(BIN)/lint-imports
+	$(BIN)/python docs/generate.py --check
 	$(BIN)/python -m pytest -q --no-header tests/graph/test_picture.py
 
-format: $(STAMP)
+format: $(VENV)/.dev
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-test: $(STAMP)
-	$(BIN)/python -m pytest -n 3 --dist loadfile --cov --cov-report=term
+docs: $(VENV)/.dev
+	$(BIN)/python docs/generate.py
 
-crash: $(STAMP)
+test: $(VENV)/.test
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "not slow"
+
+test-all: $(VENV)/.dev
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m slow
+
+cover: $(VENV)/.dev
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "not slow" --cov --cov-report=term
+
+crash: $(VENV)/.dev
 	$(BIN)/python -m tests.crash
 
-wheel: $(STAMP)
+newest: $(VENV)/.dev
+	sh .ci/newest
+
+wheel: $(VENV)/.dev
 	PATH="$(CURDIR)/$(BIN):$$PATH" sh .ci/wheel
 
-image: $(STAMP)
+image: $(VENV)/.dev
 	PATH="$(CURDIR)/$(BIN):$$PATH" sh .ci/image
 
 clean:

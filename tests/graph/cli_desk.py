@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tests.graph.nursery import can_fork, nursery
+from tests.graph.fork_server import can_fork, run_forked
 
 PATIENCE = 60.0
 """Seconds until a process that says nothing new counts as hung."""
@@ -94,8 +94,8 @@ class Desk:
     def run(self, *args: str, stdin: str = "", **variables: str) -> Finished:
         """Run the command without a terminal."""
         if can_fork(variables):
-            environment = self._environment(variables)
-            code, out, err = nursery().run(args, self.workspace, environment, stdin, PATIENCE)
+            environment = self.environment(variables)
+            code, out, err = run_forked(args, self.workspace, environment, stdin, PATIENCE)
         else:
             process = self.start(*args, **variables)
             out, err = process.communicate(stdin, timeout=PATIENCE)
@@ -108,7 +108,7 @@ class Desk:
         return subprocess.Popen(
             self._command(args),
             cwd=self.workspace,
-            env=self._environment(variables),
+            env=self.environment(variables),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -121,7 +121,7 @@ class Desk:
         process = subprocess.Popen(
             self._command(args),
             cwd=self.workspace,
-            env=self._environment({"TERM": "xterm-256color", "COLUMNS": "100"}),
+            env=self.environment({"TERM": "xterm-256color", "COLUMNS": "100"}),
             stdin=its_end,
             stdout=its_end,
             stderr=its_end,
@@ -139,7 +139,7 @@ class Desk:
     def _command(self, args: Sequence[str]) -> list[str]:
         return [sys.executable, "-m", "skills_agent.graph.cli.main", *args]
 
-    def _environment(self, variables: dict[str, str]) -> dict[str, str]:
+    def environment(self, variables: dict[str, str]) -> dict[str, str]:
         mine = {"PATH": os.environ["PATH"], "HOME": str(self.home), "LANG": "C.UTF-8"}
         # A worktree's own code, not that which is installed; and what conftest.py turns on for every test.
         passed_on = ("PYTHONPATH", "LANGGRAPH_STRICT_MSGPACK")

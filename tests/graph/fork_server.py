@@ -1,6 +1,6 @@
 """Processes of the command line that need not import it: a second each, in some three hundred tests.
 
-    python -m tests.graph.nursery SOCKET
+    python -m tests.graph.fork_server SOCKET
 
 imports everything once and then forks for each request. A child has the arguments, the folder, the
 environment and the three streams of the request, and ends as any process does.
@@ -12,12 +12,14 @@ import json
 import os
 import pkgutil
 import random
+import signal
 import socket
 import subprocess
 import sys
 import tempfile
 import threading
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import NoReturn, TypedDict
@@ -34,11 +36,11 @@ class _Request(TypedDict):
     environment: dict[str, str]
 
 
-class NurseryEndedError(Exception):
-    """The nursery itself came to an end."""
+class ForkServerEndedError(Exception):
+    """The server itself came to an end."""
 
 
-class Nursery:
+class ForkServer:
     """One process that forks, for one test process."""
 
     def __init__(self) -> None:
@@ -46,17 +48,22 @@ class Nursery:
         self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "tests.graph.nursery", str(theirs.fileno())],
+                [sys.executable, "-m", "tests.graph.fork_server", str(theirs.fileno())],
                 cwd=PROJECT,
                 env={**os.environ, "LANG": "C.UTF-8"},
                 stdin=subprocess.DEVNULL,
                 pass_fds=[theirs.fileno()],
+                start_new_session=True,
             )
 
     def run(
         self, args: Sequence[str], folder: Path, environment: Mapping[str, str], stdin: str, patience: float
     ) -> tuple[int, str, str]:
-        """Run one command; return its exit code and what it printed. Raises TimeoutError."""
+        """Run one command; return its exit code and what it printed.
+
+        Raises TimeoutError: the server must then be closed, because a late answer would be taken for that of
+        the next command.
+        """
         request = json.dumps(_Request(args=[*args], folder=str(folder), environment={**environment}))
         with (
             tempfile.TemporaryFile() as given,
@@ -70,23 +77,41 @@ class Nursery:
             self._socket.settimeout(patience)
             reply = self._socket.recv(64)
             if not reply:
-                raise NurseryEndedError
+                raise ForkServerEndedError
             for each in (out, err):
                 each.seek(0)
             return int(reply), out.read().decode(), err.read().decode()
 
     def close(self) -> None:
-        """Let it end."""
+        """End the server, and with it a command that hangs."""
         self._socket.close()
+        with suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
 
 
 @cache
-def nursery() -> Nursery:
-    """Return that of this test process."""
-    made = Nursery()
-    atexit.register(made.close)
-    return made
+def _running() -> ForkServer:
+    server = ForkServer()
+    atexit.register(server.close)
+    return server
+
+
+def run_forked(
+    args: Sequence[str], folder: Path, environment: Mapping[str, str], stdin: str, patience: float
+) -> tuple[int, str, str]:
+    """Run one command in a fork of this test process's server; return its exit code and what it printed.
+
+    Raises TimeoutError; the next command gets a new server.
+    """
+    server = _running()
+    try:
+        return server.run(args, folder, environment, stdin, patience)
+    except (TimeoutError, ForkServerEndedError):
+        atexit.unregister(server.close)
+        server.close()
+        _running.cache_clear()
+        raise
 
 
 def can_fork(variables: Mapping[str, str]) -> bool:

@@ -1,0 +1,186 @@
+"""Write the tables that are generated from the code into the pages of this folder.
+
+    python docs/generate.py            write them (`make docs`)
+    python docs/generate.py --check    exit with 1 where a page differs (`make check`)
+
+A page marks the place of a table with `<!-- generated: NAME -->` and `<!-- end -->`; what stands between is
+replaced. `TABLES` names every table and the function that makes it.
+"""
+
+import ast
+import dataclasses
+import inspect
+import itertools
+import re
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any, Final, get_args, get_type_hints
+
+import click
+
+from skills_agent.graph import settings as settings_module
+from skills_agent.graph.audit.records import Event
+from skills_agent.graph.cli.main import cli
+from skills_agent.graph.settings import Settings
+from skills_agent.skills.format.field_names import EFFECTS
+from skills_agent.skills.format.rules import RULES
+
+PAGES: Final = Path(__file__).resolve().parent
+_PLACE: Final = re.compile(r"<!-- generated: ([a-z-]+) -->\n.*?<!-- end -->", re.DOTALL)
+
+
+def settings() -> Iterator[str]:
+    """Yield the table of settings: name, default, and the sentence under the field in the code."""
+    sentences = _sentences_of(settings_module, "Settings")
+    rows = [
+        [f"`{field.name}`", _default_of(field), sentences[field.name]]
+        for field in dataclasses.fields(Settings)
+    ]
+    yield from _table(("setting", "default", "what it is"), rows)
+
+
+def commands() -> Iterator[str]:
+    """Yield the table of commands: with its arguments, and what it does."""
+    rows = ([f"`{_usage(path, command)}`", _sentence(command.help)] for path, command in _commands_of(cli))
+    yield from _table(("command", "what it does"), rows)
+
+
+def options() -> Iterator[str]:
+    """Yield a section for each command: what it does, and its options."""
+    for path, command in _commands_of(cli):
+        yield from (f"## `skills-agent {_usage(path, command)}`", "", _sentence(command.help), "")
+        rows = [
+            [f"`{_option_words(option)}`", _sentence(option.help)]
+            for option in command.params
+            if isinstance(option, click.Option)
+        ]
+        if rows:
+            yield from _table(("option", "what it does"), rows)
+            yield ""
+
+
+def fields() -> Iterator[str]:
+    """Yield the table of frontmatter fields."""
+    yield from _table(("field", "effect"), ([f"`{name}`", effect] for name, effect in EFFECTS.items()))
+
+
+def diagnostics() -> Iterator[str]:
+    """Yield the table of rules: how severe each is at discovery and in lint, and the advice."""
+    rows = ([f"`{code}`", rule.lenient, rule.strict, rule.advice] for code, rule in RULES.items())
+    yield from _table(("code", "at discovery", "lint", "what to do"), rows)
+
+
+def events() -> Iterator[str]:
+    """Yield the table of the audit's events with the fields of each."""
+    rows = [
+        [
+            f"`{get_args(get_type_hints(event)['type'])[0]}`",
+            _sentence(event.__doc__),
+            ", ".join(f"`{name}`" for name in get_type_hints(event) if name != "type"),
+        ]
+        for event in get_args(Event)
+    ]
+    yield from _table(("event", "when", "fields"), rows)
+
+
+TABLES: Final[dict[str, Callable[[], Iterable[str]]]] = {
+    "settings": settings,
+    "commands": commands,
+    "options": options,
+    "fields": fields,
+    "diagnostics": diagnostics,
+    "events": events,
+}
+
+
+def main(arguments: list[str]) -> int:
+    """Write or check every page; return the exit code."""
+    stale = []
+    for page in sorted(PAGES.glob("*.md")):
+        text = page.read_text(encoding="utf-8")
+        generated = _PLACE.sub(_fill, text)
+        if generated != text:
+            stale.append(page.name)
+            if "--check" not in arguments:
+                page.write_text(generated, encoding="utf-8")
+    if stale and "--check" in arguments:
+        print(f"These pages differ from the code: {', '.join(stale)}. Run `make docs`.", file=sys.stderr)
+        return 1
+    return 0
+
+
+def _fill(place: re.Match[str]) -> str:
+    lines = "\n".join(TABLES[place[1]]()).strip()
+    return f"<!-- generated: {place[1]} -->\n{lines}\n<!-- end -->"
+
+
+def _table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> Iterator[str]:
+    names = list(head)
+    yield f"| {' | '.join(names)} |"
+    yield f"|{'---|' * len(names)}"
+    for row in rows:
+        cells = (cell.replace("|", "\\|") for cell in row)
+        yield f"| {' | '.join(cells)} |"
+
+
+def _sentences_of(module: Any, name: str) -> dict[str, str]:
+    """Return the text under each field of a class: Python keeps it in the source alone."""
+    body = next(
+        node.body
+        for node in ast.parse(inspect.getsource(module)).body
+        if isinstance(node, ast.ClassDef) and node.name == name
+    )
+    sentences: dict[str, str] = {}
+    for field, text in itertools.pairwise(body):
+        if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name):
+            is_text = isinstance(text, ast.Expr) and isinstance(text.value, ast.Constant)
+            sentences[field.target.id] = " ".join(str(text.value.value).split()) if is_text else ""  # type: ignore[attr-defined]  # is_text says so
+    return sentences
+
+
+def _default_of(field: dataclasses.Field[Any]) -> str:
+    if field.default_factory is not dataclasses.MISSING:
+        # Paths are those of whoever generates: their sentence says what the default is.
+        value = field.default_factory() if "Path" not in str(field.type) else None
+    else:
+        value = field.default
+    if value in (None, "", (), {}):
+        return ""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, tuple | frozenset):
+        return ", ".join(f"`{part}`" for part in sorted(value))
+    return (
+        f"{value:,}" if isinstance(value, int) else f"{value:g}" if isinstance(value, float) else f"`{value}`"
+    )
+
+
+def _commands_of(group: click.Group, path: str = "") -> Iterator[tuple[str, click.Command]]:
+    context = click.Context(group)
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        if isinstance(command, click.Group):
+            yield from _commands_of(command, f"{path}{name} ")
+        elif command is not None:
+            yield f"{path}{name}", command
+
+
+def _usage(path: str, command: click.Command) -> str:
+    context = click.Context(command)
+    arguments = (param.make_metavar(context) for param in command.params if isinstance(param, click.Argument))
+    return " ".join((path, *arguments))
+
+
+def _option_words(option: click.Option) -> str:
+    words = ", ".join(option.opts)
+    return words if option.is_flag else f"{words} {option.make_metavar(click.Context(click.Command('x')))}"
+
+
+def _sentence(text: str | None) -> str:
+    """Return the first paragraph of a help text or docstring, on one line."""
+    return " ".join(inspect.cleandoc(text or "").split("\n\n", maxsplit=1)[0].split())
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
