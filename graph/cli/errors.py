@@ -7,40 +7,6 @@ import click
 _NAMED = 8
 
 
-class ThreadError(click.ClickException):
-    """A thread cannot be used as asked."""
-
-
-class DatabaseError(ThreadError):
-    """The place where threads are kept cannot be used."""
-
-
-class UnknownThreadError(ThreadError):
-    """No thread of that id is kept in the workspace."""
-
-    def __init__(self, thread: str, known: Sequence[str]) -> None:
-        self.thread = thread
-        self.known = tuple(known)
-        listed = ", ".join(known[:_NAMED]) or "none yet"
-        more = ", ... (all: skills-agent threads list)" if len(known) > _NAMED else ""
-        super().__init__(f"There is no thread {thread!r} here. Threads: {listed}{more}.")
-
-
-class UnknownStepError(ThreadError):
-    """A thread has no such step."""
-
-    def __init__(self, thread: str, at: str, known: Sequence[int]) -> None:
-        self.thread = thread
-        self.at = at
-        self.known = tuple(known)
-        some = [*known[:1], "...", *known[1 - _NAMED :]] if len(known) > _NAMED else known
-        listed = ", ".join(str(each) for each in some) or "none"
-        super().__init__(
-            f"Thread {thread} has no step {at!r}. Steps: {listed}. "
-            f"What they are: skills-agent threads show {thread} --steps"
-        )
-
-
 class UnknownRunError(click.ClickException):
     """No record of that run is kept in the workspace."""
 
@@ -73,7 +39,7 @@ def expected_errors() -> tuple[type[Exception], ...]:
     command that succeeds does not pay for the imports.
     """
     from skills_agent.graph.settings import SettingsError
-    from skills_agent.graph.threads.errors import ThreadRunError
+    from skills_agent.graph.threads.errors import ThreadError
     from skills_agent.skills.errors import SkillError
 
-    return SettingsError, SkillError, ThreadRunError
+    return SettingsError, SkillError, ThreadError

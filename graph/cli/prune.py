@@ -5,13 +5,12 @@ from collections.abc import Collection, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
-import click
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.sqlite import SqliteSaver
 
-from skills_agent.graph.cli.errors import ThreadError
 from skills_agent.graph.cli.session import status_of
 from skills_agent.graph.threads.database import compact, config_of, delete_steps
+from skills_agent.graph.threads.errors import AgeError, ThreadError, UnfinishedError
 from skills_agent.graph.threads.fork import whole_checkpoint
 from skills_agent.graph.threads.history import Archive, ThreadLine
 from skills_agent.graph.threads.steps import read_chain, read_steps
@@ -37,10 +36,10 @@ class Pruned(NamedTuple):
 
 
 def parse_age(text: str) -> timedelta:
-    """Return a duration such as 12h, 30d or 8w; raises UsageError with the rule."""
+    """Return a duration such as 12h, 30d or 8w; raises AgeError."""
     found = _AGE.fullmatch(text)
     if found is None:
-        raise click.UsageError(f"--older-than takes a number and h, d or w, such as 30d; not {text!r}")
+        raise AgeError(text)
     return int(found["number"]) * _UNITS[found["unit"]]
 
 
@@ -88,9 +87,7 @@ def steps_beyond(archive: Archive, thread: str, keep: int) -> int:
             "Steps can be removed in a database file only. Whole threads: threads prune --keep N"
         )
     if status_of(archive.existing(thread)) == "unfinished":
-        raise ThreadError(
-            f"Thread {thread} runs, or was cut off. Finish it first: skills-agent resume {thread}"
-        )
+        raise UnfinishedError(thread)
     return max(len(read_steps(archive, thread)) - keep, 0)
 
 

@@ -15,6 +15,7 @@ from skills_agent.graph.cli.prune import (
     steps_beyond,
 )
 from skills_agent.graph.settings import Settings
+from skills_agent.graph.threads.errors import AgeError
 from skills_agent.graph.threads.history import archive_of, list_history, open_archive
 
 MAX_NAMED = 10
@@ -30,7 +31,10 @@ def prune_threads(
     as_json: bool,
 ) -> None:
     """Remove whole threads."""
-    older = parse_age(older_than) if older_than else None
+    try:
+        older = parse_age(older_than) if older_than else None
+    except AgeError as error:
+        raise click.UsageError(f"--older-than: {error}") from error
     chosen = choose_threads(list_history(settings), keep, older, datetime.now(UTC))
     what = f"{count(len(chosen.threads), 'thread')}: {_some(chosen.threads)}"
     if chosen.threads and not dry_run:

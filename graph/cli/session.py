@@ -15,7 +15,7 @@ from langgraph.runtime import RunControl
 from langgraph.types import Command, StateSnapshot, StateUpdate
 
 from skills_agent.graph.build import wire
-from skills_agent.graph.cli.errors import ModelChoiceError, ThreadError, UnknownThreadError
+from skills_agent.graph.cli.errors import ModelChoiceError
 from skills_agent.graph.cli.options import Choice
 from skills_agent.graph.cli.outcome import Outcome, Question, Status
 from skills_agent.graph.cli.progress import STREAM_MODES, Progress, View
@@ -25,6 +25,7 @@ from skills_agent.graph.settings import Settings
 from skills_agent.graph.threads.compiled import CompiledAgent
 from skills_agent.graph.threads.database import config_of, kept_options, open_database, store_of, thread_ids
 from skills_agent.graph.threads.dsn import without_password
+from skills_agent.graph.threads.errors import UnfinishedError, UnknownGrantError, UnknownThreadError
 from skills_agent.skills.library.registry import Registry
 from skills_agent.state.ledger import active_skills
 from skills_agent.state.schema import AgentInput
@@ -74,12 +75,11 @@ class Session:
         snapshot = self.snapshot()
         known = snapshot.values.get("grants") or {}
         if grant not in known:
-            listed = ", ".join(known) or "none"
-            raise ThreadError(f"There is no grant {grant!r} in thread {self.thread}. Grants: {listed}.")
+            raise UnknownGrantError(self.thread, grant, list(known))
         update = {"grants": {grant: {**known[grant], "revoked": True}}}
         status = status_of(snapshot)
         if status == "unfinished":
-            raise ThreadError(f"Thread {self.thread} was cut off. Finish it first: {self.resume_command()}")
+            raise UnfinishedError(self.thread, self.resume_command())
         if status == "waiting":
             # update_state would drop the question, and run again what runs beside it.
             self.runs.invoke(Command(update=update), self.config, durability="sync")

@@ -9,7 +9,7 @@ import click
 from pydantic import ValidationError
 
 from skills_agent.graph.cli.approval import all_alike, ask_person, each_its_own, question_text
-from skills_agent.graph.cli.errors import DatabaseError, RunFailedError, ThreadError, expected_errors
+from skills_agent.graph.cli.errors import RunFailedError, expected_errors
 from skills_agent.graph.cli.interrupts import (
     INTERRUPTED,
     draining,
@@ -24,6 +24,7 @@ from skills_agent.graph.cli.progress import View
 from skills_agent.graph.cli.session import Session, open_session
 from skills_agent.graph.cli.views import open_view
 from skills_agent.graph.models.errors import ModelError
+from skills_agent.graph.threads.errors import DatabaseError, ThreadError
 from skills_agent.skills.errors import UnknownSkillError
 from skills_agent.skills.policy.grants import grant_fault
 from skills_agent.skills.policy.patterns import Call

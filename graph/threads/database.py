@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias, Union
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.sqlite import SqliteSaver
 
-from skills_agent.graph.cli.errors import DatabaseError
 from skills_agent.graph.settings import Settings
+from skills_agent.graph.threads.errors import DatabaseError
 from skills_agent.graph.threads.private_files import make_private
 from skills_agent.graph.threads.serializer import CompressedSerializer
 

@@ -22,10 +22,10 @@ from langgraph.pregel._algo import task_path_str
 from langgraph.types import PregelTask, StateSnapshot
 
 from skills_agent.graph.audit.records import ThreadForked
-from skills_agent.graph.cli.errors import ThreadError
 from skills_agent.graph.cli.outcome import Status
 from skills_agent.graph.cli.session import status_of
 from skills_agent.graph.threads.database import KEPT, config_of
+from skills_agent.graph.threads.errors import ForkError
 from skills_agent.graph.threads.history import Archive
 from skills_agent.graph.threads.steps import FORKED_FROM, Step, find_step
 from skills_agent.state.ledger import active_skills
@@ -72,13 +72,13 @@ def fork_thread(
     """Copy a thread as it was at a step into a new one, and return how it stands.
 
     `without_skills` are unloaded in the copy; the calls of `deny` are answered as refused. Raises
-    UnknownThreadError, UnknownStepError, and ThreadError for a skill that is not loaded at that step, for a
+    UnknownThreadError, UnknownStepError, and ForkError for a skill that is not loaded at that step, for a
     call that is not open, and for a new name that is taken.
     """
     step = find_step(archive, thread, at)
     new = new or f"t-{secrets.token_hex(4)}"
     if archive.snapshot(new).created_at is not None:
-        raise ThreadError(f"There is a thread {new!r} already. Choose another name.")
+        raise ForkError(f"There is a thread {new!r} already. Choose another name.")
     source = _Source(archive, thread, step)
     source.unload(without_skills)
     source.check_open(deny)
@@ -132,27 +132,27 @@ class _Source:
         return asked and all(self._results(task) for task in beside)
 
     def unload(self, names: Sequence[str]) -> None:
-        """Unload skills in the copy; raises ThreadError for one that is not loaded."""
+        """Unload skills in the copy; raises ForkError for one that is not loaded."""
         ledger: dict[str, LoadedSkill] = dict(self.values.get("skills_loaded") or {})
         active = active_skills(ledger)
         for name in names:
             if name not in active:
                 listed = ", ".join(sorted(active)) or "none"
-                raise ThreadError(f"Skill {name!r} is not loaded at this step. Loaded: {listed}.")
+                raise ForkError(f"Skill {name!r} is not loaded at this step. Loaded: {listed}.")
             order = 1 + max(skill["order"] for skill in ledger.values())
             ledger[name] = {**ledger[name], "unloaded": True, "order": order}
         self._set("skills_loaded", ledger)
 
     def check_open(self, calls: Sequence[str]) -> None:
-        """Raise ThreadError for a call that has its answer at this step, or does not exist."""
+        """Raise ForkError for a call that has its answer at this step, or does not exist."""
         messages = self.values.get("messages") or []
         open_ids = [call["id"] for call in open_calls(messages)]
         for call in calls:
             if call in answered_ids(messages):
-                raise ThreadError(f"Call {call!r} is answered at this step. Fork at an earlier one.")
+                raise ForkError(f"Call {call!r} is answered at this step. Fork at an earlier one.")
             if call not in open_ids:
                 listed = ", ".join(str(each) for each in open_ids) or "none"
-                raise ThreadError(f"There is no call {call!r} to answer at this step. Open calls: {listed}.")
+                raise ForkError(f"There is no call {call!r} to answer at this step. Open calls: {listed}.")
 
     def take_results(self) -> None:
         """Take what ended beside an open question, or before the thread was cut off, into the copy."""

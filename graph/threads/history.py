@@ -8,7 +8,6 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMes
 from langgraph.types import StateSnapshot
 
 from skills_agent.graph.build import wire
-from skills_agent.graph.cli.errors import UnknownThreadError
 from skills_agent.graph.cli.outcome import Status
 from skills_agent.graph.cli.session import status_of
 from skills_agent.graph.services import make_services
@@ -22,6 +21,7 @@ from skills_agent.graph.threads.database import (
     store_of,
     thread_ids,
 )
+from skills_agent.graph.threads.errors import UnknownThreadError
 from skills_agent.nodes.effects import Journal
 from skills_agent.state.records import GrantRecord, LoadedSkill, PlanRecord, UsageRecord
 from skills_agent.state.transcript import SYNTHETIC, calls_of

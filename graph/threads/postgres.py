@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from skills_agent.graph.cli.errors import DatabaseError
 from skills_agent.graph.threads.dsn import is_dsn, without_password
+from skills_agent.graph.threads.errors import DatabaseError
 
 if TYPE_CHECKING:
     from langgraph.checkpoint.postgres import PostgresSaver

@@ -13,9 +13,9 @@ from langgraph.checkpoint.serde.types import TASKS
 from langgraph.graph.message import REMOVE_ALL_MESSAGES
 from langgraph.types import Overwrite
 
-from skills_agent.graph.cli.errors import UnknownStepError
 from skills_agent.graph.threads.compiled import CompiledAgent
 from skills_agent.graph.threads.database import config_of
+from skills_agent.graph.threads.errors import UnknownStepError
 from skills_agent.graph.threads.history import Archive
 from skills_agent.state.records import GrantRecord, LoadedSkill, PlanRecord, UsageRecord, VerdictRecord
 from skills_agent.state.reducers import add_usage

@@ -248,7 +248,7 @@ def test_of_two_answers_at_a_time_one_runs_and_one_is_refused(
     first.join()
     with pytest.raises(AnsweredError, match="answered already") as refused:
         agent.run(Command(resume=answer))
-    assert refused.value.wanted == (question.id,)
+    assert refused.value.closed == (question.id,)
     with pytest.raises(AnsweredError, match="No question"):
         agent.run(Command(resume={"decisions": [{"type": "approve"}]}))
     assert waiting.times == 1
