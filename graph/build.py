@@ -1,16 +1,16 @@
 """The picture: which node follows which."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.tools import BaseTool
-from langgraph._internal._runnable import RunnableCallable
 from langgraph.graph import END, START
 
 from skills_agent.graph import routes
 from skills_agent.graph.audit.recorder import recorded
+from skills_agent.graph.langgraph_inside import route_in_place, stored
 from skills_agent.graph.services import Services, make_services
 from skills_agent.graph.settings import Settings
 from skills_agent.graph.threads.compiled import AgentGraph
@@ -82,29 +82,27 @@ def wire(services: Services) -> AgentGraph:
         "answer": answer(models=models, library=library, limits=limits, catalog_budget=budget),
     }
     for name, node in nodes.items():
-        graph.add_node(name, recorded(name, node, services.audit), input_schema=AgentState)
+        graph.add_node(name, recorded(name, node, services.audit), input_schema=stored(AgentState))
 
-    after_discover = _route(
+    after_discover = route_in_place(
         partial(routes.after_discover, models=models, schemas=schemas),
         partial(routes.after_discover_async, models=models, schemas=schemas),
     )
-    after_decide = _route(partial(routes.after_decide, limits=limits))
+    after_decide = route_in_place(partial(routes.after_decide, limits=limits))
     graph.add_edge(START, "discover")
     graph.add_conditional_edges("discover", after_discover, ["summarize", "select", "decide"])
-    graph.add_conditional_edges("summarize", _route(routes.after_summarize), ["select", "decide"])
-    graph.add_conditional_edges("select", _route(routes.after_select), ["load", "approve", "gate", "decide"])
-    graph.add_conditional_edges("load", _route(routes.after_load), ["gate", "decide"])
+    graph.add_conditional_edges("summarize", route_in_place(routes.after_summarize), ["select", "decide"])
+    graph.add_conditional_edges(
+        "select", route_in_place(routes.after_select), ["load", "approve", "gate", "decide"]
+    )
+    graph.add_conditional_edges("load", route_in_place(routes.after_load), ["gate", "decide"])
     graph.add_conditional_edges("decide", after_decide, ["select", "gate", "answer"])
-    graph.add_conditional_edges("gate", _route(routes.after_gate), ["act", "approve", "decide", "answer"])
-    graph.add_conditional_edges("approve", _route(routes.after_approve), ["load", "act", "decide", "answer"])
-    graph.add_conditional_edges("act", _route(routes.after_act), ["decide"])
+    graph.add_conditional_edges(
+        "gate", route_in_place(routes.after_gate), ["act", "approve", "decide", "answer"]
+    )
+    graph.add_conditional_edges(
+        "approve", route_in_place(routes.after_approve), ["load", "act", "decide", "answer"]
+    )
+    graph.add_conditional_edges("act", route_in_place(routes.after_act), ["decide"])
     graph.add_edge("answer", END)
     return graph
-
-
-def _route(path: Callable[..., Any], path_async: Callable[..., Any] | None = None) -> RunnableCallable:
-    """Return a route that is called where it is.
-
-    LangGraph would trace a plain function as a run of its own, and hand it to a thread under `ainvoke`.
-    """
-    return RunnableCallable(path, path_async, trace=False)

@@ -18,7 +18,7 @@ from skills_agent.state.context import Context, caller_of
 from skills_agent.state.ledger import active_skills
 from skills_agent.state.records import CatalogRecord, ChangedSkill, DiagnosticRecord, LoadedSkill
 from skills_agent.state.reducers import spent
-from skills_agent.state.schema import TOUCH_TURNS, WHOLE_TURNS, AgentState, AgentUpdate
+from skills_agent.state.schema import AgentState, AgentUpdate
 from skills_agent.state.transcript import last_human, repair
 
 logger = logging.getLogger(__name__)
@@ -34,6 +34,16 @@ NO_SKILLS = DiagnosticRecord(
 
 MAX_REQUEST = 500
 """Characters of the first request that are kept for ranking: a pasted document is no request."""
+
+TOUCH_TURNS = 5
+"""The channels that change seldom are written, unchanged, once in so many turns.
+
+They are stored as deltas (`graph/langgraph_inside.py`): whoever reads a thread walks back to the last
+write that is stored whole, and must not walk back to the first turn (benchmarks/growth.py).
+"""
+
+CATALOG_TURNS = 50
+"""The same for the catalog, which is stored whole at each write."""
 
 SUPERSEDED = "Not run: superseded by a new message before it was approved or finished."
 
@@ -56,7 +66,7 @@ def discover(
     update = AgentUpdate(usage=spent(turn), **_emptied(state))
     if repaired := repair(state.get("messages", []), SUPERSEDED):
         update["messages"] = [_remove_all(), *(_as_it_was(message, running.now()) for message in repaired)]
-    if turn % TOUCH_TURNS == 0:  # LangGraph stores them whole by and by: nobody walks back to the first turn
+    if turn % TOUCH_TURNS == 0:
         update.update(AgentUpdate(skills_loaded={}, skill_resources={}, grants={}, summary=None))
     before = state.get("catalog") or None
     record = _nothing()
@@ -71,7 +81,7 @@ def discover(
             logger.warning(
                 "loaded skill differs on disk", extra={"skill": change["name"], "change": change["change"]}
             )
-    if record != before or turn % WHOLE_TURNS == 0:
+    if record != before or turn % CATALOG_TURNS == 0:
         update["catalog"] = record
     if record != before and (omitted := record["total"] - len(record["shown"])):
         logger.warning("description budget exceeded", extra={"omitted": omitted, "budget": catalog_budget})

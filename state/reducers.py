@@ -9,11 +9,11 @@ JSON: an arbitrary choice, but the same one everywhere.
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, TypeVar, cast
 
-from langchain_core.messages import AnyMessage, BaseMessage, convert_to_messages
-from langgraph.graph.message import REMOVE_ALL_MESSAGES, _messages_delta_reducer
+from langchain_core.messages import AnyMessage, BaseMessage, RemoveMessage, convert_to_messages
+from langgraph.graph.message import REMOVE_ALL_MESSAGES
 
 from skills_agent.state.records import (
     CatalogRecord,
@@ -27,72 +27,53 @@ from skills_agent.state.records import (
 )
 
 Record = TypeVar("Record", bound=Mapping[str, Any])
-Value = TypeVar("Value")
 
 
-def merge_messages(state: list[AnyMessage] | None, writes: Sequence[Any]) -> list[AnyMessage]:
+def merge_messages(left: list[AnyMessage] | None, right: Any) -> list[AnyMessage]:
     """Append messages, replace those whose id is known, drop those that a RemoveMessage names.
 
-    LangGraph's delta reducer does the work. Added here: a channel that was never written (None),
-    `REMOVE_ALL_MESSAGES`, and an id for input that came without one (`("user", "hi")`). Such an id
-    is the digest of the message and its predecessor, so that replaying the writes gives it again.
+    `right` is a message or a list of them, also a list of such lists. A message without an id
+    (`("user", "hi")`) gets one: the digest of the message and its predecessor, so that the same
+    input gives the same id when it is read again.
     """
-    messages: list[AnyMessage] = list(state or [])
-    batch: list[AnyMessage] = []
-    for message in _flatten(writes):
+    merged: dict[str, AnyMessage] = {message.id or f"#{at}": message for at, message in enumerate(left or [])}
+    for message in _flatten(right):
         if message.id == REMOVE_ALL_MESSAGES:
-            messages, batch = [], []
-            continue
-        if message.id:
-            batch.append(cast("AnyMessage", message))
+            merged.clear()
+        elif isinstance(message, RemoveMessage):
+            merged.pop(message.id or "", None)
         else:
-            messages = _messages_delta_reducer(messages, [batch])
-            batch = [cast("AnyMessage", _identify(message, messages))]
-    return _messages_delta_reducer(messages, [batch])
+            new = message if message.id else _identify(message, next(reversed(merged.values()), None))
+            merged[new.id or ""] = cast("AnyMessage", new)
+    return list(merged.values())
 
 
-def _flatten(writes: Sequence[Any]) -> list[BaseMessage]:
+def _flatten(messages: Any) -> list[BaseMessage]:
+    parts = messages if isinstance(messages, list) else [messages]
     return [
         message
-        for write in writes
-        for message in convert_to_messages(write if isinstance(write, list) else [write])
+        for part in parts
+        if part is not None
+        for message in convert_to_messages(part if isinstance(part, list) else [part])
     ]
 
 
-def _identify(message: BaseMessage, before: Sequence[BaseMessage]) -> BaseMessage:
-    previous = before[-1].id if before else ""
-    seed = json.dumps([previous, message.type, message.content], sort_keys=True, default=str)
+def _identify(message: BaseMessage, predecessor: BaseMessage | None) -> BaseMessage:
+    before = predecessor.id if predecessor else ""
+    seed = json.dumps([before, message.type, message.content], sort_keys=True, default=str)
     return message.model_copy(update={"id": f"m-{hashlib.sha256(seed.encode()).hexdigest()[:16]}"})
 
 
 def merge_ledger(
-    state: dict[str, LoadedSkill] | None, writes: Sequence[dict[str, LoadedSkill] | None]
+    left: dict[str, LoadedSkill] | None, right: dict[str, LoadedSkill] | None
 ) -> dict[str, LoadedSkill]:
-    """Merge loads and unloads by skill name; the newer order wins. Order of updates: irrelevant."""
-    merged = dict(state or {})
-    for write in writes:
-        merged = _merge_by_key(merged, write, "order")
-    return merged
+    """Merge loads and unloads by skill name; the newer order wins."""
+    return _merge_by_key(left or {}, right, "order")
 
 
-def newest_catalog(
-    state: CatalogRecord | None, writes: Sequence[CatalogRecord | None]
-) -> CatalogRecord | None:
-    """Keep the last record that was written: one node writes it, whole."""
-    return next((write for write in reversed(writes) if write), state)
-
-
-def in_batches(
-    reducer: Callable[[Value | None, Value | None], Value],
-) -> Callable[[Value | None, Sequence[Value | None]], Value | None]:
-    """Return a reducer of two values as one of a value and a batch of writes, as delta channels want it."""
-
-    def fold(state: Value | None, writes: Sequence[Value | None]) -> Value | None:
-        for write in writes:
-            state = reducer(state, write)
-        return state
-
-    return fold
+def newest_catalog(left: CatalogRecord | None, right: CatalogRecord | None) -> CatalogRecord | None:
+    """Keep the record that was written last: one node writes it, whole."""
+    return right or left
 
 
 def merge_resources(
@@ -116,15 +97,11 @@ def newest_plan(left: PlanRecord | None, right: PlanRecord | None) -> PlanRecord
     return _newer(left, right, "revision")
 
 
-def newest_summary(
-    state: SummaryRecord | None, writes: Sequence[SummaryRecord | None]
-) -> SummaryRecord | dict[str, Any]:
+def newest_summary(left: SummaryRecord | None, right: SummaryRecord | None) -> SummaryRecord | dict[str, Any]:
     """Keep the summary of the newest turn; an empty record before the first."""
-    newest: SummaryRecord | dict[str, Any] = state or {}
-    for write in writes:
-        if write:
-            newest = _newer(newest, write, "turn") if newest else write
-    return newest
+    if not left or not right:
+        return left or right or {}
+    return _newer(left, right, "turn")
 
 
 def add_usage(left: UsageRecord | None, right: UsageRecord | None) -> UsageRecord:

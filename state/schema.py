@@ -1,10 +1,12 @@
-"""The channels of the graph, in the order in which a run fills them."""
+"""The channels of the graph, in the order in which a turn fills them.
+
+How they are stored is the graph's subject: `graph/langgraph_inside.py`.
+"""
 
 from typing import Annotated, NotRequired
 
 from langchain_core.messages import AnyMessage
 from langchain_core.messages.tool import ToolCall
-from langgraph.channels.delta import DeltaChannel
 from langgraph.managed import RemainingSteps
 from typing_extensions import TypedDict  # pydantic needs this one before Python 3.12
 
@@ -22,7 +24,6 @@ from skills_agent.state.records import (
 )
 from skills_agent.state.reducers import (
     add_usage,
-    in_batches,
     merge_grants,
     merge_ledger,
     merge_messages,
@@ -32,17 +33,7 @@ from skills_agent.state.reducers import (
     newest_summary,
 )
 
-# Savers on SQLite write every plain channel into every checkpoint. A delta channel is stored as what was
-# written to it, and whole at every n-th update; who reads a thread walks back to that. `discover` touches the
-# channels that change seldom, so that nobody walks further than 50 turns (benchmarks/growth.py).
-RARE = {"snapshot_frequency": 10}
-"""Of the channels that `discover` touches every TOUCH_TURNS turns."""
-TOUCH_TURNS = 5
-WHOLE = {"snapshot_frequency": 1}
-"""Of a channel that is written whole or not at all, and again after WHOLE_TURNS turns."""
-WHOLE_TURNS = 50
-
-Messages = Annotated[list[AnyMessage], DeltaChannel(merge_messages)]
+Messages = Annotated[list[AnyMessage], merge_messages]
 
 
 class AgentInput(TypedDict, total=False):
@@ -67,22 +58,22 @@ class AgentState(TypedDict, total=False):
     """Everything that a thread remembers."""
 
     messages: Messages
-    """The transcript. Stored as deltas: a thread grows with what is new, not with its square."""
+    """The transcript."""
     skills: list[str]
     """The caller's request of this turn; emptied by `select`."""
-    catalog: Annotated[CatalogRecord, DeltaChannel(newest_catalog, **WHOLE)]
+    catalog: Annotated[CatalogRecord, newest_catalog]
     """An empty dict before the first turn."""
     admissions: list[Admission]
     """What `select` admitted in this step."""
-    skills_loaded: Annotated[dict[str, LoadedSkill], DeltaChannel(merge_ledger, **RARE)]
+    skills_loaded: Annotated[dict[str, LoadedSkill], merge_ledger]
     """The ledger."""
-    skill_resources: Annotated[dict[str, SkillResources], DeltaChannel(in_batches(merge_resources), **RARE)]
-    summary: Annotated[SummaryRecord, DeltaChannel(newest_summary, **RARE)]
+    skill_resources: Annotated[dict[str, SkillResources], merge_resources]
+    summary: Annotated[SummaryRecord, newest_summary]
     """Of older turns; empty before the first."""
     plan: Annotated[PlanRecord | None, newest_plan]
     verdicts: dict[str, VerdictRecord]
     """What was decided about the calls of this step, by tool call id."""
-    grants: Annotated[dict[str, GrantRecord], DeltaChannel(in_batches(merge_grants), **RARE)]
+    grants: Annotated[dict[str, GrantRecord], merge_grants]
     refused: dict[str, int]
     """How often each call was refused in this turn, by digest; written by one node of a step."""
     usage: Annotated[UsageRecord, add_usage]

@@ -23,6 +23,7 @@ from langgraph.types import Checkpointer, Command, StateSnapshot, StateUpdate
 from typing_extensions import override
 
 from skills_agent.graph.audit.recorder import Audit
+from skills_agent.graph.langgraph_inside import stored
 from skills_agent.graph.threads.errors import AnsweredError
 from skills_agent.graph.threads.journals import Journals
 from skills_agent.graph.threads.locks import Guard, Locks, Release, ThreadKey
@@ -191,7 +192,12 @@ class AgentGraph(StateGraph[AgentState, Context, AgentInput, AgentOutput]):
 
     def __init__(self, keeper: ThreadServices) -> None:
         """Begin without nodes."""
-        super().__init__(AgentState, Context, input_schema=AgentInput, output_schema=AgentOutput)
+        super().__init__(
+            stored(AgentState),
+            Context,
+            input_schema=stored(AgentInput),
+            output_schema=stored(AgentOutput),
+        )
         self.keeper = keeper
 
     @override

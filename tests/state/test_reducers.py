@@ -12,7 +12,6 @@ from langgraph.graph.message import REMOVE_ALL_MESSAGES
 
 from skills_agent.state.reducers import (
     add_usage,
-    in_batches,
     merge_grants,
     merge_ledger,
     merge_messages,
@@ -58,20 +57,12 @@ USAGES = st.builds(
 )
 
 
-def pairwise_ledger(left: Any, right: Any) -> Any:
-    return merge_ledger(left, [right])
-
-
-def pairwise_summary(left: Any, right: Any) -> Any:
-    return newest_summary(left, [right])
-
-
 IDEMPOTENT = [
-    pytest.param(pairwise_ledger, LEDGERS, id="skills_loaded"),
+    pytest.param(merge_ledger, LEDGERS, id="skills_loaded"),
     pytest.param(merge_resources, RESOURCES, id="skill_resources"),
     pytest.param(merge_grants, GRANTS, id="grants"),
     pytest.param(newest_plan, PLANS, id="plan"),
-    pytest.param(pairwise_summary, SUMMARIES, id="summary"),
+    pytest.param(newest_summary, SUMMARIES, id="summary"),
 ]
 
 
@@ -123,7 +114,7 @@ def test_usage_sums_in_any_order(updates: list[Any]) -> None:
 
 @pytest.mark.parametrize(
     "reducer",
-    [pairwise_ledger, merge_resources, merge_grants, newest_plan, pairwise_summary, add_usage],
+    [merge_ledger, merge_resources, merge_grants, newest_plan, newest_summary, add_usage],
 )
 def test_nothing_is_a_value_that_every_reducer_takes(reducer: Callable[[Any, Any], Any]) -> None:
     reducer(None, None)
@@ -141,44 +132,18 @@ def test_the_newer_load_wins_over_an_unload_and_the_reverse() -> None:
     first: Any = {"a": {"order": 1, "unloaded": False}}
     gone: Any = {"a": {"order": 2, "unloaded": True}}
     again: Any = {"a": {"order": 3, "unloaded": False}}
-    assert merge_ledger(None, [gone, first]) == gone
-    assert merge_ledger(None, [again, first, gone]) == again
-
-
-CATALOGS: st.SearchStrategy[Any] = (
-    st.none() | st.just({}) | st.fixed_dictionaries({"digest": NAMES, "shown": st.lists(NAMES)})
-)
-
-
-@pytest.mark.parametrize(
-    ("reducer", "updates"),
-    [
-        pytest.param(merge_ledger, LEDGERS, id="skills_loaded"),
-        pytest.param(in_batches(merge_resources), RESOURCES, id="skill_resources"),
-        pytest.param(in_batches(merge_grants), GRANTS, id="grants"),
-        pytest.param(newest_catalog, CATALOGS, id="catalog"),
-        pytest.param(newest_summary, SUMMARIES, id="summary"),
-    ],
-)
-def test_writes_are_replayed_in_any_batches(
-    reducer: Callable[[Any, list[Any]], Any], updates: st.SearchStrategy[Any]
-) -> None:
-    @given(st.lists(updates, max_size=4), st.integers(0, 4))
-    def check(writes: list[Any], cut: int) -> None:
-        starts: tuple[Any, ...] = (None, {})
-        for start in starts:
-            assert reducer(reducer(start, writes[:cut]), writes[cut:]) == reducer(start, writes)
-
-    check()
+    assert merge_ledger(gone, first) == gone
+    assert merge_ledger(merge_ledger(again, first), gone) == again
 
 
 def test_the_last_catalog_that_was_written_stays_where_nothing_is_written() -> None:
     first: Any = {"digest": "a"}
     second: Any = {"digest": "b"}
     empty: Any = {}
-    assert newest_catalog(None, [first, second, empty, None]) == second
-    assert newest_catalog(first, []) == first
-    assert newest_catalog(None, [None]) is None
+    assert newest_catalog(first, second) == second
+    assert newest_catalog(second, empty) == second
+    assert newest_catalog(second, None) == second
+    assert newest_catalog(None, None) is None
 
 
 MESSAGES = st.lists(
