@@ -1,15 +1,57 @@
-"""The graph that runs is the graph in the docs."""
+"""The graph that runs is the graph in the docs and the one in the README."""
 
+import re
+from collections.abc import Iterator
+from itertools import product
 from pathlib import Path
+from typing import NamedTuple
 
 from skills_agent.graph import build_graph
 from skills_agent.graph.settings import Settings
 
 PROJECT = Path(__file__).resolve().parent.parent.parent
+ENDS = {"begin": "__start__", "done": "__end__"}
+
+Edge = tuple[str, str]
 
 
-def test_the_drawn_graph_is_the_one_in_the_docs_and_the_readme(tmp_path: Path) -> None:
+class Picture(NamedTuple):
+    """The grouped picture of the README: its arrows, and the nodes of each box."""
+
+    arrows: list[Edge]
+    boxes: dict[str, set[str]]
+
+    def edges(self, arrow: Edge) -> set[Edge]:
+        """Return the edges that an arrow may stand for: an arrow from a box leaves any node in it."""
+        source, target = arrow
+        return set(product(self.boxes.get(source, {source}), self.boxes.get(target, {target})))
+
+
+def drawn_in_readme() -> Picture:
+    text = (
+        (PROJECT / "README.md").read_text(encoding="utf-8").partition("```mermaid\n")[2].partition("```")[0]
+    )
+    boxes: dict[str, set[str]] = {}
+    for name, body in re.findall(r"subgraph (\w+).*?\n(.*?)\n    end\n", text, re.DOTALL):
+        boxes[name] = {node for arrow in _arrows(body) for node in arrow}
+    return Picture(list(_arrows(text)), boxes)
+
+
+def _arrows(text: str) -> Iterator[Edge]:
+    for source, target in re.findall(r"^\s*(\w+)(?:\(\[.*?\]\))? --.*?> (\w+)", text, re.MULTILINE):
+        yield ENDS.get(source, source), ENDS.get(target, target)
+
+
+def test_the_drawn_graph_is_the_one_in_the_docs(tmp_path: Path) -> None:
     settings = Settings(workspace=tmp_path, home=tmp_path)
     drawn = build_graph(settings).compile().get_graph().draw_mermaid()
     assert (PROJECT / "docs" / "graph.mmd").read_text(encoding="utf-8") == drawn
-    assert drawn.strip() in (PROJECT / "README.md").read_text(encoding="utf-8")
+
+
+def test_the_picture_of_the_readme_has_the_edges_of_the_graph_and_no_others(tmp_path: Path) -> None:
+    settings = Settings(workspace=tmp_path, home=tmp_path)
+    edges = {(edge.source, edge.target) for edge in build_graph(settings).compile().get_graph().edges}
+    picture = drawn_in_readme()
+
+    assert {arrow for arrow in picture.arrows if not picture.edges(arrow) & edges} == set()
+    assert edges - {edge for arrow in picture.arrows for edge in picture.edges(arrow)} == set()
