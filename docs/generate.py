@@ -23,7 +23,7 @@ from skills_agent.graph import settings as settings_module
 from skills_agent.graph.audit.records import Event
 from skills_agent.graph.cli.main import cli
 from skills_agent.graph.settings import Settings
-from skills_agent.skills.format.field_names import EFFECTS
+from skills_agent.skills.format.fields import FIELDS
 from skills_agent.skills.format.rules import RULES
 
 PAGES: Final = Path(__file__).resolve().parent
@@ -62,7 +62,8 @@ def options() -> Iterator[str]:
 
 def fields() -> Iterator[str]:
     """Yield the table of frontmatter fields."""
-    yield from _table(("field", "effect"), ([f"`{name}`", effect] for name, effect in EFFECTS.items()))
+    rows = ([f"`{field.name}`", field.effect, field.meaning] for field in FIELDS)
+    yield from _table(("field", "effect", "what it is"), rows)
 
 
 def diagnostics() -> Iterator[str]:

@@ -3,27 +3,11 @@
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
-from skills_agent.skills.format.field_names import EFFECTS
 from skills_agent.skills.policy.tool_names import OTHER_CLIENTS
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
-
-
-def rows(page: str, columns: int) -> Iterator[list[str]]:
-    """Yield the rows of a page's tables that begin with a word of code and have so many columns."""
-    for line in (DOCS / page).read_text(encoding="utf-8").splitlines():
-        cells = [cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]]
-        if len(cells) == columns and re.fullmatch(r"`[a-z-]+`", cells[0]):
-            yield [cells[0].strip("`"), *cells[1:]]
-
-
-def test_every_field_is_listed_with_its_effect() -> None:
-    section = {name: effect for name, effect, _ in rows("skills.md", 3) if name in EFFECTS}
-
-    assert section == EFFECTS
 
 
 def test_the_table_of_names_of_other_clients_is_the_one_in_the_code() -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from skills_agent.skills.format.validation import MAX_NAME
+from skills_agent.skills.format.rules import MAX_NAME
 
 FOLDERS = ("scripts", "references", "assets")
 RULE = f"lowercase letters and digits with single hyphens between, at most {MAX_NAME} characters"

@@ -1,274 +1,191 @@
-"""Turn the fields of a frontmatter into what the domain knows of a skill.
+"""The fields of a frontmatter: one row of one table for each.
 
-Which fields there are, how they are spelled and what each does is said in field_names.py.
+A new field is a row here, an attribute of `SkillMetadata`, and the code that uses it. docs/skills.md shows
+the table. A field that has no effect is reported for every skill that has it: silence would be false
+security.
 """
 
-import json
 import re
 from collections.abc import Callable, Mapping
-from types import MappingProxyType
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
-from skills_agent.skills.format.field_names import EFFECTS, SPEC_FIELDS, is_usual, usual_name
 from skills_agent.skills.format.frontmatter import Frontmatter
 from skills_agent.skills.format.rules import Finding
-from skills_agent.skills.format.tool_list import has_commas, split_tools
+from skills_agent.skills.format.values import NAME_LIMIT, FieldValue
 from skills_agent.skills.format.yaml_result import Value
-from skills_agent.skills.policy.patterns import faults
-from skills_agent.skills.text import clean_text, one_line
+from skills_agent.skills.text import one_line
 
-_TRUE: Final = frozenset({"true", "yes", "on", "1"})
-_FALSE: Final = frozenset({"false", "no", "off", "0"})
-_SEPARATOR = re.compile(r"[/\\]+")
-_NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
-_UNREMARKABLE: Final = frozenset(
-    field for field in SPEC_FIELDS if EFFECTS[field] not in {"none", "recommended"}
+Effect = Literal["acted-on", "shown", "none"]
+"""Changes what happens; is shown to people or the model; is read and kept."""
+
+
+class Field(NamedTuple):
+    """One field of a frontmatter."""
+
+    name: str
+    effect: Effect
+    meaning: str = ""
+    """What an author has to know, in Markdown: for docs/skills.md."""
+    read: Callable[[FieldValue], Any] | None = None
+    """Reads the value; None: nothing of it is kept."""
+    attribute: str = ""
+    """Of SkillMetadata; empty: the name, with underscores."""
+    in_spec: bool = False
+    """Whether it is a field of agentskills.io/specification."""
+    limit: int | None = None
+    """The most characters of the value that the specification allows."""
+    spellings: str = ""
+    """Other spellings found in the wild, in lower case with hyphens, as a regular expression."""
+
+
+_TOOLS_MEANING = (
+    "what the skill needs: `Read Bash(git diff:*)`, with blanks, commas or as a list. Shown to the model, "
+    "and **enforced only where the operator says so**: [policy.md](policy.md)"
 )
+_METADATA_MEANING = (
+    'texts; nested values are kept as JSON. `idempotent: "scripts/a.py scripts/b.py"` is acted on: these run '
+    "again without a question after a run that was cut off ([guarantees.md](guarantees.md))"
+)
+_HINT_MEANING = "`[file]`: the skill takes words after `/skill-name`"
+_DISALLOWED_MEANING = "refused while the skill is loaded, in every mode; written like `allowed-tools`"
+_NO_MODEL = r"disabled?-?models?-?invo[ck]ations?"
+_USER_MAY = r"user-?invo[ck]e?[ai]ble"
+_LINE = FieldValue.line
+
+FIELDS: Final = (
+    Field("name", "acted-on", "the name to load it by", FieldValue.skill_name, in_spec=True),
+    Field(
+        "description", "acted-on", "what the model chooses by", FieldValue.description,
+        in_spec=True, limit=1024,
+    ),
+    Field("license", "shown", "", _LINE, in_spec=True, spellings="licence"),
+    Field(
+        "compatibility", "shown", "what the skill needs, at most 500 characters", FieldValue.compatibility,
+        in_spec=True, limit=500,
+    ),
+    Field("metadata", "shown", _METADATA_MEANING, FieldValue.texts_by_key, in_spec=True),
+    Field(
+        "allowed-tools", "acted-on", _TOOLS_MEANING, FieldValue.tools, in_spec=True,
+        spellings="tools|allowed-tool",
+    ),
+    # Fields of other clients
+    Field("version", "shown", "", _LINE),
+    Field("author", "shown", "", _LINE),
+    Field("when-to-use", "acted-on", "searched like the description", _LINE),
+    Field(
+        "disable-model-invocation", "acted-on", "`true`: hidden from the model, open to the user",
+        FieldValue.negated_flag, "model_invocable", spellings=_NO_MODEL,
+    ),
+    Field("user-invocable", "acted-on", "`false`: the model's alone", FieldValue.flag, spellings=_USER_MAY),
+    Field("argument-hint", "acted-on", _HINT_MEANING, FieldValue.argument_hint, spellings="argument-hints"),
+    Field("arguments", "acted-on", "names for the words after `/skill-name`", FieldValue.names),
+    Field(
+        "requires", "acted-on", "skills to load first: names, or a mapping with `skills`",
+        FieldValue.required_skills,
+    ),
+    Field(
+        "disallowed-tools", "acted-on", _DISALLOWED_MEANING, FieldValue.tools, spellings="disallowed-tool"
+    ),
+    Field("model", "none", "", _LINE),
+    Field("context", "none"),
+    Field("agent", "none"),
+    Field("run-mode", "none", spellings="runmode"),
+    Field("hooks", "none"),
+)  # fmt: skip
+
+_BY_NAME: Final[Mapping[str, Field]] = {field.name: field for field in FIELDS} | {
+    "when_to_use": next(field for field in FIELDS if field.name == "when-to-use")  # as usual as the other
+}
+_UNREMARKABLE: Final = frozenset(field.name for field in FIELDS if field.in_spec)
 """Nothing has to be said of these, spelled as they should be and for the first time."""
-MAX_NAME: Final = 128
-"""Characters of a name that are kept; the specification allows 64."""
+_ALSO_IN_METADATA: Final = ("version", "author")
+"""Fields that are looked for under `metadata`, too: the specification has no other place for them."""
+_CAMEL: Final = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
 
 class Fields(NamedTuple):
     """The fields of one skill as clean text, and what was odd."""
 
-    name: str | None
-    description: str
-    others: Mapping[str, Any]
-    """Fields that are written, by the attribute of SkillMetadata that holds each."""
+    values: Mapping[str, Any]
+    """What is written, by the attribute of SkillMetadata that holds it."""
     unknown: tuple[str, ...]
-    lengths: Mapping[str, int]
-    """Characters of description and compatibility as YAML gives them, which is what the limits are for."""
+    """Keys that are no field."""
     findings: tuple[Finding, ...]
 
-    @property
-    def compatibility(self) -> str | None:
-        """Return the compatibility, if it says anything."""
-        return self.others.get("compatibility")
+
+def find_field(key: str) -> Field | None:
+    """Return the field that a key means, also where it is spelled otherwise: `userInvokable`."""
+    if key in _BY_NAME:
+        return _BY_NAME[key]
+    plain = _CAMEL.sub("-", key.strip()).replace("_", "-").replace(" ", "-").lower()
+    if plain in _BY_NAME:
+        return _BY_NAME[plain]
+    return next((row for row in FIELDS if row.spellings and re.fullmatch(row.spellings, plain)), None)
 
 
 def read_fields(frontmatter: Frontmatter) -> Fields:
     """Map the keys and values of a frontmatter, whatever their form, to fields."""
-    return _Mapping(frontmatter).fields()
+    findings: list[Finding] = []
+    unknown: list[str] = []
+    values: dict[str, Any] = {}
+    for field, key in _keys_of_fields(frontmatter, unknown, findings).items():
+        row = _BY_NAME[field]
+        if row.read is None:
+            continue
+        written = frontmatter.fields[key]
+        value = FieldValue(field, written, frontmatter.lines.get(key), findings)
+        content = row.read(value)
+        if row.limit is not None:
+            _check_length(row, written, content, value)
+        if content is not None:
+            values[row.attribute or field.replace("-", "_")] = content
+    for field in _ALSO_IN_METADATA:
+        if field not in values and values.get("metadata", {}).get(field):
+            values[field] = values["metadata"][field]
+    return Fields(values, tuple(unknown), tuple(findings))
 
 
-def safe_name(name: str) -> str:
-    """Return a name that is one bounded line and can neither lead out of a folder nor look as if it did."""
-    if len(name) <= MAX_NAME and name.isascii() and name.replace("-", "x").isalnum() and name[0] != "-":
-        return name
-    plain = one_line(name, MAX_NAME)
-    if "/" in plain or "\\" in plain:
-        plain = _SEPARATOR.sub("-", plain)
-    return plain.lstrip(".- ").rstrip()
-
-
-class _Mapping:
-    """One frontmatter on its way to fields."""
-
-    def __init__(self, frontmatter: Frontmatter) -> None:
-        self._lines = frontmatter.lines
-        self._findings: list[Finding] = []
-        self._values: dict[str, Value] = {}
-        self._written: dict[str, str] = {}
-        self._unknown: list[str] = []
-        for key, value in frontmatter.fields.items():
-            self._take(key, value)
-
-    def fields(self) -> Fields:
-        name = self._name()
-        description = self._description()
-        others = {
-            _OPTIONAL[field].attribute: _OPTIONAL[field].read(self, field)
-            for field in self._values
-            if field in _OPTIONAL
-        }
-        for fallback in ("version", "author"):
-            if not others.get(fallback) and fallback in others.get("metadata", _NOTHING):
-                others[fallback] = others["metadata"][fallback]
-        unknown, findings = tuple(self._unknown), tuple(self._findings)
-        return Fields(name, description, others, unknown, self._lengths(), findings)
-
-    def _take(self, key: str, value: Value) -> None:
-        if key in _UNREMARKABLE and key not in self._values:
-            self._values[key] = value
-            self._written[key] = key
-            return
-        usual = usual_name(key)
-        if usual not in EFFECTS:
-            self._unknown.append(one_line(key, MAX_NAME))
-            self._note("field-unknown", f"`{one_line(key, MAX_NAME)}` is no field that is known here.", key)
-            return
-        if not is_usual(key):
-            self._note("field-spelling", f"`{key}` was read as `{usual}`.", key)
-        elif usual not in SPEC_FIELDS:
-            self._note(
-                "field-not-in-spec", f"`{key}` is a field of some clients, not of the specification.", key
+def _keys_of_fields(
+    frontmatter: Frontmatter, unknown: list[str], findings: list[Finding]
+) -> Mapping[str, str]:
+    """Return the key that holds each field; of several the last one that is spelled as it should be."""
+    keys: dict[str, str] = {}
+    for key in frontmatter.fields:
+        if key in _UNREMARKABLE and key not in keys:
+            keys[key] = key
+            continue
+        line = frontmatter.lines.get(key)
+        field = find_field(key)
+        if field is None:
+            unknown.append(one_line(key, NAME_LIMIT))
+            findings.append(
+                Finding("field-unknown", f"`{unknown[-1]}` is no field that is known here.", line)
             )
-        if EFFECTS[usual] == "none":
-            self._note("field-not-acted-on", f"`{key}` is read and has no effect here.", key)
-        if usual in self._values:
-            self._note("field-repeated", f"`{key}` repeats `{self._written[usual]}`.", key)
-            if not is_usual(key):
-                return
-        self._values[usual] = value
-        self._written[usual] = key
-
-    def _note(self, code: str, message: str, key: str) -> None:
-        """Report something about a key as it is written."""
-        self._findings.append(Finding(code, message, self._lines.get(key)))
-
-    def _report(self, code: str, message: str, field: str) -> None:
-        """Report something about the value of a field."""
-        self._note(code, message, self._written.get(field, field))
-
-    def _name(self) -> str | None:
-        value = self._values.get("name")
-        if isinstance(value, list | dict):
-            message = "The name is a list or a mapping; the name of the folder is used."
-            self._report("name-not-text", message, "name")
-            return None
-        name = one_line(self._clean(value or "", "name"))
-        safe = safe_name(name)
-        if safe != name:
-            self._report("name-unsafe", f"The name was read as `{safe}`.", "name")
-        return safe or None
-
-    def _description(self) -> str:
-        value = self._values.get("description")
-        if isinstance(value, list | dict):
-            self._report("description-not-text", "The description is a list or a mapping.", "description")
-        return self._text(value, "description").strip()
-
-    def compatibility(self, field: str) -> str | None:
-        if isinstance(self._values.get(field), list | dict):
-            self._report("compatibility-not-text", "The compatibility is a list or a mapping.", field)
-        return self.line_of_text(field)
-
-    def _lengths(self) -> Mapping[str, int]:
-        values = self._values
-        limited = ("description", "compatibility") if "compatibility" in values else ("description",)
-        return {field: len(value) for field in limited if isinstance(value := values.get(field), str)}
-
-    def line_of_text(self, field: str) -> str | None:
-        value = self._values.get(field)
-        return (one_line(self._text(value, field)) or None) if value is not None else None
-
-    def argument_hint(self, field: str) -> str | None:
-        value = self._values.get(field)
-        if isinstance(value, list | dict):  # `[file]` is YAML's list and everybody's hint
-            text = self._text(value, field)
-            return f"[{text}]" if isinstance(value, list) else f"{{{text}}}"
-        return self.line_of_text(field)
-
-    def metadata(self, field: str) -> Mapping[str, str]:
-        value = self._values.get(field)
-        if value is None:
-            return _NOTHING
-        if not isinstance(value, dict):
-            self._report("metadata-not-mapping", "The metadata is no mapping and was left out.", field)
-            return _NOTHING
-        texts = {}
-        nested = False
-        for key, inner in value.items():
-            nested = nested or isinstance(inner, list | dict)
-            text = json.dumps(inner, ensure_ascii=False) if isinstance(inner, list | dict) else inner or ""
-            texts[self._clean(key, field)] = self._clean(text, field)
-        if nested:
-            self._report("metadata-nested", "Nested metadata is kept as JSON text.", field)
-        return MappingProxyType(texts)
-
-    def tools(self, field: str) -> tuple[str, ...]:
-        value = self._values[field]
-        items = value if isinstance(value, list) else [value]
-        texts = [item for item in items if isinstance(item, str)]
-        if len(texts) < len([item for item in items if item is not None]):
-            self._report("allowed-tools-not-text", f"`{field}` has entries that are no names.", field)
-        text = self._clean(", ".join(texts), field)
-        if isinstance(value, list) or has_commas(text):
-            self._report("allowed-tools-form", f"`{field}` is not names with blanks between.", field)
-        names = split_tools(text)
-        for fault in faults(names):
-            self._report("tools-not-understood", f"{fault} It grants nothing.", field)
-        return names
-
-    def names(self, field: str) -> tuple[str, ...]:
-        return self._names(self._values.get(field), field)
-
-    def _names(self, value: Value, field: str) -> tuple[str, ...]:
-        if value is None:
-            return ()
-        if isinstance(value, str):
-            return tuple(self._clean(value, field).replace(",", " ").split())
-        named = [item.get("name") if isinstance(item, dict) else item for item in value]
-        texts = [self._clean(item, field) for item in named if isinstance(item, str)]
-        return tuple(name for text in texts if (name := one_line(text)))
-
-    def requires(self, field: str) -> tuple[str, ...]:
-        value = self._values.get(field)
-        if isinstance(value, dict):  # some clients name programs, variables and skills in it
-            if "skills" not in value:
-                self._report("requires-not-skills", "`requires` is a mapping without `skills`.", field)
-            value = value.get("skills")
-        return self._names(value, field)
-
-    def model_invocable(self, field: str) -> bool:
-        return not self._flag(field, default=False)
-
-    def user_invocable(self, field: str) -> bool:
-        return self._flag(field, default=True)
-
-    def _flag(self, field: str, *, default: bool) -> bool:
-        value = self._values.get(field)
-        if value is None:
-            return default
-        text = value.strip().lower() if isinstance(value, str) else ""
-        if text in _TRUE or text in _FALSE:
-            return text in _TRUE
-        self._report("field-not-boolean", f"`{field}` is neither true nor false.", field)
-        return default
-
-    def _text(self, value: Value, field: str) -> str:
-        """Return any value as text: lists with commas, mappings as they are written on one line."""
-        if isinstance(value, list):
-            return ", ".join(self._text(item, field) for item in value)
-        if isinstance(value, dict):
-            pairs = ((self._clean(key, field), self._text(inner, field)) for key, inner in value.items())
-            return ", ".join(f"{key}: {inner}" if inner else key for key, inner in pairs)
-        return self._clean(value or "", field)
-
-    def _clean(self, text: str, field: str) -> str:
-        """Clean a text once more after YAML: an escape in double quotes can spell any character."""
-        if text.isascii() and text.isprintable():
-            return text
-        plain, removed = clean_text(text)
-        if removed:
-            message = f"Invisible characters were removed from `{field}` ({removed})."
-            self._report("invisible-characters", message, field)
-        return plain
+            continue
+        findings += (Finding(code, message, line) for code, message in _key_notes(key, field))
+        earlier = keys.get(field.name)
+        if earlier is not None:
+            findings.append(Finding("field-repeated", f"`{key}` repeats `{earlier}`.", line))
+        if earlier is None or key in _BY_NAME:
+            keys[field.name] = key
+    return keys
 
 
-class _Optional(NamedTuple):
-    """Where a field goes that most skills do not have, and how its value is read."""
+def _key_notes(key: str, field: Field) -> list[tuple[str, str]]:
+    """Return what an author has to know of a key: codes and messages."""
+    notes = []
+    if key not in _BY_NAME:
+        notes.append(("field-spelling", f"`{key}` was read as `{field.name}`."))
+    elif not field.in_spec:
+        notes.append(("field-not-in-spec", f"`{key}` is a field of some clients, not of the specification."))
+    if field.effect == "none":
+        notes.append(("field-not-acted-on", f"`{key}` is read and has no effect here."))
+    return notes
 
-    attribute: str
-    read: Callable[[_Mapping, str], Any]
 
-
-_OPTIONAL: Final = MappingProxyType(
-    {
-        "license": _Optional("license", _Mapping.line_of_text),
-        "compatibility": _Optional("compatibility", _Mapping.compatibility),
-        "metadata": _Optional("metadata", _Mapping.metadata),
-        "allowed-tools": _Optional("allowed_tools", _Mapping.tools),
-        "disallowed-tools": _Optional("disallowed_tools", _Mapping.tools),
-        "model": _Optional("model", _Mapping.line_of_text),
-        "version": _Optional("version", _Mapping.line_of_text),
-        "author": _Optional("author", _Mapping.line_of_text),
-        "when-to-use": _Optional("when_to_use", _Mapping.line_of_text),
-        "argument-hint": _Optional("argument_hint", _Mapping.argument_hint),
-        "arguments": _Optional("arguments", _Mapping.names),
-        "requires": _Optional("requires", _Mapping.requires),
-        "disable-model-invocation": _Optional("model_invocable", _Mapping.model_invocable),
-        "user-invocable": _Optional("user_invocable", _Mapping.user_invocable),
-    }
-)
+def _check_length(field: Field, written: Value, content: str | None, value: FieldValue) -> None:
+    """Report a value with more characters than the specification allows, as YAML gives it."""
+    length = len(written) if isinstance(written, str) else len(content or "")
+    if field.limit is not None and length > field.limit:
+        message = f"The {field.name} has {length:,} characters, over {field.limit:,}."
+        value.report(f"{field.name}-too-long", message)

@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from skills_agent.skills.format.plain_yaml import read_plain
-from skills_agent.skills.format.rules import Finding
-from skills_agent.skills.format.yaml_result import FrontmatterError, Value, YamlText
+from skills_agent.skills.format.rules import Finding, FrontmatterError
+from skills_agent.skills.format.yaml_result import Value, YamlText
 from skills_agent.skills.text import clean_text, is_clean, normalize_line_ends
 
 MAX_FRONTMATTER_BYTES: Final = 16 * 1024

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from skills_agent.skills.errors import SkillUndecodableError
 from skills_agent.skills.format.reading import Place, read_body, read_metadata
-from skills_agent.skills.format.rules import Finding, diagnostic, strictly
+from skills_agent.skills.format.rules import Finding, as_strict, diagnostic
 from skills_agent.skills.library.catalog import Catalog
 from skills_agent.skills.library.discovery import SeenSkill
 from skills_agent.skills.library.registry import MAX_SKILL_BYTES
@@ -41,7 +41,7 @@ def lint(path: Path, max_skill_bytes: int = MAX_SKILL_BYTES) -> LintReport:
     source = DirectorySource(folder, _LABEL, required=True)
     scan = source.scan()
     seen = [_read(source, found, max_skill_bytes) for found in scan.found]
-    findings = [strictly(found) for found in scan.diagnostics]
+    findings = [as_strict(found) for found in scan.diagnostics]
     # Two skills of one name, and names that look alike, are found by comparing them all.
     findings += [found for entry in Catalog(seen, sources=[_LABEL]).entries for found in entry.diagnostics]
     if not seen and not any(found.severity == "error" for found in findings):

@@ -3,23 +3,30 @@
 import codecs
 import hashlib
 import re
+from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from skills_agent.skills.errors import SkillInvalidError, SkillTooLargeError, SkillUndecodableError
-from skills_agent.skills.format.fields import Fields, read_fields, safe_name
+from skills_agent.skills.format.fields import read_fields
 from skills_agent.skills.format.frontmatter import parse, split
-from skills_agent.skills.format.rules import RULES, Finding, Strength, diagnostic
-from skills_agent.skills.format.validation import check, check_instructions
-from skills_agent.skills.format.yaml_result import FrontmatterError
+from skills_agent.skills.format.rules import (
+    RULES,
+    Finding,
+    FrontmatterError,
+    Strength,
+    check_fields,
+    check_instructions,
+    diagnostic,
+)
+from skills_agent.skills.format.values import name_from_folder
 from skills_agent.skills.skill import Diagnostic, Skill, SkillMetadata
 from skills_agent.skills.text import clean_text, normalize_line_ends
 
 _FOLDER_VARIABLE: Final = re.compile(
     r"\$\{(?:CLAUDE_SKILL_DIR|SKILL_DIR|CLAUDE_PLUGIN_ROOT)\}|\{(?:baseDir|SKILL_DIR)\}"
 )
-_BYTE_ORDER_MARK: Final = codecs.BOM_UTF8
 _LINE_END: Final = re.compile(rb"\r\n?|\n")
 
 FIRST_LINE: Final = 2
@@ -55,25 +62,33 @@ def read_metadata(
 ) -> ReadMetadata:
     """Read the frontmatter in the first `HEAD_BYTES` of a file and hold it to the rules."""
     try:
-        found = split(head)
+        parts = split(head)
         if block_angle_brackets:
-            _refuse_angle_brackets(found.frontmatter)
-        frontmatter = parse(found.frontmatter, found.first_line)
+            _refuse_angle_brackets(parts.frontmatter)
+        frontmatter = parse(parts.frontmatter, parts.first_line)
     except FrontmatterError as error:
         return ReadMetadata(None, (diagnostic(error.finding, place.path, strength),))
     fields = read_fields(frontmatter)
-    findings = [*frontmatter.findings, *fields.findings, *check(fields, place.folder, frontmatter.lines)]
-    if head.startswith(_BYTE_ORDER_MARK):
-        findings.insert(0, Finding("byte-order-mark", "The file starts with a byte order mark.", 1))
-    if found.first_line > FIRST_LINE:
-        findings.insert(
-            0, Finding("frontmatter-not-first", "There are blank lines before the frontmatter.", 1)
-        )
+    name, description = fields.values.get("name"), fields.values.get("description", "")
+    findings = [
+        *_check_start(head, parts.first_line),
+        *frontmatter.findings,
+        *fields.findings,
+        *check_fields(name, description, place.folder, frontmatter.lines),
+    ]
     diagnostics = tuple(diagnostic(finding, place.path, strength) for finding in findings)
     if any(RULES[finding.code].lenient == "error" for finding in findings):
         return ReadMetadata(None, diagnostics)
-    digest = hashlib.sha256(found.frontmatter).hexdigest()
-    return ReadMetadata(_metadata(fields, place, digest), diagnostics)
+    metadata = SkillMetadata(
+        source=place.source,
+        path=place.path,
+        folder=place.folder,
+        trusted=place.trusted,
+        digest=hashlib.sha256(parts.frontmatter).hexdigest(),
+        unknown_fields=fields.unknown,
+        **{**fields.values, "name": name or name_from_folder(place.folder)},
+    )
+    return ReadMetadata(metadata, diagnostics)
 
 
 def read_skill(
@@ -156,20 +171,8 @@ def _refuse_angle_brackets(frontmatter: bytes) -> None:
         )
 
 
-def _metadata(fields: Fields, place: Place, digest: str) -> SkillMetadata:
-    return SkillMetadata(
-        name=fields.name or folder_name(place.folder),
-        description=fields.description,
-        source=place.source,
-        path=place.path,
-        folder=place.folder,
-        digest=digest,
-        unknown_fields=fields.unknown,
-        trusted=place.trusted,
-        **fields.others,
-    )
-
-
-def folder_name(folder: str) -> str:
-    """Return the name that a folder gives to a skill without one."""
-    return safe_name(clean_text(folder).text) or "unnamed"
+def _check_start(head: bytes, first_line: int) -> Iterator[Finding]:
+    if first_line > FIRST_LINE:
+        yield Finding("frontmatter-not-first", "There are blank lines before the frontmatter.", 1)
+    if head.startswith(codecs.BOM_UTF8):
+        yield Finding("byte-order-mark", "The file starts with a byte order mark.", 1)

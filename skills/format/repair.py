@@ -11,8 +11,8 @@ from typing import Final, NamedTuple
 
 import yaml
 
-from skills_agent.skills.format.rules import Finding
-from skills_agent.skills.format.yaml_result import FrontmatterError, Value, YamlText
+from skills_agent.skills.format.rules import Finding, FrontmatterError
+from skills_agent.skills.format.yaml_result import Value, YamlText
 from skills_agent.skills.format.yaml_text import read_yaml
 
 _KEY = re.compile(r"""(?P<key>[A-Za-z_][\w.-]*|"[^"\n]+"|'[^'\n]+')[ \t]*:(?=[ \t]|$)[ \t]*(?P<rest>.*)""")

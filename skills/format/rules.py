@@ -1,16 +1,36 @@
-"""Every rule a SKILL.md is held to: its code, how severe it is in each strength, and the advice.
+"""Every rule for a SKILL.md: its code, how severe it is in each strength, the advice, and most of the checks.
 
-Discovery is lenient: an `error` there means that the skill is skipped, everything else loads.
+Discovery is lenient: an `error` there means that the skill is skipped; everything else loads.
 `lint` and packages are strict: an `error` there means that the file breaks the letter of
 agentskills.io/specification. The findings are the same; only their severity differs.
 """
 
+import re
+import unicodedata
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
-from typing import Final, Literal, NamedTuple
+from itertools import islice
+from typing import ClassVar, Final, Literal, NamedTuple
 
+from skills_agent.skills.errors import SkillError
 from skills_agent.skills.skill import Diagnostic, Severity
+from skills_agent.skills.text import one_line
 
 Strength = Literal["lenient", "strict"]
+
+MAX_NAME: Final = 64
+MAX_LINES: Final = 500
+"""Of the instructions; the specification recommends it."""
+_COMMANDS_REPORTED: Final = 10
+"""Of one skill; a file of nothing but commands must not fill the memory."""
+_COMMAND_CHARACTERS: Final = 80
+_KEBAB: Final = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
+# Letters of other scripts that most fonts draw like a Latin one (from Unicode's confusables.txt).
+_DRAWN_LIKE: Final = str.maketrans(
+    "аΑαеЕорРсСуУхХВкКмМнНтТіІјЈѕЅһԁԛԝɡıοΟρΡνκΚΤΒΕΖΗΙΜΝΧΥγυωոսօ",
+    "aaaeeoppccyyxxbkkmmhhttiijjsshdqwgiooppvkktbezhimnxyyuwnuo",
+)
+_COMMAND: Final = re.compile(r"(?<!\S)(?:!`[^`\n]+`|```!.*)")
 
 
 class Finding(NamedTuple):
@@ -22,12 +42,24 @@ class Finding(NamedTuple):
     """1-based line in the file."""
 
 
+class FrontmatterError(SkillError):
+    """The frontmatter cannot be read; `finding` says why."""
+
+    code: ClassVar[str] = "frontmatter-unreadable"
+
+    def __init__(self, finding: Finding) -> None:
+        self.finding = finding
+        super().__init__(finding.message)
+
+
 class Rule(NamedTuple):
     """How severe a broken rule is, and what an author can do."""
 
     lenient: Severity
     strict: Severity
     advice: str
+    repair: bool = False
+    """Whether a skill that breaks the rule is used otherwise than it is written."""
 
 
 _QUOTE = "Put the value in double quotes."
@@ -57,28 +89,32 @@ RULES: Final[dict[str, Rule]] = {
     "yaml-directive": Rule("error", "error", _PLAIN_YAML),
     "yaml-too-deep": Rule("error", "error", "Nest lists and mappings less."),
     "yaml-flow-style": Rule("info", "error", "Write one `- entry` or `key: value` a line, without brackets."),
-    "yaml-repaired": Rule("warning", "error", _QUOTE),
-    "yaml-line-dropped": Rule("warning", "error", "Indent the line, or remove it."),
-    "yaml-duplicate-key": Rule("warning", "error", "Keep one of them."),
-    "invisible-characters": Rule("warning", "error", "Remove characters that nobody can see."),
+    "yaml-repaired": Rule("warning", "error", _QUOTE, repair=True),
+    "yaml-line-dropped": Rule("warning", "error", "Indent the line, or remove it.", repair=True),
+    "yaml-duplicate-key": Rule("warning", "error", "Keep one of them.", repair=True),
+    "invisible-characters": Rule("warning", "error", "Remove characters that nobody can see.", repair=True),
     # Fields of the specification
-    "name-missing": Rule("warning", "error", "Add `name:` with the name of the folder."),
-    "name-not-text": Rule("warning", "error", "Write the name as plain text."),
+    "name-missing": Rule("warning", "error", "Add `name:` with the name of the folder.", repair=True),
+    "name-not-text": Rule("warning", "error", "Write the name as plain text.", repair=True),
     "name-not-folder": Rule("warning", "error", "Name the folder like the skill."),
     "name-not-kebab": Rule("warning", "error", "Use lowercase letters, digits and single hyphens."),
     "name-too-long": Rule("warning", "error", "Keep the name within 64 characters."),
-    "name-unsafe": Rule("warning", "error", "Use no slashes, dots at the start, or line breaks in a name."),
+    "name-unsafe": Rule(
+        "warning", "error", "Use no slashes, dots at the start, or line breaks in a name.", repair=True
+    ),
     "name-lookalike": Rule("error", "error", "Use the letters that the name seems to have."),
     "description-missing": Rule("error", "error", "Say what the skill does and when to use it."),
-    "description-not-text": Rule("warning", "error", _QUOTE),
+    "description-not-text": Rule("warning", "error", _QUOTE, repair=True),
     "description-too-long": Rule("warning", "error", "Keep the description within 1,024 characters."),
     "compatibility-too-long": Rule("warning", "error", "Keep compatibility within 500 characters."),
-    "compatibility-not-text": Rule("warning", "error", "Write compatibility as one text."),
+    "compatibility-not-text": Rule("warning", "error", "Write compatibility as one text.", repair=True),
     "compatibility-empty": Rule("info", "warning", "Say what the skill needs, or remove the field."),
     "angle-brackets": Rule("info", "warning", "Avoid `<` and `>` in names and descriptions."),
-    "metadata-not-mapping": Rule("warning", "error", "Write metadata as `key: value` lines."),
-    "metadata-nested": Rule("info", "warning", "Use texts as the values of metadata."),
-    "allowed-tools-not-text": Rule("warning", "error", "Write allowed-tools as names with blanks between."),
+    "metadata-not-mapping": Rule("warning", "error", "Write metadata as `key: value` lines.", repair=True),
+    "metadata-nested": Rule("info", "warning", "Use texts as the values of metadata.", repair=True),
+    "allowed-tools-not-text": Rule(
+        "warning", "error", "Write allowed-tools as names with blanks between.", repair=True
+    ),
     "allowed-tools-form": Rule("info", "warning", "Write allowed-tools as names with blanks between."),
     "tools-not-understood": Rule("warning", "warning", "Write entries as docs/policy.md says."),
     # Fields of clients in the wild
@@ -104,23 +140,83 @@ RULES: Final[dict[str, Rule]] = {
 }
 
 
-REPAIRS: Final = frozenset(
-    {
-        "yaml-repaired", "yaml-line-dropped", "yaml-duplicate-key", "invisible-characters", "name-missing",
-        "name-not-text", "name-unsafe", "description-not-text", "compatibility-not-text",
-        "metadata-not-mapping", "metadata-nested", "allowed-tools-not-text",
-    }
-)  # fmt: skip
+REPAIRS: Final = frozenset(code for code, rule in RULES.items() if rule.repair)
 """Rules after whose breach a skill is used otherwise than it is written."""
 
 
 def diagnostic(finding: Finding, path: str, strength: Strength = "lenient") -> Diagnostic:
-    """Say a finding as the diagnostic of one file, as severe as the strength makes it."""
+    """Return a finding as the diagnostic of one file, as severe as the strength makes it."""
     rule = RULES[finding.code]
     severity = rule.lenient if strength == "lenient" else rule.strict
     return Diagnostic(finding.code, severity, finding.message, path, finding.line, rule.advice)
 
 
-def strictly(found: Diagnostic) -> Diagnostic:
-    """Return a diagnostic of discovery, as severe as in strict."""
-    return replace(found, severity=RULES[found.code].strict)
+def as_strict(lenient: Diagnostic) -> Diagnostic:
+    """Return a diagnostic of discovery with the severity that it has in strict."""
+    return replace(lenient, severity=RULES[lenient.code].strict)
+
+
+def check_fields(
+    name: str | None, description: str, folder: str, lines: Mapping[str, int]
+) -> Iterator[Finding]:
+    """Find the rules that name and description break, besides what reading them found."""
+    yield from _check_name(name, folder, lines.get("name"))
+    line = lines.get("description")
+    if not description:
+        yield Finding("description-missing", "The skill has no description.", line)
+    if "<" in description or ">" in description:
+        yield Finding("angle-brackets", "The description has `<` or `>` in it.", line)
+
+
+def check_instructions(instructions: str, first_line: int) -> Iterator[Finding]:
+    """Find what an author should know of instructions that begin at `first_line` of their file.
+
+    In some clients ``!`command` `` (and a fence that opens with ```` ```! ````) stands for the output of a
+    command. Here no text of a skill is ever run.
+    """
+    count = instructions.strip("\n").count("\n") + 1
+    if count > MAX_LINES:
+        yield Finding("instructions-long", f"The instructions have {count:,} lines, over {MAX_LINES}.")
+    for command in islice(_COMMAND.finditer(instructions), _COMMANDS_REPORTED):
+        message = f"`{one_line(command[0], _COMMAND_CHARACTERS)}` is not run here: it stays text."
+        line = first_line + instructions.count("\n", 0, command.start())
+        yield Finding("command-in-instructions", message, line)
+
+
+def _check_name(name: str | None, folder: str, line: int | None) -> Iterator[Finding]:
+    if name is None:
+        yield Finding("name-missing", f"The skill has no name; its folder `{folder}` gives it one.", line)
+        return
+    if name == folder and len(name) <= MAX_NAME and _KEBAB.fullmatch(name):
+        return
+    plain = name if name.isascii() else unicodedata.normalize("NFKC", name)
+    if len(plain) > MAX_NAME:
+        yield Finding("name-too-long", f"The name has more than {MAX_NAME} characters.", line)
+    if not _is_kebab(plain):
+        yield Finding("name-not-kebab", f"The name `{name}` is not in lowercase-with-hyphens.", line)
+    if plain != unicodedata.normalize("NFKC", folder):
+        yield Finding("name-not-folder", f"The name `{name}` is not that of its folder `{folder}`.", line)
+    if "<" in name or ">" in name:
+        yield Finding("angle-brackets", "The name has `<` or `>` in it.", line)
+
+
+def _is_kebab(name: str) -> bool:
+    if name.isascii():
+        return _KEBAB.fullmatch(name) is not None
+    # The reference validator takes the letters and digits of every script.
+    return name == name.lower() and all(part.isalnum() for part in name.split("-"))
+
+
+def lookalikes_among(names: Iterable[str]) -> dict[str, str]:
+    """Map every name with letters of other scripts to the plain name among the others that it seems to be.
+
+    `сsv-report` with a Cyrillic first letter is not `csv-report`.
+    """
+    distinct = set(names)
+    foreign = [name for name in distinct if not name.isascii()]
+    plain = {name.lower(): name for name in distinct if name.isascii()} if foreign else {}
+    return {name: plain[drawn] for name in foreign if (drawn := _as_drawn(name)) in plain}
+
+
+def _as_drawn(name: str) -> str:
+    return unicodedata.normalize("NFKC", name).translate(_DRAWN_LIKE).lower()

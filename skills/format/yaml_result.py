@@ -10,14 +10,6 @@ NULL: Final = frozenset({"", "~", "null", "Null", "NULL"})
 """Unquoted scalars that mean nothing."""
 
 
-class FrontmatterError(ValueError):
-    """The frontmatter cannot be read; `finding` says why."""
-
-    def __init__(self, finding: Finding) -> None:
-        self.finding = finding
-        super().__init__(finding.message)
-
-
 class YamlText(NamedTuple):
     """A document read, the line of each key of its top mapping, and what was odd."""
 

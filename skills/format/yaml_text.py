@@ -10,8 +10,8 @@ from typing import Final
 
 import yaml
 
-from skills_agent.skills.format.rules import Finding
-from skills_agent.skills.format.yaml_result import NULL, FrontmatterError, Value, YamlText
+from skills_agent.skills.format.rules import Finding, FrontmatterError
+from skills_agent.skills.format.yaml_result import NULL, Value, YamlText
 
 MAX_DEPTH: Final = 12
 

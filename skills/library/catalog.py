@@ -10,10 +10,8 @@ from typing import Final, Literal, NamedTuple
 from msgspec.structs import replace
 
 from skills_agent.skills.errors import UnknownSkillError
-from skills_agent.skills.format.fields import safe_name
-from skills_agent.skills.format.lookalikes import lookalikes_among
-from skills_agent.skills.format.reading import folder_name
-from skills_agent.skills.format.rules import Finding, diagnostic
+from skills_agent.skills.format.rules import Finding, diagnostic, lookalikes_among
+from skills_agent.skills.format.values import name_from_folder, safe_name
 from skills_agent.skills.library.discovery import Reported, SeenSkill
 from skills_agent.skills.library.listing import CatalogListing, fit
 from skills_agent.skills.search.tables import TextTables
@@ -115,7 +113,7 @@ class Catalog:
         entries = [_entry(each, self._by_name) for each in self._seen]
         for (source, path), told in self._passed_over.items():
             if path.upper().endswith("/SKILL.MD") or any(found.severity == "error" for found in told):
-                name = folder_name(path.rpartition("/")[0].rpartition("/")[2])
+                name = name_from_folder(path.rpartition("/")[0].rpartition("/")[2])
                 reason = " ".join(found.message for found in told)
                 entries.append(CatalogEntry(path, source, name, "skipped", reason, tuple(told)))
         return tuple(entries)
@@ -236,7 +234,7 @@ def _entry(seen: SeenSkill, effective: Mapping[str, SkillMetadata]) -> CatalogEn
     skill = seen.metadata
     if skill is None:
         reason = " ".join(found.message for found in seen.diagnostics if found.severity == "error")
-        name = folder_name(seen.found.folder)
+        name = name_from_folder(seen.found.folder)
         return CatalogEntry(seen.found.path, seen.source, name, "skipped", reason, seen.diagnostics)
     winner = effective[skill.name]
     if winner is skill:

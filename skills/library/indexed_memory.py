@@ -190,7 +190,9 @@ def _row(folder: SeenFolder, known: Known) -> _Row:
 
 def _release() -> str:
     """Tell this code from that of another release, which may read the same file to something else."""
-    with os.scandir(Path(__file__).parent) as entries:
-        files = [(entry.name, entry.stat()) for entry in entries if entry.name.endswith(".py")]
-    stamps = sorted((name, status.st_mtime_ns, status.st_size) for name, status in files)
+    stamps = []
+    for folder in ("", "format", "library", "policy", "search", "sources"):
+        with os.scandir(Path(__file__).parent.parent / folder) as entries:
+            files = [(entry.name, entry.stat()) for entry in entries if entry.name.endswith(".py")]
+        stamps += sorted((name, status.st_mtime_ns, status.st_size) for name, status in files)
     return hashlib.sha256(repr(stamps).encode()).hexdigest()[:16]

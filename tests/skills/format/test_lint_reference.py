@@ -15,7 +15,7 @@ skills_ref = pytest.importorskip(
     "skills_ref", reason="skills-ref is not installed: pip install '.[dev]' has it"
 )
 
-CORPUS = Path(__file__).resolve().parents[3] / "shared" / "corpus"
+CORPUS = Path(__file__).resolve().parents[4] / "shared" / "corpus"
 
 
 class Case(NamedTuple):

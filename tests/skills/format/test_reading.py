@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skills_agent.skills.errors import SkillInvalidError, SkillTooLargeError, SkillUndecodableError
-from skills_agent.skills.format.field_names import EFFECTS
+from skills_agent.skills.format.fields import FIELDS
 from skills_agent.skills.format.reading import Place, read_metadata, read_skill
 from skills_agent.skills.format.rules import REPAIRS, RULES
 from skills_agent.skills.skill import Skill, SkillMetadata
@@ -281,7 +281,7 @@ def test_an_entry_of_tools_that_is_not_understood_is_reported(written: str) -> N
 
 
 def test_every_field_that_is_read_has_an_effect_or_is_reported() -> None:
-    for name, effect in EFFECTS.items():
+    for name, effect, *_ in FIELDS:
         told = codes(f"description: d\n{name}: x")
         assert ("field-not-acted-on" in told) == (effect == "none"), name
         assert "field-unknown" not in told, name

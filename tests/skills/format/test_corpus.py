@@ -12,7 +12,7 @@ from skills_agent.skills.library.catalog import Catalog
 from skills_agent.skills.library.registry import Registry
 from skills_agent.skills.sources import DirectorySource
 
-CORPUS = Path(__file__).resolve().parents[3] / "shared" / "corpus" / "skills"
+CORPUS = Path(__file__).resolve().parents[4] / "shared" / "corpus" / "skills"
 
 pytestmark = [
     pytest.mark.corpus,

@@ -1,0 +1,216 @@
+"""Read the value of a frontmatter field as what the field is: a line, names, tools, a flag, texts by key.
+
+Any form that YAML can give a value is accepted. What is not the usual form is reported.
+"""
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
+from typing import Final
+
+from skills_agent.skills.format.rules import Finding
+from skills_agent.skills.format.yaml_result import Value
+from skills_agent.skills.policy.patterns import faults
+from skills_agent.skills.text import clean_text, one_line
+
+NAME_LIMIT: Final = 128
+"""Characters of a name that are kept; the specification allows 64."""
+_TRUE: Final = frozenset({"true", "yes", "on", "1"})
+_FALSE: Final = frozenset({"false", "no", "off", "0"})
+_SEPARATORS: Final = re.compile(r"[/\\]+")
+# No parenthesis in another, none open, none after a blank: all but a few files keep to this form.
+_SIMPLE_TOOLS: Final = re.compile(r"[^()]*(?:(?<![\s,])\([^()]*\)[^()]*)*")
+_TOOL: Final = re.compile(r"(?:[^\s,()]|\([^()]*\))+")
+_TOOL_PATTERN: Final = re.compile(r"\([^)]*\)")
+
+
+class FieldValue:
+    """The value of one field; each method but `report` reads it as one kind of value.
+
+    A method returns None where the value says nothing: the field then has its default.
+    """
+
+    def __init__(self, field: str, value: Value, line: int | None, findings: list[Finding]) -> None:
+        """Take the value as YAML gives it; findings are added to the list."""
+        self._field = field
+        self._value = value
+        self._line = line
+        self._findings = findings
+
+    def report(self, code: str, message: str) -> None:
+        """Add a finding about this value."""
+        self._findings.append(Finding(code, message, self._line))
+
+    def line(self) -> str | None:
+        """Read one line of text."""
+        return one_line(self._text(self._value)) or None
+
+    def skill_name(self) -> str | None:
+        """Read a name that is safe wherever a name is used."""
+        if isinstance(self._value, list | dict):
+            self.report("name-not-text", "The name is a list or a mapping; the name of the folder is used.")
+            return None
+        name = one_line(self._clean(self._value or ""))
+        safe = safe_name(name)
+        if safe != name:
+            self.report("name-unsafe", f"The name was read as `{safe}`.")
+        return safe or None
+
+    def description(self) -> str | None:
+        """Read text of any number of lines."""
+        if isinstance(self._value, list | dict):
+            self.report("description-not-text", "The description is a list or a mapping.")
+        return self._text(self._value).strip() or None
+
+    def compatibility(self) -> str | None:
+        """Read one line that says what a skill needs."""
+        if isinstance(self._value, list | dict):
+            self.report("compatibility-not-text", "The compatibility is a list or a mapping.")
+        line = self.line()
+        if line is None:
+            self.report("compatibility-empty", "Compatibility is empty.")
+        return line
+
+    def argument_hint(self) -> str | None:
+        """Read one line, as it is written: to YAML the hint `[file]` is a list."""
+        text = self.line()
+        if isinstance(self._value, list):
+            return f"[{text or ''}]"
+        return f"{{{text or ''}}}" if isinstance(self._value, dict) else text
+
+    def texts_by_key(self) -> Mapping[str, str] | None:
+        """Read a mapping of texts; nested values become JSON."""
+        if self._value is None:
+            return None
+        if not isinstance(self._value, dict):
+            self.report("metadata-not-mapping", "The metadata is no mapping and was left out.")
+            return None
+        texts = {}
+        for key, value in self._value.items():
+            nested = isinstance(value, list | dict)
+            text = json.dumps(value, ensure_ascii=False) if nested else str(value or "")
+            texts[self._clean(key)] = self._clean(text)
+        if any(isinstance(value, list | dict) for value in self._value.values()):
+            self.report("metadata-nested", "Nested metadata is kept as JSON text.")
+        return MappingProxyType(texts)
+
+    def tools(self) -> tuple[str, ...]:
+        """Read names of tools with their patterns, separated by blanks or commas or in a list."""
+        items = self._value if isinstance(self._value, list) else [self._value]
+        texts = [item for item in items if isinstance(item, str)]
+        if len(texts) < len([item for item in items if item is not None]):
+            self.report("allowed-tools-not-text", f"`{self._field}` has entries that are no names.")
+        text = self._clean(", ".join(texts))
+        if isinstance(self._value, list) or _has_commas(text):
+            self.report("allowed-tools-form", f"`{self._field}` is not names with blanks between.")
+        names = _split_tools(text)
+        for fault in faults(names):
+            self.report("tools-not-understood", f"{fault} It grants nothing.")
+        return names
+
+    def names(self) -> tuple[str, ...]:
+        """Read names, separated by blanks or commas or in a list."""
+        return self._names(self._value)
+
+    def required_skills(self) -> tuple[str, ...]:
+        """Read names of skills; some clients also name programs and variables, in a mapping."""
+        if not isinstance(self._value, dict):
+            return self._names(self._value)
+        if "skills" not in self._value:
+            self.report("requires-not-skills", f"`{self._field}` is a mapping without `skills`.")
+        return self._names(self._value.get("skills"))
+
+    def flag(self) -> bool | None:
+        """Read true or false."""
+        if self._value is None:
+            return None
+        text = self._value.strip().lower() if isinstance(self._value, str) else ""
+        if text in _TRUE or text in _FALSE:
+            return text in _TRUE
+        self.report("field-not-boolean", f"`{self._field}` is neither true nor false.")
+        return None
+
+    def negated_flag(self) -> bool | None:
+        """Read true or false, and return the opposite."""
+        flag = self.flag()
+        return None if flag is None else not flag
+
+    def _names(self, value: Value) -> tuple[str, ...]:
+        if value is None:
+            return ()
+        if isinstance(value, str):
+            return tuple(self._clean(value).replace(",", " ").split())
+        items = [item.get("name") if isinstance(item, dict) else item for item in value]
+        texts = [self._clean(item) for item in items if isinstance(item, str)]
+        return tuple(name for text in texts if (name := one_line(text)))
+
+    def _text(self, value: Value) -> str:
+        """Return any value as text: lists with commas, mappings as they are written on one line."""
+        if isinstance(value, list):
+            return ", ".join(map(self._text, value))
+        if isinstance(value, dict):
+            pairs = ((self._clean(key), self._text(inner)) for key, inner in value.items())
+            return ", ".join(f"{key}: {inner}" if inner else key for key, inner in pairs)
+        return self._clean(value or "")
+
+    def _clean(self, text: str) -> str:
+        """Clean a text once more after YAML: an escape in double quotes can spell any character."""
+        if text.isascii() and text.isprintable():
+            return text
+        plain, removed = clean_text(text)
+        if removed:
+            message = f"Invisible characters were removed from `{self._field}` ({removed})."
+            self.report("invisible-characters", message)
+        return plain
+
+
+def safe_name(name: str) -> str:
+    """Return a name that is one bounded line and can neither lead out of a folder nor look as if it did."""
+    if len(name) <= NAME_LIMIT and name.isascii() and name.replace("-", "x").isalnum() and name[0] != "-":
+        return name
+    return _SEPARATORS.sub("-", one_line(name, NAME_LIMIT)).lstrip(".- ").rstrip()
+
+
+def name_from_folder(folder: str) -> str:
+    """Return the name of a skill that has none but its folder's."""
+    return safe_name(clean_text(folder).text) or "unnamed"
+
+
+def _split_tools(text: str) -> tuple[str, ...]:
+    """Split the names of tools at commas and blanks that stand outside parentheses.
+
+    `Bash(git diff:*), Read` is two names. A parenthesis that was never closed takes in the rest, and a
+    parenthesis after a blank belongs to the name before it, so that no slip makes a pattern wider.
+    """
+    if "(" not in text and ")" not in text:
+        return _distinct(text.replace(",", " ").split())
+    if _SIMPLE_TOOLS.fullmatch(text):
+        return _distinct(_TOOL.findall(text))
+    return _distinct(_split_by_depth(text))
+
+
+def _split_by_depth(text: str) -> list[str]:
+    names = [""]
+    depth = 0
+    for character in text:
+        depth = max(depth + (character == "(") - (character == ")"), 0)
+        if depth == 0 and (character == "," or character.isspace()):
+            if names[-1]:
+                names.append("")
+        elif character == "(" and not names[-1] and len(names) > 1:
+            names.pop()
+            names[-1] += character
+        else:
+            names[-1] += character
+    return names
+
+
+def _distinct(names: Iterable[str]) -> tuple[str, ...]:
+    # Quotes and brackets are left over where a list was no valid YAML and was read as text.
+    return tuple(dict.fromkeys(plain for name in names if (plain := name.strip("\"'[]"))))
+
+
+def _has_commas(text: str) -> bool:
+    """Return whether names are separated by commas, which the specification does not foresee."""
+    return "," in text and "," in _TOOL_PATTERN.sub("", text)
