@@ -115,9 +115,11 @@ class FreshIds(ScriptedChatModel):
         super().__init__(script, points=points)
 
     @override
-    def reply(self, messages: Sequence[BaseMessage], tools: frozenset[str]) -> AIMessage:
+    def reply(
+        self, messages: Sequence[BaseMessage], tools: frozenset[str], records: PromptRecords | None
+    ) -> AIMessage:
         self.points.reach("before the model")
-        message = super().reply(messages, tools)
+        message = super().reply(messages, tools, records)
         wanted = [{**each, "id": f"call-{secrets.token_hex(4)}"} for each in message.tool_calls]
         return message.model_copy(update={"id": f"{message.id}-{secrets.token_hex(4)}", "tool_calls": wanted})
 
