@@ -29,6 +29,7 @@ from skills_agent.graph.services import make_services
 from skills_agent.graph.settings import Settings
 from skills_agent.graph.threads.journals import Journals
 from skills_agent.nodes.effects import Entry, Journal
+from skills_agent.nodes.model_call import PromptRecords
 from tests.agents import call, calls, write_skill
 from tests.crash.points import FILE, Points
 
