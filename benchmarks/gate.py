@@ -12,13 +12,14 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import get_args
 
 from langchain_core.messages.tool import ToolCall, tool_call
 
 from skills_agent.graph.services import make_services
 from skills_agent.graph.settings import Settings
 from skills_agent.nodes.judge import Judge, Policy
-from skills_agent.skills.policy.permission import MODES
+from skills_agent.skills.policy.permission import Mode
 from skills_agent.state.context import Context
 from skills_agent.state.records import GrantRecord, LoadedSkill
 from skills_agent.state.schema import AgentState
@@ -48,7 +49,7 @@ def main() -> int:
         empty = _median(partial(_judge, policy, state=AgentState()))
         print(f"{'no skill loaded':<16} {empty:.3f} ms a call")
         worst = 0.0
-        for mode in MODES:
+        for mode in get_args(Mode):
             moded = replace(policy, mode=mode)
             took = _median(partial(_judge, moded))
             print(f"{mode:<16} {took:.3f} ms a call, {took / empty:.1f} times")

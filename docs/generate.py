@@ -25,6 +25,7 @@ from skills_agent.graph.cli.main import cli
 from skills_agent.graph.settings import Settings
 from skills_agent.skills.format.fields import FIELDS
 from skills_agent.skills.format.rules import RULES
+from skills_agent.skills.policy.tool_spec import TOOL_SPECS
 
 PAGES: Final = Path(__file__).resolve().parent
 _PLACE: Final = re.compile(r"<!-- generated: ([a-z-]+) -->\n.*?<!-- end -->", re.DOTALL)
@@ -72,6 +73,16 @@ def diagnostics() -> Iterator[str]:
     yield from _table(("code", "at discovery", "lint", "what to do"), rows)
 
 
+def tools() -> Iterator[str]:
+    """Yield the table of the agent's tools: what each risks, and its names in other clients."""
+    rows = (
+        [f"`{spec.name}`", spec.risk, ", ".join(spec.names_elsewhere)]
+        for spec in TOOL_SPECS.values()
+        if spec.names_elsewhere or spec.framework
+    )
+    yield from _table(("tool", "risk", "names in other clients, in any case of letters"), rows)
+
+
 def events() -> Iterator[str]:
     """Yield the table of the audit's events with the fields of each."""
     rows = [
@@ -92,6 +103,7 @@ TABLES: Final[dict[str, Callable[[], Iterable[str]]]] = {
     "fields": fields,
     "diagnostics": diagnostics,
     "events": events,
+    "tools": tools,
 }
 
 

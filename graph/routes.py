@@ -124,7 +124,7 @@ def _allowed(state: AgentState, *, by_approval: bool) -> list[Send]:
             turn=state["usage"]["turn"],
             edited=edited,
             approved=_approved(state, call_id),
-            skill=_place(state, verdict["args"].get("skill")),
+            skill=_place(state, verdict.get("skill", verdict["args"].get("skill"))),
             earlier=alike_calls(state["messages"], call),
         )
         sends.append(Send("act", request))

@@ -17,7 +17,6 @@ from skills_agent.graph.audit.redaction import Redaction, secret_values
 from skills_agent.graph.models.calls import calling
 from skills_agent.graph.models.errors import ModelCallError, ModelError
 from skills_agent.graph.models.local import LocalChatModel
-from skills_agent.graph.models.offline import OfflineChatModel
 from skills_agent.graph.models.provider import default_model, resolve_model
 from skills_agent.graph.registry import make_registry
 from skills_agent.graph.settings import (
@@ -32,14 +31,14 @@ from skills_agent.graph.settings import (
 from skills_agent.graph.threads.compiled import ThreadServices
 from skills_agent.graph.threads.journals import Journals
 from skills_agent.graph.threads.locks import Locks
-from skills_agent.graph.tools import Workdir, build_tools, risk_of
+from skills_agent.graph.tools import Workdir, build_tools, spec_of
 from skills_agent.nodes.effects import Invocations
 from skills_agent.nodes.judge import Policy
 from skills_agent.nodes.model_call import ChosenModel, Models
 from skills_agent.nodes.select import OnChange
 from skills_agent.skills.library.library import Library
-from skills_agent.skills.policy.patterns import Entry, EntryNotUnderstoodError, parse_entry
-from skills_agent.skills.policy.risk import Risk
+from skills_agent.skills.policy.patterns import Entry, EntryNotUnderstoodError, Grammar
+from skills_agent.skills.policy.tool_spec import Risk
 from skills_agent.skills.policy.trust import TrustList
 from skills_agent.skills.scripts import ScriptLimits, ScriptRunner, choose_runner
 from skills_agent.skills.scripts.undumpable import make_undumpable
@@ -103,7 +102,7 @@ def make_services(
         images=settings.read_images,
     )
     offered = (*own, *tools)
-    risks = {tool.name: risk_of(tool) for tool in offered}
+    grammar = Grammar({tool.name: spec_of(tool) for tool in tools})
     names = [tool.name for tool in offered]
     if twice := sorted({name for name in names if names.count(name) > 1}):
         raise SettingsError(f"Two tools are named {twice[0]}. Rename yours: the agent has one of that name.")
@@ -115,13 +114,13 @@ def make_services(
         tool_node=ToolNode(offered, handle_tool_errors=_failed),
         policy=Policy(
             tools={tool.name: tool for tool in offered},
-            risks=risks,
+            grammar=grammar,
             ask_for=settings.require_approval_for,
             library=library,
             trust=TrustList(trust_file_of(settings)),
             mode=settings.allowed_tools,
             always_allowed=settings.always_allowed_tools,
-            excluded=_excluded(settings),
+            excluded=_excluded(settings, grammar),
             approval=settings.approval,
             yes=yes,
             runner=runner,
@@ -143,9 +142,9 @@ def make_services(
     )
 
 
-def _excluded(settings: Settings) -> tuple[Entry, ...]:
+def _excluded(settings: Settings, grammar: Grammar) -> tuple[Entry, ...]:
     try:
-        return tuple(parse_entry(text) for text in settings.exclude_tools)
+        return tuple(grammar.parse(text) for text in settings.exclude_tools)
     except EntryNotUnderstoodError as error:
         raise SettingsError(f"Setting exclude_tools: {error}") from error
 
@@ -229,13 +228,7 @@ def make_models(settings: Settings, model: BaseChatModel | None) -> Models:
 
 def _chosen(name: str, chat: BaseChatModel, settings: Settings) -> ChosenModel:
     window = settings.context_window or _window(chat) or UNKNOWN_WINDOW
-    return ChosenModel(
-        name,
-        chat,
-        window,
-        writes=not isinstance(chat, LocalChatModel),
-        reads_records=isinstance(chat, OfflineChatModel),
-    )
+    return ChosenModel(name, chat, window, writes=not isinstance(chat, LocalChatModel))
 
 
 def _window(model: BaseChatModel | None) -> int | None:

@@ -15,7 +15,7 @@ from typing import Annotated, Any, Literal, Self, get_type_hints
 import msgspec
 
 from skills_agent.skills.policy.permission import ALWAYS_ALLOWED, Mode
-from skills_agent.skills.policy.risk import Risk
+from skills_agent.skills.policy.tool_spec import Risk
 from skills_agent.skills.policy.verdict import Approval
 
 PREFIX = "SKILLS_AGENT_"

@@ -31,6 +31,7 @@ from skills_agent.nodes.judge import Policy, call_digest, changed_text, effect_o
 from skills_agent.nodes.questions import ActionRequest, Answer, HITLRequest, Reject, ReviewConfig
 from skills_agent.nodes.two_paths import TwoPaths
 from skills_agent.skills.library.registry import Registry
+from skills_agent.skills.policy.tool_spec import ToolSpec
 from skills_agent.skills.policy.verdict import ApprovalNeededError
 from skills_agent.skills.skill import SkillRef
 from skills_agent.state.context import Context, caller_of
@@ -39,8 +40,6 @@ from skills_agent.state.schema import AgentUpdate, CallRequest
 from skills_agent.state.transcript import refusal
 
 Outputs = list[AgentUpdate | Command[Any]]
-
-_PROGRAMS = frozenset({"run_script", "run_command"})
 
 
 class RunAgain(Answer):
@@ -109,6 +108,7 @@ class Attempt:
     """One attempt at a call."""
 
     request: CallRequest
+    spec: ToolSpec
     run: Invocation | None = None
     entry: Entry | None = None
     """What the journal says of it; None where the call only reads, or the thread is not kept."""
@@ -119,11 +119,11 @@ class Attempt:
 
     def end(self, produced: Any) -> Outputs:
         """Return what the call gave; it is in the journal by then."""
-        exit_code = _exit_code(self.request["call"], produced)
+        exit_code = _exit_code(produced)
         produced = _noted(produced, self.note)
         if self.run and self.entry:
             self.run.journal.put(self.entry.done(produced, exit_code))
-        return _outputs(self.request, produced)
+        return _outputs(self.request, self.spec, produced)
 
     def pause(self) -> None:
         """Say that the tool itself asked a person: it runs again from its first line."""
@@ -137,14 +137,15 @@ def _begin(
     """Return the attempt that is in the journal now, or outputs where nothing is to be run."""
     runtime = get_runtime(Context)
     registry = policy.library.of(caller_of(runtime), runtime.store)
-    only_reads = policy.risk(request["call"]["name"]) == "read"
+    spec = policy.spec(request["call"]["name"])
+    only_reads = spec.risk == "read"
     run = None if only_reads else running.now()
     if run is None:
         if not _is_as_approved(request, registry):
             return _refused(request)
         if not only_reads:
             witness.starts(request)
-        return Attempt(request)
+        return Attempt(request, spec)
     return _Desk(request, run, running, policy, registry, runtime, witness).begin()
 
 
@@ -165,6 +166,7 @@ class _Desk:
         self._witness = witness
         self._call: ToolCall = request["call"]
         self._id = self._call["id"] or ""
+        self._spec = policy.spec(self._call["name"])
         self._run = run
         self._running = running
         self._policy = policy
@@ -184,7 +186,7 @@ class _Desk:
                 return self._first(found.entry)
         assert found.entry is not None  # noqa: S101 - known of both other fates
         if found.fate == "done":
-            return _outputs(self._request, _reused(found.entry))
+            return _outputs(self._request, self._spec, _reused(found.entry))
         return self._again(found.entry)
 
     def _claim(self, fate: Fate, known: Entry, *, is_lost: bool) -> Found:
@@ -220,7 +222,7 @@ class _Desk:
         """Ask what becomes of a call that was started and whose outcome nobody knows."""
         if self._is_changed():
             return self._closed(entry, "It is not run again: what it would run has changed since.")
-        if _is_idempotent(self._request, self._registry):
+        if self._spec.counts_as == "script" and _is_idempotent(self._request, self._registry):
             note = (
                 f"[Started at {entry.started} and cut off; run again, as its skill declares it idempotent.]"
             )
@@ -261,14 +263,14 @@ class _Desk:
         # First: where the record must be kept and cannot be, the journal knows of no attempt.
         self._witness.starts(self._request)
         self._run.journal.put(entry)
-        return Attempt(self._request, self._run, entry, note, answers)
+        return Attempt(self._request, self._spec, self._run, entry, note, answers)
 
     def _closed(self, entry: Entry, decided: str) -> Outputs:
         """Answer a call whose outcome stays unknown; the answer is kept like a result."""
         produced = {"messages": [outcome_unknown(self._id, entry, decided)]}
         kept = replace(entry.done(produced), run=self._run.id, checkpoint=self._checkpoint)
         self._run.journal.put(kept)
-        return _outputs(self._request, produced)
+        return _outputs(self._request, self._spec, produced)
 
     def _is_changed(self) -> bool:
         return self._approved != self._effect.digest
@@ -292,7 +294,7 @@ def _is_idempotent(request: CallRequest, registry: Registry) -> bool:
     `metadata: {idempotent: "scripts/a.py scripts/b.py"}`; the digest of the call vouches for the file.
     """
     place = _place(request)
-    if place is None or request["call"]["name"] != "run_script":
+    if place is None:
         return False
     declared = registry.load(place).metadata.metadata.get("idempotent", "")
     return str(request["call"]["args"].get("path")) in declared.split()
@@ -304,7 +306,7 @@ def _refused(request: CallRequest) -> Outputs:
     return [Command(update=AgentUpdate(messages=[refusal(call["id"] or "", call["name"], text)]))]
 
 
-def _outputs(request: CallRequest, produced: Any) -> Outputs:
+def _outputs(request: CallRequest, spec: ToolSpec, produced: Any) -> Outputs:
     """Return what the tool produced and what it cost.
 
     ToolNode hands back a dict, or a list where a tool returned Commands; LangGraph takes a list of
@@ -314,7 +316,7 @@ def _outputs(request: CallRequest, produced: Any) -> Outputs:
     if request["edited"]:
         args = json.dumps(call["args"], ensure_ascii=False)
         produced = _noted(produced, f"[A person changed this call before it ran: {call['name']} {args}]")
-    cost = spent(request["turn"], tool_calls=1, script_runs=int(call["name"] == "run_script"))
+    cost = spent(request["turn"], tool_calls=1, script_runs=int(spec.counts_as == "script"))
     return [*as_list(produced), Command(update=AgentUpdate(usage=cost))]
 
 
@@ -342,8 +344,6 @@ def _renamed(produced: Any, call_id: str) -> Any:
     return produced
 
 
-def _exit_code(call: ToolCall, produced: Any) -> int | None:
-    if call["name"] not in _PROGRAMS:
-        return None
-    outcomes = (message.artifact for message in tool_messages(produced))
-    return next((each.get("exit_code") for each in outcomes if isinstance(each, Mapping)), None)
+def _exit_code(produced: Any) -> int | None:
+    artifacts = (message.artifact for message in tool_messages(produced))
+    return next((each.get("exit_code") for each in artifacts if isinstance(each, Mapping)), None)

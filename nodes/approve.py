@@ -10,10 +10,10 @@ from langgraph.runtime import Runtime
 from langgraph.types import interrupt
 from pydantic import AfterValidator, Field, create_model
 
-from skills_agent.nodes.judge import Judge, Policy, as_call, changed_text
+from skills_agent.nodes.judge import Judge, Policy, changed_text
 from skills_agent.nodes.questions import ActionRequest, Answer, HITLRequest, Reject, ReviewConfig
 from skills_agent.skills.policy.grants import grant_fault
-from skills_agent.skills.policy.patterns import Call
+from skills_agent.skills.policy.patterns import Grammar
 from skills_agent.state.budget import count_refusals
 from skills_agent.state.context import Context
 from skills_agent.state.records import GrantRecord, VerdictRecord
@@ -62,7 +62,7 @@ def approve(state: AgentState, runtime: Runtime[Context], *, policy: Policy) -> 
     not any more what was asked about is not run.
     """
     asked = {call_id: each for call_id, each in state["verdicts"].items() if each["decision"] == "ask"}
-    answer = interrupt(_request(asked), response_schema=_response(list(asked.values())))
+    answer = interrupt(_request(asked), response_schema=_response(list(asked.values()), policy.grammar))
     bench = policy.bench(state, runtime)
     verdicts = dict(state["verdicts"])
     messages: list[AnyMessage] = []
@@ -95,22 +95,22 @@ def _request(asked: Mapping[str, VerdictRecord]) -> HITLRequest:
     )
 
 
-def _response(asked: Sequence[VerdictRecord]) -> type[Any]:
+def _response(asked: Sequence[VerdictRecord], grammar: Grammar) -> type[Any]:
     """Return the schema of the answer: exactly one decision a question, by position, with grants that fit."""
     exactly = Field(min_length=len(asked), max_length=len(asked))
-    fitting = AfterValidator(partial(_with_fitting_grants, asked))
+    fitting = AfterValidator(partial(_with_fitting_grants, asked, grammar))
     return create_model(
         "HITLResponse", __base__=Answer, decisions=(Annotated[list[Decision], exactly, fitting], ...)
     )
 
 
 def _with_fitting_grants(
-    asked: Sequence[VerdictRecord], decisions: list[Approve | Edit | Reject]
+    asked: Sequence[VerdictRecord], grammar: Grammar, decisions: list[Approve | Edit | Reject]
 ) -> list[Approve | Edit | Reject]:
     for question, decision in zip(asked, decisions, strict=True):
         if isinstance(decision, Approve) and decision.grant is not None:
-            call = Call(question["tool"], question["args"])
-            if fault := grant_fault(decision.grant.scope, decision.grant.pattern, call):
+            call = grammar.call(question["tool"], question["args"])
+            if fault := grant_fault(decision.grant.scope, decision.grant.pattern, call, grammar):
                 raise ValueError(fault)
     return decisions
 
@@ -130,6 +130,7 @@ def _decided(
         action = decision.edited_action
         decided["tool"], decided["args"], decided["reason"] = action.name, action.args, "edited"
         decided["digest"] = bench.digest(_call(call_id, decided))
+        decided["skill"] = bench.skill_of(_call(call_id, decided))
         again = bench.verdict(_call(call_id, decided))
         if again.decision == "deny":
             decided["decision"], decided["reason"], decided["by"] = "deny", again.reason, again.by
@@ -150,7 +151,7 @@ def _grant(
         message=decision.message if isinstance(decision, Reject) else "",
         revoked=False,
         pattern=(wish.pattern or "") if wish else "",
-        skill=as_call(call).skill,
+        skill=bench.skill_of(call),
         user=bench.user,
         contents=bench.contents(call) if wish and wish.scope != "call" else {},
         digest=verdict.get("digest", ""),

@@ -14,7 +14,6 @@ from skills_agent.nodes.fitting import Schemas, fitting_prompt
 from skills_agent.nodes.judge import Policy
 from skills_agent.nodes.model_call import (
     Models,
-    PromptRecords,
     Request,
     ShownCatalog,
     ShownSkills,
@@ -25,15 +24,10 @@ from skills_agent.nodes.model_call import (
 )
 from skills_agent.nodes.two_paths import TwoPaths
 from skills_agent.skills.library.library import Library
-from skills_agent.skills.policy.risk import FRAMEWORK_TOOLS
 from skills_agent.state.budget import counts_of_turn
 from skills_agent.state.context import Context, Limits
 from skills_agent.state.records import ChangedSkill
 from skills_agent.state.schema import AgentState, AgentUpdate
-
-SKILL_TOOLS = (FRAMEWORK_TOOLS | {"run_script"}) - {"update_plan"}
-"""Tools that make no sense, and are not offered, where there are no skills."""
-
 
 Model = Runnable[LanguageModelInput, AIMessage]
 
@@ -70,7 +64,7 @@ def decide(
     def prepare(state: AgentState, runtime: Runtime[Context]) -> Request | AIMessage:
         context = Context.of(runtime.context)
         skills = shown_skills(state, runtime, library, catalog_budget)
-        hidden = policy.hidden(context) | _useless(skills)
+        hidden = policy.hidden(context) | _useless(skills, policy)
         offered = [tool for tool in tools if tool.name not in hidden]
         status = prompt.status_text(
             state.get("skills_loaded") or {},
@@ -87,8 +81,7 @@ def decide(
         rendered = fitting_prompt(state, messages, in_prompt, status, chosen, kept.schemas)
         if isinstance(rendered, AIMessage):
             return rendered
-        records = PromptRecords(messages, skills) if chosen.reads_records else None
-        return Request(chosen.name, kept.model, rendered, records)
+        return Request(chosen.name, kept.model, rendered)
 
     def finish(state: AgentState, _runtime: Runtime[Context], message: AIMessage | None) -> AgentUpdate:
         assert message is not None  # noqa: S101 - prepare always asks
@@ -123,10 +116,10 @@ class _Bound:
         return kept
 
 
-def _useless(skills: ShownSkills | None) -> frozenset[str]:
+def _useless(skills: ShownSkills | None, policy: Policy) -> frozenset[str]:
     """Return the tools that make no sense with what is shown: a thread's list depends on nothing else."""
     if skills is None:
-        return SKILL_TOOLS
+        return frozenset(name for name in policy.tools if policy.spec(name).needs_skills)
     return frozenset() if skills.catalog.listing.omitted else frozenset({"search_skills"})
 
 

@@ -42,7 +42,7 @@ def gate(state: AgentState, runtime: Runtime[Context], *, policy: Policy, limits
             continue
         verdict = bench.verdict(call)
         if verdict.decision != "deny":
-            runs_script = call["name"] == "run_script"
+            runs_script = policy.spec(call["name"]).counts_as == "script"
             if tool_calls >= limits.max_tool_calls:
                 verdict = _over_budget(verdict, f"{limits.max_tool_calls} tool calls")
             elif runs_script and script_runs >= limits.max_script_runs:
@@ -55,6 +55,7 @@ def gate(state: AgentState, runtime: Runtime[Context], *, policy: Policy, limits
         record = _record(call, verdict)
         if verdict.decision != "deny":
             record["digest"] = bench.pin(call, verdict)
+        record["skill"] = bench.skill_of(call)
         verdicts[call["id"] or ""] = record
         if verdict.decision == "deny":
             logger.warning("tool blocked by policy", extra={"tool": call["name"], "by": verdict.by})

@@ -19,14 +19,15 @@ from skills_agent.skills.library.contents import ContentsError, file_digest, fol
 from skills_agent.skills.library.library import Library
 from skills_agent.skills.library.registry import Registry
 from skills_agent.skills.policy.grants import Grant, skills_concerned
-from skills_agent.skills.policy.patterns import Call, Entry
+from skills_agent.skills.policy.patterns import Call, Entry, Grammar
 from skills_agent.skills.policy.permission import ALWAYS_ALLOWED, Declared, Mode, Permission
-from skills_agent.skills.policy.risk import FRAMEWORK_TOOLS, IN_WORDS, Risk
+from skills_agent.skills.policy.tool_spec import RISK_TEXTS, Risk, ToolSpec
 from skills_agent.skills.policy.trust import TrustFileError, TrustList
-from skills_agent.skills.policy.verdict import Approval, Verdict, judge
+from skills_agent.skills.policy.verdict import Approval, Verdict
 from skills_agent.skills.scripts.request import command_request, script_request
 from skills_agent.skills.scripts.runner import ScriptRequest, ScriptRunner
 from skills_agent.skills.skill import SkillRef
+from skills_agent.skills.text import clean_text, one_line
 from skills_agent.state.context import Context, caller_of
 from skills_agent.state.ledger import active_skills
 from skills_agent.state.records import GrantRecord, LoadedSkill
@@ -34,13 +35,17 @@ from skills_agent.state.schema import AgentState
 
 logger = logging.getLogger(__name__)
 
+MAX_VIEW = 600
+"""Characters of a tool's own words in a question."""
+
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """What the operator allows: the tools there are, what each risks, and what is asked about."""
+    """What the operator allows: which tools there are, and what is asked about."""
 
     tools: Mapping[str, BaseTool]
-    risks: Mapping[str, Risk]
+    grammar: Grammar
+    """Knows the spec of every tool."""
     ask_for: Collection[Risk]
     library: Library
     trust: TrustList
@@ -58,9 +63,9 @@ class Policy:
     schemas: dict[str, type[BaseModel] | None] = field(default_factory=dict)
     """Of the tools' arguments: LangChain makes them anew at every look."""
 
-    def risk(self, tool: str) -> Risk:
-        """Return what a tool risks; of one that nobody knows, the worst that one can be approved for."""
-        return self.risks.get(tool, "network")
+    def spec(self, tool: str) -> ToolSpec:
+        """Return what a tool is; of an unknown tool nothing good is assumed."""
+        return self.grammar.specs.get(tool) or ToolSpec(name=tool)
 
     def bench(self, state: AgentState, runtime: Runtime[Context]) -> "Judge":
         """Return what judges the calls of one step."""
@@ -77,18 +82,18 @@ class Policy:
             )
             for skill in active_skills(state.get("skills_loaded")).values()
         ]
-        return Permission(declared, self.mode, self.always_allowed)
+        return Permission(declared, self.mode, self.always_allowed, self.grammar)
 
     def hidden(self, context: Context) -> set[str]:
         """Return the tools that a model is not offered: what no call of this request could use."""
         return {name for name in self.tools if self.left_out(name, context)}
 
     def left_out(self, tool: str, context: Context) -> bool:
-        """Tell whether a tool as a whole is out of this request's reach."""
+        """Return whether a tool as a whole is out of this request's reach."""
         if any(entry.is_whole and entry.names(tool) for entry in self.excluded):
             return True
         return tool in context.exclude_tools or not (
-            context.only_tools is None or tool in FRAMEWORK_TOOLS or tool in context.only_tools
+            context.only_tools is None or self.spec(tool).framework or tool in context.only_tools
         )
 
     def fault(self, tool: BaseTool, args: Mapping[str, Any]) -> str | None:
@@ -131,48 +136,59 @@ class Judge:
 
     def verdict(self, call: ToolCall) -> Verdict:
         """Return the verdict on one call, budgets aside. A call that cannot run is never asked about."""
-        policy, wanted = self._policy, as_call(call)
-        tool = policy.tools.get(wanted.tool)
-        if tool is None:
-            known = ", ".join(sorted(set(policy.tools) - policy.hidden(self._context)))
-            return Verdict("deny", f"There is no tool {wanted.tool!r}. Tools: {known}.", "error")
-        if entry := next((entry for entry in policy.excluded if entry.may_mean(wanted)), None):
-            return Verdict("deny", f"Not run: the operator turned off {entry.text}.", "policy")
-        risk = policy.risks[tool.name]
-        left_out = {tool.name} if policy.left_out(tool.name, self._context) else ()
-        verdict = judge(tool.name, risk, ask_for=policy.ask_for, denied_tools=left_out)
-        if verdict.decision == "deny":
-            return verdict
-        if refusal := self._permission.refusal(wanted):
-            return Verdict("deny", refusal, "skill")
-        if fault := policy.fault(tool, call["args"]):
-            return Verdict("deny", f"The arguments of {tool.name} are not valid: {fault}", "error")
-        return verdict if verdict.decision == "allow" else self._without_question(wanted, risk)
+        judged = self._call(call)
+        if refusal := self._refusal(judged):
+            return refusal
+        if judged.spec.risk in self._policy.ask_for:
+            return self._without_question(judged)
+        return Verdict("allow", f"{_risk_text(judged)}; no question is asked for that.", "policy")
 
     def pin(self, call: ToolCall, verdict: Verdict) -> str:
         """Return the digest that a verdict holds for: nothing else is run under it.
 
         What may be read without a question is read as it is then: its files do not count.
         """
-        free = verdict.decision == "allow" and self._policy.risk(call["name"]) == "read"
+        free = verdict.decision == "allow" and self._policy.spec(call["name"]).risk == "read"
         return call_digest(call, None, self._registry) if free else self.digest(call)
 
     def digest(self, call: ToolCall) -> str:
         """Return the digest of what a call would run: tool, arguments, and the content of its skill."""
-        wanted = as_call(call)
-        loaded = self.loaded.get(wanted.skill or "")
+        loaded = self.loaded.get(self._call(call).skill or "")
         place = SkillRef.of(loaded) if loaded else None
         return call_digest(call, place, self._registry)
 
     def contents(self, call: ToolCall) -> dict[str, str]:
         """Return the content digests of the skills that a grant for a call depends on."""
-        concerned = skills_concerned(as_call(call), self.loaded)
+        concerned = skills_concerned(self._call(call), self.loaded)
         return {name: self._content(name) for name in concerned}
 
-    def _without_question(self, call: Call, risk: Risk) -> Verdict:
-        """Return why a call that would be asked about need not be, or the question."""
+    def skill_of(self, call: ToolCall) -> str | None:
+        """Return the skill that a call names."""
+        return self._call(call).skill
+
+    def _call(self, call: ToolCall) -> Call:
+        return self._policy.grammar.call(call["name"], call["args"], self.user)
+
+    def _refusal(self, call: Call) -> Verdict | None:
+        """Return the refusal of a call that nobody can approve: of the operator, the caller, or a skill."""
         policy = self._policy
-        words = f"{call.tool} {IN_WORDS[risk]}"
+        tool = policy.tools.get(call.tool)
+        if tool is None:
+            names = ", ".join(sorted(set(policy.tools) - policy.hidden(self._context)))
+            return Verdict("deny", f"There is no tool {call.tool!r}. Tools: {names}.", "error")
+        if entry := next((entry for entry in policy.excluded if entry.may_mean(call)), None):
+            return Verdict("deny", f"Not run: the operator turned off {entry.text}.", "policy")
+        if policy.left_out(tool.name, self._context):
+            return Verdict("deny", f"The caller of this run left out the tool {tool.name}.", "caller")
+        if refusal := self._permission.refusal(call):
+            return Verdict("deny", refusal, "skill")
+        if fault := policy.fault(tool, call.args):
+            return Verdict("deny", f"The arguments of {tool.name} are not valid: {fault}", "error")
+        return None
+
+    def _without_question(self, call: Call) -> Verdict:
+        """Return why a call that would be asked about need not be, or the question."""
+        policy, risk, words = self._policy, call.spec.risk, _risk_text(call)
         if risk in policy.yes:
             return Verdict("allow", f"{words}; approved in advance with --yes {risk}.", "policy")
         if grant := self._grant(call):
@@ -185,14 +201,14 @@ class Judge:
             return Verdict("deny", text, "policy")
         if fault := self._preflight(call):
             return Verdict("deny", fault, "error")
-        return Verdict("ask", f"{words}.{self._about(call)} Risk: {risk}.", "policy")
+        return Verdict("ask", f"{_view(call)}{words}.{self._about(call)} Risk: {risk}.", "policy")
 
     def _grant(self, call: Call) -> GrantRecord | None:
         for record in self._grants:
             if record["revoked"] or record["decision"] != "approve":
                 continue
             grant = _grant_of(record)
-            if grant.covers(call, self.user) and all(
+            if grant.covers(call, self._policy.grammar) and all(
                 grant.contents.get(name) == self._content(name) != ""
                 for name in skills_concerned(call, self.loaded)
             ):
@@ -234,15 +250,14 @@ class Judge:
     def _request(self, call: Call) -> ScriptRequest | None:
         """Return what a call will ask of the runner, the arguments of a script aside; None where nothing."""
         workspace, skill = self._policy.workspace, self.loaded.get(call.skill or "")
-        if call.tool == "run_command":
-            return command_request(str(call.args.get("command")), workdir=workspace)
-        if call.tool != "run_script" or skill is None:
+        if call.spec.counts_as == "command":
+            return command_request(str(call.command), workdir=workspace)
+        if call.spec.counts_as != "script" or skill is None:
             return None
-        path = str(call.args.get("path"))
-        return script_request(self._registry, SkillRef.of(skill), path, workdir=workspace)
+        return script_request(self._registry, SkillRef.of(skill), str(call.path), workdir=workspace)
 
     def _trusts(self, name: str) -> bool:
-        """Tell whether the operator vouches for a loaded skill: its source, or its folder as it is now."""
+        """Return whether the operator vouches for a loaded skill: its source, or its folder as it is now."""
         skill = self.loaded.get(name)
         if skill is None:
             return False
@@ -285,9 +300,20 @@ def changed_text(tool: str) -> str:
     )
 
 
-def as_call(call: ToolCall) -> Call:
-    """Return a tool call as policy sees it."""
-    return Call(call["name"], call["args"])
+def _risk_text(call: Call) -> str:
+    return f"{call.tool} {RISK_TEXTS[call.spec.risk]}"
+
+
+def _view(call: Call) -> str:
+    """Return how the host shows a call, for the person who is asked; empty where it says nothing."""
+    if call.spec.view is None:
+        return ""
+    try:
+        # A host's code; whatever it says, the question shows the arguments.
+        return f"{one_line(clean_text(call.spec.show(call.args)).text, MAX_VIEW)} "
+    except Exception as error:
+        logger.warning("the view of a tool failed", extra={"tool": call.tool}, exc_info=error)
+        return ""
 
 
 def call_digest(call: ToolCall, place: SkillRef | None, registry: Registry) -> str:

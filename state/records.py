@@ -217,3 +217,5 @@ class VerdictRecord(TypedDict):
     what may be read without a question)."""
     grant: NotRequired[str]
     """Id of the grant that allowed it."""
+    skill: NotRequired[str | None]
+    """The skill that the call names. Absent in records of older versions."""

@@ -1,7 +1,7 @@
 """A caller can only narrow: no context allows what the operator alone refuses, or skips a question."""
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from hypothesis import given
@@ -11,9 +11,9 @@ from langchain_core.messages.tool import tool_call
 from skills_agent.graph.services import Services, make_services
 from skills_agent.graph.settings import Settings
 from skills_agent.nodes.judge import Judge
-from skills_agent.skills.policy.patterns import parse_entry
-from skills_agent.skills.policy.permission import MODES
-from skills_agent.skills.policy.risk import RISKS
+from skills_agent.skills.policy.patterns import GRAMMAR
+from skills_agent.skills.policy.permission import Mode
+from skills_agent.skills.policy.tool_spec import RISKS
 from skills_agent.state.context import Context, Limits
 from skills_agent.state.records import GrantRecord, LoadedSkill
 from skills_agent.state.schema import AgentState
@@ -66,12 +66,12 @@ CALLS = st.one_of(
 )
 OPERATOR = st.fixed_dictionaries(
     {
-        "mode": st.sampled_from(MODES),
+        "mode": st.sampled_from(get_args(Mode)),
         "approval": st.sampled_from(["ask", "deny", "fail"]),
         "ask_for": st.frozensets(st.sampled_from(RISKS)),
         "yes": st.frozensets(st.sampled_from(RISKS), max_size=1),
         "always_allowed": st.frozensets(st.sampled_from(TOOLS), max_size=2),
-        "excluded": st.lists(st.sampled_from(["Grep", "Write(out/*)"]).map(parse_entry), max_size=1).map(
+        "excluded": st.lists(st.sampled_from(["Grep", "Write(out/*)"]).map(GRAMMAR.parse), max_size=1).map(
             tuple
         ),
     }

@@ -5,21 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from skills_agent.skills.policy.tool_names import OTHER_CLIENTS
-
 DOCS = Path(__file__).resolve().parent.parent / "docs"
-
-
-def test_the_table_of_names_of_other_clients_is_the_one_in_the_code() -> None:
-    told: dict[str, set[str]] = {}
-    section = (DOCS / "policy.md").read_text(encoding="utf-8").partition("| here |")[2].partition("\n\n")[0]
-    for line in section.splitlines()[2:]:
-        ours, theirs = (cell.strip() for cell in line.split("|")[1:3])
-        for name in theirs.split(", "):
-            told.setdefault(name.lower(), set()).update(re.findall(r"`(\w+)`", ours))
-
-    web = {"webfetch": {"web_fetch"}, "websearch": {"web_search"}}
-    assert {**told, **web} == {name: set(ours) for name, ours in OTHER_CLIENTS.items()}
 
 
 def test_the_generated_tables_are_those_of_the_code() -> None:

@@ -11,7 +11,7 @@ from skills_agent.graph.cli.outcome import Question
 from skills_agent.graph.cli.printing import line_of, shown
 from skills_agent.graph.cli.session import Decisions
 from skills_agent.skills.policy.grants import Scope, grant_fault
-from skills_agent.skills.policy.patterns import Call, exact_entry
+from skills_agent.skills.policy.patterns import GRAMMAR
 
 Decision = Mapping[str, Any]
 CHOICES = "[a]pprove, [r]eject [message], [e]dit, [s]top here"
@@ -125,7 +125,7 @@ def _for_skill(request: Mapping[str, Any], rest: str) -> Decision | None:
 
 def _for_pattern(request: Mapping[str, Any], rest: str) -> Decision | None:
     """Return an approval for a pattern; that of just this call is offered where one can be written."""
-    exact = exact_entry(Call(request["name"], request["args"])) or ""
+    exact = GRAMMAR.exact_entry(GRAMMAR.call(request["name"], request["args"])) or ""
     if not rest:
         offer = f" [{line_of(exact)}]" if exact else ""
         rest = input(f"entry as in allowed-tools{offer}: ").strip() or exact
@@ -139,7 +139,7 @@ def _for_thread(request: Mapping[str, Any], rest: str) -> Decision | None:
 
 def _granted(request: Mapping[str, Any], scope: Scope, pattern: str | None) -> Decision | None:
     """Return an approval that holds for more than this call; None (ask again) where it does not fit."""
-    if fault := grant_fault(scope, pattern, Call(request["name"], request["args"])):
+    if fault := grant_fault(scope, pattern, GRAMMAR.call(request["name"], request["args"])):
         click.echo(f"That cannot be granted: {line_of(fault)}.")
         return None
     return {"type": "approve", "grant": {"scope": scope, "pattern": pattern}}

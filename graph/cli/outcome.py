@@ -52,7 +52,10 @@ class Outcome:
             "answer": self.answer,
             "loaded": self.loaded,
             "usage": self.usage,
-            "calls": [{key: value for key, value in each.items() if key != "digest"} for each in self.calls],
+            "calls": [
+                {key: value for key, value in each.items() if key not in {"digest", "skill"}}
+                for each in self.calls
+            ],
         }
         if self.questions:
             told["interrupt"] = _interrupt(self.questions[0])

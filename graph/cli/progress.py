@@ -1,14 +1,14 @@
 """What each node did, one line an event."""
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, Literal, Protocol
 
 from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage, ToolMessage
 from langgraph.types import Command
 
+from skills_agent.skills.policy.tool_spec import TOOL_SPECS, ToolSpec
 from skills_agent.state.records import Asker, CatalogRecord, PlanRecord, SummaryRecord, VerdictRecord
-from skills_agent.state.transcript import LOAD_SKILL, calls_of
+from skills_agent.state.transcript import calls_of
 
 STREAM_MODES: Final[Sequence[Literal["tasks", "updates", "messages"]]] = ("tasks", "updates", "messages")
 
@@ -91,9 +91,7 @@ def discovered(catalog: CatalogRecord | None) -> str:
 
 def call_text(name: str, args: Mapping[str, Any]) -> str:
     """Return a tool call as a person reads it: `run_script(skill=csv-report, ...)`."""
-    if name == LOAD_SKILL:
-        return f"{name} {args.get('name')}"
-    return f"{name}({', '.join(f'{key}={_value(value)}' for key, value in args.items())})"
+    return (TOOL_SPECS.get(name) or ToolSpec(name=name)).show(args)
 
 
 def verdict_text(verdict: VerdictRecord) -> str:
@@ -218,10 +216,6 @@ def _first_line(message: ToolMessage) -> str:
     more = f" (+{count(len(lines) - 1, 'line')})" if len(lines) > 1 else ""
     failed = "failed: " if message.status == "error" else ""
     return f"{failed}{lines[0] if lines else 'no output'}{more}"
-
-
-def _value(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 def count(number: int, noun: str) -> str:

@@ -10,24 +10,24 @@ from pydantic import ValidationError
 
 from skills_agent.graph.cli.approval import all_alike, ask_person, each_its_own, question_text
 from skills_agent.graph.cli.errors import RunFailedError, expected_errors
-from skills_agent.graph.cli.options import Choice
-from skills_agent.graph.cli.outcome import Outcome, Question
-from skills_agent.graph.cli.printing import echo, is_terminal, print_json
-from skills_agent.graph.cli.progress import View
-from skills_agent.graph.cli.session import Session, open_session
-from skills_agent.graph.cli.signals import (
+from skills_agent.graph.cli.interrupts import (
     INTERRUPTED,
     draining,
     ending_on_sigterm,
     exit_code_of,
     farewell,
 )
+from skills_agent.graph.cli.options import Choice
+from skills_agent.graph.cli.outcome import Outcome, Question
+from skills_agent.graph.cli.printing import echo, is_terminal, print_json
+from skills_agent.graph.cli.progress import View
+from skills_agent.graph.cli.session import Session, open_session
 from skills_agent.graph.cli.views import open_view
 from skills_agent.graph.models.errors import ModelError
 from skills_agent.graph.threads.errors import DatabaseError, ThreadError
 from skills_agent.skills.errors import UnknownSkillError
 from skills_agent.skills.policy.grants import grant_fault
-from skills_agent.skills.policy.patterns import Call
+from skills_agent.skills.policy.patterns import GRAMMAR
 from skills_agent.skills.policy.verdict import ApprovalNeededError
 
 WAITING = 3
@@ -100,7 +100,7 @@ def _faults(questions: Sequence[Question], decision: Mapping[str, Any]) -> Itera
     """Yield why an answer does not fit an open call, before anything is run."""
     grant = decision.get("grant")
     for question, request in ((each, request) for each in questions for request in each.requests):
-        call = Call(request["name"], request["args"])
+        call = GRAMMAR.call(request["name"], request["args"])
         if grant and not question.takes_grant(request):
             yield "the outcome of a call is unknown, and the answer to that holds for this call alone"
         elif grant and (fault := grant_fault(grant["scope"], grant.get("pattern"), call)):

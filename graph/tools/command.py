@@ -33,4 +33,4 @@ def command_tools(runner: ScriptRunner, workplace: Workdir) -> list[BaseTool]:
         request = command_request(command, workdir=workplace.of(runtime.config))
         return outcome_of(runner.run(replace(request, stdin=stdin, shutdown=shutdown_of_run())))
 
-    return [declare(run_command, risk="run", description=RUN_COMMAND, with_artifact=True)]
+    return [declare(run_command, description=RUN_COMMAND, with_artifact=True)]

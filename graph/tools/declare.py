@@ -1,4 +1,4 @@
-"""Make a LangChain tool of a function: its risk, and every refusal as a result.
+"""Make a LangChain tool of a function: what it is, and every refusal as a result.
 
 A tool refuses by raising ToolException, or by letting a SkillError of the domain through. Both, and
 arguments that do not fit, become a tool message of status `error` here, in the tool itself, so that
@@ -7,28 +7,38 @@ they are the same under every executor. Any other exception is a bug and propaga
 
 import functools
 from collections.abc import Callable
-from typing import ParamSpec, TypeVar
+from dataclasses import replace
+from typing import ClassVar, ParamSpec, TypeVar
 
 from langchain_core.tools import BaseTool, StructuredTool, ToolException
 from pydantic import BaseModel, ValidationError
 from pydantic.v1 import ValidationError as ValidationErrorV1
 
 from skills_agent.skills.errors import SkillError
-from skills_agent.skills.policy.risk import RISKS, Risk
+from skills_agent.skills.policy.tool_spec import RISKS, TOOL_SPECS, Risk, ToolSpec
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
 
+class ToolSpecError(SkillError):
+    """The metadata of a host's tool hold something else than its spec."""
+
+    code: ClassVar[str] = "tool-spec"
+
+    def __init__(self, tool: str) -> None:
+        self.tool = tool
+        super().__init__(f'The tool {tool} needs metadata={{"spec": ToolSpec(name="{tool}", risk=...)}}.')
+
+
 def declare(
     function: Callable[P, R],
     *,
-    risk: Risk,
     description: str,
     arguments: type[BaseModel] | None = None,
     with_artifact: bool = False,
 ) -> BaseTool:
-    """Return a tool named like the function.
+    """Return a tool named like the function, whose nature `TOOL_SPECS` has.
 
     `description` is what the model reads. `arguments` replaces the schema that the signature gives
     (LangChain drops a parameter called `args` from that one). `with_artifact`: the function returns what the
@@ -39,17 +49,27 @@ def declare(
         name=function.__name__,
         description=description,
         args_schema=arguments,
-        metadata={"risk": risk},
+        metadata={"risk": TOOL_SPECS[function.__name__].risk},
         response_format="content_and_artifact" if with_artifact else "content",
         handle_tool_error=True,
         handle_validation_error=_invalid_arguments,
     )
 
 
-def risk_of(tool: BaseTool) -> Risk:
-    """Return the risk that the tool's metadata declares; `network` when it declares none that we know."""
-    declared = (tool.metadata or {}).get("risk")
-    return next((risk for risk in RISKS if risk == declared), "network")
+def spec_of(tool: BaseTool) -> ToolSpec:
+    """Return what a host's tool is: the spec that its metadata holds, else the risk that it declares.
+
+    A tool that says nothing counts as `network`. Raises ToolSpecError for a spec that is not this tool's.
+    """
+    metadata = tool.metadata or {}
+    spec = metadata.get("spec")
+    if spec is None:
+        risk: Risk = next((risk for risk in RISKS if risk == metadata.get("risk")), "network")
+        usual = TOOL_SPECS.get(tool.name) or ToolSpec(name=tool.name)
+        return replace(usual, risk=risk, framework=False, needs_skills=False, counts_as=None, view=None)
+    if not isinstance(spec, ToolSpec) or spec.name != tool.name or spec.risk not in RISKS:
+        raise ToolSpecError(tool.name)
+    return spec
 
 
 def _refusing(function: Callable[P, R]) -> Callable[P, R]:

@@ -32,10 +32,10 @@ def file_tools(workspace: Workspace, search: Search, *, images: bool = False) ->
     """Return the four tools; with `images`, read_file shows images to the model."""
     tools = _FileTools(workspace, search, images)
     return [
-        declare(tools.read_file, risk="read", description=READ_FILE),
-        declare(tools.list_dir, risk="read", description=LIST_DIR),
-        declare(tools.grep, risk="read", description=GREP),
-        declare(tools.write_file, risk="write", description=WRITE_FILE),
+        declare(tools.read_file, description=READ_FILE),
+        declare(tools.list_dir, description=LIST_DIR),
+        declare(tools.grep, description=GREP),
+        declare(tools.write_file, description=WRITE_FILE),
     ]
 
 

@@ -85,12 +85,11 @@ def skill_tools(
     """Return the four tools; with `images`, read_resource shows images to the model."""
     tools = _SkillTools(library, runner, workplace, images)
     return [
-        declare(tools.search_skills, risk="read", description=SEARCH_SKILLS),
-        declare(tools.unload_skill, risk="read", description=UNLOAD_SKILL),
-        declare(tools.read_resource, risk="read", description=READ_RESOURCE),
+        declare(tools.search_skills, description=SEARCH_SKILLS),
+        declare(tools.unload_skill, description=UNLOAD_SKILL),
+        declare(tools.read_resource, description=READ_RESOURCE),
         declare(
             tools.run_script,
-            risk="run",
             description=RUN_SCRIPT,
             arguments=RunScriptArguments,
             with_artifact=True,

@@ -30,7 +30,7 @@ def build_tools(
     workspace = workplace.workspace
     return [
         *skill_tools(library, runner, workplace, images=images),
-        declare(update_plan, risk="read", description=UPDATE_PLAN),
+        declare(update_plan, description=UPDATE_PLAN),
         *file_tools(Workspace(workspace), Search(workspace), images=images),
         *(command_tools(runner, workplace) if run_command else ()),
     ]

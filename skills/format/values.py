@@ -11,7 +11,7 @@ from typing import Final
 
 from skills_agent.skills.format.rules import Finding
 from skills_agent.skills.format.yaml_result import Value
-from skills_agent.skills.policy.patterns import faults
+from skills_agent.skills.policy.patterns import GRAMMAR
 from skills_agent.skills.text import clean_text, one_line
 
 NAME_LIMIT: Final = 128
@@ -105,7 +105,7 @@ class FieldValue:
         if isinstance(self._value, list) or _has_commas(text):
             self.report("allowed-tools-form", f"`{self._field}` is not names with blanks between.")
         names = _split_tools(text)
-        for fault in faults(names):
+        for fault in GRAMMAR.faults(names):
             self.report("tools-not-understood", f"{fault} It grants nothing.")
         return names
 

@@ -1,6 +1,7 @@
-"""What a tool call may do: risk and verdict."""
+"""What a tool is, and what a call of it may do."""
 
-from skills_agent.skills.policy.risk import FRAMEWORK_TOOLS, RISKS, Risk
-from skills_agent.skills.policy.verdict import Verdict, judge
+from skills_agent.skills.policy.patterns import Call
+from skills_agent.skills.policy.tool_spec import RISKS, Risk, ToolSpec
+from skills_agent.skills.policy.verdict import Verdict
 
-__all__ = ["FRAMEWORK_TOOLS", "RISKS", "Risk", "Verdict", "judge"]
+__all__ = ["RISKS", "Call", "Risk", "ToolSpec", "Verdict"]

@@ -1,15 +1,21 @@
-"""Shell commands as patterns see them: parsed, never as text.
+"""Shell commands and paths against patterns: parsed, never as text.
 
 `Bash(git:*)` has to mean "git, and nothing else that a shell would run". So a command is matched only if
 it is one plain command: words, quoted or not. Whatever makes a shell do more (operators, redirections,
 substitutions, variables, line breaks) makes it no plain command, and nothing matches it.
+
+`*` is the only wildcard. Patterns come from untrusted skills, so no pattern may cost more than its length
+times that of the text: there are no regular expressions, which such a pattern can keep busy for hours.
 """
 
 import re
 import shlex
-from typing import Final
+from collections.abc import Sequence
+from typing import Final, Literal
 
-from skills_agent.skills.policy.matching import ANY, all_match, word_matches
+Anything = Literal["\0any"]
+ANY: Final[Anything] = "\0any"
+"""Stands in a pattern for any number of elements, also none. No word and no path holds a NUL."""
 
 _OPERATORS: Final = frozenset("();<>|&")
 _SUBSTITUTES: Final = frozenset("$`")
@@ -68,14 +74,14 @@ def command_pattern(text: str) -> Words | None:
 
 
 def permits(pattern: Words, words: Words) -> bool:
-    """Tell whether a plain command is what a pattern says; a path of a program by its parts."""
+    """Return whether a plain command is what a pattern says; the path of a program is compared by parts."""
     return _is_program(pattern[0], words[0]) and all_match(pattern[1:], words[1:])
 
 
 def touches(pattern: Words, text: str) -> bool:
-    """Tell whether a command may do what a pattern says: for bans, so what cannot be told counts as yes.
+    """Return whether a command may do what a pattern says. For bans: a command that is unclear counts.
 
-    Looks into every command of a line, and past folders, assignments and options before a word.
+    Every command of a line is looked at, past folders, assignments and options before a word.
     """
     commands = _commands(text)
     if commands is None:
@@ -84,10 +90,47 @@ def touches(pattern: Words, text: str) -> bool:
 
 
 def touches_words(pattern: Words, words: Words) -> bool:
-    """Tell whether the words of one command may do what a pattern says."""
+    """Return whether the words of one command may do what a pattern says."""
     wide = [part for word in pattern[1:] for part in (ANY, word)]
-    banned, program = (each.rpartition("/")[2] for each in (pattern[0], words[0]))
+    banned, program = (word.rpartition("/")[2] for word in (pattern[0], words[0]))
     return word_matches(banned, program) and all_match([*wide, ANY], words[1:])
+
+
+def word_matches(pattern: str, word: str) -> bool:
+    """Return whether a word is what a pattern says: `*` is any text, everything else is itself."""
+    first, *middle = pattern.split("*")
+    if not middle:
+        return word == pattern
+    last = middle.pop()
+    if not word.startswith(first) or not word.endswith(last) or len(word) < len(first) + len(last):
+        return False
+    rest = word[len(first) : len(word) - len(last)]
+    for part in middle:
+        at = rest.find(part)
+        if at < 0:
+            return False
+        rest = rest[at + len(part) :]
+    return True
+
+
+def all_match(patterns: Sequence[str], words: Sequence[str]) -> bool:
+    """Return whether words are what patterns say, one by one; `ANY` takes as many words as it needs."""
+    at = retry_at = 0
+    retry_from = -1
+    word = 0
+    while word < len(words):
+        if at < len(patterns) and patterns[at] == ANY:
+            retry_from, retry_at = at, word
+            at += 1
+        elif at < len(patterns) and word_matches(patterns[at], words[word]):
+            at += 1
+            word += 1
+        elif retry_from >= 0:
+            retry_at += 1
+            at, word = retry_from + 1, retry_at
+        else:
+            return False
+    return all(pattern == ANY for pattern in patterns[at:])
 
 
 def _is_program(pattern: str, word: str) -> bool:
@@ -95,7 +138,7 @@ def _is_program(pattern: str, word: str) -> bool:
 
 
 def _commands(text: str) -> list[Words] | None:
-    """Return every command of a line, without folders and assignments; None where that cannot be told."""
+    """Return every command of a line, without folders and assignments; None for a line that is unclear."""
     if any(character in _SUBSTITUTES for character in text) or ("\\" in text and "\n" in text):
         return None
     tokens = _split(text.replace("\n", " ; "))

@@ -4,18 +4,18 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from skills_agent.skills.policy.patterns import Call, understood
+from skills_agent.skills.policy.patterns import GRAMMAR, Call, Grammar
 
 Scope = Literal["call", "skill", "pattern", "thread"]
 
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """An answer that serves more than the call it was given to.
+    """An answer that serves later calls, too.
 
-    It serves the caller who gave it, the tool it was given for, and the skills that were there, as they
-    were: where a call names a skill that one, else every loaded one. So it never reaches from one skill,
-    user or content to another.
+    It serves the caller who gave it, the tool that it was given for, and the skills as they were: the skill
+    that the call names, else every loaded one. So it never reaches from one skill, user or content to
+    another.
     """
 
     scope: Scope
@@ -26,11 +26,11 @@ class Grant:
     """An entry as in `allowed-tools`; empty for other scopes."""
     user: str | None
     contents: Mapping[str, str]
-    """Digest of the content of each skill that it was given for."""
+    """Digest of the folder of each skill that it was given for."""
 
-    def covers(self, call: Call, user: str | None) -> bool:
-        """Tell whether a later call is what was granted, the content of skills aside."""
-        if user != self.user or call.tool != self.tool:
+    def covers(self, call: Call, grammar: Grammar = GRAMMAR) -> bool:
+        """Return whether a later call is what was granted; the content of skills is compared elsewhere."""
+        if call.caller != self.user or call.tool != self.tool:
             return False
         if self.scope == "thread":
             return True
@@ -38,11 +38,11 @@ class Grant:
             return False
         if self.scope == "skill":
             return self.skill is not None
-        entries = understood([self.pattern]) if self.scope == "pattern" else ()
+        entries = grammar.understood([self.pattern]) if self.scope == "pattern" else ()
         return any(entry.permits(call, self.skill) for entry in entries)
 
 
-def grant_fault(scope: Scope, pattern: str | None, call: Call) -> str | None:
+def grant_fault(scope: Scope, pattern: str | None, call: Call, grammar: Grammar = GRAMMAR) -> str | None:
     """Say why a grant cannot be given with an answer to a call; None where it can."""
     if (scope == "pattern") != (pattern is not None):
         return "`pattern` goes with the scope `pattern`, and with no other"
@@ -51,7 +51,7 @@ def grant_fault(scope: Scope, pattern: str | None, call: Call) -> str | None:
     if scope == "skill" and call.skill is None:
         return f"a call of {call.tool} names no skill: grant it for a pattern or for the thread"
     if pattern is not None:
-        entries = understood([pattern])
+        entries = grammar.understood([pattern])
         if not entries:
             return (
                 f"{pattern!r} is not understood; an entry is like `Bash(git:*)` or `run_script(scripts/*.py)`"

@@ -1,7 +1,7 @@
 """The grammar of an entry in `allowed-tools` and `disallowed-tools`, and which calls it speaks of.
 
     entry     = name [ "(" argument ")" ]
-    name      = a tool's name here, or in another client (tool_names.py)
+    name      = a tool's name here, or in another client (tool_spec.py)
               | "mcp__" server [ "__" tool ]          `*` in `tool` is any text
     argument  = "*"                                   as if there were no parenthesis
               | command                               after a shell's name: `git:*`, `git diff *`, `npm test`
@@ -19,17 +19,18 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any, ClassVar, Final, NamedTuple
+from types import MappingProxyType
+from typing import Any, ClassVar, Final
 
 from skills_agent.skills.errors import SkillError
 from skills_agent.skills.policy import commands
-from skills_agent.skills.policy.commands import Words
-from skills_agent.skills.policy.matching import ANY, all_match, word_matches
-from skills_agent.skills.policy.tool_names import OF_A_SKILL, TAKES_COMMAND, TAKES_PATH, names_here
+from skills_agent.skills.policy.commands import ANY, Words, all_match, word_matches
+from skills_agent.skills.policy.tool_spec import TOOL_SPECS, ToolSpec
 from skills_agent.skills.text import one_line
 
 _ENTRY: Final = re.compile(r"(?P<name>[A-Za-z_][\w.-]*)(?:\((?P<argument>.*)\))?", re.DOTALL)
 _SERVER: Final = re.compile(r"mcp__(?P<server>[A-Za-z0-9-]+(?:_[A-Za-z0-9-]+)*)(?:__(?P<tool>[\w*.-]+))?")
+_NO_PATH: Final = re.compile(r"[\s\0\\?\[\]{}$`\"'<>|;&]")
 _INTERPRETERS: Final[Mapping[str, tuple[Words, ...]]] = {
     ".py": (("python",), ("python3",), ("uv", "run")),
     ".sh": (("sh",), ("bash",)),
@@ -53,17 +54,38 @@ class EntryNotUnderstoodError(SkillError):
         super().__init__(f"`{one_line(text, MAX_SHOWN)}` is not understood: {reason}.")
 
 
-class Call(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Call:
     """One tool call, as policy sees it."""
 
-    tool: str
+    spec: ToolSpec
     args: Mapping[str, Any]
+    caller: str | None = None
+    """Who asks: the identity that the server verified, else what the request claims."""
+
+    @property
+    def tool(self) -> str:
+        """Return the name of the tool."""
+        return self.spec.name
 
     @property
     def skill(self) -> str | None:
         """Return the skill that the call names; None for a call that is about none."""
-        name = self.args.get("skill") if self.tool in OF_A_SKILL else None
+        name = self.args.get(self.spec.skill_argument) if self.spec.skill_argument else None
         return name if isinstance(name, str) else None
+
+    @property
+    def command(self) -> str | None:
+        """Return the command that the call would run; None for a call that has none."""
+        text = self.args.get(self.spec.command_argument) if self.spec.command_argument else None
+        return text if isinstance(text, str) else None
+
+    @property
+    def path(self) -> str | None:
+        """Return the path that the call is about; None for a call that has none."""
+        argument = self.spec.path_argument
+        path = self.args.get(argument, self.spec.default_path) if argument else None
+        return path if isinstance(path, str) else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,18 +100,18 @@ class Entry:
     path: Words | None = None
 
     def names(self, tool: str) -> bool:
-        """Tell whether the entry speaks of a tool, whatever its arguments."""
+        """Return whether the entry speaks of a tool, whatever its arguments."""
         if self.server_tool:
             return word_matches(self.server_tool, tool)
         return tool in self.tools
 
     @property
     def is_whole(self) -> bool:
-        """Tell whether it speaks of every call of its tools."""
+        """Return whether the entry speaks of every call of its tools."""
         return self.command is None and self.path is None
 
     def permits(self, call: Call, skill: str | None = None) -> bool:
-        """Tell whether a call is surely what the entry says.
+        """Return whether a call is surely what the entry says.
 
         With an argument, an entry of a skill speaks of that skill's own files and scripts alone.
         """
@@ -106,7 +128,7 @@ class Entry:
         return any(commands.permits(pattern, words) for words in _plain_forms(call))
 
     def may_mean(self, call: Call) -> bool:
-        """Tell whether a call may be what the entry says: for bans, so what cannot be told counts as yes."""
+        """Return whether a call may be what the entry says: for bans, so a call that is unclear counts."""
         if not self.names(call.tool):
             return False
         if self.path is not None:
@@ -114,101 +136,118 @@ class Entry:
             return parts is None or all_match(self.path, parts)
         if self.command is None:
             return True
-        text = call.args.get("command")
-        if call.tool not in OF_A_SKILL and isinstance(text, str):
-            return commands.touches(self.command, text)
+        if call.command is not None:
+            return commands.touches(self.command, call.command)
         forms = _plain_forms(call)
         return not forms or any(commands.touches_words(self.command, words) for words in forms)
 
 
-@lru_cache(maxsize=4096)
-def parse_entry(text: str) -> Entry:
-    """Return what an entry says. Raises EntryNotUnderstoodError."""
-    text = text.strip()
-    if text.startswith("mcp__"):
-        return _server_entry(text)
-    found = _ENTRY.fullmatch(text)
-    if found is None:
-        raise EntryNotUnderstoodError(text, "an entry is the name of a tool, or name(pattern)")
-    name, argument = found["name"], found["argument"]
-    entry = Entry(text, tools=names_here(name))
-    if argument is None or argument.strip() in {"*", "**"}:
-        return entry
-    if name.lower() in TAKES_COMMAND:
-        if (pattern := commands.command_pattern(argument)) is not None:
-            return replace(entry, command=pattern)
-        raise EntryNotUnderstoodError(
-            text, "in parentheses stands one plain command that begins with a program, as in `git diff *`"
-        )
-    if name.lower() in TAKES_PATH:
-        if (path := _path_pattern(argument)) is not None:
-            return replace(entry, path=path)
-        raise EntryNotUnderstoodError(text, "in parentheses stands a relative path, as in `scripts/*.py`")
-    raise EntryNotUnderstoodError(text, f"nothing is known of what {name} takes in parentheses")
+class Grammar:
+    """Reads entries; it knows the agent's tools, and those of a host that are handed in."""
 
+    def __init__(self, specs: Mapping[str, ToolSpec] = MappingProxyType({})) -> None:
+        self.specs: Mapping[str, ToolSpec] = {**TOOL_SPECS, **specs}
+        self.parse = lru_cache(maxsize=4096)(self._parse)
+        """Return what an entry says. Raises EntryNotUnderstoodError."""
+        self.parse_ban = lru_cache(maxsize=4096)(self._parse_ban)
+        """Return what an entry forbids: the whole tool where only its parenthesis is not understood.
 
-@lru_cache(maxsize=4096)
-def parse_ban(text: str) -> Entry:
-    """Return what an entry forbids: a tool as a whole where only its parenthesis is not understood.
+        Raises EntryNotUnderstoodError.
+        """
 
-    Raises EntryNotUnderstoodError.
-    """
-    try:
-        return parse_entry(text)
-    except EntryNotUnderstoodError:
-        return replace(parse_entry(text.partition("(")[0]), text=text.strip())
+    def call(self, tool: str, args: Mapping[str, Any], caller: str | None = None) -> Call:
+        """Return a call of a tool by its name; nothing good is assumed of an unknown tool."""
+        return Call(self.specs.get(tool) or ToolSpec(name=tool), args, caller)
 
+    def understood(self, texts: Iterable[str], *, bans: bool = False) -> tuple[Entry, ...]:
+        """Return the entries that are understood; the others are reported at discovery and grant nothing."""
+        parse: Callable[[str], Entry] = self.parse_ban if bans else self.parse
+        entries = []
+        for text in texts:
+            with suppress(EntryNotUnderstoodError):
+                entries.append(parse(text))
+        return tuple(entries)
 
-def understood(texts: Iterable[str], parse: Callable[[str], Entry] = parse_entry) -> tuple[Entry, ...]:
-    """Return the entries that are understood; the others are reported at discovery and grant nothing."""
-    entries = []
-    for text in texts:
-        with suppress(EntryNotUnderstoodError):
-            entries.append(parse(text))
-    return tuple(entries)
+    def faults(self, texts: Iterable[str]) -> tuple[EntryNotUnderstoodError, ...]:
+        """Return what is wrong with the entries that are not understood."""
+        errors = []
+        for text in texts:
+            try:
+                self.parse(text)
+            except EntryNotUnderstoodError as error:
+                errors.append(error)
+        return tuple(errors)
 
+    def exact_entry(self, call: Call) -> str | None:
+        """Return the entry that permits just this call's command or path; None where none can be written."""
+        written = self.understood(_spellings(call))
+        return next((entry.text for entry in written if entry.permits(call)), None)
 
-def faults(texts: Iterable[str]) -> tuple[EntryNotUnderstoodError, ...]:
-    """Return what is wrong with the entries that are not understood."""
-    found = []
-    for text in texts:
+    def _parse(self, text: str) -> Entry:
+        text = text.strip()
+        if text.startswith("mcp__"):
+            return _server_entry(text)
+        match = _ENTRY.fullmatch(text)
+        if match is None:
+            raise EntryNotUnderstoodError(text, "an entry is the name of a tool, or name(pattern)")
+        name, argument = match["name"], match["argument"]
+        meant = [spec for spec in self.specs.values() if _is_called(spec, name)]
+        entry = Entry(text, tools=frozenset({name, *(spec.name for spec in meant)}))
+        if argument is None or argument.strip() in {"*", "**"}:
+            return entry
+        if any(spec.command_argument for spec in meant):
+            return replace(entry, command=_command_pattern(text, argument))
+        if any(spec.path_argument for spec in meant):
+            return replace(entry, path=_path_pattern(text, argument))
+        raise EntryNotUnderstoodError(text, f"nothing is known of what {name} takes in parentheses")
+
+    def _parse_ban(self, text: str) -> Entry:
         try:
-            parse_entry(text)
-        except EntryNotUnderstoodError as error:
-            found.append(error)
-    return tuple(found)
+            return self.parse(text)
+        except EntryNotUnderstoodError:
+            return replace(self.parse(text.partition("(")[0]), text=text.strip())
 
 
-def exact_entry(call: Call) -> str | None:
-    """Return the entry that permits just this call's command or path; None where none can be written."""
-    written = understood(_spellings(call))
-    return next((entry.text for entry in written if entry.permits(call)), None)
+GRAMMAR: Final = Grammar()
+"""Of the agent's own tools."""
+
+
+def _is_called(spec: ToolSpec, name: str) -> bool:
+    return name == spec.name or name.lower() in spec.names_elsewhere
 
 
 def _server_entry(text: str) -> Entry:
-    found = _SERVER.fullmatch(text)
-    if found is None:
+    match = _SERVER.fullmatch(text)
+    if match is None:
         raise EntryNotUnderstoodError(text, "an MCP tool is mcp__server, mcp__server__tool or mcp__server__*")
-    return Entry(text, server_tool=f"mcp__{found['server']}__{found['tool'] or '*'}")
+    return Entry(text, server_tool=f"mcp__{match['server']}__{match['tool'] or '*'}")
 
 
-def _path_pattern(text: str) -> Words | None:
-    plain = text.strip()
+def _command_pattern(entry: str, argument: str) -> Words:
+    pattern = commands.command_pattern(argument)
+    if pattern is None:
+        raise EntryNotUnderstoodError(
+            entry, "in parentheses stands one plain command that begins with a program, as in `git diff *`"
+        )
+    return pattern
+
+
+def _path_pattern(entry: str, argument: str) -> Words:
+    plain = argument.strip()
     is_anchored = plain.startswith("./")
     plain = plain.removeprefix("./")
-    if not plain or plain.startswith(("/", "~")) or re.search(r"[\s\0\\?\[\]{}$`\"'<>|;&]", plain):
-        return None
     parts = plain.rstrip("/").split("/")
-    if any(part in {"", ".", ".."} for part in parts):
-        return None
+    is_odd = plain.startswith(("/", "~")) or _NO_PATH.search(plain)
+    if is_odd or any(part in {"", ".", ".."} for part in parts):
+        raise EntryNotUnderstoodError(entry, "in parentheses stands a relative path, as in `scripts/*.py`")
     spread = [ANY if part == "**" else part for part in parts]
     return tuple(spread) if is_anchored or len(parts) > 1 else (ANY, *spread)
 
 
 def _parts(call: Call) -> Words | None:
-    """Return the parts of the path that a call is about; None for one that leads who knows where."""
-    path = call.args.get("path", "." if call.tool in {"list_dir", "grep"} else None)
-    if not isinstance(path, str) or "\0" in path or path.startswith("/") or ".." in path.split("/"):
+    """Return the parts of the path that a call is about; None for a path that may lead anywhere."""
+    path = call.path
+    if path is None or "\0" in path or path.startswith("/") or ".." in path.split("/"):
         return None
     plain = posixpath.normpath(path)
     return () if plain == "." else tuple(plain.split("/"))
@@ -216,26 +255,21 @@ def _parts(call: Call) -> Words | None:
 
 def _plain_forms(call: Call) -> Sequence[Words]:
     """Return the plain commands of a call: one, or the ways to call a script; none if it is unclear."""
-    if call.tool not in OF_A_SKILL:
-        words = commands.plain_command(text) if isinstance(text := call.args.get("command"), str) else None
+    if call.command is not None:
+        words = commands.plain_command(call.command)
         return [words] if words else []
-    parts, args = _parts(call), _texts(call.args.get("args", ()))
-    if not parts or args is None:
+    parts, args = _parts(call), call.args.get("args", ())
+    if not (call.skill and parts and isinstance(args, list | tuple)):
+        return []
+    if not all(isinstance(word, str) for word in args):
         return []
     path = "/".join(parts)
     ways = _INTERPRETERS.get(posixpath.splitext(path)[1], ())
     return [(*way, spelled, *args) for way in ((), *ways) for spelled in (path, f"./{path}")]
 
 
-def _texts(value: object) -> Words | None:
-    if not isinstance(value, list | tuple) or not all(isinstance(each, str) for each in value):
-        return None
-    return tuple(value)
-
-
 def _spellings(call: Call) -> Iterable[str]:
-    command, path = call.args.get("command"), call.args.get("path")
-    if call.tool in TAKES_COMMAND and isinstance(command, str) and "*" not in command:
-        yield f"{call.tool}({command.strip()})"
-    if call.tool in TAKES_PATH and isinstance(path, str) and "*" not in path:
-        yield f"{call.tool}({path if '/' in path else f'./{path}'})"
+    if call.command is not None and "*" not in call.command:
+        yield f"{call.tool}({call.command.strip()})"
+    if call.path is not None and "*" not in call.path:
+        yield f"{call.tool}({call.path if '/' in call.path else f'./{call.path}'})"

@@ -14,14 +14,12 @@ nothing: it says which calls skip the question.
 
 from collections.abc import Collection, Sequence
 from functools import cached_property
-from typing import Final, Literal, NamedTuple, get_args
+from typing import Final, Literal, NamedTuple
 
-from skills_agent.skills.policy.patterns import Call, Entry, parse_ban, understood
-from skills_agent.skills.policy.risk import FRAMEWORK_TOOLS
+from skills_agent.skills.policy.patterns import GRAMMAR, Call, Entry, Grammar
 from skills_agent.skills.text import one_line
 
 Mode = Literal["recommend", "restrict", "intersection", "preapprove"]
-MODES: Final[tuple[Mode, ...]] = get_args(Mode)
 ALWAYS_ALLOWED: Final = frozenset({"read_file", "list_dir"})
 """What passes every limit unless the operator names other tools."""
 MAX_SHOWN: Final = 600
@@ -50,23 +48,24 @@ class Permission:
         declared: Sequence[Declared],
         mode: Mode,
         always_allowed: Collection[str] = ALWAYS_ALLOWED,
+        grammar: Grammar = GRAMMAR,
     ) -> None:
-        """Take the loaded skills; unloaded ones do not count."""
         self._declared = declared
+        self._grammar = grammar
         self._mode = mode
         self._always = frozenset(always_allowed)
 
     @cached_property
     def is_limited(self) -> bool:
-        """Tell whether anything is refused for not being listed."""
-        declares = [each.allowed is not None for each in self._declared]
+        """Return whether a call is refused that no skill lists."""
+        declares = [skill.allowed is not None for skill in self._declared]
         if self._mode == "restrict":
             return bool(declares) and all(declares)
         return self._mode == "intersection" and any(declares)
 
     def refusal(self, call: Call) -> str | None:
         """Say why a call is refused, what is allowed, and how to go on; None when it passes."""
-        if call.tool in FRAMEWORK_TOOLS:
+        if call.spec.framework:
             return None
         for skill, entries in self._banned:
             if ban := next((entry for entry in entries if entry.may_mean(call)), None):
@@ -115,12 +114,15 @@ class Permission:
     @cached_property
     def _listed(self) -> tuple[_Listed, ...]:
         return tuple(
-            _Listed(each.skill, understood(each.allowed))
-            for each in self._declared
-            if each.allowed is not None
+            _Listed(skill.skill, self._grammar.understood(skill.allowed))
+            for skill in self._declared
+            if skill.allowed is not None
         )
 
     @cached_property
     def _banned(self) -> tuple[_Listed, ...]:
-        banned = (_Listed(each.skill, understood(each.disallowed, parse_ban)) for each in self._declared)
-        return tuple(each for each in banned if each.entries)
+        banned = (
+            _Listed(skill.skill, self._grammar.understood(skill.disallowed, bans=True))
+            for skill in self._declared
+        )
+        return tuple(listed for listed in banned if listed.entries)

@@ -1,15 +1,14 @@
 """What is decided about one tool call."""
 
-from collections.abc import Collection
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from skills_agent.skills.errors import SkillError
-from skills_agent.skills.policy.risk import IN_WORDS, Risk
 
 Decision = Literal["allow", "ask", "deny"]
-Judge = Literal["policy", "skill", "grant", "caller", "budget", "approval", "error"]
-"""Whose decision: the operator's, a loaded skill's, a person's of earlier, the caller's, ..."""
+Author = Literal["policy", "skill", "grant", "caller", "budget", "approval", "error"]
+"""Whose decision it is: `policy` is the operator's settings, `grant` an earlier answer of a person,
+`approval` an answer of now, `error` nobody's: the call cannot run."""
 Approval = Literal["ask", "deny", "fail"]
 """What becomes of a call that needs an approval: a question, a refusal, or the end of the run."""
 
@@ -32,20 +31,6 @@ class Verdict:
 
     decision: Decision
     reason: str
-    by: Judge
+    by: Author
     grant: str = ""
     """Id of the grant that allowed it."""
-
-
-def judge(tool: str, risk: Risk, *, ask_for: Collection[Risk], denied_tools: Collection[str]) -> Verdict:
-    """Decide about one call from the tool's name and risk alone.
-
-    `denied_tools` are those that the caller left out, which nobody can approve; `ask_for` are
-    the risks that the operator wants a person to answer for. What loaded skills and grants add to
-    this is in permission.py and grants.py.
-    """
-    if tool in denied_tools:
-        return Verdict("deny", f"The caller of this run left out the tool {tool}.", "caller")
-    if risk in ask_for:
-        return Verdict("ask", f"{tool} {IN_WORDS[risk]}.", "policy")
-    return Verdict("allow", f"{tool} {IN_WORDS[risk]}; no question is asked for that.", "policy")

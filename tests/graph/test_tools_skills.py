@@ -13,10 +13,10 @@ from langgraph.graph import END, START, StateGraph
 from langgraph.prebuilt import ToolNode
 from langgraph.types import Send
 
-from skills_agent.graph.tools import Workdir, build_tools, risk_of
+from skills_agent.graph.tools import Workdir, build_tools
 from skills_agent.skills.library.library import Library
 from skills_agent.skills.library.registry import Registry
-from skills_agent.skills.policy import FRAMEWORK_TOOLS
+from skills_agent.skills.policy.tool_spec import TOOL_SPECS
 from skills_agent.skills.scripts import ControlledRunner
 from skills_agent.skills.sources import DirectorySource, MemorySource
 from skills_agent.state.records import LoadedSkill, PlanRecord
@@ -142,7 +142,7 @@ def loaded(desk: Desk) -> Desk:
 
 def test_every_tool_declares_its_risk(desk: Desk) -> None:
     tools = build_tools(Library(desk.registry), ControlledRunner(environment={}), Workdir(desk.workspace))
-    assert {tool.name: risk_of(tool) for tool in tools} == {
+    assert {tool.name: TOOL_SPECS[tool.name].risk for tool in tools} == {
         "search_skills": "read",
         "unload_skill": "read",
         "read_resource": "read",
@@ -153,7 +153,8 @@ def test_every_tool_declares_its_risk(desk: Desk) -> None:
         "grep": "read",
         "write_file": "write",
     }
-    assert FRAMEWORK_TOOLS - {tool.name for tool in tools} == {"load_skill"}
+    framework = {name for name, spec in TOOL_SPECS.items() if spec.framework}
+    assert framework - {tool.name for tool in tools} == {"load_skill"}
 
 
 def test_the_model_sees_short_schemas_without_our_own_parameters(desk: Desk) -> None:

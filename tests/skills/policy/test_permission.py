@@ -1,18 +1,19 @@
 """What loaded skills permit: every row of the table in permission.py."""
 
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skills_agent.skills.policy.patterns import Call
-from skills_agent.skills.policy.permission import MODES, Declared, Mode, Permission
-from skills_agent.skills.policy.risk import FRAMEWORK_TOOLS
+from skills_agent.skills.policy.patterns import GRAMMAR, Call
+from skills_agent.skills.policy.permission import Declared, Mode, Permission
+from skills_agent.skills.policy.tool_spec import TOOL_SPECS
 
-WRITE = Call("write_file", {"path": "out/a.txt", "content": ""})
-GREP = Call("grep", {"pattern": "x"})
-MAIL = Call("send_mail", {"to": "a@b.c"})
+MODES: tuple[Mode, ...] = get_args(Mode)
+WRITE = GRAMMAR.call("write_file", {"path": "out/a.txt", "content": ""})
+GREP = GRAMMAR.call("grep", {"pattern": "x"})
+MAIL = GRAMMAR.call("send_mail", {"to": "a@b.c"})
 
 NOTHING = Declared("plain", None)
 READS = Declared("reader", ("Grep",))
@@ -52,15 +53,15 @@ def test_a_list_in_which_nothing_is_understood_grants_nothing() -> None:
     assert not passes([Declared("odd", ("Ba*", "stitch*:*", "*"))], GREP)
 
 
-@pytest.mark.parametrize("tool", sorted(FRAMEWORK_TOOLS))
+@pytest.mark.parametrize("tool", [name for name, spec in TOOL_SPECS.items() if spec.framework])
 def test_framework_tools_always_pass(tool: str) -> None:
     for mode in MODES:
-        assert passes([EMPTY, Declared("ban", (), (tool,))], Call(tool, {}), mode)
+        assert passes([EMPTY, Declared("ban", (), (tool,))], GRAMMAR.call(tool, {}), mode)
 
 
 def test_always_allowed_tools_pass_and_another_set_replaces_them() -> None:
     """cases.md 18."""
-    reading, listing = Call("read_file", {"path": "x"}), Call("list_dir", {})
+    reading, listing = GRAMMAR.call("read_file", {"path": "x"}), GRAMMAR.call("list_dir", {})
     assert passes([EMPTY], reading)
     assert passes([EMPTY], listing)
     assert not passes([EMPTY], reading, always_allowed={"grep"})
@@ -89,8 +90,8 @@ def test_in_the_strict_variant_a_skill_that_declares_nothing_lifts_nothing() -> 
 def test_what_a_skill_disallows_is_refused_in_every_mode(mode: Mode) -> None:
     ban = Declared("careful", ("Write", "read_file"), ("Write(out/*)", "read_file"))
     assert not passes([ban], WRITE, mode)
-    assert not passes([ban], Call("read_file", {"path": "x"}), mode)
-    assert passes([ban], Call("write_file", {"path": "else.txt"}), mode)
+    assert not passes([ban], GRAMMAR.call("read_file", {"path": "x"}), mode)
+    assert passes([ban], GRAMMAR.call("write_file", {"path": "else.txt"}), mode)
 
 
 def test_a_ban_of_one_skill_holds_for_what_another_lists() -> None:
@@ -123,7 +124,9 @@ def test_a_hostile_list_cannot_flood_or_break_the_text() -> None:
 
 def test_an_entry_with_a_path_speaks_of_the_own_scripts_of_the_skill() -> None:
     declared = [Declared("a", ("run_script(scripts/*.py)",)), Declared("b", ("Grep",))]
-    own, other = (Call("run_script", {"skill": skill, "path": "scripts/x.py"}) for skill in ("a", "b"))
+    own, other = (
+        GRAMMAR.call("run_script", {"skill": skill, "path": "scripts/x.py"}) for skill in ("a", "b")
+    )
     assert passes(declared, own)
     assert not passes(declared, other)
 

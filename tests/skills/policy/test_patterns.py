@@ -10,27 +10,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from skills_agent.skills.policy.commands import plain_command
-from skills_agent.skills.policy.patterns import (
-    Call,
-    EntryNotUnderstoodError,
-    exact_entry,
-    faults,
-    parse_ban,
-    parse_entry,
-    understood,
-)
+from skills_agent.skills.policy.patterns import GRAMMAR, Call, EntryNotUnderstoodError, Grammar
+from skills_agent.skills.policy.tool_spec import ToolSpec
 
 
 def command(text: object) -> Call:
-    return Call("run_command", {"command": text})
+    return GRAMMAR.call("run_command", {"command": text})
 
 
 def script(path: str, *args: str, skill: str = "alpha") -> Call:
-    return Call("run_script", {"skill": skill, "path": path, "args": list(args)})
+    return GRAMMAR.call("run_script", {"skill": skill, "path": path, "args": list(args)})
 
 
 def file(tool: str, path: str) -> Call:
-    return Call(tool, {"path": path})
+    return GRAMMAR.call(tool, {"path": path})
 
 
 @pytest.mark.parametrize(
@@ -56,7 +49,7 @@ def file(tool: str, path: str) -> Call:
 def test_a_name_speaks_of_our_tools_and_of_one_of_that_name(entry: str, tools: set[str]) -> None:
     every = {"read_file", "read_resource", "grep", "list_dir", "write_file", "run_command", "run_script",
              "web_fetch", "WebFetch", "update_plan", "send_mail", "load_skill"}  # fmt: skip
-    assert {tool for tool in every if parse_entry(entry).permits(Call(tool, {}))} == tools
+    assert {tool for tool in every if GRAMMAR.parse(entry).permits(GRAMMAR.call(tool, {}))} == tools
 
 
 @pytest.mark.parametrize(
@@ -83,7 +76,7 @@ def test_a_name_speaks_of_our_tools_and_of_one_of_that_name(entry: str, tools: s
     ],
 )
 def test_a_command_that_is_what_the_entry_says_is_permitted(entry: str, text: str) -> None:
-    assert parse_entry(entry).permits(command(text))
+    assert GRAMMAR.parse(entry).permits(command(text))
 
 
 TRICKS = [
@@ -159,13 +152,13 @@ TRICKS = [
 
 @pytest.mark.parametrize("text", TRICKS)
 def test_no_trick_slips_through_a_command_pattern(text: str) -> None:
-    assert not parse_entry("Bash(git:*)").permits(command(text))
-    assert not parse_entry("Bash(git *)").permits(command(text))
+    assert not GRAMMAR.parse("Bash(git:*)").permits(command(text))
+    assert not GRAMMAR.parse("Bash(git *)").permits(command(text))
 
 
 def test_a_quoting_trick_that_is_still_git_is_git() -> None:
-    assert parse_entry("Bash(git:*)").permits(command("g\"i\"t 'status'"))
-    assert not parse_entry("Bash(git:*)").permits(command('git";"rm x'))
+    assert GRAMMAR.parse("Bash(git:*)").permits(command("g\"i\"t 'status'"))
+    assert not GRAMMAR.parse("Bash(git:*)").permits(command('git";"rm x'))
 
 
 @pytest.mark.parametrize(
@@ -188,7 +181,7 @@ def test_a_quoting_trick_that_is_still_git_is_git() -> None:
     ],
 )
 def test_a_command_that_is_something_else_is_not_permitted(entry: str, text: object) -> None:
-    assert not parse_entry(entry).permits(command(text))
+    assert not GRAMMAR.parse(entry).permits(command(text))
 
 
 @pytest.mark.parametrize(
@@ -232,15 +225,15 @@ def test_a_command_that_is_something_else_is_not_permitted(entry: str, text: obj
     ],
 )
 def test_an_entry_that_is_not_understood_grants_nothing_and_says_so(entry: str) -> None:
-    assert understood([entry]) == ()
-    (fault,) = faults([entry])
+    assert GRAMMAR.understood([entry]) == ()
+    (fault,) = GRAMMAR.faults([entry])
     assert "is not understood" in str(fault)
     with pytest.raises(EntryNotUnderstoodError):
-        parse_entry(entry)
+        GRAMMAR.parse(entry)
 
 
 def test_an_entry_that_is_not_understood_leaves_its_neighbours() -> None:
-    entries = understood(["Bash(a|b)", "Read"])
+    entries = GRAMMAR.understood(["Bash(a|b)", "Read"])
     assert [entry.text for entry in entries] == ["Read"]
 
 
@@ -271,32 +264,32 @@ def test_an_entry_that_is_not_understood_leaves_its_neighbours() -> None:
         ("Write(out/*.txt)", file("write_file", "out/x.txt"), True),
         ("Write(out/*.txt)", file("write_file", "out/x.txt\0"), False),
         ("Write(out/*.txt)", file("write_file", "out/../x.txt"), False),
-        ("Write(out/*.txt)", Call("write_file", {"path": 3}), False),
-        ("Write(out/*.txt)", Call("write_file", {}), False),
+        ("Write(out/*.txt)", GRAMMAR.call("write_file", {"path": 3}), False),
+        ("Write(out/*.txt)", GRAMMAR.call("write_file", {}), False),
         ("LS(src/**)", file("list_dir", "src"), True),
-        ("LS(src/**)", Call("list_dir", {}), False),
-        ("mcp__db__*", Call("mcp__db__query", {}), True),
-        ("mcp__db", Call("mcp__db__query", {}), True),
-        ("mcp__db__get_*", Call("mcp__db__drop", {}), False),
-        ("mcp__db__*", Call("mcp__dbx__query", {}), False),
-        ("mcp__db__*", Call("write_file", {}), False),
+        ("LS(src/**)", GRAMMAR.call("list_dir", {}), False),
+        ("mcp__db__*", GRAMMAR.call("mcp__db__query", {}), True),
+        ("mcp__db", GRAMMAR.call("mcp__db__query", {}), True),
+        ("mcp__db__get_*", GRAMMAR.call("mcp__db__drop", {}), False),
+        ("mcp__db__*", GRAMMAR.call("mcp__dbx__query", {}), False),
+        ("mcp__db__*", GRAMMAR.call("write_file", {}), False),
     ],
 )
 def test_paths_scripts_and_servers(entry: str, call: Call, permitted: bool) -> None:
-    assert parse_entry(entry).permits(call) is permitted
+    assert GRAMMAR.parse(entry).permits(call) is permitted
 
 
 @pytest.mark.parametrize("entry", ["run_script(scripts/*.py)", "Bash(python:*)", "Read(references/*)"])
 def test_an_entry_with_an_argument_speaks_of_the_skills_own_files(entry: str) -> None:
-    call = script("scripts/run.py") if "ea" not in entry else Call(
+    call = script("scripts/run.py") if "ea" not in entry else GRAMMAR.call(
         "read_resource", {"skill": "alpha", "path": "references/a.md"}
     )  # fmt: skip
-    assert parse_entry(entry).permits(call, "alpha")
-    assert not parse_entry(entry).permits(call, "beta")
+    assert GRAMMAR.parse(entry).permits(call, "alpha")
+    assert not GRAMMAR.parse(entry).permits(call, "beta")
 
 
 def test_an_entry_without_an_argument_speaks_of_every_skill() -> None:
-    assert parse_entry("run_script").permits(script("scripts/run.py"), "beta")
+    assert GRAMMAR.parse("run_script").permits(script("scripts/run.py"), "beta")
 
 
 @pytest.mark.parametrize(
@@ -330,17 +323,17 @@ def test_an_entry_without_an_argument_speaks_of_every_skill() -> None:
     ],
 )
 def test_a_ban_finds_the_command_wherever_it_stands(text: str) -> None:
-    assert parse_ban("Bash(rm:*)").may_mean(command(text))
+    assert GRAMMAR.parse_ban("Bash(rm:*)").may_mean(command(text))
 
 
 @pytest.mark.parametrize("text", ["ls", "git status", "git rm-like", "ls | wc -l", "echo rm", "rmdir x"])
 def test_a_ban_leaves_other_commands(text: str) -> None:
-    assert not parse_ban("Bash(rm:*)").may_mean(command(text))
+    assert not GRAMMAR.parse_ban("Bash(rm:*)").may_mean(command(text))
 
 
 def test_a_ban_sees_past_options_before_the_word() -> None:
-    assert parse_ban("Bash(git push *)").may_mean(command("git -C . push --force"))
-    assert not parse_ban("Bash(git push *)").may_mean(command("git status"))
+    assert GRAMMAR.parse_ban("Bash(git push *)").may_mean(command("git -C . push --force"))
+    assert not GRAMMAR.parse_ban("Bash(git push *)").may_mean(command("git status"))
 
 
 @pytest.mark.parametrize(
@@ -353,16 +346,16 @@ def test_a_ban_sees_past_options_before_the_word() -> None:
         ("Bash(python scripts/drop.py *)", script("scripts/drop.py", "--all")),
         ("write_file", file("write_file", "x")),
         ("Bash(a | b)", command("ls")),
-        ("Bash(rm:*)", Call("run_command", {"command": ["rm"]})),
+        ("Bash(rm:*)", GRAMMAR.call("run_command", {"command": ["rm"]})),
         ("Write(/etc/*)", file("write_file", "x")),
     ],
 )
 def test_a_ban_takes_in_what_cannot_be_told(entry: str, call: Call) -> None:
-    assert parse_ban(entry).may_mean(call)
+    assert GRAMMAR.parse_ban(entry).may_mean(call)
 
 
 def test_a_ban_of_a_path_leaves_other_paths() -> None:
-    assert not parse_ban("Write(secret/*)").may_mean(file("write_file", "open/x"))
+    assert not GRAMMAR.parse_ban("Write(secret/*)").may_mean(file("write_file", "open/x"))
 
 
 @pytest.mark.parametrize(
@@ -375,11 +368,11 @@ def test_a_ban_of_a_path_leaves_other_paths() -> None:
         (command("ls *"), None),
         (file("write_file", "../x"), None),
         (file("write_file", "a b"), None),
-        (Call("send_mail", {}), None),
+        (GRAMMAR.call("send_mail", {}), None),
     ],
 )
 def test_an_exact_entry_is_offered_where_one_can_be_written(call: Call, entry: str | None) -> None:
-    assert exact_entry(call) == entry
+    assert GRAMMAR.exact_entry(call) == entry
 
 
 WORDS = st.text(alphabet="git stau-x'\"\\;|&<>()$`\n\t#!{}=~*?[]", max_size=24)
@@ -387,29 +380,29 @@ WORDS = st.text(alphabet="git stau-x'\"\\;|&<>()$`\n\t#!{}=~*?[]", max_size=24)
 
 @given(st.sampled_from([";", "|", "&", "&&", "\n", ">", "<", "`", "$(", "$x"]), WORDS)
 def test_nothing_unquoted_after_git_is_permitted(operator: str, after: str) -> None:
-    assert not parse_entry("Bash(git:*)").permits(command(f"git status {operator}{after}"))
+    assert not GRAMMAR.parse("Bash(git:*)").permits(command(f"git status {operator}{after}"))
 
 
 @given(st.text(max_size=60), st.text(max_size=60))
 def test_entries_never_raise_anything_else(entry: str, text: str) -> None:
-    calls = [command(text), script(text, text), file("write_file", text), Call(text, {})]
-    for each in understood([entry, f"Bash({entry})", f"Read({entry})"]):
+    calls = [command(text), script(text, text), file("write_file", text), GRAMMAR.call(text, {})]
+    for each in GRAMMAR.understood([entry, f"Bash({entry})", f"Read({entry})"]):
         assert {each.permits(call) for call in calls} <= {True, False}
-    for each in understood([f"Bash({entry})", f"Read({entry})"], parse_ban):
+    for each in GRAMMAR.understood([f"Bash({entry})", f"Read({entry})"], bans=True):
         assert {each.may_mean(call) for call in calls} <= {True, False}
 
 
 @given(st.text(alphabet="ab *:/-.", max_size=12), st.text(alphabet="ab;| -'\"", max_size=16))
 def test_what_an_entry_permits_a_ban_of_the_same_text_forbids(entry: str, text: str) -> None:
-    for permitted in understood([f"Bash({entry})"]):
+    for permitted in GRAMMAR.understood([f"Bash({entry})"]):
         if permitted.permits(command(text)):
-            assert parse_ban(f"Bash({entry})").may_mean(command(text))
+            assert GRAMMAR.parse_ban(f"Bash({entry})").may_mean(command(text))
 
 
 def test_a_pattern_of_many_stars_costs_nothing() -> None:
-    entry = parse_entry(f"Bash(git {'*a' * 400}b)")
+    entry = GRAMMAR.parse(f"Bash(git {'*a' * 400}b)")
     assert not entry.permits(command(f"git {'a' * 50_000}"))
-    assert not parse_entry(f"Read({'**/a/' * 200}b)").permits(file("read_file", "a/" * 2_000 + "c"))
+    assert not GRAMMAR.parse(f"Read({'**/a/' * 200}b)").permits(file("read_file", "a/" * 2_000 + "c"))
 
 
 @pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")
@@ -419,7 +412,7 @@ def test_what_is_permitted_runs_git_alone_with_the_words_that_were_read(
     text: str, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     """A shell agrees: one program, these arguments, and not a file."""
-    if not parse_entry("Bash(git:*)").permits(command(text)):
+    if not GRAMMAR.parse("Bash(git:*)").permits(command(text)):
         return
     place = tmp_path_factory.mktemp("shell")
     ran = _run_in_shell(text, place)
@@ -443,3 +436,21 @@ def _run_in_shell(text: str, place: Path) -> list[list[str]]:
     subprocess.run([str(bash), "--norc", "-c", text], cwd=work, env=environment, check=True, timeout=20)
     assert list(work.iterdir()) == []
     return [line.split("\0")[:-1] for line in log.read_text().split("\n")[:-1]]
+
+
+MAIL = ToolSpec(name="send_mail", path_argument="attachment", names_elsewhere=("mail",))
+
+
+def test_the_spec_of_a_hosts_tool_says_what_its_parenthesis_holds() -> None:
+    grammar = Grammar({"send_mail": MAIL})
+    entry = grammar.parse("Mail(reports/*.pdf)")
+    assert entry.permits(grammar.call("send_mail", {"attachment": "reports/a.pdf"}))
+    assert not entry.permits(grammar.call("send_mail", {"attachment": "secret.pdf"}))
+    with pytest.raises(EntryNotUnderstoodError):
+        GRAMMAR.parse("send_mail(reports/*.pdf)")
+
+
+def test_the_skill_of_a_call_is_in_the_argument_that_the_spec_names() -> None:
+    grammar = Grammar({"deploy": ToolSpec(name="deploy", skill_argument="recipe")})
+    assert grammar.call("deploy", {"recipe": "alpha", "skill": "beta"}).skill == "alpha"
+    assert grammar.call("send_mail", {"skill": "beta"}).skill is None

@@ -1,0 +1,117 @@
+"""What a tool is, said once: policy, the nodes and the audit read it here.
+
+The agent's own tools are in the table below, which `allowed-tools` is checked with before any tool is made.
+A host's tool brings its own spec: `tool.metadata = {"spec": ToolSpec(...)}`.
+"""
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, Final, Literal, get_args
+
+Risk = Literal["read", "run", "write", "network", "delete"]
+RISKS: Final[tuple[Risk, ...]] = get_args(Risk)
+RISK_TEXTS: Final[Mapping[Risk, str]] = MappingProxyType(
+    {
+        "read": "only reads",
+        "run": "runs a program",
+        "write": "changes files",
+        "network": "may reach the network",
+        "delete": "deletes files",
+    }
+)
+"""What a tool of that risk does, for the person who is asked."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolSpec:
+    """The nature of one tool."""
+
+    name: str
+    risk: Risk = "network"
+    """The worst that a person can approve is assumed of a tool that says nothing."""
+    framework: bool = False
+    """The tool makes skills and plans work: no skill's `allowed-tools` shuts it out."""
+    needs_skills: bool = False
+    """The tool is not offered where there are no skills."""
+    skill_argument: str | None = None
+    """The argument that names a loaded skill."""
+    path_argument: str | None = None
+    """The argument that is a path: in the skill's folder if the call names a skill, else in the workspace."""
+    default_path: str | None = None
+    """The path of a call that gives none."""
+    command_argument: str | None = None
+    """The argument that is a command."""
+    counts_as: Literal["script", "command", "resource"] | None = None
+    """What the agent's own runner or library does for a call. A script counts for `max_script_runs`."""
+    names_elsewhere: tuple[str, ...] = ()
+    """What `allowed-tools` of other clients call the tool, in lower case."""
+    view: Callable[[Mapping[str, Any]], str] | None = None
+    """How a person is shown a call; by default its name and arguments."""
+
+    def show(self, args: Mapping[str, Any]) -> str:
+        """Return a call as a person reads it: `run_script(skill=csv-report, path=scripts/report.py)`."""
+        if self.view is not None:
+            return self.view(args)
+        texts = {
+            name: value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+            for name, value in args.items()
+        }
+        return f"{self.name}({', '.join(f'{name}={text}' for name, text in texts.items())})"
+
+
+_SHELL: Final = (
+    "bash",
+    "shell",
+    "terminal",
+    "execute",
+    "exec_command",
+    "run_shell_command",
+    "run_terminal_cmd",
+    "run_in_terminal",
+)
+_READ: Final = ("read", "view", "readfile", "read_many_files")
+_FOLDER: Final = ("glob", "ls", "list", "list_directory")
+_WRITE: Final = ("write", "edit", "multiedit", "edit_file", "replace", "apply_patch")
+
+_OWN: Final = (
+    ToolSpec(
+        name="load_skill", risk="read", framework=True, needs_skills=True, names_elsewhere=("skill",),
+        view=lambda args: f"load_skill {args.get('name')}",
+    ),
+    ToolSpec(name="unload_skill", risk="read", framework=True, needs_skills=True),
+    ToolSpec(name="search_skills", risk="read", framework=True, needs_skills=True),
+    ToolSpec(
+        name="read_resource", risk="read", framework=True, needs_skills=True, counts_as="resource",
+        skill_argument="skill", path_argument="path", names_elsewhere=_READ,
+    ),
+    # A script of a skill is a command, too: `Bash` speaks of both.
+    ToolSpec(
+        name="run_script", risk="run", needs_skills=True, counts_as="script",
+        skill_argument="skill", path_argument="path", names_elsewhere=_SHELL,
+    ),
+    ToolSpec(
+        name="run_command", risk="run", counts_as="command",
+        command_argument="command", names_elsewhere=_SHELL,
+    ),
+    ToolSpec(
+        name="update_plan", risk="read", framework=True, names_elsewhere=("todowrite", "write_todos")
+    ),
+    ToolSpec(name="read_file", risk="read", path_argument="path", names_elsewhere=_READ),
+    ToolSpec(
+        name="list_dir", risk="read", path_argument="path", default_path=".", names_elsewhere=_FOLDER
+    ),
+    ToolSpec(
+        name="grep", risk="read", path_argument="path", default_path=".",
+        names_elsewhere=("grep", "search_file_content", "grep_search"),
+    ),
+    ToolSpec(name="write_file", risk="write", path_argument="path", names_elsewhere=_WRITE),
+    # The agent has no such tools; a host may bring tools of these names.
+    ToolSpec(name="web_fetch", names_elsewhere=("webfetch",)),
+    ToolSpec(name="web_search", names_elsewhere=("websearch",)),
+)  # fmt: skip
+
+TOOL_SPECS: Final[Mapping[str, ToolSpec]] = MappingProxyType({spec.name: spec for spec in _OWN})
+"""The agent's own tools, and what hosts may call theirs, by name. Other clients: Claude Code, Gemini CLI,
+Codex, Copilot, Cursor and deepagents."""

@@ -1,0 +1,22 @@
+"""What a tool is, as policy and people see it."""
+
+from skills_agent.skills.policy.tool_spec import TOOL_SPECS, ToolSpec
+
+
+def test_framework_tools_are_those_that_make_skills_and_plans_work() -> None:
+    framework = {name for name, spec in TOOL_SPECS.items() if spec.framework}
+    assert framework == {"load_skill", "unload_skill", "search_skills", "read_resource", "update_plan"}
+
+
+def test_a_tool_that_says_nothing_may_reach_the_network() -> None:
+    assert ToolSpec(name="odd").risk == "network"
+
+
+def test_a_call_is_shown_with_its_arguments_unless_the_tool_has_a_view() -> None:
+    plain = ToolSpec(name="send_mail")
+    assert plain.show({"to": "a@b.c", "copies": 2, "urgent": True}) == (
+        "send_mail(to=a@b.c, copies=2, urgent=true)"
+    )
+    viewed = ToolSpec(name="send_mail", view=lambda args: f"a mail to {args['to']}")
+    assert viewed.show({"to": "a@b.c"}) == "a mail to a@b.c"
+    assert TOOL_SPECS["load_skill"].show({"name": "csv-report"}) == "load_skill csv-report"
