@@ -26,6 +26,7 @@ from skills_agent.graph.settings import Settings
 from skills_agent.skills.format.fields import FIELDS
 from skills_agent.skills.format.rules import RULES
 from skills_agent.skills.policy.tool_spec import TOOL_SPECS
+from skills_agent.state import budget
 
 PAGES: Final = Path(__file__).resolve().parent
 _PLACE: Final = re.compile(r"<!-- generated: ([a-z-]+) -->\n.*?<!-- end -->", re.DOTALL)
@@ -33,7 +34,7 @@ _PLACE: Final = re.compile(r"<!-- generated: ([a-z-]+) -->\n.*?<!-- end -->", re
 
 def settings() -> Iterator[str]:
     """Yield the table of settings: name, default, and the sentence under the field in the code."""
-    sentences = _sentences_of(settings_module, "Settings")
+    sentences = _sentences_of(budget, "Limits") | _sentences_of(settings_module, "Settings")
     rows = [
         [f"`{field.name}`", _default_of(field), sentences[field.name]]
         for field in dataclasses.fields(Settings)

@@ -10,8 +10,8 @@ from langgraph.types import Send
 from skills_agent.nodes.fitting import Schemas
 from skills_agent.nodes.model_call import Models
 from skills_agent.nodes.select import may_ask_for_skills
-from skills_agent.state.budget import refused_too_often, spent_budget
-from skills_agent.state.context import Context, Limits
+from skills_agent.state.budget import Limits, refused_too_often, spent_budget
+from skills_agent.state.context import Context
 from skills_agent.state.history import turns_to_cover
 from skills_agent.state.records import SkillPlace
 from skills_agent.state.schema import AgentState, CallRequest

@@ -18,13 +18,13 @@ from skills_agent.graph.models.calls import calling
 from skills_agent.graph.models.errors import ModelCallError, ModelError
 from skills_agent.graph.models.local import LocalChatModel
 from skills_agent.graph.models.provider import default_model, resolve_model
-from skills_agent.graph.registry import make_registry
 from skills_agent.graph.settings import (
     UNKNOWN_WINDOW,
     Settings,
     SettingsError,
     audit_folder_of,
     description_budget,
+    make_registry,
     process_environment,
     trust_file_of,
 )
@@ -35,7 +35,6 @@ from skills_agent.graph.tools import Workdir, build_tools, spec_of
 from skills_agent.nodes.effects import Invocations
 from skills_agent.nodes.judge import Policy
 from skills_agent.nodes.model_call import ChosenModel, Models
-from skills_agent.nodes.select import OnChange
 from skills_agent.skills.library.library import Library
 from skills_agent.skills.policy.patterns import Entry, EntryNotUnderstoodError, Grammar
 from skills_agent.skills.policy.tool_spec import Risk
@@ -44,7 +43,7 @@ from skills_agent.skills.scripts import ScriptLimits, ScriptRunner, choose_runne
 from skills_agent.skills.scripts.undumpable import make_undumpable
 from skills_agent.skills.search.vectors import Embedder
 from skills_agent.skills.sources import Source
-from skills_agent.state.context import Limits
+from skills_agent.state.budget import Limits, OnChange
 
 logger = logging.getLogger(__name__)
 
@@ -126,13 +125,7 @@ def make_services(
             runner=runner,
             workspace=settings.workspace,
         ),
-        limits=Limits(
-            max_turns=settings.max_turns,
-            max_tool_calls=settings.max_tool_calls,
-            max_script_runs=settings.max_script_runs,
-            max_loaded_skills=settings.max_loaded_skills,
-            max_skills_per_step=settings.max_skills_per_step,
-        ),
+        limits=settings.limits,
         catalog_budget=description_budget(settings, _window(model)),
         max_body_lines=settings.max_skill_body_lines,
         # A run that must not ask keeps what its threads have loaded.

@@ -1,46 +1,54 @@
-"""What the operator decides: the only place that reads the environment.
+"""The operator's settings, and what follows from them alone. Only this file reads the environment.
 
 Three sources, in order of increasing strength: environment variables `SKILLS_AGENT_<FIELD>`, the
 file `.agent/config.json` or `.agent/config.toml` of the workspace, and code. Every field has one
 name in all three. Unknown names and values of the wrong type are refused with the field's name.
+
+Imports no LangGraph: `skills list` must answer at once.
 """
 
 import json
 import os
-from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import InitVar, dataclass, field, fields, replace
+from functools import cache
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self, get_type_hints
+from typing import Annotated, Any, Final, Literal, Self, get_args, get_origin, get_type_hints
 
 import msgspec
 
+from skills_agent.skills.errors import SkillsAgentError
+from skills_agent.skills.library.registry import MAX_SKILL_BYTES, Registry
 from skills_agent.skills.policy.permission import ALWAYS_ALLOWED, Mode
 from skills_agent.skills.policy.tool_spec import Risk
 from skills_agent.skills.policy.verdict import Approval
+from skills_agent.skills.search.vectors import Embedder, Vectors
+from skills_agent.skills.sources import Source
+from skills_agent.skills.sources.standard import standard_sources
+from skills_agent.state.budget import Limits, OnChange, Positive, with_new_names
 
-PREFIX = "SKILLS_AGENT_"
-CHARACTERS_PER_TOKEN = 4
+PREFIX: Final = "SKILLS_AGENT_"
+CHARACTERS_PER_TOKEN: Final = 4
 """Of English text, roughly; the usual rule of thumb."""
-UNKNOWN_WINDOW = 128_000
+UNKNOWN_WINDOW: Final = 128_000
 """Tokens that a model is taken to read which does not say."""
 
-Positive = Annotated[int, msgspec.Meta(ge=1)]
 Share = Annotated[float, msgspec.Meta(gt=0, le=1)]
 Seconds = Annotated[float, msgspec.Meta(gt=0)]
+Sandbox = Literal["auto", "require", "off"]
+
+_NOT_FOR_WORKSPACE_FILES: Final = frozenset({"workspace", "home", "trust_file", "checkpointer"})
+"""Settings that a file of a workspace may not set: the file may have come with somebody's repository."""
 
 
-_OF_THE_PERSON = frozenset({"workspace", "home", "trust_file", "checkpointer"})
-"""What no file of a workspace may set: it may have come with somebody's repository."""
-
-
-class SettingsError(Exception):
+class SettingsError(SkillsAgentError):
     """A setting that cannot be used; says which, from where, and what would be right."""
 
     code = "settings-invalid"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings:
+class Settings(Limits):
     """The operator's settings; immutable. `Settings(...)` takes code alone, `Settings.load` all three."""
 
     workspace: Path = field(default_factory=Path.cwd)
@@ -66,14 +74,14 @@ class Settings:
 
     Histories are kept within it; for `catalog_share` an unknown window is no window.
     """
-    max_skill_bytes: Positive = 10_000_000
+    max_skill_bytes: Positive = MAX_SKILL_BYTES
     """A larger SKILL.md is not loaded."""
     max_skill_body_lines: Positive = 500
     """Lines of a skill's instructions in the prompt; the rest is read section by section."""
     block_angle_brackets_in_frontmatter: bool = False
     """Skip skills whose frontmatter holds `<` or `>`; otherwise these are escaped."""
 
-    on_change: Literal["pin", "refresh", "ask"] = "pin"
+    on_change: OnChange = "pin"
     """A loaded skill that changed on disk: keep what the thread loaded, load it anew, or ask a person."""
 
     model: str = ""
@@ -101,7 +109,7 @@ class Settings:
     """Bytes of stdout and of stderr that are kept."""
     max_written_files: Positive = 50
     """Files that a script wrote which are listed to the model."""
-    sandbox: Literal["auto", "require", "off"] = "auto"
+    sandbox: Sandbox = "auto"
     """Run scripts in bubblewrap: where it works, always (and else not at all), or never."""
     network_skills: tuple[str, ...] = ()
     """Skills whose scripts may use the network in the sandbox: `name`, or `name@source` where untrusted."""
@@ -129,19 +137,16 @@ class Settings:
     protect_process: bool = True
     """Keep other processes of this user from reading the agent's memory and environment (no core dumps)."""
 
-    max_turns: Positive = 12
-    """Model calls in one turn."""
-    max_tool_calls: Positive = 30
-    max_script_runs: Positive = 10
-    max_loaded_skills: Positive = 10
-    """Skills that are loaded at the same time."""
-    max_skills_per_step: Positive = 3
-    """Skills that one model message may load."""
+    max_turns: InitVar[int | None] = None
+    """The old name of `max_model_calls`, taken as an argument with a warning; it always reads as None."""
 
-    def __post_init__(self) -> None:
+    def __post_init__(self, max_turns: int | None) -> None:
         """Refuse values of the wrong type, and make the workspace absolute."""
-        for name, hint in _hints().items():
-            object.__setattr__(self, name, _converted(name, getattr(self, name), hint, "code"))
+        values = {each.name: getattr(self, each.name) for each in fields(self)}
+        if max_turns is not None:
+            values |= with_new_names({"max_turns": max_turns}, "code")
+        for name, value in values.items():
+            object.__setattr__(self, name, _converted(name, value, "code"))
         object.__setattr__(self, "workspace", self.workspace.expanduser().absolute())
 
     @classmethod
@@ -152,14 +157,23 @@ class Settings:
         from the workspace.
         """
         environment = process_environment()
-        given = {name: value for name, value in code.items() if value is not None}
+        from_code = {name: value for name, value in code.items() if value is not None}
         place = workspace or Path(environment.get(f"{PREFIX}WORKSPACE") or Path.cwd())
-        merged = {**_from_environment(environment), **_from_file(place), **given, "workspace": place}
-        if unknown := set(merged) - set(_hints()):
-            raise SettingsError(_unknown(min(unknown), "code"))
-        settings = cls(**merged)
+        settings = cls(
+            **{
+                **_from_environment(environment),
+                **_from_file(place),
+                **_with_valid_names(from_code, "code"),
+                "workspace": place,
+            }
+        )
         folders = tuple(settings.workspace / folder.expanduser() for folder in settings.skills_dirs)
         return replace(settings, skills_dirs=folders)
+
+    @property
+    def limits(self) -> Limits:
+        """Return the limits alone: what one turn may spend."""
+        return Limits(**{each.name: getattr(self, each.name) for each in fields(Limits)})
 
 
 def description_budget(settings: Settings, window: int | None) -> int:
@@ -203,59 +217,81 @@ def process_environment() -> Mapping[str, str]:
     return os.environ
 
 
-def _hints() -> dict[str, Any]:
-    return get_type_hints(Settings, include_extras=True)
+def make_registry(
+    settings: Settings, sources: Sequence[Source] | None = None, embeddings: Embedder | None = None
+) -> Registry:
+    """Return the registry over the settings' sources; an empty one where skills are turned off."""
+    if not settings.enable_skills:
+        sources = ()
+    elif sources is None:
+        sources = standard_sources(
+            settings.workspace, settings.home, settings.skills_dirs, bundled=settings.bundled_skills
+        )
+    return Registry(
+        sources,
+        max_skill_bytes=settings.max_skill_bytes,
+        block_angle_brackets=settings.block_angle_brackets_in_frontmatter,
+        index=index_file(settings),
+        vectors=Vectors(embeddings) if embeddings else None,
+    )
+
+
+def registry_of(settings: Settings, more: Sequence[Path]) -> Registry:
+    """Return the registry over the settings' sources and more folders, which are the strongest."""
+    return make_registry(replace(settings, skills_dirs=(*settings.skills_dirs, *more)))
+
+
+@cache
+def _kinds() -> dict[str, Any]:
+    """Return the type of each setting by its name, bounds included."""
+    hints = get_type_hints(Settings, include_extras=True)
+    return {each.name: hints[each.name] for each in fields(Settings)}
 
 
 def _from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
     values: dict[str, Any] = {}
     for variable, text in environment.items():
-        if not variable.startswith(PREFIX):
-            continue
-        name = variable.removeprefix(PREFIX).lower()
-        if name not in _hints():
-            raise SettingsError(_unknown(name, f"environment variable {variable}"))
-        values[name] = _converted(
-            name, _parsed(name, text), _hints()[name], f"environment variable {variable}"
-        )
+        if variable.startswith(PREFIX):
+            origin = f"environment variable {variable}"
+            ((name, _),) = _with_valid_names({variable.removeprefix(PREFIX).lower(): text}, origin).items()
+            values[name] = _converted(name, _parsed(name, text), origin)
     return values
 
 
 def _parsed(name: str, text: str) -> Any:
     """Return the text of a variable as JSON-like value: lists are comma-separated, objects are JSON."""
-    kind = next(each.type for each in fields(Settings) if each.name == name)
-    if "dict" in str(kind):
+    kind = _kinds()[name]
+    if get_origin(kind) is dict:
         try:
             return json.loads(text)
         except ValueError as error:
             raise SettingsError(f"Setting {name}: not valid JSON ({error}).") from error
-    if "tuple" in str(kind) or "frozenset" in str(kind):
-        return [
-            part.strip() for part in text.split(os.pathsep if "Path" in str(kind) else ",") if part.strip()
-        ]
+    if get_origin(kind) in (tuple, frozenset):
+        separator = os.pathsep if Path in get_args(kind) else ","
+        return [part.strip() for part in text.split(separator) if part.strip()]
     return text
 
 
 def _from_file(workspace: Path) -> dict[str, Any]:
-    found = [
+    paths = [
         path for name in ("config.json", "config.toml") if (path := workspace / ".agent" / name).is_file()
     ]
-    if not found:
+    if not paths:
         return {}
-    if len(found) > 1:
-        raise SettingsError(f"Both {found[0]} and {found[1]} exist. Keep one.")
-    path = found[0]
+    if len(paths) > 1:
+        raise SettingsError(f"Both {paths[0]} and {paths[1]} exist. Keep one.")
+    (path,) = paths
     try:
         text = path.read_text(encoding="utf-8")
-        read: Any = json.loads(text) if path.suffix == ".json" else _toml(text)
+        content: Any = json.loads(text) if path.suffix == ".json" else _toml(text)
     except (OSError, ValueError, RecursionError) as error:
         raise SettingsError(f"Cannot read {path}: {error}") from error
-    if not isinstance(read, dict):
+    if not isinstance(content, dict):
         raise SettingsError(f"{path} must hold an object of settings.")
-    for name in read:
-        if name not in _hints() or name in _OF_THE_PERSON:
-            raise SettingsError(_unknown(name, str(path)))
-    return {name: _converted(name, value, _hints()[name], str(path)) for name, value in read.items()}
+    if refused := sorted(_NOT_FOR_WORKSPACE_FILES & set(content)):
+        raise SettingsError(_unknown(refused[0], str(path)))
+    values = _with_valid_names(content, str(path))
+    return {name: _converted(name, value, str(path)) for name, value in values.items()}
 
 
 def _toml(text: str) -> dict[str, Any]:
@@ -265,12 +301,19 @@ def _toml(text: str) -> dict[str, Any]:
     return tomllib.loads(text)
 
 
-def _converted(name: str, value: Any, hint: Any, origin: str) -> Any:
+def _with_valid_names(values: Mapping[str, Any], origin: str) -> dict[str, Any]:
+    renamed = with_new_names(values, origin)
+    for name in renamed:
+        if name not in _kinds():
+            raise SettingsError(_unknown(name, origin))
+    return renamed
+
+
+def _converted(name: str, value: Any, origin: str) -> Any:
     try:
         # Text from the environment may mean a number or a boolean; elsewhere types are exact.
-        return msgspec.convert(
-            _plain(value), hint, strict=not origin.startswith("environment"), dec_hook=_path
-        )
+        strict = not origin.startswith("environment")
+        return msgspec.convert(_plain(value), _kinds()[name], strict=strict, dec_hook=_path)
     except msgspec.ValidationError as error:
         raise SettingsError(f"Setting {name} (from {origin}): {error}. Given: {value!r}.") from error
 
@@ -292,6 +335,6 @@ def _unknown(name: str, origin: str) -> str:
     # Only a wrong name needs it.
     from difflib import get_close_matches  # noqa: PLC0415
 
-    near = get_close_matches(name, _hints(), n=1, cutoff=0.5)
-    hint = f" Did you mean {near[0]}?" if near else f" Known: {', '.join(sorted(_hints()))}."
+    near = get_close_matches(name, _kinds(), n=1, cutoff=0.5)
+    hint = f" Did you mean {near[0]}?" if near else f" Known: {', '.join(sorted(_kinds()))}."
     return f"Unknown setting {name} (from {origin}).{hint}"

@@ -10,8 +10,8 @@ from skills_agent.nodes.fitting import fitting_prompt
 from skills_agent.nodes.model_call import Models, Request, is_at_hand, model_node, shown_skills, usage_of
 from skills_agent.nodes.two_paths import TwoPaths
 from skills_agent.skills.library.library import Library
-from skills_agent.state.budget import MAX_SAME_REFUSALS, refused_too_often, spent_budget
-from skills_agent.state.context import Context, Limits
+from skills_agent.state.budget import MAX_SAME_REFUSALS, Limits, refused_too_often, spent_budget
+from skills_agent.state.context import Context
 from skills_agent.state.ledger import active_skills
 from skills_agent.state.schema import AgentState, AgentUpdate
 from skills_agent.state.transcript import (

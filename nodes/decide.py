@@ -24,8 +24,8 @@ from skills_agent.nodes.model_call import (
 )
 from skills_agent.nodes.two_paths import TwoPaths
 from skills_agent.skills.library.library import Library
-from skills_agent.state.budget import counts_of_turn
-from skills_agent.state.context import Context, Limits
+from skills_agent.state.budget import Limits, counts_of_turn
+from skills_agent.state.context import Context
 from skills_agent.state.records import ChangedSkill
 from skills_agent.state.schema import AgentState, AgentUpdate
 

@@ -10,8 +10,8 @@ from langgraph.runtime import Runtime
 
 from skills_agent.nodes.judge import Policy
 from skills_agent.skills.policy.verdict import ApprovalNeededError, Verdict
-from skills_agent.state.budget import count_refusals, counts_of_turn
-from skills_agent.state.context import Context, Limits
+from skills_agent.state.budget import Limits, count_refusals, counts_of_turn
+from skills_agent.state.context import Context
 from skills_agent.state.records import VerdictRecord
 from skills_agent.state.schema import AgentState, AgentUpdate
 from skills_agent.state.transcript import (

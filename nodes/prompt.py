@@ -19,7 +19,7 @@ from skills_agent.skills.library.listing import CatalogListing, ListedSkill
 from skills_agent.skills.library.resources import summarize
 from skills_agent.skills.skill import Resource
 from skills_agent.skills.text import escape_markup, one_line
-from skills_agent.state.context import Limits
+from skills_agent.state.budget import Limits
 from skills_agent.state.history import History, stand_in
 from skills_agent.state.ledger import active_skills
 from skills_agent.state.records import (
@@ -186,7 +186,7 @@ def status_text(
     if plan:
         lines.append(plan_text(plan))
     lines.append(
-        f"Left in this turn: {limits.max_turns - counts['model_calls']} model calls, "
+        f"Left in this turn: {limits.max_model_calls - counts['model_calls']} model calls, "
         f"{limits.max_tool_calls - counts['tool_calls']} tool calls, "
         f"{limits.max_script_runs - counts['script_runs']} script runs."
     )

@@ -3,7 +3,7 @@
 import logging
 import re
 from collections.abc import Iterator, Sequence
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
 from langchain_core.messages.tool import ToolCall, tool_call
@@ -13,7 +13,8 @@ from skills_agent.skills.errors import UnknownSkillError
 from skills_agent.skills.library.admission import AdmissionDesk, Admitted, LimitReachedError, NotAdmittedError
 from skills_agent.skills.library.catalog import Catalog
 from skills_agent.skills.library.library import Library
-from skills_agent.state.context import Context, Limits, caller_of
+from skills_agent.state.budget import Limits, OnChange
+from skills_agent.state.context import Context, caller_of
 from skills_agent.state.ledger import active_skills
 from skills_agent.state.records import Admission, Asker, SkillPlace, VerdictRecord
 from skills_agent.state.schema import AgentState, AgentUpdate
@@ -25,9 +26,6 @@ from skills_agent.state.transcript import (
     refusal,
     wants_skills,
 )
-
-OnChange = Literal["pin", "refresh", "ask"]
-"""What becomes of a loaded skill that changed on disk: keep the loaded text, load anew, or ask a person."""
 
 logger = logging.getLogger(__name__)
 

@@ -1,12 +1,57 @@
-"""What is left to spend in a turn."""
+"""What one turn may spend, and what is left of it.
+
+Imports no LangGraph: the settings have these limits, too.
+"""
 
 import hashlib
 import json
+import logging
 from collections.abc import Iterable, Mapping
-from typing import Any
+from dataclasses import dataclass
+from typing import Annotated, Any, Final, Literal
 
-from skills_agent.state.context import Limits
+import msgspec
+
 from skills_agent.state.records import Counts, VerdictRecord
+
+logger = logging.getLogger(__name__)
+
+Positive = Annotated[int, msgspec.Meta(ge=1)]
+
+OnChange = Literal["pin", "refresh", "ask"]
+"""What becomes of a loaded skill that changed on disk: keep the loaded text, load anew, or ask a person."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limits:
+    """How much one turn may spend. Each limit is a setting, and a caller may lower most of them."""
+
+    max_model_calls: Positive = 12
+    """Model calls in one turn."""
+    max_tool_calls: Positive = 30
+    """Tool calls in one turn."""
+    max_script_runs: Positive = 10
+    """Runs of scripts in one turn."""
+    max_loaded_skills: Positive = 10
+    """Skills that are loaded at the same time."""
+    max_skills_per_step: Positive = 3
+    """Skills that one model message may load."""
+
+
+_NEW_NAMES: Final = {"max_turns": "max_model_calls"}
+
+
+def with_new_names(values: Mapping[str, Any], origin: str) -> dict[str, Any]:
+    """Return settings or a caller's choices with the old names replaced, and warn of each.
+
+    Where both names are there, the new one counts. `origin` says in the warning where they come from.
+    """
+    renamed = {name: value for name, value in values.items() if name not in _NEW_NAMES}
+    for old in sorted(_NEW_NAMES.keys() & values.keys()):
+        logger.warning("%s (from %s) is called %s now", old, origin, _NEW_NAMES[old])
+        renamed.setdefault(_NEW_NAMES[old], values[old])
+    return renamed
+
 
 MAX_SAME_REFUSALS = 3
 """A call that was refused this often in a turn ends it: the model does not read its refusals."""
@@ -29,8 +74,8 @@ def spent_budget(state: Mapping[str, Any], limits: Limits) -> str | None:
     and LangGraph's recursion error would lose the answer.
     """
     counts = counts_of_turn(state)
-    if counts["model_calls"] >= limits.max_turns:
-        return f"{limits.max_turns} model calls"
+    if counts["model_calls"] >= limits.max_model_calls:
+        return f"{limits.max_model_calls} model calls"
     if counts["tool_calls"] >= limits.max_tool_calls:
         return f"{limits.max_tool_calls} tool calls"
     if state.get("remaining_steps", STEPS_OF_A_ROUND) < STEPS_OF_A_ROUND:

@@ -1,28 +1,17 @@
 """What a caller may choose for a run. A caller can only narrow what the operator allows."""
 
-from dataclasses import dataclass, replace
+from dataclasses import fields, replace
 from typing import Annotated, Any, Self
 
 from langgraph.prebuilt import ToolRuntime
 from langgraph.runtime import Runtime
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from skills_agent.state.budget import Limits, with_new_names
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """How much one turn may spend."""
-
-    max_turns: int = 12
-    """Model calls."""
-    max_tool_calls: int = 30
-    max_script_runs: int = 10
-    max_loaded_skills: int = 10
-    """Skills that are loaded at the same time."""
-    max_skills_per_step: int = 3
-    """Skills that one model message may load."""
-
-
-Lower = Annotated[int | None, Field(ge=1)]
+def _at_most(title: str, per: str = "in this turn") -> Any:
+    return Field(None, ge=1, title=title, description=f"At most this many {per}; can only lower.")
 
 
 class Context(BaseModel):
@@ -55,18 +44,16 @@ class Context(BaseModel):
     user_id: Annotated[
         str | None, Field(title="User", description="Who asks; kept in the record of the run.")
     ] = None
-    max_turns: Annotated[
-        Lower, Field(title="Model calls", description="At most this many in this turn; can only lower.")
-    ] = None
-    max_tool_calls: Annotated[
-        Lower, Field(title="Tool calls", description="At most this many in this turn; can only lower.")
-    ] = None
-    max_script_runs: Annotated[
-        Lower, Field(title="Script runs", description="At most this many in this turn; can only lower.")
-    ] = None
-    max_loaded_skills: Annotated[
-        Lower, Field(title="Loaded skills", description="At most this many at a time; can only lower.")
-    ] = None
+    # Limits, by the names that they have in `Limits`.
+    max_model_calls: int | None = _at_most("Model calls")
+    max_tool_calls: int | None = _at_most("Tool calls")
+    max_script_runs: int | None = _at_most("Script runs")
+    max_loaded_skills: int | None = _at_most("Loaded skills", "at a time")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _rename(cls, values: Any) -> Any:
+        return with_new_names(values, "the caller's context") if isinstance(values, dict) else values
 
     @classmethod
     def of(cls, context: Self | None) -> Self:
@@ -75,12 +62,12 @@ class Context(BaseModel):
 
     def narrow(self, limits: Limits) -> Limits:
         """Return the operator's limits, lowered where this caller asks for less."""
-        asked = {
-            name: min(value, getattr(limits, name))
-            for name in ("max_turns", "max_tool_calls", "max_script_runs", "max_loaded_skills")
-            if (value := getattr(self, name)) is not None
+        lower = {
+            each.name: min(value, getattr(limits, each.name))
+            for each in fields(limits)
+            if (value := getattr(self, each.name, None)) is not None
         }
-        return replace(limits, **asked)
+        return replace(limits, **lower)
 
 
 def caller_of(runtime: Runtime[Context] | ToolRuntime[Any, Any]) -> str | None:

@@ -48,7 +48,7 @@ MakeAgent = Callable[..., Agent]
 
 @pytest.fixture
 def make_agent(workspace: Path, tmp_path: Path) -> MakeAgent:
-    """Return a function that builds an agent: `make_agent([replies], max_turns=3)`."""
+    """Return a function that builds an agent: `make_agent([replies], max_model_calls=3)`."""
 
     def make(
         replies: Sequence[ScriptEntry] | BaseChatModel,

@@ -14,7 +14,8 @@ from skills_agent.nodes.judge import Judge
 from skills_agent.skills.policy.patterns import GRAMMAR
 from skills_agent.skills.policy.permission import Mode
 from skills_agent.skills.policy.tool_spec import RISKS
-from skills_agent.state.context import Context, Limits
+from skills_agent.state.budget import Limits
+from skills_agent.state.context import Context
 from skills_agent.state.records import GrantRecord, LoadedSkill
 from skills_agent.state.schema import AgentState
 from tests.agents import write_skill
@@ -43,7 +44,7 @@ CONTEXT: dict[str, st.SearchStrategy[Any]] = {
     "exclude_tools": st.lists(NAMES, max_size=3).map(tuple),
     "only_tools": st.none() | st.lists(NAMES, max_size=4).map(tuple),
     "user_id": USERS,
-    "max_turns": LOWER,
+    "max_model_calls": LOWER,
     "max_tool_calls": LOWER,
     "max_script_runs": LOWER,
     "max_loaded_skills": LOWER,
@@ -149,7 +150,7 @@ def test_no_context_raises_a_limit(context: dict[str, Any]) -> None:
     operators = Limits()
     narrowed = Context(**context).narrow(operators)
     for name in (
-        "max_turns",
+        "max_model_calls",
         "max_tool_calls",
         "max_script_runs",
         "max_loaded_skills",

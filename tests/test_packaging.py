@@ -46,7 +46,7 @@ def test_langgraph_validate_and_dockerfile_pass(tmp_path: Path) -> None:
     assert "skills_agent.graph.app:graph" in written
 
 
-@pytest.mark.parametrize("module", ["skills_agent.graph.registry", "skills_agent.skills.library.registry"])
+@pytest.mark.parametrize("module", ["skills_agent.graph.settings", "skills_agent.skills.library.registry"])
 def test_the_domain_is_imported_without_langgraph(module: str) -> None:
     probe = (
         f"import sys, {module}; print(sorted(m for m in sys.modules if m.startswith(('lang', 'pydantic'))))"

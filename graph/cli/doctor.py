@@ -8,8 +8,7 @@ import click
 from skills_agent.graph.cli import options
 from skills_agent.graph.cli.findings import diagnostic_json, diagnostic_line, entry_json
 from skills_agent.graph.cli.printing import echo, line_of, print_json, table
-from skills_agent.graph.registry import registry_of
-from skills_agent.graph.settings import Settings, process_environment
+from skills_agent.graph.settings import Settings, process_environment, registry_of
 from skills_agent.skills.library.catalog import CatalogEntry
 from skills_agent.skills.library.checkup import Checkup, SourceState, check_up
 from skills_agent.skills.scripts.choice import Isolation, isolation_here

@@ -6,8 +6,7 @@ import click
 
 from skills_agent.graph.cli import options
 from skills_agent.graph.cli.printing import print_json, table
-from skills_agent.graph.registry import registry_of
-from skills_agent.graph.settings import Settings
+from skills_agent.graph.settings import Settings, registry_of
 from skills_agent.skills.library.listing import first_sentence
 
 

@@ -11,8 +11,7 @@ from skills_agent.graph.cli.findings import diagnostic_json, diagnostic_line, en
 from skills_agent.graph.cli.lazy import LazyGroup
 from skills_agent.graph.cli.printing import echo, line_of, print_json, table
 from skills_agent.graph.cli.scaffold import write_skill
-from skills_agent.graph.registry import registry_of
-from skills_agent.graph.settings import Settings
+from skills_agent.graph.settings import Settings, registry_of
 from skills_agent.skills.library.catalog import Catalog
 from skills_agent.skills.library.listing import first_sentence
 from skills_agent.skills.library.resources import summarize

@@ -31,7 +31,7 @@ from skills_agent.skills.text import clean_text, normalize_line_ends
 if TYPE_CHECKING:
     from skills_agent.skills.library.indexed_memory import IndexedMemory
 
-MAX_SKILL_BYTES: Final = 10 * 1024 * 1024
+MAX_SKILL_BYTES: Final = 10_000_000
 MAX_RESOURCE_BYTES: Final = 1_000_000
 _SEARCHED_BYTES: Final = HEAD_BYTES + 4 * SearchSetting().instruction_characters
 _CATALOGS_KEPT: Final = 8

@@ -44,12 +44,12 @@ def test_an_unknown_thread_is_an_error_that_names_the_known_ones(desk: Desk) -> 
 
 def test_a_bad_config_file_is_one_line(tmp_path: Path) -> None:
     desk = Desk(tmp_path)
-    desk.write(".agent/config.json", '{"max_turn": 3}')
+    desk.write(".agent/config.json", '{"max_model_call": 3}')
     for command in (["ask", "x"], ["skills", "list"]):
         done = desk.run(*command)
         assert (done.code, done.out) == (1, "")
-        assert done.err.startswith("error: Unknown setting max_turn")
-        assert "Did you mean max_turns?" in done.err
+        assert done.err.startswith("error: Unknown setting max_model_call")
+        assert "Did you mean max_model_calls?" in done.err
         assert done.err.count("\n") == 1
 
 

@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 
 from skills_agent.graph.settings import Settings, SettingsError
+from skills_agent.state.budget import Limits
+from skills_agent.state.context import Context
 
 
 @pytest.fixture(autouse=True)
@@ -25,13 +27,41 @@ def config(folder: Path, text: str, name: str = "config.json") -> None:
 def test_code_is_stronger_than_the_file_and_the_file_than_the_environment(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert Settings.load().max_turns == 12
-    monkeypatch.setenv("SKILLS_AGENT_MAX_TURNS", "7")
-    assert Settings.load().max_turns == 7
-    config(tmp_path, '{"max_turns": 8}')
-    assert Settings.load().max_turns == 8
-    assert Settings.load(max_turns=9).max_turns == 9
-    assert Settings.load(max_turns=None).max_turns == 8
+    assert Settings.load().max_model_calls == 12
+    monkeypatch.setenv("SKILLS_AGENT_MAX_MODEL_CALLS", "7")
+    assert Settings.load().max_model_calls == 7
+    config(tmp_path, '{"max_model_calls": 8}')
+    assert Settings.load().max_model_calls == 8
+    assert Settings.load(max_model_calls=9).max_model_calls == 9
+    assert Settings.load(max_model_calls=None).max_model_calls == 8
+
+
+def test_the_old_name_of_a_limit_is_read_with_a_warning_that_names_the_new_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def check(settings: Settings, calls: int, origin: str) -> None:
+        (warning,) = caplog.messages
+        caplog.clear()
+        assert settings.max_model_calls == calls
+        assert all(part in warning for part in ("max_turns", origin, "max_model_calls"))
+
+    check(Settings(max_turns=2), 2, "code")
+    check(Settings.load(max_turns=3), 3, "code")
+    monkeypatch.setenv("SKILLS_AGENT_MAX_TURNS", "4")
+    check(Settings.load(), 4, "SKILLS_AGENT_MAX_TURNS")
+    monkeypatch.delenv("SKILLS_AGENT_MAX_TURNS")
+    config(tmp_path, '{"max_turns": 5}')
+    check(Settings.load(), 5, "config.json")
+    old: Any = {"max_turns": 6}
+    assert Context(**old).narrow(Limits()).max_model_calls == 6
+    assert "context" in caplog.text
+
+
+def test_a_limit_stands_in_one_place_and_every_limit_is_a_setting() -> None:
+    limits = {each.name: each.default for each in dataclasses.fields(Limits)}
+    settings = {each.name: each.default for each in dataclasses.fields(Settings)}
+    assert limits.items() <= settings.items()
+    assert dataclasses.asdict(Settings(max_tool_calls=3).limits) == {**limits, "max_tool_calls": 3}
 
 
 def test_every_kind_of_value_comes_from_the_environment(
@@ -56,9 +86,13 @@ def test_every_kind_of_value_comes_from_the_environment(
 
 
 def test_a_toml_file_says_the_same(tmp_path: Path) -> None:
-    config(tmp_path, 'max_turns = 3\nrequire_approval_for = ["run"]\nskills_dirs = ["mine"]\n', "config.toml")
+    config(
+        tmp_path,
+        'max_model_calls = 3\nrequire_approval_for = ["run"]\nskills_dirs = ["mine"]\n',
+        "config.toml",
+    )
     settings = Settings.load()
-    assert settings.max_turns == 3
+    assert settings.max_model_calls == 3
     assert settings.require_approval_for == {"run"}
     assert settings.skills_dirs == (tmp_path / "mine",)
 
@@ -66,11 +100,11 @@ def test_a_toml_file_says_the_same(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("values", "says"),
     [
-        ({"max_turn": 3}, ["max_turn", "Did you mean max_turns?"]),
+        ({"max_model_call": 3}, ["max_model_call", "Did you mean max_model_calls?"]),
         ({"zzz": 3}, ["zzz", "Known:"]),
-        ({"max_turns": "3"}, ["max_turns", "int"]),
-        ({"max_turns": 0}, ["max_turns", ">= 1"]),
-        ({"max_turns": True}, ["max_turns"]),
+        ({"max_model_calls": "3"}, ["max_model_calls", "int"]),
+        ({"max_model_calls": 0}, ["max_model_calls", ">= 1"]),
+        ({"max_model_calls": True}, ["max_model_calls"]),
         ({"script_timeout": -1}, ["script_timeout"]),
         ({"require_approval_for": ["running"]}, ["require_approval_for", "running"]),
         ({"skills_dirs": "here"}, ["skills_dirs"]),
@@ -104,7 +138,12 @@ def test_two_files_are_one_too_many(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [("MAX_TURNS", "many"), ("MAX_TURN", "3"), ("BUNDLED_SKILLS", "perhaps"), ("MODEL_PARAMETERS", "{")],
+    [
+        ("MAX_MODEL_CALLS", "many"),
+        ("MAX_MODEL_CALL", "3"),
+        ("BUNDLED_SKILLS", "perhaps"),
+        ("MODEL_PARAMETERS", "{"),
+    ],
 )
 def test_a_bad_variable_is_refused_with_its_name(
     monkeypatch: pytest.MonkeyPatch, name: str, value: str
@@ -115,17 +154,17 @@ def test_a_bad_variable_is_refused_with_its_name(
 
 
 def test_code_is_checked_like_everything_else() -> None:
-    with pytest.raises(SettingsError, match="max_turns"):
-        Settings(max_turns="3")  # type: ignore[arg-type]
-    with pytest.raises(SettingsError, match="Did you mean max_turns"):
-        Settings.load(max_turn=3)
-    with pytest.raises(TypeError, match="max_turn"):
-        Settings(max_turn=3)  # type: ignore[call-arg]
+    with pytest.raises(SettingsError, match="max_model_calls"):
+        Settings(max_model_calls="3")  # type: ignore[arg-type]
+    with pytest.raises(SettingsError, match="Did you mean max_model_calls"):
+        Settings.load(max_model_call=3)
+    with pytest.raises(TypeError, match="max_model_call"):
+        Settings(max_model_call=3)  # type: ignore[call-arg]
 
 
 def test_settings_cannot_be_changed() -> None:
     with pytest.raises(AttributeError):
-        Settings().max_turns = 3  # type: ignore[misc]
+        Settings().max_model_calls = 3  # type: ignore[misc]
 
 
 def test_every_setting_is_in_the_docs_and_nothing_else() -> None:

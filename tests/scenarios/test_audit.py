@@ -199,7 +199,7 @@ def test_calls_that_a_new_message_supersedes_are_told(make_agent: MakeAgent, wor
 
 
 def test_a_turn_that_is_cut_short_says_why(make_agent: MakeAgent, workspace: Path) -> None:
-    make_agent([calls(call("list_dir")), calls(call("list_dir")), "enough"], max_turns=1).say("go")
+    make_agent([calls(call("list_dir")), calls(call("list_dir")), "enough"], max_model_calls=1).say("go")
     (end,) = told(workspace, "run_ended")
     assert end["outcome"] == "cut short"
     assert "1 model calls" in end["reason"]

@@ -39,7 +39,7 @@ def assert_whole(agent: Agent) -> None:
 def test_when_the_model_calls_are_spent_the_run_ends_with_a_best_effort(make_agent: MakeAgent) -> None:
     """cases.md 26."""
     prompts: list[Any] = []
-    agent = make_agent(endless(prompts), max_turns=3)
+    agent = make_agent(endless(prompts), max_model_calls=3)
     result = agent.say("go")
     assert result["answer"] == "best effort"
     assert result["usage"]["this_turn"]["model_calls"] == 4
@@ -83,14 +83,14 @@ def test_script_runs_have_a_budget_of_their_own(make_agent: MakeAgent, skills_di
 
 
 def test_a_caller_lowers_a_budget_and_cannot_raise_it(make_agent: MakeAgent) -> None:
-    lowered = make_agent(endless([]), max_turns=5)
-    assert lowered.say("go", context=Context(max_turns=2))["usage"]["this_turn"]["model_calls"] == 3
-    raised = make_agent(endless([]), max_turns=2)
-    assert raised.say("go", context=Context(max_turns=50))["usage"]["this_turn"]["model_calls"] == 3
+    lowered = make_agent(endless([]), max_model_calls=5)
+    assert lowered.say("go", context=Context(max_model_calls=2))["usage"]["this_turn"]["model_calls"] == 3
+    raised = make_agent(endless([]), max_model_calls=2)
+    assert raised.say("go", context=Context(max_model_calls=50))["usage"]["this_turn"]["model_calls"] == 3
 
 
 def test_every_turn_has_its_budget_anew_and_the_thread_keeps_the_sum(make_agent: MakeAgent) -> None:
-    agent = make_agent([LOOK, "one", LOOK, "two"], max_turns=2)
+    agent = make_agent([LOOK, "one", LOOK, "two"], max_model_calls=2)
     agent.say("go")
     result = agent.say("again")
     assert result["answer"] == "two"
@@ -109,7 +109,7 @@ def test_a_low_step_limit_of_the_server_ends_in_an_answer_too(make_agent: MakeAg
 
 
 def test_a_model_that_asks_for_tools_to_the_very_end_still_leaves_an_answer(make_agent: MakeAgent) -> None:
-    agent = make_agent([LOOK] * 20, max_turns=2)
+    agent = make_agent([LOOK] * 20, max_model_calls=2)
     result = agent.say("go")
     assert "budget of 2 model calls" in result["answer"]
     assert_whole(agent)
