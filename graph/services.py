@@ -17,6 +17,7 @@ from skills_agent.graph.audit.redaction import Redaction, secret_values
 from skills_agent.graph.models.calls import calling
 from skills_agent.graph.models.errors import ModelCallError, ModelError
 from skills_agent.graph.models.local import LocalChatModel
+from skills_agent.graph.models.offline import OfflineChatModel
 from skills_agent.graph.models.provider import default_model, resolve_model
 from skills_agent.graph.settings import (
     UNKNOWN_WINDOW,
@@ -221,7 +222,13 @@ def make_models(settings: Settings, model: BaseChatModel | None) -> Models:
 
 def _chosen(name: str, chat: BaseChatModel, settings: Settings) -> ChosenModel:
     window = settings.context_window or _window(chat) or UNKNOWN_WINDOW
-    return ChosenModel(name, chat, window, writes=not isinstance(chat, LocalChatModel))
+    return ChosenModel(
+        name,
+        chat,
+        window,
+        writes=not isinstance(chat, LocalChatModel),
+        reads_records=isinstance(chat, OfflineChatModel),
+    )
 
 
 def _window(model: BaseChatModel | None) -> int | None:

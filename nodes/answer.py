@@ -7,7 +7,15 @@ from langgraph.runtime import Runtime
 
 from skills_agent.nodes import prompt
 from skills_agent.nodes.fitting import fitting_prompt
-from skills_agent.nodes.model_call import Models, Request, is_at_hand, model_node, shown_skills, usage_of
+from skills_agent.nodes.model_call import (
+    Models,
+    PromptRecords,
+    Request,
+    is_at_hand,
+    model_node,
+    shown_skills,
+    usage_of,
+)
 from skills_agent.nodes.two_paths import TwoPaths
 from skills_agent.skills.library.library import Library
 from skills_agent.state.budget import MAX_SAME_REFUSALS, Limits, refused_too_often, spent_budget
@@ -45,7 +53,8 @@ def answer(*, models: Models, library: Library, limits: Limits, catalog_budget: 
         rendered = fitting_prompt(state, messages, skills and skills.in_prompt, status, chosen)
         if isinstance(rendered, AIMessage):
             return rendered
-        return Request(chosen.name, chosen.chat, rendered)
+        records = PromptRecords(messages, skills) if chosen.reads_records else None
+        return Request(chosen.name, chosen.chat, rendered, records)
 
     def finish(state: AgentState, runtime: Runtime[Context], message: AIMessage | None) -> AgentUpdate:
         loaded = _loaded(state)

@@ -14,6 +14,7 @@ from skills_agent.nodes.fitting import Schemas, fitting_prompt
 from skills_agent.nodes.judge import Policy
 from skills_agent.nodes.model_call import (
     Models,
+    PromptRecords,
     Request,
     ShownCatalog,
     ShownSkills,
@@ -81,7 +82,8 @@ def decide(
         rendered = fitting_prompt(state, messages, in_prompt, status, chosen, kept.schemas)
         if isinstance(rendered, AIMessage):
             return rendered
-        return Request(chosen.name, kept.model, rendered)
+        records = PromptRecords(messages, skills) if chosen.reads_records else None
+        return Request(chosen.name, kept.model, rendered, records)
 
     def finish(state: AgentState, _runtime: Runtime[Context], message: AIMessage | None) -> AgentUpdate:
         assert message is not None  # noqa: S101 - prepare always asks

@@ -33,6 +33,8 @@ class ChosenModel(NamedTuple):
     """Tokens that it can read."""
     writes: bool
     """False for one that answers by rules or from a script: it cannot write a summary."""
+    reads_records: bool = False
+    """True for the offline model: it gets the records that a prompt is rendered from. No provider does."""
 
 
 class Models(NamedTuple):
@@ -48,12 +50,46 @@ class Models(NamedTuple):
     """What `failures` raises then."""
 
 
+@dataclass(frozen=True, eq=False)
+class ShownCatalog:
+    """What a model call shows of the catalog; the same object as long as that is the same."""
+
+    listing: CatalogListing
+    text: str
+    load_skill: dict[str, Any] | None
+    """The schema of load_skill; None where no skill is left to load."""
+
+
+class ShownSkills(NamedTuple):
+    """What a model call shows of skills."""
+
+    in_prompt: prompt.SkillsInPrompt
+    catalog: ShownCatalog
+    complete: Catalog
+    """The catalog with the skills that are not shown, too."""
+
+
+class PromptRecords(NamedTuple):
+    """What a prompt is rendered from, for a model that reads records instead of text."""
+
+    messages: Sequence[AnyMessage]
+    """The transcript alone."""
+    skills: ShownSkills | None
+
+
 class Request(NamedTuple):
     """A model call that is ready to be made."""
 
     name: str
     model: Runnable[LanguageModelInput, AIMessage]
     prompt: list[AnyMessage]
+    records: PromptRecords | None = None
+    """Only for a model that reads them."""
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """Return what the model is called with beside the prompt: nothing, for a provider's."""
+        return {} if self.records is None else {"records": self.records}
 
 
 def model_node(
@@ -78,7 +114,7 @@ def model_node(
         if not isinstance(request, Request):
             return finish(state, runtime, request)
         with models.failures(request.name):
-            message = request.model.invoke(request.prompt)
+            message = request.model.invoke(request.prompt, **request.arguments)
         return finish(state, runtime, message)
 
     async def async_path(state: AgentState) -> AgentUpdate:
@@ -90,7 +126,7 @@ def model_node(
         if not isinstance(request, Request):
             return finish(state, runtime, request)
         with models.failures(request.name):
-            message = await request.model.ainvoke(request.prompt)
+            message = await request.model.ainvoke(request.prompt, **request.arguments)
         return finish(state, runtime, message)
 
     return TwoPaths(name, sync_path, async_path)
@@ -121,23 +157,6 @@ def usage_of(state: AgentState, message: AIMessage) -> AgentUpdate:
     )
 
 
-@dataclass(frozen=True, eq=False)
-class ShownCatalog:
-    """What a model call shows of the catalog; the same object as long as that is the same."""
-
-    listing: CatalogListing
-    text: str
-    load_skill: dict[str, Any] | None
-    """The schema of load_skill; None where no skill is left to load."""
-
-
-class ShownSkills(NamedTuple):
-    """What a model call shows of skills."""
-
-    in_prompt: prompt.SkillsInPrompt
-    catalog: ShownCatalog
-
-
 def shown_skills(
     state: AgentState, runtime: Runtime[Context], library: Library, budget: int
 ) -> ShownSkills | None:
@@ -155,7 +174,7 @@ def shown_skills(
     pinned, request = record.get("pinned") or (), record.get("request") or ""
     shown = shown_catalog(catalog, budget, pinned, request, record["shown"])
     in_prompt = prompt.SkillsInPrompt(shown.text, ledger, state.get("skill_resources") or {})
-    return ShownSkills(in_prompt, shown)
+    return ShownSkills(in_prompt, shown, catalog)
 
 
 def shown_catalog(

@@ -1,18 +1,59 @@
-"""skills-agent skills doctor: why is a skill not there, or not as written? Imports no LangGraph."""
+"""skills-agent skills doctor and lint: is a skill used, and is it well written? Imports no LangGraph."""
 
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import click
 
 from skills_agent.graph.cli import options
-from skills_agent.graph.cli.findings import diagnostic_json, diagnostic_line, entry_json
-from skills_agent.graph.cli.printing import echo, line_of, print_json, table
+from skills_agent.graph.cli.printing import (
+    count,
+    diagnostic_line,
+    echo,
+    entry_json,
+    line_of,
+    print_json,
+    table,
+)
 from skills_agent.graph.settings import Settings, process_environment, registry_of
+from skills_agent.skills.format.lint import lint as lint_folder
 from skills_agent.skills.library.catalog import CatalogEntry
 from skills_agent.skills.library.checkup import Checkup, SourceState, check_up
 from skills_agent.skills.scripts.choice import Isolation, isolation_here
 from skills_agent.skills.scripts.programs import Program, wanted_programs
+
+_LINT_EPILOG = """\b
+Exit codes: 0 no errors (there may be warnings), 1 errors.
+
+\b
+Examples:
+  skills-agent skills lint my-skills/csv-report
+  skills-agent skills lint my-skills --json
+"""
+
+
+@click.command(epilog=_LINT_EPILOG)
+@click.argument("folder", metavar="DIR", type=click.Path(exists=True, path_type=Path))
+@options.as_json
+@click.pass_context
+def lint(ctx: click.Context, folder: Path, as_json: bool) -> None:
+    """Check the skill in DIR, or every skill below it, against agentskills.io/specification."""
+    report = lint_folder(folder)
+    errors, warnings = report.count("error"), report.count("warning")
+    if as_json:
+        findings = [asdict(diagnostic) for diagnostic in report.findings]
+        counts = {"errors": errors, "warnings": warnings}
+        print_json({"skills": list(report.skills), **counts, "findings": findings})
+    else:
+        for diagnostic in report.findings:
+            click.echo(diagnostic_line(diagnostic))
+        click.echo(
+            f"{count(len(report.skills), 'skill')}, {count(errors, 'error')}, {count(warnings, 'warning')}"
+        )
+    if errors:
+        ctx.exit(1)
 
 
 @click.command(epilog="\b\nExamples:\n  skills-agent skills doctor\n  skills-agent skills doctor --json\n")
@@ -31,16 +72,10 @@ def doctor(workspace: Path | None, skills_dirs: tuple[Path, ...], as_json: bool)
     _print_sources(checkup)
     _print_entries("Shadowed: a stronger source has a skill of that name", checkup.shadowed)
     _print_entries("Skipped", checkup.skipped)
-    if checkup.repaired:
-        click.echo("\nRepaired: used, though not as written")
-    for repaired in checkup.repaired:
-        for found in repaired.repairs:
-            click.echo(f"  {diagnostic_line(found)}")
-    if checkup.reported:
-        click.echo("\nPassed over")
-    for found in checkup.reported:
-        click.echo(f"  {diagnostic_line(found)}")
-    _print_programs(programs)
+    repairs = [diagnostic for repaired in checkup.repaired for diagnostic in repaired.repairs]
+    _print_lines("Repaired: used, though not as written", map(diagnostic_line, repairs))
+    _print_lines("Passed over", map(diagnostic_line, checkup.reported))
+    _print_lines("Programs that scripts want", map(_program_line, programs))
     _print_isolation(isolation)
 
 
@@ -61,24 +96,26 @@ def _holds(state: SourceState) -> str:
     if not state.exists:
         return "no such folder"
     counts = ((state.shown, "shown"), (state.shadowed, "shadowed"), (state.skipped, "skipped"))
-    return ", ".join(f"{count} {word}" for count, word in counts if count) or "no skills"
+    return ", ".join(f"{number} {status}" for number, status in counts if number) or "no skills"
 
 
-def _print_entries(title: str, entries: tuple[CatalogEntry, ...]) -> None:
+def _print_entries(title: str, entries: Sequence[CatalogEntry]) -> None:
     if entries:
         click.echo(f"\n{title}")
     for entry in entries:
         echo(f"  {line_of(entry.name)} ({entry.source}) {line_of(entry.path)}\n    {line_of(entry.reason)}")
 
 
-def _print_programs(programs: tuple[Program, ...]) -> None:
-    click.echo("\nPrograms that scripts want")
-    for program in programs:
-        if program.path:
-            click.echo(f"  {program.name}: {line_of(program.path)}")
-            continue
-        instead = f", nor is {' or '.join(program.substitutes)}" if program.substitutes else ""
-        click.echo(f"  {program.name} is not installed{instead}: {program.purpose} do not run here")
+def _print_lines(title: str, lines: Iterable[str]) -> None:
+    for place, line in enumerate(lines):
+        click.echo(f"  {line}" if place else f"\n{title}\n  {line}")
+
+
+def _program_line(program: Program) -> str:
+    if program.path:
+        return f"{program.name}: {line_of(program.path)}"
+    instead = f", nor is {' or '.join(program.substitutes)}" if program.substitutes else ""
+    return f"{program.name} is not installed{instead}: {program.purpose} do not run here"
 
 
 def _print_isolation(isolation: Isolation) -> None:
@@ -90,18 +127,15 @@ def _print_isolation(isolation: Isolation) -> None:
     click.echo(f"\nScripts {words[isolation.level]}\n  {line_of(isolation.reason)}")
 
 
-def _checkup_json(checkup: Checkup, programs: tuple[Program, ...]) -> dict[str, Any]:
+def _checkup_json(checkup: Checkup, programs: Sequence[Program]) -> dict[str, Any]:
     return {
         "sources": [state._asdict() for state in checkup.sources],
         "shadowed": [entry_json(entry) for entry in checkup.shadowed],
         "skipped": [entry_json(entry) for entry in checkup.skipped],
         "repaired": [
-            {
-                **entry_json(repaired.entry),
-                "diagnostics": [diagnostic_json(found) for found in repaired.repairs],
-            }
+            {**entry_json(repaired.entry), "diagnostics": [asdict(each) for each in repaired.repairs]}
             for repaired in checkup.repaired
         ],
-        "diagnostics": [diagnostic_json(found) for found in checkup.reported],
+        "diagnostics": [asdict(diagnostic) for diagnostic in checkup.reported],
         "programs": [program._asdict() for program in programs],
     }

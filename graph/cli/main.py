@@ -11,15 +11,22 @@ from typing import TextIO, cast
 import click
 
 from skills_agent.graph.cli.errors import expected_errors
-from skills_agent.graph.cli.interrupts import INTERRUPTED
-from skills_agent.graph.cli.lazy import LazyGroup
-from skills_agent.graph.cli.log import print_warnings
-from skills_agent.graph.cli.printing import shown
+from skills_agent.graph.cli.options import LazyGroup
+from skills_agent.graph.cli.printing import print_warnings, shown
+from skills_agent.graph.cli.signals import INTERRUPTED
+
+
+@click.command("graph")
+def print_graph() -> None:
+    """Print the graph that every run follows, as a Mermaid diagram."""
+    from skills_agent.graph.build import build_graph
+
+    click.echo(build_graph().compile().get_graph().draw_mermaid().rstrip())
 
 
 @click.group(
     cls=LazyGroup,
-    homes={
+    lazy={
         "ask": "skills_agent.graph.cli.ask:ask",
         "resume": "skills_agent.graph.cli.resume:resume",
         "chat": "skills_agent.graph.cli.chat:chat",
@@ -28,7 +35,7 @@ from skills_agent.graph.cli.printing import shown
         "grants": "skills_agent.graph.cli.grants:grants",
         "trust": "skills_agent.graph.cli.trust:trust",
         "skills": "skills_agent.graph.cli.skills:skills",
-        "graph": "skills_agent.graph.cli.picture:picture",
+        "graph": print_graph,
     },
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     epilog="\b\nExamples:\n"

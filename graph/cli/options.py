@@ -1,16 +1,17 @@
-"""Options that several commands share."""
+"""Options that several commands share, and the group that imports its commands when they are used."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from importlib import import_module
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar, get_args
+from typing import Any, NamedTuple, TypeVar, cast, get_args
 
 import click
 
 from skills_agent.skills.policy.tool_spec import RISKS, Risk
 from skills_agent.skills.policy.verdict import Approval
 
-Command = TypeVar("Command", bound=Callable[..., Any])
+Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 
 _THREAD = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
@@ -26,8 +27,30 @@ class Choice(NamedTuple):
     checkpointer: str | None = None
 
 
+class LazyGroup(click.Group):
+    """A group that imports most of its commands when they are used: `skills list` needs no LangGraph."""
+
+    def __init__(self, *args: Any, lazy: Mapping[str, str | click.Command], **attrs: Any) -> None:
+        """Begin with commands, or with where they are, as `module:attribute`."""
+        super().__init__(*args, **attrs)
+        self._lazy = lazy
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the names in the order in which a newcomer needs them."""
+        del ctx
+        return [*self.commands, *self._lazy]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import one command."""
+        command = self._lazy.get(cmd_name)
+        if not isinstance(command, str):
+            return command or super().get_command(ctx, cmd_name)
+        module, _, attribute = command.partition(":")
+        return cast("click.Command", getattr(import_module(module), attribute))
+
+
 def risks(ctx: click.Context, param: click.Parameter, value: str) -> frozenset[Risk]:
-    """Return the kinds that a text with commas names, or fail with those that there are."""
+    """Return the kinds that a text with commas names; an unknown one is wrong usage."""
     words = {word.strip() for word in value.split(",") if word.strip()}
     if unknown := sorted(words - set(RISKS)):
         raise click.BadParameter(
@@ -37,7 +60,7 @@ def risks(ctx: click.Context, param: click.Parameter, value: str) -> frozenset[R
 
 
 def thread_id(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
-    """Return an id that is safe in a file, a URL and a shell, or fail with the rule."""
+    """Return an id that is safe in a file, a URL and a shell; any other one is wrong usage."""
     if value is not None and not _THREAD.fullmatch(value):
         raise click.BadParameter(
             "use letters, digits, `.`, `_` and `-`, at most 64 of them.", ctx=ctx, param=param
@@ -81,13 +104,13 @@ approval = click.option(
     type=click.Choice(get_args(Approval)),
     help="What becomes of a call that needs an approval: ask, refuse it, or end the run. [default: ask]",
 )
-as_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else.")
+as_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON value and nothing else.")
 thread = click.option(
     "--thread", callback=thread_id, metavar="ID", help="Go on with a thread, or name a new one."
 )
 
 
-def choices(command: Command) -> Command:
+def choices(command: Decorated) -> Decorated:
     """Add the options that choose what a run works with."""
     for option in (checkpointer, workspace, approval, yes, model, skills_dirs):
         command = option(command)

@@ -1,16 +1,38 @@
-"""What reaches a person's terminal or a machine's pipe."""
+"""What reaches a person's terminal or a machine's pipe.
 
+Text that a model, a skill or a script wrote is untrusted: it must not steer the terminal.
+"""
+
+import logging
 import sys
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from skills_agent.skills.text import clean_text, normalize_line_ends, one_line
 
+if TYPE_CHECKING:  # main imports this module: help needs no skills
+    from skills_agent.skills.library.catalog import CatalogEntry
+    from skills_agent.skills.skill import Diagnostic
+
+IN_PROGRESS: Final = frozenset(
+    {
+        "load limit reached",
+        "loaded skill differs on disk",
+        "no summary by the model",
+        "tool blocked by policy",
+    }
+)
+"""Warnings of the log that a line of progress says, and the object that `--json` prints.
+
+A program learns of them from the log; a person would read them twice.
+"""
+
 
 def shown(text: str) -> str:
-    """Return a text that cannot steer the terminal: models, skills and scripts wrote it, not we."""
+    """Return an untrusted text that cannot steer the terminal."""
     return clean_text(normalize_line_ends(text)).text
 
 
@@ -24,6 +46,11 @@ def line_of(text: str, limit: int | None = None) -> str:
     return one_line(shown(text), limit)
 
 
+def count(number: int, noun: str) -> str:
+    """Return a number with its noun: `1 skill`, `2 skills`."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
 def print_json(value: Any) -> None:
     """Print one JSON value; ASCII, so that it passes every pipe unharmed."""
     import json
@@ -32,7 +59,7 @@ def print_json(value: Any) -> None:
 
 
 def is_terminal() -> bool:
-    """Tell whether a person reads and types: both ends are a terminal."""
+    """Return whether a person reads and types: both ends are a terminal."""
     return sys.stdin.isatty() and sys.stdout.isatty()
 
 
@@ -51,8 +78,42 @@ def table(rows: Sequence[Sequence[str]]) -> None:
         return
     safe = [[line_of(cell) for cell in row] for row in rows]
     widths = [max(len(row[column]) for row in safe) for column in range(len(safe[0]) - 1)]
+    columns = width()
     for row in safe:
         start = "".join(f"{cell:<{size}}  " for cell, size in zip(row, widths, strict=False))
-        room = width()
-        last = row[-1] if room is None else one_line(row[-1], max(room - len(start), 10))
+        last = row[-1] if columns is None else one_line(row[-1], max(columns - len(start), 10))
         click.echo((start + last).rstrip())
+
+
+def diagnostic_line(diagnostic: "Diagnostic") -> str:
+    """Return a diagnostic as one line: severity, place, what is wrong, what to do, code."""
+    place = f"{diagnostic.path}:{diagnostic.line}" if diagnostic.line else diagnostic.path
+    return line_of(
+        f"{diagnostic.severity}: {place}: {diagnostic.message} {diagnostic.advice} ({diagnostic.code})"
+    )
+
+
+def entry_json(entry: "CatalogEntry") -> dict[str, Any]:
+    """Return one SKILL.md for a machine: where it is, its status, and why."""
+    return {
+        "name": entry.name,
+        "source": entry.source,
+        "path": entry.path,
+        "status": entry.status,
+        "reason": entry.reason,
+        "diagnostics": [asdict(diagnostic) for diagnostic in entry.diagnostics],
+    }
+
+
+class _Stderr(logging.Handler):
+    """Writes to the stderr of the moment: a spinner replaces it while it turns."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        click.echo(shown(self.format(record)), err=True)
+
+
+def print_warnings() -> None:
+    """Print the warnings of this package on stderr, without those that progress says."""
+    handler = _Stderr(logging.WARNING)
+    handler.addFilter(lambda record: record.msg not in IN_PROGRESS)
+    logging.getLogger("skills_agent").addHandler(handler)

@@ -1,28 +1,47 @@
-"""skills-agent skills: see the skills that there are, check them, begin one. Imports no LangGraph."""
+"""skills-agent skills: see the skills that there are, find one, begin one. Imports no LangGraph."""
 
+import re
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import click
 
 from skills_agent.graph.cli import options
-from skills_agent.graph.cli.findings import diagnostic_json, diagnostic_line, entry_json
-from skills_agent.graph.cli.lazy import LazyGroup
-from skills_agent.graph.cli.printing import echo, line_of, print_json, table
-from skills_agent.graph.cli.scaffold import write_skill
+from skills_agent.graph.cli.printing import diagnostic_line, echo, entry_json, line_of, print_json, table
 from skills_agent.graph.settings import Settings, registry_of
+from skills_agent.skills.format.rules import MAX_NAME
 from skills_agent.skills.library.catalog import Catalog
 from skills_agent.skills.library.listing import first_sentence
 from skills_agent.skills.library.resources import summarize
 from skills_agent.skills.skill import Resource, Skill, SkillMetadata
 
+_NAME = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
+_FOLDERS = ("scripts", "references", "assets")
+_TEMPLATE = """\
+---
+name: {name}
+description: "What the skill does, and when to use it: the words that a request for it would have."
+---
+
+# {title}
+
+Say here, step by step, what to do. Only this text is read when the skill is loaded: put detail that
+is not always needed into `references/`, and name the file where it is needed.
+
+## Steps
+
+1. Find out what the user wants to know, and about which file.
+2. Run `scripts/example.py FILE` and read its output. (Write it, or remove this step.)
+3. Answer with the figures from the output.
+"""
+
 
 @click.group(
-    cls=LazyGroup,
-    homes={
-        "search": "skills_agent.graph.cli.search:search",
-        "lint": "skills_agent.graph.cli.lint:lint",
+    cls=options.LazyGroup,
+    lazy={
+        "lint": "skills_agent.graph.cli.doctor:lint",
         "doctor": "skills_agent.graph.cli.doctor:doctor",
     },
 )
@@ -75,10 +94,9 @@ def show_skill(
     if as_json:
         print_json(_skill_json(skill, resources))
         return
-    rows = [(label, value) for label, value in _facts(metadata, resources) if value]
-    table(rows)
-    for each in skill.diagnostics:
-        click.echo(diagnostic_line(each))
+    table([(label, value) for label, value in _facts(metadata, resources) if value])
+    for diagnostic in skill.diagnostics:
+        click.echo(diagnostic_line(diagnostic))
     echo(f"\n{skill.instructions.strip()}")
 
 
@@ -94,8 +112,48 @@ def show_skill(
 @options.workspace
 def new_skill(name: str, folder: Path | None, workspace: Path | None) -> None:
     """Begin skill NAME: a SKILL.md to fill in, and folders for scripts, references and assets."""
-    made = write_skill(folder or Settings.load(workspace).workspace / ".agent" / "skills", name)
+    if not _NAME.fullmatch(name) or len(name) > MAX_NAME:
+        rule = f"lowercase letters and digits with single hyphens between, at most {MAX_NAME} characters"
+        raise click.UsageError(f"{name!r} is no name for a skill: use {rule}.")
+    made = (folder or Settings.load(workspace).workspace / ".agent" / "skills") / name
+    _write_skill(made)
     click.echo(f"Made {made}. Say in {made / 'SKILL.md'} what the skill does and when to use it.")
+
+
+@skills.command(
+    "search", epilog='\b\nExamples:\n  skills-agent skills search "totals from a spreadsheet" --limit 3\n'
+)
+@click.argument("query")
+@click.option("--limit", type=click.IntRange(min=1), default=5, show_default=True, help="At most so many.")
+@options.workspace
+@options.skills_dirs
+@options.as_json
+def search_skills(
+    query: str, limit: int, workspace: Path | None, skills_dirs: tuple[Path, ...], as_json: bool
+) -> None:
+    """Find the skills that QUERY, in plain words, asks for: the best first."""
+    hits = registry_of(Settings.load(workspace), skills_dirs).refresh().search(query, limit)
+    if as_json:
+        keys = ("name", "source", "path", "description")
+        print_json([{**{key: getattr(hit.skill, key) for key in keys}, "score": hit.score} for hit in hits])
+        return
+    table([(hit.skill.name, hit.skill.source, first_sentence(hit.skill.description)) for hit in hits])
+    if not hits:
+        click.echo("No skill matches. All that there are: skills-agent skills list")
+
+
+def _write_skill(folder: Path) -> None:
+    """Make the folder of a new skill, with a SKILL.md to fill in."""
+    text = _TEMPLATE.format(name=folder.name, title=folder.name.replace("-", " ").capitalize())
+    try:
+        folder.mkdir(parents=True)
+        for name in _FOLDERS:
+            (folder / name).mkdir()
+        (folder / "SKILL.md").write_text(text, encoding="utf-8")
+    except FileExistsError as error:
+        raise click.ClickException(f"{folder} exists already. Choose another name.") from error
+    except OSError as error:
+        raise click.ClickException(f"Cannot make {folder}: {error.strerror}.") from error
 
 
 def _where_to_put_some(settings: Settings) -> str:
@@ -107,7 +165,7 @@ def _where_to_put_some(settings: Settings) -> str:
 
 
 def _print_problems(catalog: Catalog, *, everything: bool) -> None:
-    """Print what is not listed above, and why; in short unless everything is wanted."""
+    """Print what is not listed above, and why; in short without `everything`."""
     hidden = [entry for entry in catalog.entries if entry.status != "shown"]
     skipped = [entry for entry in hidden if entry.status == "skipped"]
     if not everything:
@@ -119,11 +177,11 @@ def _print_problems(catalog: Catalog, *, everything: bool) -> None:
         click.echo(
             f"\n{line_of(entry.name)} ({entry.status}) {line_of(entry.path)}\n  {line_of(entry.reason)}"
         )
-    findings = [each for each in catalog.diagnostics if each.severity != "info"]
+    findings = [diagnostic for diagnostic in catalog.diagnostics if diagnostic.severity != "info"]
     if findings:
         click.echo()
-    for each in findings:
-        click.echo(diagnostic_line(each))
+    for diagnostic in findings:
+        click.echo(diagnostic_line(diagnostic))
 
 
 def _facts(skill: SkillMetadata, resources: Sequence[Resource]) -> list[tuple[str, str]]:
@@ -144,13 +202,13 @@ def _facts(skill: SkillMetadata, resources: Sequence[Resource]) -> list[tuple[st
 
 def _catalog_json(catalog: Catalog, *, everything: bool) -> list[dict[str, Any]]:
     entries = {(entry.source, entry.path): entry for entry in catalog.entries}
-    told = []
-    for skill in catalog.skills:
-        entry = entries[skill.source, skill.path]
-        told.append({**entry_json(entry), "description": skill.description})
+    listed = [
+        {**entry_json(entries[skill.source, skill.path]), "description": skill.description}
+        for skill in catalog.skills
+    ]
     if everything:
-        told += [entry_json(entry) for entry in catalog.entries if entry.status != "shown"]
-    return told
+        listed += [entry_json(entry) for entry in catalog.entries if entry.status != "shown"]
+    return listed
 
 
 def _skill_json(skill: Skill, resources: Sequence[Resource]) -> dict[str, Any]:
@@ -166,6 +224,6 @@ def _skill_json(skill: Skill, resources: Sequence[Resource]) -> dict[str, Any]:
         "allowed_tools": metadata.allowed_tools,
         "metadata": dict(metadata.metadata),
         "resources": [{"path": each.path, "type": each.type, "size": each.size} for each in resources],
-        "diagnostics": [diagnostic_json(each) for each in skill.diagnostics],
+        "diagnostics": [asdict(diagnostic) for diagnostic in skill.diagnostics],
         "instructions": skill.instructions,
     }

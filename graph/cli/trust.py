@@ -4,6 +4,7 @@ from pathlib import Path
 
 import click
 
+from skills_agent.graph.cli import options
 from skills_agent.graph.cli.printing import echo, line_of, print_json, table
 from skills_agent.graph.settings import Settings, trust_file_of
 from skills_agent.skills.policy.trust import TrustList, is_as_trusted
@@ -20,9 +21,6 @@ class TrustGroup(click.Group):
             args = ["add", *args]
         return super().resolve_command(ctx, args)
 
-
-as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON and nothing else.")
-FOLDER = click.Path(exists=True, file_okay=False, resolve_path=True, path_type=Path)
 
 EXAMPLES = """\b
 Examples:
@@ -42,8 +40,8 @@ def trust() -> None:
 
 
 @trust.command("add")
-@click.argument("folder", metavar="DIR", type=FOLDER)
-@as_json
+@click.argument("folder", metavar="DIR", type=options.FOLDER)
+@options.as_json
 def add(folder: Path, as_json: bool) -> None:
     """Trust the skill in DIR, or every skill in it, as they are now."""
     added = _trusted().add(folder)
@@ -54,7 +52,7 @@ def add(folder: Path, as_json: bool) -> None:
 
 
 @trust.command("list")
-@as_json
+@options.as_json
 def list_trusted(as_json: bool) -> None:
     """List what is trusted, and whether it still is what it was."""
     rows = [
@@ -71,7 +69,7 @@ def list_trusted(as_json: bool) -> None:
 
 @trust.command("revoke")
 @click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
-@as_json
+@options.as_json
 def revoke(folder: Path, as_json: bool) -> None:
     """Trust DIR, and what is in it, no more."""
     ended = _trusted().revoke(folder)

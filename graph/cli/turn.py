@@ -10,18 +10,18 @@ from pydantic import ValidationError
 
 from skills_agent.graph.cli.approval import all_alike, ask_person, each_its_own, question_text
 from skills_agent.graph.cli.errors import RunFailedError, expected_errors
-from skills_agent.graph.cli.interrupts import (
+from skills_agent.graph.cli.options import Choice
+from skills_agent.graph.cli.outcome import Outcome, Question
+from skills_agent.graph.cli.printing import echo, is_terminal, print_json
+from skills_agent.graph.cli.progress import View
+from skills_agent.graph.cli.session import Session, open_session
+from skills_agent.graph.cli.signals import (
     INTERRUPTED,
     draining,
     ending_on_sigterm,
     exit_code_of,
     farewell,
 )
-from skills_agent.graph.cli.options import Choice
-from skills_agent.graph.cli.outcome import Outcome, Question
-from skills_agent.graph.cli.printing import echo, is_terminal, print_json
-from skills_agent.graph.cli.progress import View
-from skills_agent.graph.cli.session import Session, open_session
 from skills_agent.graph.cli.views import open_view
 from skills_agent.graph.models.errors import ModelError
 from skills_agent.graph.threads.errors import DatabaseError, ThreadError

@@ -19,6 +19,8 @@ from langchain_core.tools import BaseTool
 from langchain_core.utils.function_calling import convert_to_openai_tool
 from typing_extensions import override
 
+from skills_agent.nodes.model_call import PromptRecords
+
 _CHARACTERS_PER_TOKEN = 4
 _WORD = re.compile(r"\s*\S+|\s+$")
 
@@ -31,8 +33,14 @@ class LocalChatModel(BaseChatModel):
     """
 
     @abstractmethod
-    def reply(self, messages: Sequence[BaseMessage], tools: frozenset[str]) -> AIMessage:
-        """Return the next message. `tools` are the names of the bound tools."""
+    def reply(
+        self, messages: Sequence[BaseMessage], tools: frozenset[str], records: PromptRecords | None
+    ) -> AIMessage:
+        """Return the next message.
+
+        `tools` are the names of the bound tools; `records` are what the prompt was rendered from, where the
+        agent hands them over.
+        """
 
     @override
     def bind_tools(
@@ -108,8 +116,9 @@ class LocalChatModel(BaseChatModel):
         self, messages: list[BaseMessage], stop: list[str] | None, kwargs: dict[str, Any]
     ) -> AIMessage:
         names = frozenset(str(tool["function"]["name"]) for tool in kwargs.get("tools") or ())
-        message = self.reply(messages, names)
-        update: dict[str, Any] = {"response_metadata": {"model_name": self._llm_type}}
+        message = self.reply(messages, names, kwargs.get("records"))
+        metadata = {**message.response_metadata, "model_name": self._llm_type}
+        update: dict[str, Any] = {"response_metadata": metadata}
         if isinstance(message.content, str):
             update["content"] = _before(message.content, stop)
         if message.usage_metadata is None:

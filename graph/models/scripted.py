@@ -12,6 +12,7 @@ from typing_extensions import override
 
 from skills_agent.graph.models.errors import ReplyScriptError, ScriptExhaustedError
 from skills_agent.graph.models.local import LocalChatModel, fingerprint
+from skills_agent.nodes.model_call import PromptRecords
 
 Reply = AIMessage | str | Mapping[str, Any]
 ScriptEntry = Reply | Callable[[Sequence[BaseMessage]], Reply]
@@ -41,7 +42,9 @@ class ScriptedChatModel(LocalChatModel):
         return "scripted"
 
     @override
-    def reply(self, messages: Sequence[BaseMessage], tools: frozenset[str]) -> AIMessage:
+    def reply(
+        self, messages: Sequence[BaseMessage], tools: frozenset[str], records: PromptRecords | None
+    ) -> AIMessage:
         """Return the entry that is next in this prompt; ids depend on the prompt alone."""
         position = _position(messages)
         if position >= len(self.script):

@@ -1,99 +1,210 @@
-"""What a skill's folder holds, as one digest: it differs when any byte that could be run or read differs."""
+"""What a skill's folder holds, as one digest: it differs when anything that could be read or run differs.
+
+The rule, so that others can compute it (docs/skills.md has it with an example): one line for each file and
+link beneath the folder, in the order of the paths' bytes,
+
+    <kind> NUL <path> NUL <SHA-256 of the content, hex> LF
+
+and the SHA-256 of all lines, hex. The path is relative, with `/`. The kind is `file`, `exec` (a file that its
+owner may execute) or `link`; the content of a link is the path, in the folder, of what it leads to.
+
+Left out: folders without files, what no author writes (version control, caches, virtual environments), links
+that lead out of the folder, and what is neither a file nor a link. What is left out is in no snapshot, so it
+cannot be read or run from one.
+"""
 
 import hashlib
 import os
 import stat
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import ClassVar, Final, NamedTuple
+from typing import ClassVar, Final, Literal, NamedTuple
 
 from skills_agent.skills.errors import SkillError
-from skills_agent.skills.files import OutsideRootError, is_beneath, open_beneath
+from skills_agent.skills.files import open_beneath
 
-MAX_FILES: Final = 5_000
-MAX_BYTES: Final = 64 * 1024 * 1024
+LEFT_OUT: Final = frozenset(
+    {
+        ".git", ".hg", ".svn", ".venv", "venv", ".tox", ".nox", "__pycache__", "__MACOSX",
+        ".mypy_cache", ".pytest_cache", ".ruff_cache", ".DS_Store", "Thumbs.db",
+    }
+)  # fmt: skip
+"""Names of folders and files that are no part of a skill. `node_modules` is one: scripts need it to run."""
 _PIECE: Final = 1 << 20
+_NAMED: Final = 3
+"""Files or folders that an error about size names."""
+
+Kind = Literal["file", "exec", "link"]
 
 
-class ContentsError(SkillError):
-    """A folder whose content cannot be pinned down: too large, unreadable, or with links that lead out."""
+class SnapshotError(SkillError):
+    """A skill's folder that cannot be copied or measured."""
 
-    code: ClassVar[str] = "contents-unclear"
+    code: ClassVar[str] = "snapshot-failed"
 
     def __init__(self, folder: Path, reason: str) -> None:
         self.folder = folder
         self.reason = reason
-        super().__init__(f"The content of {folder} cannot be pinned down: {reason}.")
+        super().__init__(f"No snapshot of {folder} can be made: {reason}.")
 
 
-class _File(NamedTuple):
-    relative: str
-    mark: str
-    """`x` or `-` for a file that is executable or not; for a link, where it leads."""
-    is_link: bool = False
+class SnapshotTooLargeError(SnapshotError):
+    """A skill's folder beyond the limits. Nothing of it is loaded."""
+
+    code: ClassVar[str] = "snapshot-too-large"
+
+
+class ContentLimits(NamedTuple):
+    """How much a skill's folder may hold."""
+
+    max_bytes: int = 256_000_000
+    max_files: int = 20_000
+
+
+class Member(NamedTuple):
+    """One file or link of a folder, not read yet."""
+
+    path: str
+    """Relative to the folder, with `/`."""
+    kind: Kind
+    status: os.stat_result
+    target: str = ""
+    """Of a link: the path, in the folder, of what it leads to."""
+
+
+class Contents(NamedTuple):
+    """The files and links of a folder at one moment, in the order of their paths' bytes."""
+
+    members: tuple[Member, ...]
+    is_whole: bool
+    """False where something was left out."""
+
+    @property
+    def signature(self) -> str:
+        """Return what differs, as far as `stat` can tell, when a member differs."""
+        stamps = [(each.path, each.kind, each.target, *_stamp(each.status)) for each in self.members]
+        return hashlib.sha256(repr((self.is_whole, stamps)).encode(errors="surrogateescape")).hexdigest()
+
+    @property
+    def changed(self) -> int:
+        """Return when a member last changed (ns): nobody can set this time back."""
+        return max((each.status.st_ctime_ns for each in self.members), default=0)
+
+
+ContentsError = SnapshotError
 
 
 def folder_digest(folder: Path) -> str:
-    """Return the SHA-256 (hex) of every path, executable bit and byte beneath a folder.
-
-    Nothing is left out, caches and hidden files included: whatever is there can be run. A link counts by
-    where it leads, and may lead to places in the folder only. Raises ContentsError.
-    """
-    whole = hashlib.sha256()
-    left = MAX_BYTES
-    try:
-        for file in sorted(_files(folder)):
-            content = hashlib.sha256()
-            if not file.is_link:
-                left -= _read_into(content, folder, file.relative, left)
-            names = (os.fsencode(text).hex() for text in (file.relative, file.mark))
-            whole.update(f"{content.hexdigest()} {' '.join(names)}\n".encode())
-    except OutsideRootError as error:
-        raise ContentsError(folder, f"{error.path} is a link that leads out of it") from error
-    except OSError as error:
-        raise ContentsError(folder, error.strerror or type(error).__name__) from error
-    return whole.hexdigest()
+    """Return the digest of a folder. Raises SnapshotError."""
+    limits = ContentLimits()
+    return read_digest(folder, list_contents(folder, limits), limits)
 
 
-def file_digest(folder: Path, relative: str) -> str:
-    """Return the SHA-256 (hex) of one file beneath a folder. Raises ContentsError."""
+def file_digest(folder: Path, path: str) -> str:
+    """Return the SHA-256 (hex) of one file beneath a folder. Raises SnapshotError."""
     content = hashlib.sha256()
-    try:
-        _read_into(content, folder, relative, MAX_BYTES)
-    except OSError as error:
-        raise ContentsError(folder, f"{relative}: {error.strerror or type(error).__name__}") from error
+    for piece in read_pieces(folder, path):
+        content.update(piece)
     return content.hexdigest()
 
 
-def _files(folder: Path) -> Iterator[_File]:
+def list_contents(folder: Path, limits: ContentLimits) -> Contents:
+    """List what a folder holds, reading no file. Raises SnapshotError."""
+    members: list[Member] = []
+    left_out = False
+    try:
+        root = os.path.realpath(folder, strict=True)
+        for member in _members(root):
+            if member is None:
+                left_out = True
+                continue
+            members.append(member)
+            if len(members) > limits.max_files:
+                raise _too_many(folder, members, limits)
+    except OSError as error:
+        raise SnapshotError(folder, error.strerror or type(error).__name__) from error
+    if sum(_size(each) for each in members) > limits.max_bytes:
+        raise _too_large(folder, members, limits)
+    members.sort(key=lambda each: os.fsencode(each.path))
+    return Contents(tuple(members), not left_out)
+
+
+def read_digest(folder: Path, contents: Contents, limits: ContentLimits) -> str:
+    """Read the members of a folder and return the digest. Raises SnapshotError."""
+    whole = hashlib.sha256()
+    left = limits.max_bytes
+    for member in contents.members:
+        content = hashlib.sha256(os.fsencode(member.target))
+        if member.kind != "link":
+            for piece in read_pieces(folder, member.path):
+                left -= len(piece)
+                if left < 0:  # it has grown since it was listed
+                    raise _too_large(folder, contents.members, limits)
+                content.update(piece)
+        line = (member.kind.encode(), os.fsencode(member.path), content.hexdigest().encode())
+        whole.update(b"\0".join(line) + b"\n")
+    return whole.hexdigest()
+
+
+def read_pieces(folder: Path, path: str) -> Iterator[bytes]:
+    """Yield the bytes of a file beneath a folder; no link is followed on the way. Raises SnapshotError."""
+    try:
+        with os.fdopen(open_beneath(folder, path, follow=False), "rb", buffering=0) as file:
+            while piece := file.read(_PIECE):
+                yield piece
+    except OSError as error:
+        raise SnapshotError(folder, f"{path}: {error.strerror or type(error).__name__}") from error
+
+
+def _members(root: str) -> Iterator[Member | None]:
+    """Yield the members beneath a real path in no order, and None for what is left out."""
     waiting = [""]
-    found = 0
     while waiting:
         prefix = waiting.pop()
-        with os.scandir(folder / prefix) as entries:
+        with os.scandir(f"{root}/{prefix}") as entries:
             for entry in entries:
-                found += 1
-                if found > MAX_FILES:
-                    raise ContentsError(folder, f"more than {MAX_FILES:,} files")
                 relative = f"{prefix}{entry.name}"
-                if entry.is_dir(follow_symlinks=False):
+                if entry.name in LEFT_OUT:
+                    yield None
+                elif entry.is_dir(follow_symlinks=False):
                     waiting.append(f"{relative}/")
-                    continue
-                if entry.is_symlink():
-                    if not is_beneath(folder, Path(entry.path)):
-                        raise OutsideRootError(relative)
-                    yield _File(relative, os.fspath(Path(entry.path).readlink()), is_link=True)
-                    continue
-                mode = entry.stat(follow_symlinks=False).st_mode
-                yield _File(relative, "x" if mode & stat.S_IXUSR else "-")
+                else:
+                    yield _member(root, relative, entry)
 
 
-def _read_into(digest: "hashlib._Hash", folder: Path, relative: str, limit: int) -> int:
-    read = 0
-    with os.fdopen(open_beneath(folder, relative), "rb") as file:
-        while piece := file.read(_PIECE):
-            read += len(piece)
-            if read > limit:
-                raise ContentsError(folder, f"more than {MAX_BYTES:,} bytes")
-            digest.update(piece)
-    return read
+def _member(root: str, relative: str, entry: os.DirEntry[str]) -> Member | None:
+    status = entry.stat(follow_symlinks=False)
+    if stat.S_ISLNK(status.st_mode):
+        real = os.path.realpath(entry.path)
+        inside = real == root or real.startswith(f"{root.rstrip('/')}/")
+        return Member(relative, "link", status, os.path.relpath(real, root)) if inside else None
+    if not stat.S_ISREG(status.st_mode):
+        return None
+    return Member(relative, "exec" if status.st_mode & stat.S_IXUSR else "file", status)
+
+
+def _size(member: Member) -> int:
+    return 0 if member.kind == "link" else member.status.st_size
+
+
+def _stamp(status: os.stat_result) -> tuple[int, ...]:
+    return (status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_mode)
+
+
+def _too_many(folder: Path, members: Iterable[Member], limits: ContentLimits) -> SnapshotTooLargeError:
+    counts = Counter(each.path.partition("/")[0] for each in members if "/" in each.path)
+    largest = ", ".join(f"{name} ({count:,} or more)" for name, count in counts.most_common(_NAMED))
+    within = f", most of them in {largest}" if largest else ""
+    reason = f"it has more than {limits.max_files:,} files{within}; the setting is max_snapshot_files"
+    return SnapshotTooLargeError(folder, reason)
+
+
+def _too_large(folder: Path, members: Iterable[Member], limits: ContentLimits) -> SnapshotTooLargeError:
+    by_size = sorted(members, key=_size, reverse=True)[:_NAMED]
+    largest = ", ".join(f"{each.path} ({_size(each):,})" for each in by_size)
+    return SnapshotTooLargeError(
+        folder,
+        f"it has more than {limits.max_bytes:,} bytes, most of them in {largest}; "
+        "the setting is max_snapshot_bytes",
+    )

@@ -29,6 +29,7 @@ from skills_agent.graph.services import make_services
 from skills_agent.graph.settings import Settings
 from skills_agent.graph.threads.journals import Journals
 from skills_agent.nodes.effects import Entry, Journal
+from skills_agent.nodes.model_call import PromptRecords
 from tests.agents import call, calls, write_skill
 from tests.crash.points import FILE, Points
 
@@ -115,9 +116,11 @@ class FreshIds(ScriptedChatModel):
         super().__init__(script, points=points)
 
     @override
-    def reply(self, messages: Sequence[BaseMessage], tools: frozenset[str]) -> AIMessage:
+    def reply(
+        self, messages: Sequence[BaseMessage], tools: frozenset[str], records: PromptRecords | None
+    ) -> AIMessage:
         self.points.reach("before the model")
-        message = super().reply(messages, tools)
+        message = super().reply(messages, tools, records)
         wanted = [{**each, "id": f"call-{secrets.token_hex(4)}"} for each in message.tool_calls]
         return message.model_copy(update={"id": f"{message.id}-{secrets.token_hex(4)}", "tool_calls": wanted})
 

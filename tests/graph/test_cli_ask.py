@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from skills_agent.graph.cli.log import SHOWN
+from skills_agent.graph.cli.printing import IN_PROGRESS
 from tests.graph.cli_desk import LOAD, RUN, Desk, Finished, call, calls
 
 ANSWER = "Together it rained 544 mm."
@@ -192,7 +192,7 @@ def test_a_warning_that_no_line_of_progress_says_is_printed(desk: Desk) -> None:
     assert (done.code, done.err) == (0, "audit cannot be written: runs go on without a record\n")
 
 
-@pytest.mark.parametrize("message", sorted(SHOWN))
+@pytest.mark.parametrize("message", sorted(IN_PROGRESS))
 def test_a_warning_that_is_left_out_is_one_of_a_step(message: str) -> None:
     steps = Path(__file__).parent.parent.parent / "nodes"
     assert any(f'"{message}"' in step.read_text() for step in steps.glob("*.py"))

@@ -17,7 +17,7 @@ from langchain_core.messages import ToolMessage
 from langgraph.errors import GraphDrained
 from langgraph.runtime import RunControl
 
-from skills_agent.graph.cli.interrupts import draining
+from skills_agent.graph.cli.signals import draining
 from tests.agents import call, calls, write_skill
 from tests.conftest import MakeAgent
 from tests.graph.cli_desk import LOAD, PATIENCE, RUN, Desk
@@ -147,7 +147,7 @@ def test_one_signal_is_enough_for_a_model_that_never_answers(tmp_path: Path) -> 
 ANOTHER_THREAD = """\
 import signal, socket, threading
 from langgraph.runtime import RunControl
-from skills_agent.graph.cli.interrupts import draining
+from skills_agent.graph.cli.signals import draining
 
 place = f"/proc/self/task/{threading.main_thread().native_id}/stat"
 

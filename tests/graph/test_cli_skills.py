@@ -21,14 +21,21 @@ def desk(tmp_path: Path) -> Desk:
 
 @pytest.mark.parametrize(
     "command",
-    [["list"], ["search", "totals of a table"], ["lint", "."], ["doctor"]],
-    ids=lambda words: words[0],
+    [
+        ["skills", "list"],
+        ["skills", "search", "totals of a table"],
+        ["skills", "lint", "."],
+        ["skills", "doctor"],
+        ["trust", "list"],
+        ["-h"],
+    ],
+    ids=" ".join,
 )
 def test_nothing_that_is_slow_is_imported(desk: Desk, command: list[str]) -> None:
     program = (
         "import sys\n"
         "from skills_agent.graph.cli.main import cli\n"
-        f"cli.main(['skills', *{command}], standalone_mode=False)\n"
+        f"cli.main({command}, standalone_mode=False)\n"
         f"print('IMPORTED', *sorted(set({SLOW_TO_IMPORT}) & set(sys.modules)))\n"
     )
     done = subprocess.run(

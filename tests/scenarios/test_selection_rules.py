@@ -195,9 +195,9 @@ def offered(agent: Agent) -> set[str]:
     seen: list[set[str]] = []
     reply = ScriptedChatModel.reply
 
-    def spy(self: ScriptedChatModel, messages: Any, tools: frozenset[str]) -> Any:
+    def spy(self: ScriptedChatModel, messages: Any, tools: frozenset[str], records: Any) -> Any:
         seen.append({*tools})
-        return reply(self, messages, tools)
+        return reply(self, messages, tools, records)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(ScriptedChatModel, "reply", spy)

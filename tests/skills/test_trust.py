@@ -1,7 +1,6 @@
 """Trust in folders: by path and content, in a file of the person's own."""
 
 import json
-import os
 import stat
 from collections.abc import Callable
 from pathlib import Path
@@ -107,7 +106,7 @@ CHANGES: dict[str, Callable[[Path], object]] = {
     "SKILL.md": lambda root: (root / "SKILL.md").write_text("---\nname: alpha\ndescription: x\n---\n"),
     "a new file": lambda root: (root / "new.txt").write_text(""),
     "a hidden file": lambda root: (root / ".hidden").write_text(""),
-    "an empty cache": lambda root: _write(root / "__pycache__" / "x.pyc"),
+    "an empty file": lambda root: _write(root / "node_modules" / "x.js"),
     "a name": lambda root: (root / "scripts" / "run.py").rename(root / "scripts" / "ran.py"),
     "the executable bit": lambda root: (root / "scripts" / "run.py").chmod(0o755),
     "a file gone": lambda root: (root / "scripts" / "run.py").unlink(),
@@ -133,27 +132,6 @@ def test_where_a_link_leads_is_content(skill: Path) -> None:
     (skill / "current").unlink()
     (skill / "current").symlink_to("b")
     assert folder_digest(skill) != before
-
-
-def test_content_that_cannot_be_pinned_down_is_not_trusted(
-    trust: TrustList, skill: Path, tmp_path: Path
-) -> None:
-    (tmp_path / "outside.py").write_text("print(1)\n")
-    (skill / "scripts" / "out.py").symlink_to(tmp_path / "outside.py")
-    with pytest.raises(ContentsError, match="leads out"):
-        trust.add(skill)
-    (skill / "scripts" / "out.py").unlink()
-    os.mkfifo(skill / "pipe")
-    with pytest.raises(ContentsError):
-        trust.add(skill)
-
-
-def test_a_folder_that_is_too_large_has_no_digest(skill: Path) -> None:
-    with (skill / "big").open("wb") as file:
-        file.truncate(65 * 1024 * 1024)
-    with pytest.raises(ContentsError, match="bytes"):
-        folder_digest(skill)
-    assert len(file_digest(skill, "SKILL.md")) == 64
 
 
 def test_a_folder_that_is_not_there_has_no_digest(tmp_path: Path) -> None:

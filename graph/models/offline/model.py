@@ -18,6 +18,7 @@ from skills_agent.graph.models.offline.retry import corrected
 from skills_agent.graph.models.offline.selection import best_skill, search_words
 from skills_agent.graph.models.offline.usage import Usage
 from skills_agent.graph.models.offline.words import stems
+from skills_agent.nodes.model_call import PromptRecords
 
 _Tool = tuple[str, dict[str, Any]]
 _RUNNABLE = (".py", ".sh", ".bash", ".js", ".mjs", ".cjs", ".rb", ".pl", ".ts")
@@ -43,7 +44,9 @@ class OfflineChatModel(LocalChatModel):
         return "offline"
 
     @override
-    def reply(self, messages: Sequence[BaseMessage], tools: frozenset[str]) -> AIMessage:
+    def reply(
+        self, messages: Sequence[BaseMessage], tools: frozenset[str], records: PromptRecords | None
+    ) -> AIMessage:
         """Return the next tool calls, or the answer."""
         situation = read(messages, tools)
         mark = fingerprint(messages)

@@ -1,0 +1,314 @@
+"""Snapshots: immutable copies of skills' folders in a cache of the user, each named by its digest.
+
+What a thread has loaded is read and run from the snapshot of the digest in its ledger, so it stays what it
+was when the folder changes or goes. A snapshot is made as a draft, measured, and renamed: a reader sees it
+whole or not at all. It is not flushed to the disk (20 files would cost 7 ms); instead every use compares it
+with what `stat` told when it was measured, and where that differs it is measured again: one that a crash or
+a program left with other bytes is removed, and made anew while the folder still is that version.
+"""
+
+import errno
+import hashlib
+import logging
+import os
+import shutil
+import stat
+import tempfile
+import time
+import weakref
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from functools import partial
+from io import FileIO
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from skills_agent.skills.files import open_beneath, parts_of
+from skills_agent.skills.library.contents import (
+    ContentLimits,
+    Contents,
+    SnapshotError,
+    SnapshotTooLargeError,
+    list_contents,
+    read_digest,
+)
+
+_DIGEST_LENGTH: Final = 64
+_DRAFT: Final = ".draft-"
+_DRAFT_SECONDS: Final = 3600
+"""A draft that is older was left behind by a process that was killed."""
+_MEASURED: Final = ".measured"
+_MEASURED_KEPT: Final = 1024
+_TICK: Final = 2_000_000_000
+"""Nanoseconds: the coarsest clock of a file system. A later change has another time then."""
+_PIECE: Final = 1 << 20
+_BY_REFERENCE: Final = 1 << 30
+_DEFAULT_LIMITS: Final = ContentLimits()
+
+logger = logging.getLogger(__name__)
+
+
+class Snapshot(NamedTuple):
+    """A read-only copy of a skill's folder."""
+
+    digest: str
+    folder: Path
+
+
+class SnapshotFile(NamedTuple):
+    """A file of a skill that is in no folder yet."""
+
+    path: str
+    """Relative to the skill's folder, with `/`."""
+    content: bytes
+    executable: bool = False
+
+
+class _Measured(NamedTuple):
+    signature: str
+    digest: str
+
+
+class SnapshotStore:
+    """The snapshots beneath one folder, which is made when it is needed. Threads and processes share it.
+
+    Without a folder, or where it cannot be used, they are in a temporary one and end with this process.
+    """
+
+    def __init__(self, folder: Path | None = None, *, limits: ContentLimits = _DEFAULT_LIMITS) -> None:
+        self.folder = folder or Path()
+        self._is_temporary = False
+        if folder is None:
+            self._be_temporary()
+        self._limits = limits
+        self._measured: dict[str, _Measured] = {}
+
+    def take(self, root: Path) -> Snapshot:
+        """Return the snapshot of a folder as it is now; unchanged files cost one `stat` each.
+
+        Raises SnapshotError, of which SnapshotTooLargeError names the files that weigh most.
+        """
+        return self.open(self.digest_of(root)) or self._make(partial(self._copy, root))
+
+    def put(self, files: Iterable[SnapshotFile]) -> Snapshot:
+        """Return the snapshot of files that come from elsewhere. Raises SnapshotError."""
+        return self._make(partial(self._write, files))
+
+    def open(self, digest: str) -> Snapshot | None:
+        """Return a snapshot that is there and holds what its name says."""
+        folder = self.folder / digest
+        if len(digest) != _DIGEST_LENGTH or not (_is_own(self.folder) and _is_own(folder)):
+            return None
+        try:
+            measured = self.digest_of(folder)
+        except SnapshotError:
+            measured = ""
+        if measured != digest:
+            logger.warning("snapshot damaged, removed", extra={"digest": digest})
+            _remove(folder)
+            return None
+        return Snapshot(digest, folder)
+
+    def digest_of(self, root: Path) -> str:
+        """Return the digest of a folder as it is now; it is read only if something changed.
+
+        Raises SnapshotError.
+        """
+        return self._measure(root, list_contents(root, self._limits))
+
+    def is_same(self, root: Path, digest: str) -> bool:
+        """Return whether a folder holds exactly what a snapshot holds, and did not change a moment ago.
+
+        Nothing is left out of such a folder: what is run in it is what would be run in the snapshot.
+        """
+        try:
+            contents = list_contents(root, self._limits)
+            return (
+                contents.is_whole
+                and _is_settled(contents)
+                and self._measure(root, contents) == digest
+                and list_contents(root, self._limits).signature == contents.signature
+            )
+        except SnapshotError:
+            return False
+
+    def all(self) -> Iterator[Snapshot]:
+        """Yield the snapshots that are there, unmeasured."""
+        with suppress(FileNotFoundError):
+            for folder in sorted(self.folder.iterdir()):
+                if len(folder.name) == _DIGEST_LENGTH:
+                    yield Snapshot(folder.name, folder)
+
+    def remove(self, digest: str) -> None:
+        """Remove a snapshot."""
+        _remove(self.folder / digest)
+
+    def _measure(self, root: Path, contents: Contents) -> str:
+        place, signature = str(root), contents.signature
+        known = self._measured.get(place) or self._recall(place)
+        if known is not None and known.signature == signature:
+            self._measured[place] = known
+            return known.digest
+        digest = read_digest(root, contents, self._limits)
+        if _is_settled(contents) and list_contents(root, self._limits).signature == signature:
+            self._remember(place, _Measured(signature, digest))
+        return digest
+
+    def _remember(self, place: str, measured: _Measured) -> None:
+        while len(self._measured) >= _MEASURED_KEPT:
+            self._measured.pop(next(iter(self._measured)), None)
+        self._measured[place] = measured
+        with suppress(OSError):
+            file = self._record(place)
+            file.parent.mkdir(mode=0o700, exist_ok=True)
+            file.write_text(" ".join(measured), encoding="ascii")
+
+    def _recall(self, place: str) -> _Measured | None:
+        """Return what an earlier process measured."""
+        with suppress(OSError, ValueError, TypeError):
+            return _Measured(*self._record(place).read_text(encoding="ascii").split())
+        return None
+
+    def _record(self, place: str) -> Path:
+        key = hashlib.sha256(place.encode(errors="surrogateescape")).hexdigest()
+        return self.folder / _MEASURED / key[:32]
+
+    def _make(self, fill: Callable[[Path], None]) -> Snapshot:
+        """Fill a draft, measure it, and put it in place."""
+        draft: Path | None = None
+        try:
+            draft = self._draft()
+            fill(draft)
+            _protect(draft)
+            contents = list_contents(draft, self._limits)
+            snapshot = self._put_in_place(draft, read_digest(draft, contents, self._limits))
+            # Nobody else writes here, so what `stat` tells now needs no time to settle.
+            signature = list_contents(snapshot.folder, self._limits).signature
+            self._remember(str(snapshot.folder), _Measured(signature, snapshot.digest))
+        except OSError as error:
+            raise SnapshotError(self.folder, error.strerror or type(error).__name__) from error
+        finally:
+            if draft is not None:
+                _remove(draft)
+        return snapshot
+
+    def _put_in_place(self, draft: Path, digest: str) -> Snapshot:
+        place = self.folder / digest
+        try:
+            draft.rename(place)
+        except OSError:
+            # Another thread or process was faster.
+            if not _is_own(place):
+                raise
+        return Snapshot(digest, place)
+
+    def _draft(self) -> Path:
+        """Return a new folder, and remove those that killed processes left behind."""
+        try:
+            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            if not _is_own(self.folder):
+                raise PermissionError(errno.EACCES, "it is not this user's alone")
+            for draft in self.folder.glob(f"{_DRAFT}*"):
+                with suppress(FileNotFoundError):
+                    if time.time() - draft.lstat().st_mtime > _DRAFT_SECONDS:
+                        _remove(draft)
+            return Path(tempfile.mkdtemp(prefix=_DRAFT, dir=self.folder))
+        except OSError as error:
+            if self._is_temporary:
+                raise
+            logger.warning("no snapshots in %s: %s", self.folder, error.strerror)
+            self._be_temporary()
+            return Path(tempfile.mkdtemp(prefix=_DRAFT, dir=self.folder))
+
+    def _be_temporary(self) -> None:
+        self._is_temporary = True
+        self.folder = Path(tempfile.mkdtemp(prefix="skills-agent-snapshots-"))
+        weakref.finalize(self, _remove, self.folder)
+
+    def _copy(self, root: Path, draft: Path) -> None:
+        left = self._limits.max_bytes
+        for member in list_contents(root, self._limits).members:
+            target = draft / member.path
+            target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            if member.kind == "link":
+                target.symlink_to(os.path.relpath(member.target, os.path.dirname(member.path) or "."))  # noqa: PTH120
+                continue
+            with _open_source(root, member.path) as source, FileIO(target, "xb") as copy:
+                left -= _copy_bytes(source, copy, left)
+                if left < 0:
+                    raise SnapshotTooLargeError(root, f"{member.path} grew while it was copied")
+                executable = os.fstat(source.fileno()).st_mode & stat.S_IXUSR
+                os.fchmod(copy.fileno(), 0o500 if executable else 0o400)
+
+    def _write(self, files: Iterable[SnapshotFile], draft: Path) -> None:
+        left = self._limits
+        for file in files:
+            left = ContentLimits(left.max_bytes - len(file.content), left.max_files - 1)
+            if min(left) < 0:
+                raise SnapshotTooLargeError(self.folder, _beyond(file, left, self._limits))
+            target = draft.joinpath(*parts_of(file.path))
+            target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            with target.open("xb") as copy:
+                copy.write(file.content)
+                os.fchmod(copy.fileno(), 0o500 if file.executable else 0o400)
+
+
+def _open_source(root: Path, path: str) -> FileIO:
+    try:
+        return FileIO(open_beneath(root, path, follow=False))
+    except OSError as error:
+        raise SnapshotError(root, f"{path}: {error.strerror or type(error).__name__}") from error
+
+
+def _copy_bytes(source: FileIO, target: FileIO, limit: int) -> int:
+    """Copy a file, by reference where the file system can; stop where it is over the limit."""
+    copied = size = 0
+    with suppress(AttributeError, OSError):  # another system, or two file systems
+        while copied <= limit and (
+            size := os.copy_file_range(
+                source.fileno(), target.fileno(), min(_BY_REFERENCE, limit + 1 - copied)
+            )
+        ):
+            copied += size
+    while copied <= limit and (piece := source.read(min(_PIECE, limit + 1 - copied))):
+        copied += len(piece)
+        while piece:
+            piece = piece[target.write(piece) :]
+    return copied
+
+
+def _beyond(file: SnapshotFile, left: ContentLimits, limits: ContentLimits) -> str:
+    if left.max_files < 0:
+        return f"the skill has more than {limits.max_files:,} files; the setting is max_snapshot_files"
+    return (
+        f"the skill has more than {limits.max_bytes:,} bytes, of which {file.path} has "
+        f"{len(file.content):,}; the setting is max_snapshot_bytes"
+    )
+
+
+def _is_settled(contents: Contents) -> bool:
+    """Return whether the newest change is so long ago that another one would have another time."""
+    return contents.changed < time.time_ns() - _TICK
+
+
+def _is_own(folder: Path) -> bool:
+    """Return whether a path is a folder of this user that nobody else may write to."""
+    try:
+        status = folder.lstat()
+    except OSError:
+        return False
+    is_private = status.st_uid == os.geteuid() and not status.st_mode & 0o022
+    return stat.S_ISDIR(status.st_mode) and is_private
+
+
+def _protect(folder: Path) -> None:
+    for path, _, _ in os.walk(folder, topdown=False):
+        os.chmod(path, 0o500)  # noqa: PTH101 - a Path for each folder doubles the cost
+
+
+def _remove(folder: Path) -> None:
+    """Remove a snapshot or a draft, of which folders are read-only."""
+    for path, _, _ in os.walk(folder):
+        with suppress(OSError):
+            os.chmod(path, 0o700)  # noqa: PTH101 - as above
+    shutil.rmtree(folder, ignore_errors=True)

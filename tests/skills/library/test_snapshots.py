@@ -1,0 +1,260 @@
+"""Snapshots: one digest names what a folder holds, and the copy of that digest holds just that."""
+
+import hashlib
+import os
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from skills_agent.skills.library.contents import ContentLimits, SnapshotError, SnapshotTooLargeError
+from skills_agent.skills.library.snapshots import SnapshotFile, SnapshotStore
+from tests.agents import write_skill
+
+
+@pytest.fixture
+def skill(tmp_path: Path) -> Path:
+    return write_skill(tmp_path / "skills", "rain", "Rain.", scripts__run_py="print(1)\n", data_csv="a,b\n")
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> SnapshotStore:
+    return SnapshotStore(tmp_path / "cache" / "snapshots")
+
+
+def by_hand(folder: Path) -> str:
+    """Compute the digest as docs/skills.md tells it."""
+    lines = []
+    for path in sorted(os.fsencode(each) for each in folder.rglob("*") if each.is_file()):
+        file = Path(os.fsdecode(path))
+        kind = b"exec" if file.stat().st_mode & stat.S_IXUSR else b"file"
+        content = hashlib.sha256(file.read_bytes()).hexdigest().encode()
+        lines.append(kind + b"\0" + os.fsencode(file.relative_to(folder)) + b"\0" + content + b"\n")
+    return hashlib.sha256(b"".join(lines)).hexdigest()
+
+
+def files_of(folder: Path) -> dict[str, bytes]:
+    return {str(each.relative_to(folder)): each.read_bytes() for each in folder.rglob("*") if each.is_file()}
+
+
+def test_the_digest_is_that_of_the_documented_rule(skill: Path, store: SnapshotStore) -> None:
+    (skill / "scripts" / "run.py").chmod(0o755)
+    assert store.digest_of(skill) == by_hand(skill)
+
+
+def test_the_documented_test_vector_holds(tmp_path: Path, store: SnapshotStore) -> None:
+    folder = tmp_path / "hello"
+    (folder / "scripts").mkdir(parents=True)
+    (folder / "SKILL.md").write_bytes(
+        b"---\nname: hello\ndescription: Says hello.\n---\nRun scripts/hello.sh.\n"
+    )
+    (folder / "scripts" / "hello.sh").write_bytes(b"#!/bin/sh\necho hello\n")
+    (folder / "scripts" / "hello.sh").chmod(0o755)
+    (folder / "run").symlink_to("scripts/hello.sh")
+    digest = store.digest_of(folder)
+    docs = (Path(__file__).parents[3] / "docs" / "skills.md").read_text(encoding="utf-8")
+    assert digest in docs
+
+
+def test_a_snapshot_holds_the_bytes_of_its_digest_and_is_read_only(skill: Path, store: SnapshotStore) -> None:
+    (skill / "scripts" / "run.py").chmod(0o755)
+    snapshot = store.take(skill)
+    assert snapshot.digest == by_hand(skill) == by_hand(snapshot.folder) == snapshot.folder.name
+    assert files_of(snapshot.folder) == files_of(skill)
+    modes = {
+        str(each.relative_to(snapshot.folder)): each.stat().st_mode & 0o777
+        for each in snapshot.folder.rglob("*")
+    }
+    assert modes == {"SKILL.md": 0o400, "data.csv": 0o400, "scripts": 0o500, "scripts/run.py": 0o500}
+    assert snapshot.folder.stat().st_mode & 0o777 == 0o500
+
+
+def test_the_same_folder_elsewhere_has_the_same_snapshot(
+    skill: Path, tmp_path: Path, store: SnapshotStore
+) -> None:
+    other = write_skill(tmp_path / "others", "rain", "Rain.", scripts__run_py="print(1)\n", data_csv="a,b\n")
+    assert store.take(skill) == store.take(other)
+    assert len(list(store.all())) == 1
+
+
+@pytest.mark.parametrize("change", ["byte", "name", "exec", "new", "gone", "link"])
+def test_whatever_changes_gives_another_digest(skill: Path, store: SnapshotStore, change: str) -> None:
+    before = store.take(skill)
+    file = skill / "scripts" / "run.py"
+    match change:
+        case "byte":
+            file.write_text("print(2)\n")
+        case "name":
+            file.rename(skill / "scripts" / "run2.py")
+        case "exec":
+            file.chmod(0o755)
+        case "new":
+            (skill / "more").write_text("")
+        case "gone":
+            file.unlink()
+        case _:
+            (skill / "link").symlink_to("data.csv")
+    after = store.take(skill)
+    assert after.digest != before.digest
+    assert files_of(before.folder)["scripts/run.py"] == b"print(1)\n"
+
+
+def test_links_inside_are_kept_and_those_that_lead_out_are_left_out(
+    skill: Path, tmp_path: Path, store: SnapshotStore
+) -> None:
+    (tmp_path / "secret").write_text("secret")
+    (skill / "inside").symlink_to(skill / "data.csv")
+    (skill / "scripts" / "up").symlink_to("../data.csv")
+    (skill / "out").symlink_to("../../secret")
+    (skill / "far").symlink_to("/etc")
+    snapshot = store.take(skill)
+    assert (snapshot.folder / "inside").resolve() == (snapshot.folder / "data.csv").resolve()
+    assert (snapshot.folder / "scripts" / "up").read_bytes() == b"a,b\n"
+    assert {each.name for each in snapshot.folder.iterdir()} == {"SKILL.md", "data.csv", "inside", "scripts"}
+    assert store.open(snapshot.digest) == snapshot
+    assert not store.is_same(skill, snapshot.digest)
+
+
+def test_version_control_caches_and_pipes_are_left_out(skill: Path, store: SnapshotStore) -> None:
+    before = store.take(skill)
+    for name in (".git/config", "scripts/__pycache__/run.pyc", ".venv/bin/python"):
+        (skill / name).parent.mkdir(parents=True)
+        (skill / name).write_text("x")
+    os.mkfifo(skill / "pipe")
+    (skill / "empty").mkdir()
+    assert store.take(skill) == before
+    (skill / "node_modules").mkdir()
+    (skill / "node_modules" / "index.js").write_text("x")
+    assert store.take(skill) != before
+
+
+def test_a_folder_over_the_limits_says_what_weighs_and_which_setting(skill: Path, tmp_path: Path) -> None:
+    (skill / "model.bin").write_bytes(b"x" * 5000)
+    store = SnapshotStore(tmp_path / "cache", limits=ContentLimits(max_bytes=4000))
+    with pytest.raises(SnapshotTooLargeError, match=r"model\.bin \(5,000\).*max_snapshot_bytes"):
+        store.take(skill)
+    for number in range(30):
+        write_skill(skill / "node_modules", str(number), "x")
+    store = SnapshotStore(tmp_path / "cache", limits=ContentLimits(max_files=20))
+    with pytest.raises(SnapshotTooLargeError, match=r"node_modules .*max_snapshot_files"):
+        store.take(skill)
+    assert not list((tmp_path / "cache").glob("*"))
+
+
+def test_files_from_elsewhere_make_the_snapshot_of_the_same_folder(skill: Path, store: SnapshotStore) -> None:
+    files = [SnapshotFile(path, content) for path, content in files_of(skill).items()]
+    assert store.put(files) == store.put(reversed(files)) == store.take(skill)
+
+
+@pytest.mark.parametrize("path", ["../out", "/etc/x", "a/../../b", "", "a\0b"])
+def test_files_from_elsewhere_cannot_leave_the_snapshot(store: SnapshotStore, path: str) -> None:
+    with pytest.raises(SnapshotError):
+        store.put([SnapshotFile("SKILL.md", b"x"), SnapshotFile(path, b"x")])
+    assert not list(store.all())
+
+
+def test_files_from_elsewhere_are_limited(tmp_path: Path) -> None:
+    store = SnapshotStore(tmp_path / "cache", limits=ContentLimits(max_bytes=10, max_files=2))
+    with pytest.raises(SnapshotTooLargeError, match="max_snapshot_bytes"):
+        store.put([SnapshotFile("a", b"x" * 11)])
+    with pytest.raises(SnapshotTooLargeError, match="max_snapshot_files"):
+        store.put([SnapshotFile(name, b"") for name in "abc"])
+
+
+def test_a_snapshot_with_other_bytes_is_not_used_and_made_anew(skill: Path, store: SnapshotStore) -> None:
+    snapshot = store.take(skill)
+    script = snapshot.folder / "scripts" / "run.py"
+    script.chmod(0o600)
+    script.write_text("print(2)\n")
+    assert store.open(snapshot.digest) is None
+    assert store.take(skill) == snapshot
+    assert script.read_text() == "print(1)\n"
+
+
+def test_an_unchanged_folder_is_not_read_again(skill: Path, store: SnapshotStore, tmp_path: Path) -> None:
+    snapshot = store.take(skill)
+    for file in [*skill.rglob("*"), skill]:
+        os.utime(file, ns=(0, 0))
+    # Another process: only what is kept on the disk counts.
+    program = """
+import sys, time
+from pathlib import Path
+import skills_agent.skills.library.contents as contents, skills_agent.skills.library.snapshots as snapshots
+store, skill = snapshots.SnapshotStore(Path(sys.argv[1])), Path(sys.argv[2])
+time.sleep(2.1)
+store.take(skill)
+reads = []
+read = snapshots.read_digest
+snapshots.read_digest = lambda *args: reads.append(args) or read(*args)
+store.take(skill)
+snapshots.SnapshotStore(Path(sys.argv[1])).take(skill)
+print(len(reads))
+"""
+    ran = subprocess.run(
+        [sys.executable, "-c", program, store.folder, skill], capture_output=True, text=True, check=True
+    )
+    assert ran.stdout == "0\n"
+    assert snapshot.digest == by_hand(skill)
+
+
+SWAPPER = """
+import os, sys, itertools
+folder = sys.argv[1]
+print("ready", flush=True)
+for number in itertools.count():
+    for name in ("a", "b"):
+        with open(f"{folder}/.new", "w") as file:
+            file.write(f"{number}\\n" * 5000)
+        os.replace(f"{folder}/.new", f"{folder}/{name}")
+        os.replace(f"{folder}/link", f"{folder}/old") if os.path.lexists(f"{folder}/link") else None
+        os.symlink("/etc/passwd" if number % 2 else "a", f"{folder}/link")
+"""
+
+
+def test_a_process_that_swaps_files_yields_a_true_copy_or_an_error(skill: Path, store: SnapshotStore) -> None:
+    swapper = subprocess.Popen([sys.executable, "-c", SWAPPER, skill], stdout=subprocess.PIPE)
+    assert swapper.stdout is not None
+    copies = 0
+    try:
+        swapper.stdout.readline()
+        for _ in range(60):
+            try:
+                snapshot = store.take(skill)
+            except SnapshotError:
+                continue
+            copies += 1
+            fresh = SnapshotStore(store.folder.parent / "other")
+            assert fresh.digest_of(snapshot.folder) == snapshot.digest == snapshot.folder.name
+            assert not [name for name, content in files_of(snapshot.folder).items() if b"root:" in content]
+    finally:
+        swapper.kill()
+        swapper.wait()
+        swapper.stdout.close()
+    assert copies
+    assert not list(store.folder.glob(".draft-*"))
+
+
+def test_drafts_that_a_killed_process_left_are_removed(skill: Path, store: SnapshotStore) -> None:
+    left = store.folder / ".draft-old"
+    left.mkdir(parents=True)
+    store.folder.chmod(0o700)
+    os.utime(left, (0, 0))
+    store.take(skill)
+    assert not left.exists()
+
+
+def test_a_cache_that_cannot_be_used_is_replaced_by_a_temporary_one(skill: Path, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    store = SnapshotStore(tmp_path / "file" / "snapshots")
+    snapshot = store.take(skill)
+    assert files_of(snapshot.folder) == files_of(skill)
+    assert store.open(snapshot.digest) == snapshot
+
+
+def test_a_cache_that_others_may_write_to_is_not_used(skill: Path, store: SnapshotStore) -> None:
+    store.folder.mkdir(parents=True)
+    store.folder.chmod(0o777)
+    planted = store.folder
+    assert not store.take(skill).folder.is_relative_to(planted)
