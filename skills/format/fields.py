@@ -9,10 +9,9 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final, Literal, NamedTuple
 
-from skills_agent.skills.format.frontmatter import Frontmatter
+from skills_agent.skills.format.frontmatter import Frontmatter, Value
 from skills_agent.skills.format.rules import Finding
 from skills_agent.skills.format.values import NAME_LIMIT, FieldValue
-from skills_agent.skills.format.yaml_result import Value
 from skills_agent.skills.text import one_line
 
 Effect = Literal["acted-on", "shown", "none"]

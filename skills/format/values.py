@@ -5,12 +5,12 @@ Any form that YAML can give a value is accepted. What is not the usual form is r
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
+from skills_agent.skills.format.frontmatter import Value
 from skills_agent.skills.format.rules import Finding
-from skills_agent.skills.format.yaml_result import Value
 from skills_agent.skills.policy.patterns import GRAMMAR
 from skills_agent.skills.text import clean_text, one_line
 
@@ -19,9 +19,6 @@ NAME_LIMIT: Final = 128
 _TRUE: Final = frozenset({"true", "yes", "on", "1"})
 _FALSE: Final = frozenset({"false", "no", "off", "0"})
 _SEPARATORS: Final = re.compile(r"[/\\]+")
-# No parenthesis in another, none open, none after a blank: all but a few files keep to this form.
-_SIMPLE_TOOLS: Final = re.compile(r"[^()]*(?:(?<![\s,])\([^()]*\)[^()]*)*")
-_TOOL: Final = re.compile(r"(?:[^\s,()]|\([^()]*\))+")
 _TOOL_PATTERN: Final = re.compile(r"\([^)]*\)")
 
 
@@ -183,11 +180,9 @@ def _split_tools(text: str) -> tuple[str, ...]:
     `Bash(git diff:*), Read` is two names. A parenthesis that was never closed takes in the rest, and a
     parenthesis after a blank belongs to the name before it, so that no slip makes a pattern wider.
     """
-    if "(" not in text and ")" not in text:
-        return _distinct(text.replace(",", " ").split())
-    if _SIMPLE_TOOLS.fullmatch(text):
-        return _distinct(_TOOL.findall(text))
-    return _distinct(_split_by_depth(text))
+    names = _split_by_depth(text) if "(" in text else text.replace(",", " ").split()
+    # Quotes and brackets are left over where a list was no valid YAML and was read as text.
+    return tuple(dict.fromkeys(plain for name in names if (plain := name.strip("\"'[]"))))
 
 
 def _split_by_depth(text: str) -> list[str]:
@@ -204,11 +199,6 @@ def _split_by_depth(text: str) -> list[str]:
         else:
             names[-1] += character
     return names
-
-
-def _distinct(names: Iterable[str]) -> tuple[str, ...]:
-    # Quotes and brackets are left over where a list was no valid YAML and was read as text.
-    return tuple(dict.fromkeys(plain for name in names if (plain := name.strip("\"'[]"))))
 
 
 def _has_commas(text: str) -> bool:

@@ -10,11 +10,11 @@ import weakref
 from collections.abc import Sequence
 from contextlib import ExitStack
 from errno import ENOTSUP
+from functools import lru_cache
 from select import POLLIN, POLLPRI, poll
 from threading import Lock
 from typing import Final
 
-from skills_agent.skills.libc import checked, libc
 from skills_agent.skills.sources.protocol import SeenFolder
 
 _MODIFY: Final = 0x2
@@ -67,7 +67,7 @@ class FolderWatch:
             # The mounts first: what is mounted over one of the folders is no event of inotify.
             self._mounts = os.open("/proc/self/mountinfo", os.O_RDONLY)
             opened.callback(os.close, self._mounts)
-            self._queue = checked(libc().inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC))
+            self._queue = _checked(_libc().inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC))
             opened.callback(os.close, self._queue)
             self._place = _place(self._root)
             for folder in folders:
@@ -99,15 +99,29 @@ class FolderWatch:
         path = os.fsencode(folder.path)
         if _file_system(path) not in _LOCAL:
             raise OSError(ENOTSUP, "changes may come from elsewhere on this file system", folder.path)
-        checked(libc().inotify_add_watch(self._queue, path, _FOLDER_EVENTS), folder.path)
+        _checked(_libc().inotify_add_watch(self._queue, path, _FOLDER_EVENTS), folder.path)
         if folder.found is not None:
             file = os.fsencode(folder.found.path)
-            checked(libc().inotify_add_watch(self._queue, file, _FILE_EVENTS), folder.found.path)
+            _checked(_libc().inotify_add_watch(self._queue, file, _FILE_EVENTS), folder.found.path)
+
+
+@lru_cache(maxsize=1)
+def _libc() -> ctypes.CDLL:
+    """Return the C library: Python has no functions for inotify and statfs."""
+    return ctypes.CDLL(None, use_errno=True)
+
+
+def _checked(result: int, path: str | None = None) -> int:
+    """Return the result of a system call; raises OSError for -1."""
+    if result < 0:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number), path)
+    return result
 
 
 def _file_system(path: bytes) -> int:
     status = ctypes.create_string_buffer(_STATFS_BYTES)
-    checked(libc().statfs(path, status), os.fsdecode(path))
+    _checked(_libc().statfs(path, status), os.fsdecode(path))
     return ctypes.c_long.from_buffer(status).value & 0xFFFFFFFF
 
 

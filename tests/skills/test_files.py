@@ -1,11 +1,9 @@
 """Opening files beneath a folder, and nowhere else."""
 
 import errno
-import functools
 import os
 import threading
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -13,36 +11,11 @@ import pytest
 from skills_agent.skills.files import (
     NotRegularFileError,
     OutsideRootError,
-    Walk,
     is_beneath,
     open_beneath,
     open_folder_beneath,
     read_beneath,
-    walk_at_once,
-    walk_by_parts,
 )
-from skills_agent.skills.openat2 import has_openat2
-
-Open = Callable[..., int]
-
-
-@pytest.fixture(params=[walk_at_once, walk_by_parts], ids=lambda walk: walk.__name__)
-def walk(request: pytest.FixtureRequest) -> Walk:
-    """Return a way to walk: one parameter for every implementation."""
-    chosen: Walk = request.param
-    if chosen is walk_at_once and not has_openat2():
-        pytest.skip("this kernel has no openat2")
-    return chosen
-
-
-@pytest.fixture
-def open_file(walk: Walk) -> Open:
-    return functools.partial(open_beneath, walk=walk)
-
-
-@pytest.fixture
-def open_folder(walk: Walk) -> Open:
-    return functools.partial(open_folder_beneath, walk=walk)
 
 
 def content(descriptor: int) -> bytes:
@@ -60,8 +33,8 @@ def root(tmp_path: Path) -> Path:
     return folder
 
 
-def test_a_file_beneath_is_opened(root: Path, open_file: Open) -> None:
-    descriptor = open_file(root, "a/./file")
+def test_a_file_beneath_is_opened(root: Path) -> None:
+    descriptor = open_beneath(root, "a/./file")
     try:
         assert os.read(descriptor, 100) == b"inside"
     finally:
@@ -71,65 +44,61 @@ def test_a_file_beneath_is_opened(root: Path, open_file: Open) -> None:
 @pytest.mark.parametrize(
     "relative", ["../secret", "a/../../secret", "a/../a/file", "/etc/passwd", "a\0", ".."]
 )
-def test_a_path_that_leads_out_by_its_text_is_refused(
-    root: Path, relative: str, open_file: Open, open_folder: Open
-) -> None:
+def test_a_path_that_leads_out_by_its_text_is_refused(root: Path, relative: str) -> None:
     with pytest.raises(OutsideRootError):
-        open_file(root, relative)
+        open_beneath(root, relative)
     with pytest.raises(OutsideRootError):
-        open_folder(root, relative)
+        open_folder_beneath(root, relative)
 
 
-def test_links_are_followed_inside_and_refused_outside(
-    root: Path, open_file: Open, open_folder: Open
-) -> None:
+def test_links_are_followed_inside_and_refused_outside(root: Path) -> None:
     (root / "inner").symlink_to("a")
     (root / "absolute").symlink_to(root / "a/file")
     (root / "out").symlink_to("..")
     (root / "out-file").symlink_to("../secret")
     (root / "loop").symlink_to("loop")
 
-    assert content(open_file(root, "inner/file")) == b"inside"
-    assert content(open_file(root, "absolute")) == b"inside"
+    assert content(open_beneath(root, "inner/file")) == b"inside"
+    assert content(open_beneath(root, "absolute")) == b"inside"
     for relative in ("out/secret", "out-file", "out/root/../secret"):
         with pytest.raises(OutsideRootError):
-            open_file(root, relative)
+            open_beneath(root, relative)
     with pytest.raises(OutsideRootError):
-        open_folder(root, "out")
+        open_folder_beneath(root, "out")
     with pytest.raises(OSError, match="symbolic links"):
-        open_file(root, "loop")
+        open_beneath(root, "loop")
 
 
-def test_a_root_that_is_a_link_holds(root: Path, open_file: Open) -> None:
+def test_a_root_that_is_a_link_holds(root: Path) -> None:
     (root.parent / "link").symlink_to(root)
     (root / "out-file").symlink_to("../secret")
 
-    assert content(open_file(root.parent / "link", "a/file")) == b"inside"
+    assert content(open_beneath(root.parent / "link", "a/file")) == b"inside"
     with pytest.raises(OutsideRootError):
-        open_file(root.parent / "link", "out-file")
+        open_beneath(root.parent / "link", "out-file")
 
 
-def test_only_regular_files_are_opened_and_nothing_blocks(root: Path, open_file: Open) -> None:
+def test_only_regular_files_are_opened_and_nothing_blocks(root: Path) -> None:
     os.mkfifo(root / "pipe")
     start = time.monotonic()
 
     for relative in ("pipe", "a", ".", ""):
         with pytest.raises(NotRegularFileError):
-            open_file(root, relative)
+            open_beneath(root, relative)
 
     assert time.monotonic() - start < 1
 
 
-def test_devices_are_refused(open_file: Open) -> None:
+def test_devices_are_refused() -> None:
     with pytest.raises(NotRegularFileError):
-        open_file(Path("/dev"), "zero")
+        open_beneath(Path("/dev"), "zero")
 
 
-def test_a_missing_file_is_not_found(root: Path, open_file: Open) -> None:
+def test_a_missing_file_is_not_found(root: Path) -> None:
     with pytest.raises(FileNotFoundError):
-        open_file(root, "a/missing")
+        open_beneath(root, "a/missing")
     with pytest.raises(FileNotFoundError):
-        open_file(root, "missing/file")
+        open_beneath(root, "missing/file")
 
 
 def test_a_read_stops_at_the_limit_also_in_a_sparse_file(root: Path) -> None:
@@ -141,25 +110,25 @@ def test_a_read_stops_at_the_limit_also_in_a_sparse_file(root: Path) -> None:
     assert read_beneath(root, "a/file", 3) == b"ins"
 
 
-def test_a_folder_beneath_is_opened(root: Path, open_folder: Open) -> None:
+def test_a_folder_beneath_is_opened(root: Path) -> None:
     for relative, listed in ((".", ["a"]), ("a", ["file"])):
-        descriptor = open_folder(root, relative)
+        descriptor = open_folder_beneath(root, relative)
         try:
             with os.scandir(descriptor) as entries:
                 assert [entry.name for entry in entries] == listed
         finally:
             os.close(descriptor)
     with pytest.raises(NotADirectoryError):
-        open_folder(root, "a/file")
+        open_folder_beneath(root, "a/file")
 
 
-def test_descriptors_are_not_leaked(root: Path, open_file: Open) -> None:
+def test_descriptors_are_not_leaked(root: Path) -> None:
     before = len(list(Path("/proc/self/fd").iterdir()))
 
     for relative in ("a/file", "a", "a/missing", "missing/x"):
         for _ in range(10):
             try:
-                os.close(open_file(root, relative))
+                os.close(open_beneath(root, relative))
             except OSError:
                 continue
 
@@ -174,7 +143,7 @@ def test_is_beneath_looks_through_links(root: Path) -> None:
     assert not is_beneath(root, Path(f"{root}-sibling"))
 
 
-def test_a_link_swapped_in_during_the_open_never_leaks(root: Path, open_file: Open) -> None:
+def test_a_link_swapped_in_during_the_open_never_leaks(root: Path) -> None:
     outside = root.parent / "outside"
     outside.mkdir()
     (outside / "file").write_text("secret")
@@ -198,7 +167,7 @@ def test_a_link_swapped_in_during_the_open_never_leaks(root: Path, open_file: Op
         seen = set()
         for _ in range(5_000):
             try:
-                seen.add(content(open_file(root, "swap/file")))
+                seen.add(content(open_beneath(root, "swap/file")))
             except OSError:
                 continue
     finally:
@@ -210,22 +179,22 @@ def test_a_link_swapped_in_during_the_open_never_leaks(root: Path, open_file: Op
 
 
 @pytest.mark.parametrize("relative", ["inner/file", "inner-file", "out/secret"])
-def test_no_link_is_followed_where_none_is_wanted(root: Path, open_file: Open, relative: str) -> None:
+def test_no_link_is_followed_where_none_is_wanted(root: Path, relative: str) -> None:
     (root / "inner").symlink_to("a")
     (root / "inner-file").symlink_to("a/file")
     (root / "out").symlink_to("..")
     with pytest.raises(OSError) as refused:
-        open_file(root, relative, follow=False)
+        open_beneath(root, relative, follow=False)
     assert refused.value.errno in {errno.ELOOP, errno.ENOTDIR}
 
 
-def test_links_of_the_kernel_are_no_way_out(open_file: Open, tmp_path: Path) -> None:
+def test_links_of_the_kernel_are_no_way_out(tmp_path: Path) -> None:
     held = os.open(tmp_path, os.O_RDONLY)
     try:
         (tmp_path / "file").write_text("outside")
         with pytest.raises(OutsideRootError):
-            open_file(Path("/proc/self"), f"fd/{held}/file")
+            open_beneath(Path("/proc/self"), f"fd/{held}/file")
         with pytest.raises(OSError, match=r"ymbolic|director"):
-            open_file(Path("/proc/self"), f"fd/{held}/file", follow=False)
+            open_beneath(Path("/proc/self"), f"fd/{held}/file", follow=False)
     finally:
         os.close(held)
