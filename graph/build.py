@@ -24,6 +24,7 @@ from skills_agent.nodes.gate import gate
 from skills_agent.nodes.load import load
 from skills_agent.nodes.select import select
 from skills_agent.nodes.summarize import summarize
+from skills_agent.skills.policy.verdict import Approver
 from skills_agent.skills.scripts.runner import ScriptRunner
 from skills_agent.skills.search.vectors import Embedder
 from skills_agent.skills.sources import Source
@@ -38,6 +39,7 @@ def build_graph(
     runner: ScriptRunner | None = None,
     sources: Sequence[Source] | None = None,
     embeddings: Embedder | None = None,
+    approvers: Sequence[Approver] = (),
 ) -> AgentGraph:
     """Return the agent, ready for `.compile(checkpointer=..., store=...)`.
 
@@ -45,11 +47,18 @@ def build_graph(
     the settings' model. `tools` join the agent's own; what each may do is read from
     `tool.metadata["risk"]` (read, run, write, network, delete) and taken as `network` where that
     is missing. `sources` replace the folders that the settings name, lowest precedence first.
-    `embeddings`, any LangChain `Embeddings`, let skills be found by meaning beside words.
+    `embeddings`, any LangChain `Embeddings`, let skills be found by meaning beside words. `approvers`
+    are rules of yours that allow, deny or ask about calls; docs/policy.md says in which order.
     """
     settings = settings or Settings.load()
     services = make_services(
-        settings, model=model, tools=tools, runner=runner, sources=sources, embeddings=embeddings
+        settings,
+        model=model,
+        tools=tools,
+        runner=runner,
+        sources=sources,
+        embeddings=embeddings,
+        approvers=approvers,
     )
     return wire(services)
 

@@ -40,6 +40,7 @@ from skills_agent.skills.library.library import Library
 from skills_agent.skills.policy.patterns import Entry, EntryNotUnderstoodError, Grammar
 from skills_agent.skills.policy.tool_spec import Risk
 from skills_agent.skills.policy.trust import TrustList
+from skills_agent.skills.policy.verdict import Approver
 from skills_agent.skills.scripts import ScriptLimits, ScriptRunner, choose_runner
 from skills_agent.skills.scripts.undumpable import make_undumpable
 from skills_agent.skills.search.vectors import Embedder
@@ -78,7 +79,7 @@ class Services:
     keeper: ThreadServices
 
 
-def make_services(
+def make_services(  # noqa: PLR0913 - the parts that a host may bring, each by its name
     settings: Settings,
     *,
     model: BaseChatModel | None = None,
@@ -86,6 +87,7 @@ def make_services(
     runner: ScriptRunner | None = None,
     sources: Sequence[Source] | None = None,
     embeddings: Embedder | None = None,
+    approvers: Sequence[Approver] = (),
     yes: Collection[Risk] = (),
 ) -> Services:
     """Make the collaborators. Nothing is read, started or contacted yet.
@@ -121,6 +123,7 @@ def make_services(
             mode=settings.allowed_tools,
             always_allowed=settings.always_allowed_tools,
             excluded=_excluded(settings, grammar),
+            approvers=approvers,
             approval=settings.approval,
             yes=yes,
             runner=runner,

@@ -3,7 +3,7 @@
 import hashlib
 import json
 import logging
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,7 @@ from skills_agent.skills.policy.patterns import Call, Entry, Grammar
 from skills_agent.skills.policy.permission import ALWAYS_ALLOWED, Declared, Mode, Permission
 from skills_agent.skills.policy.tool_spec import RISK_TEXTS, Risk, ToolSpec
 from skills_agent.skills.policy.trust import TrustFileError, TrustList
-from skills_agent.skills.policy.verdict import Approval, Verdict
+from skills_agent.skills.policy.verdict import Approval, Approver, Author, Opinion, Verdict, consult
 from skills_agent.skills.scripts.request import command_request, script_request
 from skills_agent.skills.scripts.runner import ScriptRequest, ScriptRunner
 from skills_agent.skills.skill import SkillRef
@@ -53,6 +53,8 @@ class Policy:
     always_allowed: Collection[str] = ALWAYS_ALLOWED
     excluded: tuple[Entry, ...] = ()
     """What nobody may call."""
+    approvers: Sequence[Approver] = ()
+    """Rules of the host, in any order: the strictest opinion counts."""
     approval: Approval = "ask"
     yes: Collection[Risk] = ()
     """Risks that a person approved in advance, for this run."""
@@ -139,9 +141,19 @@ class Judge:
         judged = self._call(call)
         if refusal := self._refusal(judged):
             return refusal
+        words, opinion = _risk_text(judged), consult(self._policy.approvers, judged)
+        reason = opinion.reason.rstrip(".") if opinion else ""
+        match opinion:
+            case Opinion("deny"):
+                text = f"Not run: {reason or 'an approver of the operator refused it'}. Go on without it."
+                return Verdict("deny", text, "approver")
+            case Opinion("ask"):
+                return self._question(judged, f" {reason or 'An approver asks'}.", "approver")
+            case Opinion("allow"):
+                return Verdict("allow", f"{words}; {reason or 'an approver allowed it'}.", "approver")
         if judged.spec.risk in self._policy.ask_for:
-            return self._without_question(judged)
-        return Verdict("allow", f"{_risk_text(judged)}; no question is asked for that.", "policy")
+            return self._answer(judged) or self._question(judged)
+        return Verdict("allow", f"{words}; no question is asked for that.", "policy")
 
     def pin(self, call: ToolCall, verdict: Verdict) -> str:
         """Return the digest that a verdict holds for: nothing else is run under it.
@@ -186,8 +198,8 @@ class Judge:
             return Verdict("deny", f"The arguments of {tool.name} are not valid: {fault}", "error")
         return None
 
-    def _without_question(self, call: Call) -> Verdict:
-        """Return why a call that would be asked about need not be, or the question."""
+    def _answer(self, call: Call) -> Verdict | None:
+        """Return what was said in advance about a call that would be asked about; None where nothing was."""
         policy, risk, words = self._policy, call.spec.risk, _risk_text(call)
         if risk in policy.yes:
             return Verdict("allow", f"{words}; approved in advance with --yes {risk}.", "policy")
@@ -196,12 +208,17 @@ class Judge:
             return Verdict("allow", reason, "grant", grant["id"])
         if skill := self._preapproved_by(call):
             return Verdict("allow", f"{words}; the trusted skill {skill} lists it in allowed-tools.", "skill")
-        if policy.approval == "deny":
+        return None
+
+    def _question(self, call: Call, note: str = "", by: Author = "policy") -> Verdict:
+        """Return the question about a call, or why it is not asked."""
+        risk, words = call.spec.risk, _risk_text(call)
+        if self._policy.approval == "deny":
             text = f"Not run: {words}, which needs an approval, and nobody is asked here. Go on without it."
             return Verdict("deny", text, "policy")
         if fault := self._preflight(call):
             return Verdict("deny", fault, "error")
-        return Verdict("ask", f"{_view(call)}{words}.{self._about(call)} Risk: {risk}.", "policy")
+        return Verdict("ask", f"{_view(call)}{words}.{note}{self._about(call)} Risk: {risk}.", by)
 
     def _grant(self, call: Call) -> GrantRecord | None:
         for record in self._grants:

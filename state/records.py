@@ -211,7 +211,7 @@ class VerdictRecord(TypedDict):
     decision: Literal["allow", "ask", "deny"]
     reason: str
     by: str
-    """policy, skill, grant, caller, budget, error: the gate; approval: a person."""
+    """policy, approver, skill, grant, caller, budget, error: the gate; approval: a person."""
     digest: NotRequired[str]
     """Digest of what was judged: tool, arguments, and the content of the skill that the call names (but for
     what may be read without a question)."""

@@ -15,6 +15,7 @@ from langgraph.types import Command
 
 from skills_agent.graph import build_graph
 from skills_agent.graph.settings import Settings
+from skills_agent.skills.policy import Approver
 from skills_agent.state.context import Context
 
 SHARED = Path(__file__).resolve().parent.parent.parent / "shared"
@@ -40,9 +41,10 @@ class Agent:
     tools: Sequence[BaseTool] = ()
     checkpointer: BaseCheckpointSaver[Any] = field(default_factory=InMemorySaver)
     thread: str = "thread"
+    approvers: Sequence[Approver] = ()
 
     def __post_init__(self) -> None:
-        builder = build_graph(self.settings, model=self.model, tools=self.tools)
+        builder = build_graph(self.settings, model=self.model, tools=self.tools, approvers=self.approvers)
         self.graph = builder.compile(checkpointer=self.checkpointer)
         self.config: Any = {"configurable": {"thread_id": self.thread}}
 

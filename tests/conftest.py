@@ -17,6 +17,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 
 from skills_agent.graph.models.scripted import ScriptedChatModel, ScriptEntry
 from skills_agent.graph.settings import Settings
+from skills_agent.skills.policy import Approver
 from tests.agents import Agent
 from tests.graph.cli_desk import Desk
 from tests.postgres import NoPostgresError, Postgres, running_postgres
@@ -56,11 +57,12 @@ def make_agent(workspace: Path, tmp_path: Path) -> MakeAgent:
         tools: Sequence[BaseTool] = (),
         checkpointer: BaseCheckpointSaver[Any] | None = None,
         thread: str = "thread",
+        approvers: Sequence[Approver] = (),
         **settings: Any,
     ) -> Agent:
         model = replies if isinstance(replies, BaseChatModel) else ScriptedChatModel(replies)
         chosen = {"workspace": workspace, "home": tmp_path / "home", "bundled_skills": False, **settings}
-        return Agent(model, Settings(**chosen), tools, checkpointer or InMemorySaver(), thread)
+        return Agent(model, Settings(**chosen), tools, checkpointer or InMemorySaver(), thread, approvers)
 
     return make
 

@@ -2,6 +2,6 @@
 
 from skills_agent.skills.policy.patterns import Call
 from skills_agent.skills.policy.tool_spec import RISKS, Risk, ToolSpec
-from skills_agent.skills.policy.verdict import Verdict
+from skills_agent.skills.policy.verdict import Approver, Opinion, Verdict
 
-__all__ = ["RISKS", "Call", "Risk", "ToolSpec", "Verdict"]
+__all__ = ["RISKS", "Approver", "Call", "Opinion", "Risk", "ToolSpec", "Verdict"]

@@ -1,12 +1,19 @@
-"""What is decided about one tool call."""
+"""What is decided about one tool call, and the rules of a host that help to decide: approvers."""
 
-from dataclasses import dataclass
-from typing import ClassVar, Literal
+import logging
+from collections.abc import Callable, Iterable
+from copy import deepcopy
+from dataclasses import dataclass, replace
+from typing import ClassVar, Final, Literal, NamedTuple, get_args
 
 from skills_agent.skills.errors import SkillError
+from skills_agent.skills.policy.patterns import Call
+
+logger = logging.getLogger(__name__)
 
 Decision = Literal["allow", "ask", "deny"]
-Author = Literal["policy", "skill", "grant", "caller", "budget", "approval", "error"]
+_BY_STRENGTH: Final[tuple[Decision, ...]] = get_args(Decision)
+Author = Literal["policy", "approver", "skill", "grant", "caller", "budget", "approval", "error"]
 """Whose decision it is: `policy` is the operator's settings, `grant` an earlier answer of a person,
 `approval` an answer of now, `error` nobody's: the call cannot run."""
 Approval = Literal["ask", "deny", "fail"]
@@ -34,3 +41,39 @@ class Verdict:
     by: Author
     grant: str = ""
     """Id of the grant that allowed it."""
+
+
+class Opinion(NamedTuple):
+    """What an approver says about one call."""
+
+    decision: Decision
+    reason: str = ""
+    """For the person who is asked, and for the model that is refused."""
+
+
+Approver = Callable[[Call], Opinion | Decision | None]
+"""A rule of a host: what it says about a call, None for no opinion. It must not change or keep the call."""
+
+
+def consult(approvers: Iterable[Approver], call: Call) -> Opinion | None:
+    """Return the strictest opinion on a call; None where no approver has one.
+
+    An approver that fails, or that returns something else, denies the call.
+    """
+    opinions = [opinion for approver in approvers if (opinion := _opinion(approver, call))]
+    return max(opinions, key=lambda opinion: _BY_STRENGTH.index(opinion.decision), default=None)
+
+
+def _opinion(approver: Approver, call: Call) -> Opinion | None:
+    name = getattr(approver, "__name__", type(approver).__name__)
+    try:
+        answer: object = approver(replace(call, args=deepcopy(dict(call.args))))
+    except Exception as error:
+        logger.warning("approver failed", extra={"approver": name, "tool": call.tool}, exc_info=error)
+        return Opinion("deny", f"the approver {name} failed with {type(error).__name__}")
+    if isinstance(answer, str):
+        answer = Opinion(answer)  # type: ignore[arg-type]  # what it says is looked at next
+    if answer is None or (isinstance(answer, Opinion) and answer.decision in _BY_STRENGTH):
+        return answer
+    logger.warning("approver gave no opinion", extra={"approver": name, "answer": type(answer).__name__})
+    return Opinion("deny", f"the approver {name} returned no opinion that is known")

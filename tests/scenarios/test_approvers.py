@@ -1,0 +1,187 @@
+"""Rules that a host registers: what they may widen (a question), and what they may not (a refusal)."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from langchain_core.messages.tool import tool_call
+
+from skills_agent.graph.services import make_services
+from skills_agent.graph.settings import Settings
+from skills_agent.nodes.judge import Judge
+from skills_agent.skills.policy import Call, Opinion
+from skills_agent.skills.policy.verdict import ApprovalNeededError
+from skills_agent.state.context import Context
+from skills_agent.state.schema import AgentState
+from tests.agents import Agent, call, calls, write_skill
+from tests.conftest import MakeAgent
+
+WRITE = call("write_file", path="out.txt", content="x")
+OTHER = call("write_file", path="other.txt", content="x")
+
+
+POLICY = Path(__file__).resolve().parents[2] / "docs" / "policy.md"
+
+
+def allow_all(call: Call) -> str:
+    return "allow"
+
+
+def guard_out(call: Call) -> Opinion | None:
+    return Opinion("deny", "out.txt is closed today") if call.path == "out.txt" else None
+
+
+def ask_all(call: Call) -> Opinion:
+    return Opinion("ask", "Four eyes")
+
+
+def verdict_of(agent: Agent) -> tuple[str, str]:
+    (verdict,) = agent.values["verdicts"].values()
+    return verdict["decision"], verdict["by"]
+
+
+def test_an_approver_answers_a_question_and_the_record_says_so(
+    make_agent: MakeAgent, workspace: Path
+) -> None:
+    agent = make_agent([calls(WRITE), "done"], approvers=[allow_all])
+    assert agent.say("go")["answer"] == "done"
+    assert (workspace / "out.txt").exists()
+    assert verdict_of(agent) == ("allow", "approver")
+
+
+def test_an_approver_refuses_one_call_with_its_reason_and_leaves_the_others(
+    make_agent: MakeAgent, workspace: Path
+) -> None:
+    agent = make_agent([calls(WRITE, OTHER), "done"], approvers=[allow_all, guard_out])
+    assert agent.say("go")["answer"] == "done"
+    assert not (workspace / "out.txt").exists()
+    assert (workspace / "other.txt").exists()
+    refused, _ = agent.tool_messages("write_file")
+    assert refused.text == "Not run: out.txt is closed today. Go on without it."
+
+
+def test_without_an_opinion_the_person_is_asked_as_ever(make_agent: MakeAgent) -> None:
+    agent = make_agent([calls(OTHER), "done"], approvers=[guard_out])
+    agent.say("go")
+    assert verdict_of(agent) == ("ask", "policy")
+
+
+def test_an_approver_that_fails_denies_and_says_so(make_agent: MakeAgent, workspace: Path) -> None:
+    def broken(call: Call) -> None:
+        raise OSError("no rules here")
+
+    agent = make_agent([calls(WRITE), "done"], approvers=[allow_all, broken])
+    agent.say("go")
+    assert not (workspace / "out.txt").exists()
+    assert "the approver broken failed with OSError" in agent.tool_messages("write_file")[0].text
+
+
+@pytest.mark.parametrize("how", ["operator", "caller", "skill", "arguments", "unknown"])
+def test_no_approver_allows_what_was_refused_before(
+    make_agent: MakeAgent, skills_dir: Path, workspace: Path, how: str
+) -> None:
+    write_skill(skills_dir, "careful", "Careful.\ndisallowed-tools: Write")
+    wanted = {"arguments": call("write_file", path="out.txt"), "unknown": call("no_such")}.get(how, WRITE)
+    settings = {"exclude_tools": ("Write",)} if how == "operator" else {}
+    agent = make_agent([calls(wanted), "done"], approvers=[allow_all], **settings)
+    agent.say(
+        "go",
+        skills=["careful"] if how == "skill" else [],
+        context=Context(exclude_tools=("write_file",)) if how == "caller" else None,
+    )
+    assert not (workspace / "out.txt").exists()
+    by = {"operator": "policy", "caller": "caller", "skill": "skill"}.get(how, "error")
+    assert verdict_of(agent) == ("deny", by)
+
+
+def test_an_approver_may_ask_about_what_is_free(make_agent: MakeAgent) -> None:
+    agent = make_agent([calls(call("list_dir")), "done"], approvers=[ask_all])
+    agent.say("go")
+    (request,) = agent.state.interrupts[0].value["action_requests"]
+    assert "Four eyes." in request["description"]
+    assert verdict_of(agent) == ("ask", "approver")
+    assert agent.answer({"type": "approve"})["answer"] == "done"
+
+
+def test_a_grant_does_not_answer_an_approver(make_agent: MakeAgent) -> None:
+    agent = make_agent([calls(WRITE), calls(OTHER), "done"], approvers=[ask_all])
+    agent.say("go")
+    agent.answer({"type": "approve", "grant": {"scope": "thread"}})
+    assert agent.state.interrupts
+    assert verdict_of(agent) == ("ask", "approver")
+
+
+def test_a_grant_does_not_outlive_an_approver_that_denies(make_agent: MakeAgent, workspace: Path) -> None:
+    agent = make_agent([calls(OTHER), calls(WRITE), "done"], approvers=[guard_out])
+    agent.say("go")
+    assert agent.answer({"type": "approve", "grant": {"scope": "thread"}})["answer"] == "done"
+    assert not (workspace / "out.txt").exists()
+
+
+def test_a_preapproval_does_not_answer_an_approver(make_agent: MakeAgent, tmp_path: Path) -> None:
+    write_skill(tmp_path / "home" / ".agent" / "skills", "writer", "Writes.\nallowed-tools: Write")
+    agent = make_agent([calls(WRITE), "done"], approvers=[ask_all], allowed_tools="preapprove")
+    agent.say("go", skills=["writer"])
+    assert verdict_of(agent) == ("ask", "approver")
+
+
+def test_an_approver_is_asked_again_about_what_a_person_edited(
+    make_agent: MakeAgent, workspace: Path
+) -> None:
+    agent = make_agent([calls(OTHER), "done"], approvers=[guard_out])
+    agent.say("go")
+    agent.answer({"type": "edit", "edited_action": {"name": "write_file", "args": WRITE["args"]}})
+    assert not (workspace / "out.txt").exists()
+    assert "closed today" in agent.tool_messages("write_file")[0].text
+
+
+def test_where_nobody_is_asked_a_question_of_an_approver_is_a_refusal(make_agent: MakeAgent) -> None:
+    agent = make_agent([calls(call("list_dir")), "done"], approvers=[ask_all], approval="deny")
+    agent.say("go")
+    assert verdict_of(agent)[0] == "deny"
+    with pytest.raises(ApprovalNeededError):
+        make_agent([calls(WRITE)], approvers=[ask_all], approval="fail", thread="2").say("go")
+
+
+def test_an_approval_of_an_approver_is_bound_to_the_budget(make_agent: MakeAgent, workspace: Path) -> None:
+    agent = make_agent([calls(WRITE, OTHER), "done"], approvers=[allow_all], max_tool_calls=1)
+    agent.say("go")
+    assert [path.name for path in workspace.glob("*.txt")] == ["out.txt"]
+
+
+def test_an_approver_sees_the_skill_and_the_caller(make_agent: MakeAgent, skills_dir: Path) -> None:
+    write_skill(skills_dir, "alpha", "Runs.", scripts__run_py="")
+    seen = []
+
+    def note(call: Call) -> str:
+        seen.append((call.tool, call.skill, call.spec.counts_as, call.caller))
+        return "deny"
+
+    run = call("run_script", skill="alpha", path="scripts/run.py")
+    agent = make_agent([calls(run), "done"], approvers=[note])
+    agent.say("go", skills=["alpha"], context=Context(user_id="ann"))
+    assert seen == [("run_script", "alpha", "script", "ann")]
+
+
+def test_yes_does_not_answer_an_approver(workspace: Path, tmp_path: Path) -> None:
+    settings = Settings(workspace=workspace, home=tmp_path / "home", bundled_skills=False)
+    services = make_services(settings, approvers=[ask_all], yes={"write"})
+    judge = Judge(services.policy, AgentState(), Context(), None, services.library.shared)
+    assert judge.verdict(tool_call(name="write_file", args=WRITE["args"], id="1")).decision == "ask"
+
+
+def test_the_approver_in_the_documentation_does_what_it_says(
+    make_agent: MakeAgent, workspace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    section = POLICY.read_text(encoding="utf-8").partition("## Approvers")[2]
+    program = re.search(r"```python\n(.*?)```", section, re.DOTALL)
+    assert program is not None
+    monkeypatch.chdir(workspace)
+    monkeypatch.setenv("HOME", str(workspace.parent / "home"))
+    names: dict[str, Any] = {}
+    exec(program[1], names)
+    wanted = [call("write_file", path=f"public/{name}.md", content="x") for name in ("report", "other")]
+    agent = make_agent([calls(*wanted), "done"], approvers=[names["only_reports"]])
+    assert agent.say("go")["answer"] == "done"
+    assert [path.name for path in (workspace / "public").iterdir()] == ["report.md"]

@@ -1,0 +1,56 @@
+"""What approvers say together: the strictest opinion counts, and one that fails denies."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from skills_agent.skills.policy.patterns import GRAMMAR, Call
+from skills_agent.skills.policy.verdict import Approver, Opinion, consult
+
+WRITE = GRAMMAR.call("write_file", {"path": "a.txt", "lines": ["x"]}, "ann")
+DECISIONS = ["allow", "ask", "deny"]
+
+
+def says(answer: Any) -> Approver:
+    return lambda call: answer
+
+
+@given(st.lists(st.sampled_from([*DECISIONS, None]), max_size=5))
+def test_the_strictest_opinion_counts_in_any_order(answers: list[Any]) -> None:
+    opinion = consult([says(answer) for answer in answers], WRITE)
+    given_answers = [answer for answer in answers if answer is not None]
+    strictest = max(given_answers, key=DECISIONS.index, default=None)
+    assert (opinion.decision if opinion else None) == strictest
+
+
+def test_the_reason_is_that_of_the_strictest() -> None:
+    approvers = [says(Opinion("allow", "is fine")), says(Opinion("deny", "is not")), says("ask")]
+    assert consult(approvers, WRITE) == Opinion("deny", "is not")
+
+
+def test_an_approver_that_fails_denies_and_is_named(caplog: pytest.LogCaptureFixture) -> None:
+    def no_secrets(call: Call) -> None:
+        raise KeyError("internal detail")
+
+    opinion = consult([says("allow"), no_secrets], WRITE)
+    assert opinion == Opinion("deny", "the approver no_secrets failed with KeyError")
+    assert caplog.records[0].exc_info is not None
+
+
+@pytest.mark.parametrize("answer", ["yes", True, 1, Opinion("maybe"), ("allow", "why"), object()])  # type: ignore[arg-type]  # that is the fault
+def test_an_answer_that_is_no_opinion_denies(answer: Any) -> None:
+    opinion = consult([says(answer)], WRITE)
+    assert opinion is not None
+    assert opinion.decision == "deny"
+
+
+def test_an_approver_sees_the_call_and_cannot_change_it() -> None:
+    def change(call: Call) -> None:
+        assert (call.tool, call.spec.risk, call.skill, call.caller) == ("write_file", "write", None, "ann")
+        call.args["lines"].append("y")
+        call.args["path"] = "/etc/passwd"  # type: ignore[index]  # what a careless approver may do
+
+    assert consult([change], WRITE) is None
+    assert WRITE.args == {"path": "a.txt", "lines": ["x"]}
