@@ -16,7 +16,7 @@ import msgspec.msgpack
 
 from skills_agent.skills.library.discovery import Known, SeenSkill, Strictness, is_unreadable
 from skills_agent.skills.library.index_file import IndexFile
-from skills_agent.skills.search.tables import Found, Question, Shelf, TemporaryTables, TextTables, Wanted
+from skills_agent.skills.search.tables import CatalogTables, TemporaryTables, TextQuery, TextTables
 from skills_agent.skills.skill import Diagnostic, SkillMetadata
 from skills_agent.skills.sources.protocol import LastingSource, SeenFolder, Source
 
@@ -25,7 +25,7 @@ _PIECE: Final = 256
 _SMALL_CACHE: Final = "PRAGMA cache_size = -256"
 """KB: every page is read or written once."""
 _SOURCES_KEPT: Final = 64
-_SHELVES_KEPT: Final = 8
+_CATALOGS_KEPT: Final = 8
 _DISCOVERY_WAITS: Final = 0.25
 """Seconds: a thousand skills are read again in less."""
 _SEARCH_WAITS: Final = 5.0
@@ -127,40 +127,41 @@ class IndexedTables:
         self._key = hashlib.sha256(key.encode()).hexdigest()
         self._fallback = TemporaryTables()
 
-    def search(self, wanted: Wanted, question: Question) -> list[Found]:
-        """Search the texts that are wanted, indexing those that are not indexed yet; best first."""
+    def search(self, query: TextQuery) -> dict[str, float]:
+        """Return the scores of the best matches by their keys, best first; index what is new before."""
 
-        def ask(connection: Connection) -> list[Found] | None:
-            query = "SELECT number FROM shelves WHERE key = ? AND state = ?"
-            row = connection.execute(query, (self._key, wanted.state)).fetchone()
-            return None if row is None else Shelf(connection, row[0]).ask(question)
+        def search_filled(connection: Connection) -> dict[str, float] | None:
+            row = connection.execute(
+                "SELECT number FROM shelves WHERE key = ? AND state = ?", (self._key, query.state)
+            ).fetchone()
+            return None if row is None else CatalogTables(connection, row[0]).search(query)
 
-        def fill_and_ask(connection: Connection) -> list[Found]:
-            shelf = self._shelf(connection)
-            shelf.fill(wanted)
-            state = (wanted.state, time.time_ns(), shelf.number)
+        def fill_and_search(connection: Connection) -> dict[str, float]:
+            tables = self._tables(connection)
+            tables.fill(query)
+            state = (query.state, time.time_ns(), tables.number)
             connection.execute("UPDATE shelves SET state = ?, used = ? WHERE number = ?", state)
-            return shelf.ask(question)
+            return tables.search(query)
 
-        found = self._file.read(ask, _SEARCH_WAITS)
-        if found is None:
-            found = self._file.write(fill_and_ask, _SEARCH_WAITS)
-        return found if found is not None else self._fallback.search(wanted, question)
+        scores = self._file.read(search_filled, _SEARCH_WAITS)
+        if scores is None:
+            scores = self._file.write(fill_and_search, _SEARCH_WAITS)
+        return scores if scores is not None else self._fallback.search(query)
 
-    def _shelf(self, connection: Connection) -> Shelf:
+    def _tables(self, connection: Connection) -> CatalogTables:
         row = connection.execute("SELECT number FROM shelves WHERE key = ?", (self._key,)).fetchone()
         if row is not None:
-            return Shelf(connection, row[0])
+            return CatalogTables(connection, row[0])
         added = connection.execute(
             "INSERT INTO shelves (key, used) VALUES (?, ?)", (self._key, time.time_ns())
         )
-        shelf = Shelf(connection, added.lastrowid or 0)
-        shelf.create()
+        tables = CatalogTables(connection, added.lastrowid or 0)
+        tables.create()
         old = "SELECT number FROM shelves ORDER BY used DESC LIMIT -1 OFFSET ?"
-        for (number,) in connection.execute(old, (_SHELVES_KEPT,)).fetchall():
-            Shelf(connection, number).drop()
+        for (number,) in connection.execute(old, (_CATALOGS_KEPT,)).fetchall():
+            CatalogTables(connection, number).drop()
             connection.execute("DELETE FROM shelves WHERE number = ?", (number,))
-        return shelf
+        return tables
 
 
 def _read_rows(connection: Connection, key: str, label: str) -> _Kept:

@@ -1,4 +1,4 @@
-"""The full-text tables that searches run on: made once, and then only told what has changed.
+"""The full-text tables that searches run on: made once, and then given only the texts that have changed.
 
 Labels (name and description) and bodies (instructions) are two tables, because BM25 divides by the length
 of a whole row: in one table a skill with long instructions could hardly be found by its description.
@@ -25,37 +25,26 @@ class TextRow(NamedTuple):
     """What its scores are multiplied with."""
 
 
-class Wanted(NamedTuple):
-    """The texts that a search is over."""
+class TextQuery(NamedTuple):
+    """A search, and the texts that it is over."""
 
     state: str
     """Differs when any of the keys does."""
     keys: Collection[str]
     row: Callable[[str], TextRow]
     """Gives the text of a key that is not indexed yet."""
-
-
-class Question(NamedTuple):
-    """A query for FTS5."""
-
     expression: str
+    """For FTS5."""
     weights: tuple[float, float, float]
     """Of name, description, instructions."""
     limit: int
 
 
-class Found(NamedTuple):
-    """A text that matches, and how well."""
-
-    key: str
-    score: float
-
-
 class TextTables(Protocol):
     """A place for full-text tables."""
 
-    def search(self, wanted: Wanted, question: Question) -> list[Found]:
-        """Search the texts that are wanted, indexing those that are not indexed yet; best first."""
+    def search(self, query: TextQuery) -> dict[str, float]:
+        """Return the scores of the best matches by their keys, best first; index what is new before."""
         ...
 
 
@@ -64,36 +53,36 @@ class TemporaryTables:
 
     def __init__(self) -> None:
         self._lock = Lock()
-        self._shelf: Shelf | None = None
+        self._tables: CatalogTables | None = None
         self._state = ""
 
-    def search(self, wanted: Wanted, question: Question) -> list[Found]:
-        """Search the texts that are wanted, indexing those that are not indexed yet; best first."""
+    def search(self, query: TextQuery) -> dict[str, float]:
+        """Return the scores of the best matches by their keys, best first; index what is new before."""
         with self._lock:
-            if self._shelf is None:
+            if self._tables is None:
                 # Only searching needs SQLite, and `skills list` should not wait for its import.
                 import sqlite3  # noqa: PLC0415
 
                 connection = sqlite3.connect("", check_same_thread=False, isolation_level=None)
                 weakref.finalize(self, connection.close)
-                self._shelf = Shelf(connection)
-                self._shelf.create()
-            if self._state != wanted.state:
-                self._shelf.connection.execute("BEGIN")
-                with self._shelf.connection:
-                    self._shelf.fill(wanted)
-                self._state = wanted.state
-            return self._shelf.ask(question)
+                self._tables = CatalogTables(connection)
+                self._tables.create()
+            if self._state != query.state:
+                self._tables.connection.execute("BEGIN")
+                with self._tables.connection:
+                    self._tables.fill(query)
+                self._state = query.state
+            return self._tables.search(query)
 
 
-class Shelf(NamedTuple):
+class CatalogTables(NamedTuple):
     """The tables of one catalog in a database that may hold those of others."""
 
     connection: "Connection"
     number: int = 0
 
     def create(self) -> None:
-        """Make the tables."""
+        """Make the tables, empty."""
         self._run("CREATE TABLE texts_# (key TEXT UNIQUE, name TEXT, factor REAL)")
         self._run(f"CREATE VIRTUAL TABLE labels_# USING fts5(name, description, {_TOKENS})")
         self._run(f"CREATE VIRTUAL TABLE bodies_# USING fts5(instructions, {_TOKENS})")
@@ -103,20 +92,19 @@ class Shelf(NamedTuple):
         for table in ("texts_#", "labels_#", "bodies_#"):
             self._run(f"DROP TABLE IF EXISTS {table}")
 
-    def fill(self, wanted: Wanted) -> None:
-        """Take out the texts that are not wanted any more, and index those that are new."""
-        held = {key: number for number, key in self._run("SELECT rowid, key FROM texts_#")}
-        for key in held.keys() - wanted.keys:
-            self._run("DELETE FROM texts_# WHERE rowid = ?", held[key])
-            self._run("DELETE FROM labels_# WHERE rowid = ?", held[key])
-            self._run("DELETE FROM bodies_# WHERE rowid = ?", held[key])
-        for key in wanted.keys:
-            if key not in held:
-                self._add(key, wanted.row(key))
+    def fill(self, query: TextQuery) -> None:
+        """Make the tables hold exactly the texts of a query."""
+        indexed = {key: number for number, key in self._run("SELECT rowid, key FROM texts_#")}
+        for key in indexed.keys() - query.keys:
+            for table in ("texts_#", "labels_#", "bodies_#"):
+                self._run(f"DELETE FROM {table} WHERE rowid = ?", indexed[key])  # noqa: S608 - constants
+        for key in query.keys:
+            if key not in indexed:
+                self._add(key, query.row(key))
 
-    def ask(self, question: Question) -> list[Found]:
-        """Return the best matches; of equal ones the first by name."""
-        for_name, for_description, for_instructions = question.weights
+    def search(self, query: TextQuery) -> dict[str, float]:
+        """Return the scores of the best matches by their keys: best first, equal ones by name."""
+        name_weight, description_weight, instructions_weight = query.weights
         rows = self._run(
             """
             SELECT key, factor * sum(score) AS total FROM (
@@ -126,10 +114,10 @@ class Shelf(NamedTuple):
             ) JOIN texts_# AS texts ON texts.rowid = number
             GROUP BY number ORDER BY total DESC, name, key LIMIT ?
             """,
-            *(for_name, for_description, question.expression),
-            *(for_instructions, question.expression, question.limit),
+            *(name_weight, description_weight, query.expression),
+            *(instructions_weight, query.expression, query.limit),
         )
-        return [Found(key, score) for key, score in rows]
+        return dict(rows)
 
     def _add(self, key: str, row: TextRow) -> None:
         number = self._run("INSERT INTO texts_# VALUES (?, ?, ?)", key, row.name, row.factor).lastrowid
@@ -141,5 +129,5 @@ class Shelf(NamedTuple):
             self._run("INSERT INTO bodies_# (rowid, instructions) VALUES (?, ?)", number, row.instructions)
 
     def _run(self, sql: str, *values: float | str | None) -> "Cursor":
-        """Run a statement in which `#` stands for the number of the shelf."""
+        """Run a statement in which `#` stands for the number of the catalog."""
         return self.connection.execute(sql.replace("#", str(self.number)), values)

@@ -9,11 +9,13 @@ import math
 from array import array
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
+from functools import partial
 from operator import mul
 from threading import Lock
 from time import monotonic
-from typing import Final, Protocol, TypeAlias
+from typing import ClassVar, Final, Protocol, TypeAlias
 
+from skills_agent.skills.errors import SkillsAgentError
 from skills_agent.skills.search.words import Match, SearchIndex, SearchText
 
 RANK_CONSTANT: Final = 60
@@ -21,11 +23,11 @@ RANK_CONSTANT: Final = 60
 BATCH: Final = 64
 """Texts of one request to the model; some servers refuse more than a hundred."""
 PAUSE_SECONDS: Final = 60.0
-"""A model that failed is not asked again for so long: searches should not wait for it one by one."""
+"""A model that failed is not called again for so long: searches should not wait for it one by one."""
 _CANDIDATES: Final = 100
 """Of each ranking, at least."""
 _TEXT_CHARACTERS: Final = 2_000
-_VECTORS_KEPT: Final = 20_000
+_MAX_VECTORS: Final = 20_000
 
 Vector: TypeAlias = "array[float]"
 """Of length one (or zero), in single precision: 10,000 of 384 numbers take 15 MB."""
@@ -45,8 +47,10 @@ class Embedder(Protocol):
         ...
 
 
-class NoVectorsError(Exception):
-    """The embedding model failed lately, or answered with something other than the vectors asked for."""
+class NoVectorsError(SkillsAgentError):
+    """The embedding model failed a moment ago, or its answer is not one vector for each text."""
+
+    code: ClassVar[str] = "no-vectors"
 
 
 class Vectors:
@@ -56,57 +60,54 @@ class Vectors:
     """
 
     def __init__(self, embedder: Embedder, *, clock: Callable[[], float] = monotonic) -> None:
-        """Take a model; it is not asked before something is searched."""
+        """Take a model; it is first called by the first search."""
         self._embedder = embedder
         self._clock = clock
-        self._known: OrderedDict[str, Vector] = OrderedDict()
-        self._asking = Lock()
-        self._telling = Lock()
+        self._vectors_by_text: OrderedDict[str, Vector] = OrderedDict()
+        self._embedding = Lock()
+        self._warning = Lock()
         self._dimensions = 0
-        self._silent_until = -math.inf
+        self._paused_until = -math.inf
         self._failing = False
 
     def of_texts(self, texts: Sequence[str]) -> list[Vector]:
         """Return a vector for each text. Raises NoVectorsError."""
-        with self._asking:
-            missing = list(dict.fromkeys(text for text in texts if text not in self._known))
+        with self._embedding:
+            missing = list(dict.fromkeys(text for text in texts if text not in self._vectors_by_text))
             for start in range(0, len(missing), BATCH):
                 batch = missing[start : start + BATCH]
-                self._known.update(zip(batch, self._embed(batch), strict=True))
+                embed = partial(self._embedder.embed_documents, batch)
+                self._vectors_by_text.update(zip(batch, self._call(embed, len(batch)), strict=True))
             for text in texts:
-                self._known.move_to_end(text)
-            vectors = [self._known[text] for text in texts]
-            while len(self._known) > _VECTORS_KEPT:
-                self._known.popitem(last=False)
+                self._vectors_by_text.move_to_end(text)
+            vectors = [self._vectors_by_text[text] for text in texts]
+            while len(self._vectors_by_text) > _MAX_VECTORS:
+                self._vectors_by_text.popitem(last=False)
         return vectors
 
     def of_query(self, query: str) -> Vector:
         """Return the vector of a query. Raises NoVectorsError."""
-        (vector,) = self._ask(lambda: [self._embedder.embed_query(query)], 1)
-        return vector
+        return self._call(lambda: [self._embedder.embed_query(query)], 1)[0]
 
-    def _embed(self, batch: list[str]) -> list[Vector]:
-        return self._ask(lambda: self._embedder.embed_documents(batch), len(batch))
-
-    def _ask(self, embed: Callable[[], list[list[float]]], wanted: int) -> list[Vector]:
-        if self._clock() < self._silent_until:
+    def _call(self, embed: Callable[[], list[list[float]]], count: int) -> list[Vector]:
+        if self._clock() < self._paused_until:
             raise NoVectorsError("it failed a moment ago")
         try:
-            vectors = self._units(embed(), wanted)
+            vectors = self._units(embed(), count)
         except Exception as error:  # any model of any host: its failures have no class in common
-            self._silent_until = self._clock() + PAUSE_SECONDS
-            with self._telling:
-                told, self._failing = self._failing, True
-            if not told:
+            self._paused_until = self._clock() + PAUSE_SECONDS
+            with self._warning:
+                was_failing, self._failing = self._failing, True
+            if not was_failing:
                 logger.warning("embedding model failed, searching by words alone: %r", error)
             raise NoVectorsError(str(error)) from error
         self._failing = False
         return vectors
 
-    def _units(self, answered: Sequence[Sequence[float]], wanted: int) -> list[Vector]:
-        if len(answered) != wanted:
-            raise NoVectorsError(f"{len(answered)} vectors for {wanted} texts")
-        vectors = [unit(vector) for vector in answered]
+    def _units(self, answer: Sequence[Sequence[float]], count: int) -> list[Vector]:
+        if len(answer) != count:
+            raise NoVectorsError(f"{len(answer)} vectors for {count} texts")
+        vectors = [unit(vector) for vector in answer]
         self._dimensions = self._dimensions or len(vectors[0])
         if any(len(vector) != self._dimensions for vector in vectors):
             raise NoVectorsError("vectors of different lengths")
@@ -114,7 +115,7 @@ class Vectors:
 
 
 class FusedIndex:
-    """Texts to be searched by words and by meaning; they are embedded when something is first searched."""
+    """Texts that are searched by words and by meaning; they are embedded at the first search."""
 
     def __init__(self, words: SearchIndex, texts: Sequence[SearchText], vectors: Vectors) -> None:
         """Take an index by words over the same texts."""
@@ -142,7 +143,7 @@ class FusedIndex:
 
 
 def fuse(*rankings: Sequence[int], constant: int = RANK_CONSTANT) -> list[Match]:
-    """Score what any ranking has with the sum of `1 / (constant + rank)`, best first.
+    """Score every position of the rankings with the sum of `1 / (constant + rank)`, best first.
 
     Of equal ones those of the first ranking come first.
     """
@@ -150,7 +151,9 @@ def fuse(*rankings: Sequence[int], constant: int = RANK_CONSTANT) -> list[Match]
     for ranking in rankings:
         for rank, position in enumerate(ranking, start=1):
             scores[position] = scores.get(position, 0.0) + 1 / (constant + rank)
-    return sorted((Match(*each) for each in scores.items()), key=lambda match: -match.score)
+    return sorted(
+        (Match(position, score) for position, score in scores.items()), key=lambda match: -match.score
+    )
 
 
 def by_cosine(query: Vector, vectors: Sequence[Vector], factors: Sequence[float]) -> list[int]:

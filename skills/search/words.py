@@ -1,4 +1,4 @@
-"""Find skills by words: what a query means, and what is searched.
+"""Find skills by words: which words of a query count, and which texts are searched.
 
 SQLite's FTS5 is in the standard library, and finds the right skill among 2,100 as well as a
 sentence-embedding model once instructions are indexed beside descriptions. The numbers of `SearchSetting`
@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final, NamedTuple
 
-from skills_agent.skills.search.tables import Question, TemporaryTables, TextRow, TextTables, Wanted
+from skills_agent.skills.search.tables import TemporaryTables, TextQuery, TextRow, TextTables
 
 _WORD = re.compile(r"\w+")
 _MAX_WORDS: Final = 64
@@ -24,14 +24,14 @@ these they this those through to too under until up us use using ve very want wa
 where which while who whom why will with would you your
 """
 FUNCTION_WORDS: Final = frozenset(_FUNCTION_WORDS.split())
-"""They say nothing of a task, and in a catalog of ten skills a rare `please` would weigh like a name."""
+"""They say nothing about a task, and in a catalog of ten skills a rare `please` would weigh like a name."""
 _HIRAGANA = re.compile("[\u3040-\u309f]+")
 _KATAKANA = re.compile("[\u30a0-\u30ff]+")
 _HAN = re.compile("[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]+")
 
 
 class SearchSetting(NamedTuple):
-    """What counts how much, and how much of each skill is indexed."""
+    """The weight of each kind of text, and how much of each skill is indexed."""
 
     name: float = 8.0
     description: float = 1.0
@@ -42,27 +42,27 @@ class SearchSetting(NamedTuple):
 
 
 class SearchText(NamedTuple):
-    """What can be found of one skill."""
+    """The texts by which one skill is found."""
 
     name: str
     description: str
     instructions: str | Callable[[], str] = ""
     """A function is called when the text is first indexed."""
     key: str = ""
-    """Differs when any of the text may: what is indexed under it is not indexed again."""
+    """Differs when any of the texts may: a key that is indexed is not indexed again."""
     factor: float = 1.0
     """What its scores are multiplied with."""
 
 
 class Match(NamedTuple):
-    """The place of a text among those indexed, and how well it matches: higher is better, above 0."""
+    """The position of a text among those indexed, and how well it matches: higher is better, above 0."""
 
     position: int
     score: float
 
 
 class SearchIndex:
-    """Texts to be searched by any thread; they are indexed when something is first searched."""
+    """Texts that any thread may search; they are indexed at the first search."""
 
     def __init__(
         self,
@@ -70,7 +70,7 @@ class SearchIndex:
         tables: TextTables | None = None,
         setting: SearchSetting = SearchSetting(),  # noqa: B008 - an immutable value
     ) -> None:
-        """Take texts, and tables that may be shared: only what they do not hold yet is indexed."""
+        """Take texts, and tables that may be shared: only texts that they do not hold yet are indexed."""
         self._texts = tuple(texts)
         self._tables = tables or TemporaryTables()
         self._setting = setting
@@ -80,18 +80,16 @@ class SearchIndex:
         }
         self._state = hashlib.sha256("\n".join(sorted(self._positions)).encode()).hexdigest()
 
-    def search(self, query: str, limit: int) -> list[Match]:
-        """Return the best matches of any word of the query, best first; none for a query without words."""
+    def search(self, request: str, limit: int) -> list[Match]:
+        """Return the best matches of any word of a request, best first; none where it has no words."""
         setting = self._setting
-        words = query_words(query, skip_function_words=setting.skip_function_words)
+        words = query_words(request, skip_function_words=setting.skip_function_words)
         if not words or limit < 1:
             return []
         weights = (setting.name, setting.description, setting.instructions)
-        found = self._tables.search(
-            Wanted(self._state, self._positions.keys(), self._row),
-            Question(" OR ".join(f'"{word}"' for word in words), weights, limit),
-        )
-        return [Match(self._positions[key], score) for key, score in found]
+        expression = " OR ".join(f'"{word}"' for word in words)
+        query = TextQuery(self._state, self._positions.keys(), self._row, expression, weights, limit)
+        return [Match(self._positions[key], score) for key, score in self._tables.search(query).items()]
 
     def _row(self, key: str) -> TextRow:
         text = self._texts[self._positions[key]]
@@ -104,8 +102,8 @@ def query_words(query: str, *, skip_function_words: bool = True) -> list[str]:
     """Return the distinct words of a query that are searched for; all of them if no other is left."""
     written = spaced(query.replace("\0", " ").replace("_", " ").lower())
     words = list(dict.fromkeys(_WORD.findall(written)))
-    telling = [word for word in words if word not in FUNCTION_WORDS] if skip_function_words else words
-    return (telling or words)[:_MAX_WORDS]
+    content_words = [word for word in words if word not in FUNCTION_WORDS] if skip_function_words else []
+    return (content_words or words)[:_MAX_WORDS]
 
 
 def spaced(text: str) -> str:
