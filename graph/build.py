@@ -1,8 +1,8 @@
 """The picture: which node follows which."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.tools import BaseTool
@@ -29,6 +29,51 @@ from skills_agent.skills.scripts.runner import ScriptRunner
 from skills_agent.skills.search.vectors import Embedder
 from skills_agent.skills.sources import Source
 from skills_agent.state.schema import AgentState
+
+EDGES: Final[Mapping[str, tuple[Callable[[AgentState], Any], dict[Hashable, str]]]] = {
+    "discover": (
+        routes.after_discover,
+        {"history too long": "summarize", "a skill is asked for": "select", "no skill asked for": "decide"},
+    ),
+    "summarize": (
+        routes.after_summarize,
+        {"a skill is asked for": "select", "no skill asked for": "decide"},
+    ),
+    "select": (
+        routes.after_select,
+        {
+            "admitted": "load",
+            "the skill has changed": "approve",
+            "other calls wait": "gate",
+            "nothing to load": "decide",
+        },
+    ),
+    "load": (routes.after_load, {"other calls wait": "gate", "loaded": "decide"}),
+    "decide": (
+        routes.after_decide,
+        {"wants a skill": "select", "calls a tool": "gate", "is done, or out of budget": "answer"},
+    ),
+    "gate": (
+        routes.after_gate,
+        {
+            "allowed": "act",
+            "needs a person": "approve",
+            "denied": "decide",
+            "denied again and again": "answer",
+        },
+    ),
+    "approve": (
+        routes.after_approve,
+        {
+            "approved": "act",
+            "take the change": "load",
+            "denied": "decide",
+            "denied again and again": "answer",
+        },
+    ),
+    "act": (routes.after_act, {"done": "decide"}),
+}
+"""Where each node leads: its route, and the node for each label. A `Send` names its node itself."""
 
 
 def build_graph(
@@ -72,7 +117,14 @@ def wire(services: Services) -> AgentGraph:
     # Services are bound here, and input schemas are given: LangGraph would take the fields of a
     # worker's own input for channels.
     nodes: dict[str, Any] = {
-        "discover": partial(discover, library=library, catalog_budget=budget, running=running),
+        "discover": partial(
+            discover,
+            library=library,
+            catalog_budget=budget,
+            running=running,
+            models=models,
+            schemas=schemas,
+        ),
         "summarize": summarize(models=models, schemas=schemas),
         "select": partial(select, library=library, limits=limits, on_change=services.on_change),
         "load": partial(load, library=library, max_body_lines=services.max_body_lines),
@@ -88,30 +140,13 @@ def wire(services: Services) -> AgentGraph:
         "gate": partial(gate, policy=services.policy, limits=limits),
         "approve": partial(approve, policy=services.policy),
         "act": act(tools=services.tool_node, policy=services.policy, running=running, witness=services.audit),
-        "answer": answer(models=models, library=library, limits=limits, catalog_budget=budget),
+        "answer": answer(models=models, library=library, catalog_budget=budget),
     }
     for name, node in nodes.items():
         graph.add_node(name, recorded(name, node, services.audit), input_schema=stored(AgentState))
 
-    after_discover = route_in_place(
-        partial(routes.after_discover, models=models, schemas=schemas),
-        partial(routes.after_discover_async, models=models, schemas=schemas),
-    )
-    after_decide = route_in_place(partial(routes.after_decide, limits=limits))
     graph.add_edge(START, "discover")
-    graph.add_conditional_edges("discover", after_discover, ["summarize", "select", "decide"])
-    graph.add_conditional_edges("summarize", route_in_place(routes.after_summarize), ["select", "decide"])
-    graph.add_conditional_edges(
-        "select", route_in_place(routes.after_select), ["load", "approve", "gate", "decide"]
-    )
-    graph.add_conditional_edges("load", route_in_place(routes.after_load), ["gate", "decide"])
-    graph.add_conditional_edges("decide", after_decide, ["select", "gate", "answer"])
-    graph.add_conditional_edges(
-        "gate", route_in_place(routes.after_gate), ["act", "approve", "decide", "answer"]
-    )
-    graph.add_conditional_edges(
-        "approve", route_in_place(routes.after_approve), ["load", "act", "decide", "answer"]
-    )
-    graph.add_conditional_edges("act", route_in_place(routes.after_act), ["decide"])
+    for node, (route, ways) in EDGES.items():
+        graph.add_conditional_edges(node, route_in_place(route), ways)
     graph.add_edge("answer", END)
     return graph

@@ -5,15 +5,15 @@ version that it was checked with. tests/graph/test_langgraph_inside.py fails wit
 what to do when a release changes one; pyproject.toml bounds the releases.
 """
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from functools import cache, partial
 from typing import Annotated, Any, Final, TypeVar, cast, get_args, get_origin
 
 from langchain_core.runnables import Runnable
-from langgraph._internal._runnable import RunnableCallable
 from langgraph.channels.delta import DeltaChannel
 from typing_extensions import TypedDict, get_type_hints
 
+from skills_agent.nodes.two_paths import TwoPaths
 from skills_agent.state.reducers import merge_messages
 
 CHECKED: Final = {"langgraph": "1.2.22", "langgraph-checkpoint": "4.3.2", "langchain-openai": "1.7.3"}
@@ -24,16 +24,18 @@ Schema = TypeVar("Schema")
 # -- Routes -------------------------------------------------------------------------------------------
 
 
-def route_in_place(
-    path: Callable[..., Any], async_path: Callable[..., Awaitable[Any]] | None = None
-) -> Runnable[Any, Any]:
+def route_in_place(route: Callable[[Any], Any]) -> Runnable[Any, Any]:
     """Return a route that runs in the step of its node, in the calling thread.
 
-    LangGraph traces a plain function as a run of its own and hands it to a thread under `ainvoke`:
-    1 to 2 ms a turn. `RunnableCallable` is private; it has not moved since 0.6.
+    LangGraph traces a plain function as a run of its own and hands it to a thread under `ainvoke`, which
+    costs 1 to 2 ms a turn. It also takes the annotation of the argument for a schema of channels, which
+    is not the stored one.
     """
-    # A partial: of a function LangGraph would read the annotation of `state`, which is not the stored schema.
-    return cast("Runnable[Any, Any]", RunnableCallable(partial(path), async_path, trace=False))
+
+    async def async_route(state: Any) -> Any:
+        return route(state)
+
+    return TwoPaths(route.__name__, route, async_route)
 
 
 # -- Channels that are stored as deltas ------------------------------------------------------------------

@@ -1,111 +1,95 @@
-"""Where next. Each function is named after the node it leaves, and depends on nothing but the state."""
+"""Where next: one function for each node, named after the node that it leaves.
 
-import asyncio
-from typing import Literal
+A route depends on the state alone. It returns labels, which `build.py` maps to nodes and Studio shows on
+the edges, or `Send`s, which name their node themselves.
+"""
+
+from typing import Any, Literal
 
 from langchain_core.messages.tool import ToolCall
-from langgraph.runtime import Runtime
 from langgraph.types import Send
 
-from skills_agent.nodes.fitting import Schemas
-from skills_agent.nodes.model_call import Models
 from skills_agent.nodes.select import may_ask_for_skills
-from skills_agent.state.budget import Limits, refused_too_often, spent_budget
-from skills_agent.state.context import Context
-from skills_agent.state.history import turns_to_cover
+from skills_agent.state.budget import refused_too_often
 from skills_agent.state.records import SkillPlace
 from skills_agent.state.schema import AgentState, CallRequest
 from skills_agent.state.transcript import (
     LOAD_SKILL,
     alike_calls,
-    open_calls,
-    open_unreadable_calls,
+    wants_calls,
     wants_skills,
     wants_tools,
 )
 
-
-def after_discover(
-    state: AgentState, runtime: Runtime[Context], *, models: Models, schemas: Schemas
-) -> Literal["summarize", "select", "decide"]:
-    """Sum up older turns first where the history takes too much of the model's window."""
-    window = models.choose(Context.of(runtime.context).model).window
-    return "summarize" if turns_to_cover(state, window, schemas.all) else after_summarize(state)
+AfterSummarize = Literal["a skill is asked for", "no skill asked for"]
+AfterRefusals = Literal["denied", "denied again and again"]
 
 
-async def after_discover_async(
-    state: AgentState, runtime: Runtime[Context], *, models: Models, schemas: Schemas
-) -> Literal["summarize", "select", "decide"]:
-    """Do the same without stopping the event loop while a model is made."""
-    if models.is_made(Context.of(runtime.context).model):
-        return after_discover(state, runtime, models=models, schemas=schemas)
-    return await asyncio.to_thread(after_discover, state, runtime, models=models, schemas=schemas)
+def after_discover(state: AgentState) -> Literal["history too long"] | AfterSummarize:
+    """Summarize older turns first where the history takes too much of the model's window."""
+    return "history too long" if state.get("history_too_long") else after_summarize(state)
 
 
-def after_summarize(state: AgentState) -> Literal["select", "decide"]:
-    """Select where anything may ask for a skill; most turns begin without, and a step costs a checkpoint."""
-    return "select" if may_ask_for_skills(state) else "decide"
+def after_summarize(state: AgentState) -> AfterSummarize:
+    """Select where anything may ask for a skill. Most turns begin without, and a step costs a checkpoint."""
+    return "a skill is asked for" if may_ask_for_skills(state) else "no skill asked for"
 
 
-def after_select(state: AgentState) -> list[Send | Literal["approve", "gate", "decide"]]:
-    """Load what was admitted, one branch a request, and ask where that is set; else go on as after a load."""
-    asked = state.get("verdicts") or {}
-    ways: list[Send | Literal["approve", "gate", "decide"]] = [
-        Send("load", admission) for admission in state["admissions"] if admission["call_id"] not in asked
+def after_select(state: AgentState) -> list[Send | Any]:
+    """Load what was admitted, one branch a request, and ask a person where that is set."""
+    verdicts = state.get("verdicts") or {}
+    ways: list[Send | Any] = [
+        Send("load", admission) for admission in state["admissions"] if admission["call_id"] not in verdicts
     ]
-    if _is_open(state):
-        ways.append("approve")
-    return ways or [*after_load(state)]
+    if _has_open_question(state):
+        ways.append("the skill has changed")
+    return ways or ["other calls wait" if wants_tools(state["messages"]) else "nothing to load"]
 
 
-def after_load(state: AgentState) -> list[Literal["gate", "decide"]]:
+def after_load(state: AgentState) -> list[Literal["other calls wait", "loaded"]]:
     """Judge the other calls of the message that asked for the skill, if it had any.
 
-    While a question of this step is open, its branch leads on.
+    While a question of this step is open, the branch that asks it leads on.
     """
-    if _is_open(state):
+    if _has_open_question(state):
         return []
-    return ["gate" if wants_tools(state["messages"]) else "decide"]
+    return ["other calls wait" if wants_tools(state["messages"]) else "loaded"]
 
 
-def after_decide(
-    state: AgentState, runtime: Runtime[Context], *, limits: Limits
-) -> Literal["select", "gate", "answer"]:
+def after_decide(state: AgentState) -> Literal["wants a skill", "calls a tool", "is done, or out of budget"]:
     """Follow the model's calls while the budgets last."""
-    messages = state["messages"]
-    wants_more = open_calls(messages) or open_unreadable_calls(messages)
-    if not wants_more or spent_budget(state, Context.of(runtime.context).narrow(limits)):
-        return "answer"
-    return "select" if wants_skills(messages) else "gate"
+    if not wants_calls(state["messages"]) or state.get("spent_budget"):
+        return "is done, or out of budget"
+    return "wants a skill" if wants_skills(state["messages"]) else "calls a tool"
 
 
-def after_gate(state: AgentState) -> list[Send | Literal["approve", "decide", "answer"]]:
-    """Run what is allowed, ask about what is not, at the same time; go on if all was refused."""
-    ways: list[Send | Literal["approve", "decide", "answer"]] = [*_allowed(state, by_approval=False)]
-    if _is_open(state):
-        ways.append("approve")
+def after_gate(state: AgentState) -> list[Send | Any]:
+    """Run what is allowed, ask about what is not, at the same time; go on if all was denied."""
+    ways: list[Send | Any] = [*_allowed(state, by_approval=False)]
+    if _has_open_question(state):
+        ways.append("needs a person")
     return ways or [_after_refusals(state)]
 
 
-def after_approve(state: AgentState) -> list[Send | Literal["decide", "answer"]]:
+def after_approve(state: AgentState) -> list[Send | AfterRefusals]:
     """Run what a person approved or edited; go on if all was rejected."""
     return [*_allowed(state, by_approval=True)] or [_after_refusals(state)]
 
 
-def _after_refusals(state: AgentState) -> Literal["decide", "answer"]:
-    """End the turn where the model repeats a call that is refused again and again."""
-    return "answer" if refused_too_often(state) else "decide"
-
-
-def after_act(state: AgentState) -> list[Literal["decide"]]:
-    """Join: go on, unless a question of this step is still open: then its branch leads on.
+def after_act(state: AgentState) -> list[Literal["done"]]:
+    """Go on, unless a question of this step is still open: then the branch that asks it leads on.
 
     LangGraph's deferred nodes cannot join here: they start while a `Send` is still to be run.
     """
-    return [] if _is_open(state) else ["decide"]
+    return [] if _has_open_question(state) else ["done"]
 
 
-def _is_open(state: AgentState) -> bool:
+def _after_refusals(state: AgentState) -> AfterRefusals:
+    """End the turn where the model repeats a call that was denied again and again."""
+    return "denied again and again" if refused_too_often(state) else "denied"
+
+
+def _has_open_question(state: AgentState) -> bool:
     return any(verdict["decision"] == "ask" for verdict in (state.get("verdicts") or {}).values())
 
 

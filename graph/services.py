@@ -220,7 +220,13 @@ def make_models(settings: Settings, model: BaseChatModel | None) -> Models:
             return _chosen(type(model).__name__, model, settings)
         return _chosen(name or own, resolve(name or own), settings)
 
-    return Models(choose, is_made, calling, ModelCallError)
+    def window(name: str | None) -> int:
+        try:
+            return choose(name).window
+        except ModelError:  # The node that asks the model says so.
+            return settings.context_window or UNKNOWN_WINDOW
+
+    return Models(choose, window, is_made, calling, ModelCallError)
 
 
 def _chosen(name: str, chat: BaseChatModel, settings: Settings) -> ChosenModel:

@@ -18,7 +18,7 @@ from skills_agent.nodes.model_call import (
 )
 from skills_agent.nodes.two_paths import TwoPaths
 from skills_agent.skills.library.library import Library
-from skills_agent.state.budget import MAX_SAME_REFUSALS, Limits, refused_too_often, spent_budget
+from skills_agent.state.budget import MAX_SAME_REFUSALS, refused_too_often
 from skills_agent.state.context import Context
 from skills_agent.state.ledger import active_skills
 from skills_agent.state.schema import AgentState, AgentUpdate
@@ -28,12 +28,13 @@ from skills_agent.state.transcript import (
     open_calls,
     open_unreadable_calls,
     refusal,
+    wants_calls,
 )
 
 logger = logging.getLogger(__name__)
 
 
-def answer(*, models: Models, library: Library, limits: Limits, catalog_budget: int) -> TwoPaths:
+def answer(*, models: Models, library: Library, catalog_budget: int) -> TwoPaths:
     """Return the node that ends a turn.
 
     When the model is done, its text is the answer. When a budget ran out while it still wanted
@@ -46,7 +47,7 @@ def answer(*, models: Models, library: Library, limits: Limits, catalog_budget: 
             return None
         context = Context.of(runtime.context)
         skills = shown_skills(state, runtime, library, catalog_budget)
-        reason = _reason(state, context.narrow(limits))
+        reason = _reason(state)
         messages = [*state["messages"], *_refusals(state, reason)]
         chosen = models.choose(context.model)
         status = prompt.last_word_text(reason)
@@ -56,12 +57,12 @@ def answer(*, models: Models, library: Library, limits: Limits, catalog_budget: 
         records = PromptRecords(messages, skills) if chosen.reads_records else None
         return Request(chosen.name, chosen.chat, rendered, records)
 
-    def finish(state: AgentState, runtime: Runtime[Context], message: AIMessage | None) -> AgentUpdate:
+    def finish(state: AgentState, _runtime: Runtime[Context], message: AIMessage | None) -> AgentUpdate:
         loaded = _loaded(state)
         if message is None:
             said = last_ai(state["messages"])
             return AgentUpdate(answer=_storable(str(said.text)) if said else "", **loaded)
-        reason = _reason(state, Context.of(runtime.context).narrow(limits))
+        reason = _reason(state)
         logger.warning("turn cut short", extra={"reason": reason})
         final = _without_calls(message, reason)
         return AgentUpdate(
@@ -92,14 +93,13 @@ def _storable(text: str) -> str:
 
 
 def _is_cut_short(state: AgentState) -> bool:
-    messages = state["messages"]
-    return bool(open_calls(messages) or open_unreadable_calls(messages) or refused_too_often(state))
+    return wants_calls(state["messages"]) or refused_too_often(state) is not None
 
 
-def _reason(state: AgentState, limits: Limits) -> str:
-    if not (open_calls(state["messages"]) or open_unreadable_calls(state["messages"])):
+def _reason(state: AgentState) -> str:
+    if not wants_calls(state["messages"]):
         return f"the same call of {refused_too_often(state)} was refused {MAX_SAME_REFUSALS} times"
-    return f"the budget of {spent_budget(state, limits) or 'steps'} for this turn is spent"
+    return f"the budget of {state.get('spent_budget') or 'steps'} for this turn is spent"
 
 
 def _refusals(state: AgentState, reason: str) -> list[AnyMessage]:

@@ -25,10 +25,12 @@ from skills_agent.nodes.model_call import (
 )
 from skills_agent.nodes.two_paths import TwoPaths
 from skills_agent.skills.library.library import Library
-from skills_agent.state.budget import Limits, counts_of_turn
+from skills_agent.state.budget import Limits, counts_of_turn, spent_budget
 from skills_agent.state.context import Context
 from skills_agent.state.records import ChangedSkill
+from skills_agent.state.reducers import add_usage
 from skills_agent.state.schema import AgentState, AgentUpdate
+from skills_agent.state.transcript import wants_calls
 
 Model = Runnable[LanguageModelInput, AIMessage]
 
@@ -85,9 +87,14 @@ def decide(
         records = PromptRecords(messages, skills) if chosen.reads_records else None
         return Request(chosen.name, kept.model, rendered, records)
 
-    def finish(state: AgentState, _runtime: Runtime[Context], message: AIMessage | None) -> AgentUpdate:
+    def finish(state: AgentState, runtime: Runtime[Context], message: AIMessage | None) -> AgentUpdate:
         assert message is not None  # noqa: S101 - prepare always asks
-        return AgentUpdate(messages=[message], **usage_of(state, message))
+        update = AgentUpdate(messages=[message], **usage_of(state, message))
+        limits_now = Context.of(runtime.context).narrow(limits)
+        usage = add_usage(state.get("usage"), update.get("usage"))
+        if wants_calls([message]) and (budget := spent_budget({**state, "usage": usage}, limits_now)):
+            update["spent_budget"] = budget
+        return update
 
     def waits(state: AgentState, runtime: Runtime[Context]) -> bool:
         return not is_at_hand(state, runtime, library, models)

@@ -8,13 +8,15 @@ from langgraph.graph.message import REMOVE_ALL_MESSAGES
 from langgraph.runtime import Runtime
 
 from skills_agent.nodes.effects import Invocation, Invocations, outcome_unknown, tool_messages
-from skills_agent.nodes.model_call import shown_catalog
+from skills_agent.nodes.fitting import Schemas
+from skills_agent.nodes.model_call import Models, shown_catalog
 from skills_agent.skills.errors import SkillError, SkillUnreadableError
 from skills_agent.skills.library.catalog import Catalog
 from skills_agent.skills.library.library import Library
 from skills_agent.skills.library.registry import Registry
 from skills_agent.skills.skill import SkillRef
 from skills_agent.state.context import Context, caller_of
+from skills_agent.state.history import turns_to_cover
 from skills_agent.state.ledger import active_skills
 from skills_agent.state.records import CatalogRecord, ChangedSkill, DiagnosticRecord, LoadedSkill
 from skills_agent.state.reducers import spent
@@ -55,22 +57,27 @@ def discover(
     library: Library,
     catalog_budget: int,
     running: Invocations,
+    models: Models,
+    schemas: Schemas,
 ) -> AgentUpdate:
     """Begin a turn: answer calls that an interrupted turn left open, and see what skills there are.
 
     `catalog_budget` is in characters of descriptions. What is shown stays as it is for the thread
     until the catalog's digest changes: a changed system prompt would cost the provider's cache.
     """
+    context = Context.of(runtime.context)
     usage = state.get("usage")
     turn = usage["turn"] + 1 if usage else 1
     update = AgentUpdate(usage=spent(turn), **_emptied(state))
-    if repaired := repair(state.get("messages", []), SUPERSEDED):
-        update["messages"] = [_remove_all(), *(_as_it_was(message, running.now()) for message in repaired)]
+    messages = state.get("messages", [])
+    if repaired := repair(messages, SUPERSEDED):
+        messages = [_as_it_was(message, running.now()) for message in repaired]
+        update["messages"] = [_remove_all(), *messages]
     if turn % TOUCH_TURNS == 0:
         update.update(AgentUpdate(skills_loaded={}, skill_resources={}, grants={}, summary=None))
     before = state.get("catalog") or None
     record = _nothing()
-    if Context.of(runtime.context).enable_skills:
+    if context.enable_skills:
         registry = library.of(caller_of(runtime), runtime.store, look=True)
         catalog = registry.refresh()
         unchanged = before is not None and before["digest"] == catalog.digest
@@ -85,6 +92,10 @@ def discover(
         update["catalog"] = record
     if record != before and (omitted := record["total"] - len(record["shown"])):
         logger.warning("description budget exceeded", extra={"omitted": omitted, "budget": catalog_budget})
+    now: AgentState = {**state, "messages": messages, "catalog": record}
+    too_long = bool(turns_to_cover(now, models.window(context.model), schemas.all))
+    if too_long != state.get("history_too_long", False):
+        update["history_too_long"] = too_long
     return update
 
 
@@ -99,6 +110,8 @@ def _emptied(state: AgentState) -> AgentUpdate:
         update["verdicts"] = {}
     if state.get("refused"):
         update["refused"] = {}
+    if state.get("spent_budget"):
+        update["spent_budget"] = ""
     return update
 
 

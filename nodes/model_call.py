@@ -42,6 +42,8 @@ class Models(NamedTuple):
 
     choose: Callable[[str | None], ChosenModel]
     """From the name that the caller gave (None: the operator's); raises where it may not be used."""
+    window: Callable[[str | None], int]
+    """The tokens that the model of that name can read; a usual number where it cannot be used."""
     is_made: Callable[[str | None], bool]
     """Whether `choose` gives a model at once; making one may import its package and read certificates."""
     failures: Callable[[str], AbstractContextManager[None]]

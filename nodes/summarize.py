@@ -129,7 +129,7 @@ class _Summary:
     def update(self) -> AgentUpdate:
         """Return the record, and what it cost."""
         if not self._turns:
-            return AgentUpdate()
+            return AgentUpdate(history_too_long=False)
         by_model = self._chosen.writes and not self._failure
         record = SummaryRecord(
             text=self._text if by_model else self._extract(),
@@ -144,7 +144,7 @@ class _Summary:
                 "no summary by the model", extra={"model": self._chosen.name, "why": self._failure}
             )
         logger.info("history summarized", extra={"turns": record["turns"], "by": record["by"]})
-        return AgentUpdate(summary=record, usage=self._usage())
+        return AgentUpdate(summary=record, history_too_long=False, usage=self._usage())
 
     def _covered(self) -> list[list[AnyMessage]]:
         return [*turns_of(self._history.covered), *self._turns]

@@ -70,12 +70,16 @@ class AgentState(TypedDict, total=False):
     skill_resources: Annotated[dict[str, SkillResources], merge_resources]
     summary: Annotated[SummaryRecord, newest_summary]
     """Of older turns; empty before the first."""
+    history_too_long: bool
+    """True where `discover` saw that older turns must be summarized first."""
     plan: Annotated[PlanRecord | None, newest_plan]
     verdicts: dict[str, VerdictRecord]
     """What was decided about the calls of this step, by tool call id."""
     grants: Annotated[dict[str, GrantRecord], merge_grants]
     refused: dict[str, int]
     """How often each call was refused in this turn, by digest; written by one node of a step."""
+    spent_budget: str
+    """The budget that was spent while the model wanted more calls; written by `decide`, else empty."""
     usage: Annotated[UsageRecord, add_usage]
     answer: str
     loaded: list[str]
@@ -92,10 +96,12 @@ class AgentUpdate(TypedDict, total=False):
     skills_loaded: dict[str, LoadedSkill]
     skill_resources: dict[str, SkillResources]
     summary: SummaryRecord | None
+    history_too_long: bool
     plan: PlanRecord | None
     verdicts: dict[str, VerdictRecord]
     grants: dict[str, GrantRecord]
     refused: dict[str, int]
+    spent_budget: str
     usage: UsageRecord
     answer: str
     loaded: list[str]

@@ -53,7 +53,7 @@ def last_human(messages: Sequence[AnyMessage]) -> HumanMessage | None:
 
 
 def is_synthetic(message: AnyMessage) -> bool:
-    """Tell whether the agent wrote a message itself."""
+    """Return True if the agent wrote a message itself."""
     return bool(message.additional_kwargs.get("skills_agent", {}).get("synthetic"))
 
 
@@ -101,13 +101,18 @@ def open_unreadable_calls(messages: Sequence[AnyMessage]) -> list[InvalidToolCal
     return [call for call in unreadable_calls_of(message) if call["id"] not in answered]
 
 
+def wants_calls(messages: Sequence[AnyMessage]) -> bool:
+    """Return True if the newest AI message has calls that nobody answered yet."""
+    return bool(open_calls(messages) or open_unreadable_calls(messages))
+
+
 def wants_skills(messages: Sequence[AnyMessage]) -> bool:
-    """Tell whether the newest AI message asks for skills that nobody answered yet."""
+    """Return True if the newest AI message asks for skills that nobody answered yet."""
     return any(call["name"] == LOAD_SKILL for call in open_calls(messages))
 
 
 def wants_tools(messages: Sequence[AnyMessage]) -> bool:
-    """Tell whether the newest AI message has open calls other than for skills."""
+    """Return True if the newest AI message has open calls other than for skills."""
     return bool(open_unreadable_calls(messages)) or any(
         call["name"] != LOAD_SKILL for call in open_calls(messages)
     )

@@ -44,8 +44,8 @@ def test_a_route_is_no_run_of_its_own_and_stays_in_its_thread() -> None:
     builder.add_conditional_edges("begin", route_in_place(leave), {"end": END})
     names = [event["name"] for event in _events(builder.compile())]
     assert "leave" not in names, (
-        "LangGraph traces routes again: see whether RunnableCallable lost `trace`, or let `route_in_place` "
-        "return the function itself (1 to 2 ms a turn)."
+        "LangGraph traces routes that are Runnables: see how add_conditional_edges treats them now, or let "
+        "`route_in_place` return the function itself (1 to 2 ms a turn)."
     )
 
 

@@ -55,3 +55,10 @@ def test_the_picture_of_the_readme_has_the_edges_of_the_graph_and_no_others(tmp_
 
     assert {arrow for arrow in picture.arrows if not picture.edges(arrow) & edges} == set()
     assert edges - {edge for arrow in picture.arrows for edge in picture.edges(arrow)} == set()
+
+
+def test_every_conditional_edge_says_when_it_is_taken(tmp_path: Path) -> None:
+    graph = build_graph(Settings(workspace=tmp_path, home=tmp_path)).compile().get_graph()
+    labels = {edge["data"] for edge in graph.to_json()["edges"] if edge.get("conditional")}
+    assert len(labels) > 10
+    assert not labels & {None, *graph.nodes}
