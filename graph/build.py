@@ -139,7 +139,9 @@ def wire(services: Services) -> AgentGraph:
         ),
         "gate": partial(gate, policy=services.policy, limits=limits),
         "approve": partial(approve, policy=services.policy),
-        "act": act(tools=services.tool_node, policy=services.policy, running=running, witness=services.audit),
+        "act": act(
+            tools=services.tool_node, policy=services.policy, running=running, observer=services.audit
+        ),
         "answer": answer(models=models, library=library, catalog_budget=budget),
     }
     for name, node in nodes.items():

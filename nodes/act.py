@@ -4,31 +4,39 @@ import asyncio
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Annotated, Any, Literal, Protocol
 
-from langchain_core.messages.tool import ToolCall
 from langgraph.config import get_config
 from langgraph.errors import GraphBubbleUp
 from langgraph.prebuilt import ToolNode
-from langgraph.runtime import Runtime, get_runtime
+from langgraph.runtime import get_runtime
 from langgraph.types import Command, interrupt
 from pydantic import Field
 
 from skills_agent.nodes.effects import (
-    Entry,
-    Fate,
-    Found,
+    Effect,
     Invocation,
     Invocations,
-    Wanted,
+    JournalEntry,
+    JournalMatch,
+    JournalQuery,
     as_list,
-    find,
-    outcome_unknown,
+    find_effect,
     tool_messages,
-    unknown_text,
 )
-from skills_agent.nodes.judge import Policy, call_digest, changed_text, effect_of
-from skills_agent.nodes.questions import ActionRequest, Answer, HITLRequest, Reject, ReviewConfig
+from skills_agent.nodes.judge import (
+    ActionRequest,
+    Answer,
+    HITLRequest,
+    Policy,
+    Reject,
+    ReviewConfig,
+    answer_unknown,
+    changed_text,
+    describe_unknown,
+    effect_of,
+)
 from skills_agent.nodes.two_paths import TwoPaths
 from skills_agent.skills.library.registry import Registry
 from skills_agent.skills.policy.tool_spec import ToolSpec
@@ -57,48 +65,47 @@ class OutcomeUnknownResponse(Answer):
 
 
 class CallObserver(Protocol):
-    """Is told of a call before it does anything: that is known then, whatever becomes of the process."""
+    """Gets a call before it does anything, so that there is a record whatever becomes of the process."""
 
     def starts(self, request: CallRequest) -> None:
-        """Take that a call is about to run."""
+        """Note that a call is about to run."""
         ...
 
     def answered(self, request: CallRequest, question: str, *, again: bool, message: str) -> None:
-        """Take what a person said about a call whose outcome is unknown."""
+        """Note what a person said about a call whose outcome is unknown."""
         ...
 
 
-def act(*, tools: ToolNode, policy: Policy, running: Invocations, witness: CallObserver) -> TwoPaths:
+def act(*, tools: ToolNode, policy: Policy, running: Invocations, observer: CallObserver) -> TwoPaths:
     """Return the node that runs one allowed call through LangGraph's ToolNode and counts it.
 
-    What was approved or allowed is run, and nothing else: a call whose arguments or whose skill changed
-    in between is refused. A call that is not read-only is written to the journal before and after: one
-    that was done already is not done again, and one whose outcome is unknown is asked about. A tool that
-    fails becomes a tool message of status error. The async path is for host tools that exist only as
-    coroutines, as those of MCP servers do.
+    Only what was approved or allowed is run: a call whose arguments or whose skill changed since is refused.
+    An effect is written to the journal before and after: it is not repeated once it is done, and a person is
+    asked where its outcome is unknown. A tool that fails becomes a tool message of status error. The async
+    path is for host tools that exist only as coroutines, as those of MCP servers do.
     """
 
     def sync_path(request: CallRequest) -> Outputs:
-        step = _begin(request, policy, running, witness)
-        if isinstance(step, list):
-            return step
+        attempt = _begin(request, policy, running, observer)
+        if isinstance(attempt, list):
+            return attempt
         try:
             produced = tools.invoke([request["call"]], get_config())
         except GraphBubbleUp:
-            step.pause()
+            attempt.pause()
             raise
-        return step.end(produced)
+        return attempt.end(produced)
 
     async def async_path(request: CallRequest) -> Outputs:
-        step = await asyncio.to_thread(_begin, request, policy, running, witness)
-        if isinstance(step, list):
-            return step
+        attempt = await asyncio.to_thread(_begin, request, policy, running, observer)
+        if isinstance(attempt, list):
+            return attempt
         try:
             produced = await tools.ainvoke([request["call"]], get_config())
         except GraphBubbleUp:
-            await asyncio.to_thread(step.pause)
+            await asyncio.to_thread(attempt.pause)
             raise
-        return await asyncio.to_thread(step.end, produced)
+        return await asyncio.to_thread(attempt.end, produced)
 
     return TwoPaths("act", sync_path, async_path)
 
@@ -109,178 +116,169 @@ class Attempt:
 
     request: CallRequest
     spec: ToolSpec
-    run: Invocation | None = None
-    entry: Entry | None = None
-    """What the journal says of it; None where the call only reads, or the thread is not kept."""
+    invocation: Invocation | None = None
+    entry: JournalEntry | None = None
+    """What the journal has of it; None where the call only reads, or the thread is not kept."""
     note: str = ""
     """What the model is told before the result."""
     answers: int = 0
     """How often a person was asked about it by this node."""
 
     def end(self, produced: Any) -> Outputs:
-        """Return what the call gave; it is in the journal by then."""
+        """Return what the tool returned; it is in the journal by then."""
         exit_code = _exit_code(produced)
-        produced = _noted(produced, self.note)
-        if self.run and self.entry:
-            self.run.journal.put(self.entry.done(produced, exit_code))
+        produced = _with_note(produced, self.note)
+        if self.invocation and self.entry:
+            self.invocation.journal.put(self.entry.done(produced, exit_code))
         return _outputs(self.request, self.spec, produced)
 
     def pause(self) -> None:
-        """Say that the tool itself asked a person: it runs again from its first line."""
-        if self.run and self.entry:
-            self.run.journal.put(replace(self.entry, status="paused", answers=self.answers))
+        """Note that the tool itself asked a person: it runs again from its first line."""
+        if self.invocation and self.entry:
+            self.invocation.journal.put(replace(self.entry, status="paused", answers=self.answers))
 
 
 def _begin(
-    request: CallRequest, policy: Policy, running: Invocations, witness: CallObserver
+    request: CallRequest, policy: Policy, running: Invocations, observer: CallObserver
 ) -> Attempt | Outputs:
     """Return the attempt that is in the journal now, or outputs where nothing is to be run."""
     runtime = get_runtime(Context)
     registry = policy.library.of(caller_of(runtime), runtime.store)
     spec = policy.spec(request["call"]["name"])
-    only_reads = spec.risk == "read"
-    run = None if only_reads else running.now()
-    if run is None:
+    invocation = None if spec.risk == "read" else running.current()
+    if invocation is None:
         if not _is_as_approved(request, registry):
             return _refused(request)
-        if not only_reads:
-            witness.starts(request)
+        if spec.risk != "read":
+            observer.starts(request)
         return Attempt(request, spec)
-    return _Desk(request, run, running, policy, registry, runtime, witness).begin()
+    info = runtime.execution_info
+    checkpoint = info.checkpoint_id if info else ""
+    return _Effects(request, spec, policy, registry, observer, invocation, checkpoint).begin(running)
 
 
-class _Desk:
-    """Decides about one call that is not read-only, in a thread that is kept."""
+@dataclass(frozen=True)
+class _Effects:
+    """Decides whether one effect begins, in a thread that is kept."""
 
-    def __init__(
-        self,
-        request: CallRequest,
-        run: Invocation,
-        running: Invocations,
-        policy: Policy,
-        registry: Registry,
-        runtime: Runtime[Context],
-        witness: CallObserver,
-    ) -> None:
-        self._request = request
-        self._witness = witness
-        self._call: ToolCall = request["call"]
-        self._id = self._call["id"] or ""
-        self._spec = policy.spec(self._call["name"])
-        self._run = run
-        self._running = running
-        self._policy = policy
-        self._registry = registry
-        info = runtime.execution_info
-        self._checkpoint = info.checkpoint_id if info else ""
-        self._effect = effect_of(self._call, _place(request), registry)
-        self._approved = request["approved"] or self._effect.digest
+    request: CallRequest
+    spec: ToolSpec
+    policy: Policy
+    registry: Registry
+    observer: CallObserver
+    invocation: Invocation
+    checkpoint: str
 
-    def begin(self) -> Attempt | Outputs:
-        with self._run.lock:
-            wanted = Wanted(self._id, self._approved, self._request.get("earlier", ()))
-            found = find(wanted, self._run, self._running.is_alive)
-            if found.entry and found.fate != "new":
-                found = self._claim(found.fate, found.entry, is_lost=found.lost)
-            if found.fate == "new":
-                return self._first(found.entry)
-        assert found.entry is not None  # noqa: S101 - known of both other fates
-        if found.fate == "done":
-            return _outputs(self._request, self._spec, _reused(found.entry))
-        return self._again(found.entry)
+    @cached_property
+    def effect(self) -> Effect:
+        return effect_of(self.request["call"], _place(self.request), self.registry)
 
-    def _claim(self, fate: Fate, known: Entry, *, is_lost: bool) -> Found:
-        """Make an entry that of this call and, where it is done, of this run: a later call is another one."""
-        entry = replace(known, call_id=self._id)
-        if fate == "done":
-            produced = _renamed(known.produced, self._id)
-            if is_lost:
+    @property
+    def approved(self) -> str:
+        return self.request["approved"] or self.effect.digest
+
+    def begin(self, running: Invocations) -> Attempt | Outputs:
+        """Return the attempt that begins; outputs where the effect is done, refused, or left as it is."""
+        query = JournalQuery(self.request["call"]["id"] or "", self.approved, self.request.get("earlier", ()))
+        with self.invocation.lock:
+            match = find_effect(query, self.invocation, running.is_alive)
+            if match.entry is None or match.fate == "new":
+                return self._first(match.entry)
+            entry = self._claim(match, match.entry)
+        if match.fate == "done":
+            return _outputs(self.request, self.spec, _reused(entry))
+        return self._again(entry)
+
+    def _claim(self, match: JournalMatch, entry: JournalEntry) -> JournalEntry:
+        """Give an entry to this call and, if it is done, to this invocation: a later call is another one."""
+        claimed = replace(entry, call_id=self.request["call"]["id"] or "")
+        if match.fate == "done":
+            produced = _with_call_id(entry.produced, claimed.call_id)
+            if match.is_lost:
                 note = (
-                    f"[This call had already run, started at {known.started}, in a run that was cut off. "
+                    f"[This call had already run, started at {entry.started}, in a run that was cut off. "
                     "It was not run again; its result was:]"
                 )
-                entry = entry.done(_noted(produced, note), known.exit_code)
-            entry = replace(
-                entry, run=self._run.id, checkpoint=self._checkpoint, ended=known.ended, settled=False
+                claimed = claimed.done(_with_note(produced, note), entry.exit_code)
+            claimed = replace(
+                claimed,
+                run=self.invocation.id,
+                checkpoint=self.checkpoint,
+                ended=entry.ended,
+                settled=False,
             )
-        if entry != known:
-            self._run.journal.put(entry, replacing=known.call_id if is_lost else None)
-        return Found(fate, entry)
+        if claimed != entry:
+            self.invocation.journal.put(claimed, replacing=entry.call_id if match.is_lost else None)
+        return claimed
 
-    def _first(self, paused: Entry | None) -> Attempt | Outputs:
-        """Write the entry of a call that starts, or goes on after its own question."""
-        if self._is_changed():
-            return _refused(self._request)
+    def _first(self, paused: JournalEntry | None) -> Attempt | Outputs:
+        """Write the entry of a call that starts, or that goes on after its own question."""
+        if self.approved != self.effect.digest:
+            return _refused(self.request)
         if paused is None:
-            entry = Entry.of(self._id, self._effect, self._run, self._checkpoint)
+            call_id = self.request["call"]["id"] or ""
+            entry = JournalEntry.of(call_id, self.effect, self.invocation, self.checkpoint)
         else:
             self._replay(paused)
-            entry = paused.again(self._run, self._checkpoint)
-        return self._started(entry, answers=entry.answers)
+            entry = paused.again(self.invocation, self.checkpoint)
+        return self._start(entry, answers=entry.answers)
 
-    def _again(self, entry: Entry) -> Attempt | Outputs:
-        """Ask what becomes of a call that was started and whose outcome nobody knows."""
-        if self._is_changed():
-            return self._closed(entry, "It is not run again: what it would run has changed since.")
-        if self._spec.counts_as == "script" and _is_idempotent(self._request, self._registry):
-            note = (
-                f"[Started at {entry.started} and cut off; run again, as its skill declares it idempotent.]"
-            )
-            return self._started(entry.again(self._run, self._checkpoint), note, entry.answers)
-        if self._policy.approval == "deny":
-            return self._closed(entry, "It was not run again: nobody is asked here.")
-        if self._policy.approval == "fail":
-            raise ApprovalNeededError(self._call["name"], unknown_text(entry))
+    def _again(self, entry: JournalEntry) -> Attempt | Outputs:
+        """Ask what becomes of a call that was started and whose outcome is unknown."""
+        if self.approved != self.effect.digest:
+            return self._close(entry, "It is not run again: what it would run has changed since.")
+        begun = f"[Started at {entry.started} and cut off; "
+        if self.spec.counts_as == "script" and _is_idempotent(self.request, self.registry):
+            note = f"{begun}run again, as its skill declares it idempotent.]"
+            return self._start(entry.again(self.invocation, self.checkpoint), note, entry.answers)
+        if self.policy.approval == "deny":
+            return self._close(entry, "It was not run again: nobody is asked here.")
+        if self.policy.approval == "fail":
+            raise ApprovalNeededError(self.spec.name, describe_unknown(entry))
         self._replay(entry)
-        decision = interrupt(self._question(entry), response_schema=OutcomeUnknownResponse).decisions[0]
-        message = decision.message if isinstance(decision, Reject) else ""
-        again = isinstance(decision, RunAgain)
-        self._witness.answered(self._request, unknown_text(entry), again=again, message=message)
-        if isinstance(decision, Reject):
-            said = f": {decision.message}" if decision.message else "."
-            return self._closed(entry, f"A person decided not to run it again{said}")
+        answer = interrupt(self._question(entry), response_schema=OutcomeUnknownResponse).decisions[0]
+        message, again = getattr(answer, "message", ""), isinstance(answer, RunAgain)
+        self.observer.answered(self.request, describe_unknown(entry), again=again, message=message)
+        if not again:
+            reason = f": {message}" if message else "."
+            return self._close(entry, f"A person decided not to run it again{reason}")
         # A graph around this one keeps its answers, and would give this one again after another crash.
-        kept = entry.answers + bool(self._run.namespace)
-        attempt = replace(entry.again(self._run, self._checkpoint), answers=kept)
-        note = f"[Started at {entry.started} and cut off; a person had it run again.]"
-        return self._started(attempt, note, entry.answers + 1)
+        answers = entry.answers + bool(self.invocation.namespace)
+        attempt = replace(entry.again(self.invocation, self.checkpoint), answers=answers)
+        return self._start(attempt, f"{begun}a person had it run again.]", entry.answers + 1)
 
-    def _replay(self, entry: Entry) -> None:
+    def _replay(self, entry: JournalEntry) -> None:
         """Take the answers that were given before: LangGraph hands them out by position."""
         for _ in range(entry.answers):
             interrupt(self._question(entry), response_schema=OutcomeUnknownResponse)
 
-    def _question(self, entry: Entry) -> HITLRequest:
-        name = self._call["name"]
+    def _question(self, entry: JournalEntry) -> HITLRequest:
+        name, args = self.spec.name, self.request["call"]["args"]
         return HITLRequest(
-            action_requests=[
-                ActionRequest(name=name, args=self._call["args"], description=unknown_text(entry))
-            ],
+            action_requests=[ActionRequest(name=name, args=args, description=describe_unknown(entry))],
             review_configs=[ReviewConfig(action_name=name, allowed_decisions=["approve", "reject"])],
         )
 
-    def _started(self, entry: Entry, note: str = "", answers: int = 0) -> Attempt:
-        # First: where the record must be kept and cannot be, the journal knows of no attempt.
-        self._witness.starts(self._request)
-        self._run.journal.put(entry)
-        return Attempt(self._request, self._spec, self._run, entry, note, answers)
+    def _start(self, entry: JournalEntry, note: str = "", answers: int = 0) -> Attempt:
+        # First: where the record must be kept and cannot be, the journal has no attempt.
+        self.observer.starts(self.request)
+        self.invocation.journal.put(entry)
+        return Attempt(self.request, self.spec, self.invocation, entry, note, answers)
 
-    def _closed(self, entry: Entry, decided: str) -> Outputs:
+    def _close(self, entry: JournalEntry, decision: str) -> Outputs:
         """Answer a call whose outcome stays unknown; the answer is kept like a result."""
-        produced = {"messages": [outcome_unknown(self._id, entry, decided)]}
-        kept = replace(entry.done(produced), run=self._run.id, checkpoint=self._checkpoint)
-        self._run.journal.put(kept)
-        return _outputs(self._request, self._spec, produced)
-
-    def _is_changed(self) -> bool:
-        return self._approved != self._effect.digest
+        produced = {"messages": [answer_unknown(entry.call_id, entry, decision)]}
+        done = replace(entry.done(produced), run=self.invocation.id, checkpoint=self.checkpoint)
+        self.invocation.journal.put(done)
+        return _outputs(self.request, self.spec, produced)
 
 
 def _is_as_approved(request: CallRequest, registry: Registry) -> bool:
+    """Return whether a call is what was approved: what may be read freely was pinned without its skill."""
     approved, call = request["approved"], request["call"]
     return not approved or approved in (
-        call_digest(call, None, registry),
-        call_digest(call, _place(request), registry),
+        effect_of(call, None, registry).digest,
+        effect_of(call, _place(request), registry).digest,
     )
 
 
@@ -289,7 +287,7 @@ def _place(request: CallRequest) -> SkillRef | None:
 
 
 def _is_idempotent(request: CallRequest, registry: Registry) -> bool:
-    """Tell whether the skill says of a script, by its frontmatter, that running it again does no harm.
+    """Return whether the skill declares that running a script again does no harm.
 
     `metadata: {idempotent: "scripts/a.py scripts/b.py"}`; the digest of the call vouches for the file.
     """
@@ -301,26 +299,23 @@ def _is_idempotent(request: CallRequest, registry: Registry) -> bool:
 
 
 def _refused(request: CallRequest) -> Outputs:
-    call = request["call"]
-    text = changed_text(call["name"])
-    return [Command(update=AgentUpdate(messages=[refusal(call["id"] or "", call["name"], text)]))]
+    name, call_id = request["call"]["name"], request["call"]["id"] or ""
+    return [Command(update=AgentUpdate(messages=[refusal(call_id, name, changed_text(name))]))]
 
 
 def _outputs(request: CallRequest, spec: ToolSpec, produced: Any) -> Outputs:
-    """Return what the tool produced and what it cost.
+    """Return what the tool returned and what it cost.
 
-    ToolNode hands back a dict, or a list where a tool returned Commands; LangGraph takes a list of
-    updates only with a Command in it.
+    LangGraph takes a list of updates only with a Command in it.
     """
-    call = request["call"]
     if request["edited"]:
-        args = json.dumps(call["args"], ensure_ascii=False)
-        produced = _noted(produced, f"[A person changed this call before it ran: {call['name']} {args}]")
+        args = json.dumps(request["call"]["args"], ensure_ascii=False)
+        produced = _with_note(produced, f"[A person changed this call before it ran: {spec.name} {args}]")
     cost = spent(request["turn"], tool_calls=1, script_runs=int(spec.counts_as == "script"))
     return [*as_list(produced), Command(update=AgentUpdate(usage=cost))]
 
 
-def _noted(produced: Any, note: str) -> Any:
+def _with_note(produced: Any, note: str) -> Any:
     if note:
         for message in tool_messages(produced):
             if isinstance(message.content, str):
@@ -330,15 +325,15 @@ def _noted(produced: Any, note: str) -> Any:
     return produced
 
 
-def _reused(entry: Entry) -> Any:
-    """Return the result of an earlier run, marked for the audit: this call itself did nothing."""
+def _reused(entry: JournalEntry) -> Any:
+    """Return the result of an earlier attempt, marked for the audit: this call itself did nothing."""
     produced = entry.produced
     for message in tool_messages(produced):
         message.additional_kwargs = {"skills_agent": {"reused": entry.started}}
     return produced
 
 
-def _renamed(produced: Any, call_id: str) -> Any:
+def _with_call_id(produced: Any, call_id: str) -> Any:
     for message in tool_messages(produced):
         message.tool_call_id = call_id
     return produced
@@ -346,4 +341,4 @@ def _renamed(produced: Any, call_id: str) -> Any:
 
 def _exit_code(produced: Any) -> int | None:
     artifacts = (message.artifact for message in tool_messages(produced))
-    return next((each.get("exit_code") for each in artifacts if isinstance(each, Mapping)), None)
+    return next((artifact.get("exit_code") for artifact in artifacts if isinstance(artifact, Mapping)), None)

@@ -10,8 +10,16 @@ from langgraph.runtime import Runtime
 from langgraph.types import interrupt
 from pydantic import AfterValidator, Field, create_model
 
-from skills_agent.nodes.judge import Judge, Policy, changed_text
-from skills_agent.nodes.questions import ActionRequest, Answer, HITLRequest, Reject, ReviewConfig
+from skills_agent.nodes.judge import (
+    ActionRequest,
+    Answer,
+    HITLRequest,
+    Judge,
+    Policy,
+    Reject,
+    ReviewConfig,
+    changed_text,
+)
 from skills_agent.skills.policy.grants import grant_fault
 from skills_agent.skills.policy.patterns import Grammar
 from skills_agent.state.budget import count_refusals
@@ -63,14 +71,14 @@ def approve(state: AgentState, runtime: Runtime[Context], *, policy: Policy) -> 
     """
     asked = {call_id: each for call_id, each in state["verdicts"].items() if each["decision"] == "ask"}
     answer = interrupt(_request(asked), response_schema=_response(list(asked.values()), policy.grammar))
-    bench = policy.bench(state, runtime)
+    judge = policy.judge(state, runtime)
     verdicts = dict(state["verdicts"])
     messages: list[AnyMessage] = []
     grants: dict[str, GrantRecord] = {}
     for (call_id, question), decision in zip(asked.items(), answer.decisions, strict=True):
-        verdict = _decided(call_id, question, decision, bench)
+        verdict = _decided(call_id, question, decision, judge)
         verdicts[call_id] = verdict
-        grants[call_id] = _grant(call_id, verdict, decision, bench)
+        grants[call_id] = _grant(call_id, verdict, decision, judge)
         if verdict["decision"] == "deny":
             messages.append(refusal(call_id, question["tool"], verdict["reason"]))
     refused = count_refusals(state, [verdicts[call_id] for call_id in asked])
@@ -116,29 +124,29 @@ def _with_fitting_grants(
 
 
 def _decided(
-    call_id: str, question: VerdictRecord, decision: Approve | Edit | Reject, bench: Judge
+    call_id: str, question: VerdictRecord, decision: Approve | Edit | Reject, judge: Judge
 ) -> VerdictRecord:
     decided = VerdictRecord(**{**question, "by": "approval", "decision": "allow", "reason": "approved"})
     if isinstance(decision, Reject):
         said = f": {decision.message}" if decision.message else "."
         decided["decision"] = "deny"
         decided["reason"] = f"Not run: a person rejected this call{said}"
-    elif "digest" in question and bench.digest(_call(call_id, question)) != question["digest"]:
+    elif "digest" in question and judge.digest(_call(call_id, question)) != question["digest"]:
         decided["decision"], decided["by"] = "deny", "error"
         decided["reason"] = changed_text(question["tool"])
     elif isinstance(decision, Edit):
         action = decision.edited_action
         decided["tool"], decided["args"], decided["reason"] = action.name, action.args, "edited"
-        decided["digest"] = bench.digest(_call(call_id, decided))
-        decided["skill"] = bench.skill_of(_call(call_id, decided))
-        again = bench.verdict(_call(call_id, decided))
+        decided["digest"] = judge.digest(_call(call_id, decided))
+        decided["skill"] = judge.skill_of(_call(call_id, decided))
+        again = judge.verdict(_call(call_id, decided))
         if again.decision == "deny":
             decided["decision"], decided["reason"], decided["by"] = "deny", again.reason, again.by
     return decided
 
 
 def _grant(
-    call_id: str, verdict: VerdictRecord, decision: Approve | Edit | Reject, bench: Judge
+    call_id: str, verdict: VerdictRecord, decision: Approve | Edit | Reject, judge: Judge
 ) -> GrantRecord:
     wish = decision.grant if isinstance(decision, Approve) and verdict["decision"] == "allow" else None
     call = _call(call_id, verdict)
@@ -151,9 +159,9 @@ def _grant(
         message=decision.message if isinstance(decision, Reject) else "",
         revoked=False,
         pattern=(wish.pattern or "") if wish else "",
-        skill=bench.skill_of(call),
-        user=bench.user,
-        contents=bench.contents(call) if wish and wish.scope != "call" else {},
+        skill=judge.skill_of(call),
+        user=judge.user,
+        contents=judge.contents(call) if wish and wish.scope != "call" else {},
         digest=verdict.get("digest", ""),
     )
 

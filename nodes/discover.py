@@ -7,8 +7,9 @@ from langchain_core.messages import AnyMessage, RemoveMessage, ToolMessage
 from langgraph.graph.message import REMOVE_ALL_MESSAGES
 from langgraph.runtime import Runtime
 
-from skills_agent.nodes.effects import Invocation, Invocations, outcome_unknown, tool_messages
+from skills_agent.nodes.effects import Invocation, Invocations, tool_messages
 from skills_agent.nodes.fitting import Schemas
+from skills_agent.nodes.judge import answer_unknown
 from skills_agent.nodes.model_call import Models, shown_catalog
 from skills_agent.skills.errors import SkillError, SkillUnreadableError
 from skills_agent.skills.library.catalog import Catalog
@@ -71,7 +72,7 @@ def discover(
     update = AgentUpdate(usage=spent(turn), **_emptied(state))
     messages = state.get("messages", [])
     if repaired := repair(messages, SUPERSEDED):
-        messages = [_as_it_was(message, running.now()) for message in repaired]
+        messages = [_as_it_was(message, running.current()) for message in repaired]
         update["messages"] = [_remove_all(), *messages]
     if turn % TOUCH_TURNS == 0:
         update.update(AgentUpdate(skills_loaded={}, skill_resources={}, grants={}, summary=None))
@@ -115,16 +116,16 @@ def _emptied(state: AgentState) -> AgentUpdate:
     return update
 
 
-def _as_it_was(message: AnyMessage, run: Invocation | None) -> AnyMessage:
+def _as_it_was(message: AnyMessage, invocation: Invocation | None) -> AnyMessage:
     """Return the answer to a superseded call as the journal tells it: it may have run after all."""
-    if run is None or not isinstance(message, ToolMessage) or message.text != SUPERSEDED:
+    if invocation is None or not isinstance(message, ToolMessage) or message.text != SUPERSEDED:
         return message
-    entry = run.journal.get(run.thread, message.tool_call_id)
+    entry = invocation.journal.get(invocation.thread, message.tool_call_id)
     if entry is None or entry.status == "paused":
         return message
     if entry.status == "started":
-        return outcome_unknown(message.tool_call_id, entry, "Then a new message came.")
-    run.journal.put(replace(entry, settled=True))
+        return answer_unknown(message.tool_call_id, entry, "Then a new message came.")
+    invocation.journal.put(replace(entry, settled=True))
     told = [each for each in tool_messages(entry.produced) if each.tool_call_id == message.tool_call_id]
     return told[0].model_copy(update={"id": f"done-{message.tool_call_id}"}) if told else message
 

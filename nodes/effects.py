@@ -1,11 +1,13 @@
-"""The journal: what was started outside of the graph, and what came of it.
+"""Effects: calls that do more than read, the journal of them, and the invocations that cause them.
 
-LangGraph runs a task again whose result was not stored. What that task did in the world is done twice
-then, and under the default durability the model may even ask again, with a new id for the same call.
-So `act` writes an entry before and after every call that is not read-only, and looks here first.
+LangGraph runs a task again whose result was not stored, and then the effect happens twice. Under the default
+durability the model may even ask again, with a new id for the same call. So `act` writes an entry to the
+journal before and after every effect, and looks for an earlier entry first.
 """
 
 import base64
+import hashlib
+import json
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
@@ -13,12 +15,13 @@ from threading import Lock
 from typing import Any, Final, Literal, NamedTuple, Protocol, Self
 
 from langchain_core.messages import ToolMessage
+from langchain_core.messages.tool import ToolCall
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from langgraph.config import get_config
 from langgraph.types import Command
 
 INVOCATION_KEY: Final = "__skills_agent_run"
-"""Where a run's id stands in `configurable`. Keys with two underscores stay out of checkpoints."""
+"""Where an invocation's id stands in `configurable`. Keys with two underscores stay out of checkpoints."""
 
 Status = Literal["started", "paused", "done"]
 """`paused`: the tool itself asked a person, and runs again from its first line when it is answered."""
@@ -27,32 +30,36 @@ _SERDE = JsonPlusSerializer()
 
 
 class Effect(NamedTuple):
-    """What one call does, as digests: two calls with the same three do the same."""
+    """What one call does, as digests: two calls with the same digests do the same."""
 
     tool: str
     arguments: str
     skill: str
-    """Of the content of the skill that the call names; empty where it names none."""
+    """Of the folder of the skill that the call names; empty where it names none."""
     digest: str
-    """Of all three."""
+    """Of all three: what a person approves."""
+
+    @classmethod
+    def of(cls, call: ToolCall, skill: str) -> Self:
+        """Return the effect of a call with the digest of the skill that it names."""
+        name, args = call["name"], call["args"]
+        return cls(name, _digest(args), skill, _digest([name, args, skill]))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
-    """One call that is not read-only, of one thread. JSON-native but for `outputs`."""
+class JournalEntry:
+    """What is known of one effect of one thread. JSON-native but for `outputs`."""
 
     thread: str
     """Thread id, and the names of the nodes where the agent is a graph inside another one."""
     call_id: str
     tool: str
     arguments: str
-    """Digest of the arguments."""
     skill: str
-    """Digest of the content of the skill that the call names; empty where it names none."""
     digest: str
-    """Digest of tool, arguments and skill: what a person approves."""
+    """This and the three fields before it are those of the effect."""
     run: str
-    """Id of the run that started it last."""
+    """Id of the invocation that started the effect last."""
     checkpoint: str
     """Id of the checkpoint that it started from."""
     started: str
@@ -63,52 +70,44 @@ class Entry:
     exit_code: int | None = None
     """Of a script or program; None for other tools, and where it did not end by itself."""
     outputs: tuple[str, bytes] | None = None
-    """What the tool gave, serialised: kind and bytes. None until it is done."""
+    """What the tool returned, serialised: kind and bytes. None until it is done."""
     answers: int = 0
     """Answers of a person that a checkpoint may hand to this call again."""
     settled: bool = False
-    """The run that did it has ended, and what it did is in the checkpoints of the thread."""
+    """The invocation has ended, and what it did is in the checkpoints of the thread."""
 
     @classmethod
-    def of(cls, call_id: str, effect: Effect, run: "Invocation", checkpoint: str) -> Self:
-        """Return the entry of a call that starts now."""
+    def of(cls, call_id: str, effect: Effect, invocation: "Invocation", checkpoint: str) -> Self:
+        """Return the entry of an effect that starts now."""
         return cls(
-            thread=run.thread,
+            thread=invocation.thread,
             call_id=call_id,
-            tool=effect.tool,
-            arguments=effect.arguments,
-            skill=effect.skill,
-            digest=effect.digest,
-            run=run.id,
+            run=invocation.id,
             checkpoint=checkpoint,
-            started=now(),
+            started=_timestamp(),
+            **effect._asdict(),
         )
 
-    def again(self, run: "Invocation", checkpoint: str) -> "Entry":
+    def again(self, invocation: "Invocation", checkpoint: str) -> "JournalEntry":
         """Return the entry of the next attempt, which starts now."""
         return replace(
             self,
-            run=run.id,
+            run=invocation.id,
             checkpoint=checkpoint,
-            started=now(),
+            started=_timestamp(),
             attempt=self.attempt + 1,
             status="started",
             settled=False,
         )
 
-    def done(self, produced: Any, exit_code: int | None = None) -> "Entry":
-        """Return the entry with what the call gave."""
-        return replace(
-            self,
-            status="done",
-            ended=now(),
-            exit_code=exit_code,
-            outputs=_SERDE.dumps_typed(produced),
-        )
+    def done(self, produced: Any, exit_code: int | None = None) -> "JournalEntry":
+        """Return the entry with what the tool returned."""
+        outputs = _SERDE.dumps_typed(produced)
+        return replace(self, status="done", ended=_timestamp(), exit_code=exit_code, outputs=outputs)
 
     @property
     def produced(self) -> Any:
-        """Return what the call gave, as the tool node handed it back."""
+        """Return what the tool returned, as LangGraph's ToolNode handed it back."""
         return None if self.outputs is None else _SERDE.loads_typed(self.outputs)
 
     def as_json(self) -> dict[str, Any]:
@@ -121,61 +120,62 @@ class Entry:
 
     @classmethod
     def from_json(cls, fields: dict[str, Any]) -> Self:
-        """Return the entry that `as_json` told of."""
+        """Return the entry that `as_json` made these values of."""
         outputs = fields["outputs"]
         return cls(**{**fields, "outputs": (outputs[0], base64.b64decode(outputs[1])) if outputs else None})
 
 
 class Journal(Protocol):
-    """Where entries are kept. What was written survives the end of the process.
+    """The store of entries. What was written survives the end of the process.
 
     Every method may wait for a disk or a network; none is called on an event loop.
     """
 
-    def get(self, thread: str, call_id: str) -> Entry | None:
+    def get(self, thread: str, call_id: str) -> JournalEntry | None:
         """Return the entry of a call."""
         ...
 
-    def alike(self, thread: str, digest: str) -> list[Entry]:
+    def alike(self, thread: str, digest: str) -> list[JournalEntry]:
         """Return the entries of a thread with this effect, the oldest start first."""
         ...
 
-    def unsettled(self, thread: str) -> list[Entry]:
+    def unsettled(self, thread: str) -> list[JournalEntry]:
         """Return the entries of a thread that are done and not settled."""
         ...
 
-    def put(self, entry: Entry, *, replacing: str | None = None) -> None:
+    def put(self, entry: JournalEntry, *, replacing: str | None = None) -> None:
         """Write an entry, in one step with the removal of the entry of the call id `replacing`."""
         ...
 
     def forget(self, thread: str, *, kept: Collection[str] | None = None) -> None:
         """Remove the entries of a thread that is deleted.
 
-        With `kept`, ids of the checkpoints that stay, only entries that no run of these can find: done,
-        settled, and started from another checkpoint. `find` takes such a one for an earlier thread's.
+        With `kept`, the ids of the checkpoints that stay, remove only the entries that no invocation from
+        these can need: done, settled, and started from another checkpoint. `find_effect` would take such an
+        entry for that of an earlier thread.
         """
         ...
 
 
 @dataclass(frozen=True)
 class Invocation:
-    """One run of one thread, as long as it lasts."""
+    """One call of the compiled graph on one thread, as long as it lasts."""
 
     id: str
     thread: str
     namespace: str
-    """The checkpoint namespace as it is: empty but for a graph inside another one."""
+    """The checkpoint namespace: empty but for a graph inside another one."""
     journal: Journal
     has_checkpoint: Callable[[str], bool]
-    """Tells whether a checkpoint of this thread is kept."""
+    """Returns whether a checkpoint of this thread is kept."""
     lock: Lock = field(default_factory=Lock)
-    """Held while a call looks for its entry and claims it: alike calls in parallel must not claim one."""
+    """Held while a call looks for its entry and claims it: parallel calls alike must not claim the same."""
 
     def settle(self) -> None:
-        """Say that what the thread did is in its checkpoints: after a run that ended by itself.
+        """Note that what the thread did is in its checkpoints, after an invocation that ended by itself.
 
-        Entries of a run that was cut off are settled only where the checkpoint they started from is
-        kept: what did not reach the checkpoints may have to be found again.
+        Entries of an invocation that was cut off are settled only where the checkpoint that they started
+        from is kept: what did not reach the checkpoints may have to be found again.
         """
         for entry in self.journal.unsettled(self.thread):
             if entry.run == self.id or self.has_checkpoint(entry.checkpoint):
@@ -183,34 +183,30 @@ class Invocation:
 
 
 class Invocations:
-    """The runs of this process that have a thread."""
+    """The invocations of this process whose thread is kept."""
 
     def __init__(self) -> None:
-        """Begin with none."""
-        self._runs: dict[str, Invocation] = {}
+        self._by_id: dict[str, Invocation] = {}
 
-    def add(self, run: Invocation) -> None:
-        """Take a run that begins."""
-        self._runs[run.id] = run
+    def add(self, invocation: Invocation) -> None:
+        """Add an invocation that begins."""
+        self._by_id[invocation.id] = invocation
 
-    def drop(self, run: Invocation) -> None:
-        """Forget a run that has ended."""
-        self._runs.pop(run.id, None)
+    def drop(self, invocation: Invocation) -> None:
+        """Remove an invocation that has ended."""
+        self._by_id.pop(invocation.id, None)
 
-    def is_alive(self, run_id: str) -> bool:
-        """Tell whether a run goes on in this process. No other process runs the same thread."""
-        return run_id in self._runs
+    def is_alive(self, invocation_id: str) -> bool:
+        """Return whether an invocation goes on in this process. No other process runs the same thread."""
+        return invocation_id in self._by_id
 
-    def now(self) -> Invocation | None:
-        """Return the run that the calling node is part of; None where its thread is not kept."""
-        return self._runs.get(get_config().get("configurable", {}).get(INVOCATION_KEY, ""))
-
-
-Fate = Literal["new", "done", "unknown"]
+    def current(self) -> Invocation | None:
+        """Return the invocation that the calling node is part of; None where its thread is not kept."""
+        return self._by_id.get(get_config().get("configurable", {}).get(INVOCATION_KEY, ""))
 
 
-class Wanted(NamedTuple):
-    """A call that is looked for."""
+class JournalQuery(NamedTuple):
+    """A call whose entry is looked for."""
 
     call_id: str
     digest: str
@@ -219,61 +215,46 @@ class Wanted(NamedTuple):
     """Ids of calls of the transcript with the same tool and arguments."""
 
 
-class Found(NamedTuple):
+Fate = Literal["new", "done", "unknown"]
+
+
+class JournalMatch(NamedTuple):
     """What the journal knows of a call."""
 
     fate: Fate
-    entry: Entry | None = None
-    lost: bool = False
-    """The entry is of another call id: that of a timeline which was lost."""
+    entry: JournalEntry | None = None
+    is_lost: bool = False
+    """The entry has another call id: that of a timeline which was lost."""
 
 
-def find(wanted: Wanted, run: Invocation, is_alive: Callable[[str], bool]) -> Found:
-    """Return what the journal knows of a call: by its id, else of the same effect under a lost id.
+def find_effect(query: JournalQuery, invocation: Invocation, is_alive: Callable[[str], bool]) -> JournalMatch:
+    """Return what the journal knows of a call: by its id, else by its effect under a lost id.
 
-    A run that was cut off loses what its checkpoints had not got yet: then the model asks again, and
-    its call has another id. Such an entry is in no transcript, and the checkpoint it started from does
-    not exist. A result that is settled and whose checkpoint is gone belongs to an earlier thread of that
-    name. An effect that somebody started and nobody finished is unknown, whatever its id.
+    An invocation that was cut off loses what its checkpoints had not got yet: then the model asks again, and
+    its call has another id. The lost entry is in no transcript, and the checkpoint that it started from does
+    not exist. A settled result whose checkpoint is gone belongs to an earlier thread of the same name. An
+    effect that was started and not finished is unknown, whatever its id.
     """
-    own = run.journal.get(run.thread, wanted.call_id)
-    if own is not None and own.digest == wanted.digest:
+    own = invocation.journal.get(invocation.thread, query.call_id)
+    if own is not None and own.digest == query.digest:
         if own.status == "started":
-            return Found("unknown", own)
-        if own.status == "done" and (not own.settled or run.has_checkpoint(own.checkpoint)):
-            return Found("done", own)
-    for entry in run.journal.alike(run.thread, wanted.digest):
-        if entry.call_id == wanted.call_id or is_alive(entry.run):
+            return JournalMatch("unknown", own)
+        if own.status == "done" and (not own.settled or invocation.has_checkpoint(own.checkpoint)):
+            return JournalMatch("done", own)
+    for entry in invocation.journal.alike(invocation.thread, query.digest):
+        if entry.call_id == query.call_id or is_alive(entry.run):
             continue
         if entry.status == "started":
-            return Found("unknown", entry, lost=True)
-        if entry.status == "done" and _is_lost(entry, wanted, run):
-            return Found("done", entry, lost=True)
-    return Found("new", own if own is not None and own.status == "paused" else None)
-
-
-def _is_lost(entry: Entry, wanted: Wanted, run: Invocation) -> bool:
-    on_record = entry.settled or entry.call_id in wanted.earlier
-    return not on_record and not run.has_checkpoint(entry.checkpoint)
-
-
-def outcome_unknown(call_id: str, entry: Entry, decided: str) -> ToolMessage:
-    """Return the answer to a call whose outcome nobody knows; `decided` says what becomes of it."""
-    text = f"Outcome unknown: {unknown_text(entry)} {decided} Check what it would have changed."
-    return ToolMessage(text, tool_call_id=call_id, name=entry.tool, status="error", id=f"unknown-{call_id}")
-
-
-def unknown_text(entry: Entry) -> str:
-    """Say what is known of a call that was cut off."""
-    return (
-        f"{entry.tool} was started at {entry.started} (attempt {entry.attempt}) and cut off before its "
-        "result was kept. Whether it did its work is unknown."
-    )
+            return JournalMatch("unknown", entry, is_lost=True)
+        is_on_record = entry.settled or entry.call_id in query.earlier
+        if entry.status == "done" and not is_on_record and not invocation.has_checkpoint(entry.checkpoint):
+            return JournalMatch("done", entry, is_lost=True)
+    return JournalMatch("new", own if own is not None and own.status == "paused" else None)
 
 
 def tool_messages(produced: Any) -> list[ToolMessage]:
-    """Return the answers in what a tool node handed back."""
-    updates = [each.update if isinstance(each, Command) else each for each in as_list(produced)]
+    """Return the tool messages in what a ToolNode handed back."""
+    updates = [update.update if isinstance(update, Command) else update for update in as_list(produced)]
     return [
         message
         for update in updates
@@ -284,15 +265,13 @@ def tool_messages(produced: Any) -> list[ToolMessage]:
 
 
 def as_list(produced: Any) -> list[Any]:
-    """Return what a tool node handed back as a list: a dict, or a list where a tool returned Commands."""
+    """Return what a ToolNode handed back as a list: it is a dict unless a tool returned Commands."""
     return list(produced) if isinstance(produced, list) else [produced]
 
 
-def in_order(entries: Sequence[Entry]) -> list[Entry]:
-    """Return entries by their start."""
-    return sorted(entries, key=lambda entry: (entry.started, entry.call_id))
+def _digest(value: object) -> str:
+    return hashlib.sha256(json.dumps(value, sort_keys=True, default=str).encode()).hexdigest()
 
 
-def now() -> str:
-    """Return the time: ISO 8601, UTC."""
+def _timestamp() -> str:
     return datetime.now(UTC).isoformat(timespec="microseconds")

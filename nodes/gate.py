@@ -25,13 +25,13 @@ logger = logging.getLogger(__name__)
 
 
 def gate(state: AgentState, runtime: Runtime[Context], *, policy: Policy, limits: Limits) -> AgentUpdate:
-    """Judge every open call of the newest message; answer the refused ones at once.
+    """Judge every open call of the newest message, and answer the refused calls at once.
 
     The verdicts are a channel: what was allowed, asked or refused, and why, can be seen in Studio. Each
-    holds for the digest of what was judged, and for nothing else. Raises ApprovalNeededError where the
-    run must not ask: before any call of the step runs.
+    holds for the digest of what was judged, and for nothing else. Raises ApprovalNeededError, before any
+    call of the step runs, where nobody may be asked.
     """
-    bench = policy.bench(state, runtime)
+    judge = policy.judge(state, runtime)
     counts = counts_of_turn(state)
     limits = Context.of(runtime.context).narrow(limits)
     tool_calls, script_runs = counts["tool_calls"], counts["script_runs"]
@@ -40,7 +40,7 @@ def gate(state: AgentState, runtime: Runtime[Context], *, policy: Policy, limits
     for call in open_calls(state["messages"]):
         if call["name"] == LOAD_SKILL:
             continue
-        verdict = bench.verdict(call)
+        verdict = judge.verdict(call)
         if verdict.decision != "deny":
             runs_script = policy.spec(call["name"]).counts_as == "script"
             if tool_calls >= limits.max_tool_calls:
@@ -54,8 +54,8 @@ def gate(state: AgentState, runtime: Runtime[Context], *, policy: Policy, limits
             raise ApprovalNeededError(call["name"], verdict.reason)
         record = _record(call, verdict)
         if verdict.decision != "deny":
-            record["digest"] = bench.pin(call, verdict)
-        record["skill"] = bench.skill_of(call)
+            record["digest"] = judge.pin(call, verdict)
+        record["skill"] = judge.skill_of(call)
         verdicts[call["id"] or ""] = record
         if verdict.decision == "deny":
             logger.warning("tool blocked by policy", extra={"tool": call["name"], "by": verdict.by})

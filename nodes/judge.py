@@ -1,19 +1,22 @@
-"""What the operator allows, as `gate`, `approve`, `act` and `decide` ask it."""
+"""The judge of tool calls, and what people and the model read about its verdicts.
 
-import hashlib
-import json
+`Policy` is what the operator allows; a `Judge` holds it against the calls of one step.
+"""
+
 import logging
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Final, Literal
 
+from langchain_core.messages import ToolMessage
 from langchain_core.messages.tool import ToolCall
 from langchain_core.tools import BaseTool
 from langgraph.runtime import Runtime
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError
+from typing_extensions import TypedDict  # pydantic needs this one before Python 3.12
 
-from skills_agent.nodes.effects import Effect
+from skills_agent.nodes.effects import Effect, JournalEntry
 from skills_agent.skills.errors import SkillError
 from skills_agent.skills.library.contents import ContentsError, file_digest, folder_digest
 from skills_agent.skills.library.library import Library
@@ -35,8 +38,9 @@ from skills_agent.state.schema import AgentState
 
 logger = logging.getLogger(__name__)
 
-MAX_VIEW = 600
+MAX_VIEW: Final = 600
 """Characters of a tool's own words in a question."""
+SKILL_CHANGED: Final = "The skill has changed on disk since this thread loaded it. Load the new text?"
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +73,8 @@ class Policy:
         """Return what a tool is; of an unknown tool nothing good is assumed."""
         return self.grammar.specs.get(tool) or ToolSpec(name=tool)
 
-    def bench(self, state: AgentState, runtime: Runtime[Context]) -> "Judge":
-        """Return what judges the calls of one step."""
+    def judge(self, state: AgentState, runtime: Runtime[Context]) -> "Judge":
+        """Return the judge of the calls of one step."""
         registry = self.library.of(caller_of(runtime), runtime.store)
         return Judge(self, state, Context.of(runtime.context), caller_of(runtime), registry)
 
@@ -87,10 +91,10 @@ class Policy:
         return Permission(declared, self.mode, self.always_allowed, self.grammar)
 
     def hidden(self, context: Context) -> set[str]:
-        """Return the tools that a model is not offered: what no call of this request could use."""
-        return {name for name in self.tools if self.left_out(name, context)}
+        """Return the tools that a model is not offered, because no call of this request could use them."""
+        return {name for name in self.tools if self.is_left_out(name, context)}
 
-    def left_out(self, tool: str, context: Context) -> bool:
+    def is_left_out(self, tool: str, context: Context) -> bool:
         """Return whether a tool as a whole is out of this request's reach."""
         if any(entry.is_whole and entry.names(tool) for entry in self.excluded):
             return True
@@ -103,30 +107,28 @@ class Policy:
         if tool.name not in self.schemas:
             schema = tool.tool_call_schema
             is_model = isinstance(schema, type) and issubclass(schema, BaseModel)
-            self.schemas[tool.name] = schema if is_model else None  # type: ignore[assignment]  # as just asked
-        known = self.schemas[tool.name]
-        if known is None:
-            return None
+            self.schemas[tool.name] = schema if is_model else None  # type: ignore[assignment]  # as just checked
+        model = self.schemas[tool.name]
         try:
-            known.model_validate(args)
+            if model is not None:
+                model.model_validate(args)
         except ValidationError as error:
             return "; ".join(
-                f"{'.'.join(str(part) for part in each['loc']) or 'arguments'}: {each['msg']}"
-                for each in error.errors(include_url=False)
+                f"{'.'.join(str(part) for part in fault['loc']) or 'arguments'}: {fault['msg']}"
+                for fault in error.errors(include_url=False)
             )
         return None
 
 
 class Judge:
-    """Judges the calls of one step: the operator's settings, the loaded skills, the caller, and grants.
+    """Judges the calls of one step by the operator's settings, the caller, the loaded skills, and grants.
 
-    The caller can only take away: the context leaves tools out, and nothing in it permits a call.
+    The caller can only narrow: the context leaves tools out, and nothing in it permits a call.
     """
 
     def __init__(
         self, policy: Policy, state: AgentState, context: Context, user: str | None, registry: Registry
     ) -> None:
-        """Take what does not change within a step."""
         self.user = user
         self.loaded = active_skills(state.get("skills_loaded"))
         self._policy = policy
@@ -161,13 +163,13 @@ class Judge:
         What may be read without a question is read as it is then: its files do not count.
         """
         free = verdict.decision == "allow" and self._policy.spec(call["name"]).risk == "read"
-        return call_digest(call, None, self._registry) if free else self.digest(call)
+        return effect_of(call, None, self._registry).digest if free else self.digest(call)
 
     def digest(self, call: ToolCall) -> str:
         """Return the digest of what a call would run: tool, arguments, and the content of its skill."""
         loaded = self.loaded.get(self._call(call).skill or "")
         place = SkillRef.of(loaded) if loaded else None
-        return call_digest(call, place, self._registry)
+        return effect_of(call, place, self._registry).digest
 
     def contents(self, call: ToolCall) -> dict[str, str]:
         """Return the content digests of the skills that a grant for a call depends on."""
@@ -190,7 +192,7 @@ class Judge:
             return Verdict("deny", f"There is no tool {call.tool!r}. Tools: {names}.", "error")
         if entry := next((entry for entry in policy.excluded if entry.may_mean(call)), None):
             return Verdict("deny", f"Not run: the operator turned off {entry.text}.", "policy")
-        if policy.left_out(tool.name, self._context):
+        if policy.is_left_out(tool.name, self._context):
             return Verdict("deny", f"The caller of this run left out the tool {tool.name}.", "caller")
         if refusal := self._permission.refusal(call):
             return Verdict("deny", refusal, "skill")
@@ -308,15 +310,6 @@ class Judge:
             return None
 
 
-def changed_text(tool: str) -> str:
-    """Say that a call is not run because it is not any more what was approved or allowed."""
-    return (
-        f"Not run: the files of the skill, or the arguments, changed after this call of {tool} was judged, "
-        "so it is not what was approved. Read them again, and repeat the call if it still makes sense: it is "
-        "judged anew."
-    )
-
-
 def _risk_text(call: Call) -> str:
     return f"{call.tool} {RISK_TEXTS[call.spec.risk]}"
 
@@ -333,11 +326,6 @@ def _view(call: Call) -> str:
         return ""
 
 
-def call_digest(call: ToolCall, place: SkillRef | None, registry: Registry) -> str:
-    """Return the digest of what a call runs: tool, arguments, and the files of the skill that it names."""
-    return effect_of(call, place, registry).digest
-
-
 def effect_of(call: ToolCall, place: SkillRef | None, registry: Registry) -> Effect:
     """Return what a call runs, as digests.
 
@@ -350,13 +338,7 @@ def effect_of(call: ToolCall, place: SkillRef | None, registry: Registry) -> Eff
             content = _content_of(root, str(call["args"].get("path"))) if root else ""
         except SkillError as error:
             content = f"gone: {error.code}"
-    return Effect(
-        call["name"], _digest(call["args"]), content, _digest([call["name"], call["args"], content])
-    )
-
-
-def _digest(told: object) -> str:
-    return hashlib.sha256(json.dumps(told, sort_keys=True, default=str).encode()).hexdigest()
+    return Effect.of(call, content)
 
 
 def _content_of(root: Path, path: str) -> str:
@@ -374,4 +356,65 @@ def _grant_of(record: GrantRecord) -> Grant:
         record.get("pattern", ""),
         record.get("user"),
         record.get("contents") or {},
+    )
+
+
+Allowed = Literal["approve", "edit", "reject"]
+
+
+class ActionRequest(TypedDict):
+    """One question, in the schema that chat UIs render (langchain 1.x)."""
+
+    name: str
+    args: dict[str, Any]
+    description: str
+
+
+class ReviewConfig(TypedDict):
+    """Which answers a question takes."""
+
+    action_name: str
+    allowed_decisions: list[Allowed]
+
+
+class HITLRequest(TypedDict):
+    """All open questions of a step; `decisions` answer them by position."""
+
+    action_requests: list[ActionRequest]
+    review_configs: list[ReviewConfig]
+
+
+class Answer(BaseModel):
+    """A part of what a person says; an unknown field is refused: it may mean anything."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+class Reject(Answer):
+    """Do not run it; the message goes to the model."""
+
+    type: Literal["reject"]
+    message: str = ""
+
+
+def describe_unknown(entry: JournalEntry) -> str:
+    """Return what is known of an effect that was cut off."""
+    return (
+        f"{entry.tool} was started at {entry.started} (attempt {entry.attempt}) and cut off before its "
+        "result was kept. Whether it did its work is unknown."
+    )
+
+
+def answer_unknown(call_id: str, entry: JournalEntry, decision: str) -> ToolMessage:
+    """Return the tool message for a call whose outcome is unknown; `decision` says what becomes of it."""
+    text = f"Outcome unknown: {describe_unknown(entry)} {decision} Check what it would have changed."
+    return ToolMessage(text, tool_call_id=call_id, name=entry.tool, status="error", id=f"unknown-{call_id}")
+
+
+def changed_text(tool: str) -> str:
+    """Return why a call is not run that differs from what was approved or allowed."""
+    return (
+        f"Not run: the files of the skill, or the arguments, changed after this call of {tool} was judged, "
+        "so it is not what was approved. Read them again, and repeat the call if it still makes sense: it is "
+        "judged anew."
     )

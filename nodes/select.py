@@ -9,6 +9,7 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
 from langchain_core.messages.tool import ToolCall, tool_call
 from langgraph.runtime import Runtime
 
+from skills_agent.nodes.judge import SKILL_CHANGED
 from skills_agent.skills.errors import UnknownSkillError
 from skills_agent.skills.library.admission import AdmissionDesk, Admitted, LimitReachedError, NotAdmittedError
 from skills_agent.skills.library.catalog import Catalog
@@ -144,7 +145,7 @@ def _questions(requests: Sequence[Request], admissions: Sequence[Admission]) -> 
             tool=LOAD_SKILL,
             args=request.call["args"],
             decision="ask",
-            reason="The skill has changed on disk since this thread loaded it. Load the new text?",
+            reason=SKILL_CHANGED,
             by="policy",
         )
         for request in requests

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from skills_agent.graph.threads.errors import JournalError
 from skills_agent.graph.threads.private_files import make_private
-from skills_agent.nodes.effects import Entry
+from skills_agent.nodes.effects import JournalEntry
 
 BUSY_SECONDS: Final = 30
 """Until a writer that waits for another process gives up."""
@@ -50,19 +50,19 @@ class FileJournal:
         self._lock = Lock()
         self._open: sqlite3.Connection | None = None
 
-    def get(self, thread: str, call_id: str) -> Entry | None:
+    def get(self, thread: str, call_id: str) -> JournalEntry | None:
         """Return the entry of a call."""
         return next(iter(self._read(f"{_SELECT} AND call_id = ?", thread, call_id)), None)
 
-    def alike(self, thread: str, digest: str) -> list[Entry]:
+    def alike(self, thread: str, digest: str) -> list[JournalEntry]:
         """Return the entries of a thread with this effect, the oldest start first."""
         return self._read(f"{_SELECT} AND digest = ? {_IN_ORDER}", thread, digest)
 
-    def unsettled(self, thread: str) -> list[Entry]:
+    def unsettled(self, thread: str) -> list[JournalEntry]:
         """Return the entries of a thread that are done and not settled."""
         return self._read(f"{_SELECT} AND status = 'done' AND NOT settled {_IN_ORDER}", thread)
 
-    def put(self, entry: Entry, *, replacing: str | None = None) -> None:
+    def put(self, entry: JournalEntry, *, replacing: str | None = None) -> None:
         """Write an entry, in one step with the removal of the entry of the call id `replacing`."""
         with self._connection() as connection:
             connection.execute("BEGIN IMMEDIATE")
@@ -90,7 +90,7 @@ class FileJournal:
     def _is_made(self) -> bool:
         return self._open is not None or (self._place is not None and self._place.exists())
 
-    def _read(self, query: str, *parameters: str) -> list[Entry]:
+    def _read(self, query: str, *parameters: str) -> list[JournalEntry]:
         if not self._is_made():
             return []
         with self._connection() as connection:
@@ -146,7 +146,7 @@ def _write_ahead(connection: sqlite3.Connection) -> None:
             return
 
 
-def _row(entry: Entry) -> tuple[Any, ...]:
+def _row(entry: JournalEntry) -> tuple[Any, ...]:
     kind, outputs = entry.outputs or (None, None)
     return (
         entry.thread,
@@ -169,9 +169,9 @@ def _row(entry: Entry) -> tuple[Any, ...]:
     )
 
 
-def _entry(row: sqlite3.Row) -> Entry:
+def _entry(row: sqlite3.Row) -> JournalEntry:
     fields = dict(row)
     kind, outputs = fields.pop("output_kind"), fields.pop("outputs")
     fields["checkpoint"] = fields.pop("checkpoint_id")
     fields["settled"] = bool(fields["settled"])
-    return Entry(**fields, outputs=None if kind is None else (kind, outputs))
+    return JournalEntry(**fields, outputs=None if kind is None else (kind, outputs))

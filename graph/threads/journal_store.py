@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from langgraph.store.base import BaseStore, Item, PutOp
 
-from skills_agent.nodes.effects import Entry, in_order
+from skills_agent.nodes.effects import JournalEntry
 
 _NAMESPACE: Final = ("skills-agent", "journal")
 _PAGE: Final = 100
@@ -23,20 +23,20 @@ class StoreJournal:
         """Take the store."""
         self._store = store
 
-    def get(self, thread: str, call_id: str) -> Entry | None:
+    def get(self, thread: str, call_id: str) -> JournalEntry | None:
         """Return the entry of a call."""
         item = self._store.get(_namespace(thread), _name(call_id), refresh_ttl=False)
         return None if item is None else _entry(item)
 
-    def alike(self, thread: str, digest: str) -> list[Entry]:
+    def alike(self, thread: str, digest: str) -> list[JournalEntry]:
         """Return the entries of a thread with this effect, the oldest start first."""
         return self._search(thread, {"digest": digest})
 
-    def unsettled(self, thread: str) -> list[Entry]:
+    def unsettled(self, thread: str) -> list[JournalEntry]:
         """Return the entries of a thread that are done and not settled."""
         return self._search(thread, {"status": "done", "settled": False})
 
-    def put(self, entry: Entry, *, replacing: str | None = None) -> None:
+    def put(self, entry: JournalEntry, *, replacing: str | None = None) -> None:
         """Write an entry, in one batch with the removal of the entry of the call id `replacing`."""
         place = _namespace(entry.thread)
         writes = [PutOp(place, _name(entry.call_id), entry.as_json(), index=False, ttl=None)]
@@ -55,15 +55,15 @@ class StoreJournal:
         if gone:
             self._store.batch(gone)
 
-    def _search(self, thread: str, wanted: dict[str, Any]) -> list[Entry]:
-        found: list[Entry] = []
+    def _search(self, thread: str, wanted: dict[str, Any]) -> list[JournalEntry]:
+        found: list[JournalEntry] = []
         while True:
             page = self._store.search(
                 _namespace(thread), filter=wanted, limit=_PAGE, offset=len(found), refresh_ttl=False
             )
             found += [_entry(item) for item in page]
             if len(page) < _PAGE:
-                return in_order(found)
+                return sorted(found, key=lambda entry: (entry.started, entry.call_id))
 
 
 def _namespace(thread: str) -> tuple[str, ...]:
@@ -74,5 +74,5 @@ def _name(text: str) -> str:
     return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()
 
 
-def _entry(item: Item) -> Entry:
-    return Entry.from_json(item.value)
+def _entry(item: Item) -> JournalEntry:
+    return JournalEntry.from_json(item.value)

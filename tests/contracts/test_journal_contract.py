@@ -18,7 +18,7 @@ from skills_agent.graph.threads.errors import JournalError
 from skills_agent.graph.threads.journal_sqlite import FileJournal
 from skills_agent.graph.threads.journal_store import StoreJournal
 from skills_agent.graph.threads.private_files import ignore_in_git
-from skills_agent.nodes.effects import Effect, Entry, Invocation, Journal, Wanted, find
+from skills_agent.nodes.effects import Effect, Invocation, Journal, JournalEntry, JournalQuery, find_effect
 
 EFFECT = Effect("run_script", "a" * 64, "s" * 64, "d" * 64)
 OTHER = Effect("write_file", "b" * 64, "", "e" * 64)
@@ -50,8 +50,8 @@ def run_of(journal: Journal, name: str = "run", *, thread: str = "t", kept: bool
 
 def started(
     journal: Journal, call: str, effect: Effect = EFFECT, run: str = "run", thread: str = "t"
-) -> Entry:
-    entry = Entry.of(call, effect, run_of(journal, run, thread=thread), "checkpoint-1")
+) -> JournalEntry:
+    entry = JournalEntry.of(call, effect, run_of(journal, run, thread=thread), "checkpoint-1")
     journal.put(entry)
     return entry
 
@@ -65,19 +65,19 @@ def test_an_entry_comes_back_as_it_was_written(journal: Journal) -> None:
     assert journal.get("t", "call-1") == entry
     done = replace(entry.done(answered("exit code 0", "call-1"), 0), answers=2, attempt=3, settled=True)
     journal.put(done)
-    found = journal.get("t", "call-1")
-    assert found == done
-    assert found is not None
-    assert found.produced == answered("exit code 0", "call-1")
-    assert (found.exit_code, found.attempt, found.answers, found.settled) == (0, 3, 2, True)
+    match = journal.get("t", "call-1")
+    assert match == done
+    assert match is not None
+    assert match.produced == answered("exit code 0", "call-1")
+    assert (match.exit_code, match.attempt, match.answers, match.settled) == (0, 3, 2, True)
 
 
 def test_commands_of_tools_come_back_whole(journal: Journal) -> None:
     update = {**answered("ok", "call-1"), "plan": {"goal": "x"}}
     journal.put(started(journal, "call-1").done([Command(update=update), {"messages": []}]))
-    found = journal.get("t", "call-1")
-    assert found is not None
-    command, plain = found.produced
+    match = journal.get("t", "call-1")
+    assert match is not None
+    command, plain = match.produced
     assert isinstance(command, Command)
     assert (command.update, plain) == (update, {"messages": []})
     assert not command.goto
@@ -124,13 +124,13 @@ def test_only_what_is_done_can_be_settled(journal: Journal) -> None:
     assert [each.call_id for each in journal.unsettled("t")] == ["other"]
     run_of(journal, kept=True).settle()
     assert journal.unsettled("t") == []
-    found = journal.get("t", "open")
-    assert found is not None
-    assert found.status == "started"
+    match = journal.get("t", "open")
+    assert match is not None
+    assert match.status == "started"
 
 
-def wanted(call: str, *earlier: str) -> Wanted:
-    return Wanted(call, EFFECT.digest, earlier)
+def wanted(call: str, *earlier: str) -> JournalQuery:
+    return JournalQuery(call, EFFECT.digest, earlier)
 
 
 def nobody(run: str) -> bool:
@@ -139,24 +139,26 @@ def nobody(run: str) -> bool:
 
 def test_a_call_finds_itself_by_its_id(journal: Journal) -> None:
     run = run_of(journal)
-    assert find(wanted("call-1"), run, nobody).fate == "new"
+    assert find_effect(wanted("call-1"), run, nobody).fate == "new"
     entry = started(journal, "call-1")
-    assert find(wanted("call-1"), run, nobody).fate == "unknown"
+    assert find_effect(wanted("call-1"), run, nobody).fate == "unknown"
     journal.put(entry.done(answered("x", "call-1")))
-    found = find(wanted("call-1"), run, nobody)
-    assert (found.fate, found.lost) == ("done", False)
+    match = find_effect(wanted("call-1"), run, nobody)
+    assert (match.fate, match.is_lost) == ("done", False)
 
 
 def test_the_result_of_another_call_under_the_same_id_is_not_taken(journal: Journal) -> None:
     journal.put(started(journal, "call-1", OTHER).done(answered("x", "call-1")))
-    assert find(wanted("call-1"), run_of(journal), nobody).fate == "new"
+    assert find_effect(wanted("call-1"), run_of(journal), nobody).fate == "new"
 
 
 @pytest.mark.parametrize("kept", [True, False])
 def test_a_result_of_an_earlier_thread_of_that_name_is_not_taken(journal: Journal, kept: bool) -> None:
     done = started(journal, "call-1").done(answered("x", "call-1"))
     journal.put(replace(done, settled=True))
-    assert find(wanted("call-1"), run_of(journal, kept=kept), nobody).fate == ("done" if kept else "new")
+    assert find_effect(wanted("call-1"), run_of(journal, kept=kept), nobody).fate == (
+        "done" if kept else "new"
+    )
 
 
 @pytest.mark.parametrize(
@@ -178,15 +180,15 @@ def test_a_call_is_recognised_under_a_lost_id(
     if status == "done":
         journal.put(replace(entry.done(answered("x", "lost")), settled=settled))
     here = run_of(journal, kept=kept)
-    found = find(wanted("new"), here, lambda run: alive and run == "before")
-    assert found.fate == fate
-    assert found.lost == (fate != "new")
+    match = find_effect(wanted("new"), here, lambda run: alive and run == "before")
+    assert match.fate == fate
+    assert match.is_lost == (fate != "new")
 
 
 def test_a_call_of_the_transcript_is_not_lost(journal: Journal) -> None:
     journal.put(started(journal, "told", run="before").done(answered("x", "told")))
-    assert find(wanted("new", "told"), run_of(journal), nobody).fate == "new"
-    assert find(wanted("new", "other"), run_of(journal), nobody).fate == "done"
+    assert find_effect(wanted("new", "told"), run_of(journal), nobody).fate == "new"
+    assert find_effect(wanted("new", "other"), run_of(journal), nobody).fate == "done"
 
 
 def test_a_thread_that_is_forgotten_has_no_entries_and_the_others_have_theirs(journal: Journal) -> None:
@@ -225,10 +227,10 @@ def test_what_is_forgotten_would_not_have_been_found(journal: Journal) -> None:
     journal.put(replace(done, settled=True))
     run = run_of(journal, kept=False)
     for call in ("call-1", "other"):
-        before = find(wanted(call), run, nobody)
+        before = find_effect(wanted(call), run, nobody)
         assert before.fate == "new"
     journal.forget("t", kept=[])
-    assert find(wanted("call-1"), run, nobody).fate == "new"
+    assert find_effect(wanted("call-1"), run, nobody).fate == "new"
 
 
 def test_threads_of_one_process_write_side_by_side(journal: Journal) -> None:
@@ -248,14 +250,14 @@ WRITER = """
 import sys
 from pathlib import Path
 from skills_agent.graph.threads.journal_sqlite import FileJournal
-from skills_agent.nodes.effects import Effect, Entry, Invocation
+from skills_agent.nodes.effects import Effect, JournalEntry, Invocation
 
 journal = FileJournal(Path(sys.argv[1]))
 run = Invocation("run", "t", "", journal, lambda _: False)
 print("ready", flush=True)
 sys.stdin.readline()
 for number in range(25):
-    journal.put(Entry.of(f"{sys.argv[2]}-{number}", Effect("run_script", "a", "s", "d"), run, ""))
+    journal.put(JournalEntry.of(f"{sys.argv[2]}-{number}", Effect("run_script", "a", "s", "d"), run, ""))
 """
 
 

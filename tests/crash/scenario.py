@@ -28,7 +28,7 @@ from skills_agent.graph.models.scripted import ScriptedChatModel, ScriptEntry
 from skills_agent.graph.services import make_services
 from skills_agent.graph.settings import Settings
 from skills_agent.graph.threads.journals import Journals
-from skills_agent.nodes.effects import Entry, Journal
+from skills_agent.nodes.effects import Journal, JournalEntry
 from skills_agent.nodes.model_call import PromptRecords
 from tests.agents import call, calls, write_skill
 from tests.crash.points import FILE, Points
@@ -264,16 +264,16 @@ class KillingJournal:
         self._journal = journal
         self._points = points
 
-    def get(self, thread: str, call_id: str) -> Entry | None:
+    def get(self, thread: str, call_id: str) -> JournalEntry | None:
         return self._journal.get(thread, call_id)
 
-    def alike(self, thread: str, digest: str) -> list[Entry]:
+    def alike(self, thread: str, digest: str) -> list[JournalEntry]:
         return self._journal.alike(thread, digest)
 
-    def unsettled(self, thread: str) -> list[Entry]:
+    def unsettled(self, thread: str) -> list[JournalEntry]:
         return self._journal.unsettled(thread)
 
-    def put(self, entry: Entry, *, replacing: str | None = None) -> None:
+    def put(self, entry: JournalEntry, *, replacing: str | None = None) -> None:
         with self._points.around(f"journal {entry.status}"):
             self._journal.put(entry, replacing=replacing)
 
