@@ -1,109 +1,129 @@
-"""Ask a person about calls, on a terminal; or print what would be asked."""
+"""Show a person the calls of an open question, and take the answers.
+
+Only the layout and the keys are here: what a call may do is in the description that comes with the question.
+"""
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import islice
-from typing import Any
+from typing import Any, Final
 
 import click
+from langgraph.types import Interrupt
 
-from skills_agent.graph.cli.outcome import Question
 from skills_agent.graph.cli.printing import line_of, shown
-from skills_agent.graph.cli.session import Decisions
-from skills_agent.skills.policy.grants import Scope, grant_fault
+from skills_agent.skills.policy.grants import grant_fault
 from skills_agent.skills.policy.patterns import GRAMMAR
+from skills_agent.state.transcript import LOAD_SKILL
 
+Request = Mapping[str, Any]
+"""One call of a question: `name`, `args` and `description`."""
 Decision = Mapping[str, Any]
-CHOICES = "[a]pprove, [r]eject [message], [e]dit, [s]top here"
-ALWAYS = "and do not ask again: for this s[k]ill, [p]attern [ENTRY], for this [t]hread"
-MAX_ARGUMENT_LINES = 20
+Decisions = Mapping[str, Sequence[Decision]]
+"""Answers by the id of an interrupt, one for each of its requests, by position."""
+
+MAX_ARGUMENT_LINES: Final = 20
+_KEYS: Final = (
+    "[a]pprove, [r]eject [message], [e]dit, [s]top here\n"
+    "and do not ask again: for this s[k]ill, [p]attern [ENTRY], for this [t]hread"
+)
+_WORDS: Final = ("approve", "reject", "edit", "stop", "skill", "k", "pattern", "thread", "yes", "no")
+"""What may be typed, or the beginning of it; the first that fits counts."""
 
 
-class StopAsking(Exception):  # noqa: N818 - no error: the person wants to decide later
-    """The person leaves the question open."""
-
-
-def question_text(question: Question) -> str:
+def question_text(interrupt: Interrupt) -> str:
     """Return what would run, with which arguments, and why it is asked about."""
-    calls = "this call" if len(question.requests) == 1 else f"these {len(question.requests)} calls"
-    return "\n".join([f"Approval needed for {calls}:", *(_request_text(each) for each in question.requests)])
+    requests = _requests(interrupt)
+    calls = "this call" if len(requests) == 1 else f"these {len(requests)} calls"
+    return "\n".join([f"Approval needed for {calls}:", *map(_request_text, requests)])
 
 
-def all_alike(questions: Sequence[Question], decision: Decision) -> Decisions:
-    """Answer every request of every question with the same decision."""
-    return {question.id: [decision] * len(question.requests) for question in questions}
+def repeat_decision(interrupts: Sequence[Interrupt], decision: Decision) -> Decisions:
+    """Answer every request with one decision. Raises UsageError where a grant does not fit a request."""
+    for interrupt in interrupts:
+        for request in _requests(interrupt):
+            if fault := _grant_fault(interrupt, request, decision):
+                raise click.UsageError(f"the approval cannot be granted so: {fault}.")
+    return {interrupt.id: [decision] * len(_requests(interrupt)) for interrupt in interrupts}
 
 
-def each_its_own(questions: Sequence[Question], decisions: Sequence[Any]) -> Decisions:
-    """Answer the requests of the questions one by one, in order. Raises UsageError for another number."""
-    wanted = sum(len(question.requests) for question in questions)
-    if len(decisions) != wanted:
-        raise click.UsageError(f"{wanted} calls are open, and there are {len(decisions)} decisions")
+def assign_decisions(interrupts: Sequence[Interrupt], decisions: Sequence[Any]) -> Decisions:
+    """Answer the requests one by one, in order. Raises UsageError for another number of decisions."""
+    number = sum(len(_requests(interrupt)) for interrupt in interrupts)
+    if len(decisions) != number:
+        raise click.UsageError(f"{number} calls are open, and there are {len(decisions)} decisions")
     left = iter(decisions)
-    return {question.id: list(islice(left, len(question.requests))) for question in questions}
+    return {interrupt.id: list(islice(left, len(_requests(interrupt)))) for interrupt in interrupts}
 
 
-def ask_person(questions: Sequence[Question]) -> Decisions | None:
+def ask_person(interrupts: Sequence[Interrupt]) -> Decisions | None:
     """Ask on the terminal; None when the person leaves the questions open."""
-    answers: dict[str, list[Decision]] = {}
+    decisions: dict[str, list[Decision]] = {}
     try:
-        for question in questions:
-            click.echo(f"\n{question_text(question)}\n{CHOICES}\n{ALWAYS}")
-            answers[question.id] = [_ask(request, question) for request in question.requests]
-    except (StopAsking, EOFError, click.Abort):
+        for interrupt in interrupts:
+            click.echo(f"\n{question_text(interrupt)}\n{_KEYS}")
+            decisions[interrupt.id] = [_ask(interrupt, request) for request in _requests(interrupt)]
+    except (EOFError, click.Abort):
         return None
-    return answers
+    return decisions
 
 
-def _request_text(request: Mapping[str, Any]) -> str:
+def _requests(interrupt: Interrupt) -> Sequence[Request]:
+    requests: Sequence[Request] = interrupt.value["action_requests"]
+    return requests
+
+
+def _request_text(request: Request) -> str:
     lines = [f"  {line_of(str(request['name']))}  ({line_of(str(request.get('description') or ''))})"]
     for name, value in request["args"].items():
         text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-        shown_lines = shown(text).splitlines() or [""]
-        cut = shown_lines[:MAX_ARGUMENT_LINES]
-        if len(shown_lines) > len(cut):
-            cut.append(f"[{len(shown_lines) - len(cut)} more lines]")
+        argument = shown(text).splitlines() or [""]
+        cut = argument[:MAX_ARGUMENT_LINES]
+        if len(argument) > len(cut):
+            cut.append(f"[{len(argument) - len(cut)} more lines]")
         lines.append(f"    {line_of(str(name))}: " + "\n      ".join(cut))
     return "\n".join(lines)
 
 
-def _ask(request: Mapping[str, Any], question: Question) -> Decision:
-    several = f"{line_of(str(request['name']))} " if len(question.requests) > 1 else ""
+def _ask(interrupt: Interrupt, request: Request) -> Decision:
+    name = f"{line_of(str(request['name']))} " if len(_requests(interrupt)) > 1 else ""
     while True:
-        word, _, rest = input(f"{several}? ").strip().partition(" ")
-        for choice, answer in _ANSWERS.items():
-            if word and choice.startswith(word.lower()):
-                decision = answer(request, rest.strip())
-                if decision is not None and _fits(decision, request, question):
-                    return decision
-                break
-        else:
-            click.echo(f"{CHOICES}\n{ALWAYS}")
+        typed, _, rest = input(f"{name}? ").strip().partition(" ")
+        word = next((word for word in _WORDS if typed and word.startswith(typed.lower())), None)
+        if word is None:
+            click.echo(_KEYS)
+            continue
+        decision = _decision(word, request, rest.strip())
+        if decision is not None and _fits(interrupt, request, decision):
+            return decision
 
 
-def _fits(decision: Decision, request: Mapping[str, Any], question: Question) -> bool:
-    """Say what a question does not take; it is asked again then."""
-    if decision["type"] == "edit" and not question.takes_edit(request):
-        click.echo("This call cannot be changed here: approve or reject it.")
-        return False
-    if "grant" in decision and not question.takes_grant(request):
-        click.echo("The outcome of this call is unknown: the answer to that holds for it alone.")
-        return False
-    return True
+def _decision(word: str, request: Request, rest: str) -> Decision | None:
+    """Return the decision that a word and what follows it mean; None where they mean none."""
+    match word:
+        case "approve" | "yes":
+            return {"type": "approve"}
+        case "reject" | "no":
+            return {"type": "reject", "message": rest}
+        case "edit":
+            return _edit(request, rest)
+        case "skill" | "k":
+            return _approve_for("skill")
+        case "thread":
+            return _approve_for("thread")
+        case "pattern":
+            return _approve_for("pattern", rest or _ask_pattern(request))
+        case _:
+            raise click.Abort  # stop: the person decides later
 
 
-def _approve(request: Mapping[str, Any], rest: str) -> Decision | None:
-    del request, rest
-    return {"type": "approve"}
+def _approve_for(scope: str, pattern: str | None = None) -> Decision:
+    """Return an approval that holds for later calls, too."""
+    return {"type": "approve", "grant": {"scope": scope, "pattern": pattern}}
 
 
-def _reject(request: Mapping[str, Any], rest: str) -> Decision | None:
-    del request
-    return {"type": "reject", "message": rest}
-
-
-def _edit(request: Mapping[str, Any], rest: str) -> Decision | None:
-    """Return the call with other arguments; None (ask again) when they are no JSON object."""
+def _edit(request: Request, rest: str) -> Decision | None:
+    """Return the call with other arguments; None when they are no JSON object."""
     if not rest:
         click.echo(f"now:  {line_of(json.dumps(request['args'], ensure_ascii=False))}")
         rest = input("new arguments as JSON: ")
@@ -118,47 +138,37 @@ def _edit(request: Mapping[str, Any], rest: str) -> Decision | None:
     return {"type": "edit", "edited_action": {"name": request["name"], "args": args}}
 
 
-def _for_skill(request: Mapping[str, Any], rest: str) -> Decision | None:
-    del rest
-    return _granted(request, "skill", None)
-
-
-def _for_pattern(request: Mapping[str, Any], rest: str) -> Decision | None:
-    """Return an approval for a pattern; that of just this call is offered where one can be written."""
+def _ask_pattern(request: Request) -> str:
+    """Ask for a pattern; that of just this call is offered where one can be written."""
     exact = GRAMMAR.exact_entry(GRAMMAR.call(request["name"], request["args"])) or ""
-    if not rest:
-        offer = f" [{line_of(exact)}]" if exact else ""
-        rest = input(f"entry as in allowed-tools{offer}: ").strip() or exact
-    return _granted(request, "pattern", rest)
+    offer = f" [{line_of(exact)}]" if exact else ""
+    return input(f"entry as in allowed-tools{offer}: ").strip() or exact
 
 
-def _for_thread(request: Mapping[str, Any], rest: str) -> Decision | None:
-    del rest
-    return _granted(request, "thread", None)
-
-
-def _granted(request: Mapping[str, Any], scope: Scope, pattern: str | None) -> Decision | None:
-    """Return an approval that holds for more than this call; None (ask again) where it does not fit."""
-    if fault := grant_fault(scope, pattern, GRAMMAR.call(request["name"], request["args"])):
+def _fits(interrupt: Interrupt, request: Request, decision: Decision) -> bool:
+    """Return whether a request takes a decision, and say why where it does not."""
+    if decision["type"] == "edit" and not _takes_edit(interrupt, request):
+        click.echo("This call cannot be changed here: approve or reject it.")
+        return False
+    if fault := _grant_fault(interrupt, request, decision):
         click.echo(f"That cannot be granted: {line_of(fault)}.")
+        return False
+    return True
+
+
+def _grant_fault(interrupt: Interrupt, request: Request, decision: Decision) -> str | None:
+    """Say why an approval of a request cannot hold for later calls; None where it can, or is not meant to."""
+    grant = decision.get("grant")
+    if grant is None:
         return None
-    return {"type": "approve", "grant": {"scope": scope, "pattern": pattern}}
+    if not _takes_edit(interrupt, request) and request["name"] != LOAD_SKILL:
+        return "the outcome of a call is unknown, and the answer to that holds for this call alone"
+    return grant_fault(grant["scope"], grant.get("pattern"), GRAMMAR.call(request["name"], request["args"]))
 
 
-def _stop(request: Mapping[str, Any], rest: str) -> Decision | None:
-    del request, rest
-    raise StopAsking
-
-
-_ANSWERS: Mapping[str, Callable[[Mapping[str, Any], str], Decision | None]] = {
-    "approve": _approve,
-    "reject": _reject,
-    "edit": _edit,
-    "stop": _stop,
-    "skill": _for_skill,
-    "k": _for_skill,
-    "pattern": _for_pattern,
-    "thread": _for_thread,
-    "yes": _approve,
-    "no": _reject,
-}
+def _takes_edit(interrupt: Interrupt, request: Request) -> bool:
+    """Return whether a request may be answered with another call."""
+    return any(
+        review["action_name"] == request["name"] and "edit" in review["allowed_decisions"]
+        for review in interrupt.value["review_configs"]
+    )

@@ -1,12 +1,16 @@
 """skills-agent ask: one question, one answer."""
 
 import sys
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from skills_agent.graph.cli import options
-from skills_agent.graph.cli.options import Choice
+from skills_agent.skills.errors import UnknownSkillError
+
+if TYPE_CHECKING:  # `skills-agent -h` imports this module: LangGraph is imported where it runs
+    from skills_agent.skills.library.registry import Registry
 
 EXAMPLES = """\b
 Examples:
@@ -34,7 +38,20 @@ def ask(question: str, skills: tuple[str, ...], thread: str | None, as_json: boo
     if not text.strip():
         raise click.UsageError("the question is empty")
 
-    from skills_agent.graph.cli.turn import ask_once, session_of_a_run
+    from skills_agent.graph.cli.thread import open_thread, run_once
 
-    with session_of_a_run(Choice(**chosen), thread, as_json=as_json) as session:
-        ask_once(session, text, skills, as_json=as_json)
+    with open_thread(thread, quiet=as_json, **chosen) as opened:
+        _check_skills(opened.registry, skills)
+        lines = {"thread": opened.name}
+        if opened.interrupts:
+            lines["note"] = "the open question of this thread is dropped: you said something new"
+        run_once(opened, lambda: opened.ask(text, skills, lines))
+
+
+def _check_skills(registry: "Registry", names: Sequence[str]) -> None:
+    """Refuse names of skills that do not exist: that is wrong usage."""
+    for name in names:
+        try:
+            registry.refresh().find(name)
+        except UnknownSkillError as error:
+            raise click.UsageError(str(error)) from error

@@ -8,17 +8,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from skills_agent.graph.cli import options
-from skills_agent.graph.cli.errors import RunFailedError
-from skills_agent.graph.cli.options import Choice
-from skills_agent.graph.cli.printing import echo, is_terminal, line_of, table
+from skills_agent.graph.cli.printing import echo, is_terminal, print_error, table
 from skills_agent.graph.cli.signals import ending_on_sigterm, exit_code_of, farewell
 from skills_agent.skills.errors import UnknownSkillError
 from skills_agent.skills.library.listing import first_sentence
 
-if TYPE_CHECKING:  # `skills-agent -h` imports this module: LangGraph only where it runs
-    from skills_agent.graph.cli.outcome import Outcome
-    from skills_agent.graph.cli.progress import View
-    from skills_agent.graph.cli.session import Session
+if TYPE_CHECKING:  # `skills-agent -h` imports this module: LangGraph is imported where it runs
+    from skills_agent.graph.cli.thread import OpenThread
 
 HELP = """\
 /SKILL-NAME what to do   load a skill and use it
@@ -40,38 +36,40 @@ def chat(thread: str | None, **chosen: Any) -> None:
 
     /SKILL-NAME with what to do loads a skill first; /skills, /plan and /help are answered here.
     """
-    from skills_agent.graph.cli.session import open_session
+    from skills_agent.graph.cli.thread import open_thread
 
-    with open_session(Choice(**chosen), thread) as session:
-        _converse(session)
+    with open_thread(thread, **chosen) as opened:
+        _converse(opened)
 
 
-def _converse(session: "Session") -> None:
+def _converse(thread: "OpenThread") -> None:
     """Take lines from the person, or from a pipe, until they end.
 
     Ends with exit code 3 where a question stays open, and with the error of a model in a pipe.
     """
-    click.echo(f"thread {session.thread}. /help for commands, /quit to end.")
-    now = session.now()
-    if now.status == "waiting":
-        _turn(session, lambda _: now)
-    elif now.status == "unfinished":
-        _turn(session, session.go_on)
-    with ending_on_sigterm(session.chat_command()):
-        _take_lines(session)
+    click.echo(f"thread {thread.name}. /help for commands, /quit to end.")
+    if thread.status == "waiting":
+        _turn(thread, lambda: None)
+    elif thread.status == "unfinished":
+        _turn(thread, thread.go_on)
+    with ending_on_sigterm(thread.chat_command()):
+        for line in _lines():
+            if not _answer(thread, line):
+                return
 
 
-def _take_lines(session: "Session") -> None:
-    for line in _lines():
-        command = _COMMAND.match(line)
-        if command is None or _is_skill(session, command["name"]):
-            _say(session, line)
-        elif command["name"] in {"quit", "exit"}:
-            return
-        elif command["name"] in _COMMANDS:
-            _COMMANDS[command["name"]](session)
-        else:
-            click.echo(f"There is no command and no skill {command[0]!r} here. /help lists what there is.")
+def _answer(thread: "OpenThread", line: str) -> bool:
+    """Answer one line of the person; False where it ends the conversation."""
+    command = _COMMAND.match(line)
+    if command is None or _is_skill(thread, command["name"]):
+        _turn(thread, lambda: thread.ask(line))
+    elif command["name"] in {"quit", "exit"}:
+        return False
+    elif command["name"] in _COMMANDS:
+        _COMMANDS[command["name"]](thread)
+    else:
+        click.echo(f"There is no command and no skill {command[0]!r} here. /help lists what there is.")
+    return True
 
 
 def _lines() -> Iterator[str]:
@@ -93,62 +91,56 @@ def _lines() -> Iterator[str]:
             yield line.strip()
 
 
-def _say(session: "Session", line: str) -> None:
-    _turn(session, lambda view: session.ask(line, (), view))
-
-
-def _turn(session: "Session", run: Callable[["View"], "Outcome"]) -> None:
-    from skills_agent.graph.cli.turn import WAITING, take_turn, tell
+def _turn(thread: "OpenThread", invoke: Callable[[], None]) -> None:
+    from skills_agent.graph.cli.thread import WAITING, TurnError, print_turn, take_turn
 
     try:
-        outcome = take_turn(session, run)
-    except RunFailedError as error:
+        take_turn(thread, invoke)
+    except TurnError as error:
         if not is_terminal():
             raise
-        click.echo(f"error: {line_of(error.message)}", err=True)
+        print_error(str(error))
         return
-    tell(session, outcome)
-    if outcome.questions:
+    print_turn(thread)
+    if thread.interrupts:
         raise click.exceptions.Exit(WAITING)
-    if code := exit_code_of(session.control):  # the turn was done before the signal could end it
-        click.echo(farewell(code, session.chat_command()), err=True)
+    if code := exit_code_of(thread.control):  # the turn was done before the signal could end it
+        click.echo(farewell(code, thread.chat_command()), err=True)
         raise click.exceptions.Exit(code)
 
 
-def _is_skill(session: "Session", name: str) -> bool:
+def _is_skill(thread: "OpenThread", name: str) -> bool:
     try:
-        session.registry.refresh().find(name)
+        thread.registry.refresh().find(name)
     except UnknownSkillError:
         return False
     return name not in _COMMANDS
 
 
-def _print_skills(session: "Session") -> None:
-    loaded = set(session.now().loaded)
-    skills = session.registry.refresh().skills
-    table(
-        [
-            ("*" if each.name in loaded else " ", each.name, first_sentence(each.description))
-            for each in skills
-        ]
-    )
-    if not skills:
+def _print_skills(thread: "OpenThread") -> None:
+    skills = thread.registry.refresh().skills
+    rows = [
+        ("*" if skill.name in thread.loaded else " ", skill.name, first_sentence(skill.description))
+        for skill in skills
+    ]
+    table(rows)
+    if not rows:
         click.echo("No skills yet. Put folders with a SKILL.md under .agent/skills.")
 
 
-def _print_plan(session: "Session") -> None:
+def _print_plan(thread: "OpenThread") -> None:
     from skills_agent.nodes.prompt import plan_text
 
-    plan = session.snapshot().values.get("plan")
+    plan = thread.snapshot.values.get("plan")
     echo(plan_text(plan) if plan else "There is no plan.")
 
 
-def _print_help(session: "Session") -> None:
-    del session
+def _print_help(thread: "OpenThread") -> None:
+    del thread
     click.echo(HELP)
 
 
-_COMMANDS: Mapping[str, Callable[["Session"], None]] = {
+_COMMANDS: Mapping[str, Callable[["OpenThread"], None]] = {
     "skills": _print_skills,
     "plan": _print_plan,
     "help": _print_help,

@@ -42,11 +42,8 @@ def list_grants(thread: str, workspace: Path | None, checkpointer: str | None, a
 @options.checkpointer
 def revoke(thread: str, grant: str, workspace: Path | None, checkpointer: str | None) -> None:
     """Revoke the grant ID of THREAD: what it served is asked about again."""
-    from skills_agent.graph.cli.options import Choice
-    from skills_agent.graph.cli.session import open_session
+    from skills_agent.graph.cli.thread import open_thread
 
-    with open_session(
-        Choice(workspace=workspace, checkpointer=checkpointer), thread, must_exist=True
-    ) as session:
-        session.revoke(grant)
+    with open_thread(thread, must_exist=True, workspace=workspace, checkpointer=checkpointer) as opened:
+        opened.revoke(grant)
     echo(f"Revoked {grant} in {thread}.")

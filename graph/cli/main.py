@@ -10,10 +10,10 @@ from typing import TextIO, cast
 
 import click
 
-from skills_agent.graph.cli.errors import expected_errors
 from skills_agent.graph.cli.options import LazyGroup
-from skills_agent.graph.cli.printing import print_warnings, shown
+from skills_agent.graph.cli.printing import print_error, print_warnings
 from skills_agent.graph.cli.signals import INTERRUPTED
+from skills_agent.skills.errors import SkillsAgentError
 
 
 @click.command("graph")
@@ -67,22 +67,18 @@ def _exit_code() -> int:
         return int(cli.main(prog_name="skills-agent", standalone_mode=False) or 0)
     except click.Abort:
         return INTERRUPTED
-    except click.UsageError as error:
-        return _fail(_usage(error), error.exit_code)
     except click.ClickException as error:
-        return _fail(error.format_message(), error.exit_code)
-    except expected_errors() as error:
-        return _fail(str(error), 1)
+        print_error(error.format_message() + _way_to_help(error))
+        return error.exit_code
+    except SkillsAgentError as error:
+        print_error(str(error))
+        return 1
 
 
-def _usage(error: click.UsageError) -> str:
-    command = error.ctx.command_path if error.ctx else "skills-agent"
-    return f"{error.format_message()} (see: {command} -h)"
-
-
-def _fail(text: str, code: int) -> int:
-    click.echo(f"error: {shown(' '.join(text.split()))}", err=True)
-    return code
+def _way_to_help(error: click.ClickException) -> str:
+    if not isinstance(error, click.UsageError):
+        return ""
+    return f" (see: {error.ctx.command_path if error.ctx else 'skills-agent'} -h)"
 
 
 if __name__ == "__main__":

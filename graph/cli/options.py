@@ -1,10 +1,10 @@
-"""Options that several commands share, and the group that imports its commands when they are used."""
+"""Options that several commands share, and the group of commands that are imported when they are used."""
 
 import re
 from collections.abc import Callable, Mapping
 from importlib import import_module
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar, cast, get_args
+from typing import Any, TypeVar, cast, get_args
 
 import click
 
@@ -14,17 +14,6 @@ from skills_agent.skills.policy.verdict import Approval
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 
 _THREAD = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
-
-
-class Choice(NamedTuple):
-    """What the command line chooses over the settings."""
-
-    workspace: Path | None = None
-    skills_dirs: tuple[Path, ...] = ()
-    model: str | None = None
-    yes: frozenset[Risk] = frozenset()
-    approval: Approval | None = None
-    checkpointer: str | None = None
 
 
 class LazyGroup(click.Group):

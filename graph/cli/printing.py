@@ -58,6 +58,11 @@ def print_json(value: Any) -> None:
     click.echo(json.dumps(value, indent=2, default=str))
 
 
+def print_error(text: str) -> None:
+    """Print an error as one line on stderr."""
+    click.echo(f"error: {line_of(text)}", err=True)
+
+
 def is_terminal() -> bool:
     """Return whether a person reads and types: both ends are a terminal."""
     return sys.stdin.isatty() and sys.stdout.isatty()

@@ -8,11 +8,10 @@ from typing import Any, NamedTuple
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.sqlite import SqliteSaver
 
-from skills_agent.graph.cli.session import status_of
 from skills_agent.graph.threads.database import compact, config_of, delete_steps
 from skills_agent.graph.threads.errors import AgeError, ThreadError, UnfinishedError
 from skills_agent.graph.threads.fork import whole_checkpoint
-from skills_agent.graph.threads.history import Archive, ThreadLine
+from skills_agent.graph.threads.history import Archive, ThreadLine, status_of
 from skills_agent.graph.threads.steps import read_chain, read_steps
 
 _AGE = re.compile(r"(?P<number>[1-9]\d{0,5})(?P<unit>[hdw])")

@@ -1,12 +1,16 @@
 """skills-agent resume: go on with a thread that waits or was cut off."""
 
 import json
-from typing import Any, TextIO
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
 from skills_agent.graph.cli import options
-from skills_agent.graph.cli.options import Choice
+from skills_agent.graph.threads.errors import ThreadError
+
+if TYPE_CHECKING:  # `skills-agent -h` imports this module: LangGraph is imported where it runs
+    from skills_agent.graph.cli.thread import OpenThread
 
 EXAMPLES = """\b
 Examples:
@@ -67,18 +71,59 @@ def resume(
     if always and pattern:
         raise click.UsageError("--always and --pattern are two different grants: name one")
 
-    from skills_agent.graph.cli.turn import resume_once, session_of_a_run
+    from pydantic import ValidationError
 
-    decision: dict[str, Any] | None = None if answer is None else {"type": answer}
-    if decision and always:
-        decision["grant"] = {"scope": always}
-    if decision and pattern:
-        decision["grant"] = {"scope": "pattern", "pattern": pattern}
+    from skills_agent.graph.cli.thread import open_thread, run_once
+
+    decision = _read(decisions) if decisions else _decision(answer, message, always, pattern)
+    with open_thread(thread, must_exist=True, quiet=as_json, **chosen) as opened:
+        invoke = _first_invocation(opened, decision)
+        try:
+            run_once(opened, invoke)
+        except ValidationError as error:
+            if not isinstance(decision, list):
+                raise
+            first = error.errors(include_url=False)[0]
+            place = ".".join(map(str, first["loc"]))
+            raise click.UsageError(f"{place}: {first['msg']}. The question stays open.") from error
+
+
+def _decision(
+    answer: str | None, message: str, always: str | None, pattern: str | None
+) -> dict[str, Any] | None:
+    """Return the decision for all open calls that the options say; None where the person is to be asked."""
+    if answer is None:
+        return None
+    decision: dict[str, Any] = {"type": answer}
     if message:
-        decision = {"type": "reject", "message": message}
-    answers = _read(decisions) if decisions else decision
-    with session_of_a_run(Choice(**chosen), thread, as_json=as_json, must_exist=True) as session:
-        resume_once(session, answers, as_json=as_json)
+        decision["message"] = message
+    if always or pattern:
+        decision["grant"] = {"scope": always} if always else {"scope": "pattern", "pattern": pattern}
+    return decision
+
+
+def _first_invocation(
+    thread: "OpenThread", decision: Mapping[str, Any] | list[Any] | None
+) -> Callable[[], None]:
+    """Return what a thread goes on with; without a decision its open question is asked."""
+    from skills_agent.graph.cli.approval import assign_decisions, repeat_decision
+
+    if thread.status == "done":
+        raise ThreadError(f"Thread {thread.name} has nothing to resume: its last turn is answered.")
+    if thread.status == "unfinished":
+        if decision is not None:
+            raise ThreadError(
+                f"Thread {thread.name} has no open question: it was cut off. "
+                f"To go on: {thread.resume_command()}"
+            )
+        return thread.go_on
+    if decision is None:
+        return lambda: None
+    if isinstance(decision, list):
+        decisions = assign_decisions(thread.interrupts, decision)
+    else:
+        decisions = repeat_decision(thread.interrupts, decision)
+    return lambda: thread.decide(decisions)
 
 
 def _read(file: TextIO) -> list[Any]:

@@ -4,16 +4,32 @@ import json
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 from skills_agent.graph.audit.log import Checked, RunLog
-from skills_agent.graph.cli.errors import UnknownRunError
 from skills_agent.graph.settings import Settings, audit_folder_of
 from skills_agent.graph.threads.names import folder_name
+from skills_agent.skills.errors import SkillsAgentError
 
 Record = dict[str, Any]
 Outcome = Literal["done", "cut short", "waiting", "failed", "superseded", "unfinished", "forked"]
 """`superseded`: a new message came while it waited or was cut off; `unfinished`: under way, or cut off."""
+
+
+_MAX_NAMED = 8
+
+
+class UnknownRunError(SkillsAgentError):
+    """No record of that run is kept in the workspace."""
+
+    code: ClassVar[str] = "unknown-run"
+
+    def __init__(self, run: str, records: Sequence[str]) -> None:
+        self.run = run
+        self.records = tuple(records)
+        listed = ", ".join(records[:_MAX_NAMED]) or "none yet"
+        more = ", ... (all: skills-agent runs list)" if len(records) > _MAX_NAMED else ""
+        super().__init__(f"There is no record of {run!r} here. Records: {listed}{more}.")
 
 
 class Run(NamedTuple):

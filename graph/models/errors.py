@@ -16,8 +16,10 @@ a run into a ModelCallError. Anything else that a model raises is a bug and prop
 from collections.abc import Collection
 from typing import ClassVar
 
+from skills_agent.skills.errors import SkillsAgentError
 
-class ModelError(Exception):
+
+class ModelError(SkillsAgentError):
     """A refusal that says in one sentence what can be done about it."""
 
     code: ClassVar[str] = "model-error"

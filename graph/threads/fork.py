@@ -22,11 +22,9 @@ from langgraph.pregel._algo import task_path_str
 from langgraph.types import PregelTask, StateSnapshot
 
 from skills_agent.graph.audit.records import ThreadForked
-from skills_agent.graph.cli.outcome import Status
-from skills_agent.graph.cli.session import status_of
 from skills_agent.graph.threads.database import KEPT, config_of
 from skills_agent.graph.threads.errors import ForkError
-from skills_agent.graph.threads.history import Archive
+from skills_agent.graph.threads.history import Archive, Status, status_of
 from skills_agent.graph.threads.steps import FORKED_FROM, Step, find_step
 from skills_agent.state.ledger import active_skills
 from skills_agent.state.records import GrantRecord, LoadedSkill

@@ -8,8 +8,6 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMes
 from langgraph.types import StateSnapshot
 
 from skills_agent.graph.build import wire
-from skills_agent.graph.cli.outcome import Status
-from skills_agent.graph.cli.session import status_of
 from skills_agent.graph.services import make_services
 from skills_agent.graph.settings import Settings
 from skills_agent.graph.threads.compiled import CompiledAgent
@@ -26,6 +24,8 @@ from skills_agent.nodes.effects import Journal
 from skills_agent.state.records import GrantRecord, LoadedSkill, PlanRecord, UsageRecord
 from skills_agent.state.transcript import SYNTHETIC, calls_of
 
+Status = Literal["done", "waiting", "unfinished"]
+"""`unfinished`: cut off in the middle, by a crash, Ctrl-C or SIGTERM."""
 Ruling = Literal["allowed", "approved", "edited", "rejected", "refused", "open"]
 """What became of a call: allowed or refused by policy, one of a person's answers, or not answered yet."""
 
@@ -138,6 +138,14 @@ def open_archive(settings: Settings) -> Iterator[Archive]:
         store = store_of(saver)
         runs = wire(services).compile(checkpointer=saver, store=store)
         yield Archive(saver, runs, services.keeper.journals.of(saver, store))
+
+
+def status_of(snapshot: StateSnapshot) -> Status:
+    """Return whether a thread is done, waits for a person, or was cut off."""
+    if snapshot.interrupts:
+        return "waiting"
+    # `snapshot.next` leaves out tasks that a deferred node still waits for.
+    return "unfinished" if snapshot.tasks else "done"
 
 
 def _line(thread: str, snapshot: StateSnapshot) -> ThreadLine:

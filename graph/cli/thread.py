@@ -1,0 +1,342 @@
+"""One thread at the command line: open it, invoke the graph in it, and say what came of it.
+
+`ask`, `resume` and `chat` differ in their first invocation; from there on all of them call `take_turn`.
+"""
+
+import secrets
+import shlex
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, ClassVar, Final, NoReturn
+
+import click
+from langchain_core.messages import HumanMessage
+from langchain_core.runnables import RunnableConfig
+from langgraph.errors import GraphDrained
+from langgraph.runtime import RunControl
+from langgraph.types import Command, Interrupt, StateSnapshot, StateUpdate
+
+from skills_agent.graph.build import wire
+from skills_agent.graph.cli.approval import Decisions, ask_person, question_text
+from skills_agent.graph.cli.printing import echo, is_terminal, print_json
+from skills_agent.graph.cli.progress import STREAM_MODES, Progress
+from skills_agent.graph.cli.signals import INTERRUPTED, draining, ending_on_sigterm, exit_code_of, farewell
+from skills_agent.graph.cli.views import open_view
+from skills_agent.graph.models.errors import ModelError
+from skills_agent.graph.services import make_services
+from skills_agent.graph.settings import Settings
+from skills_agent.graph.threads.compiled import CompiledAgent
+from skills_agent.graph.threads.database import (
+    Saver,
+    config_of,
+    kept_options,
+    open_database,
+    store_of,
+    thread_ids,
+)
+from skills_agent.graph.threads.dsn import without_password
+from skills_agent.graph.threads.errors import (
+    DatabaseError,
+    UnfinishedError,
+    UnknownGrantError,
+    UnknownThreadError,
+)
+from skills_agent.graph.threads.history import Status, status_of
+from skills_agent.skills.errors import SkillsAgentError
+from skills_agent.skills.library.registry import Registry
+from skills_agent.skills.policy.tool_spec import Risk
+from skills_agent.skills.policy.verdict import Approval, ApprovalNeededError
+from skills_agent.state.ledger import active_skills
+from skills_agent.state.records import VerdictRecord
+from skills_agent.state.schema import AgentInput
+
+WAITING: Final = 3
+"""Exit code of a turn that waits for an approval."""
+_PRIVATE: Final = frozenset({"digest", "skill"})
+"""Fields of a verdict that no machine is shown."""
+
+
+class TurnError(SkillsAgentError):
+    """A turn stopped on an error; the thread keeps what was done, and the command goes on from there."""
+
+    code: ClassVar[str] = "turn-failed"
+
+    def __init__(self, cause: Exception, command: str) -> None:
+        self.cause = cause
+        self.command = command
+        super().__init__(f"{cause} To go on from there: {command}")
+
+
+@dataclass
+class OpenThread:
+    """An open thread: invoke the graph in it, and read what came of it.
+
+    Each invocation shows its progress, and then renews `snapshot` and `calls`.
+    """
+
+    name: str
+    agent: CompiledAgent
+    config: RunnableConfig
+    workspace: Path
+    registry: Registry
+    """The skills of this thread's sources."""
+    checkpointer: str = ""
+    """What the command line named as the database, without its password; empty where it did not."""
+    quiet: bool = False
+    """For a machine: no progress is shown, nobody is asked, and one JSON object is printed."""
+    control: RunControl = field(default_factory=RunControl)
+    """Through which a signal drains an invocation: what runs ends, and nothing new begins."""
+    snapshot: StateSnapshot = field(init=False)
+    calls: Sequence[VerdictRecord] = field(init=False)
+    """Every call that the last invocation judged, with the last verdict on it."""
+
+    def __post_init__(self) -> None:
+        self.refresh()
+
+    @property
+    def status(self) -> Status:
+        """Return whether the thread is done, waits for a person, or was cut off."""
+        return status_of(self.snapshot)
+
+    @property
+    def interrupts(self) -> Sequence[Interrupt]:
+        """Return the open questions."""
+        return self.snapshot.interrupts
+
+    @property
+    def loaded(self) -> list[str]:
+        """Return the names of the loaded skills."""
+        return sorted(active_skills(self.snapshot.values.get("skills_loaded")))
+
+    def ask(self, question: str, skills: Sequence[str] = (), lines: Mapping[str, str] | None = None) -> None:
+        """Say something, and let the agent work until it has an answer or a question.
+
+        `lines` are shown before its progress.
+        """
+        self._invoke(AgentInput(messages=[HumanMessage(question)], skills=list(skills)), lines or {})
+
+    def decide(self, decisions: Decisions) -> None:
+        """Answer the open questions, and let the agent go on."""
+        self._invoke(Command(resume={key: {"decisions": list(each)} for key, each in decisions.items()}))
+
+    def go_on(self) -> None:
+        """Finish a turn that was cut off."""
+        self._invoke(None)
+
+    def _invoke(
+        self, graph_input: AgentInput | Command[Any] | None, lines: Mapping[str, str] | None = None
+    ) -> None:
+        with draining(self.control, self.resume_command()), open_view(quiet=self.quiet) as view:
+            for node, text in (lines or {}).items():
+                view.did(node, text)
+            progress = Progress(view, self.snapshot.values)
+            if not isinstance(graph_input, dict):
+                progress.remember(self.snapshot.values.get("verdicts") or {})
+            parts: Iterator[Any] = self.agent.stream(
+                graph_input,
+                self.config,
+                stream_mode=list(STREAM_MODES),
+                durability="sync",
+                version="v2",
+                control=self.control,
+            )
+            # A drained invocation is one that is not finished: its steps are kept.
+            with suppress(GraphDrained):
+                for part in parts:
+                    progress.take(part)
+            self.refresh()
+            self.calls = progress.calls
+
+    def refresh(self) -> None:
+        """Read the thread as it is now."""
+        self.snapshot = self.agent.get_state(self.config)
+        self.calls = list((self.snapshot.values.get("verdicts") or {}).values())
+
+    def revoke(self, grant: str) -> None:
+        """Revoke what a person granted in this thread. An open question stays open.
+
+        Raises UnknownGrantError, and UnfinishedError in a thread that was cut off.
+        """
+        grants = self.snapshot.values.get("grants") or {}
+        if grant not in grants:
+            raise UnknownGrantError(self.name, grant, list(grants))
+        update = {"grants": {grant: {**grants[grant], "revoked": True}}}
+        if self.status == "unfinished":
+            raise UnfinishedError(self.name, self.resume_command())
+        if self.status == "waiting":
+            # update_state would drop the question, and run again what runs beside it.
+            self.agent.invoke(Command(update=update), self.config, durability="sync")
+            self.refresh()
+            self.agent.keeper.audit.updated(self.name, self.snapshot, [StateUpdate(update)])
+        else:
+            self.agent.update_state(self.config, update, as_node="answer")
+
+    def as_json(self, resume: str) -> dict[str, Any]:
+        """Return the thread for a machine; `resume` is the command that answers its question."""
+        values = self.snapshot.values
+        facts: dict[str, Any] = {
+            "thread": self.name,
+            "status": self.status,
+            "answer": values.get("answer") or "",
+            "loaded": self.loaded,
+            "usage": values.get("usage"),
+            "calls": [
+                {key: value for key, value in call.items() if key not in _PRIVATE} for call in self.calls
+            ],
+        }
+        if self.interrupts:
+            questions = [{"id": each.id, **each.value} for each in self.interrupts]
+            facts["interrupt"] = questions[0]
+            if len(questions) > 1:
+                facts["interrupts"] = questions
+            facts["resume"] = resume
+        return facts
+
+    def resume_command(self, *answer: str) -> str:
+        """Return the command that finishes this thread's turn, for the shell the person is in."""
+        return self._command("resume", self.name, *answer)
+
+    def chat_command(self) -> str:
+        """Return the command that goes on with this conversation."""
+        return self._command("chat", "--thread", self.name)
+
+    def _command(self, *command: str) -> str:
+        words = ["skills-agent", *command]
+        if self.workspace != Path.cwd():
+            words += ["--workspace", str(self.workspace)]
+        if self.checkpointer:
+            words += ["--checkpointer", self.checkpointer]
+        return shlex.join(words)
+
+
+@contextmanager
+def open_thread(
+    name: str | None,
+    *,
+    must_exist: bool = False,
+    quiet: bool = False,
+    workspace: Path | None = None,
+    checkpointer: str | None = None,
+    **chosen: Any,
+) -> Iterator[OpenThread]:
+    """Open a thread, or begin one, with the options it was started with; explicit ones win.
+
+    Raises UnknownThreadError for a thread that must exist and does not, SettingsError, ModelError for a
+    model that cannot be used, and TurnError where the database goes away.
+    """
+    settings = Settings.load(workspace, checkpointer=checkpointer)
+    thread: OpenThread | None = None
+    try:
+        with open_database(settings) as saver:
+            kept = kept_options(saver, name) if name else None
+            if must_exist and kept is None:
+                raise UnknownThreadError(name or "", thread_ids(saver))
+            thread = _make_thread(name or f"t-{secrets.token_hex(4)}", settings, saver, kept or {}, **chosen)
+            thread.quiet = quiet
+            thread.checkpointer = without_password(checkpointer or "")
+            yield thread
+    except DatabaseError as error:
+        if thread is None:
+            raise
+        failure = TurnError(error, thread.resume_command())
+        if quiet:
+            print_json({"thread": thread.name, **_failure(failure)})
+        raise failure from error
+
+
+def _make_thread(
+    name: str,
+    settings: Settings,
+    saver: Saver,
+    kept: Mapping[str, Any],
+    *,
+    skills_dirs: Sequence[Path] = (),
+    model: str | None = None,
+    approval: Approval | None = None,
+    yes: frozenset[Risk] = frozenset(),
+) -> OpenThread:
+    """Return a thread. Its skill folders and its model are stored with it; `yes` and `approval` never are."""
+    chosen = {"skills_dirs": [str(folder) for folder in skills_dirs], "model": model}
+    options = {**kept, **{option: value for option, value in chosen.items() if value}}
+    settings = replace(
+        settings,
+        skills_dirs=(*settings.skills_dirs, *map(Path, options.get("skills_dirs", ()))),
+        model=options.get("model") or settings.model,
+        approval=approval or settings.approval,
+    )
+    services = make_services(settings, yes=yes)
+    services.models.choose(None)
+    return OpenThread(
+        name=name,
+        agent=wire(services).compile(checkpointer=saver, store=store_of(saver), name="skills-agent"),
+        config=config_of(name, options),
+        workspace=settings.workspace,
+        registry=services.library.shared,
+    )
+
+
+def take_turn(thread: OpenThread, invoke: Callable[[], None]) -> None:
+    """Invoke the graph until there is an answer, or a question that nobody answers now.
+
+    Raises TurnError for a model that could not answer, and where a call needs an approval that must not be
+    asked for. Ctrl-C and SIGTERM end the process when the invocation is drained; the thread keeps what was
+    done.
+    """
+    try:
+        invoke()
+        while thread.interrupts and is_terminal() and not thread.quiet and not thread.control.drain_requested:
+            with ending_on_sigterm(thread.resume_command()):
+                decisions = ask_person(thread.interrupts)
+            if decisions is None:
+                return
+            thread.decide(decisions)
+    except ModelError as error:
+        raise TurnError(error, thread.resume_command()) from error
+    except ApprovalNeededError as error:
+        raise TurnError(error, thread.resume_command("--approval", "ask")) from error
+    except KeyboardInterrupt:
+        _leave(INTERRUPTED, thread.resume_command())
+    code = exit_code_of(thread.control)
+    if code and thread.status == "unfinished":
+        _leave(code, thread.resume_command())
+
+
+def run_once(thread: OpenThread, invoke: Callable[[], None]) -> None:
+    """Take one turn, print what came of it, and exit with 3 where a question stays open."""
+    try:
+        take_turn(thread, invoke)
+    except SkillsAgentError as error:
+        if thread.quiet:
+            failure = error if isinstance(error, TurnError) else TurnError(error, thread.resume_command())
+            thread.refresh()
+            print_json({**thread.as_json(""), **_failure(failure)})
+        raise
+    if thread.quiet:
+        print_json(thread.as_json(thread.resume_command("--approve")))
+    else:
+        print_turn(thread)
+    if thread.interrupts:
+        raise click.exceptions.Exit(WAITING)
+
+
+def print_turn(thread: OpenThread) -> None:
+    """Print the answer, or the open question and the command that answers it."""
+    click.echo()
+    if not thread.interrupts:
+        echo((thread.snapshot.values.get("answer") or "").strip() or "(The model gave no text.)")
+        return
+    for interrupt in thread.interrupts:
+        click.echo(question_text(interrupt))
+    click.echo(f"\nTo run it: {thread.resume_command('--approve')}")
+
+
+def _leave(code: int, command: str) -> NoReturn:
+    click.echo(farewell(code, command), err=True)
+    raise click.exceptions.Exit(code)
+
+
+def _failure(error: TurnError) -> dict[str, Any]:
+    """Return what a machine reads of a turn that stopped on an error; the command goes on from there."""
+    return {"status": "error", "error": str(error.cause), "resume": error.command}
