@@ -116,7 +116,11 @@ def test_on_a_terminal_the_question_takes_approve_and_reject_only(cut: Cut) -> N
     finished = cut.desk.on_terminal(
         "resume",
         "t",
-        answers=[("[s]top here", "edit {}\n"), ("approve or reject it", "thread\n"), ("for this call alone", "n\n")],
+        answers=[
+            ("[s]top here", "edit {}\n"),
+            ("approve or reject it", "thread\n"),
+            ("for this call alone", "n\n"),
+        ],
     )
     assert finished.code == 0
     assert cut.effects == 1
