@@ -15,12 +15,12 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Any, Final, get_args, get_type_hints
+from typing import Any, Final
 
 import click
 
 from skills_agent.graph import settings as settings_module
-from skills_agent.graph.audit.records import Event
+from skills_agent.graph.audit.events import EVENTS
 from skills_agent.graph.cli.main import cli
 from skills_agent.graph.settings import Settings
 from skills_agent.skills.format.fields import FIELDS
@@ -86,14 +86,10 @@ def tools() -> Iterator[str]:
 
 def events() -> Iterator[str]:
     """Yield the table of the audit's events with the fields of each."""
-    rows = [
-        [
-            f"`{get_args(get_type_hints(event)['type'])[0]}`",
-            _sentence(event.__doc__),
-            ", ".join(f"`{name}`" for name in get_type_hints(event) if name != "type"),
-        ]
-        for event in get_args(Event)
-    ]
+    rows = (
+        [f"`{name}`", _sentence(event.__doc__), ", ".join(f"`{field}`" for field in event.__struct_fields__)]
+        for name, event in EVENTS.items()
+    )
     yield from _table(("event", "when", "fields"), rows)
 
 

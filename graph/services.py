@@ -10,9 +10,9 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.tools import BaseTool
 from langgraph.prebuilt import ToolNode
 
+from skills_agent.graph.audit.events import Operator
 from skills_agent.graph.audit.log import RunLog
 from skills_agent.graph.audit.recorder import Audit
-from skills_agent.graph.audit.records import Operator
 from skills_agent.graph.audit.redaction import Redaction, secret_values
 from skills_agent.graph.models.calls import calling
 from skills_agent.graph.models.errors import ModelCallError, ModelError

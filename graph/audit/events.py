@@ -1,411 +1,481 @@
-"""What each node's step means for the audit: pure functions of its input and its output."""
+"""The events of the audit: for each, what is recorded and the one line in which a person reads it.
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, cast
+To add an event, add its class here and create it where it happens; `make docs` lists it in docs/audit.md.
+This file imports no LangGraph: records are read without it.
+"""
 
-from langchain_core.messages import AIMessage, AnyMessage, ToolMessage
-from langgraph.types import Command
+import json
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, ClassVar, Final, Literal
 
-from skills_agent.graph.audit.records import (
-    ApprovalAnswered,
-    ApprovalAsked,
-    CallDropped,
-    CallEnded,
-    CallJudged,
-    CallStarted,
-    Event,
-    GrantRevoked,
-    HistorySummarized,
-    ModelCalled,
-    Operator,
-    ResourceRead,
-    RunEnded,
-    RunResumed,
-    RunStarted,
-    SkillLoaded,
-    SkillRefused,
-    SkillUnloaded,
-    StateUpdated,
-)
-from skills_agent.state.records import Counts, LoadedSkill, VerdictRecord
-from skills_agent.state.reducers import add_usage
-from skills_agent.state.schema import CallRequest
-from skills_agent.state.transcript import last_ai, last_human, reused_since
+import msgspec
+from msgspec import UNSET, Struct, UnsetType
 
-State = Mapping[str, Any]
+from skills_agent.skills.policy.tool_spec import TOOL_SPECS, ToolSpec
+from skills_agent.skills.text import one_line
+from skills_agent.state.records import Asker, Counts
 
-_OF_A_RUN = ("exit_code", "level", "stopped", "stdout_bytes", "stderr_bytes", "written", "written_more")
+MAX_CALL: Final = 300
+"""Characters of a call in a line."""
 
 
-class Asked(NamedTuple):
-    """Who asks, and under which of the operator's settings."""
+def _type_of(name: str) -> str:
+    return re.sub(r"(?<!^)(?=[A-Z])", "_", name).lower()
+
+
+class Event(Struct, kw_only=True, tag_field="type", tag=_type_of):
+    """One thing that happened in a run. Its `type` is the name of its class in snake case."""
+
+    text: ClassVar[str] = ""
+    """The line, with names of fields; an event that has more to say overrides `line`."""
+
+    def line(self) -> str:
+        """Return the event as one line for a person. Untrusted text stands in it."""
+        return self.text.format(**msgspec.structs.asdict(self))
+
+    def as_record(self) -> dict[str, Any]:
+        """Return the event as a record, without the fields that do not apply."""
+        fields = {"type": self.__struct_config__.tag, **msgspec.structs.asdict(self)}
+        return {name: value for name, value in fields.items() if value is not UNSET}
+
+
+class Operator(Struct, kw_only=True):
+    """What the operator had set for a process that runs or resumes."""
+
+    model: str
+    allowed_tools: str
+    approval: str
+    yes: list[str]
+    """Risks that were approved in advance with --yes."""
+    sandbox: str
+
+    def settings(self) -> str:
+        """Return the settings as a person reads them."""
+        yes = f", --yes {','.join(self.yes)}" if self.yes else ""
+        names = ("model", "allowed_tools", "approval", "sandbox")
+        return ", ".join(f"{name} {getattr(self, name)}" for name in names) + yes
+
+
+class _Invocation(Event, Operator):
+    """The first event of an invocation: who called, and what the operator had set."""
 
     caller: str | None
     verified: bool
-    operator: Operator
+    """Whether a server has verified who the caller is."""
+
+    def who(self) -> str:
+        """Return who called, and whether that is certain."""
+        if self.caller is None:
+            return "somebody unnamed"
+        return f"{self.caller} ({'verified' if self.verified else 'as the request says'})"
 
 
-class Step(NamedTuple):
-    """One run of a node."""
+class RunStarted(_Invocation):
+    """A turn began."""
 
-    before: State
-    """The state, or what a branch was sent: an Admission, a CallRequest."""
-    update: State
-    """What it changed; empty before it ran."""
-    seconds: float
-    asking: Callable[[], Asked]
-    """Asked only by the events that tell it."""
+    request: str
+    skills: list[str]
+    """Skills that the caller named."""
+    catalog: str
+    """Digest of the catalog."""
+    known: int
+    """Skills in the catalog."""
+    changed: list[str]
+    """Loaded skills that are different on disk now."""
+    sources: int | UnsetType = UNSET
+    """Places where skills were looked for; 0 where skills are turned off."""
+    problems: int | UnsetType = UNSET
+    """Errors and warnings about skills."""
 
-
-def events_of(node: str, step: Step) -> list[Event]:
-    """Return what a node's step means, in the order in which a person reads it."""
-    return list(_EVENTS[node](step))
-
-
-def merged(change: Any) -> dict[str, Any]:
-    """Return what a node changed as one update: nodes give a dict, Commands, or a list of them."""
-    together: dict[str, Any] = {}
-    for part in change if isinstance(change, list) else [change]:
-        update = part.update if isinstance(part, Command) else part
-        if isinstance(update, Mapping):
-            messages = [*together.get("messages", []), *(update.get("messages") or [])]
-            together |= {**update, "messages": messages}
-    return together
-
-
-def turn_of(node: str, before: State, update: State) -> int:
-    """Return the number of the turn that a step belongs to; 0 where an older thread does not say it."""
-    if node == "discover":
-        return int(update["usage"]["turn"])
-    if "turn" in before:
-        return int(before["turn"])
-    return int((before.get("usage") or {}).get("turn", 0))
+    def line(self) -> str:
+        if self.sources == 0:
+            return "skills are turned off"
+        if not self.known:
+            return "no skills yet: put folders with a SKILL.md under .agent/skills, or pass --skills-dir"
+        sources = f" from {_count(self.sources, 'source')}" if self.sources else ""
+        named = f", asked for: {', '.join(self.skills)}" if self.skills else ""
+        line = f"{_count(self.known, 'skill')}{sources} (catalog {_short(self.catalog)}){named}"
+        if not self.problems:
+            return line
+        return f"{line}, {_count(self.problems, 'problem')} (skills-agent skills list --all)"
 
 
-def run_resumed(asked: Asked) -> RunResumed:
-    """Tell that a run goes on in another call of the graph."""
-    return RunResumed(type="run_resumed", caller=asked.caller, verified=asked.verified, **asked.operator)
+class RunResumed(_Invocation):
+    """A run went on in another invocation: with an answer, or after it was cut off."""
+
+    def line(self) -> str:
+        return f"went on: by {self.who()}, {self.settings()}"
 
 
-def call_started(request: CallRequest) -> CallStarted:
-    """Tell that a call is about to run: what a kill leaves behind of it."""
-    call = request["call"]
-    return CallStarted(
-        type="call_started", call_id=call["id"] or "", tool=call["name"], skill=_skill_of(call["args"])
-    )
+class SkillChanged(Event):
+    """A loaded skill is different on disk now. What the thread does then is the setting `on_change`."""
+
+    skill: str
+    change: Literal["changed", "gone", "broken"]
+    digest: str
+    """Of what is there now; empty where it cannot be read."""
+
+    def line(self) -> str:
+        text = {
+            "changed": "changed on disk since this thread loaded it",
+            "gone": "gone from disk; this thread keeps what it loaded",
+            "broken": "cannot be read on disk any more; this thread keeps what it loaded",
+        }
+        return f"{self.skill}: {text[self.change]}"
 
 
-def outcome_asked(request: CallRequest, question: str) -> ApprovalAsked:
-    """Tell that a person is asked whether to run a call again whose outcome is unknown."""
-    call = request["call"]
-    return ApprovalAsked(
-        type="approval_asked",
-        call_id=call["id"] or "",
-        tool=call["name"],
-        args=call["args"],
-        question=question,
-        digest=request["approved"],
-    )
+class SkillLoaded(Event):
+    """A skill's instructions entered the thread."""
+
+    call_id: str
+    skill: str
+    source: str
+    path: str
+    digest: str
+    asked_by: Asker
+    reason: str
+    resources: int
+    """Files that were listed."""
+
+    def line(self) -> str:
+        by = "as on_change says" if self.asked_by == "operator" else f"asked for by the {self.asked_by}"
+        why = f": {self.reason}" if self.reason else ""
+        files = _count(self.resources, "file")
+        return f"loaded {self.skill} from {self.source} ({_short(self.digest)}), {files}, {by}{why}"
 
 
-def outcome_answered(
-    request: CallRequest, question: str, asked: Asked, *, again: bool, message: str
-) -> ApprovalAnswered:
-    """Tell what a person said about a call whose outcome is unknown."""
-    call = request["call"]
-    return ApprovalAnswered(
-        type="approval_answered",
-        call_id=call["id"] or "",
-        tool=call["name"],
-        args=call["args"],
-        answer="approve" if again else "reject",
-        scope="call",
-        pattern="",
-        message=message,
-        user=asked.caller,
-        decision="allow" if again else "deny",
-        # With the attempt: the same answer about the next one is another event.
-        reason=f"{'run again' if again else 'not run again'}: {question}",
-        by="approval",
-        digest=request["approved"],
-    )
+class SkillRefused(Event):
+    """A skill was asked for and not loaded."""
+
+    text = "did not load {skill}: {refusal}"
+    call_id: str
+    skill: str
+    reason: str
+    """Why it was asked for."""
+    refusal: str
 
 
-def updated(values: Any, as_node: str | None) -> list[Event]:
-    """Tell what somebody changed in a thread from outside of the graph."""
-    if not isinstance(values, Mapping):
-        return []
-    grants: Mapping[str, State] = values.get("grants") or {}
-    revoked = {call_id: grant for call_id, grant in grants.items() if grant.get("revoked")}
-    told: list[Event] = [
-        GrantRevoked(
-            type="grant_revoked",
-            call_id=call_id,
-            tool=grant.get("tool", ""),
-            scope=grant.get("scope", ""),
-            pattern=grant.get("pattern", ""),
-        )
-        for call_id, grant in revoked.items()
-    ]
-    if others := sorted(set(values) - ({"grants"} if len(revoked) == len(grants) else set())):
-        told.append(
-            StateUpdated(
-                type="state_updated",
-                as_node=as_node or "",
-                channels=others,
-                grants=sorted(set(grants) - set(revoked)),
-                skills=sorted(values.get("skills_loaded") or {}),
-            )
-        )
-    return told
+class SkillUnloaded(Event):
+    """A skill's instructions left the thread."""
+
+    text = "unloaded {skill}"
+    call_id: str
+    skill: str
+    digest: str
 
 
-def approvals_asked(state: State) -> list[Event]:
-    """Tell what a person is asked about."""
-    return [
-        ApprovalAsked(
-            type="approval_asked",
-            call_id=call_id,
-            tool=verdict["tool"],
-            args=verdict["args"],
-            question=verdict["reason"],
-            digest=verdict.get("digest", ""),
-        )
-        for call_id, verdict in _verdicts(state).items()
-        if verdict["decision"] == "ask"
-    ]
+class ModelCalled(Event):
+    """A model answered."""
+
+    model: str
+    input_tokens: int
+    output_tokens: int
+    calls: list[str]
+    """Tools that it wants."""
+    seconds: float | UnsetType = UNSET
+    """Of the whole step, rendering the prompt included."""
+
+    def line(self) -> str:
+        wish = f"wants {', '.join(self.calls)}" if self.calls else "has an answer"
+        cost = f"{self.input_tokens} + {self.output_tokens} tokens{_seconds(self.seconds)}"
+        return f"asked {self.model or 'the model'}: {cost}; {wish}"
 
 
-def _discovered(step: Step) -> Iterator[Event]:
-    before, asked = step.before, step.asking()
-    human = last_human(before.get("messages") or [])
-    catalog = step.update.get("catalog") or before.get("catalog") or {}
-    yield RunStarted(
-        type="run_started",
-        caller=asked.caller,
-        verified=asked.verified,
-        request=str(human.text) if human else "",
-        skills=list(before.get("skills") or []),
-        catalog=catalog.get("digest", ""),
-        known=catalog.get("total", 0),
-        changed=[each["name"] for each in catalog.get("changed", [])],
-        **asked.operator,
-    )
-    known = {message.id for message in before.get("messages") or []}
-    yield from _dropped([each for each in _answers(step.update) if each.id not in known])
+class HistorySummarized(Event):
+    """Older turns are shown to the model as a summary from now on."""
+
+    by: str
+    """The model that wrote it, or `extractive`."""
+    failure: str
+    """Why no model wrote it; empty where one did, or where there is none."""
+    turns: int
+    """How many turns it stands for."""
+    input_tokens: int
+    output_tokens: int
+    seconds: float | UnsetType = UNSET
+
+    def line(self) -> str:
+        why = f": no summary by the model, {self.failure}" if self.failure else ""
+        return f"{_count(self.turns, 'earlier turn')} summed up ({self.by}){why}"
 
 
-def _selected(step: Step) -> Iterator[Event]:
-    message = last_ai([*(step.before.get("messages") or []), *(step.update.get("messages") or [])])
-    calls = {call["id"]: call["args"] for call in message.tool_calls} if message else {}
-    for answer in _answers(step.update):
-        args = calls.get(answer.tool_call_id, {})
-        yield SkillRefused(
-            type="skill_refused",
-            call_id=answer.tool_call_id,
-            skill=str(args.get("name") or ""),
-            reason=str(args.get("reason") or ""),
-            refusal=str(answer.text),
-        )
+class CallJudged(Event):
+    """The gate gave its verdict on a call."""
+
+    call_id: str
+    tool: str
+    args: Any
+    decision: str
+    reason: str
+    by: str
+    grant: str = ""
+    """Id of the grant that allowed it; else empty."""
+    digest: str = ""
+    """Of tool, arguments and skill, where a person was or had been asked; else empty."""
+
+    def line(self) -> str:
+        return f"{self.decision} ({self.by}): {call_text(self.tool, self.args)}: {self.reason}"
 
 
-def _loaded(step: Step) -> Iterator[Event]:
-    ledger: Mapping[str, LoadedSkill] = step.update.get("skills_loaded") or {}
-    resources = step.update.get("skill_resources") or {}
-    for name, skill in ledger.items():
-        files = resources.get(name) or {}
-        yield SkillLoaded(
-            type="skill_loaded",
-            call_id=skill["call_id"],
-            skill=name,
-            source=skill["source"],
-            path=skill["path"],
-            digest=skill["digest"],
-            asked_by=skill["asked_by"],
-            reason=skill["reason"],
-            resources=len(files.get("files", ())) + files.get("omitted", 0),
-        )
-    if not ledger:
-        for answer in _answers(step.update):
-            yield SkillRefused(
-                type="skill_refused",
-                call_id=answer.tool_call_id,
-                skill=str(step.before["skills"][-1]["name"]),
-                reason=str(step.before.get("reason") or ""),
-                refusal=str(answer.text),
-            )
+class ApprovalAsked(Event):
+    """A person was asked about a call, or whether to run it again after it was cut off."""
+
+    call_id: str
+    tool: str
+    args: Any
+    question: str
+    """With the isolation that a script would have."""
+    digest: str = ""
+
+    def line(self) -> str:
+        return f"asked a person: {call_text(self.tool, self.args)}: {self.question}"
 
 
-def _decided(step: Step) -> Iterator[Event]:
-    spent = (step.update.get("usage") or {}).get("this_turn", {})
-    for message in step.update.get("messages") or []:
-        if isinstance(message, AIMessage):
-            yield ModelCalled(
-                type="model_called",
-                model=str(message.response_metadata.get("model_name") or step.asking().operator["model"]),
-                input_tokens=spent.get("input_tokens", 0),
-                output_tokens=spent.get("output_tokens", 0),
-                seconds=step.seconds,
-                calls=[call["name"] or "" for call in [*message.tool_calls, *message.invalid_tool_calls]],
-            )
+class ApprovalAnswered(Event):
+    """A person answered."""
+
+    call_id: str
+    tool: str
+    args: Any
+    """As they will be used: after an edit, the edited ones."""
+    answer: Literal["approve", "edit", "reject"]
+    scope: str
+    """For which later calls it holds, too: call (none), skill, pattern, thread."""
+    message: str
+    decision: str
+    """What came of it: allow, or deny where policy or a changed skill stands against it."""
+    reason: str
+    by: str
+    pattern: str = ""
+    user: str | None = None
+    digest: str = ""
+
+    def line(self) -> str:
+        user = f" by {self.user}" if self.user else ""
+        scope = "" if self.scope == "call" else f" for the {self.scope} {self.pattern}".rstrip()
+        said = f", saying: {self.message}" if self.message else ""
+        why = f": {self.reason}" if self.decision == "deny" and self.answer != "reject" else ""
+        call = call_text(self.tool, self.args)
+        return f"answered{user}: {self.answer}{scope}{said}: {call}: {self.decision}{why}"
 
 
-def _summarized(step: Step) -> Iterator[Event]:
-    if summary := step.update.get("summary"):
-        spent = (step.update.get("usage") or {}).get("this_turn", {})
-        yield HistorySummarized(
-            type="history_summarized",
-            by=summary["by"],
-            failure=summary["failure"],
-            turns=summary["turns"],
-            input_tokens=spent.get("input_tokens", 0),
-            output_tokens=spent.get("output_tokens", 0),
-            seconds=step.seconds,
-        )
+class GrantRevoked(Event):
+    """A grant of a thread was revoked: by `grants revoke`, or with `update_state`."""
+
+    call_id: str
+    """Of the call with whose approval it was given."""
+    tool: str
+    scope: str
+    pattern: str
+
+    def line(self) -> str:
+        scope = f"for the {self.scope} {self.pattern}".rstrip()
+        return f"revoked what was granted with {self.call_id}: {self.tool}, {scope}"
 
 
-def _judged(step: Step) -> Iterator[Event]:
-    verdicts = _verdicts(step.update)
-    for call_id, verdict in verdicts.items():
-        yield CallJudged(
-            type="call_judged",
-            call_id=call_id,
-            tool=verdict["tool"],
-            args=verdict["args"],
-            decision=verdict["decision"],
-            reason=verdict["reason"],
-            by=verdict["by"],
-            grant=verdict.get("grant", ""),
-            digest=verdict.get("digest", ""),
-        )
-    for answer in _answers(step.update):
-        if answer.tool_call_id not in verdicts:  # arguments that are no JSON
-            yield CallJudged(
-                type="call_judged",
-                call_id=answer.tool_call_id,
-                tool=answer.name or "",
-                args={},
-                decision="deny",
-                reason=str(answer.text),
-                by="error",
-                grant="",
-                digest="",
-            )
+class StateUpdated(Event):
+    """Somebody changed a thread from outside of the graph (`update_state`)."""
+
+    as_node: str
+    """Whose step it stands for; empty where that was not said."""
+    channels: list[str]
+    grants: list[str]
+    """Ids of those that were given or changed."""
+    skills: list[str]
+    """Names of loaded ones that were changed."""
+
+    def line(self) -> str:
+        as_node = f" as {self.as_node}" if self.as_node else ""
+        names = ", ".join([*self.grants, *self.skills])
+        return f"changed from outside{as_node}: {', '.join(self.channels)}" + (f" ({names})" if names else "")
 
 
-def _answered(step: Step) -> Iterator[Event]:
-    verdicts = _verdicts(step.update)
-    for call_id, grant in (step.update.get("grants") or {}).items():
-        verdict = verdicts[call_id]
-        yield ApprovalAnswered(
-            type="approval_answered",
-            call_id=call_id,
-            tool=grant["tool"],
-            args=grant["args"],
-            answer=grant["decision"],
-            scope=grant["scope"],
-            pattern=grant.get("pattern", ""),
-            message=grant["message"],
-            user=grant.get("user"),
-            decision=verdict["decision"],
-            reason=verdict["reason"],
-            by=verdict["by"],
-            digest=verdict.get("digest", ""),
-        )
+class ThreadForked(Event):
+    """The thread was made as a copy of another one at a step; the record of `source` has what was before."""
+
+    source: str
+    """The other thread."""
+    at: str
+    """Id of the checkpoint of that step; both threads have it."""
+    request: str
+    """Of the turn of that step."""
+    without_skills: list[str]
+    denied: list[str]
+    """Ids of calls that were answered as refused."""
+
+    def line(self) -> str:
+        without = [f", without skill {name}" for name in self.without_skills]
+        denied = [f", with call {call_id} refused" for call_id in self.denied]
+        return f"copied from thread {self.source} at checkpoint {self.at}{''.join([*without, *denied])}"
 
 
-def _acted(step: Step) -> Iterator[Event]:
-    request = cast("CallRequest", step.before)
-    call = request["call"]
-    answer = next((each for each in _answers(step.update) if each.tool_call_id == call["id"]), None)
-    text = str(answer.text) if answer else ""
-    failed = answer is not None and answer.status == "error"
-    ended = CallEnded(
-        type="call_ended",
-        call_id=call["id"] or "",
-        tool=call["name"],
-        skill=_skill_of(call["args"]),
-        status="error" if failed else "ok",
-        bytes=len(text.encode(errors="replace")),
-        seconds=step.seconds,
-        error=text if failed else "",
-    )
-    if answer and (started := reused_since(answer)):
-        ended["reused"] = started
-    yield _with_outcome(ended, answer.artifact if answer else None)
-    if call["name"] == "read_resource" and not failed:
-        yield ResourceRead(
-            type="resource_read",
-            call_id=call["id"] or "",
-            skill=_skill_of(call["args"]),
-            path=str(call["args"].get("path") or ""),
-        )
-    for name, skill in (step.update.get("skills_loaded") or {}).items():
-        if skill["unloaded"]:
-            yield SkillUnloaded(
-                type="skill_unloaded", call_id=call["id"] or "", skill=name, digest=skill["digest"]
-            )
+class CallStarted(Event):
+    """A call that does more than read is about to run."""
+
+    call_id: str
+    tool: str
+    skill: str
+    """The skill that the call names; else empty."""
+
+    def line(self) -> str:
+        return f"starts {_of_skill(self.tool, self.skill)}"
 
 
-def _with_outcome(ended: CallEnded, artifact: object) -> CallEnded:
-    """Add what a runner said of a script or a command."""
-    if not isinstance(artifact, Mapping) or "exit_code" not in artifact:
-        return ended
-    outcome = {key: artifact[key] for key in _OF_A_RUN if key in artifact}
-    if "seconds" in artifact:
-        outcome["run_seconds"] = artifact["seconds"]
-    return cast("CallEnded", {**ended, **outcome})
+class CallEnded(Event):
+    """A call ran, or gave the result of an earlier run. From `exit_code` on: of scripts and commands."""
+
+    call_id: str
+    tool: str
+    skill: str
+    status: Literal["ok", "error"]
+    bytes: int
+    """Of what the model reads."""
+    error: str
+    """What the model reads where status is error; else empty."""
+    seconds: float | UnsetType = UNSET
+    reused: str | UnsetType = UNSET
+    """When the run started whose result this is: the call itself did nothing."""
+    exit_code: int | UnsetType | None = UNSET
+    """None: a limit ended it."""
+    level: str | UnsetType = UNSET
+    """The isolation that was really used."""
+    stopped: str | UnsetType | None = UNSET
+    """The limit that ended it."""
+    stdout_bytes: int | UnsetType = UNSET
+    stderr_bytes: int | UnsetType = UNSET
+    """Both of the whole output, also of what was cut."""
+    run_seconds: float | UnsetType = UNSET
+    written: list[dict[str, Any]] | UnsetType = UNSET
+    written_more: int | UnsetType = UNSET
+
+    def line(self) -> str:
+        name = _of_skill(self.tool, self.skill)
+        if self.reused:
+            return f"{name}: not run again; the result of {self.reused}"
+        error = f"; it said: {self.error}" if self.error else ""
+        facts = "".join(self._facts())
+        return f"{name}: {self.status}{facts}, {self.bytes} bytes{_seconds(self.seconds)}{error}"
+
+    def _facts(self) -> Iterator[str]:
+        if isinstance(self.exit_code, int):
+            yield f", exit code {self.exit_code}"
+        if self.stopped:
+            yield f", stopped: {self.stopped}"
+        if self.level:
+            yield f", isolation {self.level}"
+        for file in self.written or []:
+            yield f", wrote {file['path']} ({file['size']} bytes)"
 
 
-def _finished(step: Step) -> Iterator[Event]:
-    dropped = _answers(step.update)
-    called = [each for each in step.update.get("messages") or [] if isinstance(each, AIMessage)]
-    yield from _dropped(dropped)
-    yield from _decided(step)
-    usage = add_usage(step.before.get("usage"), step.update.get("usage"))
-    reason = str(dropped[0].text) if dropped else "the same call was refused again and again"
-    yield RunEnded(
-        type="run_ended",
-        outcome="cut short" if called else "done",
-        reason=reason if called else "",
-        answer_bytes=len(str(step.update.get("answer") or "").encode(errors="replace")),
-        loaded=list(step.update.get("loaded", step.before.get("loaded")) or []),
-        usage=Counts(**usage["this_turn"]),
-    )
+class ResourceRead(Event):
+    """A file of a loaded skill was read."""
+
+    text = "read {path} of {skill}"
+    call_id: str
+    skill: str
+    path: str
 
 
-def _dropped(answers: Sequence[ToolMessage]) -> Iterator[Event]:
-    for answer in answers:
-        yield CallDropped(
-            type="call_dropped",
-            call_id=answer.tool_call_id,
-            tool=answer.name or "",
-            reason=str(answer.text),
-        )
+class CallDropped(Event):
+    """A call was answered without being run: superseded by a new message, or out of budget."""
+
+    text = "not run: {tool}: {reason}"
+    call_id: str
+    tool: str
+    reason: str
 
 
-def _answers(update: State) -> list[ToolMessage]:
-    messages: Sequence[AnyMessage] = update.get("messages") or []
-    return [message for message in messages if isinstance(message, ToolMessage)]
+class StepEnded(Event):
+    """A node that has no events of its own ran."""
+
+    channels: list[str]
+    """What it changed."""
+
+    def line(self) -> str:
+        return f"changed {', '.join(self.channels)}" if self.channels else "changed nothing"
 
 
-def _verdicts(state: State) -> Mapping[str, VerdictRecord]:
-    return state.get("verdicts") or {}
+class RunFailed(Event):
+    """A step raised an error; the run can be resumed."""
+
+    text = "failed: {error}: {message}"
+    error: str
+    message: str
 
 
-def _skill_of(args: Mapping[str, Any]) -> str:
-    skill = args.get("skill")
-    return skill if isinstance(skill, str) else ""
+class RunEnded(Event):
+    """A turn ended with an answer."""
+
+    outcome: Literal["done", "cut short"]
+    reason: str
+    """Why it was cut short; else empty."""
+    answer_bytes: int
+    loaded: list[str]
+    usage: Counts
+
+    def line(self) -> str:
+        why = f": {self.reason}" if self.reason else ""
+        return f"ended, {self.outcome}{why}; the answer has {self.answer_bytes} bytes"
 
 
-_EVENTS: Mapping[str, Callable[[Step], Iterator[Event]]] = {
-    "discover": _discovered,
-    "summarize": _summarized,
-    "select": _selected,
-    "load": _loaded,
-    "decide": _decided,
-    "gate": _judged,
-    "approve": _answered,
-    "act": _acted,
-    "answer": _finished,
+class TornLine(Event):
+    """The line before was cut off by the end of a process; this is what there was of it."""
+
+    text = "a line of {bytes} bytes was cut off here by the end of a process"
+    bytes: int
+    fragment: str
+
+
+class EventsLost(Event):
+    """The file could not be written for a time: so many events are missing here."""
+
+    text = "{lost} events are missing here: {cause}"
+    lost: int
+    cause: str
+
+
+EVENTS: Final[Mapping[str, type[Event]]] = {
+    str(kind.__struct_config__.tag): kind
+    for kind in (*_Invocation.__subclasses__(), *Event.__subclasses__())
+    if kind is not _Invocation
 }
+"""Every event by its type."""
+
+
+def line_of(event: Event | Mapping[str, Any]) -> str:
+    """Return an event, or its record, as one line for a person.
+
+    A record comes from a file that anybody may have changed, or from an older version: where its fields are
+    not those of its type, the line shows the record as it is.
+    """
+    if isinstance(event, Event):
+        return one_line(event.line())
+    again = "again: " if event.get("repeated") else ""
+    try:
+        return one_line(again + msgspec.convert(event, EVENTS[str(event.get("type"))]).line())
+    except (msgspec.ValidationError, KeyError):
+        return one_line(f"{event.get('type')}: {json.dumps(event, ensure_ascii=False)}")
+
+
+def call_text(tool: str, args: Any, limit: int | None = MAX_CALL) -> str:
+    """Return a tool call as a person reads it: `run_script(skill=csv-report, ...)`."""
+    spec = TOOL_SPECS.get(tool) or ToolSpec(name=tool)
+    text = spec.show(args if isinstance(args, Mapping) else {"arguments": args})
+    return text if limit is None else one_line(text, limit)
+
+
+def _count(number: int | UnsetType, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def _seconds(seconds: float | UnsetType) -> str:
+    return "" if seconds is UNSET else f", {seconds} s"
+
+
+def _of_skill(tool: str, skill: str) -> str:
+    return f"{tool} of {skill}" if skill else tool
+
+
+def _short(digest: str) -> str:
+    return digest[:12] or "none"

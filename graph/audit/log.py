@@ -1,67 +1,189 @@
-"""The files of the audit: one chain of lines for each thread, safe under many writers and kill -9."""
+"""The files of the audit: for each thread one chain of lines, safe under many writers and kill -9.
+
+Each line holds its number, the hash of the line before, and its own hash.
+"""
 
 import fcntl
+import hashlib
+import json
 import os
 import stat
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, ClassVar, Final, NamedTuple
 
-from skills_agent.graph.audit.chain import EMPTY, Fault, Head, Sealed, check, read, seal
+from skills_agent.graph.audit.events import TornLine
 from skills_agent.graph.threads.names import folder_name
 from skills_agent.graph.threads.private_files import open_private
+from skills_agent.skills.errors import SkillsAgentError
 
 SUFFIX: Final = ".jsonl"
 HEAD_SUFFIX: Final = ".head"
 
-REMEMBERED: Final = 1_000
-"""Threads whose last lines one process keeps in mind."""
+MAX_TAILS: Final = 1_000
+"""Files whose ends one process remembers."""
 CHUNK: Final = 65_536
 MAX_FRAGMENT: Final = 500
 
-COUNTS_AGAIN: Final = frozenset({"run_resumed", "run_failed", "model_called", "call_started", "call_ended"})
+REPEATABLE: Final = frozenset({"run_failed", "model_called", "call_started", "call_ended"})
 """Events of what costs or has effects: where a step runs again, they happen again."""
 
-_OF_THE_LINE: Final = frozenset({"seq", "previous", "hash", "time", "seconds", "repeated"})
-"""Fields in which two tellings of one event may differ."""
+Record = dict[str, Any]
 
-Draft = Mapping[str, Any]
-"""An event that is not written yet; it holds `type`, `run`, `task` and what is JSON."""
+
+class AuditError(SkillsAgentError):
+    """The record of a run cannot be written, and the operator wants no run without one."""
+
+    code: ClassVar[str] = "audit-unwritable"
+
+    def __init__(self, folder: str, cause: str) -> None:
+        self.folder = folder
+        self.cause = cause
+        super().__init__(
+            f"Stopped: the record of this run cannot be written to {folder} ({cause}). Make room or make the "
+            "folder writable, or name another one in the setting audit_folder, and resume."
+        )
+
+
+class Head(NamedTuple):
+    """Where a chain ends."""
+
+    lines: int
+    hash: str
+    """Of the last line."""
+
+
+EMPTY: Final = Head(0, "0" * 64)
+
+
+class Fault(NamedTuple):
+    """One finding about a chain."""
+
+    line: int
+    """From 1; 0 for the file as a whole."""
+    text: str
+
+
+class Verification(NamedTuple):
+    """What is wrong with one file."""
+
+    lines: int
+    head: Head | None
+    """Where the chain ends. Keep it on another machine: nothing before it can be changed unseen."""
+    faults: list[Fault]
+    torn: int
+    """Bytes of a last line that a killed process left behind."""
+
+
+_canonical: Final = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False).encode
+"""The one form in which a record is written: sorted keys, no blanks, ASCII. Its hash follows at the end."""
+
+
+def seal(record: Mapping[str, Any], after: Head) -> tuple[Record, bytes]:
+    """Return a record as the one that follows `after`, and its line without the line's end."""
+    sealed = {**record, "seq": after.lines + 1, "previous": after.hash}
+    content = _canonical(sealed).encode()
+    digest = hashlib.sha256(content).hexdigest()
+    return {**sealed, "hash": digest}, content[:-1] + f',"hash":"{digest}"}}'.encode()
+
+
+def check(lines: Iterable[bytes]) -> tuple[list[Fault], Head | None]:
+    """Return what is wrong with a chain of whole lines, and where it ends (None: its last line is bad).
+
+    A line counts as changed where one byte of it differs: it must be the canonical form of its record.
+    """
+    faults: list[Fault] = []
+    head: Head | None = EMPTY
+    for number, line in enumerate(lines, start=1):
+        record = read(line)
+        if record is None or not _is_canonical(record, line):
+            what = "its hash is not that of its content" if record else "it is no record any more"
+            faults.append(Fault(number, f"was changed: {what}"))
+            head = None
+            continue
+        if fault := _gap(record, head, number):
+            faults.append(Fault(number, fault))
+        head = head_of(record)
+    return faults, head
+
+
+def read(line: bytes) -> Record | None:
+    """Return the record in a line; None where it holds none."""
+    try:
+        record = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    is_record = isinstance(record, dict) and isinstance(record.get("seq"), int)
+    return record if is_record and isinstance(record.get("hash"), str) else None
+
+
+def head_of(record: Mapping[str, Any]) -> Head:
+    """Return the end of a chain whose last record this is."""
+    return Head(record["seq"], record["hash"])
+
+
+def _is_canonical(record: Mapping[str, Any], line: bytes) -> bool:
+    content = {name: value for name, value in record.items() if name not in {"seq", "previous", "hash"}}
+    try:
+        return seal(content, Head(record["seq"] - 1, record["previous"]))[1] == line
+    except (KeyError, ValueError):  # no record of a chain; a number that JSON does not have
+        return False
+
+
+def _gap(record: Mapping[str, Any], before: Head | None, number: int) -> str | None:
+    """Say why a record does not follow the line before, unless that line is bad itself (None)."""
+    if before is None:
+        return None
+    expected, seq = before.lines + 1, record["seq"]
+    if seq > expected:
+        return f"comes after a gap: {seq - expected} before it are missing (numbers {expected} to {seq - 1})"
+    if seq < expected:
+        return f"is a copy or out of order: it has number {seq} where {expected} belongs"
+    if record["previous"] != before.hash:
+        return f"does not follow line {number - 1}: one of the two was replaced"
+    return None
+
+
+def without_repetitions(records: Iterable[Record]) -> Iterator[Record]:
+    """Yield the records of a file as one story, also where a run was cut off and went on.
+
+    A step that ran again after a crash recorded its events again. An event that says the same is left out;
+    one that says something else, or that happened again (`REPEATABLE`), is marked as `repeated`; a second
+    beginning means that the run went on. LangGraph's task ids follow from the checkpoint that a step started
+    from, so the same step has the same id.
+    """
+    run, earlier = None, dict[tuple[str, ...], Record]()
+    for record in records:
+        if record.get("run") != run:
+            run, earlier = record.get("run"), {}
+        key = tuple(str(record.get(name) or "") for name in ("type", "task", "call_id", "skill", "path"))
+        before, earlier[key] = earlier.get(key), record
+        kind = str(record.get("type"))
+        if before is None or kind in {"run_resumed", "torn_line"}:
+            yield record
+        elif kind == "run_started":
+            yield {**record, "type": "run_resumed"}
+        elif kind in REPEATABLE or _content(before) != _content(record):
+            yield {**record, "repeated": True}
+
+
+def _content(record: Record) -> Record:
+    position = {"seq", "previous", "hash", "time", "seconds", "repeated"}
+    return {name: value for name, value in record.items() if name not in position}
 
 
 @dataclass
 class _Tail:
-    """What must be known of a file to go on with it."""
+    """What must be known of a file to append to it."""
 
-    inode: int = 0
-    size: int = 0
+    inode: int
+    size: int
+    head: Head
     has_head: bool = False
-    """Whether this process has seen to it that there is a head file."""
-    head: Head = EMPTY
-    run: str | None = None
-    told: dict[tuple[str, ...], Mapping[str, Any]] = field(default_factory=dict)
-    """The events of the last run, by what tells them apart."""
-
-    def take(self, record: Mapping[str, Any]) -> None:
-        """Go on by one record."""
-        self.head = Head(record["seq"], record["hash"])
-        if record.get("run") != self.run:
-            self.run, self.told = record.get("run"), {}
-        self.told[_key(record)] = record
-
-
-class Checked(NamedTuple):
-    """What the check of one file came to."""
-
-    lines: int
-    head: Head | None
-    """Where the chain ends; whoever keeps it elsewhere can tell later that nothing before it was changed."""
-    faults: list[Fault]
-    torn: int
-    """Bytes of a last line that a killed process left behind."""
+    """Whether this process has made sure that there is a head file."""
 
 
 class RunLog:
@@ -71,33 +193,26 @@ class RunLog:
         self.folder = folder
         self._tails: OrderedDict[str, _Tail] = OrderedDict()
 
-    def append(
-        self, thread: str, drafts: Sequence[Draft], *, now: str, sync: bool = True
-    ) -> list[dict[str, Any]]:
-        """Write events at the end of a thread's file, and return those that were written.
+    def append(self, thread: str, drafts: Sequence[Mapping[str, Any]], *, sync: bool = True) -> list[Record]:
+        """Write events at the end of a thread's file, and return their records.
 
-        An event that a step tells again, because it ran again after a crash, is left out; one that says
-        something else this time, or counts again, is marked as `repeated`. A line that a kill cut off is
-        kept as an event of its own. When this returns, the system has the lines: they are safe from the end
-        of the process; with `sync` they are on the disk with all before them, safe from the end of the
-        power. The head file names the last line then, and at the end of a run. Raises OSError: then nothing
-        of it is in the file.
+        A line that a kill cut off is kept as an event of its own. When this returns, the operating system
+        has the lines: they survive the end of the process. With `sync` they are on the disk with all lines
+        before them, and survive a power failure. The head file names the last line then, and at the end of
+        a run. Raises OSError: then nothing of it is in the file.
         """
         if not drafts:
             return []
         name = folder_name(thread)
         with self._opened(name) as file:
-            tail, torn = self._tail(name, file)
-            envelope = {
-                key: drafts[0].get(key, "") for key in ("thread", "run", "node", "task", "checkpoint")
-            }
-            cut_off = [{**envelope, "time": now, "type": "torn_line", **torn}] if torn else []
-            sealed: list[Sealed] = []
-            head = tail.head
-            for draft in [*cut_off, *_news(drafts, tail)]:
-                sealed.append(seal(draft, head))
-                head = Head(sealed[-1].record["seq"], sealed[-1].record["hash"])
-            content = b"".join(line + b"\n" for _, line in sealed)
+            tail, fragment = self._tail(name, file)
+            records, lines, head = [], [], tail.head
+            for draft in [*_torn(fragment, drafts[0]), *drafts]:
+                record, line = seal(draft, head)
+                head = head_of(record)
+                records.append(record)
+                lines.append(line + b"\n")
+            content = b"".join(lines)
             try:
                 _write(file, content, sync=sync)
                 if sync or not tail.has_head or drafts[-1]["type"] == "run_ended":
@@ -105,28 +220,25 @@ class RunLog:
             except OSError:
                 os.ftruncate(file, tail.size)
                 raise
-            tail.size += len(content)
-            tail.has_head = True
-            for record, _ in sealed:
-                tail.take(record)
-        return [record for record, _ in sealed]
+            tail.size, tail.head, tail.has_head = tail.size + len(content), head, True
+        return records
 
     def threads(self) -> list[str]:
-        """Return the names of the files, without their ends, the newest first."""
-        found = [(each.stat().st_mtime_ns, each.name) for each in self.folder.glob(f"*{SUFFIX}")]
-        heads = {each.name.removesuffix(HEAD_SUFFIX) for each in self.folder.glob(f"*{HEAD_SUFFIX}")}
-        names = [name.removesuffix(SUFFIX) for _, name in sorted(found, reverse=True)]
+        """Return the names of the files, without their suffixes, the newest first."""
+        files = [(path.stat().st_mtime_ns, path.name) for path in self.folder.glob(f"*{SUFFIX}")]
+        heads = {path.name.removesuffix(HEAD_SUFFIX) for path in self.folder.glob(f"*{HEAD_SUFFIX}")}
+        names = [name.removesuffix(SUFFIX) for _, name in sorted(files, reverse=True)]
         return [*names, *sorted(heads.difference(names))]
 
     def lines(self, name: str) -> list[bytes]:
         """Return the whole lines of one file; none where there is no such file."""
         return self._read(name)[0]
 
-    def verify(self, name: str) -> Checked:
+    def verify(self, name: str) -> Verification:
         """Return what is wrong with one file.
 
-        A last line that is cut off is no fault where the head does not know it: a writer was killed, and
-        `append` will set it aside.
+        A last line that is cut off is no fault where the head file does not name it: a writer was killed,
+        and `append` will set it aside.
         """
         lines, fragment, known = self._read(name)
         faults, head = check(lines)
@@ -136,28 +248,20 @@ class RunLog:
         if known is None and lines:
             faults.append(Fault(0, "has no head file: whether lines at its end are missing cannot be told"))
         elif known and len(lines) < known.lines:
-            faults.append(
-                Fault(
-                    0, f"was cut: of {known.lines} lines, {known.lines - len(lines)} at its end are missing"
-                )
-            )
-        elif known and not faults and (told := read(lines[known.lines - 1])) and told["hash"] != known.hash:
-            faults.append(
-                Fault(known.lines, "is not the one that was written: the head file has another hash")
-            )
-        return Checked(len(lines), head, faults, len(fragment))
+            missing = known.lines - len(lines)
+            faults.append(Fault(0, f"was cut: of {known.lines} lines, {missing} at its end are missing"))
+        elif known and not faults and (last := read(lines[known.lines - 1])) and last["hash"] != known.hash:
+            text = "is not the one that was written: the head file has another hash"
+            faults.append(Fault(known.lines, text))
+        return Verification(len(lines), head, faults, len(fragment))
 
     def _read(self, name: str) -> tuple[list[bytes], bytes, Head | None]:
-        content = b""
-        known = None
+        """Return the whole lines of a file, what stands behind them, and the content of its head file."""
         with suppress(FileNotFoundError), (self.folder / f"{name}{SUFFIX}").open("rb") as file:
             fcntl.flock(file, fcntl.LOCK_SH)
-            content = file.read()
-            known = _read_head(self.folder / f"{name}{HEAD_SUFFIX}")
-        if not content:
-            known = _read_head(self.folder / f"{name}{HEAD_SUFFIX}")
-        *lines, fragment = content.split(b"\n")
-        return lines, fragment, known
+            *lines, fragment = file.read().split(b"\n")
+            return lines, fragment, self._read_head(name)
+        return [], b"", self._read_head(name)
 
     @contextmanager
     def _opened(self, name: str) -> Iterator[int]:
@@ -171,23 +275,24 @@ class RunLog:
         finally:
             os.close(file)
 
-    def _tail(self, name: str, file: int) -> tuple[_Tail, dict[str, Any] | None]:
-        """Return where a file ends; it is read again where another process has written.
+    def _tail(self, name: str, file: int) -> tuple[_Tail, bytes]:
+        """Return where a file ends; the file is read again where another process has written.
 
-        With it comes what stood behind the last line's end: a writer was killed there. It is cut off.
+        The second value stood behind the last whole line: a writer was killed there. It is cut off.
         """
-        found = os.fstat(file)
-        if not stat.S_ISREG(found.st_mode):
+        status = os.fstat(file)
+        if not stat.S_ISREG(status.st_mode):
             raise OSError(f"{self.folder / name}{SUFFIX} is no regular file")
         tail = self._tails.get(name)
-        if tail is not None and (tail.inode, tail.size) == (found.st_ino, found.st_size):
-            return tail, None
-        size, torn = _take_fragment(file, found.st_size)
-        tail = self._tails[name] = _read_tail(file, size)
-        tail.inode = found.st_ino
-        if len(self._tails) > REMEMBERED:
+        if tail is not None and (tail.inode, tail.size) == (status.st_ino, status.st_size):
+            return tail, b""
+        head, fragment = _read_end(file, status.st_size)
+        if fragment:
+            os.ftruncate(file, status.st_size - len(fragment))
+        tail = self._tails[name] = _Tail(status.st_ino, status.st_size - len(fragment), head)
+        if len(self._tails) > MAX_TAILS:
             self._tails.popitem(last=False)
-        return tail, torn
+        return tail, fragment
 
     def _write_head(self, name: str, head: Head) -> None:
         flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -197,72 +302,43 @@ class RunLog:
         finally:
             os.close(file)
 
+    def _read_head(self, name: str) -> Head | None:
+        try:
+            count, _, digest = (
+                (self.folder / f"{name}{HEAD_SUFFIX}").read_text("ascii").strip().partition(" ")
+            )
+            return Head(int(count), digest)
+        except (FileNotFoundError, ValueError):
+            return None
+
 
 def _write(file: int, content: bytes, *, sync: bool) -> None:
-    done = 0
-    while done < len(content):
-        done += os.write(file, content[done:])
+    written = 0
+    while written < len(content):
+        written += os.write(file, content[written:])
     if sync:
         os.fdatasync(file)
 
 
-def _news(drafts: Sequence[Draft], tail: _Tail) -> Iterator[dict[str, Any]]:
-    """Yield what is not in the file yet, as it is to be written."""
-    for draft in drafts:
-        known = tail.told.get(_key(draft)) if draft["run"] == tail.run else None
-        if known is None or draft["type"] == "run_resumed":
-            yield dict(draft)
-        elif _facts(known) != _facts(draft) or draft["type"] in COUNTS_AGAIN:
-            yield {**draft, "repeated": True}
+def _torn(fragment: bytes, draft: Mapping[str, Any]) -> Iterator[Record]:
+    """Yield the event of a line that was cut off, at the place of the event that follows it."""
+    if fragment:
+        place = {
+            name: draft.get(name, "") for name in ("time", "thread", "run", "node", "task", "checkpoint")
+        }
+        text = fragment[:MAX_FRAGMENT].decode(errors="replace")
+        yield {**place, **TornLine(bytes=len(fragment), fragment=text).as_record()}
 
 
-def _key(record: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return what tells an event of a run apart; the same step tells it with the same one when it runs again.
-
-    LangGraph's task ids follow from the checkpoint that a step started from.
-    """
-    return tuple(str(record.get(each) or "") for each in ("type", "task", "call_id", "skill", "path"))
-
-
-def _facts(record: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in record.items() if key not in _OF_THE_LINE}
-
-
-def _take_fragment(file: int, size: int) -> tuple[int, dict[str, Any] | None]:
-    """Cut off what stands after the last line's end; return the size of the rest, and what it was."""
-    if size == 0 or os.pread(file, 1, size - 1) == b"\n":
-        return size, None
-    whole = 0
-    fragment = b""
-    while not whole and len(fragment) < size:
-        fragment = os.pread(file, size, max(0, size - len(fragment) - CHUNK))
-        whole = fragment.rfind(b"\n") + 1
-    cut = fragment[whole:]
-    os.ftruncate(file, size - len(cut))
-    return size - len(cut), {"bytes": len(cut), "fragment": cut[:MAX_FRAGMENT].decode(errors="replace")}
-
-
-def _read_tail(file: int, size: int) -> _Tail:
-    """Read a file's last run, from its end backwards."""
+def _read_end(file: int, size: int) -> tuple[Head, bytes]:
+    """Return the head of the last record of a file, and what stands behind its last whole line."""
     span = CHUNK
     while True:
         begin = max(0, size - span)
-        content = os.pread(file, size - begin, begin)
-        lines = content.split(b"\n")[:-1]
-        records = [record for record in map(read, lines if begin == 0 else lines[1:]) if record]
-        runs = {record.get("run") for record in records}
-        if begin == 0 or len(runs) > 1:
-            break
+        *lines, fragment = os.pread(file, size - begin, begin).split(b"\n")
+        # The first line of a part is cut off at its beginning.
+        records = (read(line) for line in reversed(lines if begin == 0 else lines[1:]))
+        last = next((record for record in records if record), None)
+        if last is not None or begin == 0:
+            return head_of(last) if last else EMPTY, fragment
         span *= 4
-    tail = _Tail(size=size)
-    for record in records:
-        tail.take(record)
-    return tail
-
-
-def _read_head(path: Path) -> Head | None:
-    try:
-        count, _, known = path.read_text(encoding="ascii").strip().partition(" ")
-        return Head(int(count), known)
-    except (FileNotFoundError, ValueError):
-        return None

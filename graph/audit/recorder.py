@@ -1,40 +1,38 @@
-"""Tells what the nodes do: to the audit's files, and to whoever follows a run's `custom` stream."""
+"""Records what the nodes do: in the audit's files, and on the `custom` stream of an invocation."""
 
 import asyncio
 import logging
 import secrets
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
 from threading import Lock
-from typing import Any, ClassVar, Final, NamedTuple, cast
+from typing import Any, Final, NamedTuple, cast
 
+import msgspec
 from langgraph.errors import GraphBubbleUp, GraphInterrupt
 from langgraph.runtime import RunControl, Runtime, get_runtime
 from langgraph.types import StateSnapshot, StateUpdate
 
+from skills_agent.graph.audit import node_events
 from skills_agent.graph.audit.events import (
-    Asked,
-    State,
-    Step,
-    approvals_asked,
-    call_started,
-    events_of,
-    merged,
-    outcome_answered,
-    outcome_asked,
-    run_resumed,
-    turn_of,
-    updated,
+    ApprovalAnswered,
+    CallStarted,
+    Event,
+    EventsLost,
+    Operator,
+    RunFailed,
+    RunResumed,
+    ThreadForked,
 )
-from skills_agent.graph.audit.log import RunLog
-from skills_agent.graph.audit.records import Envelope, Event, EventsLost, Operator, RunFailed, ThreadForked
+from skills_agent.graph.audit.log import AuditError, Record, RunLog
+from skills_agent.graph.audit.node_events import NodeStep, State, turn_of
 from skills_agent.graph.audit.redaction import Redaction
 from skills_agent.nodes.two_paths import TwoPaths
-from skills_agent.skills.errors import SkillError
 from skills_agent.state.context import Context, caller_of
 from skills_agent.state.schema import CallRequest
 
@@ -50,49 +48,52 @@ AFTER_EFFECTS: Final = frozenset({"act", "answer"})
 """Nodes whose results are not thrown away where the audit cannot be written any more."""
 
 SYNCED: Final = frozenset({"approval_asked", "call_started", "run_failed"})
-"""Events that wait for the disk: before an effect, and where a run stops; each takes all before it along.
+"""Events that wait for the disk: before an effect, and where a run stops; all before them go along.
 
 So does the end of a run that had effects.
 """
 
-REMEMBERED: Final = 10_000
-"""Calls of the graph that are kept in mind, those under way among them."""
+MAX_INVOCATIONS: Final = 10_000
+"""Invocations that are remembered, those under way among them."""
 
-Record = dict[str, Any]
 Node = Callable[..., Any] | TwoPaths
 
 
-class AuditError(SkillError):
-    """The audit cannot be written, and the operator wants no run without one."""
-
-    code: ClassVar[str] = "audit-unwritable"
-
-    def __init__(self, folder: str, cause: str) -> None:
-        self.folder = folder
-        self.cause = cause
-        super().__init__(
-            f"Stopped: the record of this run cannot be written to {folder} ({cause}). Make room or make the "
-            "folder writable, or name another one in the setting audit_folder, and resume."
-        )
-
-
-class _Place(NamedTuple):
-    """Where a step is."""
+class _Location(NamedTuple):
+    """Where an event belongs."""
 
     thread: str
+    turn: int
     node: str
     checkpoint: str
+    """Id of the checkpoint that the step started from."""
     task: str
-    call: RunControl | None
-    """Stands for one call of the graph: every invoke or stream has its own."""
+    """LangGraph's id of the step: the same when it runs again after a crash."""
+    control: RunControl | None = None
+    """Stands for the invocation: every invoke or stream has a control of its own."""
+
+    @property
+    def run(self) -> str:
+        """Return the id of the run: `THREAD.TURN`."""
+        return f"{self.thread}.{self.turn}"
+
+    def envelope(self) -> dict[str, str]:
+        """Return what every event has beside its own fields."""
+        now = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        return {
+            "time": now,
+            "thread": self.thread,
+            "run": self.run,
+            "node": self.node,
+            "checkpoint": self.checkpoint,
+            "task": self.task,
+        }
 
 
 @dataclass
-class _Call:
-    """What one call of the graph has told so far."""
+class _Memory:
+    """What one invocation has recorded so far."""
 
-    control: RunControl | None = None
-    """Kept, so that no later call gets its address."""
     runs: set[str] = field(default_factory=set)
     effects: set[str] = field(default_factory=set)
     """Runs in which a call has started that does more than read."""
@@ -100,18 +101,20 @@ class _Call:
     """Made-up names of threads, where the graph runs without one."""
 
 
+@dataclass
+class _Result:
+    """What a node returned."""
+
+    change: Any = None
+
+
 class Audit:
     """Keeps the record of every run of one graph."""
 
     def __init__(
-        self,
-        log: RunLog | None,
-        redaction: Redaction,
-        operator: Operator,
-        *,
-        required: bool = False,
+        self, log: RunLog | None, redaction: Redaction, operator: Operator, *, required: bool = False
     ) -> None:
-        """Take where to write (None: nowhere, events are only streamed), and what hides secrets.
+        """Record into `log` (None: nowhere, events are only streamed), without secrets.
 
         `required`: a run stops where it cannot be recorded, before its next effect.
         """
@@ -119,115 +122,123 @@ class Audit:
         self._redaction = redaction
         self._operator = operator
         self._required = required
-        self._calls: OrderedDict[int, _Call] = OrderedDict()
+        self._invocations: OrderedDict[RunControl | None, _Memory] = OrderedDict()
         self._lock = Lock()
-        self._going_on = Lock()
+        self._resuming = Lock()
         self._lost = 0
 
-    def begin(self, node: str, before: State, runtime: Runtime[Context]) -> list[Record]:
-        """Tell that a run goes on, before the first step that does."""
-        place = self._place(node, runtime)
-        run = _run(place, turn_of(node, before, {}))
-        with self._going_on:  # No branch of the step tells anything before it is told that the run goes on.
-            if not self._is_new(place, run):
-                return []
-            told = self._tell(place, run, [run_resumed(self._asked(runtime))], before_effects=True)
-            self._remember(place, run)
-            return told
+    @contextmanager
+    def watch(self, node: str, before: State, runtime: Runtime[Context]) -> Iterator[_Result]:
+        """Record one run of a node, which puts what it returned into the result.
 
-    def goes_on(self, node: str, before: State, runtime: Runtime[Context]) -> bool:
-        """Tell at once whether `begin` has something to tell: a run goes on in another call of the graph."""
+        Interrupts and errors pass through after they were recorded.
+        """
+        if self.is_resumed(node, before, runtime):
+            self._resume(node, before, runtime)
+        result, start = _Result(), time.perf_counter()
+        try:
+            yield result
+        except GraphInterrupt as interrupt:
+            location = self._locate(node, turn_of(node, before, {}), runtime)
+            self._stream(location, _questions(node, before, interrupt), runtime)
+            raise
+        except (GraphBubbleUp, AuditError):
+            raise
+        except Exception as error:
+            turn = 1 + turn_of("", before, {}) if node == "discover" else turn_of(node, before, {})
+            failure = RunFailed(error=type(error).__name__, message=str(error))
+            self._stream(self._locate(node, turn, runtime), [failure], runtime, after_effects=True)
+            raise
+        seconds, update = round(time.perf_counter() - start, 4), node_events.merge_updates(result.change)
+        location = self._locate(node, turn_of(node, before, update), runtime)
+        step = NodeStep(before, update, seconds, partial(self._resumed, runtime))
+        events = node_events.events_of(node, step)
+        self._stream(location, events, runtime, after_effects=node in AFTER_EFFECTS)
+        if node == "discover":
+            self._remember(location)
+
+    def is_resumed(self, node: str, before: State, runtime: Runtime[Context]) -> bool:
+        """Return whether a run goes on in an invocation that has not recorded anything of it yet."""
         if node == "discover":
             return False
-        place = self._place(node, runtime)
-        return self._is_new(place, _run(place, turn_of(node, before, {})))
+        location = self._locate(node, turn_of(node, before, {}), runtime)
+        with self._lock:
+            return location.run not in self._memory(location.control).runs
+
+    def _resume(self, node: str, before: State, runtime: Runtime[Context]) -> None:
+        location = self._locate(node, turn_of(node, before, {}), runtime)
+        with self._resuming:  # No branch of the step records anything before the run is said to go on.
+            if self.is_resumed(node, before, runtime):
+                self._stream(location, [self._resumed(runtime)], runtime)
+                self._remember(location)
 
     def starts(self, request: CallRequest) -> None:
-        """Tell that a call is about to run; `act` knows when, after it has looked into the journal."""
-        self._tell_of_call(request, call_started(request), get_runtime(Context))
+        """Record that a call is about to run; `act` knows when, after it has looked into the journal."""
+        event = CallStarted(**node_events.call_fields(request), skill=node_events.skill_of(request))
+        self._record_call(request, event, get_runtime(Context))
 
     def answered(self, request: CallRequest, question: str, *, again: bool, message: str) -> None:
-        """Tell what a person said about a call whose outcome is unknown."""
+        """Record what a person said about a call whose outcome is unknown."""
         runtime = get_runtime(Context)
-        event = outcome_answered(request, question, self._asked(runtime), again=again, message=message)
-        self._tell_of_call(request, event, runtime)
+        event = ApprovalAnswered(
+            **node_events.call_fields(request),
+            args=request["call"]["args"],
+            answer="approve" if again else "reject",
+            scope="call",
+            message=message,
+            user=caller_of(runtime),
+            decision="allow" if again else "deny",
+            # The question names the attempt: the same answer about the next attempt is another event.
+            reason=f"{'run again' if again else 'not run again'}: {question}",
+            by="approval",
+            digest=request["approved"],
+        )
+        self._record_call(request, event, runtime)
 
-    def _tell_of_call(self, request: CallRequest, event: Event, runtime: Runtime[Context]) -> None:
-        place = self._place("act", runtime)
-        run = _run(place, turn_of("act", cast("State", request), {}))
-        _stream(runtime, self._tell(place, run, [event], before_effects=True))
+    def _record_call(self, request: CallRequest, event: Event, runtime: Runtime[Context]) -> None:
+        turn = turn_of("act", cast("State", request), {})
+        self._stream(self._locate("act", turn, runtime), [event], runtime)
 
     def forked(self, thread: str, event: ThreadForked, turn: int) -> None:
-        """Tell that a thread was made as a copy of another one, in that turn."""
-        place = _Place(thread, "", event["at"], "", None)
-        self._tell(place, _run(place, turn), [event], before_effects=False)
+        """Record that a thread was made as a copy of another one, in that turn."""
+        self._record(_Location(thread, turn, "", event.at, ""), [event], after_effects=True)
 
     def updated(self, thread: str, made: StateSnapshot, updates: Sequence[StateUpdate]) -> None:
-        """Tell what was changed in a thread from outside of the graph; `made` is what came of it."""
+        """Record what was changed in a thread from outside of the graph; `made` is the state after it."""
         before = (made.parent_config or {}).get("configurable", {}).get("checkpoint_id", "")
         # No step did it: the checkpoint that was made tells one change from the next.
         change = made.config["configurable"].get("checkpoint_id", "")
-        place = _Place(thread, "", before, change, None)
-        events = [event for each in updates for event in updated(each.values, each.as_node)]
-        self._tell(place, _run(place, turn_of("", made.values, {})), events, before_effects=False)
+        location = _Location(thread, turn_of("", made.values, {}), "", before, change)
+        events = [event for each in updates for event in node_events.state_updated(each.values, each.as_node)]
+        self._record(location, events, after_effects=True)
 
-    def ended(
-        self, node: str, before: State, change: Any, seconds: float, runtime: Runtime[Context]
-    ) -> list[Record]:
-        """Tell what a step did."""
-        place = self._place(node, runtime)
-        update = merged(change)
-        run = _run(place, turn_of(node, before, update))
-        asking = partial(self._asked, runtime)
-        events = events_of(node, Step(before, update, round(seconds, 4), asking))
-        told = self._tell(place, run, events, before_effects=node not in AFTER_EFFECTS)
-        if node == "discover":
-            self._remember(place, run)
-            if all(record["type"] != "run_started" for record in told):
-                # Its beginning is in the file already: it was cut off before it was stored.
-                told += self._tell(place, run, [run_resumed(asking())], before_effects=True)
-        return told
+    def _stream(
+        self,
+        location: _Location,
+        events: Sequence[Event],
+        runtime: Runtime[Context],
+        *,
+        after_effects: bool = False,
+    ) -> None:
+        """Record events, and hand them to whoever follows the `custom` stream."""
+        for record in self._record(location, events, after_effects=after_effects):
+            runtime.stream_writer({**record, "type": PREFIX + record["type"]})
 
-    def interrupted(
-        self, node: str, before: State, asked: GraphInterrupt, runtime: Runtime[Context]
-    ) -> list[Record]:
-        """Tell what a person is asked."""
-        place = self._place(node, runtime)
-        run = _run(place, turn_of(node, before, {}))
-        if node != "act":
-            return self._tell(place, run, approvals_asked(before), before_effects=True)
-        events = [outcome_asked(cast("CallRequest", before), text) for text in _questions(asked)]
-        return self._tell(place, run, events, before_effects=True)
-
-    def failed(self, node: str, before: State, error: Exception, runtime: Runtime[Context]) -> list[Record]:
-        """Tell that a step raised an error."""
-        place = self._place(node, runtime)
-        turn = 1 + turn_of("", before, {}) if node == "discover" else turn_of(node, before, {})
-        event = RunFailed(type="run_failed", error=type(error).__name__, message=str(error))
-        return self._tell(place, _run(place, turn), [event], before_effects=False)
-
-    def _tell(
-        self, place: _Place, run: str, events: Sequence[Event], *, before_effects: bool
-    ) -> list[Record]:
-        """Write events, and return those that are news."""
+    def _record(
+        self, location: _Location, events: Sequence[Event], *, after_effects: bool
+    ) -> Sequence[Record]:
+        """Write events, and return their records."""
         if not events:
             return []
-        now = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-        envelope = Envelope(
-            time=now, thread=place.thread, run=run, node=place.node, checkpoint=place.checkpoint,
-            task=place.task,
-        )  # fmt: skip
-        drafts = [
-            {**self._redaction.fields(cast("Mapping[str, Any]", event), MAX_TEXT), **envelope}
-            for event in events
-        ]
+        envelope = location.envelope()
+        drafts = [{**self._redaction.fields(event.as_record(), MAX_TEXT), **envelope} for event in events]
         if self._log is None:
             return drafts
         try:
-            return self._write(self._log, place, envelope, drafts)
+            return self._write(self._log, location, drafts, envelope)
         except OSError as error:
             cause = error.strerror or str(error)
-            if self._required and before_effects:
+            if self._required and not after_effects:
                 raise AuditError(str(self._log.folder), cause) from error
             if not self._lost:
                 logger.error(  # noqa: TRY400 - the cause is a disk, not a bug
@@ -237,142 +248,109 @@ class Audit:
             self._lost += len(drafts)
             return drafts
 
-    def _write(self, log: RunLog, place: _Place, envelope: Envelope, drafts: list[Record]) -> list[Record]:
+    def _write(
+        self, log: RunLog, location: _Location, drafts: list[Record], envelope: Mapping[str, str]
+    ) -> list[Record]:
         """Append to the file; after a time without one, say how much is missing."""
-        lost = self._lost
-        gap = EventsLost(type="events_lost", lost=lost, cause="the file could not be written")
-        sync = self._waits(place, envelope["run"], {each["type"] for each in drafts})
-        drafts = [{**gap, **envelope}, *drafts] if lost else drafts
-        told = log.append(place.thread, drafts, now=envelope["time"], sync=sync)
-        if lost:
-            self._lost = 0
-            logger.warning("audit can be written again", extra={"lost": lost})
-        return told
+        sync = self._waits(location, {draft["type"] for draft in drafts})
+        if not (lost := self._lost):
+            return log.append(location.thread, drafts, sync=sync)
+        gap = EventsLost(lost=lost, cause="the file could not be written")
+        records = log.append(location.thread, [{**gap.as_record(), **envelope}, *drafts], sync=sync)
+        self._lost = 0
+        logger.warning("audit can be written again", extra={"lost": lost})
+        return records
 
-    def _waits(self, place: _Place, run: str, kinds: Set[str]) -> bool:
-        """Tell whether events of these types are to be on the disk before the run goes on."""
+    def _waits(self, location: _Location, kinds: set[str]) -> bool:
+        """Return whether events of these types are to be on the disk before the run goes on."""
         with self._lock:
-            effects = self._of_call(place.call).effects
+            effects = self._memory(location.control).effects
             if "call_started" in kinds:
-                effects.add(run)
-            return not SYNCED.isdisjoint(kinds) or ("run_ended" in kinds and run in effects)
+                effects.add(location.run)
+            return not SYNCED.isdisjoint(kinds) or ("run_ended" in kinds and location.run in effects)
 
-    def _place(self, node: str, runtime: Runtime[Context]) -> _Place:
+    def _locate(self, node: str, turn: int, runtime: Runtime[Context]) -> _Location:
         info = runtime.execution_info
         checkpoint, task, thread, nested = "", "", None, ""
         if info is not None:
             checkpoint, task, thread = info.checkpoint_id, info.task_id, info.thread_id
-            # The graph inside another one: every call of it has a namespace, and counts turns of its own.
+            # Every call of a graph inside another one has a namespace, and counts turns of its own.
             nested = info.checkpoint_ns.rpartition("|")[0]
         if thread is None:
             checkpoint = ""
-            thread = self._made_up(nested, runtime.control)
-        return _Place(f"{thread}/{nested}" if nested else thread, node, checkpoint, task, runtime.control)
+            with self._lock:
+                made_up = self._memory(runtime.control).threads
+                thread = made_up.setdefault(nested, f"run-{secrets.token_hex(6)}")
+        thread = f"{thread}/{nested}" if nested else thread
+        return _Location(thread, turn, node, checkpoint, task, runtime.control)
 
-    def _made_up(self, nested: str, call: RunControl | None) -> str:
+    def _remember(self, location: _Location) -> None:
         with self._lock:
-            threads = self._of_call(call).threads
-            return threads.setdefault(nested, f"run-{secrets.token_hex(6)}")
+            self._memory(location.control).runs.add(location.run)
 
-    def _is_new(self, place: _Place, run: str) -> bool:
-        """Tell whether a call of the graph has not told of a run yet."""
-        with self._lock:
-            return run not in self._of_call(place.call).runs
+    def _memory(self, control: RunControl | None) -> _Memory:
+        if control not in self._invocations:
+            self._invocations[control] = _Memory()
+            if len(self._invocations) > MAX_INVOCATIONS:
+                self._invocations.popitem(last=False)
+        return self._invocations[control]
 
-    def _remember(self, place: _Place, run: str) -> None:
-        with self._lock:
-            self._of_call(place.call).runs.add(run)
-
-    def _of_call(self, call: RunControl | None) -> _Call:
-        if id(call) not in self._calls:
-            self._calls[id(call)] = _Call(call)
-            if len(self._calls) > REMEMBERED:
-                self._calls.popitem(last=False)
-        return self._calls[id(call)]
-
-    def _asked(self, runtime: Runtime[Context]) -> Asked:
-        chosen = Context.of(runtime.context).model
-        operator = Operator(**{**self._operator, "model": chosen}) if chosen else self._operator
+    def _resumed(self, runtime: Runtime[Context]) -> RunResumed:
+        """Return who calls the graph, and under which of the operator's settings."""
+        operator = msgspec.structs.asdict(self._operator)
+        if model := Context.of(runtime.context).model:
+            operator["model"] = model
         verified = bool(runtime.server_info and runtime.server_info.user)
-        return Asked(caller_of(runtime), verified, operator)
-
-
-def _run(place: _Place, turn: int) -> str:
-    return f"{place.thread}.{turn}"
+        return RunResumed(caller=caller_of(runtime), verified=verified, **operator)
 
 
 def recorded(name: str, node: Node, audit: Audit) -> Node:
-    """Return a node that does what `node` does and tells the audit.
+    """Return a node that does what `node` does, and that the audit records.
 
-    What is a plain function stays one; what has an async path waits for the disk in a thread there.
-    Interrupts and errors pass through, after they were told.
+    A plain function stays one; a node with an async path waits for the disk in a thread there.
     """
-    return _two_paths(name, node, audit) if isinstance(node, TwoPaths) else _plain(name, node, audit)
+    if isinstance(node, TwoPaths):
+        return _two_paths(name, node, audit)
 
-
-def _plain(name: str, node: Callable[..., Any], audit: Audit) -> Callable[..., Any]:
     def run(state: Any, runtime: Runtime[Context]) -> Any:
-        return _watched(name, partial(node, state, runtime), state, runtime, audit)
+        with audit.watch(name, state, runtime) as result:
+            result.change = node(state, runtime)
+        return result.change
 
     return run
 
 
 def _two_paths(name: str, node: TwoPaths, audit: Audit) -> TwoPaths:
     def sync_path(state: Any) -> Any:
-        return _watched(name, partial(node.path, state), state, get_runtime(Context), audit)
+        with audit.watch(name, state, get_runtime(Context)) as result:
+            result.change = node.path(state)
+        return result.change
 
     async def async_path(state: Any) -> Any:
         runtime = get_runtime(Context)
-        if audit.goes_on(name, state, runtime):
-            _stream(runtime, await asyncio.to_thread(audit.begin, name, state, runtime))
-        begin = time.perf_counter()
+        watch = audit.watch(name, state, runtime)
+        waits = audit.is_resumed(name, state, runtime)
+        result = await asyncio.to_thread(watch.__enter__) if waits else watch.__enter__()
         try:
-            change = await node.async_path(state)
-        except GraphInterrupt as asked:
-            _stream(runtime, await asyncio.to_thread(audit.interrupted, name, state, asked, runtime))
-            raise
-        except (GraphBubbleUp, AuditError):
-            raise
+            result.change = await node.async_path(state)
         except Exception as error:
-            _stream(runtime, await asyncio.to_thread(audit.failed, name, state, error, runtime))
+            await asyncio.to_thread(watch.__exit__, type(error), error, error.__traceback__)
             raise
-        seconds = time.perf_counter() - begin
-        _stream(runtime, await asyncio.to_thread(audit.ended, name, state, change, seconds, runtime))
-        return change
+        await asyncio.to_thread(watch.__exit__, None, None, None)
+        return result.change
 
     return TwoPaths(name, sync_path, async_path)
 
 
-def _watched(name: str, run: Callable[[], Any], state: Any, runtime: Runtime[Context], audit: Audit) -> Any:
-    if audit.goes_on(name, state, runtime):
-        _stream(runtime, audit.begin(name, state, runtime))
-    begin = time.perf_counter()
-    try:
-        change = run()
-    except GraphInterrupt as asked:
-        _stream(runtime, audit.interrupted(name, state, asked, runtime))
-        raise
-    except (GraphBubbleUp, AuditError):
-        raise
-    except Exception as error:
-        _stream(runtime, audit.failed(name, state, error, runtime))
-        raise
-    _stream(runtime, audit.ended(name, state, change, time.perf_counter() - begin, runtime))
-    return change
-
-
-def _questions(asked: GraphInterrupt) -> list[str]:
-    """Return what a call asks a person: of the node itself, or of a host's tool in any shape."""
-    values = [interrupt.value for interrupt in asked.args[0]]
-    return [
+def _questions(node: str, before: State, interrupt: GraphInterrupt) -> list[Event]:
+    """Return what a person is asked: by `approve`, by `act` itself, or by a host's tool in any shape."""
+    if node != "act":
+        return node_events.approvals_asked(before)
+    values = [each.value for each in interrupt.args[0]]
+    texts = [
         str(value["action_requests"][0]["description"])
         if isinstance(value, Mapping) and value.get("action_requests")
         else str(value)
         for value in values
     ]
-
-
-def _stream(runtime: Runtime[Context], records: Sequence[Record]) -> None:
-    """Hand events to whoever follows the `custom` stream; nobody does, most of the time."""
-    for record in records:
-        runtime.stream_writer({**record, "type": PREFIX + record["type"]})
+    return [node_events.outcome_asked(cast("CallRequest", before), text) for text in texts]

@@ -7,6 +7,7 @@ import logging
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -49,6 +50,14 @@ def line_of(text: str, limit: int | None = None) -> str:
 def count(number: int, noun: str) -> str:
     """Return a number with its noun: `1 skill`, `2 skills`."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def local_time(when: object) -> str:
+    """Return a time of ISO 8601 on the clock of the person who reads it."""
+    try:
+        return f"{datetime.fromisoformat(str(when)).astimezone():%Y-%m-%d %H:%M:%S}"
+    except ValueError:
+        return "unknown time"
 
 
 def print_json(value: Any) -> None:

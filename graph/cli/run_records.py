@@ -1,18 +1,20 @@
-"""The records of runs, as the audit keeps them."""
+"""The runs in the audit's files: each is the record of one turn of a thread. Imports no LangGraph."""
 
 import json
 from collections.abc import Iterator, Sequence
-from datetime import datetime
 from pathlib import Path
 from typing import Any, ClassVar, Literal, NamedTuple
 
-from skills_agent.graph.audit.log import Checked, RunLog
+import msgspec
+
+from skills_agent.graph.audit import events
+from skills_agent.graph.audit.log import Record, RunLog, Verification, without_repetitions
+from skills_agent.graph.cli.printing import local_time
 from skills_agent.graph.settings import Settings, audit_folder_of
 from skills_agent.graph.threads.names import folder_name
 from skills_agent.skills.errors import SkillsAgentError
 
-Record = dict[str, Any]
-Outcome = Literal["done", "cut short", "waiting", "failed", "superseded", "unfinished", "forked"]
+RunOutcome = Literal["done", "cut short", "waiting", "failed", "superseded", "unfinished", "forked"]
 """`superseded`: a new message came while it waited or was cut off; `unfinished`: under way, or cut off."""
 
 
@@ -32,67 +34,69 @@ class UnknownRunError(SkillsAgentError):
         super().__init__(f"There is no record of {run!r} here. Records: {listed}{more}.")
 
 
-class Run(NamedTuple):
-    """One turn of a thread, and what happened in it."""
+class RunRecord(NamedTuple):
+    """The record of one turn of a thread."""
 
     run: str
     events: Sequence[Record]
+    """At least one, in order."""
     is_last: bool
     """Whether its thread has no later one."""
 
-    def of(self, kind: str) -> list[Record]:
-        """Return its events of one type."""
-        return [each for each in self.events if each.get("type") == kind]
+    @property
+    def beginning(self) -> Record:
+        """Return the event that says who asked what; empty where it is not in the file."""
+        return next(iter([*self._of("run_started"), *self._of("thread_forked")]), {})
 
     @property
-    def started(self) -> Record:
-        """Return its first event."""
-        return self.events[0]
-
-    @property
-    def asked(self) -> Record:
-        """Return who asked what; empty where its beginning is not in the file."""
-        return next(iter([*self.of("run_started"), *self.of("thread_forked")]), {})
-
-    @property
-    def outcome(self) -> Outcome:
-        """Return what it came to, as its last events tell."""
-        if ended := self.of("run_ended"):
+    def outcome(self) -> RunOutcome:
+        """Return what the run came to, as its last events tell."""
+        if ended := self._of("run_ended"):
             return "cut short" if ended[-1].get("outcome") == "cut short" else "done"
         if not self.is_last:
             return "superseded"
         if self.events[-1].get("type") == "run_failed":
             return "failed"
-        if all(each.get("type") in ("thread_forked", "state_updated") for each in self.events):
+        if len(self._of("thread_forked", "state_updated")) == len(self.events):
             return "forked"
-        return "waiting" if self._is_asked else "unfinished"
-
-    @property
-    def _is_asked(self) -> bool:
-        """Tell whether a question is open; a call may be asked about again, where it was cut off."""
+        # A call that was cut off may be asked about again: its newest event counts.
         newest = {
-            each.get("call_id"): each.get("type")
-            for each in self.events
-            if each.get("type") in ("approval_asked", "approval_answered", "call_ended")
+            event.get("call_id"): event.get("type")
+            for event in self._of("approval_asked", "approval_answered", "call_ended")
         }
-        return "approval_asked" in newest.values()
+        return "waiting" if "approval_asked" in newest.values() else "unfinished"
 
     def as_json(self) -> Record:
-        """Return it as one line of a list."""
-        models, ended = self.of("model_called"), self.of("call_ended")
+        """Return the run as one line of a list."""
+        models, beginning = self._of("model_called"), self.beginning
         return {
             "run": self.run,
-            "thread": self.started.get("thread"),
-            "time": self.started.get("time"),
-            "caller": self.asked.get("caller"),
+            "thread": self.events[0].get("thread"),
+            "time": self.events[0].get("time"),
+            "caller": beginning.get("caller"),
             "outcome": self.outcome,
-            "request": self.asked.get("request", ""),
-            "skills": [each.get("skill") for each in self.of("skill_loaded")],
-            "calls": len(ended),
-            "refused": sum(each.get("decision") == "deny" for each in self.of("call_judged")),
-            "input_tokens": sum(_number(each, "input_tokens") for each in models),
-            "output_tokens": sum(_number(each, "output_tokens") for each in models),
+            "request": beginning.get("request", ""),
+            "skills": [event.get("skill") for event in self._of("skill_loaded")],
+            "calls": len(self._of("call_ended")),
+            "refused": sum(event.get("decision") == "deny" for event in self._of("call_judged")),
+            "input_tokens": sum(_number(event, "input_tokens") for event in models),
+            "output_tokens": sum(_number(event, "output_tokens") for event in models),
         }
+
+    def story(self) -> str:
+        """Return the run as a person reads it. All of it is untrusted."""
+        summary, beginning = self.as_json(), self.beginning
+        lines = [f"Run {self.run}: {self.outcome}, {local_time(summary['time'])}{_invocation(beginning)}"]
+        lines.append(f"Asked: {beginning.get('request', '(the beginning is not in the record)')}")
+        lines.append("")
+        for event in self.events:
+            clock = local_time(event.get("time"))[-8:]
+            lines.append(f"{clock}  {event.get('node', '')!s:<9} {events.line_of(event)}")
+        tokens = f"{summary['input_tokens']} + {summary['output_tokens']} tokens"
+        return "\n".join([*lines, "", f"{summary['calls']} calls, {summary['refused']} refused, {tokens}"])
+
+    def _of(self, *kinds: str) -> list[Record]:
+        return [event for event in self.events if event.get("type") in kinds]
 
 
 def open_log(workspace: Path | None) -> RunLog:
@@ -100,50 +104,58 @@ def open_log(workspace: Path | None) -> RunLog:
     return RunLog(audit_folder_of(Settings.load(workspace)))
 
 
-def all_runs(log: RunLog, thread: str | None = None) -> list[Run]:
+def read_runs(log: RunLog, thread: str | None = None) -> list[RunRecord]:
     """Return the runs of all threads or of one, the newest first; raises UnknownRunError."""
-    return [run for name in _names(log, thread) for run in reversed(_runs(log, name))]
+    return [run for name in _files(log, thread) for run in reversed(_runs(log, name))]
 
 
-def find_run(log: RunLog, run: str) -> Run:
+def find_run(log: RunLog, run: str) -> RunRecord:
     """Return one run; raises UnknownRunError."""
-    name = folder_name(run.rpartition(".")[0])
-    found = next((each for each in _runs(log, name) if each.run == run), None)
-    if found is None:
-        raise UnknownRunError(run, [each.run for each in all_runs(log)])
-    return found
+    for record in _runs(log, _file_of(run)):
+        if record.run == run:
+            return record
+    raise UnknownRunError(run, [record.run for record in read_runs(log)])
 
 
-def exported(log: RunLog, run: str | None, thread: str | None) -> Iterator[bytes]:
+def read_lines(log: RunLog, run: str | None, thread: str | None) -> Iterator[bytes]:
     """Yield lines as they were written, of one run, one thread or all; raises UnknownRunError."""
     if run is not None:
         find_run(log, run)
-        lines = log.lines(folder_name(run.rpartition(".")[0]))
-        yield from (line for line in lines if _record(line).get("run") == run)
+        yield from (line for line in log.lines(_file_of(run)) if _record(line).get("run") == run)
         return
-    for name in _names(log, thread):
+    for name in _files(log, thread):
         yield from log.lines(name)
 
 
-def checked(log: RunLog, thread: str | None) -> dict[str, Checked]:
+def verify_threads(log: RunLog, thread: str | None) -> dict[str, Verification]:
     """Return what is wrong with the records, by thread; raises UnknownRunError."""
-    return {_thread(log, name): log.verify(name) for name in _names(log, thread)}
+    return {_thread(log, name): log.verify(name) for name in _files(log, thread)}
 
 
-def local(time: object) -> str:
-    """Return a time of a record on the clock of the person who reads it."""
+def is_changed(log: RunLog, run: str) -> bool:
+    """Return whether somebody changed the file of a run."""
+    return bool(log.verify(_file_of(run)).faults)
+
+
+def _invocation(beginning: Record) -> str:
+    """Say who began a run, under which settings."""
     try:
-        return f"{datetime.fromisoformat(str(time)).astimezone():%Y-%m-%d %H:%M:%S}"
-    except ValueError:
-        return "unknown time"
+        resumed = msgspec.convert({**beginning, "type": "run_resumed"}, events.RunResumed)
+    except msgspec.ValidationError:
+        return ""
+    return f", by {resumed.who()}\nWith: {resumed.settings()}"
 
 
-def _number(record: Record, key: str) -> int:
-    found = record.get(key)
-    return found if isinstance(found, int) else 0
+def _number(record: Record, name: str) -> int:
+    value = record.get(name)
+    return value if isinstance(value, int) else 0
 
 
-def _names(log: RunLog, thread: str | None) -> list[str]:
+def _file_of(run: str) -> str:
+    return folder_name(run.rpartition(".")[0])
+
+
+def _files(log: RunLog, thread: str | None) -> list[str]:
     names = log.threads()
     if thread is None:
         return names
@@ -157,20 +169,18 @@ def _thread(log: RunLog, name: str) -> str:
     return str(_record(lines[0]).get("thread") or name) if lines else name.partition(".")[0]
 
 
-def _runs(log: RunLog, name: str) -> list[Run]:
+def _runs(log: RunLog, name: str) -> list[RunRecord]:
     runs: dict[str, list[Record]] = {}
-    for line in log.lines(name):
-        record = _record(line)
-        if record:
-            runs.setdefault(str(record.get("run")), []).append(record)
+    for record in without_repetitions(filter(None, map(_record, log.lines(name)))):
+        runs.setdefault(str(record.get("run")), []).append(record)
     last = next(reversed(runs), None)
-    return [Run(run, events, run == last) for run, events in runs.items()]
+    return [RunRecord(run, records, run == last) for run, records in runs.items()]
 
 
 def _record(line: bytes) -> Record:
     """Return a line's record; empty where it is none: `verify` says so."""
     try:
-        record = json.loads(line)
+        record: Any = json.loads(line)
     except (ValueError, RecursionError):
         return {}
     return record if isinstance(record, dict) else {}

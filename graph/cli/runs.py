@@ -3,12 +3,15 @@
 import os
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from skills_agent.graph.cli import options
-from skills_agent.graph.cli.printing import echo, line_of, print_json, table
+from skills_agent.graph.cli.printing import echo, line_of, local_time, print_json, table
+
+if TYPE_CHECKING:
+    from skills_agent.graph.audit.log import Verification
 
 
 @click.group()
@@ -25,22 +28,19 @@ _thread = click.option("--thread", metavar="ID", help="Only of this thread.")
 @options.as_json
 def list_runs(thread: str | None, workspace: Path | None, as_json: bool) -> None:
     """List runs, newest first: a run is one turn of a thread."""
-    from skills_agent.graph.cli.run_records import all_runs, local, open_log
+    from skills_agent.graph.cli.run_records import open_log, read_runs
 
-    found = [run.as_json() for run in all_runs(open_log(workspace), thread)]
+    lines = [run.as_json() for run in read_runs(open_log(workspace), thread)]
     if as_json:
-        print_json(found)
-    elif not found:
+        print_json(lines)
+    elif not lines:
         click.echo("No runs are recorded here yet.")
     else:
         rows: list[tuple[str, ...]] = [("RUN", "WHEN", "OUTCOME", "CALLS", "REFUSED", "BY", "REQUEST")]
-        rows += [
-            (
-                *(each["run"], local(each["time"]), each["outcome"], str(each["calls"])),
-                *(str(each["refused"]), each["caller"] or "-", each["request"]),
-            )
-            for each in found
-        ]
+        for line in lines:
+            counts = str(line["calls"]), str(line["refused"])
+            request = line["caller"] or "-", line["request"]
+            rows.append((line["run"], local_time(line["time"]), line["outcome"], *counts, *request))
         table(rows)
 
 
@@ -50,21 +50,17 @@ def list_runs(thread: str | None, workspace: Path | None, as_json: bool) -> None
 @options.as_json
 def show_run(run: str, workspace: Path | None, as_json: bool) -> None:
     """Tell what happened in RUN, in order."""
-    from skills_agent.graph.cli.run_records import find_run, open_log
-    from skills_agent.graph.cli.run_story import story
-    from skills_agent.graph.threads.names import folder_name
+    from skills_agent.graph.cli.run_records import find_run, is_changed, open_log
 
     log = open_log(workspace)
-    found = find_run(log, run)
-    if log.verify(folder_name(run.rpartition(".")[0])).faults:
-        thread = found.started.get("thread")
-        click.echo(
-            f"warning: this record was changed; see skills-agent runs verify {line_of(str(thread))}", err=True
-        )
+    record = find_run(log, run)
+    if is_changed(log, run):
+        thread = line_of(str(record.events[0].get("thread")))
+        click.echo(f"warning: this record was changed; see skills-agent runs verify {thread}", err=True)
     if as_json:
-        print_json(list(found.events))
+        print_json(list(record.events))
     else:
-        echo(story(found))
+        echo(record.story())
 
 
 @runs.command(
@@ -84,9 +80,9 @@ def export_runs(run: str | None, thread: str | None, output: Path | None, worksp
     """
     if run and thread:
         raise click.UsageError("name a run or a thread, not both")
-    from skills_agent.graph.cli.run_records import exported, open_log
+    from skills_agent.graph.cli.run_records import open_log, read_lines
 
-    lines = exported(open_log(workspace), run, thread)
+    lines = read_lines(open_log(workspace), run, thread)
     if output is None:
         sys.stdout.buffer.writelines(line + b"\n" for line in lines)
         return
@@ -110,30 +106,34 @@ def verify_runs(thread: str | None, workspace: Path | None, as_json: bool) -> No
     What it cannot find: somebody who writes the whole rest of a file and its head anew. Keep the heads that
     --json prints on another machine, and compare.
     """
-    from skills_agent.graph.cli.run_records import checked, open_log
+    from skills_agent.graph.cli.run_records import open_log, verify_threads
 
-    found = checked(open_log(workspace), thread)
+    threads = verify_threads(open_log(workspace), thread)
     if as_json:
-        print_json({name: _as_json(each) for name, each in found.items()})
+        print_json({name: _as_json(verification) for name, verification in threads.items()})
+    elif not threads:
+        click.echo("No runs are recorded here yet.")
     else:
-        for name, each in found.items():
-            torn = f" A killed process left {each.torn} bytes of a line at its end." if each.torn else ""
-            if not each.faults:
-                click.echo(f"{line_of(name)}: {each.lines} lines, as they were written.{torn}")
-            for fault in each.faults:
-                where = f"line {fault.line}" if fault.line else "the file"
-                click.echo(f"{line_of(name)}: {where} {line_of(fault.text)}.")
-        if not found:
-            click.echo("No runs are recorded here yet.")
-    if any(each.faults for each in found.values()):
+        for name, verification in threads.items():
+            _print_verification(line_of(name), verification)
+    if any(verification.faults for verification in threads.values()):
         raise click.exceptions.Exit(1)
 
 
-def _as_json(checked: Any) -> dict[str, Any]:
-    head = checked.head
+def _print_verification(thread: str, verification: "Verification") -> None:
+    if not verification.faults:
+        torn = verification.torn
+        note = f" A killed process left {torn} bytes of a line at its end." if torn else ""
+        click.echo(f"{thread}: {verification.lines} lines, as they were written.{note}")
+    for fault in verification.faults:
+        where = f"line {fault.line}" if fault.line else "the file"
+        click.echo(f"{thread}: {where} {line_of(fault.text)}.")
+
+
+def _as_json(verification: "Verification") -> dict[str, Any]:
     return {
-        "lines": checked.lines,
-        "head": head.hash if head else None,
-        "faults": [{"line": fault.line, "text": fault.text} for fault in checked.faults],
-        "torn": checked.torn,
+        "lines": verification.lines,
+        "head": verification.head.hash if verification.head else None,
+        "faults": [{"line": fault.line, "text": fault.text} for fault in verification.faults],
+        "torn": verification.torn,
     }

@@ -21,7 +21,7 @@ from langgraph.checkpoint.serde.types import INTERRUPT, _DeltaSnapshot
 from langgraph.pregel._algo import task_path_str
 from langgraph.types import PregelTask, StateSnapshot
 
-from skills_agent.graph.audit.records import ThreadForked
+from skills_agent.graph.audit.events import ThreadForked
 from skills_agent.graph.threads.database import KEPT, config_of
 from skills_agent.graph.threads.errors import ForkError
 from skills_agent.graph.threads.history import Archive, Status, status_of
@@ -170,7 +170,6 @@ class _Source:
         """Let the record of the copy begin with where it comes from."""
         human = last_human(self.values.get("messages") or [])
         event = ThreadForked(
-            type="thread_forked",
             source=self.thread,
             at=str(self.found.checkpoint["id"]),
             request=str(human.text) if human else "",

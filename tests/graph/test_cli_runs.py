@@ -126,7 +126,7 @@ def test_text_of_a_record_cannot_steer_the_terminal(tmp_path: Path) -> None:
 
 def test_records_are_read_without_langgraph() -> None:
     probe = (
-        "import sys, skills_agent.graph.cli.run_records, skills_agent.graph.cli.run_story, "
+        "import sys, skills_agent.graph.cli.run_records, "
         "skills_agent.graph.cli.runs; "
         "print(sorted(m for m in sys.modules if m.startswith(('lang', 'pydantic'))))"
     )

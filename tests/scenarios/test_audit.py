@@ -15,8 +15,8 @@ from langgraph.graph import END, START, StateGraph
 from langgraph.types import Command
 
 from skills_agent.graph import build_graph
-from skills_agent.graph.audit.log import RunLog
-from skills_agent.graph.audit.recorder import AuditError
+from skills_agent.graph.audit.log import AuditError, RunLog
+from skills_agent.graph.audit.recorder import recorded
 from skills_agent.graph.build import wire
 from skills_agent.graph.models.errors import ModelError
 from skills_agent.graph.models.scripted import ScriptedChatModel
@@ -465,3 +465,20 @@ def test_a_thread_of_an_older_version_is_recorded(make_agent: MakeAgent, workspa
     old.graph.update_state(agent.config, {"admissions": admissions}, as_node="select")
     assert old.run(None)["answer"] == "done"
     assert told(workspace, "skill_loaded")[0]["skill"] == "alpha"
+
+
+def test_a_node_without_events_of_its_own_is_recorded(workspace: Path, tmp_path: Path) -> None:
+    settings = Settings(workspace=workspace, home=tmp_path / "home", bundled_skills=False)
+    services = make_services(settings, model=ScriptedChatModel(["done"]))
+
+    def note(state: Any, runtime: Any) -> Any:
+        del state, runtime
+        return {"plan": None}
+
+    graph = wire(services)
+    graph.add_node("note", recorded("note", note, services.audit))
+    graph.add_edge("discover", "note")
+    config: Any = {"configurable": {"thread_id": "thread"}}
+    assert graph.compile().invoke({"messages": [HumanMessage("go")]}, config)["answer"] == "done"
+    (ended,) = told(workspace, "step_ended")
+    assert (ended["node"], ended["channels"]) == ("note", ["plan"])

@@ -9,9 +9,8 @@ from langchain_core.messages import HumanMessage
 from langchain_core.tools import tool
 from langgraph.types import Command
 
-from skills_agent.graph.audit.log import RunLog
-from skills_agent.graph.audit.recorder import AuditError
-from skills_agent.graph.cli.run_records import Run
+from skills_agent.graph.audit.log import AuditError, RunLog, without_repetitions
+from skills_agent.graph.cli.run_records import RunRecord
 from skills_agent.graph.threads.names import folder_name
 from skills_agent.state.context import Context
 from tests.agents import Agent, call, calls, write_skill
@@ -61,7 +60,7 @@ def told(workspace: Path) -> list[dict[str, Any]]:
     """Return the events of the thread, after a check that its chain is whole."""
     log, name = RunLog(workspace / ".agent" / "runs"), folder_name("thread")
     assert log.verify(name).faults == []
-    return [json.loads(line) for line in log.lines(name)]
+    return list(without_repetitions(map(json.loads, log.lines(name))))
 
 
 def of_act(workspace: Path) -> list[tuple[str, bool]]:
@@ -115,9 +114,9 @@ def test_the_answer_about_the_next_attempt_is_another_one(
     effect.kills = 1
     with pytest.raises(CutOff):
         answer(cut_off, {"type": "approve"})
-    assert Run("thread.1", told(workspace), is_last=True).outcome == "unfinished"
+    assert RunRecord("thread.1", told(workspace), is_last=True).outcome == "unfinished"
     cut_off.run(None)
-    assert Run("thread.1", told(workspace), is_last=True).outcome == "waiting"
+    assert RunRecord("thread.1", told(workspace), is_last=True).outcome == "waiting"
     answer(cut_off, {"type": "approve"})
     assert of_act(workspace) == [
         *[("call_started", False), ("approval_asked", False), ("approval_answered", False)],

@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from skills_agent.graph.audit.log import RunLog
+from skills_agent.graph.audit.log import RunLog, without_repetitions
 from skills_agent.graph.threads.names import folder_name
 from tests.agents import write_skill
 
-PROJECT = Path(__file__).resolve().parent.parent.parent
+PROJECT = Path(__file__).resolve().parent.parent.parent.parent
 PROGRAM = Path(__file__).with_name("kill_program.py")
 
 
@@ -28,7 +28,7 @@ def events(workspace: Path) -> list[dict[str, Any]]:
     checked = log.verify(folder_name("thread"))
     assert checked.faults == []
     assert checked.torn == 0
-    return [json.loads(line) for line in log.lines(folder_name("thread"))]
+    return list(without_repetitions(map(json.loads, log.lines(folder_name("thread")))))
 
 
 def told_once(workspace: Path) -> Counter[tuple[str, str, str]]:

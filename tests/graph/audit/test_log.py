@@ -12,8 +12,7 @@ from typing import Any
 
 import pytest
 
-from skills_agent.graph.audit.chain import EMPTY, seal
-from skills_agent.graph.audit.log import RunLog
+from skills_agent.graph.audit.log import EMPTY, RunLog, seal, without_repetitions
 from skills_agent.graph.threads.names import folder_name
 
 NAME = folder_name("thread")
@@ -24,7 +23,7 @@ def event(number: int, run: str = "thread.1", **more: Any) -> dict[str, Any]:
 
 
 def append(log: RunLog, *events: dict[str, Any]) -> list[dict[str, Any]]:
-    return log.append("thread", events, now="now")
+    return log.append("thread", events)
 
 
 def records(log: RunLog) -> list[dict[str, Any]]:
@@ -52,7 +51,7 @@ def test_nothing_is_made_before_the_first_event_and_nobody_else_reads_it(log: Ru
     assert not log.folder.exists()
     append(log, event(1))
     assert log.folder.stat().st_mode & 0o777 == 0o700
-    log.append("other", [event(1)], now="now")
+    log.append("other", [event(1)])
     made = [*log.folder.glob("*.jsonl"), *log.folder.glob("*.head")]
     assert [path.stat().st_mode & 0o777 for path in made] == [0o600] * 4
     assert (log.folder / ".gitignore").read_text().endswith("*\n")
@@ -62,7 +61,7 @@ def test_nothing_is_made_before_the_first_event_and_nobody_else_reads_it(log: Ru
     "thread", ["../../etc/passwd", "a/b", "", "x" * 300, "UPPER", "upper", "\ud800", "."]
 )
 def test_a_thread_of_any_name_has_a_file_in_the_folder(log: RunLog, thread: str) -> None:
-    log.append(thread, [event(1)], now="now")
+    log.append(thread, [event(1)])
     (file,) = log.folder.glob("*.jsonl")
     assert file.parent == log.folder
 
@@ -81,7 +80,7 @@ from skills_agent.graph.audit.log import RunLog
 log, name = RunLog(Path(sys.argv[1])), sys.argv[2]
 for number in range(100):
     event = {"type": "made_up", "thread": "thread", "run": "thread.1", "task": f"{name}-{number}"}
-    log.append("thread", [event], now="now")
+    log.append("thread", [event])
     print(number, flush=True)
 """
 
@@ -121,7 +120,7 @@ def test_what_killed_processes_have_written_is_one_chain(log: RunLog) -> None:
 @pytest.mark.parametrize("left", [1, 10, 200])
 def test_a_line_that_a_kill_cut_off_is_set_aside_and_told(log: RunLog, left: int) -> None:
     append(log, event(1), event(2))
-    line = seal(event(3, much="x" * 500), EMPTY).line
+    line = seal(event(3, much="x" * 500), EMPTY)[1]
     with file_of(log).open("ab") as file:
         file.write(line[:left])
     checked = log.verify(NAME)
@@ -152,15 +151,15 @@ def test_a_full_disk_leaves_a_whole_file(log: RunLog) -> None:
         from skills_agent.graph.audit.log import RunLog
         log = RunLog(Path(sys.argv[1]))
         event = {"type": "made_up", "thread": "thread", "run": "thread.1", "task": "1"}
-        log.append("thread", [event], now="now")
+        log.append("thread", [event])
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
         resource.setrlimit(resource.RLIMIT_FSIZE, (1000, resource.RLIM_INFINITY))
         try:
-            log.append("thread", [{**event, "task": "2", "much": "x" * 5000}], now="now")
+            log.append("thread", [{**event, "task": "2", "much": "x" * 5000}])
         except OSError as error:
             print(error.strerror)
         resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
-        log.append("thread", [{**event, "task": "3"}], now="now")
+        log.append("thread", [{**event, "task": "3"}])
     """)
     done = subprocess.run(
         [sys.executable, "-c", program, str(log.folder)], capture_output=True, text=True, check=True
@@ -170,34 +169,50 @@ def test_a_full_disk_leaves_a_whole_file(log: RunLog) -> None:
     assert [record["task"] for record in records(log)] == ["1", "3"]
 
 
-def test_a_step_that_runs_again_tells_nothing_twice(log: RunLog) -> None:
+def story(log: RunLog) -> list[dict[str, Any]]:
+    """Return the events as they are shown."""
+    return list(without_repetitions(records(log)))
+
+
+def test_a_step_that_ran_again_is_read_once(log: RunLog) -> None:
     append(log, event(1, said="x", seconds=1), event(2))
-    assert append(RunLog(log.folder), event(1, said="x", seconds=2)) == []
-    (again,) = append(RunLog(log.folder), event(1, said="y"))
-    assert again["repeated"] is True
-    assert append(log, event(1, said="y")) == []
+    append(RunLog(log.folder), event(1, said="x", seconds=2))
+    assert [each["task"] for each in story(log)] == ["1", "2"]
+    append(RunLog(log.folder), event(1, said="y"), event(1, said="y"))
+    *_, again = story(log)
+    assert (len(story(log)), again["said"], again["repeated"]) == (3, "y", True)
+    assert len(records(log)) == 5
+    assert is_whole(log)
 
 
-def test_what_costs_or_has_effects_is_told_again_and_marked(log: RunLog) -> None:
-    call = {**event(1), "type": "call_ended", "call_id": "c"}
-    first, second = (append(RunLog(log.folder), call)[0] for _ in range(2))
+def test_what_costs_or_has_effects_is_read_again_and_marked(log: RunLog) -> None:
+    for _ in range(2):
+        append(RunLog(log.folder), {**event(1), "type": "call_ended", "call_id": "c"})
+    first, second = story(log)
     assert "repeated" not in first
     assert second["repeated"] is True
 
 
+def test_a_run_that_began_twice_went_on(log: RunLog) -> None:
+    for _ in range(2):
+        append(RunLog(log.folder), {**event(1), "type": "run_started"})
+    assert [each["type"] for each in story(log)] == ["run_started", "run_resumed"]
+
+
 def test_the_same_step_of_another_run_or_another_call_is_no_repetition(log: RunLog) -> None:
-    append(log, event(1, call_id="a"))
-    (other,) = append(log, event(1, call_id="b"))
-    (later,) = append(log, event(1, run="thread.2", call_id="a"))
-    assert "repeated" not in {*other, *later}
+    append(log, event(1, call_id="a"), event(1, call_id="b"), event(1, run="thread.2", call_id="a"))
+    assert story(log) == records(log)
 
 
-def test_the_last_run_is_found_behind_long_lines(log: RunLog) -> None:
-    append(log, event(1, run="thread.0", much="x" * 100_000))
-    append(log, *(event(each, much="x" * 60_000) for each in range(5)))
-    fresh = RunLog(log.folder)
-    assert append(fresh, event(0, much="x" * 60_000)) == []
-    append(fresh, event(7))
+def test_a_record_of_an_older_version_reads_as_it_is(log: RunLog) -> None:
+    """Older versions left out on writing what a step told again, and marked the rest."""
+    append(log, event(1), {**event(1), "said": "other", "repeated": True})
+    assert story(log) == records(log)
+
+
+def test_the_end_is_found_behind_long_lines(log: RunLog) -> None:
+    append(log, *(event(each, much="x" * 60_000) for each in range(5)), event(6, much="x" * 400_000))
+    append(RunLog(log.folder), event(7))
     assert is_whole(log)
 
 
@@ -222,7 +237,7 @@ def _forged(lines: list[bytes]) -> bytes:
     before = json.loads(lines[-2])
     head = EMPTY._replace(lines=before["seq"], hash=before["hash"])
     body = {key: value for key, value in last.items() if key not in {"seq", "previous", "hash"}}
-    return seal({**body, "forged": True}, head).line
+    return seal({**body, "forged": True}, head)[1]
 
 
 @pytest.mark.parametrize(("change", "told"), TAMPERING.values(), ids=TAMPERING.keys())

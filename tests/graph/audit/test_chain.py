@@ -5,7 +5,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skills_agent.graph.audit.chain import EMPTY, Head, check, seal
+from skills_agent.graph.audit.log import EMPTY, check, head_of, seal
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
@@ -23,9 +23,9 @@ def chained(records: list[dict[str, Any]]) -> list[bytes]:
     lines = []
     head = EMPTY
     for record in records:
-        sealed = seal(record, head)
-        head = Head(sealed.record["seq"], sealed.record["hash"])
-        lines.append(sealed.line)
+        sealed, line = seal(record, head)
+        head = head_of(sealed)
+        lines.append(line)
     return lines
 
 
@@ -85,7 +85,7 @@ def test_a_line_that_is_written_anew_with_its_own_hash_does_not_fit_the_next(
     heads = [EMPTY, *(check(lines[: each + 1])[1] for each in range(len(lines)))]
     before = heads[number]
     assert before is not None
-    lines[number] = seal({"forged": True}, before).line
+    lines[number] = seal({"forged": True}, before)[1]
     faults, _ = check(lines)
     assert [fault.line for fault in faults] == [number + 2]
 

@@ -1,0 +1,288 @@
+"""The events that a node's step stands for: pure functions of what the node read and what it changed.
+
+The recorder makes events of a step while it runs; `threads show --steps` makes them of a stored checkpoint.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final, NamedTuple, TypeVar, cast
+
+import msgspec
+from langchain_core.messages import AIMessage, ToolMessage
+from langgraph.types import Command
+from msgspec import UNSET, UnsetType
+
+from skills_agent.graph.audit import events
+from skills_agent.graph.audit.events import Event, RunResumed
+from skills_agent.skills.policy.tool_spec import TOOL_SPECS
+from skills_agent.state.records import Counts, VerdictRecord
+from skills_agent.state.reducers import add_usage
+from skills_agent.state.schema import CallRequest
+from skills_agent.state.transcript import last_ai, last_human, reused_since
+
+State = Mapping[str, Any]
+_Kind = TypeVar("_Kind", bound=Event)
+
+
+_UNKNOWN: Final = RunResumed(
+    caller=None, verified=False, model="", allowed_tools="", approval="", yes=[], sandbox=""
+)
+
+
+class NodeStep(NamedTuple):
+    """One run of a node."""
+
+    before: State
+    """The state that it read, or what a branch was sent: an Admission, a CallRequest."""
+    update: State
+    """What it changed."""
+    seconds: float | UnsetType = UNSET
+    invocation: Callable[[], RunResumed] = lambda: _UNKNOWN
+    """Returns who calls the graph, and what the operator had set; only some events tell it."""
+
+    @property
+    def answers(self) -> list[ToolMessage]:
+        """Return the tool messages that the node added."""
+        return [each for each in self.update.get("messages") or [] if isinstance(each, ToolMessage)]
+
+    @property
+    def verdicts(self) -> Mapping[str, VerdictRecord]:
+        """Return the verdicts of the node, by call id."""
+        return self.update.get("verdicts") or {}
+
+    @property
+    def tokens(self) -> dict[str, int]:
+        """Return the tokens that the node spent."""
+        counts = (self.update.get("usage") or {}).get("this_turn", {})
+        return {name: counts.get(name, 0) for name in ("input_tokens", "output_tokens")}
+
+
+def events_of(node: str, step: NodeStep) -> list[Event]:
+    """Return the events of a node's step, in the order in which a person reads them."""
+    return list(_EVENTS.get(node, _step_ended)(step))
+
+
+def merge_updates(change: Any) -> dict[str, Any]:
+    """Return what a node changed as one update: nodes give a dict, Commands, or a list of them."""
+    merged: dict[str, Any] = {}
+    for part in change if isinstance(change, list) else [change]:
+        update = part.update if isinstance(part, Command) else part
+        if isinstance(update, Mapping):
+            messages = [*merged.get("messages", []), *(update.get("messages") or [])]
+            merged |= {**update, "messages": messages}
+    return merged
+
+
+def turn_of(node: str, before: State, update: State) -> int:
+    """Return the number of the turn that a step belongs to; 0 where an older thread does not say it."""
+    if node == "discover":
+        return int(update["usage"]["turn"])
+    if "turn" in before:
+        return int(before["turn"])
+    return int((before.get("usage") or {}).get("turn", 0))
+
+
+def outcome_asked(request: CallRequest, question: str) -> events.ApprovalAsked:
+    """Return the event of a question whether to run a call again whose outcome is unknown."""
+    args, digest = request["call"]["args"], request["approved"]
+    return events.ApprovalAsked(**call_fields(request), args=args, question=question, digest=digest)
+
+
+def approvals_asked(state: State) -> list[Event]:
+    """Return the events of the calls that a person is asked about."""
+    return [
+        _pick(events.ApprovalAsked, verdict, call_id=call_id, question=verdict["reason"])
+        for call_id, verdict in (state.get("verdicts") or {}).items()
+        if verdict["decision"] == "ask"
+    ]
+
+
+def state_updated(values: Any, as_node: str | None) -> list[Event]:
+    """Return the events of a change that somebody made to a thread from outside of the graph."""
+    if not isinstance(values, Mapping):
+        return []
+    grants: Mapping[str, State] = values.get("grants") or {}
+    revoked = {call_id: grant for call_id, grant in grants.items() if grant.get("revoked")}
+    updates: list[Event] = [
+        events.GrantRevoked(
+            call_id=call_id, **{name: grant.get(name, "") for name in ("tool", "scope", "pattern")}
+        )
+        for call_id, grant in revoked.items()
+    ]
+    if channels := sorted(set(values) - ({"grants"} if len(revoked) == len(grants) else set())):
+        given, skills = sorted(set(grants) - set(revoked)), sorted(values.get("skills_loaded") or {})
+        fields = {"channels": channels, "grants": given, "skills": skills}
+        updates.append(events.StateUpdated(as_node=as_node or "", **fields))
+    return updates
+
+
+def _discovered(step: NodeStep) -> Iterator[Event]:
+    before = step.before
+    human = last_human(before.get("messages") or [])
+    catalog = step.update.get("catalog") or before.get("catalog") or {}
+    changed = catalog.get("changed", [])
+    yield events.RunStarted(
+        request=str(human.text) if human else "",
+        skills=list(before.get("skills") or []),
+        catalog=catalog.get("digest", ""),
+        known=catalog.get("total", 0),
+        changed=[each["name"] for each in changed],
+        sources=len(catalog.get("sources", ())),
+        problems=sum(each["severity"] != "info" for each in catalog.get("diagnostics", ())),
+        **msgspec.structs.asdict(step.invocation()),
+    )
+    for each in changed:
+        yield events.SkillChanged(skill=each["name"], change=each["change"], digest=each["digest"])
+    known = {message.id for message in before.get("messages") or []}
+    yield from _dropped([each for each in step.answers if each.id not in known])
+
+
+def _selected(step: NodeStep) -> Iterator[Event]:
+    message = last_ai([*(step.before.get("messages") or []), *(step.update.get("messages") or [])])
+    calls = {call["id"]: call["args"] for call in message.tool_calls} if message else {}
+    for answer in step.answers:
+        args = calls.get(answer.tool_call_id, {})
+        yield _skill_refused(answer, args.get("name"), args.get("reason"))
+
+
+def _loaded(step: NodeStep) -> Iterator[Event]:
+    ledger = step.update.get("skills_loaded") or {}
+    resources = step.update.get("skill_resources") or {}
+    for name, skill in ledger.items():
+        files = resources.get(name) or {}
+        listed = len(files.get("files", ())) + files.get("omitted", 0)
+        yield _pick(events.SkillLoaded, skill, skill=name, resources=listed)
+    if not ledger:
+        for answer in step.answers:
+            yield _skill_refused(answer, step.before["skills"][-1]["name"], step.before.get("reason"))
+
+
+def _skill_refused(answer: ToolMessage, skill: Any, reason: Any) -> events.SkillRefused:
+    return events.SkillRefused(
+        call_id=answer.tool_call_id,
+        skill=str(skill or ""),
+        reason=str(reason or ""),
+        refusal=str(answer.text),
+    )
+
+
+def _model_called(step: NodeStep) -> Iterator[Event]:
+    for message in step.update.get("messages") or []:
+        if isinstance(message, AIMessage):
+            name = message.response_metadata.get("model_name") or step.invocation().model
+            calls = [call["name"] or "" for call in [*message.tool_calls, *message.invalid_tool_calls]]
+            yield events.ModelCalled(model=str(name), calls=calls, seconds=step.seconds, **step.tokens)
+
+
+def _summarized(step: NodeStep) -> Iterator[Event]:
+    if summary := step.update.get("summary"):
+        yield _pick(events.HistorySummarized, summary, seconds=step.seconds, **step.tokens)
+
+
+def _judged(step: NodeStep) -> Iterator[Event]:
+    for call_id, verdict in step.verdicts.items():
+        yield _pick(events.CallJudged, verdict, call_id=call_id)
+    for answer in step.answers:
+        if answer.tool_call_id not in step.verdicts:  # arguments that are no JSON
+            call_id, tool, reason = answer.tool_call_id, answer.name or "", str(answer.text)
+            yield events.CallJudged(
+                call_id=call_id, tool=tool, args={}, decision="deny", reason=reason, by="error"
+            )
+
+
+def _answered(step: NodeStep) -> Iterator[Event]:
+    for call_id, grant in (step.update.get("grants") or {}).items():
+        verdict = {**step.verdicts[call_id], "tool": grant["tool"], "args": grant["args"]}
+        yield _pick(events.ApprovalAnswered, {**grant, **verdict}, call_id=call_id, answer=grant["decision"])
+
+
+def _acted(step: NodeStep) -> Iterator[Event]:
+    request = cast("CallRequest", step.before)
+    fields = call_fields(request)
+    answer = next((each for each in step.answers if each.tool_call_id == fields["call_id"]), None)
+    text = str(answer.text) if answer else ""
+    failed = answer is not None and answer.status == "error"
+    artifact = answer.artifact if answer else None
+    yield events.CallEnded(
+        **fields,
+        skill=skill_of(request),
+        status="error" if failed else "ok",
+        bytes=len(text.encode(errors="replace")),
+        seconds=step.seconds,
+        error=text if failed else "",
+        reused=(reused_since(answer) if answer else "") or UNSET,
+        **_outcome_of(artifact),
+    )
+    spec = TOOL_SPECS.get(fields["tool"])
+    if spec and spec.counts_as == "resource" and not failed:
+        path = str(request["call"]["args"].get("path") or "")
+        yield events.ResourceRead(call_id=fields["call_id"], skill=skill_of(request), path=path)
+    for name, skill in (step.update.get("skills_loaded") or {}).items():
+        if skill["unloaded"]:
+            yield events.SkillUnloaded(call_id=fields["call_id"], skill=name, digest=skill["digest"])
+
+
+def _outcome_of(artifact: object) -> dict[str, Any]:
+    """Return what a runner said of a script or a command, as fields of `call_ended`."""
+    if not isinstance(artifact, Mapping) or "exit_code" not in artifact:
+        return {}
+    names = ("exit_code", "level", "stopped", "stdout_bytes", "stderr_bytes", "written", "written_more")
+    outcome = {name: artifact[name] for name in names if name in artifact}
+    return {**outcome, "run_seconds": artifact["seconds"]} if "seconds" in artifact else outcome
+
+
+def _finished(step: NodeStep) -> Iterator[Event]:
+    dropped = step.answers
+    called = [each for each in step.update.get("messages") or [] if isinstance(each, AIMessage)]
+    yield from _dropped(dropped)
+    yield from _model_called(step)
+    usage = add_usage(step.before.get("usage"), step.update.get("usage"))
+    reason = str(dropped[0].text) if dropped else "the same call was refused again and again"
+    yield events.RunEnded(
+        outcome="cut short" if called else "done",
+        reason=reason if called else "",
+        answer_bytes=len(str(step.update.get("answer") or "").encode(errors="replace")),
+        loaded=list(step.update.get("loaded", step.before.get("loaded")) or []),
+        usage=Counts(**usage["this_turn"]),
+    )
+
+
+def _step_ended(step: NodeStep) -> Iterator[Event]:
+    yield events.StepEnded(
+        channels=sorted(name for name, value in step.update.items() if value or name != "messages")
+    )
+
+
+def _dropped(answers: list[ToolMessage]) -> Iterator[Event]:
+    for answer in answers:
+        yield events.CallDropped(call_id=answer.tool_call_id, tool=answer.name or "", reason=str(answer.text))
+
+
+def _pick(kind: type[_Kind], record: Mapping[str, Any], **fields: Any) -> _Kind:
+    """Return an event whose fields stand in a record, but for those that are given."""
+    names = kind.__struct_fields__
+    return kind(**{name: record[name] for name in names if name in record} | fields)
+
+
+def call_fields(request: CallRequest) -> dict[str, Any]:
+    """Return the fields that every event of a call has."""
+    return {"call_id": request["call"]["id"] or "", "tool": request["call"]["name"]}
+
+
+def skill_of(request: CallRequest) -> str:
+    """Return the skill that a call names; else nothing."""
+    skill = request["call"]["args"].get("skill")
+    return skill if isinstance(skill, str) else ""
+
+
+_EVENTS: Final[Mapping[str, Callable[[NodeStep], Iterator[Event]]]] = {
+    "discover": _discovered,
+    "summarize": _summarized,
+    "select": _selected,
+    "load": _loaded,
+    "decide": _model_called,
+    "gate": _judged,
+    "approve": _answered,
+    "act": _acted,
+    "answer": _finished,
+}
+"""A node that is not here has the event `step_ended`."""
