@@ -6,11 +6,13 @@ bubblewrap hands on what it was started with (`--setenv` would put secrets on a 
 user of the machine can read).
 """
 
+import fcntl
 import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
@@ -104,13 +106,32 @@ class BwrapRunner(ControlledRunner):
         """Say what is missing, the sandbox included."""
         try:
             self.level_for(request)
-            self._need_network(request, self._command(request))
+            self._need_network(request, self._command(request, request.folder))
         except ScriptError as error:
             return str(error)
         return None
 
-    def _start(self, request: ScriptRequest, secrets: Mapping[str, str], private: PrivateFolder) -> Start:
-        inner = super()._start(request, secrets, private)
+    @contextmanager
+    def _skill_folder(self, request: ScriptRequest) -> Iterator[Path | None]:
+        """Yield where the sandbox shows the skill's folder: at the skill's own path, if that can be had."""
+        path = request.mounted_at or request.folder
+        if path is None or _has_files(path) or path.is_relative_to(self._workspace / OWN_FOLDER):
+            yield path
+        elif path.is_relative_to(self._workspace):
+            with _mount_point(path) as is_there:
+                yield path if is_there else request.folder
+        else:  # bubblewrap makes it in a file system of its own, but for folders that it shows read-only
+            shown = (Path("/usr"), *map(Path, SYSTEM), *_prefixes())
+            yield request.folder if any(map(path.is_relative_to, shown)) else path
+
+    def _start(
+        self,
+        request: ScriptRequest,
+        secrets: Mapping[str, str],
+        private: PrivateFolder,
+        folder: Path | None,
+    ) -> Start:
+        inner = super()._start(request, secrets, private, folder)
         self._need_network(request, inner.command)
         network = is_granted(self._network, request)
         size = str(self._limits.file_size)
@@ -119,9 +140,9 @@ class BwrapRunner(ControlledRunner):
             *_system(network=network),
             *("--size", size, "--tmpfs", "/dev/shm", "--remount-ro", "/dev"),  # noqa: S108
             *("--size", size, "--tmpfs", str(INSIDE), "--dir", str(HOME)),
-            *_workplace(self._workspace, request.workdir.absolute()),
+            *_workplace(self._workspace, request.workdir.absolute(), folder),
             *_read_only(_programs(inner.command[0], self._workspace)),
-            *_read_only(_skill(request)),
+            *(("--ro-bind", str(request.folder), str(folder)) if folder else ()),
             *("--remount-ro", str(self._workspace / OWN_FOLDER)),
             *("--remount-ro", "/", "--chdir", str(request.workdir.absolute()), "--"),
             *("prlimit", f"--nproc={self._limits.processes}", "--"),
@@ -178,16 +199,61 @@ def _tried(path: str) -> tuple[str, str, str]:
     return ("--ro-bind-try", path, path)
 
 
-def _workplace(workspace: Path, workdir: Path) -> Iterator[str]:
-    """Yield the options for the folders that a script works in: what is mounted later lies on top."""
-    beneath = workdir != workspace and workdir.is_relative_to(workspace)
-    yield from ("--ro-bind" if beneath else "--bind", str(workspace), str(workspace))
+def _workplace(workspace: Path, workdir: Path, skill_folder: Path | None) -> Iterator[str]:
+    """Yield the options for the folders that a script works in; later mounts lie on top of earlier ones."""
+    is_writable = workdir == workspace or not workdir.is_relative_to(workspace)
+    yield from ("--bind" if is_writable else "--ro-bind", str(workspace), str(workspace))
+    read_only = [folder for each in READ_ONLY if not (folder := workspace / each).is_symlink()]
+    if is_writable:
+        mounts = [*(path for path in read_only if path.exists()), *([skill_folder] if skill_folder else ())]
+        yield from _held_in_place(mounts, workspace)
     own = workspace / OWN_FOLDER
     _make(own)
     yield from ("--size", "4096", "--tmpfs", str(own))
-    yield from _read_only(folder for each in READ_ONLY if not (folder := workspace / each).is_symlink())
+    yield from _read_only(read_only)
     if workdir != workspace:
         yield from ("--bind", str(workdir), str(workdir))
+
+
+def _held_in_place(mounts: Iterable[Path], workspace: Path) -> Iterator[str]:
+    """Yield the options that keep a script from renaming the folders above a mount.
+
+    A mount point cannot be renamed, but a folder above it could, on the host, and another be put in its
+    place. So each of these is mounted on itself, the outermost first.
+    """
+    above = {parent for path in mounts for parent in path.parents if workspace in parent.parents}
+    for folder in sorted(above, key=lambda folder: len(folder.parts)):
+        if folder.is_dir() and not folder.is_symlink():
+            yield from ("--bind", str(folder), str(folder))
+
+
+@contextmanager
+def _mount_point(path: Path) -> Iterator[bool]:
+    """Have an empty folder at a path in the workspace for the time of a run; yield whether there is one.
+
+    A skill whose own folder is gone is mounted there. To remove it would also unmount it in the sandbox of
+    another run, so every run locks it, and only one that holds the lock alone removes it.
+    """
+    made = [folder for folder in (path, *path.parents) if not folder.exists()]
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError:
+        yield False
+        return
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH)
+        yield path.is_dir()
+    finally:
+        with suppress(OSError):  # another run uses it, or it is not empty any more
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            for folder in made or [path]:
+                folder.rmdir()
+        os.close(descriptor)
+
+
+def _has_files(folder: Path) -> bool:
+    return folder.is_dir() and any(folder.iterdir())
 
 
 def _make(own: Path) -> None:
@@ -200,21 +266,20 @@ def _make(own: Path) -> None:
         raise ScriptError(f"Cannot hide {own} from scripts: it is a link. Make it a folder.")
 
 
+def _prefixes() -> list[Path]:
+    """Return where this Python is installed, if it is no part of the system."""
+    prefixes = (Path(each) for each in (sys.base_prefix, os.path.realpath(sys.base_prefix), sys.prefix))
+    return [prefix for prefix in prefixes if prefix != Path("/usr")]
+
+
 def _programs(program: str, workspace: Path) -> Iterator[Path]:
-    """Yield what is needed outside of the system: this Python, and the program itself."""
-    prefixes = [Path(each) for each in (sys.base_prefix, os.path.realpath(sys.base_prefix), sys.prefix)]
-    yield from (prefix for prefix in prefixes if prefix != Path("/usr"))
-    seen = [Path("/usr"), workspace, *map(Path, SYSTEM), *prefixes]
+    """Yield the folders and files outside of the system that a run needs: this Python, the program itself."""
+    prefixes = _prefixes()
+    yield from prefixes
+    shown = [Path("/usr"), workspace, *map(Path, SYSTEM), *prefixes]
     for each in (Path(program), Path(os.path.realpath(program))):
-        if not any(each.is_relative_to(folder) for folder in seen):
+        if not any(each.is_relative_to(folder) for folder in shown):
             yield each
-
-
-def _skill(request: ScriptRequest) -> Iterator[Path]:
-    if request.skill_folder:
-        yield request.skill_folder.absolute()
-    elif request.script:
-        yield request.script.absolute().parent
 
 
 def _read_only(paths: Collection[Path] | Iterator[Path]) -> Iterator[str]:

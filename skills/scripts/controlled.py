@@ -30,6 +30,8 @@ from skills_agent.skills.scripts.supervised import Start, Supervised
 from skills_agent.skills.scripts.watch import FLOOD_FACTOR, Watch
 from skills_agent.skills.scripts.written import written_since
 
+_WRITE_REFUSALS = ("read-only file system", "permission denied")
+
 
 class PrivateFolder(NamedTuple):
     """Folders of one run, gone after it."""
@@ -79,7 +81,7 @@ class ControlledRunner:
     def preflight(self, request: ScriptRequest) -> str | None:
         """Say which program or file is missing; None when nothing is."""
         try:
-            self._command(request)
+            self._command(request, request.folder)
         except ScriptError as error:
             return str(error)
         return None
@@ -91,10 +93,10 @@ class ControlledRunner:
             raise ScriptError(f"Cannot start {request.title}: there is no folder {request.workdir}.")
         secrets = secrets_of(self._secrets, request, self._environment)
         stdout, stderr = (Capture(self._max_output, secrets.values()) for _ in range(2))
-        with self._slots, _private_folder() as private:
+        with self._slots, _private_folder() as private, self._skill_folder(request) as folder:
             if request.shutdown():  # while it waited for its turn
                 raise ScriptError(f"{request.title} was not started: the agent is being shut down.")
-            start = self._start(request, secrets, private)
+            start = self._start(request, secrets, private, folder)
             started = time.monotonic()
             run = Supervised(start, stdin=request.stdin is not None)
             stdin = (request.stdin or "").encode(errors="replace")
@@ -108,10 +110,11 @@ class ControlledRunner:
             written = written_since(request.workdir, private.made_at, self._max_written)
         ending = _ending(watch.said, request.title)
         stopped = stopped or ending.stopped
+        exit_code = None if stopped else self._exit_code(ending.code, request, stderr.text())
         return ScriptResult(
-            exit_code=None if stopped else self._exit_code(ending.code, request, stderr.text()),
+            exit_code=exit_code,
             stdout=stdout.text(),
-            stderr=stderr.text(),
+            stderr=_with_advice(stderr.text(), folder) if exit_code else stderr.text(),
             seconds=seconds,
             stopped=stopped,
             stdout_cut=stdout.cut,
@@ -121,8 +124,20 @@ class ControlledRunner:
             written_more=written.more,
         )
 
-    def _start(self, request: ScriptRequest, secrets: Mapping[str, str], private: PrivateFolder) -> Start:
-        command = self._command(request)
+    @contextmanager
+    def _skill_folder(self, request: ScriptRequest) -> Iterator[Path | None]:
+        """Yield the path by which the script is given its skill's folder, for the time of the run."""
+        own = request.mounted_at
+        yield own if own is not None and request.unchanged() else request.folder
+
+    def _start(
+        self,
+        request: ScriptRequest,
+        secrets: Mapping[str, str],
+        private: PrivateFolder,
+        folder: Path | None,
+    ) -> Start:
+        command = self._command(request, folder)
         environment = script_environment(self._inherited, secrets, private.home, private.temporary)
         program = Path(command[0]).name
         if program == "uv" and (cache := uv_cache(self._environment)):
@@ -137,15 +152,25 @@ class ControlledRunner:
             processes=self._limits.processes,
         )
 
-    def _command(self, request: ScriptRequest) -> list[str]:
+    def _command(self, request: ScriptRequest, folder: Path | None) -> list[str]:
         path = self._inherited.get("PATH")
         if request.script is None:
             program, *args = request.args or ("",)
             return [program_for(program, path), *args]
-        return [*command_for(request.script.absolute(), path), *request.args]
+        shown_as = request.script_in(folder)
+        return [*command_for(request.script.absolute(), path, shown_as=shown_as), *request.args]
 
     def _exit_code(self, code: int, request: ScriptRequest, stderr: str) -> int:  # noqa: ARG002
         return code
+
+
+def _with_advice(stderr: str, folder: Path | None) -> str:
+    """Add where a script can write, if it tried to write beside itself."""
+    errors = stderr.lower()
+    if f"{folder}/" not in stderr or not any(refusal in errors for refusal in _WRITE_REFUSALS):
+        return stderr
+    advice = "a skill's folder cannot be written to; write into the working directory or $TMPDIR"
+    return f"{stderr.rstrip()}\n[{folder}: {advice}]\n"
 
 
 class _Ending(NamedTuple):

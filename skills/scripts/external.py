@@ -217,7 +217,7 @@ rm -rf "$own" {stdin if stdin != "/dev/null" else ""}
 
 def _folder(request: ScriptRequest) -> Path:
     assert request.script is not None  # noqa: S101 - for the type checker; callers ask before
-    return request.skill_folder or request.script.parent
+    return request.root or request.script.parent
 
 
 def _packed(folder: Path) -> bytes:

@@ -19,7 +19,7 @@ from skills_agent.skills.skill import SkillRef
 def script_request(
     registry: Registry, ref: SkillRef, path: str, *, workdir: Path, args: Sequence[str] = ()
 ) -> ScriptRequest:
-    """Return the request for a script of a skill; nothing outside the skill's folder is ever looked at.
+    """Return the request for a script of a skill; nothing outside the skill's folder is ever opened.
 
     Raises SkillError for what is no script of the skill.
     """
@@ -45,7 +45,7 @@ def script_request(
         workdir=workdir,
         source=ref.source,
         trusted=registry.is_vouched_for(ref),
-        skill_folder=root.resolve(),
+        root=root.resolve(),
     )
 
 

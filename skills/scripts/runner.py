@@ -30,11 +30,25 @@ class ScriptRequest:
     """Where the skill comes from: what the operator grants to a skill may name its source."""
     trusted: bool = True
     """Whether somebody vouches for that source: secrets and network go to no other by name alone."""
-    skill_folder: Path | None = None
-    """What of the disk belongs to the skill; None: the folder of the script."""
-
+    root: Path | None = None
+    """The folder with the skill's bytes, which may be a snapshot; None: the folder of the script."""
+    mounted_at: Path | None = None
+    """The skill's own path, where a sandbox shows `root`; None: where `root` is."""
+    unchanged: Callable[[], bool] = field(default=never, compare=False)
+    """Called right before a run without a sandbox: True if `mounted_at` holds the bytes of `root`."""
     shutdown: Callable[[], bool] = field(default=never, compare=False)
-    """Asked again and again while it runs, from another thread: True ends it and all that it started."""
+    """Called again and again during the run, from another thread: True ends it and all its processes."""
+
+    @property
+    def folder(self) -> Path | None:
+        """Return the folder with the skill's bytes; None for a program that belongs to no skill."""
+        return (self.root or self.script.parent).absolute() if self.script else self.root
+
+    def script_in(self, folder: Path | None) -> Path | None:
+        """Return the script's path where its skill's folder is at `folder`."""
+        if self.script is None or folder is None or self.folder is None:
+            return self.script
+        return folder / self.script.absolute().relative_to(self.folder)
 
     @property
     def title(self) -> str:
