@@ -17,7 +17,7 @@ from skills_agent.graph.audit.redaction import Redaction, secret_values
 from skills_agent.graph.models.calls import calling
 from skills_agent.graph.models.errors import ModelCallError, ModelError
 from skills_agent.graph.models.local import LocalChatModel
-from skills_agent.graph.models.offline import OfflineChatModel
+from skills_agent.graph.models.offline.model import OfflineChatModel
 from skills_agent.graph.models.provider import default_model, resolve_model
 from skills_agent.graph.settings import (
     UNKNOWN_WINDOW,

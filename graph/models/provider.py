@@ -12,7 +12,7 @@ from skills_agent.graph.models.errors import (
     ModelParameterError,
     UnknownModelError,
 )
-from skills_agent.graph.models.offline import OfflineChatModel
+from skills_agent.graph.models.offline.model import OfflineChatModel
 from skills_agent.graph.models.scripted import ScriptedChatModel, read_script
 
 KEY = "OPENAI_API_KEY"

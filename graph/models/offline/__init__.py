@@ -1,5 +1,1 @@
-"""The offline model: rules that do what a language model would do with a skill, as far as rules can."""
-
-from skills_agent.graph.models.offline.model import OfflineChatModel
-
-__all__ = ["OfflineChatModel"]
+"""The offline model: rules that do with a skill what rules can; no language model."""

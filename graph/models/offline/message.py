@@ -1,0 +1,121 @@
+"""What a person's message names: files, addresses, quoted texts, options and plain words."""
+
+import re
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from typing import Literal, NamedTuple
+
+from skills_agent.skills.search.words import FUNCTION_WORDS
+
+TokenKind = Literal["word", "text", "file", "path", "url", "flag"]
+
+_TOKEN = re.compile(
+    r"""(?P<flag>(?<!\S)--?[A-Za-z][\w-]*(?:=(?:"[^"\n]*"|'[^'\n]*'|\S*[^\s.,;!?)]))?(?=[\s.,;!?)]|$))"""
+    r"""|"(?P<double>[^"\n]+)"|“(?P<curly>[^”\n]+)”|`(?P<code>[^`\n]+)`"""
+    r"""|(?<![\w'])'(?P<single>[^'\n]+)'(?!\w)|(?P<bare>[^\s"“`]+)"""
+)
+_FLAG = re.compile(r"--?[A-Za-z][\w-]*(?:=.*)?", re.DOTALL)
+_URL = re.compile(r"[a-z][a-z0-9+.-]*://\S+", re.IGNORECASE)
+_FILE = re.compile(r"(?:[^/\n]*/)*[^/\n]*[^\s./]\.(?:[A-Za-z][A-Za-z0-9]{0,9}|7z|mp\d)")
+_INITIALS = re.compile(r"(?:[A-Za-z]\.)+[A-Za-z]")
+_WORD = re.compile(r"[^\W_]+")
+_MIN_STEM = 3
+
+
+class Token(NamedTuple):
+    """One word, quoted text, path, address or flag of a message."""
+
+    kind: TokenKind
+    text: str
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether it is a word like any other, and so no value on its own."""
+        return self.kind == "word" and self.text.isalpha() and self.text.islower()
+
+
+class PersonMessage(NamedTuple):
+    """A message, read."""
+
+    tokens: tuple[Token, ...]
+
+    def of(self, *kinds: TokenKind) -> list[str]:
+        """Return the texts of the tokens of some kinds, in their order."""
+        return [token.text for token in self.tokens if token.kind in kinds]
+
+    @property
+    def query(self) -> str:
+        """The words that say what the message is about; a file counts by its extension."""
+        extensions = [path.rpartition(".")[2] for path in self.of("file")]
+        spoken = words(" ".join([*self.of("word", "text"), *extensions]))
+        return " ".join(dict.fromkeys(word for word in spoken if word not in FUNCTION_WORDS))
+
+    def answering(self, earlier: "PersonMessage", asked: Sequence[str]) -> "PersonMessage":
+        """Return both as one message, or this one alone where it says more than what was asked for.
+
+        `asked` are names of places. The few words of an answer are values, whatever they are.
+        """
+        names = FUNCTION_WORDS.union(word for name in asked for word in words(name))
+        said = [token for token in self.tokens if token.kind == "word" and token.text.lower() not in names]
+        if len(said) > len(asked):
+            return self
+        values = (Token("text", token.text) if token in said else token for token in self.tokens)
+        return _merge([*earlier.tokens, *values])
+
+
+def read_message(text: str, skills: Collection[str] = ()) -> PersonMessage:
+    """Read a message. `/name` at its start, which activates one of `skills`, is no part of the task."""
+    first, _, rest = text.strip().partition(" ")
+    is_activation = first.startswith("/") and first[1:].partition("@")[0] in skills
+    return _merge(_tokens(rest if is_activation else text))
+
+
+def _merge(tokens: Iterable[Token]) -> PersonMessage:
+    """Return a message in which each value stands once, where it was named last."""
+    merged: list[Token] = []
+    for token in tokens:
+        if token.kind not in {"word", "flag"} and token in merged:
+            merged.remove(token)
+        merged.append(token)
+    return PersonMessage(tuple(merged))
+
+
+def words(text: str) -> list[str]:
+    """Return the words of a text in lower case; `group_by` and `group-by` are two words."""
+    return [word.lower() for word in _WORD.findall(text)]
+
+
+def stem(word: str) -> str:
+    """Return a rough stem: `groups`, `grouped` and `grouping` meet in `group`."""
+    for ending, rest in (("ies", "y"), ("ing", ""), ("ed", ""), ("es", ""), ("s", ""), ("e", "")):
+        if word.endswith(ending) and len(word) - len(ending) >= _MIN_STEM and not word.endswith("ss"):
+            return word[: len(word) - len(ending)] + rest
+    return word
+
+
+def stems(text: str) -> frozenset[str]:
+    """Return the stems of the words that say something."""
+    return frozenset(stem(word) for word in words(text) if word not in FUNCTION_WORDS)
+
+
+def _tokens(text: str) -> Iterator[Token]:
+    for match in _TOKEN.finditer(text):
+        quoted = match["double"] or match["curly"] or match["code"] or match["single"]
+        if match["flag"]:
+            yield Token("flag", match["flag"])
+        elif shown := quoted.strip() if quoted else _without_punctuation(match["bare"]):
+            yield Token(_kind(shown, "text" if quoted else "word"), shown)
+
+
+def _without_punctuation(text: str) -> str:
+    text = text.lstrip("([{<*").rstrip(",;:!?)]}>*").removesuffix("'s")
+    return text if text in {".", ".."} else text.rstrip(".,;:")
+
+
+def _kind(text: str, otherwise: TokenKind) -> TokenKind:
+    if _URL.fullmatch(text):
+        return "url"
+    if _FILE.fullmatch(text) and not _INITIALS.fullmatch(text):
+        return "file"
+    if text in {".", ".."} or "/" in text.strip("/") or (len(text) > 1 and "/" in text[0] + text[-1]):
+        return "path"
+    return "flag" if _FLAG.fullmatch(text) else otherwise
