@@ -1,7 +1,37 @@
-"""The tools that the model may call, each with its risk."""
+"""The tools that the model may call; what each one is stands in skills/policy/tool_spec.py."""
 
-from skills_agent.graph.tools.declare import spec_of
-from skills_agent.graph.tools.toolset import build_tools
-from skills_agent.graph.tools.workplace import Workdir
+from langchain_core.tools import BaseTool
+
+from skills_agent.graph.tools.declare import declare, spec_of
+from skills_agent.graph.tools.execution import Workdir, run_tools
+from skills_agent.graph.tools.files import file_tools
+from skills_agent.graph.tools.plan import UPDATE_PLAN, update_plan
+from skills_agent.graph.tools.skills import skill_tools
+from skills_agent.graph.tools.workspace import Workspace
+from skills_agent.skills.library.library import Library
+from skills_agent.skills.scripts import ScriptRunner
 
 __all__ = ["Workdir", "build_tools", "spec_of"]
+
+
+def build_tools(
+    library: Library,
+    runner: ScriptRunner,
+    workdir: Workdir,
+    *,
+    run_command: bool = False,
+    images: bool = False,
+) -> list[BaseTool]:
+    """Return every tool but `load_skill`, which the graph carries out itself.
+
+    The order is fixed: it is part of the prompt that a provider caches. `run_command` adds that tool;
+    with `images`, the tools that read files show images to the model.
+    """
+    run_script, *commands = run_tools(library, runner, workdir, run_command=run_command)
+    return [
+        *skill_tools(library, images=images),
+        run_script,
+        declare(update_plan, description=UPDATE_PLAN),
+        *file_tools(Workspace(workdir.workspace), images=images),
+        *commands,
+    ]

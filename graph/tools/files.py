@@ -1,19 +1,24 @@
-"""The host's file tools, confined to the workspace: read_file, list_dir, grep, write_file."""
+"""The tools for files of the workspace: read_file, list_dir, grep, write_file."""
 
-from typing import Annotated, Any
+import json
+from pathlib import Path
+from typing import Annotated, Any, Final
 
 from langchain_core.tools import BaseTool, ToolException
 from pydantic import Field
 
+from skills_agent.graph.tools import grep_worker
+from skills_agent.graph.tools.content import Lines, Start, excerpt, image_content, image_type
 from skills_agent.graph.tools.declare import declare
-from skills_agent.graph.tools.excerpt import excerpt
-from skills_agent.graph.tools.images import image_content, image_type
-from skills_agent.graph.tools.search import Search
 from skills_agent.graph.tools.workspace import FolderEntry, Workspace
-from skills_agent.skills.text import one_line
+from skills_agent.skills.scripts.controlled import ControlledRunner
+from skills_agent.skills.scripts.runner import ScriptRequest, ScriptResult
+from skills_agent.skills.text import clean_text, one_line
 
-MAX_FILE_BYTES = 10_000_000
-MAX_ENTRIES = 500
+MAX_FILE_BYTES: Final = 10_000_000
+MAX_ENTRIES: Final = 500
+MAX_PATTERN: Final = 500
+MAX_GREP_BYTES: Final = 60_000
 
 READ_FILE = "Read a text file of the workspace, whole or some of its lines."
 LIST_DIR = "List a folder of the workspace."
@@ -23,14 +28,12 @@ GREP = (
 )
 WRITE_FILE = "Write a text file of the workspace, replacing it if it exists; makes missing folders."
 
-Start = Annotated[int | None, Field(description="First line, from 1")]
-Lines = Annotated[int | None, Field(description="How many lines")]
 Glob = Annotated[str | None, Field(description="Only these files, e.g. *.py or docs/**/*.md")]
 
 
-def file_tools(workspace: Workspace, search: Search, *, images: bool = False) -> list[BaseTool]:
+def file_tools(workspace: Workspace, *, images: bool = False, grep_seconds: float = 5) -> list[BaseTool]:
     """Return the four tools; with `images`, read_file shows images to the model."""
-    tools = _FileTools(workspace, search, images)
+    tools = _FileTools(workspace, images, grep_seconds)
     return [
         declare(tools.read_file, description=READ_FILE),
         declare(tools.list_dir, description=LIST_DIR),
@@ -40,13 +43,14 @@ def file_tools(workspace: Workspace, search: Search, *, images: bool = False) ->
 
 
 class _FileTools:
-    def __init__(self, workspace: Workspace, search: Search, images: bool) -> None:
+    def __init__(self, workspace: Workspace, images: bool, grep_seconds: float) -> None:
         self._workspace = workspace
-        self._search = search
         self._images = images
+        self._grep_seconds = grep_seconds
+        self._runner = ControlledRunner(timeout=grep_seconds, max_output=MAX_GREP_BYTES, environment={})
 
     def read_file(self, path: str, start: Start = None, lines: Lines = None) -> str | list[dict[str, Any]]:
-        """Give a file as text, bounded; a binary file is named, not pasted."""
+        """Return a file as text, bounded; a binary file is named, not pasted."""
         raw = self._workspace.read(path, MAX_FILE_BYTES)
         if self._images and (kind := image_type(raw)):
             return image_content(path, raw, kind)
@@ -57,7 +61,7 @@ class _FileTools:
         return excerpt(raw.decode("utf-8-sig", errors="replace").replace("\r\n", "\n"), start, lines)
 
     def list_dir(self, path: str = ".") -> str:
-        """Give the names in a folder, folders first, bounded."""
+        """Return the names in a folder, folders first, bounded."""
         entries = sorted(
             self._workspace.entries(path), key=lambda entry: (entry.kind != "folder", entry.name)
         )
@@ -67,8 +71,28 @@ class _FileTools:
         return "\n".join(shown) or f"[{path} is empty]"
 
     def grep(self, pattern: str, path: str = ".", ignore_case: bool = False, glob: Glob = None) -> str:
-        """Give the lines that match, bounded in number, size and time."""
-        return self._search.lines(self._workspace.real(path), pattern, ignore_case=ignore_case, glob=glob)
+        """Return the lines that match, bounded in number, size and time.
+
+        The search runs in a process that can be ended: Python's matcher cannot be interrupted, and some
+        patterns never end (`(a+)+$` on forty letters). The `regex` package has a time limit, but unrolls
+        `a{99999999}` into all the memory there is.
+        """
+        if not 0 < len(pattern) <= MAX_PATTERN:
+            raise ToolException(f"The pattern has to have 1 to {MAX_PATTERN} characters.")
+        query = {
+            "path": self._workspace.real(path),
+            "pattern": pattern,
+            "ignore_case": ignore_case,
+            "glob": glob,
+        }
+        request = ScriptRequest(
+            skill="",
+            script=Path(grep_worker.__file__),
+            args=(),
+            stdin=json.dumps(query),
+            workdir=self._workspace.root,
+        )
+        return self._grep_result(self._runner.run(request))
 
     def write_file(self, path: str, content: str) -> str:
         """Put a file in place whole, and say what is there now."""
@@ -81,6 +105,17 @@ class _FileTools:
         lines = len(content.splitlines())
         counted = f"{lines} line" if lines == 1 else f"{lines} lines"
         return f"{'Wrote' if new else 'Replaced'} {path}: {len(raw):,} bytes, {counted}."
+
+    def _grep_result(self, result: ScriptResult) -> str:
+        if result.exit_code == grep_worker.REFUSED:
+            raise ToolException(result.stderr.strip())
+        lines = clean_text(result.stdout).text.rstrip("\n")
+        if result.timed_out:
+            note = f"[stopped after {self._grep_seconds:g} s; narrow the pattern, the path or the glob]"
+            return f"{lines}\n{note}".lstrip()
+        if result.exit_code != 0:
+            raise RuntimeError(f"the search ended with exit code {result.exit_code}: {result.stderr}")
+        return lines or "No line matches."
 
 
 def _listed(entry: FolderEntry) -> str:

@@ -10,7 +10,7 @@ from langgraph.prebuilt import ToolRuntime
 from langgraph.types import Command
 from pydantic import BaseModel, BeforeValidator
 
-from skills_agent.state.records import PlanRecord
+from skills_agent.state.records import PlanRecord, PlanStep
 
 UPDATE_PLAN = "Make or replace the plan for a task of several steps. Send every step each time."
 
@@ -41,7 +41,7 @@ def update_plan(
     before = (runtime.state.get("plan") or {}).get("revision", 0)
     plan = PlanRecord(
         goal=goal,
-        steps=[{"id": step.id, "title": step.title, "status": step.status} for step in steps],
+        steps=[PlanStep(id=step.id, title=step.title, status=step.status) for step in steps],
         assumptions=assumptions,
         constraints=constraints,
         revision=before + 1 + _place(runtime.state.get("messages") or [], runtime.tool_call_id),
@@ -52,7 +52,7 @@ def update_plan(
 
 def _place(messages: Sequence[AnyMessage], call_id: str | None) -> int:
     """Return which of the calls of the newest model message this is, from 0."""
-    newest = next((each for each in reversed(messages) if isinstance(each, AIMessage)), None)
+    newest = next((message for message in reversed(messages) if isinstance(message, AIMessage)), None)
     ids = [call["id"] for call in newest.tool_calls] if newest else []
     return ids.index(call_id) if call_id in ids else 0
 

@@ -3,14 +3,14 @@
 import os
 import secrets
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from langchain_core.tools import ToolException
 
-from skills_agent.graph.tools.search_worker import LINKED_BY_TOOLS
+from skills_agent.graph.tools.grep_worker import LINKED_BY_TOOLS
 from skills_agent.skills.files import (
     ConfinedError,
     NotRegularFileError,
@@ -22,15 +22,14 @@ from skills_agent.skills.files import (
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
-
 OWN_FOLDER = ".agent"
-OPEN_IN_IT = "skills"
+SKILLS_FOLDER = "skills"
 
 
 class OwnFolderError(ConfinedError):
     """The path leads into the agent's own folder."""
 
-    reason = f"is in {OWN_FOLDER}, which is closed to tools but for {OWN_FOLDER}/{OPEN_IN_IT}"
+    reason = f"is in {OWN_FOLDER}, which is closed to tools but for {OWN_FOLDER}/{SKILLS_FOLDER}"
 
 
 class SecondNameError(ConfinedError):
@@ -43,83 +42,65 @@ class FolderEntry(NamedTuple):
     """One name in a folder."""
 
     name: str
-    kind: str
-    """`folder`, `file`, `link` or `other`."""
+    kind: Literal["folder", "file", "link", "other"]
     size: int
-    """Bytes; 0 for what is no file."""
+    """Bytes of a file; else 0."""
 
 
 class Workspace:
     """Files beneath one root. Links are followed where they stay inside; every refusal is a ToolException.
 
-    The agent's own folder holds settings and checkpoints: but for the skills in it, it is closed. So is a
-    file with a second name, which may be one outside.
+    The agent's own folder holds settings and checkpoints: only the skills in it are open. A file with a
+    second name is closed, because that name may be outside.
     """
 
     def __init__(self, root: Path) -> None:
-        self._root = root
+        self.root = root
 
-    @property
-    def root(self) -> Path:
-        """The folder."""
-        return self._root
+    def real(self, path: str) -> str:
+        """Return a model's path relative to the real root, with its links resolved; the root is `.`.
 
-    @property
-    def _real_root(self) -> Path:
-        return self._root.resolve()
-
-    def relative(self, path: str) -> str:
-        """Return a model's path as one relative to the root, without `.` and `..`; the root is `.`.
-
-        An absolute path is taken if it begins with the root. Raises ToolException for a way out.
+        An absolute path may lead to a place beneath the root. Raises ToolException for a way out, and for
+        the agent's own folder.
         """
-        plain = os.path.normpath(path or ".")
-        if Path(plain).is_absolute():
-            for root in (self._root.absolute(), self._root.resolve()):
-                if Path(plain).is_relative_to(root):
-                    return str(Path(plain).relative_to(root))
-        if Path(plain).is_absolute() or plain.split("/")[0] == ".." or "\0" in plain:
-            raise ToolException(_sentence(path, OutsideRootError(path)))
-        return plain
+        root = self.root.resolve()
+        with _refusals(path):
+            if "\0" in path:
+                raise OutsideRootError(path)
+            real = (root / os.path.normpath(path or ".")).resolve()
+            if not real.is_relative_to(root):
+                raise OutsideRootError(path)
+            inside = real.relative_to(root)
+            # Some file systems do not tell cases apart.
+            first, second = (*(part.casefold() for part in inside.parts[:2]), "", "")[:2]
+            if first == OWN_FOLDER and second != SKILLS_FOLDER:
+                raise OwnFolderError(path)
+        return str(inside)
 
     def read(self, path: str, limit: int) -> bytes:
         """Return a file's bytes. Raises ToolException for a file over `limit` bytes."""
         real = self.real(path)
-        with _refusals(path), os.fdopen(open_beneath(self._real_root, real, follow=False), "rb") as file:
-            found = os.fstat(file.fileno())
-            if found.st_nlink > 1 and not LINKED_BY_TOOLS.intersection(real.split("/")):
+        with _refusals(path), os.fdopen(open_beneath(self.root.resolve(), real, follow=False), "rb") as file:
+            status = os.fstat(file.fileno())
+            if status.st_nlink > 1 and not LINKED_BY_TOOLS.intersection(real.split("/")):
                 raise SecondNameError(path)
-            size = found.st_size
-            if size > limit:
-                advice = "Search it with grep, or run a script on it."
-                raise ToolException(f"{path} has {size:,} bytes, over the limit of {limit:,}. {advice}")
+            if status.st_size > limit:
+                raise ToolException(
+                    f"{path} has {status.st_size:,} bytes, over the limit of {limit:,}. "
+                    "Search it with grep, or run a script on it."
+                )
             return file.read(limit)
 
     def entries(self, path: str) -> Iterator[FolderEntry]:
         """Yield what a folder holds, unordered."""
         real = self.real(path)
         with _refusals(path):
-            descriptor = open_folder_beneath(self._real_root, real, follow=False)
+            descriptor = open_folder_beneath(self.root.resolve(), real, follow=False)
             try:
-                with os.scandir(descriptor) as found:
-                    yield from map(_entry, found)
+                with os.scandir(descriptor) as entries:
+                    yield from map(_entry, entries)
             finally:
                 os.close(descriptor)
-
-    def real(self, path: str) -> str:
-        """Return the path relative to the real root with its links resolved.
-
-        Raises ToolException for a way out, and for the agent's own folder.
-        """
-        root = self._real_root
-        with _refusals(path):
-            real = (root / self.relative(path)).resolve()
-            if not real.is_relative_to(root):
-                raise OutsideRootError(path)
-            inside = real.relative_to(root)
-            if _is_own(inside.parts):
-                raise OwnFolderError(path)
-        return str(inside)
 
     def write(self, path: str, content: bytes) -> bool:
         """Put a file in place whole, with the folders it needs; return whether it is new.
@@ -130,17 +111,11 @@ class Workspace:
         with _refusals(path):
             if not name:
                 raise IsADirectoryError
-            folder = _make_folders(self._real_root, folders)
+            folder = _make_folders(self.root.resolve(), folders)
             try:
                 return _replace(folder, name, content)
             finally:
                 os.close(folder)
-
-
-def _is_own(parts: Sequence[str]) -> bool:
-    """Tell whether the way leads into the agent's folder; some file systems do not tell cases apart."""
-    first, second = (*(part.casefold() for part in parts[:2]), "", "")[:2]
-    return first == OWN_FOLDER and second != OPEN_IN_IT
 
 
 def _make_folders(root: Path, names: list[str]) -> int:
@@ -175,24 +150,24 @@ def _replace(folder: int, name: str, content: bytes) -> bool:
 
 def _mode_of(name: str, folder: int) -> int | None:
     try:
-        found = os.stat(name, dir_fd=folder, follow_symlinks=False)
+        mode = os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode
     except FileNotFoundError:
         return None
-    if stat.S_ISDIR(found.st_mode):
+    if stat.S_ISDIR(mode):
         raise IsADirectoryError
-    if not stat.S_ISREG(found.st_mode):
+    if not stat.S_ISREG(mode):
         raise NotRegularFileError(name)
-    return stat.S_IMODE(found.st_mode)
+    return stat.S_IMODE(mode)
 
 
-def _entry(found: os.DirEntry[str]) -> FolderEntry:
-    if found.is_symlink():
-        return FolderEntry(found.name, "link", 0)
-    if found.is_dir(follow_symlinks=False):
-        return FolderEntry(found.name, "folder", 0)
-    if found.is_file(follow_symlinks=False):
-        return FolderEntry(found.name, "file", found.stat(follow_symlinks=False).st_size)
-    return FolderEntry(found.name, "other", 0)
+def _entry(entry: os.DirEntry[str]) -> FolderEntry:
+    if entry.is_symlink():
+        return FolderEntry(entry.name, "link", 0)
+    if entry.is_dir(follow_symlinks=False):
+        return FolderEntry(entry.name, "folder", 0)
+    if entry.is_file(follow_symlinks=False):
+        return FolderEntry(entry.name, "file", entry.stat(follow_symlinks=False).st_size)
+    return FolderEntry(entry.name, "other", 0)
 
 
 @contextmanager

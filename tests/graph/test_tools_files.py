@@ -15,9 +15,8 @@ from hypothesis import strategies as st
 from langchain_core.messages import ToolMessage
 from langchain_core.tools import ToolException
 
-from skills_agent.graph.tools.excerpt import excerpt
+from skills_agent.graph.tools.content import excerpt
 from skills_agent.graph.tools.files import file_tools
-from skills_agent.graph.tools.search import Search
 from skills_agent.graph.tools.workspace import Workspace
 
 Call = Callable[..., str]
@@ -35,7 +34,7 @@ def workspace(tmp_path: Path) -> Path:
 @pytest.fixture
 def call(workspace: Path) -> Call:
     """Return a function that calls a tool and gives its answer: `call("read_file", path="a")`."""
-    tools = {tool.name: tool for tool in file_tools(Workspace(workspace), Search(workspace, seconds=2))}
+    tools = {tool.name: tool for tool in file_tools(Workspace(workspace), grep_seconds=2)}
 
     def call(tool: str, /, **args: Any) -> str:
         answer = tools[tool].invoke({"name": tool, "args": args, "id": "1", "type": "tool_call"})

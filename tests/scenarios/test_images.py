@@ -9,7 +9,7 @@ from langchain_core.messages import HumanMessage, ToolMessage
 from langgraph.checkpoint.memory import InMemorySaver
 
 from skills_agent.graph import Settings, build_graph
-from skills_agent.graph.tools.images import MAX_IMAGE_BYTES
+from skills_agent.graph.tools.content import MAX_IMAGE_BYTES
 from tests.agents import write_skill
 from tests.openai_server import KEY, Call, Completion, openai_server
 

@@ -1,4 +1,4 @@
-"""The process behind grep: reads a request on stdin, prints the lines that match.
+"""The process behind grep: reads a query on stdin, prints the lines that match.
 
 Standard library only, and imported by nothing that it searches: it is run as a script in the
 workspace's root. Every folder and file is opened relative to the one before it, without links.
@@ -14,15 +14,14 @@ from fnmatch import fnmatchcase
 from typing import IO, NamedTuple
 
 REFUSED = 2
-"""Exit code for a request that cannot be answered; stderr says why. (1 is a bug, as always in Python.)"""
-
+"""Exit code for a query that cannot be answered; stderr says why. (1 is a bug, as always in Python.)"""
 MAX_HITS = 100
 MAX_SHOWN = 240
 """Characters of a line that are shown."""
 MAX_LINE = 4_000
 """Bytes of a line that are matched at once; a longer line is matched in pieces."""
 MAX_DEPTH = 40
-LEFT_OUT = frozenset({"node_modules", "__pycache__"})
+SKIPPED = frozenset({"node_modules", "__pycache__"})
 LINKED_BY_TOOLS = frozenset({".git", ".venv", "node_modules", "site-packages"})
 """Folders whose files have second names in good faith: package installers and `git clone` link them."""
 
@@ -40,12 +39,12 @@ class Candidate(NamedTuple):
 
 
 def main() -> int:
-    """Answer one request."""
-    asked = json.load(sys.stdin)
+    """Answer one query."""
+    query = json.load(sys.stdin)
     sys.stdout.reconfigure(errors="replace")  # type: ignore[union-attr]  # typeshed: TextIO
     try:
-        pattern = re.compile(asked["pattern"], re.IGNORECASE if asked["ignore_case"] else 0)
-        for hit, line in enumerate(matches(candidates(asked["path"], asked["glob"]), pattern)):
+        pattern = re.compile(query["pattern"], re.IGNORECASE if query["ignore_case"] else 0)
+        for hit, line in enumerate(matches(candidates(query["path"], query["glob"]), pattern)):
             if hit == MAX_HITS:
                 sys.stdout.write(f"[there are more; these are the first {MAX_HITS}]\n")
                 break
@@ -54,7 +53,7 @@ def main() -> int:
         sys.stderr.write(f"This is no regular expression that Python knows: {error}.")
         return REFUSED
     except OSError as error:
-        sys.stderr.write(f"Cannot search {asked['path']}: {error.strerror}.")
+        sys.stderr.write(f"Cannot search {query['path']}: {error.strerror}.")
         return REFUSED
     return 0
 
@@ -71,10 +70,10 @@ def candidates(path: str, glob: str | None) -> Iterator[Candidate]:
     prefix = "" if path == "." else f"{path}/"
     for here, inner, names, descriptor in os.fwalk(last, dir_fd=folder):
         inside = here.removeprefix(last).lstrip("/")
-        inner[:] = sorted(each for each in inner if not _left_out(each) and inside.count("/") < MAX_DEPTH)
+        inner[:] = sorted(name for name in inner if not _is_skipped(name) and inside.count("/") < MAX_DEPTH)
         for name in sorted(names):
             candidate = f"{prefix}{inside}/{name}" if inside else f"{prefix}{name}"
-            if not name.startswith(".") and _wanted(candidate, name, glob):
+            if not name.startswith(".") and _is_selected(candidate, name, glob):
                 yield Candidate(candidate, name, descriptor)
 
 
@@ -86,9 +85,9 @@ def matches(files: Iterator[Candidate], pattern: re.Pattern[str]) -> Iterator[st
         except OSError:  # a link, or not ours to read
             continue
         with os.fdopen(descriptor, "rb") as file:
-            found = os.fstat(descriptor)
-            alone = found.st_nlink == 1 or not LINKED_BY_TOOLS.isdisjoint(candidate.path.split("/"))
-            if stat.S_ISREG(found.st_mode) and alone:
+            status = os.fstat(descriptor)
+            alone = status.st_nlink == 1 or not LINKED_BY_TOOLS.isdisjoint(candidate.path.split("/"))
+            if stat.S_ISREG(status.st_mode) and alone:
                 for number, text in matching_lines(file, pattern):
                     yield f"{candidate.path}:{number}: {text}"
 
@@ -101,10 +100,10 @@ def matching_lines(file: IO[bytes], pattern: re.Pattern[str]) -> Iterator[tuple[
         if b"\0" in piece:
             return
         text = piece.decode("utf-8", errors="replace").rstrip("\r\n")
-        found = pattern.search(text)
-        if found and seen != number:
+        match = pattern.search(text)
+        if match and seen != number:
             seen = number
-            yield number, _shown(text, found.start())
+            yield number, _shown(text, match.start())
         number += piece.endswith(b"\n")
 
 
@@ -116,11 +115,11 @@ def _shown(text: str, at: int) -> str:
     return f"{before}{text[start : start + MAX_SHOWN]}{after}"
 
 
-def _left_out(folder: str) -> bool:
-    return folder.startswith(".") or folder in LEFT_OUT
+def _is_skipped(folder: str) -> bool:
+    return folder.startswith(".") or folder in SKIPPED
 
 
-def _wanted(path: str, name: str, glob: str | None) -> bool:
+def _is_selected(path: str, name: str, glob: str | None) -> bool:
     if glob is None:
         return True
     if "/" not in glob:

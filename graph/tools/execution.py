@@ -1,0 +1,156 @@
+"""The tools that run programs: run_script, and run_command where the operator turns it on."""
+
+import json
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Annotated, Any, Final, NamedTuple
+
+from langchain_core.runnables import RunnableConfig
+from langchain_core.tools import BaseTool
+from langgraph.prebuilt import ToolRuntime
+from langgraph.runtime import get_runtime
+from pydantic import BaseModel, BeforeValidator, Field
+
+from skills_agent.graph.threads.names import folder_name
+from skills_agent.graph.tools.declare import declare
+from skills_agent.graph.tools.skills import ThreadRuntime, loaded_skill
+from skills_agent.skills.library.library import Library
+from skills_agent.skills.scripts import ScriptRequest, ScriptRunner, describe
+from skills_agent.skills.scripts.request import command_request, script_request
+from skills_agent.skills.skill import SkillRef
+from skills_agent.state.context import caller_of
+
+WORK_FOLDER: Final = Path(".agent", "work")
+
+RUN_SCRIPT = (
+    "Run a script of a loaded skill in the workspace. Gives exit code, stdout and stderr. There is no "
+    "shell: no wildcards, pipes or redirections in args."
+)
+RUN_COMMAND = (
+    "Run one program with its arguments in the working directory. Gives exit code, stdout and stderr. "
+    "There is no shell: no pipes, redirections, wildcards, variables or `cd`."
+)
+
+Command = Annotated[str, Field(description="E.g. git log --oneline -5")]
+
+
+@dataclass(frozen=True, slots=True)
+class Workdir:
+    """The folder that scripts and commands work in: the workspace, or a folder of each thread in it."""
+
+    workspace: Path
+    per_thread: bool = False
+
+    def of(self, config: RunnableConfig) -> Path:
+        """Return the folder of a thread; it is made if it is missing."""
+        if not self.per_thread:
+            return self.workspace
+        thread = str(config.get("configurable", {}).get("thread_id") or "none")
+        folder = self.workspace / WORK_FOLDER / folder_name(thread)
+        folder.mkdir(parents=True, exist_ok=True)
+        return folder
+
+
+class RunOutput(NamedTuple):
+    """A tool's result in LangChain's form `content_and_artifact`."""
+
+    content: str
+    """What the model reads."""
+    artifact: dict[str, Any]
+    """JSON: what the audit keeps. The output itself is in the content alone."""
+
+
+def _as_arguments(value: object) -> object:
+    """Return a list of strings for what models send: numbers in it, one shell-like string, a JSON list."""
+    if value is None:
+        return []
+    if isinstance(value, str):
+        return _split(value)
+    if isinstance(value, list):
+        return [json.dumps(item) if isinstance(item, (bool, int, float)) else item for item in value]
+    return value
+
+
+def _split(text: str) -> object:
+    if text.lstrip().startswith("["):
+        try:
+            return _as_arguments(json.loads(text))
+        except json.JSONDecodeError:
+            pass
+    try:
+        return shlex.split(text)
+    except ValueError:  # an apostrophe, most of the time
+        return text.split()
+
+
+class RunScriptArguments(BaseModel):
+    """What a model sends to run a script."""
+
+    skill: str
+    path: str
+    args: Annotated[list[str], BeforeValidator(_as_arguments)] = []
+    stdin: str | None = None
+
+
+def run_tools(
+    library: Library, runner: ScriptRunner, workdir: Workdir, *, run_command: bool
+) -> list[BaseTool]:
+    """Return run_script, and run_command if it is turned on."""
+    tools = _RunTools(library, runner, workdir)
+    declared = [
+        declare(tools.run_script, description=RUN_SCRIPT, arguments=RunScriptArguments, with_artifact=True)
+    ]
+    if run_command:
+        declared.append(declare(tools.run_command, description=RUN_COMMAND, with_artifact=True))
+    return declared
+
+
+@dataclass(frozen=True)
+class _RunTools:
+    library: Library
+    runner: ScriptRunner
+    workdir: Workdir
+
+    def run_script(
+        self,
+        skill: str,
+        path: str,
+        runtime: ThreadRuntime,
+        args: Sequence[str] = (),
+        stdin: str | None = None,
+    ) -> RunOutput:
+        """Run a file of a loaded skill and return what came of it; a failing script is a result."""
+        ref = SkillRef.of(loaded_skill(runtime, skill))
+        registry = self.library.of(caller_of(runtime), runtime.store)
+        workdir = self.workdir.of(runtime.config)
+        return self._run(script_request(registry, ref, path, args=args, workdir=workdir), stdin)
+
+    def run_command(
+        self, command: Command, runtime: ToolRuntime[Any, Mapping[str, Any]], stdin: str | None = None
+    ) -> RunOutput:
+        """Run a program and return what came of it; a failing program is a result."""
+        return self._run(command_request(command, workdir=self.workdir.of(runtime.config)), stdin)
+
+    def _run(self, request: ScriptRequest, stdin: str | None) -> RunOutput:
+        runtime = get_runtime()
+        # LangGraph's RunControl: a server that shuts down asks its runs to drain.
+        control = runtime.control if runtime else None
+        shutdown = (lambda: control.drain_requested) if control else request.shutdown
+        result = self.runner.run(replace(request, stdin=stdin, shutdown=shutdown))
+        artifact = {
+            "exit_code": result.exit_code,
+            "level": result.level,
+            "seconds": round(result.seconds, 4),
+            "stopped": result.stopped,
+            "stdout_bytes": _size(result.stdout) + result.stdout_cut,
+            "stderr_bytes": _size(result.stderr) + result.stderr_cut,
+            "written": [{"path": file.path, "size": file.size} for file in result.written],
+            "written_more": result.written_more,
+        }
+        return RunOutput(describe(result), artifact)
+
+
+def _size(text: str) -> int:
+    return len(text.encode(errors="replace"))
