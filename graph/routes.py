@@ -131,4 +131,6 @@ def _place(state: AgentState, name: object) -> SkillPlace | None:
     loaded = (state.get("skills_loaded") or {}).get(name) if isinstance(name, str) else None
     if loaded is None or loaded["unloaded"]:
         return None
-    return SkillPlace(name=loaded["name"], source=loaded["source"], path=loaded["path"])
+    return SkillPlace(
+        name=loaded["name"], source=loaded["source"], path=loaded["path"], digest=loaded["digest"]
+    )

@@ -18,7 +18,9 @@ from typing import Annotated, Any, Final, Literal, Self, get_args, get_origin, g
 import msgspec
 
 from skills_agent.skills.errors import SkillsAgentError
+from skills_agent.skills.library.contents import ContentLimits
 from skills_agent.skills.library.registry import MAX_SKILL_BYTES, Registry
+from skills_agent.skills.library.snapshots import SnapshotStore
 from skills_agent.skills.policy.permission import ALWAYS_ALLOWED, Mode
 from skills_agent.skills.policy.tool_spec import Risk
 from skills_agent.skills.policy.verdict import Approval
@@ -76,6 +78,10 @@ class Settings(Limits):
     """
     max_skill_bytes: Positive = MAX_SKILL_BYTES
     """A larger SKILL.md is not loaded."""
+    max_snapshot_bytes: Positive = 256_000_000
+    """A skill whose folder holds more is not loaded: the folder is copied when it is."""
+    max_snapshot_files: Positive = 20_000
+    """A skill whose folder holds more files is not loaded."""
     max_skill_body_lines: Positive = 500
     """Lines of a skill's instructions in the prompt; the rest is read section by section."""
     block_angle_brackets_in_frontmatter: bool = False
@@ -186,15 +192,25 @@ def description_budget(settings: Settings, window: int | None) -> int:
 
 
 def index_file(settings: Settings) -> Path | None:
-    """Return the file that keeps what was read of skills, below XDG_CACHE_HOME or `~/.cache`.
+    """Return the file that keeps what was read of skills. None: nothing is kept."""
+    return cache_folder(settings) / "index.sqlite" if settings.index else None
 
-    None: nothing is kept.
-    """
-    if not settings.index:
-        return None
+
+def snapshots_folder(settings: Settings) -> Path:
+    """Return the folder of the copies of loaded skills."""
+    return cache_folder(settings) / "snapshots"
+
+
+def cache_folder(settings: Settings) -> Path:
+    """Return the folder below XDG_CACHE_HOME or `~/.cache`."""
     folder = process_environment().get("XDG_CACHE_HOME", "")
     cache = Path(folder) if Path(folder).is_absolute() else settings.home / ".cache"
-    return cache / "skills-agent" / "index.sqlite"
+    return cache / "skills-agent"
+
+
+def content_limits(settings: Settings) -> ContentLimits:
+    """Return how much a skill's folder may hold."""
+    return ContentLimits(settings.max_snapshot_bytes, settings.max_snapshot_files)
 
 
 def trust_file_of(settings: Settings) -> Path:
@@ -233,6 +249,7 @@ def make_registry(
         block_angle_brackets=settings.block_angle_brackets_in_frontmatter,
         index=index_file(settings),
         vectors=Vectors(embeddings) if embeddings else None,
+        snapshots=SnapshotStore(snapshots_folder(settings), limits=content_limits(settings)),
     )
 
 

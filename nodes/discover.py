@@ -1,6 +1,7 @@
 """discover: what skills there are, once per turn."""
 
 import logging
+from collections.abc import Mapping
 from dataclasses import replace
 
 from langchain_core.messages import AnyMessage, RemoveMessage, ToolMessage
@@ -84,7 +85,11 @@ def discover(
         unchanged = before is not None and before["digest"] == catalog.digest
         pinned = before.get("pinned", []) if before is not None and unchanged else _loaded(state)
         request = (before.get("request") if before else "") or _request(state)
-        record = _record(catalog, pinned, request, catalog_budget, _changes(state, registry))
+        loaded = active_skills(state.get("skills_loaded"))
+        if upgraded := _upgraded(loaded, registry):
+            update["skills_loaded"] = upgraded
+        changes = _changes({**loaded, **upgraded}, registry)
+        record = _record(catalog, pinned, request, catalog_budget, changes)
         for change in record["changed"]:
             logger.warning(
                 "loaded skill differs on disk", extra={"skill": change["name"], "change": change["change"]}
@@ -138,24 +143,37 @@ def _loaded(state: AgentState) -> list[str]:
     return sorted(active_skills(state.get("skills_loaded")))
 
 
-def _changes(state: AgentState, registry: Registry) -> list[ChangedSkill]:
-    """Compare what the thread loaded with what is there now: ten small files at most."""
-    loaded = active_skills(state.get("skills_loaded"))
+def _changes(loaded: Mapping[str, LoadedSkill], registry: Registry) -> list[ChangedSkill]:
+    """Compare what the thread loaded with what is there now: unchanged files cost one `stat` each."""
     found = [_change(loaded[name], registry) for name in sorted(loaded)]
     return [change for change in found if change]
+
+
+def _upgraded(loaded: Mapping[str, LoadedSkill], registry: Registry) -> dict[str, LoadedSkill]:
+    """Return what an older release loaded, named by the digest of the folder, where that can be known."""
+    upgraded: dict[str, LoadedSkill] = {}
+    for name, skill in loaded.items():
+        try:
+            digest = registry.snapshot(SkillRef.of(skill)).digest
+        except SkillError as error:
+            logger.warning("loaded skill has no snapshot", extra={"skill": name, "code": error.code})
+            continue
+        if digest != skill["digest"]:
+            upgraded[name] = {**skill, "digest": digest, "order": skill["order"] + 1}
+    return upgraded
 
 
 def _change(skill: LoadedSkill, registry: Registry) -> ChangedSkill | None:
     name = skill["name"]
     try:
-        now = registry.load(SkillRef.of(skill))
+        now = registry.digest(SkillRef.of(skill))
     except SkillUnreadableError:
         return ChangedSkill(name=name, change="gone", digest="")
     except SkillError:
         return ChangedSkill(name=name, change="broken", digest="")
-    if now.digest == skill["digest"]:
+    if now == skill["digest"]:
         return None
-    return ChangedSkill(name=name, change="changed", digest=now.digest)
+    return ChangedSkill(name=name, change="changed", digest=now)
 
 
 def _request(state: AgentState) -> str:

@@ -18,7 +18,6 @@ from typing_extensions import TypedDict  # pydantic needs this one before Python
 
 from skills_agent.nodes.effects import Effect, JournalEntry
 from skills_agent.skills.errors import SkillError
-from skills_agent.skills.library.contents import ContentsError, file_digest, folder_digest
 from skills_agent.skills.library.library import Library
 from skills_agent.skills.library.registry import Registry
 from skills_agent.skills.policy.grants import Grant, skills_concerned
@@ -33,7 +32,7 @@ from skills_agent.skills.skill import SkillRef
 from skills_agent.skills.text import clean_text, one_line
 from skills_agent.state.context import Context, caller_of
 from skills_agent.state.ledger import active_skills
-from skills_agent.state.records import GrantRecord, LoadedSkill
+from skills_agent.state.records import GrantRecord
 from skills_agent.state.schema import AgentState
 
 logger = logging.getLogger(__name__)
@@ -136,7 +135,6 @@ class Judge:
         self._registry = registry
         self._grants = list((state.get("grants") or {}).values())
         self._permission = policy.permission(state)
-        self._contents: dict[str, str] = {}
 
     def verdict(self, call: ToolCall) -> Verdict:
         """Return the verdict on one call, budgets aside. A call that cannot run is never asked about."""
@@ -174,7 +172,7 @@ class Judge:
     def contents(self, call: ToolCall) -> dict[str, str]:
         """Return the content digests of the skills that a grant for a call depends on."""
         concerned = skills_concerned(self._call(call), self.loaded)
-        return {name: self._content(name) for name in concerned}
+        return {name: self._digest(name) for name in concerned}
 
     def skill_of(self, call: ToolCall) -> str | None:
         """Return the skill that a call names."""
@@ -228,7 +226,7 @@ class Judge:
                 continue
             grant = _grant_of(record)
             if grant.covers(call, self._policy.grammar) and all(
-                grant.contents.get(name) == self._content(name) != ""
+                grant.contents.get(name) == self._digest(name) != ""
                 for name in skills_concerned(call, self.loaded)
             ):
                 return record
@@ -276,38 +274,22 @@ class Judge:
         return script_request(self._registry, SkillRef.of(skill), str(call.path), workdir=workspace)
 
     def _trusts(self, name: str) -> bool:
-        """Return whether the operator vouches for a loaded skill: its source, or its folder as it is now."""
+        """Return whether the operator vouches for a loaded skill: for its source, or for this version."""
         skill = self.loaded.get(name)
         if skill is None:
             return False
+        if self._registry.is_vouched_for(SkillRef.of(skill)):
+            return True
         try:
-            if self._registry.is_vouched_for(SkillRef.of(skill)):
-                return True
-            root = self._root(skill)
-            return root is not None and self._policy.trust.vouches_for(root)
+            return self._policy.trust.vouches_for(Path(skill["path"]).parent, self._digest(name))
         except TrustFileError as error:
             logger.warning("trust file unusable", extra={"cause": error.cause})
-        except SkillError:
-            pass
-        return False
+            return False
 
-    def _content(self, name: str) -> str:
-        """Return the digest of what a loaded skill's folder holds; empty where it cannot be pinned down."""
-        if name not in self._contents:
-            skill = self.loaded.get(name)
-            root = self._root(skill) if skill else None
-            try:
-                digest = folder_digest(root) if root else skill["digest"] if skill else ""
-            except ContentsError:
-                digest = ""
-            self._contents[name] = digest
-        return self._contents[name]
-
-    def _root(self, skill: LoadedSkill) -> Path | None:
-        try:
-            return self._registry.root(SkillRef.of(skill))
-        except SkillError:
-            return None
+    def _digest(self, name: str) -> str:
+        """Return the digest of the version of a skill that is loaded; empty where none is."""
+        skill = self.loaded.get(name)
+        return skill["digest"] if skill else ""
 
 
 def _risk_text(call: Call) -> str:
@@ -327,25 +309,14 @@ def _view(call: Call) -> str:
 
 
 def effect_of(call: ToolCall, place: SkillRef | None, registry: Registry) -> Effect:
-    """Return what a call runs, as digests.
-
-    Of a folder that is too large to be read whole, its SKILL.md and the file that the call names count.
-    """
+    """Return what a call runs, as digests: the content of a skill is that of its snapshot."""
     content = ""
     if place is not None:
         try:
-            root = registry.root(place)
-            content = _content_of(root, str(call["args"].get("path"))) if root else ""
+            content = registry.snapshot(place).digest
         except SkillError as error:
             content = f"gone: {error.code}"
     return Effect.of(call, content)
-
-
-def _content_of(root: Path, path: str) -> str:
-    try:
-        return folder_digest(root)
-    except ContentsError:
-        return file_digest(root, "SKILL.md") + file_digest(root, path.removeprefix(f"{root}/"))
 
 
 def _grant_of(record: GrantRecord) -> Grant:
@@ -414,7 +385,7 @@ def answer_unknown(call_id: str, entry: JournalEntry, decision: str) -> ToolMess
 def changed_text(tool: str) -> str:
     """Return why a call is not run that differs from what was approved or allowed."""
     return (
-        f"Not run: the files of the skill, or the arguments, changed after this call of {tool} was judged, "
+        f"Not run: the skill's version, or the arguments, changed after this call of {tool} was judged, "
         "so it is not what was approved. Read them again, and repeat the call if it still makes sense: it is "
         "judged anew."
     )

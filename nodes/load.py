@@ -64,7 +64,7 @@ def load(
 def _read(ref: SkillRef, registry: Registry) -> _Loaded:
     skill = registry.load(ref)
     try:
-        listing = registry.resources(ref)
+        listing = registry.resources(ref._replace(digest=skill.digest))
     except SkillError as error:
         logger.warning("resource listing failed", extra={"skill": ref.name, "code": error.code})
         listing = ResourceListing(())

@@ -3,6 +3,7 @@
 import logging
 import re
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from typing import NamedTuple
 
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
@@ -10,10 +11,12 @@ from langchain_core.messages.tool import ToolCall, tool_call
 from langgraph.runtime import Runtime
 
 from skills_agent.nodes.judge import SKILL_CHANGED
-from skills_agent.skills.errors import UnknownSkillError
+from skills_agent.skills.errors import SkillError, UnknownSkillError
 from skills_agent.skills.library.admission import AdmissionDesk, Admitted, LimitReachedError, NotAdmittedError
 from skills_agent.skills.library.catalog import Catalog
 from skills_agent.skills.library.library import Library
+from skills_agent.skills.library.registry import Registry
+from skills_agent.skills.skill import SkillRef
 from skills_agent.state.budget import Limits, OnChange
 from skills_agent.state.context import Context, caller_of
 from skills_agent.state.ledger import active_skills
@@ -41,6 +44,8 @@ class Request(NamedTuple):
     asker: Asker
     arguments: str | None = None
     """What the user wrote after `/name`."""
+    version: SkillRef | None = None
+    """Of a skill that is loaded anew: what it is now. Nothing else is loaded under this request."""
 
 
 def select(
@@ -67,7 +72,7 @@ def select(
         calls = [call for call in open_calls(state["messages"]) if call["name"] == LOAD_SKILL]
         requests = [Request(call, "model") for call in calls]
     else:
-        requests = [*_reloads(state, on_change), *_requests(state, catalog)]
+        requests = [*_reloads(state, on_change, registry), *_requests(state, catalog)]
         if requests:
             messages.append(_spoken_for([request.call for request in requests]))
     admissions, refusals = _admit(requests, state, catalog, context.narrow(limits))
@@ -122,7 +127,7 @@ def _admit(
 def _admission(request: Request, admitted: Admitted, order: int, turn: int) -> Admission:
     return Admission(
         call_id=request.call["id"] or "",
-        skills=[SkillPlace(name=ref.name, source=ref.source, path=ref.path) for ref in admitted.refs],
+        skills=[_place(ref, request.version) for ref in admitted.refs],
         notes=list(admitted.notes),
         order=order,
         asked_by=request.asker,
@@ -130,6 +135,13 @@ def _admission(request: Request, admitted: Admitted, order: int, turn: int) -> A
         arguments=request.arguments,
         turn=turn,
     )
+
+
+def _place(ref: SkillRef, version: SkillRef | None) -> SkillPlace:
+    place = SkillPlace(name=ref.name, source=ref.source, path=ref.path)
+    if version is not None and version._replace(digest="") == ref:
+        place["digest"] = version.digest
+    return place
 
 
 def _next_order(state: AgentState) -> int:
@@ -153,8 +165,11 @@ def _questions(requests: Sequence[Request], admissions: Sequence[Admission]) -> 
     }
 
 
-def _reloads(state: AgentState, on_change: OnChange) -> Iterator[Request]:
-    """Yield a request for every loaded skill that changed on disk, unless a person kept the loaded text."""
+def _reloads(state: AgentState, on_change: OnChange, registry: Registry) -> Iterator[Request]:
+    """Yield a request for every loaded skill that changed on disk, unless a person kept the loaded version.
+
+    One that changes again at this moment waits for the next turn.
+    """
     if on_change == "pin":
         return
     kept = [
@@ -162,11 +177,16 @@ def _reloads(state: AgentState, on_change: OnChange) -> Iterator[Request]:
         for grant in (state.get("grants") or {}).values()
         if grant["tool"] == LOAD_SKILL and grant["decision"] == "reject" and not grant["revoked"]
     ]
+    ledger = state.get("skills_loaded") or {}
     for changed in state["catalog"].get("changed") or []:
         args = {"name": changed["name"], "digest": changed["digest"][:12]}
         if changed["change"] == "changed" and args not in kept:
             call_id = f"reload-{state['usage']['turn']}-{changed['name']}"
-            yield Request(tool_call(name=LOAD_SKILL, args=args, id=call_id), "operator")
+            version = SkillRef.of({**ledger[changed["name"]], "digest": changed["digest"]})
+            with suppress(SkillError):
+                registry.snapshot(version)
+                call = tool_call(name=LOAD_SKILL, args=args, id=call_id)
+                yield Request(call, "operator", version=version)
 
 
 def _requests(state: AgentState, catalog: Catalog) -> Iterator[Request]:

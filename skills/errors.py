@@ -4,6 +4,7 @@
     └── SkillError
         ├── UnknownSkillError          unknown-skill          no skill of that name in the catalog
         ├── SkillUnreadableError       skill-unreadable       SKILL.md vanished or cannot be opened
+        ├── SkillVersionGoneError      skill-version-gone     what a thread has loaded is nowhere any more
         ├── SkillTooLargeError         skill-too-large        SKILL.md is over the size limit
         ├── SkillUndecodableError      skill-undecodable      SKILL.md is not UTF-8 text
         ├── SkillInvalidError          skill-invalid          SKILL.md no longer says what a skill must say
@@ -69,6 +70,20 @@ class SkillUnreadableError(SkillError):
         self.path = path
         self.cause = cause
         super().__init__(f"Cannot read {path}: {cause}. Check that the file exists and is readable.")
+
+
+class SkillVersionGoneError(SkillError):
+    """The version of a skill that a thread has loaded is neither in the cache nor in the folder."""
+
+    code: ClassVar[str] = "skill-version-gone"
+
+    def __init__(self, name: str, digest: str) -> None:
+        self.name = name
+        self.digest = digest
+        super().__init__(
+            f"The version of {name} that was loaded ({digest[:12]}) is gone: it is not in the cache of "
+            "snapshots, and the skill has changed since. Unload and load it to use what is there now."
+        )
 
 
 class SkillTooLargeError(SkillError):

@@ -20,11 +20,14 @@ class SkillRef(NamedTuple):
     """Label of its source: bundled, user, project, or a configured one."""
     path: str
     """Its SKILL.md, as the source names it (an absolute path for folders on disk)."""
+    digest: str = ""
+    """Of the version that is meant; empty for what is there now."""
 
     @classmethod
     def of(cls, record: Mapping[str, object]) -> Self:
-        """Return where a record with these three fields says that a skill is."""
-        return cls(str(record["name"]), str(record["source"]), str(record["path"]))
+        """Return where a record with these fields says that a skill is; `digest` may be missing."""
+        digest = record.get("digest") or ""
+        return cls(str(record["name"]), str(record["source"]), str(record["path"]), str(digest))
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +94,7 @@ class Skill:
     instructions: str
     """The Markdown after the frontmatter: line ends normalised, invisible characters removed."""
     digest: str
-    """SHA-256 (hex) of the bytes of SKILL.md."""
+    """Of its folder (`skills/library/contents.py` has the rule)."""
     lines: int
     """Lines of the instructions."""
     root: Path | None

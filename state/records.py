@@ -21,12 +21,12 @@ class DiagnosticRecord(TypedDict):
 
 
 class ChangedSkill(TypedDict):
-    """A loaded skill whose file is not any more what was loaded."""
+    """A loaded skill whose folder is not what was loaded any more."""
 
     name: str
     change: Literal["changed", "gone", "broken"]
     digest: str
-    """SHA-256 of the SKILL.md that is there now; empty where it cannot be read."""
+    """Of the folder that is there now; empty where it cannot be read."""
 
 
 class CatalogRecord(TypedDict):
@@ -61,7 +61,7 @@ class LoadedSkill(TypedDict):
     source: str
     path: str
     digest: str
-    """SHA-256 of the SKILL.md that was read."""
+    """Of the skill's folder: its snapshot has this name. In records of older versions, of its SKILL.md."""
     instructions: str
     lines: int
     """Of the instructions on disk; the ledger may hold fewer, and says so in its text."""
@@ -183,6 +183,8 @@ class SkillPlace(TypedDict):
     name: str
     source: str
     path: str
+    digest: NotRequired[str]
+    """Of the version that is meant. Absent: what is there now."""
 
 
 class Admission(TypedDict):

@@ -6,8 +6,8 @@ import click
 
 from skills_agent.graph.cli import options
 from skills_agent.graph.cli.printing import echo, line_of, print_json, table
-from skills_agent.graph.settings import Settings, trust_file_of
-from skills_agent.skills.policy.trust import TrustList, is_as_trusted
+from skills_agent.graph.settings import Settings, content_limits, trust_file_of
+from skills_agent.skills.policy.trust import TrustList
 
 
 class TrustGroup(click.Group):
@@ -55,9 +55,10 @@ def add(folder: Path, as_json: bool) -> None:
 @options.as_json
 def list_trusted(as_json: bool) -> None:
     """List what is trusted, and whether it still is what it was."""
+    trusted = _trusted()
     rows = [
-        (each, "unchanged" if is_as_trusted(each) else "changed: not trusted")
-        for each in _trusted().folders()
+        (each, "unchanged" if trusted.is_unchanged(each) else "changed: not trusted")
+        for each in trusted.folders()
     ]
     if as_json:
         print_json([{**each._asdict(), "state": state.partition(":")[0]} for each, state in rows])
@@ -82,4 +83,5 @@ def revoke(folder: Path, as_json: bool) -> None:
 
 
 def _trusted() -> TrustList:
-    return TrustList(trust_file_of(Settings.load()))
+    settings = Settings.load()
+    return TrustList(trust_file_of(settings), content_limits(settings))

@@ -92,21 +92,9 @@ class Contents(NamedTuple):
         return max((each.status.st_ctime_ns for each in self.members), default=0)
 
 
-ContentsError = SnapshotError
-
-
-def folder_digest(folder: Path) -> str:
-    """Return the digest of a folder. Raises SnapshotError."""
-    limits = ContentLimits()
+def folder_digest(folder: Path, limits: ContentLimits) -> str:
+    """Return the digest of a folder as it is now. Raises SnapshotError."""
     return read_digest(folder, list_contents(folder, limits), limits)
-
-
-def file_digest(folder: Path, path: str) -> str:
-    """Return the SHA-256 (hex) of one file beneath a folder. Raises SnapshotError."""
-    content = hashlib.sha256()
-    for piece in read_pieces(folder, path):
-        content.update(piece)
-    return content.hexdigest()
 
 
 def list_contents(folder: Path, limits: ContentLimits) -> Contents:

@@ -1,7 +1,13 @@
-"""The registry: the sources of a process, the catalog of what is in them, and reading from it."""
+"""The registry: the sources of a process, the catalog of what is in them, and reading from it.
 
+A skill is read from a snapshot of its folder: the one that a thread has loaded, or one of what is there now.
+"""
+
+import hashlib
 import logging
+import sys
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Final
@@ -14,18 +20,21 @@ from skills_agent.skills.errors import (
     ResourceUnreadableError,
     SkillInvalidError,
     SkillUnreadableError,
+    SkillVersionGoneError,
 )
-from skills_agent.skills.files import NotRegularFileError, OutsideRootError
+from skills_agent.skills.files import NotRegularFileError, OutsideRootError, is_beneath, read_beneath
 from skills_agent.skills.format.frontmatter import HEAD_BYTES
 from skills_agent.skills.format.reading import Place, read_instructions, read_skill
 from skills_agent.skills.library.catalog import Catalog, Searched, described
 from skills_agent.skills.library.discovery import Discovery, Owned, Sight, Strictness, cause_of
 from skills_agent.skills.library.resources import list_resources, relative_to
+from skills_agent.skills.library.snapshots import Snapshot, SnapshotFile, SnapshotStore
 from skills_agent.skills.search.tables import TemporaryTables
 from skills_agent.skills.search.vectors import Vectors
 from skills_agent.skills.search.words import SearchSetting, SearchText
 from skills_agent.skills.skill import ResourceListing, Skill, SkillMetadata, SkillRef
-from skills_agent.skills.sources.protocol import SkillFile, Source
+from skills_agent.skills.sources.directory import DirectorySource
+from skills_agent.skills.sources.protocol import FoundSkill, Source
 from skills_agent.skills.text import clean_text, normalize_line_ends
 
 if TYPE_CHECKING:
@@ -56,12 +65,17 @@ class Registry:
         block_angle_brackets: bool = False,
         index: Path | None = None,
         vectors: Vectors | None = None,
+        snapshots: SnapshotStore | None = None,
     ) -> None:
-        """Take sources from low to high precedence.
+        """Read from sources, given from low to high precedence.
 
-        `index` is a file that makes the next process fast; with `vectors`, search is by meaning, too.
+        `index` is a file that makes the next process fast; with `vectors`, search is by meaning, too. Without
+        `snapshots`, those of this registry end with the process.
         """
         self.sources = tuple(sources)
+        self.snapshots = snapshots or SnapshotStore()
+        self._fetched: dict[str, tuple[tuple[int, ...], str]] = {}
+        self._old: dict[SkillRef, str] = {}
         self._strictness = Strictness(max_skill_bytes, block_angle_brackets)
         self._index = index
         memory = None if index is None else self._memory(index)
@@ -81,6 +95,7 @@ class Registry:
             block_angle_brackets=self._strictness.block_angle_brackets,
             index=self._index,
             vectors=self._searched.vectors,
+            snapshots=self.snapshots,
         )
 
     def refresh(self) -> Catalog:
@@ -109,43 +124,57 @@ class Registry:
         return self._lately.get(digest)
 
     def load(self, ref: SkillRef) -> Skill:
-        """Read a whole skill.
+        """Read a whole skill: the version of the ref, or what is there now.
 
         Raises:
             SkillUnreadableError: it is gone, or cannot be read.
+            SkillVersionGoneError: the version of the ref is gone.
             SkillTooLargeError, SkillUndecodableError, SkillInvalidError: what it holds is refused.
+            SnapshotError: its folder cannot be copied.
         """
-        source, found = self._owner(ref)
+        snapshot = self.snapshot(ref)
         try:
-            raw = source.read(ref.path, self._strictness.max_skill_bytes + 1)
+            raw = read_beneath(snapshot.folder, _file_name(ref), self._strictness.max_skill_bytes + 1)
         except OSError as error:
-            cause = cause_of(error)
-            logger.error("SKILL.md unreadable: %s", ref.path, extra={"skill": ref.name, "cause": cause})  # noqa: TRY400 - the path and the cause say all, a traceback adds nothing
-            raise SkillUnreadableError(ref.path, cause) from error
-        skill = read_skill(
-            raw,
-            Place(source.label, ref.path, found.folder, source.trusted),
-            source.root(ref.path),
-            self._strictness.max_skill_bytes,
-            block_angle_brackets=self._strictness.block_angle_brackets,
-        )
-        if skill.metadata.name != ref.name:
-            raise SkillInvalidError(ref.path, f"it is named {skill.metadata.name!r} now, not {ref.name!r}.")
-        return skill
+            raise SkillUnreadableError(ref.path, cause_of(error)) from error
+        return replace(self._parse(raw, ref, self.place(ref)), digest=snapshot.digest)
 
-    def resources(self, ref: SkillRef) -> ResourceListing:
-        """List the files of a skill other than its SKILL.md, reading none.
+    def digest(self, ref: SkillRef) -> str:
+        """Return the digest of a skill as it is now, also where it was not copied. Raises as `load` does."""
+        source, found = self._owner(ref)
+        self._parse(self._read(source, ref), ref, source.root(ref.path))
+        root = _folder_of(source, ref)
+        return self._fetch(source, found, ref).digest if root is None else self.snapshots.digest_of(root)
+
+    def snapshot(self, ref: SkillRef) -> Snapshot:
+        """Return the files of a skill: those of the version of the ref, or those that are there now.
+
+        A thread of an older release names the version by the digest of its SKILL.md: the folder that is there
+        stands for it while that file is the same.
 
         Raises:
-            SkillUnreadableError: the skill is gone, or its folder cannot be listed.
+            SkillUnreadableError, SkillVersionGoneError, SnapshotError
         """
-        source, _ = self._owner(ref)
+        if not ref.digest:
+            return self._take(ref)
+        if not any(source.label == ref.source and source.claims(ref.path) for source in self.sources):
+            # The ledger may be that of another caller.
+            raise SkillUnreadableError(ref.path, "no source has it")
+        snapshot = self.snapshots.open(self._old.get(ref, ref.digest))
+        return snapshot or self._take_again(ref)
+
+    def place(self, ref: SkillRef) -> Path:
+        """Return the path at which the files of a skill expect to be: its folder, also when that is gone."""
+        path = Path(ref.path)
+        return path.parent if path.is_absolute() else self.snapshot(ref).folder
+
+    def resources(self, ref: SkillRef) -> ResourceListing:
+        """List the files of a skill other than its SKILL.md, reading none. Raises as `snapshot` does."""
+        folder = self.snapshot(ref).folder
         try:
-            return list_resources(source.files(ref.path))
+            return list_resources(DirectorySource(folder, "").files(str(folder / _file_name(ref))))
         except OSError as error:
-            cause = cause_of(error)
-            logger.warning("resource listing failed: %s", ref.path, extra={"skill": ref.name, "cause": cause})
-            raise SkillUnreadableError(ref.path, cause) from error
+            raise SkillUnreadableError(ref.path, cause_of(error)) from error
 
     def read_resource(self, ref: SkillRef, path: str, limit: int = MAX_RESOURCE_BYTES) -> str:
         """Return a text file of a skill: line ends normalised, invisible characters removed.
@@ -170,10 +199,10 @@ class Registry:
             SkillUnreadableError: the skill is gone.
             ResourceError: not there, outside the folder, unreadable, or over `limit` bytes.
         """
-        source, _ = self._owner(ref)
-        relative = relative_to(source.root(ref.path), path)
+        folder = self.snapshot(ref).folder
+        relative = relative_to((self.place(ref), folder), path)
         try:
-            raw = source.read_file(ref.path, relative, limit + 1)
+            raw = read_beneath(folder, relative, limit + 1)
         except OutsideRootError as error:
             raise ResourceOutsideError(ref.name, path) from error
         except (FileNotFoundError, NotADirectoryError, NotRegularFileError) as error:
@@ -182,17 +211,8 @@ class Registry:
         except OSError as error:
             raise ResourceUnreadableError(ref.name, path, cause_of(error)) from error
         if len(raw) > limit:
-            size = _size_of(source.files(ref.path), relative, at_least=len(raw))
-            raise ResourceTooLargeError(ref.name, path, size, limit)
+            raise ResourceTooLargeError(ref.name, path, (folder / relative).stat().st_size, limit)
         return raw
-
-    def root(self, ref: SkillRef) -> Path | None:
-        """Return the folder of a skill on this machine; None where its source is no file system.
-
-        Raises:
-            SkillUnreadableError: the skill is gone.
-        """
-        return self._owner(ref).source.root(ref.path)
 
     def _memory(self, index: Path) -> "IndexedMemory":
         # SQLite and msgspec are imported only where there is an index.
@@ -202,12 +222,62 @@ class Registry:
         return IndexedMemory(IndexFile(index), self.sources, self._strictness)
 
     def is_vouched_for(self, ref: SkillRef) -> bool:
-        """Tell whether the operator trusts the source of a skill.
+        """Return whether the operator trusts the source of a skill; of one that is gone, nobody does."""
+        owned = self._discovery.owner(ref)
+        return owned is not None and owned.source.trusted
 
-        Raises:
-            SkillUnreadableError: the skill is gone.
-        """
-        return self._owner(ref).source.trusted
+    def _take(self, ref: SkillRef) -> Snapshot:
+        """Return the snapshot of what is there now."""
+        source, found = self._owner(ref)
+        self._read(source, ref, limit=1)
+        root = _folder_of(source, ref)
+        return self._fetch(source, found, ref) if root is None else self.snapshots.take(root)
+
+    def _take_again(self, ref: SkillRef) -> Snapshot:
+        """Return the snapshot of what is there now if that is the version of the ref."""
+        try:
+            snapshot = self._take(ref)
+        except SkillUnreadableError as error:
+            raise SkillVersionGoneError(ref.name, ref.digest) from error
+        if snapshot.digest != ref.digest:
+            raw = read_beneath(snapshot.folder, _file_name(ref), self._strictness.max_skill_bytes + 1)
+            if hashlib.sha256(raw).hexdigest() != ref.digest:
+                raise SkillVersionGoneError(ref.name, ref.digest)
+            # One answer for the whole process: what was asked about is what runs.
+            self._old[ref] = snapshot.digest
+        return snapshot
+
+    def _fetch(self, source: Source, found: FoundSkill, ref: SkillRef) -> Snapshot:
+        """Return the snapshot of a skill that is in no folder; it is fetched again when its stamp changes."""
+        stamp, digest = self._fetched.get(ref.path, ((), ""))
+        if stamp == found.stamp and (snapshot := self.snapshots.open(digest)):
+            return snapshot
+        snapshot = self.snapshots.put(_files_of(source, ref.path))
+        self._fetched[ref.path] = (found.stamp, snapshot.digest)
+        return snapshot
+
+    def _read(self, source: Source, ref: SkillRef, limit: int = 0) -> bytes:
+        """Read a SKILL.md where it is."""
+        try:
+            return source.read(ref.path, limit or self._strictness.max_skill_bytes + 1)
+        except OSError as error:
+            cause = cause_of(error)
+            logger.error("SKILL.md unreadable: %s", ref.path, extra={"skill": ref.name, "cause": cause})  # noqa: TRY400 - the path and the cause say all, a traceback adds nothing
+            raise SkillUnreadableError(ref.path, cause) from error
+
+    def _parse(self, raw: bytes, ref: SkillRef, root: Path | None) -> Skill:
+        owned = self._discovery.owner(ref)
+        folder = owned.found.folder if owned else ref.path.rpartition("/")[0].rpartition("/")[2]
+        skill = read_skill(
+            raw,
+            Place(ref.source, ref.path, folder, owned is not None and owned.source.trusted),
+            root,
+            self._strictness.max_skill_bytes,
+            block_angle_brackets=self._strictness.block_angle_brackets,
+        )
+        if skill.metadata.name != ref.name:
+            raise SkillInvalidError(ref.path, f"it is named {skill.metadata.name!r} now, not {ref.name!r}.")
+        return skill
 
     def _owner(self, ref: SkillRef) -> Owned:
         """Return the source of a skill: only what a scan found is read, for a ref may come from anywhere."""
@@ -235,5 +305,22 @@ def _instructions(owned: Owned) -> str:
         return ""
 
 
-def _size_of(files: Iterator[SkillFile], relative: str, at_least: int) -> int:
-    return next((file.size for file in files if file.path == relative), at_least)
+def _file_name(ref: SkillRef) -> str:
+    return ref.path.rpartition("/")[2]
+
+
+def _folder_of(source: Source, ref: SkillRef) -> Path | None:
+    """Return the folder of a skill that can be copied as it is: its SKILL.md must not be a link out of it."""
+    root = source.root(ref.path)
+    return root if root is not None and is_beneath(root, Path(ref.path)) else None
+
+
+def _files_of(source: Source, path: str) -> Iterator[SnapshotFile]:
+    """Yield the files of a skill that is in no folder, each whole. Raises SkillUnreadableError."""
+    name = path.rpartition("/")[2]
+    try:
+        yield SnapshotFile(name, source.read(path, sys.maxsize))
+        for file in source.files(path):
+            yield SnapshotFile(file.path, source.read_file(path, file.path, sys.maxsize))
+    except OSError as error:
+        raise SkillUnreadableError(path, cause_of(error)) from error

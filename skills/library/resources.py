@@ -46,10 +46,11 @@ def list_resources(files: Iterable[SkillFile], limit: int = MAX_LISTED) -> Resou
     return ResourceListing(tuple(kept), omitted=len(found) - len(kept))
 
 
-def relative_to(root: Path | None, path: str) -> str:
+def relative_to(roots: Iterable[Path], path: str) -> str:
     """Return a path within a skill's folder, also when it was given as the absolute path of a file in it."""
-    inside = f"{root}/"
-    return path.removeprefix(inside) if root is not None else path
+    for root in roots:
+        path = path.removeprefix(f"{root}/")
+    return path
 
 
 def summarize(resources: Sequence[Resource]) -> str:

@@ -2,13 +2,12 @@
 
 What a thread has loaded is read and run from the snapshot of the digest in its ledger, so it stays what it
 was when the folder changes or goes. A snapshot is made as a draft, measured, and renamed: a reader sees it
-whole or not at all. It is not flushed to the disk (20 files would cost 7 ms); instead every use compares it
-with what `stat` told when it was measured, and where that differs it is measured again: one that a crash or
-a program left with other bytes is removed, and made anew while the folder still is that version.
+whole or not at all. It is not flushed to the disk (20 files would cost 7 ms); instead each process measures
+it before the first use, and again when `stat` tells that it changed: one that a crash or a program left with
+other bytes is removed, and made anew while the folder still is that version.
 """
 
 import errno
-import hashlib
 import logging
 import os
 import shutil
@@ -37,7 +36,6 @@ _DIGEST_LENGTH: Final = 64
 _DRAFT: Final = ".draft-"
 _DRAFT_SECONDS: Final = 3600
 """A draft that is older was left behind by a process that was killed."""
-_MEASURED: Final = ".measured"
 _MEASURED_KEPT: Final = 1024
 _TICK: Final = 2_000_000_000
 """Nanoseconds: the coarsest clock of a file system. A later change has another time then."""
@@ -75,7 +73,14 @@ class SnapshotStore:
     Without a folder, or where it cannot be used, they are in a temporary one and end with this process.
     """
 
-    def __init__(self, folder: Path | None = None, *, limits: ContentLimits = _DEFAULT_LIMITS) -> None:
+    def __init__(
+        self,
+        folder: Path | None = None,
+        *,
+        limits: ContentLimits = _DEFAULT_LIMITS,
+        clock: Callable[[], int] = time.time_ns,
+    ) -> None:
+        self._clock = clock
         self.folder = folder or Path()
         self._is_temporary = False
         if folder is None:
@@ -125,7 +130,7 @@ class SnapshotStore:
             contents = list_contents(root, self._limits)
             return (
                 contents.is_whole
-                and _is_settled(contents)
+                and self._is_settled(contents)
                 and self._measure(root, contents) == digest
                 and list_contents(root, self._limits).signature == contents.signature
             )
@@ -145,12 +150,11 @@ class SnapshotStore:
 
     def _measure(self, root: Path, contents: Contents) -> str:
         place, signature = str(root), contents.signature
-        known = self._measured.get(place) or self._recall(place)
+        known = self._measured.get(place)
         if known is not None and known.signature == signature:
-            self._measured[place] = known
             return known.digest
         digest = read_digest(root, contents, self._limits)
-        if _is_settled(contents) and list_contents(root, self._limits).signature == signature:
+        if self._is_settled(contents) and list_contents(root, self._limits).signature == signature:
             self._remember(place, _Measured(signature, digest))
         return digest
 
@@ -158,20 +162,10 @@ class SnapshotStore:
         while len(self._measured) >= _MEASURED_KEPT:
             self._measured.pop(next(iter(self._measured)), None)
         self._measured[place] = measured
-        with suppress(OSError):
-            file = self._record(place)
-            file.parent.mkdir(mode=0o700, exist_ok=True)
-            file.write_text(" ".join(measured), encoding="ascii")
 
-    def _recall(self, place: str) -> _Measured | None:
-        """Return what an earlier process measured."""
-        with suppress(OSError, ValueError, TypeError):
-            return _Measured(*self._record(place).read_text(encoding="ascii").split())
-        return None
-
-    def _record(self, place: str) -> Path:
-        key = hashlib.sha256(place.encode(errors="surrogateescape")).hexdigest()
-        return self.folder / _MEASURED / key[:32]
+    def _is_settled(self, contents: Contents) -> bool:
+        """Return whether the newest change is so long ago that another one would have another time."""
+        return contents.changed < self._clock() - _TICK
 
     def _make(self, fill: Callable[[Path], None]) -> Snapshot:
         """Fill a draft, measure it, and put it in place."""
@@ -284,11 +278,6 @@ def _beyond(file: SnapshotFile, left: ContentLimits, limits: ContentLimits) -> s
         f"the skill has more than {limits.max_bytes:,} bytes, of which {file.path} has "
         f"{len(file.content):,}; the setting is max_snapshot_bytes"
     )
-
-
-def _is_settled(contents: Contents) -> bool:
-    """Return whether the newest change is so long ago that another one would have another time."""
-    return contents.changed < time.time_ns() - _TICK
 
 
 def _is_own(folder: Path) -> bool:

@@ -1,4 +1,4 @@
-"""Which folders the person of this machine vouches for, by path and content.
+"""Which skills' folders the person of this machine vouches for, by path and digest.
 
 A skill of an untrusted source (a project's, a caller's) can be read, loaded and asked about. Trust adds
 that its `allowed-tools` may skip a question (mode `preapprove`), and ends when a byte of the folder changes.
@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import ClassVar, Final, NamedTuple
 
 from skills_agent.skills.errors import SkillError
-from skills_agent.skills.library.contents import ContentsError, folder_digest
+from skills_agent.skills.library.contents import ContentLimits, SnapshotError, folder_digest
 from skills_agent.skills.sources.directory import DirectorySource
 
 VERSION: Final = 1
@@ -51,9 +51,10 @@ class TrustedFolder(NamedTuple):
 class TrustList:
     """The folders in one file. Read anew each time: another process may change it."""
 
-    def __init__(self, file: Path) -> None:
-        """Name the file; it need not exist."""
+    def __init__(self, file: Path, limits: ContentLimits = ContentLimits()) -> None:  # noqa: B008 - an immutable value
+        """Keep the list in a file, which need not exist; a folder over the limits cannot be trusted."""
         self.file = file
+        self._limits = limits
 
     def folders(self) -> tuple[TrustedFolder, ...]:
         """Return what is trusted, in path order. Raises TrustFileError."""
@@ -68,20 +69,28 @@ class TrustList:
             raise TrustFileError(self.file, f"it does not hold version {VERSION} of the list")
         return tuple(TrustedFolder(path, folders[path]) for path in sorted(folders))
 
-    def vouches_for(self, folder: Path) -> bool:
-        """Tell whether a folder is trusted, and still holds what it held then. Raises TrustFileError."""
-        path = os.path.realpath(folder)
-        return any(each.path == path and is_as_trusted(each) for each in self.folders())
+    def vouches_for(self, folder: Path, digest: str) -> bool:
+        """Return whether this version of a folder is trusted. Raises TrustFileError."""
+        return TrustedFolder(os.path.realpath(folder), digest) in self.folders()
+
+    def is_unchanged(self, folder: TrustedFolder) -> bool:
+        """Return whether a folder still is what was trusted."""
+        try:
+            return folder_digest(Path(folder.path), self._limits) == folder.digest
+        except SnapshotError:
+            return False
 
     def add(self, folder: Path) -> tuple[TrustedFolder, ...]:
         """Trust a skill's folder, or every skill's folder in a folder, as they are now.
 
-        Raises NothingToTrustError, ContentsError, TrustFileError.
+        Raises NothingToTrustError, SnapshotError, TrustFileError.
         """
         roots = [Path(found.path).parent for found in DirectorySource(folder, "trust").scan().found]
         if not roots:
             raise NothingToTrustError(folder)
-        added = tuple(TrustedFolder(os.path.realpath(root), folder_digest(root)) for root in roots)
+        added = tuple(
+            TrustedFolder(os.path.realpath(root), folder_digest(root, self._limits)) for root in roots
+        )
         self._write({**dict(self.folders()), **dict(added)})
         return added
 
@@ -105,11 +114,3 @@ class TrustList:
             draft.replace(self.file)
         except OSError as error:
             raise TrustFileError(self.file, error.strerror or str(error)) from error
-
-
-def is_as_trusted(folder: TrustedFolder) -> bool:
-    """Tell whether a folder still is what was trusted."""
-    try:
-        return folder_digest(Path(folder.path)) == folder.digest
-    except ContentsError:
-        return False

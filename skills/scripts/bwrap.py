@@ -6,20 +6,18 @@ bubblewrap hands on what it was started with (`--setenv` would put secrets on a 
 user of the machine can read).
 """
 
-import fcntl
 import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from skills_agent.skills.errors import SandboxMissingError, ScriptError
-from skills_agent.skills.scripts.controlled import ControlledRunner, PrivateFolder
+from skills_agent.skills.scripts.controlled import ControlledRunner, PrivateFolder, files_of
 from skills_agent.skills.scripts.environment import is_granted
 from skills_agent.skills.scripts.interpreter import packages_of
 from skills_agent.skills.scripts.runner import ScriptRequest
@@ -106,32 +104,13 @@ class BwrapRunner(ControlledRunner):
         """Say what is missing, the sandbox included."""
         try:
             self.level_for(request)
-            self._need_network(request, self._command(request, request.folder))
+            self._need_network(request, self._command(request))
         except ScriptError as error:
             return str(error)
         return None
 
-    @contextmanager
-    def _skill_folder(self, request: ScriptRequest) -> Iterator[Path | None]:
-        """Yield where the sandbox shows the skill's folder: at the skill's own path, if that can be had."""
-        path = request.mounted_at or request.folder
-        if path is None or _has_files(path) or path.is_relative_to(self._workspace / OWN_FOLDER):
-            yield path
-        elif path.is_relative_to(self._workspace):
-            with _mount_point(path) as is_there:
-                yield path if is_there else request.folder
-        else:  # bubblewrap makes it in a file system of its own, but for folders that it shows read-only
-            shown = (Path("/usr"), *map(Path, SYSTEM), *_prefixes())
-            yield request.folder if any(map(path.is_relative_to, shown)) else path
-
-    def _start(
-        self,
-        request: ScriptRequest,
-        secrets: Mapping[str, str],
-        private: PrivateFolder,
-        folder: Path | None,
-    ) -> Start:
-        inner = super()._start(request, secrets, private, folder)
+    def _start(self, request: ScriptRequest, secrets: Mapping[str, str], private: PrivateFolder) -> Start:
+        inner = super()._start(request, secrets, private)
         self._need_network(request, inner.command)
         network = is_granted(self._network, request)
         size = str(self._limits.file_size)
@@ -140,9 +119,9 @@ class BwrapRunner(ControlledRunner):
             *_system(network=network),
             *("--size", size, "--tmpfs", "/dev/shm", "--remount-ro", "/dev"),  # noqa: S108
             *("--size", size, "--tmpfs", str(INSIDE), "--dir", str(HOME)),
-            *_workplace(self._workspace, request.workdir.absolute(), folder),
+            *_workplace(self._workspace, request.workdir.absolute()),
             *_read_only(_programs(inner.command[0], self._workspace)),
-            *(("--ro-bind", str(request.folder), str(folder)) if folder else ()),
+            *(_skill(files_of(request), self._place_of(request), self._workspace) if request.script else ()),
             *("--remount-ro", str(self._workspace / OWN_FOLDER)),
             *("--remount-ro", "/", "--chdir", str(request.workdir.absolute()), "--"),
             *("prlimit", f"--nproc={self._limits.processes}", "--"),
@@ -158,6 +137,13 @@ class BwrapRunner(ControlledRunner):
             processes=inner.processes + OF_BUBBLEWRAP,
             wrapped=True,
         )
+
+    def _place_of(self, request: ScriptRequest) -> Path:
+        """Return where a script sees its skill: at the skill's own path, also when that folder is gone."""
+        if request.mounted_at is None:
+            return files_of(request)
+        place = request.mounted_at.resolve()
+        return place if _is_mountable(place, self._workspace) else files_of(request)
 
     def _need_network(self, request: ScriptRequest, command: Sequence[str]) -> None:
         """Refuse what would end in an error of uv that nobody understands."""
@@ -199,61 +185,16 @@ def _tried(path: str) -> tuple[str, str, str]:
     return ("--ro-bind-try", path, path)
 
 
-def _workplace(workspace: Path, workdir: Path, skill_folder: Path | None) -> Iterator[str]:
-    """Yield the options for the folders that a script works in; later mounts lie on top of earlier ones."""
-    is_writable = workdir == workspace or not workdir.is_relative_to(workspace)
-    yield from ("--bind" if is_writable else "--ro-bind", str(workspace), str(workspace))
-    read_only = [folder for each in READ_ONLY if not (folder := workspace / each).is_symlink()]
-    if is_writable:
-        mounts = [*(path for path in read_only if path.exists()), *([skill_folder] if skill_folder else ())]
-        yield from _held_in_place(mounts, workspace)
+def _workplace(workspace: Path, workdir: Path) -> Iterator[str]:
+    """Yield the options for the folders that a script works in: what is mounted later lies on top."""
+    beneath = workdir != workspace and workdir.is_relative_to(workspace)
+    yield from ("--ro-bind" if beneath else "--bind", str(workspace), str(workspace))
     own = workspace / OWN_FOLDER
     _make(own)
     yield from ("--size", "4096", "--tmpfs", str(own))
-    yield from _read_only(read_only)
+    yield from _read_only(folder for each in READ_ONLY if not (folder := workspace / each).is_symlink())
     if workdir != workspace:
         yield from ("--bind", str(workdir), str(workdir))
-
-
-def _held_in_place(mounts: Iterable[Path], workspace: Path) -> Iterator[str]:
-    """Yield the options that keep a script from renaming the folders above a mount.
-
-    A mount point cannot be renamed, but a folder above it could, on the host, and another be put in its
-    place. So each of these is mounted on itself, the outermost first.
-    """
-    above = {parent for path in mounts for parent in path.parents if workspace in parent.parents}
-    for folder in sorted(above, key=lambda folder: len(folder.parts)):
-        if folder.is_dir() and not folder.is_symlink():
-            yield from ("--bind", str(folder), str(folder))
-
-
-@contextmanager
-def _mount_point(path: Path) -> Iterator[bool]:
-    """Have an empty folder at a path in the workspace for the time of a run; yield whether there is one.
-
-    A skill whose own folder is gone is mounted there. To remove it would also unmount it in the sandbox of
-    another run, so every run locks it, and only one that holds the lock alone removes it.
-    """
-    made = [folder for folder in (path, *path.parents) if not folder.exists()]
-    try:
-        path.mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
-    except OSError:
-        yield False
-        return
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_SH)
-        yield path.is_dir()
-    finally:
-        with suppress(OSError):  # another run uses it, or it is not empty any more
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            for folder in made or [path]:
-                folder.rmdir()
-        os.close(descriptor)
-
-
-def _has_files(folder: Path) -> bool:
-    return folder.is_dir() and any(folder.iterdir())
 
 
 def _make(own: Path) -> None:
@@ -266,20 +207,50 @@ def _make(own: Path) -> None:
         raise ScriptError(f"Cannot hide {own} from scripts: it is a link. Make it a folder.")
 
 
-def _prefixes() -> list[Path]:
-    """Return where this Python is installed, if it is no part of the system."""
-    prefixes = (Path(each) for each in (sys.base_prefix, os.path.realpath(sys.base_prefix), sys.prefix))
-    return [prefix for prefix in prefixes if prefix != Path("/usr")]
-
-
 def _programs(program: str, workspace: Path) -> Iterator[Path]:
-    """Yield the folders and files outside of the system that a run needs: this Python, the program itself."""
-    prefixes = _prefixes()
-    yield from prefixes
-    shown = [Path("/usr"), workspace, *map(Path, SYSTEM), *prefixes]
+    """Yield what is needed outside of the system: this Python, and the program itself."""
+    prefixes = [Path(each) for each in (sys.base_prefix, os.path.realpath(sys.base_prefix), sys.prefix)]
+    yield from (prefix for prefix in prefixes if prefix != Path("/usr"))
+    seen = [Path("/usr"), workspace, *map(Path, SYSTEM), *prefixes]
     for each in (Path(program), Path(os.path.realpath(program))):
-        if not any(each.is_relative_to(folder) for folder in shown):
+        if not any(each.is_relative_to(folder) for folder in seen):
             yield each
+
+
+def _skill(files: Path, place: Path, workspace: Path) -> Iterator[str]:
+    """Yield the options that show a skill's files at its place, read-only.
+
+    Where the folder is gone, the mount point is made inside the sandbox: on a file system of its own that
+    shows what lies beside it.
+    """
+    ancestor = _existing(place)
+    if ancestor not in {place, workspace} and _is_closed(ancestor, workspace):
+        yield from ("--size", "4096", "--tmpfs", str(ancestor))
+        yield from _read_only(sorted(ancestor.iterdir()))
+    yield from ("--ro-bind", str(files), str(place))
+
+
+def _is_mountable(place: Path, workspace: Path) -> bool:
+    """Return whether a skill can be shown at its place without a trace on the host.
+
+    It cannot where the sandbox would make a folder of the workspace, or in a folder of the system.
+    """
+    ancestor = _existing(place)
+    if ancestor == place:
+        return True
+    if place.is_relative_to(workspace):
+        return place.is_relative_to(workspace / OWN_FOLDER) or _is_closed(ancestor, workspace)
+    return not any(place.is_relative_to(each) for each in ("/usr", *SYSTEM, sys.prefix, sys.base_prefix))
+
+
+def _is_closed(folder: Path, workspace: Path) -> bool:
+    """Return whether scripts cannot write to a folder of the workspace anyway."""
+    return any(folder.is_relative_to(workspace / each) for each in READ_ONLY)
+
+
+def _existing(path: Path) -> Path:
+    """Return the path, or its nearest ancestor that exists."""
+    return next(each for each in (path, *path.parents) if each.is_dir())
 
 
 def _read_only(paths: Collection[Path] | Iterator[Path]) -> Iterator[str]:

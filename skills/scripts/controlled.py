@@ -30,8 +30,6 @@ from skills_agent.skills.scripts.supervised import Start, Supervised
 from skills_agent.skills.scripts.watch import FLOOD_FACTOR, Watch
 from skills_agent.skills.scripts.written import written_since
 
-_WRITE_REFUSALS = ("read-only file system", "permission denied")
-
 
 class PrivateFolder(NamedTuple):
     """Folders of one run, gone after it."""
@@ -81,7 +79,7 @@ class ControlledRunner:
     def preflight(self, request: ScriptRequest) -> str | None:
         """Say which program or file is missing; None when nothing is."""
         try:
-            self._command(request, request.folder)
+            self._command(request)
         except ScriptError as error:
             return str(error)
         return None
@@ -93,10 +91,10 @@ class ControlledRunner:
             raise ScriptError(f"Cannot start {request.title}: there is no folder {request.workdir}.")
         secrets = secrets_of(self._secrets, request, self._environment)
         stdout, stderr = (Capture(self._max_output, secrets.values()) for _ in range(2))
-        with self._slots, _private_folder() as private, self._skill_folder(request) as folder:
+        with self._slots, _private_folder() as private:
             if request.shutdown():  # while it waited for its turn
                 raise ScriptError(f"{request.title} was not started: the agent is being shut down.")
-            start = self._start(request, secrets, private, folder)
+            start = self._start(request, secrets, private)
             started = time.monotonic()
             run = Supervised(start, stdin=request.stdin is not None)
             stdin = (request.stdin or "").encode(errors="replace")
@@ -110,11 +108,10 @@ class ControlledRunner:
             written = written_since(request.workdir, private.made_at, self._max_written)
         ending = _ending(watch.said, request.title)
         stopped = stopped or ending.stopped
-        exit_code = None if stopped else self._exit_code(ending.code, request, stderr.text())
         return ScriptResult(
-            exit_code=exit_code,
+            exit_code=None if stopped else self._exit_code(ending.code, request, stderr.text()),
             stdout=stdout.text(),
-            stderr=_with_advice(stderr.text(), folder) if exit_code else stderr.text(),
+            stderr=stderr.text(),
             seconds=seconds,
             stopped=stopped,
             stdout_cut=stdout.cut,
@@ -122,22 +119,11 @@ class ControlledRunner:
             level=level,
             written=written.files,
             written_more=written.more,
+            note=_advice(request, stderr.text()) if ending.code else "",
         )
 
-    @contextmanager
-    def _skill_folder(self, request: ScriptRequest) -> Iterator[Path | None]:
-        """Yield the path by which the script is given its skill's folder, for the time of the run."""
-        own = request.mounted_at
-        yield own if own is not None and request.unchanged() else request.folder
-
-    def _start(
-        self,
-        request: ScriptRequest,
-        secrets: Mapping[str, str],
-        private: PrivateFolder,
-        folder: Path | None,
-    ) -> Start:
-        command = self._command(request, folder)
+    def _start(self, request: ScriptRequest, secrets: Mapping[str, str], private: PrivateFolder) -> Start:
+        command = self._command(request)
         environment = script_environment(self._inherited, secrets, private.home, private.temporary)
         program = Path(command[0]).name
         if program == "uv" and (cache := uv_cache(self._environment)):
@@ -152,25 +138,36 @@ class ControlledRunner:
             processes=self._limits.processes,
         )
 
-    def _command(self, request: ScriptRequest, folder: Path | None) -> list[str]:
+    def _command(self, request: ScriptRequest) -> list[str]:
         path = self._inherited.get("PATH")
         if request.script is None:
-            program, *args = request.args or ("",)
-            return [program_for(program, path), *args]
-        shown_as = request.script_in(folder)
-        return [*command_for(request.script.absolute(), path, shown_as=shown_as), *request.args]
+            name, *args = request.args or ("",)
+            return [program_for(name, path), *args]
+        script = request.script.absolute()
+        *program, _ = command_for(script, path)
+        return [*program, str(self._place_of(request) / script.relative_to(files_of(request))), *request.args]
+
+    def _place_of(self, request: ScriptRequest) -> Path:
+        """Return where a script sees its skill: at the skill's own path while the same files are there."""
+        is_there = request.mounted_at is not None and request.is_unchanged()
+        return request.mounted_at if is_there and request.mounted_at else files_of(request)
 
     def _exit_code(self, code: int, request: ScriptRequest, stderr: str) -> int:  # noqa: ARG002
         return code
 
 
-def _with_advice(stderr: str, folder: Path | None) -> str:
-    """Add where a script can write, if it tried to write beside itself."""
-    errors = stderr.lower()
-    if f"{folder}/" not in stderr or not any(refusal in errors for refusal in _WRITE_REFUSALS):
-        return stderr
-    advice = "a skill's folder cannot be written to; write into the working directory or $TMPDIR"
-    return f"{stderr.rstrip()}\n[{folder}: {advice}]\n"
+def files_of(request: ScriptRequest) -> Path:
+    """Return the folder with the files of a script's skill."""
+    assert request.script is not None  # noqa: S101 - for the type checker; callers ask before
+    return (request.root or request.script.parent).absolute()
+
+
+def _advice(request: ScriptRequest, stderr: str) -> str:
+    """Say where a script can write, if it failed for writing where it cannot."""
+    refused = "Permission denied" in stderr and str(request.mounted_at or request.root) in stderr
+    if not refused and "Read-only file system" not in stderr:
+        return ""
+    return f"The skill's folder is read-only. Write to the workspace ({request.workdir}) or to $TMPDIR."
 
 
 class _Ending(NamedTuple):

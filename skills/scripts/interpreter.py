@@ -35,26 +35,22 @@ PYTHONS = ("python", "python3")
 UV_RUN = ("uv", "run", "--quiet", "--script")
 
 
-def command_for(script: Path, path: str | None = None, *, shown_as: Path | None = None) -> list[str]:
+def command_for(script: Path, path: str | None = None) -> list[str]:
     """Return the argument list that runs the script, without the script's own arguments.
 
-    `path` is where programs are searched (as in PATH); None is the PATH of this process. `shown_as` is the
-    path that the program is given for the script.
-
-    Raises InterpreterMissingError when no program here can run it, and ScriptError when nothing says which
-    program should, or the script cannot be read.
+    `path` is where programs are searched (as in PATH); None is the PATH of this process.
+    Raises InterpreterMissingError when no program here can run it, and ScriptError when nothing
+    says which program should, or the script cannot be read.
     """
-    return [*_interpreter(script, path), str(shown_as or script)]
-
-
-def _interpreter(script: Path, path: str | None) -> list[str]:
     suffix = script.suffix.lower()
     if suffix in KNOWN:
-        return _first_installed(script, KNOWN[suffix], path)
+        return [*_first_installed(script, KNOWN[suffix], path), str(script)]
     if suffix in TYPESCRIPT:
-        return _typescript(script, path)
+        return [*_typescript(script, path), str(script)]
     head = _head(script)
-    return _python(script, head, path) if suffix == ".py" else _by_shebang(script, head, path)
+    if suffix == ".py":
+        return _python(script, head, path)
+    return _by_shebang(script, head, path)
 
 
 def candidates_for(script: Path) -> Sequence[tuple[str, ...]]:
@@ -131,11 +127,11 @@ def _python(script: Path, head: str, path: str | None) -> list[str]:
     if dependencies is not None:
         uv = shutil.which("uv", path=path)
         if uv:
-            return [uv, *UV_RUN[1:]]
+            return [uv, *UV_RUN[1:], str(script)]
         if dependencies:
             needs = f"uv (to install {', '.join(dependencies)})"
             raise InterpreterMissingError(script.name, needs)
-    return [sys.executable]
+    return [sys.executable, str(script)]
 
 
 def _typescript(script: Path, path: str | None) -> list[str]:
@@ -170,7 +166,7 @@ def _by_shebang(script: Path, head: str, path: str | None) -> list[str]:
         return _python(script, head, path)
     found = _first_installed(script, [(program,)], path)
     prefix = _first_installed(script, [("env",)], path) + assignments if assignments else []
-    return [*prefix, *found, *options]
+    return [*prefix, *found, *options, str(script)]
 
 
 def _unknown_kind(script: Path) -> ScriptError:

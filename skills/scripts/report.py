@@ -29,6 +29,8 @@ def describe(result: ScriptResult) -> str:
         readable = clean_text(normalize_line_ends(TERMINAL_CODE.sub("", text))).text
         if readable.strip():
             parts.append(f"{name}:\n{readable.rstrip()}")
+    if result.note:
+        parts.append(f"[{result.note}]")
     return "\n".join(parts)
 
 

@@ -5,6 +5,7 @@ The tool that runs it and the question before it ask here, so that they cannot d
 
 import os
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 from skills_agent.skills.errors import ResourceOutsideError, ScriptError, ScriptNotFoundError
@@ -19,14 +20,12 @@ from skills_agent.skills.skill import SkillRef
 def script_request(
     registry: Registry, ref: SkillRef, path: str, *, workdir: Path, args: Sequence[str] = ()
 ) -> ScriptRequest:
-    """Return the request for a script of a skill; nothing outside the skill's folder is ever opened.
+    """Return the request for a script of a skill's snapshot; nothing outside of it is ever looked at.
 
     Raises SkillError for what is no script of the skill.
     """
-    root = registry.root(ref)
-    if root is None:
-        raise ScriptError(f"The scripts of {ref.name} cannot be run: its source {ref.source} is not on disk.")
-    relative = relative_to(root, path)
+    root, place = registry.snapshot(ref).folder, registry.place(ref)
+    relative = relative_to((place, root), path)
     try:
         os.close(open_beneath(root, relative))
     except OutsideRootError as error:
@@ -46,6 +45,8 @@ def script_request(
         source=ref.source,
         trusted=registry.is_vouched_for(ref),
         root=root.resolve(),
+        mounted_at=place,
+        is_unchanged=partial(registry.snapshots.is_same, place, root.name),
     )
 
 

@@ -31,24 +31,14 @@ class ScriptRequest:
     trusted: bool = True
     """Whether somebody vouches for that source: secrets and network go to no other by name alone."""
     root: Path | None = None
-    """The folder with the skill's bytes, which may be a snapshot; None: the folder of the script."""
+    """The folder with the skill's files, where the script is; None: the folder of the script."""
     mounted_at: Path | None = None
-    """The skill's own path, where a sandbox shows `root`; None: where `root` is."""
-    unchanged: Callable[[], bool] = field(default=never, compare=False)
-    """Called right before a run without a sandbox: True if `mounted_at` holds the bytes of `root`."""
+    """The skill's own path: a sandbox shows `root` there. None: at `root` itself."""
+    is_unchanged: Callable[[], bool] = field(default=never, compare=False)
+    """Returns whether the files at the skill's own path are those of `root`, at this moment."""
+
     shutdown: Callable[[], bool] = field(default=never, compare=False)
-    """Called again and again during the run, from another thread: True ends it and all its processes."""
-
-    @property
-    def folder(self) -> Path | None:
-        """Return the folder with the skill's bytes; None for a program that belongs to no skill."""
-        return (self.root or self.script.parent).absolute() if self.script else self.root
-
-    def script_in(self, folder: Path | None) -> Path | None:
-        """Return the script's path where its skill's folder is at `folder`."""
-        if self.script is None or folder is None or self.folder is None:
-            return self.script
-        return folder / self.script.absolute().relative_to(self.folder)
+    """Asked again and again while it runs, from another thread: True ends it and all that it started."""
 
     @property
     def title(self) -> str:
@@ -85,6 +75,8 @@ class ScriptResult:
     """Files that changed in the working directory during the run, up to a limit."""
     written_more: int = 0
     """How many others changed."""
+    note: str = ""
+    """Advice for who reads the result."""
 
     @property
     def timed_out(self) -> bool:

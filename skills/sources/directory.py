@@ -125,6 +125,10 @@ class DirectorySource:
         self._relative(path)
         return Path(path).parent
 
+    def claims(self, path: str) -> bool:
+        """Return whether a path is in the folder."""
+        return path.startswith(f"{self.folder}{os.sep}")
+
     def _confirm(self, last: _Last, scan: Scan, events: int | None) -> None:
         """Keep what a look has found unchanged; from the second look on, watch it."""
         # Another thread is at it, or was: it has kept the same. Not waited for: after a fork nobody lets go.
@@ -142,10 +146,9 @@ class DirectorySource:
             self._confirming.release()
 
     def _relative(self, path: str) -> str:
-        inside = f"{self.folder}{os.sep}"
-        if not path.startswith(inside):
+        if not self.claims(path):
             raise OutsideRootError(path)
-        return path.removeprefix(inside)
+        return path.removeprefix(f"{self.folder}{os.sep}")
 
 
 def _watch(folders: Sequence[SeenFolder]) -> "FolderWatch | None":

@@ -125,9 +125,13 @@ class ListedSource(ABC):
         raise missing(relative)
 
     def root(self, path: str) -> Path | None:
-        """Return None: no folder on this machine, so the scripts of these skills cannot run."""
+        """Return None: no folder on this machine."""
         del path
         return None
+
+    def claims(self, path: str) -> bool:
+        """Return whether a path is in the place."""
+        return path.startswith(self._path(""))
 
     def _look(self, *, again: bool = False) -> _Seen:
         with self._lock:

@@ -67,6 +67,10 @@ class MemorySource:
         del path
         return None
 
+    def claims(self, path: str) -> bool:
+        """Return whether a path is in the mapping, now or at another time."""
+        return path.startswith(f"{self.label}:")
+
     def _path(self, folder: str) -> str:
         return f"{self.label}:{folder}/{SKILL_FILE}"
 

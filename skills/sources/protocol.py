@@ -94,6 +94,10 @@ class Source(Protocol):
         """Return the skill's folder on this machine; None where there is none."""
         ...
 
+    def claims(self, path: str) -> bool:
+        """Return whether a SKILL.md of this path would be one of this source, also when it is gone."""
+        ...
+
 
 @runtime_checkable
 class LastingSource(Source, Protocol):

@@ -73,19 +73,21 @@ def test_ask_waits_for_a_person_who_answers_in_another_process(desk: Desk, answe
     assert text in shown(desk)["skills"][0]["instructions"]
 
 
-def test_a_skill_that_goes_while_its_reload_is_asked_about_stays_as_it_was(desk: Desk) -> None:
+def test_a_reload_loads_the_version_that_was_asked_about_also_when_the_folder_is_gone(desk: Desk) -> None:
     desk.write_skill(CHANGED)
     assert desk.run("ask", "Again?", "--thread", "rain", SKILLS_AGENT_ON_CHANGE="ask").code == 3
     shutil.rmtree(desk.skills / "rain-gauge")
     answered = desk.run("resume", "rain", "--approve", "--json", SKILLS_AGENT_ON_CHANGE="ask")
     assert (answered.code, answered.value["loaded"]) == (0, ["rain-gauge"])
-    assert "its figures" in shown(desk)["skills"][0]["instructions"]
+    assert "INCHES" in shown(desk)["skills"][0]["instructions"]
 
 
 @pytest.mark.parametrize("how", ["changed", "gone"])
-def test_what_changed_between_a_question_and_its_answer_is_not_run(tmp_path: Path, how: str) -> None:
+def test_what_was_approved_runs_whatever_becomes_of_the_folder_before_the_answer(
+    tmp_path: Path, how: str
+) -> None:
     desk = Desk(tmp_path)
-    folder, model = str(desk.write_skill()), desk.script(LOAD, RUN, "Not run.")
+    folder, model = str(desk.write_skill()), desk.script(LOAD, RUN, "544 mm.")
     assert desk.run("ask", "Run", "--thread", "rain", "--skills-dir", folder, "--model", model).code == 3
     script = desk.skills / "rain-gauge" / "scripts" / "add_up.py"
     if how == "gone":
@@ -93,9 +95,9 @@ def test_what_changed_between_a_question_and_its_answer_is_not_run(tmp_path: Pat
     else:
         script.write_text("open('harm.txt', 'w')\n")
     answered = desk.run("resume", "rain", "--approve", "--json")
-    assert (answered.code, answered.value["answer"]) == (0, "Not run.")
+    assert (answered.code, answered.value["answer"]) == (0, "544 mm.")
     (run,) = [
         each for said in shown(desk)["messages"] for each in said["calls"] if each["tool"] == "run_script"
     ]
-    assert "is not what was approved" in run["result"]
+    assert "all stations: 544 mm" in run["result"]
     assert not (desk.workspace / "harm.txt").exists()

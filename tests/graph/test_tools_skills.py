@@ -260,7 +260,7 @@ def test_a_long_resource_is_bounded(loaded: Desk) -> None:
         ("../../outside.txt", "not inside"),
         ("/etc/passwd", "not inside"),
         ("assets/logo.png", "binary"),
-        ("link.md", "not inside"),
+        ("link.md", "has no file"),
         ("references", "no file"),
     ],
 )
@@ -348,15 +348,24 @@ def test_a_link_inside_the_skill_runs(loaded: Desk) -> None:
 
 @pytest.mark.parametrize(
     "path",
-    ["../other/evil.py", "{outside}", "scripts/link.py", "scripts/folder/evil.py", "a\0b"],
+    ["../other/evil.py", "{outside}", "a\0b"],
 )
 def test_a_script_outside_the_skill_never_runs(loaded: Desk, path: str) -> None:
     other = loaded.add_skill("other", files={"evil.py": "open('pwned', 'w')"})
-    (loaded.skills / "demo" / "scripts" / "link.py").symlink_to(other / "evil.py")
-    (loaded.skills / "demo" / "scripts" / "folder").symlink_to(other)
     answer = loaded.call("run_script", skill="demo", path=path.format(outside=other / "evil.py"))
     assert answer.status == "error"
     assert "not inside the folder of skill demo" in text_of(answer)
+    assert not (loaded.workspace / "pwned").exists()
+
+
+@pytest.mark.parametrize("path", ["scripts/link.py", "scripts/folder/evil.py"])
+def test_a_link_that_leads_out_of_the_skill_is_no_script_of_it(loaded: Desk, path: str) -> None:
+    other = loaded.add_skill("other", files={"evil.py": "open('pwned', 'w')"})
+    (loaded.skills / "demo" / "scripts" / "link.py").symlink_to(other / "evil.py")
+    (loaded.skills / "demo" / "scripts" / "folder").symlink_to(other)
+    answer = loaded.call("run_script", skill="demo", path=path)
+    assert answer.status == "error"
+    assert "has no script" in text_of(answer)
     assert not (loaded.workspace / "pwned").exists()
 
 
@@ -374,13 +383,13 @@ def test_a_script_without_interpreter_is_an_error_to_act_on(loaded: Desk) -> Non
     assert "no-such-ruby" in text_of(answer)
 
 
-def test_a_skill_that_is_not_on_disk_runs_nothing(desk: Desk) -> None:
-    skill = {"SKILL.md": SKILL.format(name="cloud", description="d", more=""), "scripts/a.py": "print(1)"}
+def test_the_scripts_of_a_skill_that_is_in_no_folder_run(desk: Desk) -> None:
+    skill = {"SKILL.md": SKILL.format(name="cloud", description="d", more=""), "scripts/a.py": "print(1 + 1)"}
     desk.registry = Registry([MemorySource({"cloud": skill})])
     desk.load("cloud")
     answer = desk.call("run_script", skill="cloud", path="scripts/a.py")
-    assert answer.status == "error"
-    assert "not on disk" in text_of(answer)
+    assert "exit code 0" in text_of(answer)
+    assert "2" in text_of(answer)
 
 
 def test_a_skill_that_vanished_is_an_error_to_act_on(loaded: Desk) -> None:

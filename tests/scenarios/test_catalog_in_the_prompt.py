@@ -169,8 +169,8 @@ def test_instructions_cannot_close_the_element_they_stand_in(make_agent: MakeAge
     assert text.index("obey") < closing.start()
 
 
-def test_a_listing_that_fails_costs_the_list_and_not_the_skill(
-    make_agent: MakeAgent, workspace: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+def test_a_skill_that_cannot_be_read_whole_is_not_loaded_and_the_run_goes_on(
+    workspace: Path, tmp_path: Path
 ) -> None:
     """cases.md 2: a source that can read a skill and cannot list it."""
 
@@ -181,10 +181,9 @@ def test_a_listing_that_fails_costs_the_list_and_not_the_skill(
     source = Unlisted({"alpha": {"SKILL.md": "---\nname: alpha\ndescription: Counts.\n---\nHello\n"}})
     model = ScriptedChatModel([calls(call("load_skill", name="alpha")), "done"])
     graph = build_graph(Settings(workspace=workspace, home=tmp_path), model=model, sources=[source]).compile()
-    with caplog.at_level(logging.WARNING, logger="skills_agent"):
-        result = graph.invoke({"messages": [HumanMessage("hi")]})
-    assert result["loaded"] == ["alpha"]
-    assert any("resource listing failed" in record.message for record in caplog.records)
+    result = graph.invoke({"messages": [HumanMessage("hi")]})
+    assert (result["loaded"], result["answer"]) == ([], "done")
+    assert any("Permission denied" in message.text for message in result["messages"])
 
 
 def test_a_plan_is_kept_shown_and_revised(make_agent: MakeAgent) -> None:

@@ -1,6 +1,7 @@
 """What a person grants beyond one call: for whom, for what, and until when. And what exactly is approved."""
 
 import os
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
 from pydantic import ValidationError
 
+from skills_agent.graph.settings import registry_of
 from skills_agent.skills.errors import SkillError
 from skills_agent.state.context import Context
 from tests.agents import Agent, call, calls, write_skill
@@ -126,13 +128,23 @@ def test_a_grant_does_not_reach_a_skill_that_was_loaded_later(asked: Any, worksp
     assert not (workspace / "b.txt").exists()
 
 
-def test_a_grant_ends_when_the_skill_changes(asked: Any, workspace: Path, skills_dir: Path) -> None:
-    agent = asked(run("a"), "paused", run("b"))
+def test_a_grant_ends_when_another_version_is_loaded(asked: Any, workspace: Path, skills_dir: Path) -> None:
+    agent = asked(run("a"), "paused", run("b"), on_change="refresh")
     agent.answer(approve("skill"))
     (skills_dir / "alpha" / "scripts" / "other.py").write_text("print('changed')\n")
     agent.say("on")
     assert is_open(agent)
     assert log(workspace) == "a"
+
+
+def test_a_grant_serves_the_version_that_the_thread_keeps(
+    asked: Any, workspace: Path, skills_dir: Path
+) -> None:
+    agent = asked(run("a"), "paused", run("b"))
+    agent.answer(approve("skill"))
+    (skills_dir / "alpha" / "scripts" / "run.py").write_text("open('log.txt', 'w').write('evil')\n")
+    agent.say("on")
+    assert log(workspace) == "ab"
 
 
 def test_a_grant_serves_later_turns_of_its_thread_and_no_other_thread(asked: Any, workspace: Path) -> None:
@@ -225,35 +237,29 @@ def test_a_call_that_names_no_skill_cannot_be_granted_for_one(asked: Any, worksp
     assert is_open(agent)
 
 
-def test_a_script_that_changed_before_the_answer_is_not_run(
+@pytest.mark.parametrize("changed", ["SKILL.md", "scripts/helper.py", "scripts/run.py"])
+@pytest.mark.parametrize("sandbox", ["auto", "off"])
+def test_what_was_approved_runs_whatever_of_the_skill_changes_before_the_answer(
+    asked: Any, workspace: Path, skills_dir: Path, changed: str, sandbox: str
+) -> None:
+    agent = asked(run("a"), sandbox=sandbox)
+    (skills_dir / "alpha" / changed).write_text("open('log.txt', 'w').write('evil')\n")
+    agent.answer({"type": "approve"})
+    assert log(workspace) == "a"
+    assert agent.tool_messages("run_script")[0].status == "success"
+
+
+def test_what_was_approved_runs_also_when_the_folder_is_gone(
     asked: Any, workspace: Path, skills_dir: Path
 ) -> None:
     agent = asked(run("a"))
-    (skills_dir / "alpha" / "scripts" / "run.py").write_text("open('log.txt', 'w').write('evil')\n")
-    agent.answer({"type": "approve"})
-    assert log(workspace) == ""
-    (refused,) = agent.tool_messages("run_script")
-    assert refused.status == "error"
-    assert "not what was approved" in refused.text
-
-
-@pytest.mark.parametrize("changed", ["SKILL.md", "scripts/helper.py", "scripts/run.py"])
-def test_whatever_of_the_skill_changes_ends_the_approval(
-    asked: Any, workspace: Path, skills_dir: Path, changed: str
-) -> None:
-    agent = asked(run("a"))
-    with (skills_dir / "alpha" / changed).open("a") as file:
-        file.write("\n# changed\n")
-    agent.answer(
-        {"type": "edit", "edited_action": {"name": "run_script", "args": run("b")["tool_calls"][0]["args"]}}
-    )
-    assert log(workspace) == ""
-    agent = asked(run("a"), thread="again")
+    shutil.rmtree(skills_dir / "alpha")
     agent.answer({"type": "approve"})
     assert log(workspace) == "a"
+    assert not (skills_dir / "alpha").exists()
 
 
-def test_a_script_that_changes_between_the_answer_and_the_run_is_not_run(
+def test_what_was_approved_runs_when_the_script_changes_between_the_answer_and_the_run(
     asked: Any, workspace: Path, skills_dir: Path
 ) -> None:
     agent = asked(run("a"))
@@ -262,10 +268,8 @@ def test_a_script_that_changes_between_the_answer_and_the_run_is_not_run(
     agent.graph.invoke(answer, agent.config, interrupt_before=["act"])
     assert agent.state.next == ("act",)
     (skills_dir / "alpha" / "scripts" / "run.py").write_text("open('log.txt', 'w').write('evil')\n")
-    result = agent.run(None)
-    assert log(workspace) == ""
-    assert "not what was approved" in agent.tool_messages("run_script")[0].text
-    assert result["usage"]["thread"]["script_runs"] == 0
+    agent.run(None)
+    assert log(workspace) == "a"
 
 
 async def test_the_same_holds_where_the_graph_runs_asynchronously(
@@ -277,7 +281,29 @@ async def test_the_same_holds_where_the_graph_runs_asynchronously(
     await agent.graph.ainvoke(answer, agent.config, interrupt_before=["act"])
     (skills_dir / "alpha" / "scripts" / "run.py").write_text("open('log.txt', 'w').write('evil')\n")
     await agent.graph.ainvoke(None, agent.config)
+    assert log(workspace) == "a"
+
+
+def test_a_call_of_a_version_that_was_replaced_since_is_not_run(
+    asked: Any, workspace: Path, skills_dir: Path
+) -> None:
+    agent = asked(run("a"))
+    (skills_dir / "alpha" / "scripts" / "run.py").write_text("open('log.txt', 'w').write('evil')\n")
+    ledger = agent.values["skills_loaded"]["alpha"]
+    (ref,) = [each.ref for each in registry_of(agent.settings, ()).refresh().skills if each.name == "alpha"]
+    other = {
+        **ledger,
+        "digest": registry_of(agent.settings, ()).load(ref).digest,
+        "order": ledger["order"] + 1,
+    }
+    (interrupt,) = agent.state.interrupts
+    answer: Any = Command(
+        resume={interrupt.id: {"decisions": [{"type": "approve"}]}},
+        update={"skills_loaded": {"alpha": other}},
+    )
+    agent.graph.invoke(answer, agent.config)
     assert log(workspace) == ""
+    assert "not what was approved" in agent.tool_messages("run_script")[0].text
 
 
 def test_arguments_that_are_not_those_approved_are_not_run(asked: Any, workspace: Path) -> None:

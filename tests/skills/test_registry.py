@@ -1,7 +1,9 @@
 """The registry: one catalog for the process, revalidated, and reading through it."""
 
+import hashlib
 import logging
 import os
+import shutil
 import threading
 import time
 from collections.abc import Iterator
@@ -18,6 +20,7 @@ from skills_agent.skills.errors import (
     SkillTooLargeError,
     SkillUndecodableError,
     SkillUnreadableError,
+    SkillVersionGoneError,
     UnknownSkillError,
 )
 from skills_agent.skills.library.registry import Registry
@@ -397,15 +400,12 @@ def test_a_skill_without_resources_has_an_empty_list() -> None:
     assert registry.resources(registry.refresh().find("a").ref).resources == ()
 
 
-def test_a_listing_that_fails_is_an_error_and_a_warning_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_skill_whose_files_cannot_be_listed_is_not_loaded_by_halves() -> None:
     registry = Registry([BrokenListing({"a": {"SKILL.md": text("a")}})])
     ref = registry.refresh().find("a").ref
 
     with pytest.raises(SkillUnreadableError, match="Permission denied"):
-        registry.resources(ref)
-
-    assert "resource listing failed" in caplog.text
-    assert registry.load(ref).metadata.name == "a"
+        registry.load(ref)
 
 
 def test_discovery_lists_no_resources() -> None:
@@ -438,10 +438,16 @@ def test_a_resource_that_cannot_be_given_says_why(with_files: tuple[Registry, Sk
     assert (large.value.size, large.value.limit) == (17, 3)
 
 
-@pytest.mark.parametrize(
-    "path", ["../a/SKILL.md", "/etc/passwd", "scripts/../../x", "a\0b", "link/secret", "secret"]
-)
-def test_a_resource_outside_the_skill_is_refused(
+@pytest.mark.parametrize("path", ["../a/SKILL.md", "/etc/passwd", "scripts/../../x", "a\0b"])
+def test_a_resource_outside_the_skill_is_refused(with_files: tuple[Registry, SkillRef], path: str) -> None:
+    registry, ref = with_files
+
+    with pytest.raises(ResourceOutsideError):
+        registry.read_resource(ref, path)
+
+
+@pytest.mark.parametrize("path", ["link/secret", "secret"])
+def test_a_link_that_leads_out_of_a_skill_is_not_there(
     with_files: tuple[Registry, SkillRef], tmp_path: Path, path: str
 ) -> None:
     registry, ref = with_files
@@ -449,13 +455,71 @@ def test_a_resource_outside_the_skill_is_refused(
     (tmp_path / "a/link").symlink_to(tmp_path)
     (tmp_path / "a/secret").symlink_to(tmp_path / "secret")
 
-    with pytest.raises(ResourceOutsideError):
+    with pytest.raises(ResourceNotFoundError):
         registry.read_resource(ref, path)
 
 
-def test_the_root_of_a_skill_is_its_folder_where_there_is_one(with_files: tuple[Registry, SkillRef]) -> None:
+def test_the_place_of_a_skill_is_its_folder_or_else_its_snapshot(
+    with_files: tuple[Registry, SkillRef],
+) -> None:
     registry, ref = with_files
     elsewhere = Registry([memory("a")])
+    there = elsewhere.refresh().find("a").ref
 
-    assert registry.root(ref) == Path(ref.path).parent
-    assert elsewhere.root(elsewhere.refresh().find("a").ref) is None
+    assert registry.place(ref) == Path(ref.path).parent
+    assert elsewhere.place(there) == elsewhere.snapshot(there).folder
+
+
+def test_a_version_is_read_after_the_folder_was_changed_and_after_it_is_gone(
+    with_files: tuple[Registry, SkillRef], tmp_path: Path
+) -> None:
+    registry, ref = with_files
+    loaded = ref._replace(digest=registry.load(ref).digest)
+    (tmp_path / "a" / "README.md").write_text("changed")
+
+    assert registry.read_resource(loaded, "README.md") == "read me"
+    assert registry.read_resource(ref, "README.md") == "changed"
+    assert registry.digest(ref) != loaded.digest
+    shutil.rmtree(tmp_path / "a")
+    assert registry.read_resource(loaded, "README.md") == "read me"
+    assert registry.load(loaded).metadata.name == "a"
+    assert len(registry.resources(loaded).resources) == 5
+
+
+def test_a_lost_snapshot_is_made_anew_while_the_folder_is_that_version(
+    with_files: tuple[Registry, SkillRef], tmp_path: Path
+) -> None:
+    registry, ref = with_files
+    loaded = ref._replace(digest=registry.load(ref).digest)
+
+    registry.snapshots.remove(loaded.digest)
+    assert registry.read_resource(loaded, "README.md") == "read me"
+    registry.snapshots.remove(loaded.digest)
+    (tmp_path / "a" / "README.md").write_text("changed")
+    with pytest.raises(SkillVersionGoneError, match="Unload and load it"):
+        registry.read_resource(loaded, "README.md")
+
+
+def test_a_version_of_an_older_release_is_named_by_its_skill_file(
+    with_files: tuple[Registry, SkillRef], tmp_path: Path
+) -> None:
+    registry, ref = with_files
+    old = ref._replace(digest=hashlib.sha256(Path(ref.path).read_bytes()).hexdigest())
+
+    assert registry.snapshot(old) == registry.snapshot(ref)
+    (tmp_path / "a" / "README.md").write_text("changed")
+    assert registry.read_resource(old, "README.md") == "read me"
+    with pytest.raises(SkillVersionGoneError):
+        registry.snapshot(ref._replace(digest="0" * 64))
+
+
+def test_a_skill_file_that_is_a_link_within_the_source_is_read(tmp_path: Path) -> None:
+    (tmp_path / "shared.md").write_text(text("a"))
+    (tmp_path / "a" / "scripts").mkdir(parents=True)
+    (tmp_path / "a" / "scripts" / "run.py").write_text("print(1)")
+    (tmp_path / "a" / "SKILL.md").symlink_to("../shared.md")
+    registry = Registry([DirectorySource(tmp_path, "user")])
+    ref = registry.refresh().find("a").ref
+
+    assert registry.load(ref).digest == registry.digest(ref)
+    assert registry.read_resource(ref, "scripts/run.py") == "print(1)"

@@ -50,7 +50,7 @@ def test_a_skill_of_a_backend_loads_with_its_files(tmp_path: Path, backend: Fold
     assert registry.load(ref).instructions == "Do it."
     assert [each.path for each in registry.resources(ref).resources] == ["notes.md"]
     assert registry.read_resource(ref, "notes.md") == "# Notes\n"
-    assert registry.root(ref) is None
+    assert (registry.place(ref) / "SKILL.md").is_file()
 
 
 @pytest.mark.parametrize("dated", [True, False])

@@ -106,7 +106,7 @@ def test_a_skill_of_a_web_server_loads_with_its_files(tmp_path: Path, web: WebFo
     assert registry.load(ref).instructions == "Do it."
     assert [(each.path, each.size) for each in registry.resources(ref).resources] == [("my notes.md", 8)]
     assert registry.read_resource(ref, "my notes.md") == "# Notes\n"
-    assert registry.root(ref) is None
+    assert (registry.place(ref) / "SKILL.md").is_file()
 
 
 def test_a_source_that_is_a_skill_itself_is_found(tmp_path: Path, web: WebFolder) -> None:

@@ -7,9 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from skills_agent.skills.library.contents import ContentsError, file_digest, folder_digest
+from skills_agent.skills.library.contents import ContentLimits, SnapshotError, folder_digest
 from skills_agent.skills.policy.trust import NothingToTrustError, TrustFileError, TrustList
 from tests.agents import write_skill
+
+LIMITS = ContentLimits()
+
+
+def vouched(trust: TrustList, folder: Path) -> bool:
+    """Return whether a folder is trusted as it is now."""
+    return folder.is_dir() and trust.vouches_for(folder, folder_digest(folder, LIMITS))
 
 
 @pytest.fixture
@@ -23,21 +30,21 @@ def skill(tmp_path: Path) -> Path:
 
 
 def test_a_trusted_folder_is_vouched_for_until_it_changes(trust: TrustList, skill: Path) -> None:
-    assert not trust.vouches_for(skill)
+    assert not vouched(trust, skill)
     trust.add(skill)
-    assert trust.vouches_for(skill)
-    assert TrustList(trust.file).vouches_for(skill)
+    assert vouched(trust, skill)
+    assert vouched(TrustList(trust.file), skill)
     (skill / "scripts" / "run.py").write_text("print(2)\n")
-    assert not trust.vouches_for(skill)
+    assert not vouched(trust, skill)
     (skill / "scripts" / "run.py").write_text("print(1)\n")
-    assert trust.vouches_for(skill)
+    assert vouched(trust, skill)
 
 
 def test_trust_is_in_a_path_and_not_in_a_copy(trust: TrustList, skill: Path, tmp_path: Path) -> None:
     trust.add(skill)
     copy = write_skill(tmp_path / "copy", "alpha", "Does it.", scripts__run_py="print(1)\n")
-    assert folder_digest(copy) == folder_digest(skill)
-    assert not trust.vouches_for(copy)
+    assert folder_digest(copy, LIMITS) == folder_digest(skill, LIMITS)
+    assert not vouched(trust, copy)
 
 
 def test_a_folder_of_skills_is_trusted_skill_by_skill(trust: TrustList, skill: Path) -> None:
@@ -45,7 +52,7 @@ def test_a_folder_of_skills_is_trusted_skill_by_skill(trust: TrustList, skill: P
     assert [Path(each.path).name for each in trust.add(skill.parent)] == ["alpha", "beta"]
     late = write_skill(skill.parent, "gamma", "Came later.")
     (other / "SKILL.md").write_text("---\nname: beta\ndescription: Other.\n---\n")
-    assert (trust.vouches_for(skill), trust.vouches_for(other), trust.vouches_for(late)) == (
+    assert (vouched(trust, skill), vouched(trust, other), vouched(trust, late)) == (
         True,
         False,
         False,
@@ -56,7 +63,7 @@ def test_revoking_a_folder_ends_the_trust_in_all_that_is_in_it(trust: TrustList,
     write_skill(skill.parent, "beta", "Does more.")
     trust.add(skill.parent)
     assert [Path(each.path).name for each in trust.revoke(skill)] == ["alpha"]
-    assert not trust.vouches_for(skill)
+    assert not vouched(trust, skill)
     assert len(trust.revoke(skill.parent)) == 1
     assert trust.folders() == ()
     assert trust.revoke(skill) == ()
@@ -65,7 +72,7 @@ def test_revoking_a_folder_ends_the_trust_in_all_that_is_in_it(trust: TrustList,
 def test_what_is_gone_can_be_revoked(trust: TrustList, skill: Path) -> None:
     trust.add(skill)
     skill.rename(skill.with_name("moved"))
-    assert not trust.vouches_for(skill)
+    assert not vouched(trust, skill)
     assert len(trust.revoke(skill)) == 1
 
 
@@ -90,7 +97,7 @@ def test_a_file_that_is_not_understood_is_an_error_and_trusts_nothing(
 ) -> None:
     trust.file.parent.mkdir(parents=True)
     trust.file.write_text(text, encoding="latin-1")
-    for use in (trust.folders, lambda: trust.vouches_for(skill), lambda: trust.add(skill)):
+    for use in (trust.folders, lambda: vouched(trust, skill), lambda: trust.add(skill)):
         with pytest.raises(TrustFileError):
             use()
     assert trust.file.read_text(encoding="latin-1") == text
@@ -117,10 +124,10 @@ CHANGES: dict[str, Callable[[Path], object]] = {
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES.keys())
 def test_every_change_of_content_changes_the_digest(skill: Path, change: Callable[[Path], object]) -> None:
     (skill / "scripts" / "run.py").chmod(0o644)
-    before = folder_digest(skill)
-    assert folder_digest(skill) == before
+    before = folder_digest(skill, LIMITS)
+    assert folder_digest(skill, LIMITS) == before
     change(skill)
-    assert folder_digest(skill) != before
+    assert folder_digest(skill, LIMITS) != before
 
 
 def test_where_a_link_leads_is_content(skill: Path) -> None:
@@ -128,22 +135,20 @@ def test_where_a_link_leads_is_content(skill: Path) -> None:
         (skill / name).mkdir()
         (skill / name / "x.py").write_text(name)
     (skill / "current").symlink_to("a")
-    before = folder_digest(skill)
+    before = folder_digest(skill, LIMITS)
     (skill / "current").unlink()
     (skill / "current").symlink_to("b")
-    assert folder_digest(skill) != before
+    assert folder_digest(skill, LIMITS) != before
 
 
 def test_a_folder_that_is_not_there_has_no_digest(tmp_path: Path) -> None:
-    with pytest.raises(ContentsError):
-        folder_digest(tmp_path / "gone")
-    with pytest.raises(ContentsError):
-        file_digest(tmp_path, "../x")
+    with pytest.raises(SnapshotError):
+        folder_digest(tmp_path / "gone", LIMITS)
 
 
 def test_the_list_is_plain_json(trust: TrustList, skill: Path) -> None:
     trust.add(skill)
     assert json.loads(trust.file.read_text()) == {
         "version": 1,
-        "folders": {str(skill.resolve()): folder_digest(skill)},
+        "folders": {str(skill.resolve()): folder_digest(skill, LIMITS)},
     }

@@ -10,7 +10,7 @@ from skills_agent.skills.errors import SkillInvalidError, SkillTooLargeError, Sk
 from skills_agent.skills.format.fields import FIELDS
 from skills_agent.skills.format.reading import Place, read_metadata, read_skill
 from skills_agent.skills.format.rules import REPAIRS, RULES
-from skills_agent.skills.skill import Skill, SkillMetadata
+from skills_agent.skills.skill import Skill, SkillMetadata, SkillRef
 
 PLACE = Place("user", "/skills/csv-report/SKILL.md", "csv-report")
 
@@ -52,7 +52,7 @@ def test_every_field_of_the_specification_is_read() -> None:
     assert read.metadata.metadata == {"author": "someone", "version": "1.0"}
     assert read.metadata.allowed_tools == ("Read", "Bash(git:*)")
     assert (read.metadata.author, read.metadata.version) == ("someone", "1.0")
-    assert read.metadata.ref == ("csv-report", "user", PLACE.path)
+    assert read.metadata.ref == SkillRef("csv-report", "user", PLACE.path)
 
 
 def test_a_skill_without_any_newer_field_has_the_defaults() -> None:

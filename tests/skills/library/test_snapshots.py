@@ -5,6 +5,7 @@ import os
 import stat
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -173,30 +174,26 @@ def test_a_snapshot_with_other_bytes_is_not_used_and_made_anew(skill: Path, stor
     assert script.read_text() == "print(1)\n"
 
 
-def test_an_unchanged_folder_is_not_read_again(skill: Path, store: SnapshotStore, tmp_path: Path) -> None:
-    snapshot = store.take(skill)
-    for file in [*skill.rglob("*"), skill]:
-        os.utime(file, ns=(0, 0))
-    # Another process: only what is kept on the disk counts.
-    program = """
-import sys, time
-from pathlib import Path
-import skills_agent.skills.library.contents as contents, skills_agent.skills.library.snapshots as snapshots
-store, skill = snapshots.SnapshotStore(Path(sys.argv[1])), Path(sys.argv[2])
-time.sleep(2.1)
-store.take(skill)
-reads = []
-read = snapshots.read_digest
-snapshots.read_digest = lambda *args: reads.append(args) or read(*args)
-store.take(skill)
-snapshots.SnapshotStore(Path(sys.argv[1])).take(skill)
-print(len(reads))
-"""
-    ran = subprocess.run(
-        [sys.executable, "-c", program, store.folder, skill], capture_output=True, text=True, check=True
-    )
-    assert ran.stdout == "0\n"
-    assert snapshot.digest == by_hand(skill)
+def test_an_unchanged_folder_is_not_read_again(skill: Path, store: SnapshotStore) -> None:
+    os.utime(skill / "data.csv", ns=(0, 0))
+    later = SnapshotStore(store.folder, clock=lambda: time.time_ns() + 10**10)
+    snapshot = later.take(skill)
+    script = skill / "scripts" / "run.py"
+    script.chmod(0)
+    os.utime(script, ns=(0, script.stat().st_mtime_ns))
+    script.chmod(0o644)
+    read = later.take(skill)
+    times = {file: file.stat().st_atime_ns for file in (script, skill / "data.csv")}
+    assert later.take(skill) == read == snapshot
+    assert {file: file.stat().st_atime_ns for file in times} == times
+
+
+def test_a_change_of_a_moment_ago_is_read_again(skill: Path, tmp_path: Path) -> None:
+    store = SnapshotStore(tmp_path / "cache", clock=lambda: 0)
+    before = store.take(skill)
+    assert not store.is_same(skill, before.digest)
+    later = SnapshotStore(tmp_path / "cache", clock=lambda: time.time_ns() + 10**10)
+    assert later.is_same(skill, before.digest)
 
 
 SWAPPER = """
