@@ -24,7 +24,7 @@ from langgraph.checkpoint.sqlite import SqliteSaver
 from skills_agent.graph import build_graph
 from skills_agent.graph.models.scripted import ScriptedChatModel
 from skills_agent.graph.settings import Settings
-from skills_agent.graph.threads.serializer import CompressedSerializer
+from skills_agent.graph.threads.database import CompressedSerializer
 
 SIZES = (10, 100, 1_000)
 TURNS = 50

@@ -1,4 +1,4 @@
-"""The agent: `graph` (compiled), `build_graph` (to compile yourself) and `Settings`.
+"""The agent: `graph` (compiled), `build_graph` (to compile yourself), `Settings`, `Threads` (kept ones).
 
 `ThreadBusyError` and `AnsweredError` are what a run of a kept thread may refuse with. All of them are
 imported when they are first used: `skills-agent skills list` needs none of LangGraph.
@@ -11,13 +11,26 @@ if TYPE_CHECKING:
     from skills_agent.graph.app import graph
     from skills_agent.graph.build import build_graph
     from skills_agent.graph.settings import Settings
+    from skills_agent.graph.threads.database import CompressedSerializer
     from skills_agent.graph.threads.errors import AnsweredError, ThreadBusyError
+    from skills_agent.graph.threads.threads import Threads
     from skills_agent.state.context import Context
 
-__all__ = ["AnsweredError", "Context", "Settings", "ThreadBusyError", "build_graph", "graph"]
+__all__ = [
+    "AnsweredError",
+    "CompressedSerializer",
+    "Context",
+    "Settings",
+    "ThreadBusyError",
+    "Threads",
+    "build_graph",
+    "graph",
+]
 
 _HOMES = {
     "AnsweredError": "skills_agent.graph.threads.errors",
+    "CompressedSerializer": "skills_agent.graph.threads.database",
+    "Threads": "skills_agent.graph.threads.threads",
     "ThreadBusyError": "skills_agent.graph.threads.errors",
     "Context": "skills_agent.state.context",
     "Settings": "skills_agent.graph.settings",

@@ -14,11 +14,13 @@ from skills_agent.graph.langgraph_inside import route_in_place, stored
 from skills_agent.graph.services import Services, make_services
 from skills_agent.graph.settings import Settings
 from skills_agent.graph.threads.compiled import AgentGraph
+from skills_agent.graph.threads.locks import ThreadLocks
 from skills_agent.nodes.act import act
 from skills_agent.nodes.answer import answer
 from skills_agent.nodes.approve import approve
 from skills_agent.nodes.decide import decide
 from skills_agent.nodes.discover import discover
+from skills_agent.nodes.effects import Journal
 from skills_agent.nodes.fitting import Schemas
 from skills_agent.nodes.gate import gate
 from skills_agent.nodes.load import load
@@ -76,7 +78,7 @@ EDGES: Final[Mapping[str, tuple[Callable[[AgentState], Any], dict[Hashable, str]
 """Where each node leads: its route, and the node for each label. A `Send` names its node itself."""
 
 
-def build_graph(
+def build_graph(  # noqa: PLR0913 - one for each thing that a host may bring
     settings: Settings | None = None,
     *,
     model: BaseChatModel | None = None,
@@ -85,6 +87,8 @@ def build_graph(
     sources: Sequence[Source] | None = None,
     embeddings: Embedder | None = None,
     approvers: Sequence[Approver] = (),
+    journal: Journal | None = None,
+    locks: ThreadLocks | None = None,
 ) -> AgentGraph:
     """Return the agent, ready for `.compile(checkpointer=..., store=...)`.
 
@@ -94,6 +98,8 @@ def build_graph(
     is missing. `sources` replace the folders that the settings name, lowest precedence first.
     `embeddings`, any LangChain `Embeddings`, let skills be found by meaning beside words. `approvers`
     are rules of yours that allow, deny or ask about calls; docs/policy.md says in which order.
+    `embeddings`, any LangChain `Embeddings`, let skills be found by meaning beside words.
+    `journal` and `locks` replace those that are chosen from the checkpointer (docs/guarantees.md).
     """
     settings = settings or Settings.load()
     services = make_services(
@@ -104,6 +110,8 @@ def build_graph(
         sources=sources,
         embeddings=embeddings,
         approvers=approvers,
+        journal=journal,
+        locks=locks,
     )
     return wire(services)
 
@@ -111,8 +119,8 @@ def build_graph(
 def wire(services: Services) -> AgentGraph:
     """Draw the graph over live services."""
     limits, library, models = services.limits, services.library, services.models
-    budget, schemas, running = services.catalog_budget, Schemas(services.tools), services.keeper.running
-    graph = AgentGraph(services.keeper)
+    budget, schemas, running = services.catalog_budget, Schemas(services.tools), services.threads.invocations
+    graph = AgentGraph(services.threads)
 
     # Services are bound here, and input schemas are given: LangGraph would take the fields of a
     # worker's own input for channels.

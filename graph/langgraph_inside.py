@@ -5,16 +5,29 @@ version that it was checked with. tests/graph/test_langgraph_inside.py fails wit
 what to do when a release changes one; pyproject.toml bounds the releases.
 """
 
-from collections.abc import Callable, Sequence
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
-from typing import Annotated, Any, Final, TypeVar, cast, get_args, get_origin
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeVar, cast, get_args, get_origin
 
-from langchain_core.runnables import Runnable
+from langchain_core.runnables import Runnable, RunnableConfig
+from langgraph._internal._config import ensure_config, recast_checkpoint_ns
+from langgraph._internal._constants import NULL_TASK_ID
 from langgraph.channels.delta import DeltaChannel
+from langgraph.checkpoint.base import WRITES_IDX_MAP, BaseCheckpointSaver
+from langgraph.checkpoint.serde.types import INTERRUPT, TASKS, _DeltaSnapshot
+from langgraph.graph.state import CompiledStateGraph
+from langgraph.pregel._algo import task_path_str
+from langgraph.store.base import BaseStore
+from langgraph.types import PregelTask
 from typing_extensions import TypedDict, get_type_hints
 
 from skills_agent.nodes.two_paths import TwoPaths
 from skills_agent.state.reducers import merge_messages
+
+if TYPE_CHECKING:
+    from psycopg import Connection
+    from psycopg.rows import DictRow
 
 CHECKED: Final = {"langgraph": "1.2.22", "langgraph-checkpoint": "4.3.2", "langchain-openai": "1.7.3"}
 """The releases that the names below were checked with."""
@@ -88,3 +101,164 @@ def _fold(reducer: Callable[[Any, Any], Any], value: Any, writes: Sequence[Any])
     for write in writes:
         value = reducer(value, write)
     return value
+
+
+# -- Invocations and what they are kept in -----------------------------------------------------------------
+
+PARENT_TASK: Final = "__pregel_task_id"
+"""In the config of a graph that a task of another one invokes. No public name says that it is nested."""
+_PARENT_RUNTIME: Final = "__pregel_runtime"
+
+Compiled = TypeVar("Compiled", bound=CompiledStateGraph[Any, Any, Any, Any])
+
+
+def compiled_as(
+    cls: type[Compiled], compiled: CompiledStateGraph[Any, Any, Any, Any], **fields: Any
+) -> Compiled:
+    """Return a compiled graph as one of a subclass, with more fields.
+
+    `StateGraph.compile` makes no other class, and its `__init__` wants what compiling works out.
+    """
+    made = cls.__new__(cls)
+    made.__dict__.update({**vars(compiled), **fields})
+    return made
+
+
+def merged_config(
+    graph: CompiledStateGraph[Any, Any, Any, Any], config: RunnableConfig | None
+) -> RunnableConfig:
+    """Return the config that an invocation would have: the graph's, the caller's and the parent task's."""
+    return ensure_config(graph.config, config)
+
+
+def saver_in(
+    graph: CompiledStateGraph[Any, Any, Any, Any], config: RunnableConfig
+) -> BaseCheckpointSaver[Any] | None:
+    """Return the checkpointer of an invocation: the graph's own, or that of the graph around it."""
+    return graph._resolve_checkpointer(config)  # noqa: SLF001 - LangGraph has no public way to ask
+
+
+def store_in(graph: CompiledStateGraph[Any, Any, Any, Any], config: RunnableConfig) -> BaseStore | None:
+    """Return the store of an invocation: the graph's own, or that of the graph around it."""
+    parent = config["configurable"].get(_PARENT_RUNTIME)
+    return parent.store if parent else graph.store
+
+
+def is_served(configurable: Mapping[str, Any]) -> bool:
+    """Return True where LangGraph's server runs the graph; LangGraph itself goes by these two keys."""
+    return bool(configurable.get("assistant_id") or configurable.get("graph_id"))
+
+
+def node_path(namespace: str) -> str:
+    """Return the names of the nodes in a checkpoint namespace, without the ids of their tasks."""
+    return str(recast_checkpoint_ns(namespace))
+
+
+# -- Checkpoints ---------------------------------------------------------------------------------------------
+
+SNAPSHOT_COUNTERS: Final = "counters_since_delta_snapshot"
+"""In the metadata of a checkpoint: how far each delta channel is from its last whole value."""
+UPDATE_TASK: Final = NULL_TASK_ID
+"""Task id of what was written to a waiting thread from outside, such as a revocation."""
+QUESTION: Final = INTERRUPT
+"""Channel of the pending writes that hold a question."""
+SENDS: Final = TASKS
+"""Channel of the checkpoint that holds the `Send`s of the next step."""
+
+
+def whole_value(channel: object, value: Any) -> Any:
+    """Return a value as a checkpoint holds it whole: it then depends on no earlier checkpoint.
+
+    `_DeltaSnapshot` is how LangGraph marks one; there is no public way to write it.
+    """
+    return _DeltaSnapshot(value) if isinstance(channel, DeltaChannel) else value
+
+
+def is_result(channel: str) -> bool:
+    """Return True for a pending write that a task gave; False for errors, questions and answers."""
+    return channel not in WRITES_IDX_MAP
+
+
+def task_path(task: PregelTask) -> str:
+    """Return the path of a task as a saver stores it."""
+    return str(task_path_str(task.path))
+
+
+# -- Savers ----------------------------------------------------------------------------------------------
+
+SaverKind = Literal["memory", "sqlite", "postgres", "other"]
+
+_MODULES: Final[Mapping[str, SaverKind]] = {
+    "langgraph.checkpoint.memory": "memory",
+    "langgraph.checkpoint.sqlite": "sqlite",
+    "langgraph.checkpoint.postgres": "postgres",
+}
+_THREADS: Final = (
+    "SELECT thread_id FROM checkpoints WHERE checkpoint_ns = '' "
+    "GROUP BY thread_id ORDER BY MAX(checkpoint_id) DESC"
+)
+
+
+def kind_of(saver: BaseCheckpointSaver[Any]) -> SaverKind:
+    """Return where a saver keeps threads; asked by module, because PostgreSQL's package is an extra."""
+    names = (cls.__module__ for cls in type(saver).__mro__)
+    kinds = (kind for name in names for module, kind in _MODULES.items() if name.startswith(module))
+    return next(kinds, "other")
+
+
+def identity_of(saver: BaseCheckpointSaver[Any]) -> Any:
+    """Return what all copies of a saver share, usable as a key of a weak dictionary.
+
+    Under strict serialisation every compiled graph has a copy of its saver, over the same threads.
+    """
+    shared: Mapping[SaverKind, str] = {"memory": "stack", "postgres": "conn"}
+    return getattr(saver, shared.get(kind_of(saver), ""), saver)
+
+
+def loop_of(saver: BaseCheckpointSaver[Any]) -> asyncio.AbstractEventLoop | None:
+    """Return the event loop of an asynchronous saver; None for one that is used without a loop."""
+    return getattr(saver, "loop", None)
+
+
+def thread_ids(saver: BaseCheckpointSaver[Any]) -> list[str]:
+    """Return the ids of all threads, the one that moved last first.
+
+    `saver.list(None)` reads every checkpoint of every thread, so the tables of the two savers whose queries
+    are synchronous are asked themselves.
+    """
+    kind = kind_of(saver) if loop_of(saver) is None else "other"
+    if kind in {"sqlite", "postgres"}:
+        with saver.cursor(transaction=False) if kind == "sqlite" else saver._cursor() as cursor:  # type: ignore[attr-defined]  # noqa: SLF001 - the only synchronous way that works for a pool, too
+            cursor.execute(_THREADS)
+            return [str(row["thread_id"] if kind == "postgres" else row[0]) for row in cursor.fetchall()]
+    newest: dict[str, str] = {}
+    for found in saver.list(None):
+        place = found.config["configurable"]
+        if not place.get("checkpoint_ns"):
+            thread = str(place["thread_id"])
+            newest[thread] = max(newest.get(thread, ""), found.checkpoint["id"])
+    return sorted(newest, key=newest.__getitem__, reverse=True)
+
+
+def has_current_tables(connection: "Connection[DictRow]") -> bool:
+    """Return True if a PostgreSQL database has the tables of the installed saver and store.
+
+    Both number their migrations, and say nowhere else which the newest is.
+    """
+    # Extras of the project.
+    from langgraph.checkpoint.postgres import PostgresSaver  # noqa: PLC0415
+    from langgraph.store.postgres import PostgresStore  # noqa: PLC0415
+
+    newest = {
+        "checkpoint_migrations": len(PostgresSaver.MIGRATIONS) - 1,
+        "store_migrations": len(PostgresStore.MIGRATIONS) - 1,
+    }
+    return all(_version(connection, table) >= version for table, version in newest.items())
+
+
+def _version(connection: "Connection[DictRow]", table: str) -> int:
+    there = connection.execute("SELECT to_regclass(%s) AS name", (table,)).fetchone()
+    if there is None or there["name"] is None:
+        return -1
+    newest = connection.execute(f"SELECT max(v) AS v FROM {table}".encode()).fetchone()  # noqa: S608 - one of two
+    return -1 if newest is None or newest["v"] is None else int(newest["v"])

@@ -30,11 +30,10 @@ from skills_agent.graph.settings import (
     process_environment,
     trust_file_of,
 )
-from skills_agent.graph.threads.compiled import ThreadServices
-from skills_agent.graph.threads.journals import Journals
-from skills_agent.graph.threads.locks import Locks
+from skills_agent.graph.threads.backends import ThreadServices
+from skills_agent.graph.threads.locks import ThreadLocks
 from skills_agent.graph.tools import Workdir, build_tools, spec_of
-from skills_agent.nodes.effects import Invocations
+from skills_agent.nodes.effects import Journal
 from skills_agent.nodes.judge import Policy
 from skills_agent.nodes.model_call import ChosenModel, Models
 from skills_agent.skills.library.library import Library
@@ -77,7 +76,7 @@ class Services:
     max_body_lines: int
     on_change: OnChange
     audit: Audit
-    keeper: ThreadServices
+    threads: ThreadServices
 
 
 def make_services(  # noqa: PLR0913 - the parts that a host may bring, each by its name
@@ -89,6 +88,8 @@ def make_services(  # noqa: PLR0913 - the parts that a host may bring, each by i
     sources: Sequence[Source] | None = None,
     embeddings: Embedder | None = None,
     approvers: Sequence[Approver] = (),
+    journal: Journal | None = None,
+    locks: ThreadLocks | None = None,
     yes: Collection[Risk] = (),
 ) -> Services:
     """Make the collaborators. Nothing is read, started or contacted yet.
@@ -136,7 +137,7 @@ def make_services(  # noqa: PLR0913 - the parts that a host may bring, each by i
         # A run that must not ask keeps what its threads have loaded.
         on_change="pin" if settings.approval != "ask" and settings.on_change == "ask" else settings.on_change,
         audit=audit,
-        keeper=ThreadServices(Invocations(), Locks(settings.workspace), Journals(settings.workspace), audit),
+        threads=ThreadServices(settings.workspace, audit, journal, locks),
     )
 
 

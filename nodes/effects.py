@@ -8,7 +8,7 @@ journal before and after every effect, and looks for an earlier entry first.
 import base64
 import hashlib
 import json
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from threading import Lock
@@ -147,13 +147,8 @@ class Journal(Protocol):
         """Write an entry, in one step with the removal of the entry of the call id `replacing`."""
         ...
 
-    def forget(self, thread: str, *, kept: Collection[str] | None = None) -> None:
-        """Remove the entries of a thread that is deleted.
-
-        With `kept`, the ids of the checkpoints that stay, remove only the entries that no invocation from
-        these can need: done, settled, and started from another checkpoint. `find_effect` would take such an
-        entry for that of an earlier thread.
-        """
+    def forget(self, thread: str) -> None:
+        """Remove the entries of a thread that is deleted."""
         ...
 
 

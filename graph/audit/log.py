@@ -16,8 +16,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Final, NamedTuple
 
 from skills_agent.graph.audit.events import TornLine
-from skills_agent.graph.threads.names import folder_name
-from skills_agent.graph.threads.private_files import open_private
+from skills_agent.graph.threads.private_files import folder_name, open_private
 from skills_agent.skills.errors import SkillsAgentError
 
 SUFFIX: Final = ".jsonl"

@@ -6,6 +6,7 @@ import click
 
 from skills_agent.graph.cli import options
 from skills_agent.graph.cli.printing import echo, print_json, table
+from skills_agent.graph.cli.threads import open_threads
 
 
 @click.group()
@@ -21,17 +22,16 @@ def grants() -> None:
 def list_grants(thread: str, workspace: Path | None, checkpointer: str | None, as_json: bool) -> None:
     """List the decisions of THREAD, and for what they hold."""
     from skills_agent.graph.cli.transcript import holds_for
-    from skills_agent.graph.settings import Settings
-    from skills_agent.graph.threads.history import read_history
 
-    found = read_history(Settings.load(workspace, checkpointer=checkpointer), thread).grants
+    with open_threads(workspace, checkpointer) as threads:
+        records = threads.read(thread).grants
     if as_json:
-        print_json(list(found))
-    elif not found:
+        print_json(list(records))
+    elif not records:
         click.echo("Nothing was decided in this thread.")
     else:
         rows: list[tuple[str, ...]] = [("ID", "TOOL", "DECISION", "HOLDS FOR")]
-        rows += [(grant["id"], grant["tool"], grant["decision"], holds_for(grant)) for grant in found]
+        rows += [(grant["id"], grant["tool"], grant["decision"], holds_for(grant)) for grant in records]
         table(rows)
 
 

@@ -16,7 +16,7 @@ from langchain_core.messages import HumanMessage
 from langchain_core.runnables import RunnableConfig
 from langgraph.errors import GraphDrained
 from langgraph.runtime import RunControl
-from langgraph.types import Command, Interrupt, StateSnapshot, StateUpdate
+from langgraph.types import Command, Interrupt, StateSnapshot
 
 from skills_agent.graph.build import wire
 from skills_agent.graph.cli.approval import Decisions, ask_person, question_text
@@ -24,26 +24,20 @@ from skills_agent.graph.cli.printing import echo, is_terminal, print_json
 from skills_agent.graph.cli.progress import STREAM_MODES, Progress
 from skills_agent.graph.cli.signals import INTERRUPTED, draining, ending_on_sigterm, exit_code_of, farewell
 from skills_agent.graph.cli.views import open_view
+from skills_agent.graph.langgraph_inside import thread_ids
 from skills_agent.graph.models.errors import ModelError
 from skills_agent.graph.services import make_services
 from skills_agent.graph.settings import Settings
-from skills_agent.graph.threads.compiled import CompiledAgent
+from skills_agent.graph.threads.compiled import CompiledAgent, ThreadStatus, status_of
 from skills_agent.graph.threads.database import (
-    Saver,
+    Database,
     config_of,
-    kept_options,
     open_database,
-    store_of,
-    thread_ids,
+    options_of,
+    without_password,
 )
-from skills_agent.graph.threads.dsn import without_password
-from skills_agent.graph.threads.errors import (
-    DatabaseError,
-    UnfinishedError,
-    UnknownGrantError,
-    UnknownThreadError,
-)
-from skills_agent.graph.threads.history import Status, status_of
+from skills_agent.graph.threads.errors import DatabaseError, UnfinishedError, UnknownThreadError
+from skills_agent.graph.threads.threads import Threads
 from skills_agent.skills.errors import SkillsAgentError
 from skills_agent.skills.library.registry import Registry
 from skills_agent.skills.policy.tool_spec import Risk
@@ -96,7 +90,7 @@ class OpenThread:
         self.refresh()
 
     @property
-    def status(self) -> Status:
+    def status(self) -> ThreadStatus:
         """Return whether the thread is done, waits for a person, or was cut off."""
         return status_of(self.snapshot)
 
@@ -159,19 +153,10 @@ class OpenThread:
 
         Raises UnknownGrantError, and UnfinishedError in a thread that was cut off.
         """
-        grants = self.snapshot.values.get("grants") or {}
-        if grant not in grants:
-            raise UnknownGrantError(self.name, grant, list(grants))
-        update = {"grants": {grant: {**grants[grant], "revoked": True}}}
-        if self.status == "unfinished":
-            raise UnfinishedError(self.name, self.resume_command())
-        if self.status == "waiting":
-            # update_state would drop the question, and run again what runs beside it.
-            self.agent.invoke(Command(update=update), self.config, durability="sync")
-            self.refresh()
-            self.agent.keeper.audit.updated(self.name, self.snapshot, [StateUpdate(update)])
-        else:
-            self.agent.update_state(self.config, update, as_node="answer")
+        try:
+            Threads(self.agent).revoke(self.name, grant)
+        except UnfinishedError as error:
+            raise UnfinishedError(self.name, self.resume_command()) from error
 
     def as_json(self, resume: str) -> dict[str, Any]:
         """Return the thread for a machine; `resume` is the command that answers its question."""
@@ -229,13 +214,14 @@ def open_thread(
     settings = Settings.load(workspace, checkpointer=checkpointer)
     thread: OpenThread | None = None
     try:
-        with open_database(settings) as saver:
-            kept = kept_options(saver, name) if name else None
+        with open_database(settings) as database:
+            kept = options_of(database.saver, name) if name else None
             if must_exist and kept is None:
-                raise UnknownThreadError(name or "", thread_ids(saver))
-            thread = _make_thread(name or f"t-{secrets.token_hex(4)}", settings, saver, kept or {}, **chosen)
+                raise UnknownThreadError(name or "", thread_ids(database.saver))
+            name = name or f"t-{secrets.token_hex(4)}"
+            thread = _make_thread(name, settings, database, kept or {}, **chosen)
             thread.quiet = quiet
-            thread.checkpointer = without_password(checkpointer or "")
+            thread.checkpointer = without_password(checkpointer) if checkpointer else ""
             yield thread
     except DatabaseError as error:
         if thread is None:
@@ -249,7 +235,7 @@ def open_thread(
 def _make_thread(
     name: str,
     settings: Settings,
-    saver: Saver,
+    database: Database,
     kept: Mapping[str, Any],
     *,
     skills_dirs: Sequence[Path] = (),
@@ -270,7 +256,7 @@ def _make_thread(
     services.models.choose(None)
     return OpenThread(
         name=name,
-        agent=wire(services).compile(checkpointer=saver, store=store_of(saver), name="skills-agent"),
+        agent=wire(services).compile(checkpointer=database.saver, store=database.store, name="skills-agent"),
         config=config_of(name, options),
         workspace=settings.workspace,
         registry=services.library.shared,

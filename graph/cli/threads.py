@@ -1,17 +1,20 @@
 """skills-agent threads: see earlier conversations, go on from a step of one, and remove old ones."""
 
 import shlex
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from skills_agent.graph.cli import options
-from skills_agent.graph.cli.printing import echo, print_json, table
-from skills_agent.graph.threads.dsn import without_password
+from skills_agent.graph.cli.printing import echo, is_terminal, print_json, table
 
 if TYPE_CHECKING:
-    from skills_agent.graph.settings import Settings
+    from skills_agent.graph.threads.threads import Pruned, Threads
+
+MAX_NAMED = 10
 
 
 @click.group()
@@ -26,17 +29,17 @@ def threads() -> None:
 def list_threads(workspace: Path | None, checkpointer: str | None, as_json: bool) -> None:
     """List threads, newest first: when, turns, status, and the first question."""
     from skills_agent.graph.cli.transcript import local_time
-    from skills_agent.graph.threads.history import list_history
 
-    found = list_history(_settings(workspace, checkpointer))
+    with open_threads(workspace, checkpointer) as opened:
+        summaries = opened.list()
     if as_json:
-        print_json([line._asdict() for line in found])
-    elif not found:
+        print_json([summary._asdict() for summary in summaries])
+    elif not summaries:
         click.echo('No threads yet. Begin one: skills-agent ask "QUESTION"')
     else:
         rows: list[tuple[str, ...]] = [("THREAD", "WHEN", "TURNS", "STATUS", "FIRST QUESTION")]
         rows += [
-            (line.thread, local_time(line), str(line.turns), line.status, line.question) for line in found
+            (each.thread, local_time(each), str(each.turns), each.status, each.question) for each in summaries
         ]
         table(rows)
 
@@ -56,30 +59,17 @@ def show_thread(
     thread: str, steps: bool, workspace: Path | None, checkpointer: str | None, as_json: bool
 ) -> None:
     """Show what was said and done in THREAD: calls, decisions, results, skills, plan and costs."""
-    if steps:
-        return _show_steps(thread, _settings(workspace, checkpointer), as_json=as_json)
-    from skills_agent.graph.cli.transcript import as_text
-    from skills_agent.graph.threads.history import read_history
+    from skills_agent.graph.cli.transcript import as_text, steps_text
 
-    history = read_history(_settings(workspace, checkpointer), thread)
-    if as_json:
-        print_json(history.as_json())
-    else:
-        echo(as_text(history))
-    return None
-
-
-def _show_steps(thread: str, settings: "Settings", *, as_json: bool) -> None:
-    from skills_agent.graph.cli.transcript import steps_text
-    from skills_agent.graph.threads.history import archive_of
-    from skills_agent.graph.threads.steps import read_steps
-
-    with archive_of(settings, thread) as archive:
-        steps = read_steps(archive, thread)
-    if as_json:
-        print_json({"thread": thread, "steps": [step.as_json() for step in steps]})
-    else:
-        echo(steps_text(thread, steps))
+    with open_threads(workspace, checkpointer) as opened:
+        if steps:
+            listed = opened.steps(thread)
+            value = {"thread": thread, "steps": [step.as_json() for step in listed]}
+            text = steps_text(thread, listed)
+        else:
+            record = opened.read(thread)
+            value, text = record.as_json(), as_text(record)
+    print_json(value) if as_json else echo(text)
 
 
 @threads.command(
@@ -122,27 +112,20 @@ def fork(
     gate, and by you where it asks.
     """
     from skills_agent.graph.cli.transcript import fork_text
-    from skills_agent.graph.threads.fork import fork_thread
-    from skills_agent.graph.threads.history import archive_of
 
-    with archive_of(_settings(workspace, checkpointer), thread) as archive:
-        made = fork_thread(archive, thread, at, new=new, without_skills=without, deny=deny)
-    command = _way_on(made.status, made.thread, workspace, checkpointer)
-    if as_json:
-        print_json(made.as_json(command))
-    else:
-        echo(fork_text(made, command))
+    with open_threads(workspace, checkpointer) as opened:
+        made = opened.fork(thread, at, new=new, without_skills=without, deny=deny)
+    command = _next_command(made.status, made.thread, workspace, checkpointer)
+    print_json(made.as_json(command)) if as_json else echo(fork_text(made, command))
 
 
 @threads.command(
     "prune",
     epilog="\b\nExamples:\n"
     "  skills-agent threads prune --older-than 30d --dry-run\n"
-    "  skills-agent threads prune --keep 20 --yes\n"
-    "  skills-agent threads prune t-1f2e3d4c --keep 100\n",
+    "  skills-agent threads prune --keep 20 --yes\n",
 )
-@click.argument("thread", required=False, callback=options.thread_id)
-@click.option("--keep", type=click.IntRange(min=1), metavar="N", help="Keep the N newest threads, or steps.")
+@click.option("--keep", type=click.IntRange(min=1), metavar="N", help="Keep the N newest threads.")
 @click.option("--older-than", metavar="AGE", help="Remove threads that did not move for 12h, 30d, 8w.")
 @click.option("--dry-run", is_flag=True, help="Say what would go.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
@@ -150,7 +133,6 @@ def fork(
 @options.checkpointer
 @options.as_json
 def prune(
-    thread: str | None,
     *,
     keep: int | None,
     older_than: str | None,
@@ -160,26 +142,26 @@ def prune(
     checkpointer: str | None,
     as_json: bool,
 ) -> None:
-    """Remove threads, or the oldest steps of THREAD.
+    """Remove old threads.
 
     Threads that wait for you, were cut off or run now stay. With --keep and --older-than a thread goes that
-    is both. What was said before the oldest step that stays of a THREAD stays, too: it is no place to fork
-    from any more. Records under .agent/runs stay.
+    is both. Records under .agent/runs stay.
     """
-    if keep is None and (older_than is None or thread is not None):
-        raise click.UsageError("say what stays: --keep N" + ("" if thread else ", or --older-than 30d"))
-    if thread is not None and older_than is not None:
-        raise click.UsageError("--older-than is for whole threads; of a THREAD, --keep N steps")
-    from skills_agent.graph.cli import pruning
+    from skills_agent.graph.cli.progress import count
+    from skills_agent.graph.threads.errors import AgeError
 
-    if thread is not None and keep is not None:
-        pruning.prune_steps(
-            _settings(workspace, checkpointer), thread, keep, dry_run=dry_run, yes=yes, as_json=as_json
-        )
-    else:
-        pruning.prune_threads(
-            _settings(workspace, checkpointer), keep, older_than, dry_run=dry_run, yes=yes, as_json=as_json
-        )
+    if keep is None and older_than is None:
+        raise click.UsageError("say what stays: --keep N, or --older-than 30d")
+    with open_threads(workspace, checkpointer) as opened:
+        try:
+            pruned = opened.prune(keep=keep, older_than=older_than, dry_run=True)
+        except AgeError as error:
+            raise click.UsageError(f"--older-than: {error}") from error
+        what = f"{count(len(pruned.threads), 'thread')}: {_shortened(pruned.threads)}"
+        if pruned.threads and not dry_run:
+            _confirm(f"Remove {what}?", yes=yes)
+            pruned = pruned._replace(freed=opened.delete(*pruned.threads))
+    _print_pruned(pruned, what if pruned.threads else "nothing", dry_run=dry_run, as_json=as_json)
 
 
 @threads.command("delete", epilog="\b\nExamples:\n  skills-agent threads delete t-1f2e3d4c\n")
@@ -190,19 +172,29 @@ def prune(
 @options.as_json
 def delete(thread: str, yes: bool, workspace: Path | None, checkpointer: str | None, as_json: bool) -> None:
     """Delete THREAD whole, also when it waits or was cut off. Records under .agent/runs stay."""
-    from skills_agent.graph.cli import pruning
+    from skills_agent.graph.threads.threads import Pruned
 
-    pruning.delete_thread(_settings(workspace, checkpointer), thread, yes=yes, as_json=as_json)
+    with open_threads(workspace, checkpointer) as opened:
+        opened.snapshot(thread)
+        _confirm(f"Delete thread {thread}?", yes=yes)
+        pruned = Pruned((thread,), (), freed=opened.delete(thread))
+    _print_pruned(pruned, f"thread {thread}", dry_run=False, as_json=as_json)
 
 
-def _settings(workspace: Path | None, checkpointer: str | None) -> "Settings":
+@contextmanager
+def open_threads(workspace: Path | None, checkpointer: str | None) -> Iterator["Threads"]:
+    """Open the threads of a workspace, or of the database that the command line names."""
     from skills_agent.graph.settings import Settings
+    from skills_agent.graph.threads.threads import Threads
 
-    return Settings.load(workspace, checkpointer=checkpointer)
+    with Threads.open(Settings.load(workspace, checkpointer=checkpointer)) as opened:
+        yield opened
 
 
-def _way_on(status: str, thread: str, workspace: Path | None, checkpointer: str | None) -> str:
+def _next_command(status: str, thread: str, workspace: Path | None, checkpointer: str | None) -> str:
     """Return the command that goes on with a thread, for the shell the person is in."""
+    from skills_agent.graph.threads.database import without_password
+
     words = {
         "done": ["ask", "QUESTION", "--thread", thread],
         "waiting": ["resume", thread, "--approve"],
@@ -212,3 +204,27 @@ def _way_on(status: str, thread: str, workspace: Path | None, checkpointer: str 
     if checkpointer:
         elsewhere += ["--checkpointer", without_password(checkpointer)]
     return shlex.join(["skills-agent", *words, *elsewhere])
+
+
+def _confirm(question: str, *, yes: bool) -> None:
+    if yes:
+        return
+    if not is_terminal():
+        raise click.UsageError("nobody can be asked here: say --yes, or --dry-run to see what would go")
+    click.confirm(question, abort=True)
+
+
+def _print_pruned(pruned: "Pruned", what: str, *, dry_run: bool, as_json: bool) -> None:
+    if as_json:
+        print_json({**pruned._asdict(), "dry_run": dry_run})
+        return
+    freed = f" The database is {pruned.freed:,} bytes smaller." if pruned.freed else ""
+    echo(f"{'Would remove' if dry_run else 'Removed'} {what}.{freed}")
+    if pruned.kept_open:
+        names = _shortened(pruned.kept_open)
+        echo(f"Not done, so kept: {names}. One of them: skills-agent threads delete THREAD")
+
+
+def _shortened(names: Sequence[str]) -> str:
+    more = f" and {len(names) - MAX_NAMED} more" if len(names) > MAX_NAMED else ""
+    return ", ".join(names[:MAX_NAMED]) + more

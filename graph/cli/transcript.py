@@ -7,8 +7,8 @@ from langchain_core.messages import AIMessage, AnyMessage
 
 from skills_agent.graph.cli.progress import call_text, count, verdict_text
 from skills_agent.graph.threads.fork import Fork
-from skills_agent.graph.threads.history import History, PastCall, Ruling, Said, ThreadLine
 from skills_agent.graph.threads.steps import Changed, Step
+from skills_agent.graph.threads.threads import Ruling, ThreadCall, ThreadMessage, ThreadRecord, ThreadSummary
 from skills_agent.nodes.prompt import plan_text
 from skills_agent.state.records import GrantRecord, LoadedSkill, UsageRecord
 from skills_agent.state.transcript import calls_of
@@ -26,16 +26,16 @@ _RULINGS: dict[Ruling, str] = {
 _ROLES = {"user": "you", "agent": "agent", "request": "asked for"}
 
 
-def as_text(history: History) -> str:
+def as_text(record: ThreadRecord) -> str:
     """Return what was said and done, then skills, plan and costs."""
-    line = history.line
+    line = record.summary
     parts = [f"Thread {line.thread}: {line.status}, {count(line.turns, 'turn')}, {local_time(line)}"]
-    parts += ["\n".join(_said_lines(said)) for said in history.said]
-    parts.append("\n".join(_summary_lines(history)))
+    parts += ["\n".join(_message_text_lines(message)) for message in record.messages]
+    parts.append("\n".join(_summary_lines(record)))
     return "\n\n".join(part for part in parts if part)
 
 
-def local_time(line: ThreadLine) -> str:
+def local_time(line: ThreadSummary) -> str:
     """Return when a thread moved last, on the clock of the person who reads it."""
     return clock(line.when)
 
@@ -112,7 +112,7 @@ def usage_text(usage: UsageRecord) -> str:
     )
 
 
-def _said_lines(said: Said) -> Iterator[str]:
+def _message_text_lines(said: ThreadMessage) -> Iterator[str]:
     if said.text or not said.calls:
         yield f"{_ROLES[said.role]}: {said.text.strip()}"
     else:
@@ -121,7 +121,7 @@ def _said_lines(said: Said) -> Iterator[str]:
         yield from _call_lines(call)
 
 
-def _call_lines(call: PastCall) -> Iterator[str]:
+def _call_lines(call: ThreadCall) -> Iterator[str]:
     yield f"  {call_text(call.tool, call.args)}{_RULINGS[call.ruling]}"
     lines = call.result.splitlines()
     yield from (f"    {line}" for line in lines[:MAX_RESULT_LINES])
@@ -129,7 +129,7 @@ def _call_lines(call: PastCall) -> Iterator[str]:
         yield f"    [{len(lines) - MAX_RESULT_LINES} more lines; whole with --json]"
 
 
-def _summary_lines(history: History) -> Iterator[str]:
+def _summary_lines(history: ThreadRecord) -> Iterator[str]:
     if history.skills:
         yield f"Skills: {_skills(history.skills)}"
     if history.plan:

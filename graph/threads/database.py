@@ -1,178 +1,267 @@
-"""Where threads are kept: `.agent/threads.sqlite` of the workspace, or a PostgreSQL database."""
+"""Where the command line keeps threads: `.agent/threads.sqlite` of the workspace, or PostgreSQL."""
 
 import json
+import logging
+import re
 import sqlite3
 import time
-from collections.abc import Collection, Iterator, Mapping
-from contextlib import closing, contextmanager
+import zlib
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias, Union
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from langchain_core.runnables import RunnableConfig
+from langgraph.checkpoint.base import BaseCheckpointSaver
+from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from langgraph.checkpoint.sqlite import SqliteSaver
+from langgraph.store.base import BaseStore
 
+from skills_agent.graph.langgraph_inside import has_current_tables
 from skills_agent.graph.settings import Settings
 from skills_agent.graph.threads.errors import DatabaseError
-from skills_agent.graph.threads.private_files import make_private
-from skills_agent.graph.threads.serializer import CompressedSerializer
+from skills_agent.graph.threads.private_files import is_busy, open_sqlite
 
 if TYPE_CHECKING:
-    from langgraph.checkpoint.postgres import PostgresSaver
-    from langgraph.store.postgres import PostgresStore
+    from psycopg import Connection
+    from psycopg.rows import DictRow
 
-FOLDER = ".agent"
-FILE = "threads.sqlite"
-BUSY_SECONDS = 30
-"""Until a writer that waits for another process gives up."""
-RETRY_SECONDS = 0.05
-KEPT = "skills_agent"
+FILE: Final = Path(".agent", "threads.sqlite")
+OPTIONS: Final = "skills_agent"
 """Key of the checkpoint metadata that holds the options a thread was started with."""
 
-Saver: TypeAlias = Union[SqliteSaver, "PostgresSaver"]
+SUFFIX: Final = "+zlib"
+WORTHWHILE: Final = 128
+"""Bytes; what is smaller is stored as it is."""
+_FAST: Final = 1
+"""zlib's level: a checkpoint takes 40 microseconds, and higher levels save little more."""
 
-_THREADS = (
-    "SELECT thread_id FROM checkpoints WHERE checkpoint_ns = '' "
-    "GROUP BY thread_id ORDER BY MAX(checkpoint_id) DESC"
-)
+_CONNECT_SECONDS: Final = 10
+_RETRY_SECONDS: Final = 0.05
+_SETUP_SECONDS: Final = 60
+"""Until a process that waits for another one to make the tables gives up."""
+_MAX_CONNECTIONS: Final = 4
+_SETUP_LOCK: Final = 0x736B_696C_6C73
+"""Key of the advisory lock under which the tables are made: "skills"."""
+_SECRETS: Final = frozenset({"password", "sslpassword", "oauth_client_secret"})
+
+
+class Database(NamedTuple):
+    """What keeps threads, and what keeps their journal."""
+
+    saver: BaseCheckpointSaver[Any]
+    store: BaseStore | None
+    """None where the journal is a file of the workspace."""
+
+
+class CompressedSerializer(JsonPlusSerializer):
+    """Store values as LangGraph does, compressed: `SqliteSaver(connection, serde=CompressedSerializer())`.
+
+    A checkpoint on SQLite is mostly the versions of its channels, long numbers with many zeros: it shrinks to
+    a third, and so do transcripts. It reads what was stored without it. LangGraph's plain serializer refuses
+    what this one has compressed (`Unknown serialization type: msgpack+zlib`).
+    """
+
+    def dumps_typed(self, obj: Any) -> tuple[str, bytes]:
+        """Return the type and the bytes of a value; the type says whether it is compressed."""
+        kind, plain = super().dumps_typed(obj)
+        if len(plain) < WORTHWHILE:
+            return kind, plain
+        packed = zlib.compress(plain, _FAST)
+        return (kind + SUFFIX, packed) if len(packed) < len(plain) else (kind, plain)
+
+    def loads_typed(self, data: tuple[str, bytes]) -> Any:
+        """Return a value, compressed or not."""
+        kind, stored = data
+        if kind.endswith(SUFFIX):
+            return super().loads_typed((kind.removesuffix(SUFFIX), zlib.decompress(stored)))
+        return super().loads_typed(data)
+
+
+def config_of(thread: str, options: Mapping[str, Any] | None = None) -> RunnableConfig:
+    """Return LangGraph's config of a thread; `options` are kept with every checkpoint of the invocation."""
+    config = RunnableConfig(configurable={"thread_id": thread})
+    if options is not None:
+        # Checkpoint metadata keeps only plain values.
+        config["metadata"] = {OPTIONS: json.dumps(dict(options))}
+    return config
+
+
+def options_of(saver: BaseCheckpointSaver[Any], thread: str) -> dict[str, Any] | None:
+    """Return the options that a thread was last run with; None for a thread that does not exist."""
+    newest = saver.get_tuple(config_of(thread))
+    if newest is None:
+        return None
+    metadata: Mapping[str, Any] = dict(newest.metadata)
+    options: dict[str, Any] = json.loads(metadata.get(OPTIONS, "{}"))
+    return options
+
+
+def has_threads(settings: Settings) -> bool:
+    """Return False where nothing can have been kept; no file is made."""
+    return bool(settings.checkpointer) or (settings.workspace / FILE).is_file()
 
 
 @contextmanager
-def open_database(settings: Settings) -> Iterator[Saver]:
+def open_database(settings: Settings) -> Iterator[Database]:
     """Open the threads of a workspace or of a database, making the tables where there are none.
 
     Raises DatabaseError where it cannot be used, or goes away while it is.
     """
-    if settings.checkpointer:
-        # An extra: who keeps threads in files does not have it.
-        from skills_agent.graph.threads.postgres import open_postgres
-
-        with open_postgres(settings.checkpointer) as saver:
-            yield saver
-    else:
-        with _open_file(settings.workspace / FOLDER / FILE) as saver:
-            yield saver
-
-
-def store_of(saver: Saver) -> "PostgresStore | None":
-    """Return where the journal is kept beside the threads; None where it is a file of the workspace."""
-    if isinstance(saver, SqliteSaver):
-        return None
-    from skills_agent.graph.threads.postgres import store_beside
-
-    return store_beside(saver)
-
-
-def has_threads(settings: Settings) -> bool:
-    """Tell whether anything may have been kept here, without making a file."""
-    return bool(settings.checkpointer) or (settings.workspace / FOLDER / FILE).is_file()
-
-
-def thread_ids(saver: Saver) -> list[str]:
-    """Return the ids of all threads, the one that moved last first."""
-    # `saver.list(None)` would read every checkpoint of every thread.
-    if isinstance(saver, SqliteSaver):
-        with saver.cursor(transaction=False) as cursor:
-            return [str(row[0]) for row in cursor.execute(_THREADS)]
-    from skills_agent.graph.threads.postgres import rows_of
-
-    return [str(row["thread_id"]) for row in rows_of(saver, _THREADS)]
-
-
-def config_of(thread: str, options: Mapping[str, Any] | None = None) -> RunnableConfig:
-    """Return LangGraph's config of a thread; `options` are kept with every checkpoint of the run."""
-    config = RunnableConfig(configurable={"thread_id": thread})
-    if options is not None:
-        # Checkpoint metadata keeps only plain values.
-        config["metadata"] = {KEPT: json.dumps(dict(options))}
-    return config
-
-
-def kept_options(saver: Saver, thread: str) -> dict[str, Any] | None:
-    """Return the options that a thread was last run with; None for a thread that does not exist."""
-    found = saver.get_tuple(config_of(thread))
-    if found is None:
-        return None
-    metadata: Mapping[str, Any] = dict(found.metadata)
-    options: dict[str, Any] = json.loads(metadata.get(KEPT, "{}"))
-    return options
+    opening = _open_postgres(settings.checkpointer) if settings.checkpointer else _open_file(settings)
+    with opening as database:
+        yield database
 
 
 @contextmanager
-def _open_file(place: Path) -> Iterator[SqliteSaver]:
-    try:
-        make_private(place)
-        connection = sqlite3.connect(place, timeout=BUSY_SECONDS, check_same_thread=False)
-    except (OSError, sqlite3.Error) as error:
-        raise _unusable(place, error) from error
-    with closing(connection):
-        saver = SqliteSaver(connection, serde=CompressedSerializer())
+def _open_file(settings: Settings) -> Iterator[Database]:
+    path = settings.workspace / FILE
+    with ExitStack() as stack:
         try:
-            _set_up(saver)
-        except sqlite3.Error as error:
-            raise _unusable(place, error) from error
-        try:
-            yield saver
-        except sqlite3.OperationalError as error:
-            raise _unusable(place, error) from error
-
-
-def _set_up(saver: SqliteSaver) -> None:
-    """Choose the journal and make the tables.
-
-    Write-ahead logging lets others read while one writes, and a commit costs one fsync instead of several.
-    Switching it on needs the file for itself, and SQLite then answers "database is locked" at once,
-    whatever the timeout: of several first commands at a time, all but one try again.
-    """
-    # What was committed survives the loss of power: FULL is no default of every build of SQLite.
-    saver.conn.execute("PRAGMA synchronous = FULL")
-    end = time.monotonic() + BUSY_SECONDS
-    while True:
-        try:
+            connection = stack.enter_context(closing(open_sqlite(path)))
+            saver = SqliteSaver(connection, serde=CompressedSerializer())
             saver.setup()
+        except (OSError, sqlite3.Error) as error:
+            raise _unusable(path, error) from error
+        try:
+            yield Database(saver, None)
         except sqlite3.OperationalError as error:
-            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > end:
-                raise
-            time.sleep(RETRY_SECONDS)
-        else:
-            return
+            raise _unusable(path, error) from error
 
 
-def _unusable(place: Path, error: Exception) -> DatabaseError:
-    return DatabaseError(f"Cannot keep threads in {place}: {error}.")
+def _unusable(path: Path, error: Exception) -> DatabaseError:
+    return DatabaseError(f"Cannot keep threads in {path}: {error}.")
 
 
-def delete_steps(saver: SqliteSaver, thread: str, kept: Collection[str]) -> None:
-    """Delete the checkpoints of a thread but those that are kept; the oldest of these must be stored whole.
-
-    LangGraph's savers cannot: `prune` keeps the newest one alone, and refuses delta channels.
-    """
-    with saver.cursor() as cursor:
-        for table in ("writes", "checkpoints"):
-            cursor.execute(
-                f"DELETE FROM {table} WHERE thread_id = ? "  # noqa: S608 - one of two constants
-                "AND checkpoint_id NOT IN (SELECT value FROM json_each(?))",
-                (thread, json.dumps(list(kept))),
-            )
-
-
-def compact(saver: Saver) -> int:
+def compact(saver: BaseCheckpointSaver[Any]) -> int:
     """Give the room of what was deleted back to the disk; returns the bytes by which the file shrank.
 
-    Where another process works with the file it keeps its size: the room is used again by what comes.
+    Where another process works with the file it keeps its size: the room is used again by what comes. A
+    server gives room back by itself.
     """
     if not isinstance(saver, SqliteSaver):
-        return 0  # a server gives room back by itself
+        return 0
     size = _size(saver)
     try:
         saver.conn.execute("PRAGMA busy_timeout = 2000")
         saver.conn.execute("VACUUM")
         saver.conn.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     except sqlite3.OperationalError as error:
-        if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY:
+        if not is_busy(error):
             raise
     return max(size - _size(saver), 0)
 
 
 def _size(saver: SqliteSaver) -> int:
     (_, _, file), *_ = saver.conn.execute("PRAGMA database_list").fetchall()
-    return Path(file).stat().st_size
+    return Path(file).stat().st_size if file else 0
+
+
+def without_password(dsn: str) -> str:
+    """Return a connection string as it may be shown; nothing of one whose password is not certain.
+
+    It is shown as it was written where libpq still reads it as the same without its secrets, else as libpq's
+    keywords and values. Without psycopg nothing is shown.
+    """
+    try:
+        from psycopg import ProgrammingError
+        from psycopg.conninfo import conninfo_to_dict, make_conninfo
+    except ImportError:
+        return ""
+    bare = re.sub(r"(?<=//)([^:@/?#]*):[^@]*@", r"\1@", dsn).replace("//@", "//")
+    bare = re.sub(rf"(?<=[?&])({'|'.join(_SECRETS)})=[^&]*&?", "", bare).rstrip("?&")
+    try:
+        fields = {name: str(value) for name, value in conninfo_to_dict(dsn).items() if name not in _SECRETS}
+        is_same = conninfo_to_dict(bare) == fields
+    except ProgrammingError:
+        return ""
+    # libpq ends the password at the first @, and takes the rest of it for a host or a database.
+    if any("@" in value for name, value in fields.items() if name != "user"):
+        return ""
+    return bare if is_same else make_conninfo(**fields)
+
+
+@contextmanager
+def _open_postgres(dsn: str) -> Iterator[Database]:
+    """Open the threads of a PostgreSQL database; its packages are an extra of the project.
+
+    Raises DatabaseError, which never holds the password.
+    """
+    try:
+        import psycopg
+        from langgraph.checkpoint.postgres import PostgresSaver
+        from langgraph.store.postgres import PostgresStore
+        from psycopg.rows import DictRow, dict_row
+        from psycopg_pool import ConnectionPool
+    except ImportError as error:
+        raise DatabaseError(
+            f"PostgreSQL needs packages that are missing ({error}): pip install 'skills-agent[postgres]'"
+        ) from error
+    shown = without_password(dsn)
+    if not shown:
+        raise DatabaseError(
+            "The setting checkpointer is no connection string: postgresql://user@host:5432/database, "
+            "with @ : / ? # in user and password percent-encoded."
+        )
+    # The pool tells each failed attempt to the log; the command tells the end of it, once.
+    logging.getLogger("psycopg.pool").setLevel(logging.ERROR)
+    arguments: dict[str, Any] = {
+        "autocommit": True,
+        "prepare_threshold": 0,
+        "connect_timeout": _CONNECT_SECONDS,
+    }
+    try:
+        # First alone: a pool tells why it cannot connect to its log, and not to its user.
+        with psycopg.Connection[DictRow].connect(dsn, row_factory=dict_row, **arguments) as connection:
+            _make_tables(connection)
+        pool = ConnectionPool[psycopg.Connection[DictRow]](
+            dsn,
+            kwargs={**arguments, "row_factory": dict_row},
+            min_size=1,
+            max_size=_MAX_CONNECTIONS,
+            timeout=_CONNECT_SECONDS,
+            # A server that was restarted in between costs a new connection, not the invocation.
+            check=ConnectionPool.check_connection,
+            open=False,
+        )
+        with pool:
+            yield Database(PostgresSaver(pool), PostgresStore(pool))
+    except (psycopg.OperationalError, psycopg.ProgrammingError) as error:
+        raise DatabaseError(f"Cannot keep threads in {shown}: {_cause(error, dsn)}") from error
+
+
+def _make_tables(connection: "Connection[DictRow]") -> None:
+    """Make the tables, or bring them up to date, one process at a time.
+
+    LangGraph's own setup() does not expect company: two first ones fail on the same table.
+    """
+    from langgraph.checkpoint.postgres import PostgresSaver
+    from langgraph.store.postgres import PostgresStore
+
+    end = time.monotonic() + _SETUP_SECONDS
+    # An account that may not make tables can use those that are there.
+    while not has_current_tables(connection):
+        # Not pg_advisory_lock: a process that waits in it holds a snapshot, for which the winner's
+        # CREATE INDEX CONCURRENTLY would wait in turn.
+        row = connection.execute("SELECT pg_try_advisory_lock(%s) AS mine", (_SETUP_LOCK,)).fetchone()
+        if row and row["mine"]:
+            try:
+                PostgresSaver(connection).setup()
+                PostgresStore(connection).setup()
+            finally:
+                connection.execute("SELECT pg_advisory_unlock(%s)", (_SETUP_LOCK,))
+        elif time.monotonic() > end:
+            raise DatabaseError("Another process has been making the tables of the database for a minute.")
+        else:
+            time.sleep(_RETRY_SECONDS)
+
+
+def _cause(error: Exception, dsn: str) -> str:
+    from psycopg.conninfo import conninfo_to_dict
+
+    text = " ".join(str(error).split())
+    for name in _SECRETS:
+        if secret := conninfo_to_dict(dsn).get(name):
+            text = text.replace(str(secret), "***")
+    hint = " A password can come from PGPASSWORD or ~/.pgpass." if "password" in text else ""
+    return f"{text}{hint}"

@@ -1,55 +1,51 @@
 """Go on from an earlier step of a thread, in a new thread; the old one stays as it is.
 
-The new thread begins with a copy of the step's checkpoint in which the delta channels are stored whole, so
-it depends on nothing of the old thread. A call that has no answer at that step never just runs: the old
-thread may have run it since. Either its question is copied as it stands open, or the gate judges the calls
-anew.
+The new thread begins with a copy of the step's checkpoint in which every channel is stored whole, so it
+depends on nothing of the old thread. A call that has no answer at that step never just runs: the old thread
+may have run it since. Either its question is copied as it stands open, or the gate judges the calls anew.
 """
 
 import json
 import secrets
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from langchain_core.messages.tool import ToolCall
 from langchain_core.runnables import RunnableConfig
 from langgraph.channels.binop import BinaryOperatorAggregate
 from langgraph.channels.delta import DeltaChannel
-from langgraph.checkpoint.base import WRITES_IDX_MAP, Checkpoint, CheckpointTuple, copy_checkpoint
-from langgraph.checkpoint.serde.types import INTERRUPT, _DeltaSnapshot
-from langgraph.pregel._algo import task_path_str
+from langgraph.checkpoint.base import BaseCheckpointSaver, Checkpoint, CheckpointTuple, copy_checkpoint
 from langgraph.types import PregelTask, StateSnapshot
 
 from skills_agent.graph.audit.events import ThreadForked
-from skills_agent.graph.threads.database import KEPT, config_of
+from skills_agent.graph.langgraph_inside import (
+    QUESTION,
+    SNAPSHOT_COUNTERS,
+    UPDATE_TASK,
+    is_result,
+    task_path,
+    whole_value,
+)
+from skills_agent.graph.threads.compiled import CompiledAgent, ThreadStatus, status_of
+from skills_agent.graph.threads.database import OPTIONS, config_of
 from skills_agent.graph.threads.errors import ForkError
-from skills_agent.graph.threads.history import Archive, Status, status_of
 from skills_agent.graph.threads.steps import FORKED_FROM, Step, find_step
 from skills_agent.state.ledger import active_skills
 from skills_agent.state.records import GrantRecord, LoadedSkill
-from skills_agent.state.transcript import (
-    answered_ids,
-    last_human,
-    open_calls,
-    refusal,
-    wants_skills,
-)
+from skills_agent.state.transcript import answered_ids, last_human, open_calls, refusal, wants_skills
 
 DENIED = "Not run: a person refused this call when the conversation was forked."
-_OF_THE_OLD = {"counters_since_delta_snapshot", FORKED_FROM}
-NO_TASK = "00000000-0000-0000-0000-000000000000"
-"""Task id of what was written to a waiting thread from outside, such as a revocation."""
 
 
 class Fork(NamedTuple):
-    """What a fork came to."""
+    """A thread that was made from a step of another one."""
 
     thread: str
     origin: str
     """The thread that it was made from."""
     step: int
-    status: Status
+    status: ThreadStatus
     ran_before: tuple[ToolCall, ...]
     """Calls that are open in the fork and that the old thread has answered since."""
 
@@ -59,7 +55,7 @@ class Fork(NamedTuple):
 
 
 def fork_thread(
-    archive: Archive,
+    graph: CompiledAgent,
     thread: str,
     at: str,
     *,
@@ -70,64 +66,66 @@ def fork_thread(
     """Copy a thread as it was at a step into a new one, and return how it stands.
 
     `without_skills` are unloaded in the copy; the calls of `deny` are answered as refused. Raises
-    UnknownThreadError, UnknownStepError, and ForkError for a skill that is not loaded at that step, for a
-    call that is not open, and for a new name that is taken.
+    UnknownStepError, and ForkError for a skill that is not loaded at that step, for a call that is not
+    open, and for a new name that is taken.
     """
-    step = find_step(archive, thread, at)
+    step = find_step(graph, thread, at)
     new = new or f"t-{secrets.token_hex(4)}"
-    if archive.snapshot(new).created_at is not None:
+    if graph.get_state(config_of(new)).created_at is not None:
         raise ForkError(f"There is a thread {new!r} already. Choose another name.")
-    source = _Source(archive, thread, step)
+    source = _Source(graph, thread, step)
     source.unload(without_skills)
     source.check_open(deny)
-    if source.waits and not (without_skills or deny):
-        source.copy(new)
-        source.copy_question(new)
-        source.tell(new, without_skills, deny)
-    else:
+    keeps_question = source.waits and not (without_skills or deny)
+    if not keeps_question:
         source.take_results()
-        source.copy(new)
-        source.tell(new, without_skills, deny)
-        if deny or source.asking or "act" in step.next:
-            source.judge_anew(new, deny)
-    forked = archive.snapshot(new)
-    return Fork(new, thread, step.number, status_of(forked), _answered_since(archive, thread, forked))
+    source.copy(new)
+    if keeps_question:
+        source.copy_question(new)
+    source.record(new, without_skills, deny)
+    if not keeps_question and (deny or source.asking or "act" in step.next):
+        source.judge_anew(new, deny)
+    copy = graph.get_state(config_of(new))
+    return Fork(new, thread, step.number, status_of(copy), _answered_since(graph, thread, copy))
 
 
-def _answered_since(archive: Archive, thread: str, forked: StateSnapshot) -> tuple[ToolCall, ...]:
-    since = answered_ids(archive.snapshot(thread).values.get("messages") or [])
-    return tuple(call for call in open_calls(forked.values.get("messages") or []) if call["id"] in since)
+def _answered_since(graph: CompiledAgent, thread: str, copy: StateSnapshot) -> tuple[ToolCall, ...]:
+    since = answered_ids(graph.get_state(config_of(thread)).values.get("messages") or [])
+    return tuple(call for call in open_calls(copy.values.get("messages") or []) if call["id"] in since)
 
 
 class _Source:
     """One step of a thread, and what of it goes into the copy."""
 
-    def __init__(self, archive: Archive, thread: str, step: Step) -> None:
-        self.archive = archive
+    def __init__(self, graph: CompiledAgent, thread: str, step: Step) -> None:
+        """Read the step, with what its tasks wrote."""
+        assert isinstance(graph.checkpointer, BaseCheckpointSaver)  # noqa: S101 - Threads takes no other
+        self.graph = graph
+        self.saver = graph.checkpointer
         self.thread = thread
         self.origin = f"{thread}@{step.number}"
-        self.number = step.number
-        config = _at(thread, step.checkpoint)
-        found = archive.saver.get_tuple(config)
-        assert found is not None  # noqa: S101 - it was just listed
-        self.found: CheckpointTuple = found
-        self.snapshot = archive.runs.get_state(config)
-        self.is_newest = archive.snapshot(thread).config["configurable"]["checkpoint_id"] == step.checkpoint
-        self.written: dict[str, list[tuple[str, Any]]] = defaultdict(list)
-        for task, channel, value in found.pending_writes or []:
-            self.written[task].append((channel, value))
-        self.asking = [task for task in self.snapshot.tasks if self._wrote(task, INTERRUPT)]
+        config = _address(thread, step.checkpoint)
+        stored = self.saver.get_tuple(config)
+        assert stored is not None  # noqa: S101 - it was just listed
+        self.stored: CheckpointTuple = stored
+        self.snapshot = graph.get_state(config)
+        newest = graph.get_state(config_of(thread)).config["configurable"]["checkpoint_id"]
+        self.is_newest = newest == step.checkpoint
+        self.writes: dict[str, list[tuple[str, Any]]] = defaultdict(list)
+        for task, channel, value in stored.pending_writes or []:
+            self.writes[task].append((channel, value))
+        self.asking = [task for task in self.snapshot.tasks if self._asks(task)]
         self.values: dict[str, Any] = dict(self.snapshot.values)
         self.changed: set[str] = set()
         # A grant that was revoked while the step waited stays revoked.
-        self._add(self.written[NO_TASK])
+        self._add(self.writes[UPDATE_TASK])
 
     @property
     def waits(self) -> bool:
-        """Tell whether the step waits for a person and for nothing else: the calls beside it have ended."""
+        """Return True if the step waits for a person and for nothing else: the calls beside it have ended."""
         beside = [task for task in self.snapshot.tasks if task not in self.asking and task.name == "act"]
-        asked = bool(self.asking) and all(task.name == "approve" for task in self.asking)
-        return asked and all(self._results(task) for task in beside)
+        is_asking = bool(self.asking) and all(task.name == "approve" for task in self.asking)
+        return is_asking and all(self._results(task) for task in beside)
 
     def unload(self, names: Sequence[str]) -> None:
         """Unload skills in the copy; raises ForkError for one that is not loaded."""
@@ -161,30 +159,32 @@ class _Source:
 
     def copy(self, new: str) -> None:
         """Write the first checkpoint of the copy: the step's own, with every channel whole."""
-        checkpoint = whole_checkpoint(self.archive, self.found, self.values, self.changed)
-        told = {key: value for key, value in self.found.metadata.items() if key not in _OF_THE_OLD}
-        metadata: Any = {**told, "source": "fork", FORKED_FROM: self.origin}
-        self.archive.saver.put(_at(new), checkpoint, metadata, checkpoint["channel_versions"])
+        checkpoint = self._whole_checkpoint()
+        dropped = (SNAPSHOT_COUNTERS, FORKED_FROM)
+        metadata = {key: value for key, value in self.stored.metadata.items() if key not in dropped}
+        metadata |= {"source": "fork", FORKED_FROM: self.origin}
+        self.saver.put(_address(new), checkpoint, metadata, checkpoint["channel_versions"])  # type: ignore[arg-type]  # no TypedDict of ours
 
-    def tell(self, new: str, without_skills: Sequence[str], deny: Sequence[str]) -> None:
-        """Let the record of the copy begin with where it comes from."""
+    def record(self, new: str, without_skills: Sequence[str], deny: Sequence[str]) -> None:
+        """Let the audit's record of the copy begin with where it comes from."""
         human = last_human(self.values.get("messages") or [])
         event = ThreadForked(
             source=self.thread,
-            at=str(self.found.checkpoint["id"]),
+            at=str(self.stored.checkpoint["id"]),
             request=str(human.text) if human else "",
             without_skills=list(without_skills),
             denied=list(deny),
         )
-        self.archive.runs.keeper.audit.forked(new, event, (self.values.get("usage") or {}).get("turn", 0))
+        turn = (self.values.get("usage") or {}).get("turn", 0)
+        self.graph.services.audit.forked(new, event, turn)
 
     def copy_question(self, new: str) -> None:
         """Copy the open question, and the results of what ran beside it."""
         for task in self.snapshot.tasks:
-            asked = [write for write in self.written[task.id] if write[0] == INTERRUPT]
-            if kept := asked if task in self.asking else self._results(task):
-                config = _at(new, self.found.checkpoint["id"])
-                self.archive.saver.put_writes(config, kept, task.id, task_path_str(task.path))
+            questions = [write for write in self.writes[task.id] if write[0] == QUESTION]
+            if writes := questions if task in self.asking else self._results(task):
+                config = _address(new, self.stored.checkpoint["id"])
+                self.saver.put_writes(config, writes, task.id, task_path(task))
 
     def judge_anew(self, new: str, deny: Sequence[str]) -> None:
         """Answer calls as refused, and lead the others to where they are judged."""
@@ -193,16 +193,28 @@ class _Source:
         for call in open_calls(messages):
             if (call_id := call["id"] or "") in deny:
                 update["messages"].append(refusal(call_id, call["name"], DENIED))
-                update["grants"][call_id] = _rejected(call)
-        config = config_of(new, json.loads(str(dict(self.found.metadata).get(KEPT, "{}"))))
+                update["grants"][call_id] = _rejection(call)
+        config = config_of(new, json.loads(str(dict(self.stored.metadata).get(OPTIONS, "{}"))))
         # Not as `decide`: its route sees the few steps that an update has left, and ends the turn.
         as_node = "discover" if wants_skills([*messages, *update["messages"]]) else "load"
-        self.archive.runs.update_state(config, update, as_node=as_node)
+        self.graph.update_state(config, update, as_node=as_node)
+
+    def _whole_checkpoint(self) -> Checkpoint:
+        checkpoint = copy_checkpoint(self.stored.checkpoint)
+        versions = checkpoint["channel_versions"]
+        newest = max(versions.values())
+        for name, channel in self.graph.channels.items():
+            if name not in self.values or not (name in versions or name in self.changed):
+                continue
+            if name in self.changed or isinstance(channel, DeltaChannel):
+                checkpoint["channel_values"][name] = whole_value(channel, self.values[name])
+            versions.setdefault(name, newest)
+        return checkpoint
 
     def _add(self, writes: Sequence[tuple[str, Any]]) -> None:
         """Add writes to the values, as LangGraph would at the end of the step."""
         for name, value in writes:
-            channel = self.archive.runs.channels.get(name)
+            channel = self.graph.channels.get(name)
             if isinstance(channel, DeltaChannel):
                 self._set(name, channel.reducer(self.values.get(name), [value]))
             elif isinstance(channel, BinaryOperatorAggregate):
@@ -212,35 +224,15 @@ class _Source:
         self.values[name] = value
         self.changed.add(name)
 
-    def _wrote(self, task: PregelTask, channel: str) -> bool:
-        return any(name == channel for name, _ in self.written[task.id])
+    def _asks(self, task: PregelTask) -> bool:
+        return any(name == QUESTION for name, _ in self.writes[task.id])
 
     def _results(self, task: PregelTask) -> list[tuple[str, Any]]:
         """Return what a task that ended wrote; nothing of one that failed, asks or was cut off."""
-        return [write for write in self.written[task.id] if write[0] not in WRITES_IDX_MAP]
+        return [write for write in self.writes[task.id] if is_result(write[0])]
 
 
-def whole_checkpoint(
-    archive: Archive, found: CheckpointTuple, values: Mapping[str, Any], changed: Collection[str] = ()
-) -> Checkpoint:
-    """Return a checkpoint with its delta channels stored whole: it depends on none before it.
-
-    `values` are the channels as they are at that checkpoint, but for those that are named in `changed`.
-    """
-    checkpoint = copy_checkpoint(found.checkpoint)
-    versions = checkpoint["channel_versions"]
-    newest = max(versions.values())
-    for name, channel in archive.runs.channels.items():
-        if name in values and (name in versions or name in changed):
-            if isinstance(channel, DeltaChannel):
-                checkpoint["channel_values"][name] = _DeltaSnapshot(values[name])
-            elif name in changed:
-                checkpoint["channel_values"][name] = values[name]
-            versions.setdefault(name, newest)
-    return checkpoint
-
-
-def _rejected(call: ToolCall) -> GrantRecord:
+def _rejection(call: ToolCall) -> GrantRecord:
     return GrantRecord(
         id=call["id"] or "",
         scope="call",
@@ -252,6 +244,6 @@ def _rejected(call: ToolCall) -> GrantRecord:
     )
 
 
-def _at(thread: str, checkpoint: str | None = None) -> RunnableConfig:
-    place = {"thread_id": thread, "checkpoint_ns": ""}
-    return RunnableConfig(configurable=place | ({"checkpoint_id": checkpoint} if checkpoint else {}))
+def _address(thread: str, checkpoint: str | None = None) -> RunnableConfig:
+    address = {"thread_id": thread, "checkpoint_ns": ""}
+    return RunnableConfig(configurable=address | ({"checkpoint_id": checkpoint} if checkpoint else {}))

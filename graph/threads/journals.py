@@ -1,42 +1,181 @@
-"""Which journal a run writes."""
+"""Where the journal of effects is kept: in an SQLite file, or in LangGraph's store."""
 
+import hashlib
+import sqlite3
+import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
 from threading import Lock
 from typing import Any, Final
-from weakref import WeakKeyDictionary
 
-from langgraph.checkpoint.base import BaseCheckpointSaver
-from langgraph.store.base import BaseStore
-from langgraph.store.memory import InMemoryStore
+from langgraph.store.base import BaseStore, PutOp
 
-from skills_agent.graph.threads.journal_sqlite import FileJournal
-from skills_agent.graph.threads.journal_store import StoreJournal
-from skills_agent.graph.threads.savers import identity, is_in_memory
-from skills_agent.nodes.effects import Journal
+from skills_agent.graph.threads.errors import JournalError
+from skills_agent.graph.threads.private_files import open_sqlite
+from skills_agent.nodes.effects import JournalEntry
 
-PLACE: Final = Path(".agent", "journal.sqlite")
+_TABLE: Final = """
+CREATE TABLE IF NOT EXISTS journal (
+    thread TEXT NOT NULL, call_id TEXT NOT NULL, tool TEXT NOT NULL, arguments TEXT NOT NULL,
+    skill TEXT NOT NULL, digest TEXT NOT NULL, run TEXT NOT NULL, checkpoint_id TEXT NOT NULL,
+    started TEXT NOT NULL, attempt INTEGER NOT NULL, status TEXT NOT NULL, ended TEXT, exit_code INTEGER,
+    output_kind TEXT, outputs BLOB, answers INTEGER NOT NULL, settled INTEGER NOT NULL,
+    PRIMARY KEY (thread, call_id)
+) WITHOUT ROWID
+"""
+_PUT: Final = """
+REPLACE INTO journal VALUES (
+    :thread, :call_id, :tool, :arguments, :skill, :digest, :run, :checkpoint, :started, :attempt, :status,
+    :ended, :exit_code, :output_kind, :output, :answers, :settled
+)
+"""
+_SELECT: Final = "SELECT * FROM journal WHERE thread = ? "
+_DELETE: Final = "DELETE FROM journal WHERE thread = ? "
+_IN_ORDER: Final = "ORDER BY started, call_id"
 
-_IN_MEMORY: WeakKeyDictionary[Any, FileJournal] = WeakKeyDictionary()
-_MAKING = Lock()
+_NAMESPACE: Final = ("skills-agent", "journal")
+_PAGE: Final = 100
 
 
-class Journals:
-    """The journals of one workspace.
+class FileJournal:
+    """A journal in a file, for any number of threads and of processes on one machine.
 
-    The store, where there is one, else a file of the workspace. A journal must live as long as the
-    threads do: for threads in memory it is in memory, and a store in memory is none for threads on a disk.
+    One connection, used by one thread at a time; it is opened when it is first needed. A file that does
+    not exist holds no entries, and is made by the first write. Every write is on the disk when it
+    returns. `None` keeps the journal in memory.
     """
 
-    def __init__(self, workspace: Path) -> None:
-        """Take the workspace."""
-        self._file = FileJournal(workspace / PLACE)
+    def __init__(self, path: Path | None) -> None:
+        """Open nothing yet."""
+        self._path = path
+        self._lock = Lock()
+        self._open: sqlite3.Connection | None = None
 
-    def of(self, saver: BaseCheckpointSaver[Any], store: BaseStore | None) -> Journal:
-        """Return the journal for threads of a saver."""
-        in_memory = is_in_memory(saver)
-        if store is not None and (in_memory or not isinstance(store, InMemoryStore)):
-            return StoreJournal(store)
-        if not in_memory:
-            return self._file
-        with _MAKING:
-            return _IN_MEMORY.setdefault(identity(saver), FileJournal(None))
+    def get(self, thread: str, call_id: str) -> JournalEntry | None:
+        """Return the entry of a call."""
+        return next(iter(self._read(f"{_SELECT} AND call_id = ?", thread, call_id)), None)
+
+    def alike(self, thread: str, digest: str) -> list[JournalEntry]:
+        """Return the entries of a thread with this effect, the oldest start first."""
+        return self._read(f"{_SELECT} AND digest = ? {_IN_ORDER}", thread, digest)
+
+    def unsettled(self, thread: str) -> list[JournalEntry]:
+        """Return the entries of a thread that are done and not settled."""
+        return self._read(f"{_SELECT} AND status = 'done' AND NOT settled {_IN_ORDER}", thread)
+
+    def put(self, entry: JournalEntry, *, replacing: str | None = None) -> None:
+        """Write an entry, in one step with the removal of the entry of the call id `replacing`."""
+        with self._connection() as connection:
+            connection.execute("BEGIN IMMEDIATE")
+            try:
+                if replacing is not None:
+                    connection.execute(f"{_DELETE} AND call_id = ?", (entry.thread, replacing))
+                connection.execute(_PUT, _row(entry))
+            except BaseException:
+                connection.execute("ROLLBACK")
+                raise
+            connection.execute("COMMIT")
+
+    def forget(self, thread: str) -> None:
+        """Remove the entries of a thread that is deleted."""
+        if self._exists():
+            with self._connection() as connection:
+                connection.execute(_DELETE, (thread,))
+
+    def _exists(self) -> bool:
+        return self._open is not None or (self._path is not None and self._path.exists())
+
+    def _read(self, query: str, *parameters: str) -> list[JournalEntry]:
+        if not self._exists():
+            return []
+        with self._connection() as connection:
+            return [_entry(row) for row in connection.execute(query, parameters)]
+
+    @contextmanager
+    def _connection(self) -> Iterator[sqlite3.Connection]:
+        try:
+            with self._lock:
+                if self._open is None:
+                    connection = open_sqlite(self._path, isolation=None)
+                    weakref.finalize(self, connection.close)
+                    connection.row_factory = sqlite3.Row
+                    connection.execute(_TABLE)
+                    self._open = connection
+                yield self._open
+        except (OSError, sqlite3.Error) as error:
+            raise JournalError(
+                f"Cannot keep the journal in {self._path}: {error}. Nothing is run that it could not "
+                "record. Make the folder writable, or compile the graph with a store."
+            ) from error
+
+
+def _row(entry: JournalEntry) -> dict[str, Any]:
+    kind, output = entry.outputs or (None, None)
+    return {**asdict(entry), "outputs": None, "output_kind": kind, "output": output}
+
+
+def _entry(row: sqlite3.Row) -> JournalEntry:
+    fields = dict(row)
+    kind, output = fields.pop("output_kind"), fields.pop("outputs")
+    fields["checkpoint"] = fields.pop("checkpoint_id")
+    fields["settled"] = bool(fields["settled"])
+    return JournalEntry(**fields, outputs=None if kind is None else (kind, output))
+
+
+class StoreJournal:
+    """A journal in a store: as durable, and reached from as many machines, as the store is.
+
+    Each thread has a namespace, each call an item; both names are digests, because a store takes no dots
+    in the one and a client may choose the other.
+    """
+
+    def __init__(self, store: BaseStore) -> None:
+        """Read nothing yet."""
+        self._store = store
+
+    def get(self, thread: str, call_id: str) -> JournalEntry | None:
+        """Return the entry of a call."""
+        item = self._store.get(_namespace(thread), _name(call_id), refresh_ttl=False)
+        return None if item is None else JournalEntry.from_json(item.value)
+
+    def alike(self, thread: str, digest: str) -> list[JournalEntry]:
+        """Return the entries of a thread with this effect, the oldest start first."""
+        return self._search(thread, {"digest": digest})
+
+    def unsettled(self, thread: str) -> list[JournalEntry]:
+        """Return the entries of a thread that are done and not settled."""
+        return self._search(thread, {"status": "done", "settled": False})
+
+    def put(self, entry: JournalEntry, *, replacing: str | None = None) -> None:
+        """Write an entry, in one batch with the removal of the entry of the call id `replacing`."""
+        namespace = _namespace(entry.thread)
+        writes = [PutOp(namespace, _name(entry.call_id), entry.as_json(), index=False, ttl=None)]
+        if replacing is not None and replacing != entry.call_id:
+            writes.append(PutOp(namespace, _name(replacing), None))
+        self._store.batch(writes)
+
+    def forget(self, thread: str) -> None:
+        """Remove the entries of a thread that is deleted."""
+        namespace = _namespace(thread)
+        if entries := self._search(thread, {}):
+            self._store.batch([PutOp(namespace, _name(entry.call_id), None) for entry in entries])
+
+    def _search(self, thread: str, fields: dict[str, Any]) -> list[JournalEntry]:
+        entries: list[JournalEntry] = []
+        while True:
+            page = self._store.search(
+                _namespace(thread), filter=fields, limit=_PAGE, offset=len(entries), refresh_ttl=False
+            )
+            entries += [JournalEntry.from_json(item.value) for item in page]
+            if len(page) < _PAGE:
+                return sorted(entries, key=lambda entry: (entry.started, entry.call_id))
+
+
+def _namespace(thread: str) -> tuple[str, ...]:
+    return (*_NAMESPACE, _name(thread))
+
+
+def _name(text: str) -> str:
+    return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()

@@ -8,15 +8,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
 from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, ToolMessage, convert_to_messages
-from langgraph.checkpoint.base import CheckpointTuple
-from langgraph.checkpoint.serde.types import TASKS
+from langgraph.checkpoint.base import BaseCheckpointSaver, CheckpointTuple
 from langgraph.graph.message import REMOVE_ALL_MESSAGES
 from langgraph.types import Overwrite
 
+from skills_agent.graph.langgraph_inside import SENDS
 from skills_agent.graph.threads.compiled import CompiledAgent
 from skills_agent.graph.threads.database import config_of
 from skills_agent.graph.threads.errors import UnknownStepError
-from skills_agent.graph.threads.history import Archive
 from skills_agent.state.records import GrantRecord, LoadedSkill, PlanRecord, UsageRecord, VerdictRecord
 from skills_agent.state.reducers import add_usage
 from skills_agent.state.transcript import calls_of
@@ -68,16 +67,15 @@ class Step(NamedTuple):
         return {**self._asdict(), "changed": self.changed.as_json()}
 
 
-def read_steps(archive: Archive, thread: str) -> list[Step]:
-    """Return the steps that led to where a thread is, oldest first; raises UnknownThreadError.
+def read_steps(graph: CompiledAgent, thread: str) -> list[Step]:
+    """Return the steps that led to where a thread is, oldest first.
 
     Branches that were left behind (LangGraph's own time travel makes them) are not among them.
     """
-    archive.existing(thread)
-    chain = read_chain(archive, thread)
+    chain = read_chain(graph, thread)
     steps: list[Step] = []
     seen = _Seen()
-    seen.begin(archive.runs.get_state(chain[0].config).values)
+    seen.begin(graph.get_state(chain[0].config).values)
     for before, found in zip([None, *chain], chain, strict=False):
         source = str(found.metadata.get("source"))
         # Input drops what the nodes of the step before had written and nobody had taken up.
@@ -85,14 +83,14 @@ def read_steps(archive: Archive, thread: str) -> list[Step]:
         changed = seen.changes(writes)
         if source == "input":
             continue
-        ran = _next(before, archive.runs) if before is not None and source == "loop" else (source,)
+        ran = _next(before, graph) if before is not None and source == "loop" else (source,)
         steps.append(
             Step(
                 number=found.metadata.get("step", 0),
                 checkpoint=found.checkpoint["id"],
                 when=found.checkpoint["ts"],
                 nodes=tuple("input" if name == "__start__" else name for name in ran),
-                next=_next(found, archive.runs),
+                next=_next(found, graph),
                 changed=changed,
                 origin=str(dict(found.metadata).get(FORKED_FROM, "")),
             )
@@ -100,21 +98,23 @@ def read_steps(archive: Archive, thread: str) -> list[Step]:
     return steps
 
 
-def find_step(archive: Archive, thread: str, at: str) -> Step:
+def find_step(graph: CompiledAgent, thread: str, at: str) -> Step:
     """Return a step by its number or by the id of its checkpoint; raises UnknownStepError."""
-    steps = read_steps(archive, thread)
+    steps = read_steps(graph, thread)
     for step in steps:
         if at in (str(step.number), step.checkpoint):
             return step
     raise UnknownStepError(thread, at, [step.number for step in steps])
 
 
-def read_chain(archive: Archive, thread: str) -> list[CheckpointTuple]:
+def read_chain(graph: CompiledAgent, thread: str) -> list[CheckpointTuple]:
     """Return the newest checkpoint of a thread after all that it was built on, oldest first."""
+    saver = graph.checkpointer
+    assert isinstance(saver, BaseCheckpointSaver)  # noqa: S101 - Threads takes no other
     config = config_of(thread)
     config["configurable"]["checkpoint_ns"] = ""
-    found = {each.checkpoint["id"]: each for each in archive.saver.list(config)}
-    head = archive.saver.get_tuple(config)
+    found = {each.checkpoint["id"]: each for each in saver.list(config)}
+    head = saver.get_tuple(config)
     chain: list[CheckpointTuple] = []
     while head is not None:
         chain.append(head)
@@ -123,12 +123,12 @@ def read_chain(archive: Archive, thread: str) -> list[CheckpointTuple]:
     return chain[::-1]
 
 
-def _next(found: CheckpointTuple, runs: CompiledAgent) -> tuple[str, ...]:
+def _next(found: CheckpointTuple, graph: CompiledAgent) -> tuple[str, ...]:
     """Return the nodes that run at a checkpoint: one a `Send`, then those whose trigger was written."""
     values = found.checkpoint["channel_values"]
-    sent = [send.node for send in values.get(TASKS) or []]
+    sent = [send.node for send in values.get(SENDS) or []]
     triggered = [
-        name for name, node in runs.nodes.items() if any(trigger in values for trigger in node.triggers)
+        name for name, node in graph.nodes.items() if any(trigger in values for trigger in node.triggers)
     ]
     return (*sent, *triggered)
 

@@ -15,8 +15,7 @@ from langgraph.store.sqlite import SqliteStore
 from langgraph.types import Command
 
 from skills_agent.graph.threads.errors import JournalError
-from skills_agent.graph.threads.journal_sqlite import FileJournal
-from skills_agent.graph.threads.journal_store import StoreJournal
+from skills_agent.graph.threads.journals import FileJournal, StoreJournal
 from skills_agent.graph.threads.private_files import ignore_in_git
 from skills_agent.nodes.effects import Effect, Invocation, Journal, JournalEntry, JournalQuery, find_effect
 
@@ -203,36 +202,6 @@ def test_a_thread_that_is_forgotten_has_no_entries_and_the_others_have_theirs(jo
     assert [journal.get(each.thread, "call-1") for each in others] == others
 
 
-def test_only_what_no_kept_checkpoint_can_find_is_forgotten(journal: Journal) -> None:
-    def write(call: str, checkpoint: str, *, done: bool = True, settled: bool = True) -> None:
-        entry = replace(started(journal, call), checkpoint=checkpoint)
-        entry = entry.done(answered("x", call)) if done else replace(entry, status="paused")
-        journal.put(replace(entry, settled=settled))
-
-    write("told", "gone")
-    write("kept", "stays")
-    write("not told", "gone", settled=False)
-    write("asked", "gone", done=False)
-    started(journal, "unknown")
-    journal.forget("t", kept=["stays", "stays, too"])
-    left = {"kept", "not told", "asked", "unknown"}
-    assert {each.call_id for each in journal.alike("t", EFFECT.digest)} == left
-    journal.forget("t", kept=[])
-    assert {each.call_id for each in journal.alike("t", EFFECT.digest)} == left - {"kept"}
-
-
-def test_what_is_forgotten_would_not_have_been_found(journal: Journal) -> None:
-    """What `forget` calls of no use: it is settled, and the checkpoint that it started from is gone."""
-    done = started(journal, "call-1", run="before").done(answered("x", "call-1"))
-    journal.put(replace(done, settled=True))
-    run = run_of(journal, kept=False)
-    for call in ("call-1", "other"):
-        before = find_effect(wanted(call), run, nobody)
-        assert before.fate == "new"
-    journal.forget("t", kept=[])
-    assert find_effect(wanted("call-1"), run, nobody).fate == "new"
-
-
 def test_threads_of_one_process_write_side_by_side(journal: Journal) -> None:
     def write(number: int) -> None:
         for count in range(10):
@@ -249,7 +218,7 @@ def test_threads_of_one_process_write_side_by_side(journal: Journal) -> None:
 WRITER = """
 import sys
 from pathlib import Path
-from skills_agent.graph.threads.journal_sqlite import FileJournal
+from skills_agent.graph.threads.journals import FileJournal
 from skills_agent.nodes.effects import Effect, JournalEntry, Invocation
 
 journal = FileJournal(Path(sys.argv[1]))

@@ -1,32 +1,17 @@
 """What every lock of threads keeps out, and when it ends."""
 
-import errno
 import fcntl
-import shutil
-import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 from langgraph.checkpoint.postgres import PostgresSaver
-from langgraph.checkpoint.sqlite import SqliteSaver
 
 from skills_agent.graph.threads.errors import ThreadBusyError
-from skills_agent.graph.threads.locks import (
-    FOLDER,
-    ByteLocks,
-    FileLocks,
-    Guard,
-    Locks,
-    ThreadKey,
-    ThreadLocks,
-    has_byte_locks,
-)
-from skills_agent.graph.threads.locks_postgres import PostgresLocks
+from skills_agent.graph.threads.locks import FileLocks, LockTable, PostgresLocks, ThreadKey, ThreadLocks
 
 KEY = ThreadKey("t")
 
@@ -36,12 +21,11 @@ from pathlib import Path
 
 kind, place = sys.argv[1:]
 if kind != "postgres":
-    from skills_agent.graph.threads.locks import ByteLocks, FileLocks, ThreadKey
-    locks = (ByteLocks if kind == "byte" else FileLocks)(Path(place))
+    from skills_agent.graph.threads.locks import FileLocks, ThreadKey
+    locks = FileLocks(Path(place))
 else:
     from langgraph.checkpoint.postgres import PostgresSaver
-    from skills_agent.graph.threads.locks import ThreadKey
-    from skills_agent.graph.threads.locks_postgres import PostgresLocks
+    from skills_agent.graph.threads.locks import PostgresLocks, ThreadKey
     entered = PostgresSaver.from_conn_string(place)
     locks = PostgresLocks.beside(entered.__enter__())
 release = locks.take(ThreadKey("t"))
@@ -67,11 +51,10 @@ class Kind:
         return process
 
 
-@pytest.fixture(params=["byte", "file", "postgres"])
+@pytest.fixture(params=["file", "postgres"])
 def kind(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Kind]:
     if request.param != "postgres":
-        made = ByteLocks if request.param == "byte" else FileLocks
-        yield Kind(request.param, str(tmp_path / "locks"), lambda: made(tmp_path / "locks"))
+        yield Kind(request.param, str(tmp_path / "locks"), lambda: FileLocks(tmp_path / "locks"))
         return
     dsn = request.getfixturevalue("postgres").new_database()
     with PostgresSaver.from_conn_string(dsn) as saver:
@@ -155,49 +138,15 @@ def test_the_lock_of_a_killed_process_is_free(kind: Kind) -> None:
     pytest.fail("the lock outlived its process")
 
 
-@pytest.mark.parametrize("refuses", [False, True])
-def test_where_the_system_has_no_locks_of_bytes_it_is_a_file_a_thread(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, refuses: bool
-) -> None:
-    """Some sandboxes that look like Linux have none: EINVAL."""
-
-    def refuse(*_: object) -> int:
-        raise OSError(errno.EINVAL, "Invalid argument")
-
-    if refuses:
-        monkeypatch.setattr(fcntl, "fcntl", refuse)
-    has_byte_locks.cache_clear()
-    with closing(sqlite3.connect(":memory:")) as connection:
-        release = Locks(tmp_path).of(SqliteSaver(connection)).take(KEY)
-    names = {file.name for file in (tmp_path / FOLDER).iterdir()}
-    assert (ByteLocks.FILE in names) != refuses
-    release()
-    has_byte_locks.cache_clear()
-
-
-def test_one_file_of_bytes_is_made_anew_where_it_was_removed(tmp_path: Path) -> None:
-    folder = tmp_path / "locks"
-    first, second = ByteLocks(folder), ByteLocks(folder)
-    first.take(ThreadKey("u"))()
-    shutil.rmtree(folder)
-    release = second.take(KEY)
-    with pytest.raises(ThreadBusyError):
-        first.take(KEY)
-    release()
-    first.take(KEY)()
-    assert sorted(file.name for file in folder.iterdir()) == [".gitignore", ByteLocks.FILE]
-    assert (folder / ByteLocks.FILE).stat().st_size == 0
-
-
 def test_a_child_process_holds_nothing_of_its_parents(tmp_path: Path) -> None:
     """It would keep the locks of a parent that was killed, and could not be kept out by them."""
     folder = tmp_path / "locks"
     program = f"""
 import os, signal, sys
 from pathlib import Path
-from skills_agent.graph.threads.locks import ByteLocks, ThreadKey
+from skills_agent.graph.threads.locks import FileLocks, ThreadKey
 from skills_agent.graph.threads.errors import ThreadBusyError
-locks = ByteLocks(Path({str(folder)!r}))
+locks = FileLocks(Path({str(folder)!r}))
 locks.take(ThreadKey("t"))
 if not os.fork():
     try:
@@ -217,10 +166,10 @@ os.kill(os.getpid(), signal.SIGKILL)
     assert process.stdout is not None
     assert process.stdout.readline() == "kept out\n"
     with pytest.raises(ThreadBusyError):
-        ByteLocks(folder).take(KEY)
+        FileLocks(folder).take(KEY)
     process.kill()
     process.wait()
-    ByteLocks(folder).take(KEY)()  # The child lives on.
+    FileLocks(folder).take(KEY)()  # The child lives on.
     process.stdin.close()
     process.stdout.close()
 
@@ -257,9 +206,9 @@ def test_a_file_that_its_holder_removed_in_between_is_not_locked(
 
 
 def test_calls_of_one_task_share_a_lock_and_the_last_gives_it_back(tmp_path: Path) -> None:
-    guard, other = Guard(FileLocks(tmp_path / "locks")), Guard(FileLocks(tmp_path / "locks"))
+    table, other = LockTable(FileLocks(tmp_path / "locks")), LockTable(FileLocks(tmp_path / "locks"))
     inner = ThreadKey("t", "node:1")
-    first, second = guard.take(inner), guard.take(inner)
+    first, second = table.take(inner), table.take(inner)
     first()
     with pytest.raises(ThreadBusyError):
         other.take(inner)

@@ -5,7 +5,7 @@ import json
 import os
 import secrets
 import time
-from collections.abc import AsyncIterator, Collection, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -27,7 +27,7 @@ from skills_agent.graph.build import wire
 from skills_agent.graph.models.scripted import ScriptedChatModel, ScriptEntry
 from skills_agent.graph.services import make_services
 from skills_agent.graph.settings import Settings
-from skills_agent.graph.threads.journals import Journals
+from skills_agent.graph.threads.backends import ThreadServices
 from skills_agent.nodes.effects import Journal, JournalEntry
 from skills_agent.nodes.model_call import PromptRecords
 from tests.agents import call, calls, write_skill
@@ -241,8 +241,8 @@ def _builder(place: Workspace, points: Points) -> Any:
         require_approval_for=frozenset({"run"}),
     )
     services = make_services(settings, model=FreshIds(REPLIES, points), tools=[_note(place, points)])
-    keeper = replace(services.keeper, journals=KillingJournals(place.folder, points))
-    return wire(replace(services, keeper=keeper))
+    threads = KillingServices(place.folder, services.audit, points=points)
+    return wire(replace(services, threads=threads))
 
 
 def _note(place: Workspace, points: Points) -> BaseTool:
@@ -277,20 +277,19 @@ class KillingJournal:
         with self._points.around(f"journal {entry.status}"):
             self._journal.put(entry, replacing=replacing)
 
-    def forget(self, thread: str, *, kept: Collection[str] | None = None) -> None:
-        self._journal.forget(thread, kept=kept)
+    def forget(self, thread: str) -> None:
+        self._journal.forget(thread)
 
 
-class KillingJournals(Journals):
-    """Chooses as the agent does."""
+@dataclass(frozen=True, kw_only=True)
+class KillingServices(ThreadServices):
+    """Chooses the journal as the agent does."""
 
-    def __init__(self, workspace: Path, points: Points) -> None:
-        super().__init__(workspace)
-        self._points = points
+    points: Points
 
     @override
-    def of(self, saver: BaseCheckpointSaver[Any], store: BaseStore | None) -> Journal:
-        return KillingJournal(super().of(saver, store), self._points)
+    def journal_of(self, saver: BaseCheckpointSaver[Any], store: BaseStore | None) -> Journal:
+        return KillingJournal(super().journal_of(saver, store), self.points)
 
 
 SLOW = 0.04

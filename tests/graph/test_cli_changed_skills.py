@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from skills_agent.graph.settings import Settings
-from skills_agent.graph.threads.history import open_archive
+from skills_agent.graph.threads.threads import Threads
 from tests.graph.cli_desk import LOAD, RAIN_SKILL, RUN, Desk
 
 CHANGED = RAIN_SKILL.replace("answer with its figures", "answer in INCHES")
@@ -27,8 +27,8 @@ def shown(desk: Desk) -> Any:
 
 def told_of_change(desk: Desk) -> list[Any]:
     """Return what the newest step knows of loaded skills that are different on disk."""
-    with open_archive(Settings.load(desk.workspace)) as archive:
-        changed: list[Any] = archive.existing("rain").values["catalog"]["changed"]
+    with Threads.open(Settings.load(desk.workspace)) as threads:
+        changed: list[Any] = threads.snapshot("rain").values["catalog"]["changed"]
         return [(each["name"], each["change"]) for each in changed]
 
 

@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from skills_agent.graph.settings import Settings
-from skills_agent.graph.threads.history import open_archive
-from skills_agent.graph.threads.steps import read_steps
+from skills_agent.graph.threads.threads import Threads
 from tests.graph.cli_desk import LOAD, RAIN_SKILL, Desk, call, calls
 
 STAMP = """\
@@ -62,8 +61,8 @@ def stamps(desk: Desk) -> tuple[int, int]:
 
 def steps(desk: Desk, thread: str = "rain") -> list[Any]:
     """Return the steps as the command prints them."""
-    with open_archive(Settings.load(desk.workspace)) as archive:
-        return [step.as_json() for step in read_steps(archive, thread)]
+    with Threads.open(Settings.load(desk.workspace)) as threads:
+        return [step.as_json() for step in threads.steps(thread)]
 
 
 def of_turn(desk: Desk, turn: int) -> list[Any]:
@@ -78,9 +77,9 @@ def after(desk: Desk, node: str, turn: int = 1) -> Any:
 
 
 def state(desk: Desk, thread: str, checkpoint: str | None = None) -> dict[str, Any]:
-    with open_archive(Settings.load(desk.workspace)) as archive:
+    with Threads.open(Settings.load(desk.workspace)) as threads:
         place = {"thread_id": thread} | ({"checkpoint_id": checkpoint} if checkpoint else {})
-        values: dict[str, Any] = archive.runs.get_state({"configurable": place}).values
+        values: dict[str, Any] = threads.graph.get_state({"configurable": place}).values
         return values
 
 
@@ -120,10 +119,10 @@ def test_steps_say_what_ran_and_what_changed(desk: Desk) -> None:
 
 
 def test_steps_name_the_nodes_that_langgraph_names(desk: Desk) -> None:
-    with open_archive(Settings.load(desk.workspace)) as archive:
-        known = {each.checkpoint: each for each in read_steps(archive, "rain")}
+    with Threads.open(Settings.load(desk.workspace)) as threads:
+        known = {each.checkpoint: each for each in threads.steps("rain")}
         seen = 0
-        for snapshot in archive.runs.get_state_history({"configurable": {"thread_id": "rain"}}):
+        for snapshot in threads.graph.get_state_history({"configurable": {"thread_id": "rain"}}):
             step = known.get(snapshot.config["configurable"]["checkpoint_id"])
             if step is not None:
                 assert sorted(step.next) == sorted(task.name for task in snapshot.tasks)

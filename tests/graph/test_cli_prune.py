@@ -1,4 +1,4 @@
-"""skills-agent threads prune and delete: old threads and old steps go, open questions stay."""
+"""skills-agent threads prune and delete: old threads go, open questions stay."""
 
 import json
 import sqlite3
@@ -9,10 +9,7 @@ from typing import Any
 
 import pytest
 
-from skills_agent.graph.cli.prune import choose_threads
-from skills_agent.graph.settings import Settings
-from skills_agent.graph.threads.history import ThreadLine, open_archive
-from skills_agent.graph.threads.steps import read_chain, read_steps
+from skills_agent.graph.threads.threads import ThreadSummary, choose_threads
 from tests.graph.cli_desk import LOAD, RUN, Desk
 
 
@@ -32,11 +29,6 @@ def threads(desk: Desk) -> list[str]:
     return [each["thread"] for each in desk.run("threads", "list", "--json").value]
 
 
-def state(desk: Desk, thread: str) -> dict[str, Any]:
-    with open_archive(Settings.load(desk.workspace)) as archive:
-        return dict(archive.existing(thread).values)
-
-
 def test_the_newest_threads_are_kept_and_one_that_waits_whatever_its_age(desk: Desk) -> None:
     record = desk.write(".agent/runs/first.jsonl", '{"run": 1}\n')
     desk.run("ask", "Thanks", "--thread", "first")
@@ -54,8 +46,8 @@ def test_the_newest_threads_are_kept_and_one_that_waits_whatever_its_age(desk: D
 def test_by_age_only_threads_go_that_did_not_move_for_so_long() -> None:
     now = datetime(2026, 3, 1, tzinfo=UTC)
 
-    def line(thread: str, days: int, status: Any = "done") -> ThreadLine:
-        return ThreadLine(thread, (now - timedelta(days=days)).isoformat(), 1, status, "?")
+    def line(thread: str, days: int, status: Any = "done") -> ThreadSummary:
+        return ThreadSummary(thread, (now - timedelta(days=days)).isoformat(), 1, status, "?")
 
     lines = [
         line("new", 1),
@@ -68,43 +60,7 @@ def test_by_age_only_threads_go_that_did_not_move_for_so_long() -> None:
     assert choose_threads(lines, None, month, now)[:2] == (("old", "older"), ("cut",))
     assert choose_threads(lines, 3, month, now)[:2] == (("older",), ("cut",))
     assert choose_threads(lines, 4, None, now)[:2] == (("older",), ())
-    assert choose_threads([ThreadLine("x", "", 1, "done", "?")], None, month, now)[0] == ()
-
-
-def test_old_steps_of_a_thread_go_and_its_state_stays(desk: Desk) -> None:
-    desk.run("ask", "Thanks", "--thread", "first")
-    before, size = state(desk, "first"), (desk.workspace / ".agent" / "threads.sqlite").stat().st_size
-    numbers = [
-        step["number"] for step in desk.run("threads", "show", "first", "--steps", "--json").value["steps"]
-    ]
-    told = desk.run("threads", "prune", "first", "--keep", "3", "--yes", "--json").value
-    assert told["steps"] == len(numbers) - 3
-    assert told["freed"] == size - (desk.workspace / ".agent" / "threads.sqlite").stat().st_size > 0
-    assert state(desk, "first") == before
-    left = desk.run("threads", "show", "first", "--steps", "--json").value["steps"]
-    assert [step["number"] for step in left] == numbers[-3:]
-    made = desk.run("threads", "fork", "first", "--at", str(numbers[-3]), "--json").value
-    assert state(desk, made["thread"])["skills_loaded"] == before["skills_loaded"]
-    assert desk.run("threads", "prune", "first", "--keep", "3", "--yes").out.startswith("Removed nothing")
-
-
-def test_the_oldest_step_that_stays_has_the_state_that_it_had(desk: Desk) -> None:
-    with open_archive(Settings.load(desk.workspace)) as archive:
-        chain = read_chain(archive, "first")
-        before = {each.checkpoint["id"]: archive.runs.get_state(each.config).values for each in chain}
-        count = len(read_steps(archive, "first"))
-    for keep in (count - 1, 2, 1):
-        desk.run("threads", "prune", "first", "--keep", str(keep), "--yes")
-    with open_archive(Settings.load(desk.workspace)) as archive:
-        (last,) = read_chain(archive, "first")
-        assert archive.runs.get_state(last.config).values == before[last.checkpoint["id"]]
-
-
-def test_an_open_question_outlives_the_steps_before_it(desk: Desk) -> None:
-    desk.run("threads", "prune", "open", "--keep", "1", "--yes")
-    answered = desk.run("resume", "open", "--approve", "--json")
-    assert (answered.code, answered.value["answer"]) == (0, "544 mm.")
-    assert answered.value["loaded"] == ["rain-gauge"]
+    assert choose_threads([ThreadSummary("x", "", 1, "done", "?")], None, month, now)[0] == ()
 
 
 def test_a_thread_that_was_cut_off_is_not_pruned(desk: Desk) -> None:
@@ -115,8 +71,6 @@ def test_a_thread_that_was_cut_off_is_not_pruned(desk: Desk) -> None:
             "(SELECT MAX(checkpoint_id) FROM checkpoints WHERE thread_id = 'second')"
         )
     assert "second" in desk.run("threads", "prune", "--keep", "1", "--yes", "--json").value["kept_open"]
-    refused = desk.run("threads", "prune", "second", "--keep", "1", "--yes")
-    assert (refused.code, "Finish it first: skills-agent resume second" in refused.err) == (1, True)
     assert desk.run("threads", "delete", "second", "--yes").code == 0
     assert "second" not in threads(desk)
 
@@ -149,19 +103,8 @@ def test_the_journal_of_a_thread_goes_with_it(measured: Desk) -> None:
     assert journaled(measured) == {}
 
 
-def test_with_steps_only_those_entries_go_that_no_step_left_can_need(measured: Desk) -> None:
-    steps = measured.run("threads", "show", "one", "--steps", "--json").value["steps"]
-    nodes = [step["nodes"] for step in steps]
-    second = len(nodes) - 1 - nodes[::-1].index(["act"])
-    # The step before the call stays: a replay from there takes the result, and needs the entry.
-    measured.run("threads", "prune", "one", "--keep", str(len(nodes) - second + 1), "--yes")
-    assert journaled(measured) == {"one": 1, "two": 1}
-    measured.run("threads", "prune", "one", "--keep", "1", "--yes")
-    assert journaled(measured) == {"two": 1}
-
-
 def test_nothing_goes_without_a_yes(desk: Desk) -> None:
-    for words in (("prune", "--keep", "1"), ("prune", "first", "--keep", "1"), ("delete", "first")):
+    for words in (("prune", "--keep", "1"), ("delete", "first")):
         refused = desk.run("threads", *words)
         assert (refused.code, "say --yes" in refused.err) == (2, True)
     seen = desk.on_terminal("threads", "delete", "first", answers=[("Delete thread first?", "n\n")])
@@ -176,10 +119,8 @@ def test_nothing_goes_without_a_yes(desk: Desk) -> None:
     ("words", "code", "told"),
     [
         (("prune",), 2, "say what stays"),
-        (("prune", "first"), 2, "say what stays"),
-        (("prune", "first", "--keep", "1", "--older-than", "1d"), 2, "--older-than is for whole threads"),
+        (("prune", "first", "--keep", "1"), 2, "unexpected extra argument"),
         (("prune", "--older-than", "30 days"), 2, "such as 30d"),
-        (("prune", "nope", "--keep", "1", "--yes"), 1, "There is no thread 'nope'"),
         (("delete", "nope", "--yes"), 1, "There is no thread 'nope'"),
     ],
 )

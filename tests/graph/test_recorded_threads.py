@@ -71,13 +71,14 @@ def test_the_open_question_of_a_recorded_thread_is_answered(desk: Desk, answer: 
 
 
 @pytest.mark.parametrize("thread", ["done", "waiting"])
-def test_a_recorded_thread_can_be_forked_and_pruned(desk: Desk, thread: str) -> None:
+def test_a_recorded_thread_can_be_forked_and_deleted(desk: Desk, thread: str) -> None:
     step = desk.run("threads", "show", thread, "--steps", "--json").value["steps"][-1]["number"]
     made = desk.run("threads", "fork", thread, "--at", str(step), "--json").value
     assert made["status"] == thread
-    assert desk.run("threads", "prune", thread, "--keep", "1", "--yes").code == 0
     before, after = (desk.run("threads", "show", each, "--json").value for each in (made["thread"], thread))
     assert {**before, "thread": "", "when": ""} == {**after, "thread": "", "when": ""}
+    assert desk.run("threads", "delete", thread, "--yes").code == 0
+    assert desk.run("threads", "show", made["thread"], "--json").value == before
 
 
 @pytest.fixture

@@ -20,9 +20,8 @@ from skills_agent.graph import build_graph
 from skills_agent.graph.models.scripted import ScriptedChatModel
 from skills_agent.graph.services import make_runner
 from skills_agent.graph.settings import Settings
-from skills_agent.graph.threads.journal_sqlite import FileJournal
-from skills_agent.graph.threads.journal_store import StoreJournal
-from skills_agent.graph.threads.journals import PLACE
+from skills_agent.graph.threads.backends import JOURNAL_FILE
+from skills_agent.graph.threads.journals import FileJournal, StoreJournal
 from skills_agent.skills.policy.verdict import ApprovalNeededError
 from skills_agent.skills.scripts import ScriptRequest, ScriptRunner
 from skills_agent.skills.scripts.runner import ScriptResult
@@ -322,7 +321,7 @@ def test_a_replay_from_before_the_call_keeps_what_a_person_said_of_it(
     with pytest.raises(CutOff):
         agent.say("go")
     # The checkpoint that it started from was not stored, as it happens with durability `async`.
-    journal = FileJournal(workspace / PLACE)
+    journal = FileJournal(workspace / JOURNAL_FILE)
     (verdict,) = agent.values["verdicts"]
     entry = journal.get("thread", verdict)
     assert entry is not None
@@ -442,7 +441,7 @@ def test_the_journal_is_in_the_store_where_that_lives_as_long_as_the_threads(
         agent.answer({"type": "approve"})
         in_file = (workspace / ".agent" / "journal.sqlite").exists()
         assert in_file == (kind != "sqlite")
-        journal = StoreJournal(on_disk) if kind == "sqlite" else FileJournal(workspace / PLACE)
+        journal = StoreJournal(on_disk) if kind == "sqlite" else FileJournal(workspace / JOURNAL_FILE)
         (answer,) = agent.tool_messages("note")
         entry = journal.get("thread", answer.tool_call_id)
     assert entry is not None
@@ -461,7 +460,7 @@ def test_an_entry_says_what_a_script_came_to(
     agent.say("go")
     agent.answer({"type": "approve"})
     (answer,) = agent.tool_messages("run_script")
-    entry = FileJournal(workspace / PLACE).get("thread", answer.tool_call_id)
+    entry = FileJournal(workspace / JOURNAL_FILE).get("thread", answer.tool_call_id)
     assert entry is not None
     assert entry.exit_code == 3
     assert entry.ended is not None

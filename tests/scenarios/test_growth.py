@@ -11,7 +11,7 @@ from langgraph.channels.delta import DeltaChannel
 from langgraph.checkpoint.sqlite import SqliteSaver
 
 from skills_agent.graph.models.scripted import ScriptedChatModel
-from skills_agent.graph.threads.serializer import CompressedSerializer
+from skills_agent.graph.threads.database import CompressedSerializer
 from tests.agents import Agent, call, calls, write_skill
 from tests.conftest import MakeAgent
 

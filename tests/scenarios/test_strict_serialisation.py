@@ -7,7 +7,7 @@ import pytest
 from langgraph.checkpoint.serde import _msgpack
 from langgraph.checkpoint.sqlite import SqliteSaver
 
-from skills_agent.graph.threads.serializer import CompressedSerializer
+from skills_agent.graph.threads.database import CompressedSerializer
 from tests.agents import call, calls, write_skill
 from tests.conftest import MakeAgent
 

@@ -1,0 +1,111 @@
+"""Where the effects and the locks of threads are kept: named by the host, else chosen here from the saver."""
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cache, cached_property
+from pathlib import Path
+from threading import Lock
+from typing import Any, Final, TypeVar
+from weakref import WeakKeyDictionary
+
+from langgraph.checkpoint.base import BaseCheckpointSaver
+from langgraph.store.base import BaseStore
+from langgraph.store.memory import InMemoryStore
+
+from skills_agent.graph.audit.recorder import Audit
+from skills_agent.graph.langgraph_inside import identity_of, kind_of
+from skills_agent.graph.threads.journals import FileJournal, StoreJournal
+from skills_agent.graph.threads.locks import FileLocks, LockTable, PostgresLocks, ThreadLocks
+from skills_agent.nodes.effects import Invocations, Journal
+
+JOURNAL_FILE: Final = Path(".agent", "journal.sqlite")
+LOCK_FOLDER: Final = Path(".agent", "locks")
+
+logger = logging.getLogger(__name__)
+
+Backend = TypeVar("Backend")
+
+_journals: WeakKeyDictionary[Any, Journal] = WeakKeyDictionary()
+_lock_tables: WeakKeyDictionary[Any, LockTable] = WeakKeyDictionary()
+"""For savers that several graphs of this process may share."""
+_lock: Final = Lock()
+
+
+@dataclass(frozen=True)
+class ThreadServices:
+    """What the compiled graph runs its threads with."""
+
+    workspace: Path
+    audit: Audit
+    journal: Journal | None = None
+    """The host's own; None: chosen from the saver."""
+    locks: ThreadLocks | None = None
+    """The host's own; None: chosen from the saver."""
+    invocations: Invocations = field(default_factory=Invocations)
+
+    def journal_of(self, saver: BaseCheckpointSaver[Any], store: BaseStore | None) -> Journal:
+        """Return the journal for threads of a saver: the host's, else the store, else a file.
+
+        A journal must live as long as the threads do: for threads in memory it is in memory, and a store in
+        memory is none for threads on a disk.
+        """
+        if self.journal is not None:
+            return self.journal
+        in_memory = kind_of(saver) == "memory"
+        if store is not None and (in_memory or not isinstance(store, InMemoryStore)):
+            return StoreJournal(store)
+        if in_memory:
+            return _shared(_journals, saver, lambda: FileJournal(None))
+        if kind_of(saver) == "other":
+            _warn_of_files(type(saver).__name__)
+        return self._file_journal
+
+    def locks_of(self, saver: BaseCheckpointSaver[Any]) -> LockTable:
+        """Return the locks for threads of a saver: the host's, else in memory, on the server, or files."""
+        if self.locks is not None:
+            return self._own_locks
+        match kind_of(saver):
+            case "memory":
+                return _shared(_lock_tables, saver, lambda: LockTable(None))
+            case "postgres":
+                return _shared(
+                    _lock_tables, saver, lambda: LockTable(PostgresLocks.beside(saver), waits=True)
+                )
+            case kind:
+                if kind == "other":
+                    _warn_of_files(type(saver).__name__)
+                return self._file_locks
+
+    @cached_property
+    def _file_journal(self) -> FileJournal:
+        return FileJournal(self.workspace / JOURNAL_FILE)
+
+    @cached_property
+    def _file_locks(self) -> LockTable:
+        return LockTable(FileLocks(self.workspace / LOCK_FOLDER))
+
+    @cached_property
+    def _own_locks(self) -> LockTable:
+        return LockTable(self.locks, waits=True)
+
+
+def _shared(
+    made: WeakKeyDictionary[Any, Backend], saver: BaseCheckpointSaver[Any], make: Callable[[], Backend]
+) -> Backend:
+    """Return what all graphs of this process over the threads of a saver share."""
+    key = identity_of(saver)
+    with _lock:
+        if key not in made:
+            made[key] = make()
+        return made[key]
+
+
+@cache
+def _warn_of_files(saver: str) -> None:
+    """Say once what holds for a saver that nobody here knows: its threads may be anywhere."""
+    logger.warning(
+        "Threads of %s are locked by files of the workspace, and so is their journal unless the graph has a "
+        "store: that holds on this machine only. Name others: build_graph(journal=..., locks=...)",
+        saver,
+    )

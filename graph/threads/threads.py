@@ -1,0 +1,337 @@
+"""The API of threads: list, read, fork, prune and delete what a checkpointer keeps."""
+
+import asyncio
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final, Literal, NamedTuple, Self
+
+from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
+from langgraph.checkpoint.base import BaseCheckpointSaver
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.types import Command, StateSnapshot, StateUpdate
+
+from skills_agent.graph.build import wire
+from skills_agent.graph.langgraph_inside import loop_of, thread_ids
+from skills_agent.graph.services import make_services
+from skills_agent.graph.settings import Settings
+from skills_agent.graph.threads.compiled import CompiledAgent, ThreadStatus, status_of
+from skills_agent.graph.threads.database import (
+    Database,
+    compact,
+    config_of,
+    has_threads,
+    open_database,
+    options_of,
+)
+from skills_agent.graph.threads.errors import (
+    AgeError,
+    ThreadError,
+    UnfinishedError,
+    UnknownGrantError,
+    UnknownThreadError,
+)
+from skills_agent.graph.threads.fork import Fork, fork_thread
+from skills_agent.graph.threads.steps import Step, read_steps
+from skills_agent.state.records import GrantRecord, LoadedSkill, PlanRecord, UsageRecord
+from skills_agent.state.transcript import SYNTHETIC, calls_of
+
+Ruling = Literal["allowed", "approved", "edited", "rejected", "refused", "open"]
+"""What became of a call: allowed or refused by policy, one of a person's answers, or not answered yet."""
+
+_RULINGS: Final[Mapping[str, Ruling]] = {"approve": "approved", "edit": "edited", "reject": "rejected"}
+_AGE = re.compile(r"(?P<number>[1-9]\d{0,5})(?P<unit>[hdw])")
+_UNITS: Final = {"h": timedelta(hours=1), "d": timedelta(days=1), "w": timedelta(weeks=1)}
+
+
+class ThreadSummary(NamedTuple):
+    """One thread in a list."""
+
+    thread: str
+    when: str
+    """Of the last step: ISO 8601, UTC."""
+    turns: int
+    status: ThreadStatus
+    question: str
+    """The first one."""
+
+
+class ThreadCall(NamedTuple):
+    """One tool call and what came of it."""
+
+    tool: str
+    args: dict[str, Any]
+    ruling: Ruling
+    result: str
+
+
+class ThreadMessage(NamedTuple):
+    """One message of a person or of the agent."""
+
+    role: Literal["user", "agent", "request"]
+    """`request`: skills that the person or the caller asked for."""
+    text: str
+    calls: tuple[ThreadCall, ...] = ()
+
+
+class ThreadRecord(NamedTuple):
+    """One thread, whole."""
+
+    summary: ThreadSummary
+    messages: tuple[ThreadMessage, ...]
+    skills: tuple[LoadedSkill, ...]
+    """The ledger, unloaded ones included, in the order of loading."""
+    plan: PlanRecord | None
+    usage: UsageRecord | None
+    grants: tuple[GrantRecord, ...]
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the thread for a machine."""
+        messages = [
+            {**message._asdict(), "calls": [call._asdict() for call in message.calls]}
+            for message in self.messages
+        ]
+        state = {"skills": self.skills, "plan": self.plan, "usage": self.usage, "grants": self.grants}
+        return {**self.summary._asdict(), "messages": messages, **state}
+
+
+class Pruned(NamedTuple):
+    """Which threads were removed, or would be."""
+
+    threads: tuple[str, ...]
+    kept_open: tuple[str, ...]
+    """Threads that would have gone, but wait for a person, were cut off, or run now."""
+    freed: int = 0
+    """Bytes by which the database file shrank."""
+
+
+class Threads:
+    """The threads of a compiled agent.
+
+    Works with every checkpointer that can list. One whose calls are asynchronous (AsyncSqliteSaver,
+    AsyncPostgresSaver) is used from another thread than its event loop's:
+    `await asyncio.to_thread(threads.list)`.
+    """
+
+    def __init__(self, graph: CompiledAgent) -> None:
+        """Read nothing yet. Raises ThreadError for a graph that was compiled without a checkpointer."""
+        if not isinstance(graph, CompiledAgent) or not isinstance(graph.checkpointer, BaseCheckpointSaver):
+            raise ThreadError("Threads are those of build_graph(...).compile(checkpointer=...).")
+        self.graph = graph
+        self._checkpointer = graph.checkpointer
+
+    @classmethod
+    @contextmanager
+    def open(cls, settings: Settings) -> Iterator[Self]:
+        """Open the threads that the command line keeps for these settings; a workspace without any stays so.
+
+        Raises DatabaseError.
+        """
+        if has_threads(settings):
+            with open_database(settings) as database:
+                yield cls._over(settings, database)
+        else:
+            yield cls._over(settings, Database(InMemorySaver(), None))
+
+    @classmethod
+    def _over(cls, settings: Settings, database: Database) -> Self:
+        graph = wire(make_services(settings)).compile(checkpointer=database.saver, store=database.store)
+        return cls(graph)
+
+    def list(self) -> Sequence[ThreadSummary]:
+        """Return all threads, the one that moved last first."""
+        return [_summary(thread, self._snapshot(thread)) for thread in thread_ids(self._saver)]
+
+    def read(self, thread: str) -> ThreadRecord:
+        """Return one thread with its messages, skills, plan, usage and grants; raises UnknownThreadError."""
+        return _record(thread, self.snapshot(thread))
+
+    def snapshot(self, thread: str) -> StateSnapshot:
+        """Return LangGraph's snapshot of a thread as it is now; raises UnknownThreadError."""
+        snapshot = self._snapshot(thread)
+        if snapshot.created_at is None:
+            raise UnknownThreadError(thread, thread_ids(self._saver))
+        return snapshot
+
+    def steps(self, thread: str) -> Sequence[Step]:
+        """Return the steps that led to where a thread is, oldest first; raises UnknownThreadError."""
+        self.snapshot(thread)
+        return read_steps(self.graph, thread)
+
+    def fork(
+        self,
+        thread: str,
+        at: str | int,
+        *,
+        new: str | None = None,
+        without_skills: Sequence[str] = (),
+        deny: Sequence[str] = (),
+    ) -> Fork:
+        """Make a new thread of a thread as it was after a step; nothing runs yet.
+
+        `at` is the number of a step, or the id of its checkpoint. `without_skills` are unloaded in the new
+        thread; the open calls of `deny`, by their ids, are answered as refused. Raises UnknownThreadError,
+        UnknownStepError and ForkError.
+        """
+        self.snapshot(thread)
+        return fork_thread(self.graph, thread, str(at), new=new, without_skills=without_skills, deny=deny)
+
+    def revoke(self, thread: str, grant: str) -> None:
+        """Revoke what a person granted in a thread. An open question stays open.
+
+        Raises UnknownThreadError, UnknownGrantError, and UnfinishedError for a thread that was cut off.
+        """
+        snapshot = self.snapshot(thread)
+        grants = snapshot.values.get("grants") or {}
+        if grant not in grants:
+            raise UnknownGrantError(thread, grant, list(grants))
+        update = {"grants": {grant: {**grants[grant], "revoked": True}}}
+        config = config_of(thread, options_of(self._saver, thread) or None)
+        match status_of(snapshot):
+            case "unfinished":
+                raise UnfinishedError(thread)
+            case "waiting":
+                # update_state would drop the question, and run again what runs beside it.
+                self.graph.invoke(Command(update=update), config, durability="sync")
+                updated = self._snapshot(thread)
+                self.graph.services.audit.updated(thread, updated, [StateUpdate(update)])
+            case "done":
+                self.graph.update_state(config, update, as_node="answer")
+
+    def delete(self, *threads: str) -> int:
+        """Delete threads whole, whatever their status; returns the bytes by which the database file shrank.
+
+        Raises UnknownThreadError, and ThreadBusyError for one that runs.
+        """
+        for thread in threads:
+            self.snapshot(thread)
+            with self.graph.locked(config_of(thread)):
+                # In this order: a thread without its journal would repeat effects, entries without a thread
+                # only take room.
+                self._saver.delete_thread(thread)
+                self.graph.services.journal_of(self._saver, self.graph.store).forget(thread)
+        return compact(self._saver) if threads else 0
+
+    def prune(
+        self,
+        *,
+        keep: int | None = None,
+        older_than: timedelta | str | None = None,
+        dry_run: bool = False,
+    ) -> Pruned:
+        """Delete all but the `keep` newest threads, or those that did not move for so long; with both, both.
+
+        Threads that are not done stay, whatever their age. `older_than` is a duration, or a text such as
+        12h, 30d or 8w. Raises AgeError.
+        """
+        if keep is None and older_than is None:
+            raise ThreadError("Say which threads stay: keep=20, or older_than='30d'.")
+        age = parse_age(older_than) if isinstance(older_than, str) else older_than
+        pruned = choose_threads(self.list(), keep, age, datetime.now(UTC))
+        return pruned if dry_run else pruned._replace(freed=self.delete(*pruned.threads))
+
+    def _snapshot(self, thread: str) -> StateSnapshot:
+        assert self._saver  # noqa: S101 - it refuses on its own event loop
+        return self.graph.get_state(config_of(thread))
+
+    @property
+    def _saver(self) -> BaseCheckpointSaver[Any]:
+        """The checkpointer. Raises ThreadError on the event loop that it needs to answer."""
+        if _is_running(loop_of(self._checkpointer)):
+            raise ThreadError(
+                "This checkpointer answers on this event loop: use Threads in another thread, as in "
+                "await asyncio.to_thread(threads.list)."
+            )
+        return self._checkpointer
+
+
+def parse_age(text: str) -> timedelta:
+    """Return a duration such as 12h, 30d or 8w; raises AgeError."""
+    match = _AGE.fullmatch(text)
+    if match is None:
+        raise AgeError(text)
+    return int(match["number"]) * _UNITS[match["unit"]]
+
+
+def choose_threads(
+    summaries: Sequence[ThreadSummary], keep: int | None, older_than: timedelta | None, now: datetime
+) -> Pruned:
+    """Return which threads go: beyond the `keep` newest, and older than that; with both, what is both.
+
+    `summaries` are newest first. Threads that are not done stay, whatever their age.
+    """
+    chosen = [
+        summary
+        for place, summary in enumerate(summaries)
+        if (keep is None or place >= keep) and (older_than is None or _moved(summary, now) < now - older_than)
+    ]
+    return Pruned(
+        tuple(summary.thread for summary in chosen if summary.status == "done"),
+        tuple(summary.thread for summary in chosen if summary.status != "done"),
+    )
+
+
+def _moved(summary: ThreadSummary, now: datetime) -> datetime:
+    """Return when a thread moved last; one whose time is unknown moved now."""
+    return datetime.fromisoformat(summary.when).astimezone(UTC) if summary.when else now
+
+
+def _is_running(loop: asyncio.AbstractEventLoop | None) -> bool:
+    try:
+        return asyncio.get_running_loop() is loop
+    except RuntimeError:
+        return False
+
+
+def _summary(thread: str, snapshot: StateSnapshot) -> ThreadSummary:
+    messages = snapshot.values.get("messages") or []
+    first = next((str(message.text) for message in messages if isinstance(message, HumanMessage)), "")
+    turns = (snapshot.values.get("usage") or {}).get("turn", 0)
+    return ThreadSummary(thread, snapshot.created_at or "", turns, status_of(snapshot), first)
+
+
+def _record(thread: str, snapshot: StateSnapshot) -> ThreadRecord:
+    values = snapshot.values
+    messages: list[AnyMessage] = values.get("messages") or []
+    results = {message.tool_call_id: message for message in messages if isinstance(message, ToolMessage)}
+    grants: dict[str, GrantRecord] = values.get("grants") or {}
+    ledger: dict[str, LoadedSkill] = values.get("skills_loaded") or {}
+    return ThreadRecord(
+        summary=_summary(thread, snapshot),
+        messages=tuple(
+            _message(message, results, grants) for message in messages if not isinstance(message, ToolMessage)
+        ),
+        skills=tuple(sorted(ledger.values(), key=lambda skill: skill["order"])),
+        plan=values.get("plan"),
+        usage=values.get("usage"),
+        grants=tuple(grants.values()),
+    )
+
+
+def _message(
+    message: AnyMessage, results: Mapping[str, ToolMessage], grants: Mapping[str, GrantRecord]
+) -> ThreadMessage:
+    text = str(message.text)
+    if not isinstance(message, AIMessage):
+        return ThreadMessage("user", text)
+    calls = tuple(
+        ThreadCall(
+            call["name"],
+            call["args"],
+            _ruling(call["id"] or "", results, grants),
+            str(results[call["id"] or ""].text) if call["id"] in results else "",
+        )
+        for call in calls_of(message)
+    )
+    # No model wrote a message with these marks: it stands for skills that the person or the caller named.
+    is_request = all(message.additional_kwargs.get(key) == value for key, value in SYNTHETIC.items())
+    return ThreadMessage("request" if is_request else "agent", text, calls)
+
+
+def _ruling(call_id: str, results: Mapping[str, ToolMessage], grants: Mapping[str, GrantRecord]) -> Ruling:
+    if call_id in grants:
+        return _RULINGS[grants[call_id]["decision"]]
+    if call_id not in results:
+        return "open"
+    return "refused" if (results[call_id].id or "").startswith("refused-") else "allowed"
