@@ -31,11 +31,11 @@ from skills_agent.nodes.judge import (
     HITLRequest,
     Policy,
     Reject,
-    ReviewConfig,
     answer_unknown,
     changed_text,
     describe_unknown,
     effect_of,
+    make_question,
 )
 from skills_agent.nodes.two_paths import TwoPaths
 from skills_agent.skills.library.registry import Registry
@@ -254,10 +254,8 @@ class _Effects:
 
     def _question(self, entry: JournalEntry) -> HITLRequest:
         name, args = self.spec.name, self.request["call"]["args"]
-        return HITLRequest(
-            action_requests=[ActionRequest(name=name, args=args, description=describe_unknown(entry))],
-            review_configs=[ReviewConfig(action_name=name, allowed_decisions=["approve", "reject"])],
-        )
+        call = ActionRequest(name=name, args=args, description=describe_unknown(entry))
+        return make_question([call], fixed=[name])
 
     def _start(self, entry: JournalEntry, note: str = "", answers: int = 0) -> Attempt:
         # First: where the record must be kept and cannot be, the journal has no attempt.

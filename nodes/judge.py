@@ -355,6 +355,18 @@ class HITLRequest(TypedDict):
     review_configs: list[ReviewConfig]
 
 
+def make_question(calls: Sequence[ActionRequest], fixed: Collection[str] = ()) -> HITLRequest:
+    """Return the question about some calls; those of the tools in `fixed` cannot be edited."""
+    reviews = [
+        ReviewConfig(
+            action_name=name,
+            allowed_decisions=["approve", "reject"] if name in fixed else ["approve", "edit", "reject"],
+        )
+        for name in dict.fromkeys(call["name"] for call in calls)
+    ]
+    return HITLRequest(action_requests=list(calls), review_configs=reviews)
+
+
 class Answer(BaseModel):
     """A part of what a person says; an unknown field is refused: it may mean anything."""
 
