@@ -1,20 +1,44 @@
-"""What each node did, one line an event."""
+"""The progress of an invocation: a line for each event, on a terminal, in a pipe, or nowhere."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Final, Literal, Protocol
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
 
-from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage, ToolMessage
-from langgraph.types import Command
+import click
+from langchain_core.messages import AIMessageChunk, BaseMessage, ToolMessage
 
-from skills_agent.skills.policy.tool_spec import TOOL_SPECS, ToolSpec
-from skills_agent.state.records import Asker, CatalogRecord, PlanRecord, SummaryRecord, VerdictRecord
-from skills_agent.state.transcript import calls_of
+from skills_agent.graph.audit import events
+from skills_agent.graph.audit.node_events import merge_updates
+from skills_agent.graph.audit.recorder import PREFIX
+from skills_agent.graph.cli.printing import count, is_terminal, line_of, shown
+from skills_agent.state.records import VerdictRecord
 
-STREAM_MODES: Final[Sequence[Literal["tasks", "updates", "messages"]]] = ("tasks", "updates", "messages")
+if TYPE_CHECKING:  # a pipe needs no rich
+    from rich.console import Console, RenderableType
+
+STREAM_MODES: Final[Sequence[Literal["tasks", "custom", "updates", "messages"]]] = (
+    "tasks",
+    "custom",
+    "updates",
+    "messages",
+)
+NODE_COLUMN: Final = 9
+MAX_LINE: Final = 200
+REFRESH_PER_SECOND: Final = 12
+SPEECH_LINES: Final = 12
+"""Of a long answer the end is shown while it comes in; it is printed whole when it is complete."""
+
+_IN_PROGRESS: Final = frozenset({"call_started", "approval_asked"})
+"""Events without a line: the one is shown as what is being done, the other is asked below."""
+_WORK: Final = {
+    "summarize": "summing up earlier turns",
+    "decide": "asking the model",
+    "answer": "the last word",
+}
 
 
 class View(Protocol):
-    """Where progress is shown: a terminal, a pipe, or nowhere."""
+    """Where progress is shown."""
 
     def working(self, node: str, text: str = "") -> None:
         """Say what is being done now."""
@@ -30,14 +54,11 @@ class View(Protocol):
 
 
 class Progress:
-    """Follows the stream of one run: tells a view, and remembers the verdicts."""
+    """Follows the stream of one invocation: shows its events, and remembers the verdicts."""
 
-    def __init__(self, view: View, values: Mapping[str, Any]) -> None:
-        """Begin with what the thread's channels hold."""
+    def __init__(self, view: View) -> None:
         self._view = view
-        self._catalog: CatalogRecord | None = values.get("catalog")
         self._verdicts: dict[str, VerdictRecord] = {}
-        self._turn: int = (values.get("usage") or {}).get("turn", 0)
 
     @property
     def calls(self) -> list[VerdictRecord]:
@@ -53,171 +74,118 @@ class Progress:
         content = part["data"]
         match part["type"]:
             case "messages":
-                self._said(*content)
+                self._show_speech(*content)
             case "tasks" if "input" in content:
-                self._view.working(content["name"], _asked(content["name"], content["input"]))
-            case "updates":
-                if not content.get("__metadata__", {}).get("cached"):
-                    for node, update in content.items():
-                        self._changed(node, update)
+                self._view.working(content["name"], _work_of(content["name"], content["input"]))
+            case "custom" if isinstance(content, dict):
+                self._show_event(content)
+            case "updates" if not content.get("__metadata__", {}).get("cached"):
+                for node, change in content.items():
+                    self._take_update(node, merge_updates(change))
 
-    def _said(self, message: BaseMessage, metadata: Mapping[str, Any]) -> None:
+    def _show_speech(self, message: BaseMessage, metadata: Mapping[str, Any]) -> None:
         if isinstance(message, AIMessageChunk) and metadata.get("langgraph_node") in {"decide", "answer"}:
             self._view.token(str(message.text))
 
-    def _changed(self, node: str, change: Any) -> None:
-        for update in _updates(change):
-            if node in {"gate", "approve"}:
-                self.remember(update.get("verdicts") or {})
-            if node == "discover":
-                self._catalog = update.get("catalog") or self._catalog
-                self._view.did(node, discovered(self._catalog))
-                for changed in (self._catalog or {}).get("changed") or []:
-                    self._view.did(node, f"{changed['name']}: {_CHANGES[changed['change']]}")
-            for line in _LINES.get(node, _nothing)(update):
-                self._view.did(node, line)
+    def _show_event(self, event: Mapping[str, Any]) -> None:
+        """Show an event of the audit; tools of a host stream what they like."""
+        kind = str(event.get("type"))
+        name = kind.removeprefix(PREFIX)
+        if name != kind and name not in _IN_PROGRESS:
+            self._view.did(str(event["node"]), events.line_of({**event, "type": name}))
+
+    def _take_update(self, node: str, update: Mapping[str, Any]) -> None:
+        if node in {"gate", "approve"}:
+            self.remember(update.get("verdicts") or {})
+        for message in update.get("messages", []) if node == "act" else []:
+            # The event of a failed call has its text.
+            if isinstance(message, ToolMessage) and message.status != "error":
+                self._view.did(node, f"{message.name}: {excerpt(str(message.text)) or 'no output'}")
 
 
-def discovered(catalog: CatalogRecord | None) -> str:
-    """Say what skills there are; where to put some when there are none."""
-    if catalog is None or not catalog["sources"]:
-        return "skills are turned off"
-    if not catalog["total"]:
-        return "no skills yet: put folders with a SKILL.md under .agent/skills, or pass --skills-dir"
-    problems = sum(each["severity"] != "info" for each in catalog["diagnostics"])
-    more = f", {count(problems, 'problem')} (skills-agent skills list --all)" if problems else ""
-    return f"{count(catalog['total'], 'skill')} from {count(len(catalog['sources']), 'source')}{more}"
+def excerpt(text: str) -> str:
+    """Return the first line of a text, and how many follow."""
+    first, *more = [line for line in text.splitlines() if line.strip()] or [""]
+    return f"{first.strip()} (+{count(len(more), 'line')})" if more else first.strip()
 
 
-def call_text(name: str, args: Mapping[str, Any]) -> str:
-    """Return a tool call as a person reads it: `run_script(skill=csv-report, ...)`."""
-    return (TOOL_SPECS.get(name) or ToolSpec(name=name)).show(args)
+def _work_of(node: str, task_input: Any) -> str:
+    if node == "act" and isinstance(task_input, Mapping) and "call" in task_input:
+        return events.call_text(task_input["call"]["name"], task_input["call"]["args"])
+    if node == "load" and isinstance(task_input, Mapping):
+        return str(task_input["skills"][-1]["name"])  # what a skill requires stands before it
+    return _WORK.get(node, "")
 
 
-def verdict_text(verdict: VerdictRecord) -> str:
-    """Return a verdict as a person reads it."""
-    return f"{verdict['tool']}: {verdict['decision']} ({verdict['by']}): {verdict['reason']}"
+class Plain:
+    """One line an event, for pipes and logs; nothing at all for machines."""
+
+    def __init__(self, *, quiet: bool) -> None:
+        self._quiet = quiet
+
+    def working(self, node: str, text: str = "") -> None:
+        """Say nothing: a line is what was done."""
+
+    def did(self, node: str, text: str) -> None:
+        """Print a line."""
+        if not self._quiet:
+            click.echo(f"{node:<{NODE_COLUMN}} {line_of(text, MAX_LINE)}")
+
+    def token(self, text: str) -> None:
+        """Say nothing: the answer is printed whole."""
 
 
-def _updates(change: Any) -> list[Mapping[str, Any]]:
-    """Return the channel updates in what a node returned: a dict, Commands, or a list of them."""
-    parts = change if isinstance(change, list) else [change]
-    plain = (part.update if isinstance(part, Command) else part for part in parts)
-    return [part for part in plain if isinstance(part, Mapping)]
+class Terminal:
+    """Prints what was done, and keeps a spinner and the newest words of the model below."""
+
+    def __init__(self, console: "Console") -> None:
+        from rich.spinner import Spinner
+
+        self._console = console
+        self._spinner = Spinner("dots", style="cyan")
+        self._speech = ""
+
+    def __rich__(self) -> "RenderableType":
+        """Return what stands below the printed lines."""
+        from rich.console import Group
+        from rich.text import Text
+
+        lines = shown(self._speech).splitlines()[-SPEECH_LINES:]
+        speech = [Text("\n".join(lines), style="dim")] if lines else []
+        return Group(*speech, self._spinner)
+
+    def working(self, node: str, text: str = "") -> None:
+        """Say beside the spinner what is being done."""
+        from rich.text import Text
+
+        room = max(self._console.width - NODE_COLUMN - 4, 20)
+        self._spinner.update(text=Text.assemble((node, "cyan"), "  ", line_of(text, room)))
+
+    def did(self, node: str, text: str) -> None:
+        """Print a line above the spinner."""
+        from rich.text import Text
+
+        self._speech = ""
+        room = max(self._console.width - NODE_COLUMN - 1, 20)
+        line = Text.assemble((f"{node:<{NODE_COLUMN}} ", "bold cyan"), line_of(text, room))
+        self._console.print(line, no_wrap=True, overflow="ellipsis")
+
+    def token(self, text: str) -> None:
+        """Add a piece to the words below."""
+        self._speech += text
 
 
-def _asked(node: str, task_input: Any) -> str:
-    if not isinstance(task_input, Mapping):
-        return ""
-    if node == "load":
-        return _wanted(task_input)
-    if node == "act" and "call" in task_input:
-        call = task_input["call"]
-        return call_text(call["name"], call["args"])
-    working = {
-        "summarize": "summing up earlier turns",
-        "decide": "asking the model",
-        "answer": "the last word",
-    }
-    return working.get(node, "")
+@contextmanager
+def open_view(*, quiet: bool = False) -> Iterator[View]:
+    """Show the progress of one invocation in the way that stdout can show it."""
+    if quiet or not is_terminal():
+        yield Plain(quiet=quiet)
+        return
+    from rich.console import Console
+    from rich.live import Live
 
-
-def _wanted(admission: Mapping[str, Any]) -> str:
-    """Return the skill that was asked for: what it requires stands before it."""
-    return str(admission["skills"][-1]["name"])
-
-
-def _summarized(update: Mapping[str, Any]) -> list[str]:
-    record: SummaryRecord | None = update.get("summary")
-    if not record:
-        return []
-    why = f": no summary by the model, {record['failure']}" if record["failure"] else ""
-    return [f"{count(record['turns'], 'earlier turn')} summed up ({record['by']}){why}"]
-
-
-def _selected(update: Mapping[str, Any]) -> list[str]:
-    admitted = [
-        f"{', '.join(place['name'] for place in each['skills'])} ({_ASKED[each['asked_by']]})"
-        for each in update.get("admissions") or []
-    ]
-    return admitted + [f"refused: {message.text}" for message in _tool_messages(update)]
-
-
-def _loaded(update: Mapping[str, Any]) -> list[str]:
-    return [str(message.text) for message in _tool_messages(update)]
-
-
-def _decided(update: Mapping[str, Any]) -> list[str]:
-    lines = []
-    for message in update.get("messages") or []:
-        if isinstance(message, AIMessage):
-            wanted = [call_text(call["name"], call["args"]) for call in calls_of(message)]
-            wanted += [f"{call['name']} (unreadable arguments)" for call in message.invalid_tool_calls]
-            lines += [f"wants {text}" for text in wanted] or ["has the answer"]
-    return lines
-
-
-def _judged(update: Mapping[str, Any]) -> list[str]:
-    return [verdict_text(verdict) for verdict in (update.get("verdicts") or {}).values()]
-
-
-def _approved(update: Mapping[str, Any]) -> list[str]:
-    verdicts = (update.get("verdicts") or {}).values()
-    return [verdict_text(verdict) for verdict in verdicts if verdict["by"] == "approval"]
-
-
-def _acted(update: Mapping[str, Any]) -> list[str]:
-    lines = [f"{message.name}: {_first_line(message)}" for message in _tool_messages(update)]
-    plan: PlanRecord | None = update.get("plan")
-    if plan:
-        done = sum(step["status"] == "completed" for step in plan["steps"])
-        lines.append(f"plan: {plan['goal']} ({done} of {count(len(plan['steps']), 'step')} done)")
-    return lines
-
-
-def _answered(update: Mapping[str, Any]) -> list[str]:
-    return [f"not run: {message.name}, {message.text}" for message in _tool_messages(update)]
-
-
-def _nothing(update: Mapping[str, Any]) -> list[str]:
-    del update
-    return []
-
-
-_CHANGES = {
-    "changed": "changed on disk since this thread loaded it",
-    "gone": "gone from disk; this thread keeps what it loaded",
-    "broken": "cannot be read on disk any more; this thread keeps what it loaded",
-}
-_ASKED: dict[Asker, str] = {
-    "user": "asked for by the user",
-    "caller": "asked for by the caller",
-    "model": "asked for by the model",
-    "operator": "to be loaded anew, as on_change says",
-}
-_LINES = {
-    "summarize": _summarized,
-    "select": _selected,
-    "load": _loaded,
-    "decide": _decided,
-    "gate": _judged,
-    "approve": _approved,
-    "act": _acted,
-    "answer": _answered,
-}
-
-
-def _tool_messages(update: Mapping[str, Any]) -> Sequence[ToolMessage]:
-    return [message for message in update.get("messages") or [] if isinstance(message, ToolMessage)]
-
-
-def _first_line(message: ToolMessage) -> str:
-    lines = [line for line in str(message.text).splitlines() if line.strip()]
-    more = f" (+{count(len(lines) - 1, 'line')})" if len(lines) > 1 else ""
-    failed = "failed: " if message.status == "error" else ""
-    return f"{failed}{lines[0] if lines else 'no output'}{more}"
-
-
-def count(number: int, noun: str) -> str:
-    """Return a number with its noun: `1 skill`, `2 skills`."""
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+    console = Console(highlight=False)
+    view = Terminal(console)
+    # Transient: the spinner leaves no trace.
+    with Live(view, console=console, transient=True, refresh_per_second=REFRESH_PER_SECOND):
+        yield view

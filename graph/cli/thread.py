@@ -21,9 +21,8 @@ from langgraph.types import Command, Interrupt, StateSnapshot
 from skills_agent.graph.build import wire
 from skills_agent.graph.cli.approval import Decisions, ask_person, question_text
 from skills_agent.graph.cli.printing import echo, is_terminal, print_json
-from skills_agent.graph.cli.progress import STREAM_MODES, Progress
+from skills_agent.graph.cli.progress import STREAM_MODES, Progress, open_view
 from skills_agent.graph.cli.signals import INTERRUPTED, draining, ending_on_sigterm, exit_code_of, farewell
-from skills_agent.graph.cli.views import open_view
 from skills_agent.graph.langgraph_inside import thread_ids
 from skills_agent.graph.models.errors import ModelError
 from skills_agent.graph.services import make_services
@@ -125,7 +124,7 @@ class OpenThread:
         with draining(self.control, self.resume_command()), open_view(quiet=self.quiet) as view:
             for node, text in (lines or {}).items():
                 view.did(node, text)
-            progress = Progress(view, self.snapshot.values)
+            progress = Progress(view)
             if not isinstance(graph_input, dict):
                 progress.remember(self.snapshot.values.get("verdicts") or {})
             parts: Iterator[Any] = self.agent.stream(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from skills_agent.graph.cli import options
-from skills_agent.graph.cli.printing import echo, is_terminal, print_json, table
+from skills_agent.graph.cli.printing import echo, is_terminal, local_time, print_json, table
 
 if TYPE_CHECKING:
     from skills_agent.graph.threads.threads import Pruned, Threads
@@ -28,7 +28,6 @@ def threads() -> None:
 @options.as_json
 def list_threads(workspace: Path | None, checkpointer: str | None, as_json: bool) -> None:
     """List threads, newest first: when, turns, status, and the first question."""
-    from skills_agent.graph.cli.transcript import local_time
 
     with open_threads(workspace, checkpointer) as opened:
         summaries = opened.list()
@@ -39,7 +38,8 @@ def list_threads(workspace: Path | None, checkpointer: str | None, as_json: bool
     else:
         rows: list[tuple[str, ...]] = [("THREAD", "WHEN", "TURNS", "STATUS", "FIRST QUESTION")]
         rows += [
-            (each.thread, local_time(each), str(each.turns), each.status, each.question) for each in summaries
+            (each.thread, local_time(each.when), str(each.turns), each.status, each.question)
+            for each in summaries
         ]
         table(rows)
 
@@ -147,7 +147,7 @@ def prune(
     Threads that wait for you, were cut off or run now stay. With --keep and --older-than a thread goes that
     is both. Records under .agent/runs stay.
     """
-    from skills_agent.graph.cli.progress import count
+    from skills_agent.graph.cli.printing import count
     from skills_agent.graph.threads.errors import AgeError
 
     if keep is None and older_than is None:

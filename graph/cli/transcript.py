@@ -1,17 +1,16 @@
 """A thread as a person reads it."""
 
-from collections.abc import Iterator, Sequence
-from datetime import datetime
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
-from langchain_core.messages import AIMessage, AnyMessage
-
-from skills_agent.graph.cli.progress import call_text, count, verdict_text
+from skills_agent.graph.audit.events import call_text, line_of
+from skills_agent.graph.cli.printing import count, local_time
+from skills_agent.graph.cli.progress import excerpt
 from skills_agent.graph.threads.fork import Fork
-from skills_agent.graph.threads.steps import Changed, Step
-from skills_agent.graph.threads.threads import Ruling, ThreadCall, ThreadMessage, ThreadRecord, ThreadSummary
+from skills_agent.graph.threads.steps import Step
+from skills_agent.graph.threads.threads import Ruling, ThreadCall, ThreadMessage, ThreadRecord
 from skills_agent.nodes.prompt import plan_text
 from skills_agent.state.records import GrantRecord, LoadedSkill, UsageRecord
-from skills_agent.state.transcript import calls_of
 
 MAX_RESULT_LINES = 15
 
@@ -29,27 +28,15 @@ _ROLES = {"user": "you", "agent": "agent", "request": "asked for"}
 def as_text(record: ThreadRecord) -> str:
     """Return what was said and done, then skills, plan and costs."""
     line = record.summary
-    parts = [f"Thread {line.thread}: {line.status}, {count(line.turns, 'turn')}, {local_time(line)}"]
+    parts = [f"Thread {line.thread}: {line.status}, {count(line.turns, 'turn')}, {local_time(line.when)}"]
     parts += ["\n".join(_message_text_lines(message)) for message in record.messages]
     parts.append("\n".join(_summary_lines(record)))
     return "\n\n".join(part for part in parts if part)
 
 
-def local_time(line: ThreadSummary) -> str:
-    """Return when a thread moved last, on the clock of the person who reads it."""
-    return clock(line.when)
-
-
-def clock(when: str) -> str:
-    """Return a time of ISO 8601 on the clock of the person who reads it."""
-    if not when:
-        return "unknown time"
-    return f"{datetime.fromisoformat(when).astimezone():%Y-%m-%d %H:%M:%S}"
-
-
 def steps_text(thread: str, steps: Sequence[Step]) -> str:
     """Return the steps of a thread, each with what it changed, and how one goes on from one of them."""
-    parts = ["\n".join([_step_line(step), *_changed_lines(step.changed)]) for step in steps]
+    parts = ["\n".join([_step_line(step), *_changed_lines(step)]) for step in steps]
     next_nodes = ", ".join(steps[-1].next) or "nothing: the turn is done"
     parts.append(f"Next: {next_nodes}\nTo go on from a step: skills-agent threads fork {thread} --at STEP")
     return "\n".join(parts)
@@ -66,37 +53,24 @@ def fork_text(fork: Fork, command: str) -> str:
 
 def _step_line(step: Step) -> str:
     origin = f" (from {step.origin})" if step.origin else ""
-    return f"{step.number:>4}  {clock(step.when)}  {step.checkpoint}  {', '.join(step.nodes)}{origin}"
+    return f"{step.number:>4}  {local_time(step.when)}  {step.checkpoint}  {', '.join(step.nodes)}{origin}"
 
 
-def _changed_lines(changed: Changed) -> Iterator[str]:
-    for message in changed.messages:
+def _changed_lines(step: Step) -> Iterator[str]:
+    for message in step.changed.get("messages", []):
         yield from (f"      {line}" for line in _message_lines(message))
-    if changed.removed:
-        yield f"      {count(changed.removed, 'message')} removed"
-    yield from (f"      loaded {name}" for name in changed.loaded)
-    yield from (f"      unloaded {name}" for name in changed.unloaded)
-    yield from (f"      {verdict_text(verdict)}" for verdict in changed.verdicts.values())
-    yield from (
-        f"      decided: {grant['tool']}: {grant['decision']} ({holds_for(grant)})"
-        for grant in changed.grants
-    )
-    if changed.plan:
-        yield f"      plan: {changed.plan['goal']} ({count(len(changed.plan['steps']), 'step')})"
-    if changed.usage:
-        yield f"      {usage_text(changed.usage)}"
+    if removed := step.changed.get("removed"):
+        yield f"      {count(removed, 'message')} removed"
+    yield from (f"      {line_of(event)}" for event in step.events)
 
 
-def _message_lines(message: AnyMessage) -> Iterator[str]:
+def _message_lines(message: Mapping[str, Any]) -> Iterator[str]:
     """Yield a message's first line, and its calls with the ids by which `--deny` names them."""
-    who = {"human": "you", "ai": "agent", "tool": f"result of {message.name}"}.get(message.type, message.type)
-    first, *more = str(message.text).strip().splitlines() or [""]
-    if first:
-        yield f"{who}: {first}" + (f" (+{count(len(more), 'line')})" if more else "")
-    if isinstance(message, AIMessage):
-        yield from (
-            f"calls {call_text(call['name'], call['args'])}  [{call['id']}]" for call in calls_of(message)
-        )
+    who = {"human": "you", "ai": "agent", "tool": f"result of {message.get('tool')}"}
+    if text := excerpt(message["text"]):
+        yield f"{who.get(message['type'], message['type'])}: {text}"
+    for call in message.get("calls", []):
+        yield f"calls {call_text(call['tool'], call['args'])}  [{call['id']}]"
 
 
 def usage_text(usage: UsageRecord) -> str:
@@ -122,7 +96,7 @@ def _message_text_lines(said: ThreadMessage) -> Iterator[str]:
 
 
 def _call_lines(call: ThreadCall) -> Iterator[str]:
-    yield f"  {call_text(call.tool, call.args)}{_RULINGS[call.ruling]}"
+    yield f"  {call_text(call.tool, call.args, limit=None)}{_RULINGS[call.ruling]}"
     lines = call.result.splitlines()
     yield from (f"    {line}" for line in lines[:MAX_RESULT_LINES])
     if len(lines) > MAX_RESULT_LINES:

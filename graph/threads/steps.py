@@ -1,49 +1,29 @@
-"""The steps of a thread: which nodes ran, and what each changed.
+"""The steps of a thread: which nodes ran, what each changed, and the events that this stands for.
 
 Read from what the nodes wrote, in one pass. LangGraph's `get_state_history` gives whole states instead, and
 builds each of them anew: for a thread of 500 turns that takes minutes.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, cast
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
-from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, ToolMessage, convert_to_messages
+from langchain_core.messages import AIMessage, AnyMessage, RemoveMessage, ToolMessage, convert_to_messages
 from langgraph.checkpoint.base import BaseCheckpointSaver, CheckpointTuple
 from langgraph.graph.message import REMOVE_ALL_MESSAGES
-from langgraph.types import Overwrite
+from langgraph.types import Overwrite, Send
 
+from skills_agent.graph.audit.events import Event
+from skills_agent.graph.audit.node_events import NodeStep, events_of, state_updated
 from skills_agent.graph.langgraph_inside import SENDS
 from skills_agent.graph.threads.compiled import CompiledAgent
 from skills_agent.graph.threads.database import config_of
 from skills_agent.graph.threads.errors import UnknownStepError
-from skills_agent.state.records import GrantRecord, LoadedSkill, PlanRecord, UsageRecord, VerdictRecord
 from skills_agent.state.reducers import add_usage
 from skills_agent.state.transcript import calls_of
 
 FORKED_FROM = "skills_agent_forked_from"
 """Key of the checkpoint metadata that says where a fork came from: `THREAD@STEP`."""
-
-
-class Changed(NamedTuple):
-    """What one step changed."""
-
-    messages: tuple[AnyMessage, ...] = ()
-    """Added ones."""
-    removed: int = 0
-    """Messages that went."""
-    loaded: tuple[str, ...] = ()
-    unloaded: tuple[str, ...] = ()
-    grants: tuple[GrantRecord, ...] = ()
-    verdicts: Mapping[str, VerdictRecord] = {}
-    """New or different ones, by tool call id."""
-    plan: PlanRecord | None = None
-    usage: UsageRecord | None = None
-    """What the step added; the turn that it counts for."""
-
-    def as_json(self) -> dict[str, Any]:
-        """Return what changed, without what did not."""
-        told = {**self._asdict(), "messages": [_message(each) for each in self.messages]}
-        return {name: value for name, value in told.items() if value}
 
 
 class Step(NamedTuple):
@@ -55,16 +35,30 @@ class Step(NamedTuple):
     when: str
     """ISO 8601, UTC."""
     nodes: tuple[str, ...]
-    """That ran since the step before; `input`, `update` or `fork` where none did."""
+    """Nodes that ran since the step before; `input`, `update` or `fork` where none did."""
     next: tuple[str, ...]
     """Nodes that run now."""
-    changed: Changed
+    changed: Mapping[str, Any]
+    """What differs from the step before, as JSON: messages that were added, how many were removed, skills
+    that were loaded and unloaded, grants, new verdicts by call id, the plan, and the usage that was added."""
+    events: Sequence[Event] = ()
+    """What happened, as the audit would record it; without times, and without who called."""
     origin: str = ""
     """Of a fork: the thread and the step that it was made from, as `THREAD@STEP`."""
 
     def as_json(self) -> dict[str, Any]:
         """Return the step for a machine."""
-        return {**self._asdict(), "changed": self.changed.as_json()}
+        return {name: value for name, value in self._asdict().items() if name != "events"}
+
+
+class _Task(NamedTuple):
+    """What one node wrote."""
+
+    node: str
+    """Empty where several nodes may have written this."""
+    argument: Mapping[str, Any] | None
+    """What a `Send` carried."""
+    update: Mapping[str, Any]
 
 
 def read_steps(graph: CompiledAgent, thread: str) -> list[Step]:
@@ -72,29 +66,28 @@ def read_steps(graph: CompiledAgent, thread: str) -> list[Step]:
 
     Branches that were left behind (LangGraph's own time travel makes them) are not among them.
     """
-    chain = read_chain(graph, thread)
+    chain = _chain(graph, thread)
+    replay = _Replay(graph.get_state(chain[0].config).values)
     steps: list[Step] = []
-    seen = _Seen()
-    seen.begin(graph.get_state(chain[0].config).values)
-    for before, found in zip([None, *chain], chain, strict=False):
-        source = str(found.metadata.get("source"))
-        # Input drops what the nodes of the step before had written and nobody had taken up.
-        writes = [] if before is None or source == "input" else _writes(before)
-        changed = seen.changes(writes)
+    for before, checkpoint in zip([None, *chain], chain, strict=False):
+        source = str(checkpoint.metadata.get("source"))
+        # An input drops what the nodes of the step before had written and nobody had taken up.
         if source == "input":
             continue
-        ran = _next(before, graph) if before is not None and source == "loop" else (source,)
-        steps.append(
-            Step(
-                number=found.metadata.get("step", 0),
-                checkpoint=found.checkpoint["id"],
-                when=found.checkpoint["ts"],
-                nodes=tuple("input" if name == "__start__" else name for name in ran),
-                next=_next(found, graph),
-                changed=changed,
-                origin=str(dict(found.metadata).get(FORKED_FROM, "")),
-            )
+        tasks = [] if before is None else list(_tasks(before, graph))
+        nodes = _next(before, graph) if before is not None and source == "loop" else (source,)
+        events = tuple(replay.events(tasks, from_outside=source == "update"))
+        step = Step(
+            number=checkpoint.metadata.get("step", 0),
+            checkpoint=checkpoint.checkpoint["id"],
+            when=checkpoint.checkpoint["ts"],
+            nodes=tuple("input" if name == "__start__" else name for name in nodes),
+            next=_next(checkpoint, graph),
+            changed=replay.apply([task.update for task in tasks]),
+            events=events,
+            origin=str(dict(checkpoint.metadata).get(FORKED_FROM, "")),
         )
+        steps.append(step)
     return steps
 
 
@@ -107,105 +100,134 @@ def find_step(graph: CompiledAgent, thread: str, at: str) -> Step:
     raise UnknownStepError(thread, at, [step.number for step in steps])
 
 
-def read_chain(graph: CompiledAgent, thread: str) -> list[CheckpointTuple]:
+def _chain(graph: CompiledAgent, thread: str) -> list[CheckpointTuple]:
     """Return the newest checkpoint of a thread after all that it was built on, oldest first."""
     saver = graph.checkpointer
     assert isinstance(saver, BaseCheckpointSaver)  # noqa: S101 - Threads takes no other
     config = config_of(thread)
     config["configurable"]["checkpoint_ns"] = ""
-    found = {each.checkpoint["id"]: each for each in saver.list(config)}
+    checkpoints = {each.checkpoint["id"]: each for each in saver.list(config)}
     head = saver.get_tuple(config)
     chain: list[CheckpointTuple] = []
     while head is not None:
         chain.append(head)
         parent = head.parent_config
-        head = found.get(parent["configurable"]["checkpoint_id"]) if parent else None
+        head = checkpoints.get(parent["configurable"]["checkpoint_id"]) if parent else None
     return chain[::-1]
 
 
-def _next(found: CheckpointTuple, graph: CompiledAgent) -> tuple[str, ...]:
+def _sends(checkpoint: CheckpointTuple) -> list[Send]:
+    return list(checkpoint.checkpoint["channel_values"].get(SENDS) or [])
+
+
+def _triggered(checkpoint: CheckpointTuple, graph: CompiledAgent) -> list[str]:
+    """Return the nodes whose trigger was written."""
+    values = checkpoint.checkpoint["channel_values"]
+    return [name for name, node in graph.nodes.items() if any(trigger in values for trigger in node.triggers)]
+
+
+def _next(checkpoint: CheckpointTuple, graph: CompiledAgent) -> tuple[str, ...]:
     """Return the nodes that run at a checkpoint: one a `Send`, then those whose trigger was written."""
-    values = found.checkpoint["channel_values"]
-    sent = [send.node for send in values.get(SENDS) or []]
-    triggered = [
-        name for name, node in graph.nodes.items() if any(trigger in values for trigger in node.triggers)
-    ]
-    return (*sent, *triggered)
+    return (*(send.node for send in _sends(checkpoint)), *_triggered(checkpoint, graph))
 
 
-def _writes(found: CheckpointTuple) -> list[tuple[str, Any]]:
-    return [
-        (channel, value.value if isinstance(value, Overwrite) else value)
-        for _, channel, value in found.pending_writes or []
-    ]
+def _tasks(checkpoint: CheckpointTuple, graph: CompiledAgent) -> Iterator[_Task]:
+    """Yield what each node wrote at a checkpoint.
+
+    Writes name no node: those of a `Send` are known by the call that they answer.
+    """
+    updates: dict[str, dict[str, Any]] = defaultdict(dict)
+    for task, channel, value in checkpoint.pending_writes or []:
+        if channel in graph.channels and not channel.startswith(("__", "branch:")):
+            _add(updates[task], channel, value.value if isinstance(value, Overwrite) else value)
+    sends = {_call_id(send.arg): send for send in _sends(checkpoint)}
+    triggered = _triggered(checkpoint, graph)
+    for update in updates.values():
+        answers = [each for each in update.get("messages", []) if isinstance(each, ToolMessage)]
+        send = next((sends[each.tool_call_id] for each in answers if each.tool_call_id in sends), None)
+        if send is not None:
+            yield _Task(send.node, send.arg, update)
+        else:
+            yield _Task(triggered[0] if len(triggered) == 1 else "", None, update)
 
 
-class _Seen:
-    """What the steps so far wrote, as far as it takes to tell what is new."""
+def _add(update: dict[str, Any], channel: str, value: Any) -> None:
+    if channel == "messages":
+        messages = convert_to_messages(value if isinstance(value, list) else [value])
+        update[channel] = [*update.get(channel, []), *messages]
+    elif channel == "usage":
+        update[channel] = add_usage(update.get(channel), value)
+    else:
+        update[channel] = value
 
-    def __init__(self) -> None:
-        self.messages: set[str] = set()
-        self.verdicts: Mapping[str, VerdictRecord] = {}
 
-    def begin(self, values: Mapping[str, Any]) -> None:
-        """Take the state of the oldest step: what it holds was not changed by a step that is known."""
-        self.messages = {message.id for message in values.get("messages") or []}
-        self.verdicts = values.get("verdicts") or {}
+def _call_id(argument: Mapping[str, Any]) -> str:
+    return str(argument["call"]["id"] if "call" in argument else argument.get("call_id"))
 
-    def changes(self, writes: Sequence[tuple[str, Any]]) -> Changed:
-        """Return what one step's writes change, and remember them."""
-        messages, removed = self._transcript(_values(writes, "messages"))
-        ledger: list[LoadedSkill] = [
-            skill for write in _values(writes, "skills_loaded") for skill in (write or {}).values()
-        ]
-        usage: UsageRecord | None = None
-        for write in _values(writes, "usage"):
-            usage = add_usage(usage, write)
-        return Changed(
-            messages=tuple(messages),
-            removed=removed,
-            loaded=tuple(skill["name"] for skill in ledger if not skill["unloaded"]),
-            unloaded=tuple(skill["name"] for skill in ledger if skill["unloaded"]),
-            grants=tuple(grant for write in _values(writes, "grants") for grant in (write or {}).values()),
-            verdicts=self._judged(_values(writes, "verdicts")),
-            plan=next(reversed(list(_values(writes, "plan"))), None),
-            usage=usage if usage and any(usage["thread"].values()) else None,
+
+class _Replay:
+    """The state of a thread at one step after another, as far as events need it."""
+
+    def __init__(self, values: Mapping[str, Any]) -> None:
+        """Begin with the state of the oldest step: no known step changed what it holds."""
+        self._values = dict(values)
+        self._messages: dict[str, AnyMessage] = {each.id: each for each in values.get("messages") or []}
+
+    def events(self, tasks: Sequence[_Task], *, from_outside: bool) -> Iterator[Event]:
+        """Yield the events of what the nodes of a step wrote."""
+        before = {**self._values, "messages": list(self._messages.values())}
+        for task in tasks:
+            if from_outside:
+                yield from state_updated(task.update, None)
+            elif task.node != "__start__":
+                yield from events_of(task.node, NodeStep(task.argument or before, task.update))
+
+    def apply(self, updates: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+        """Change the state as a step did; return what changed, without what did not."""
+        ledger = [skill for update in updates for skill in (update.get("skills_loaded") or {}).values()]
+        verdicts = self._values.get("verdicts") or {}
+        usage: Any = None
+        for update in updates:
+            usage = add_usage(usage, update["usage"]) if "usage" in update else usage
+            spent = add_usage(self._values.get("usage"), update.get("usage"))
+            self._values |= {**update, "usage": spent}
+        messages, removed = self._apply_messages(
+            [message for update in updates for message in update.get("messages", [])]
         )
+        judged = (self._values.get("verdicts") or {}).items()
+        changed = {
+            "messages": [_as_json(message) for message in messages],
+            "removed": removed,
+            "loaded": tuple(skill["name"] for skill in ledger if not skill["unloaded"]),
+            "unloaded": tuple(skill["name"] for skill in ledger if skill["unloaded"]),
+            "grants": tuple(grant for each in updates for grant in (each.get("grants") or {}).values()),
+            "verdicts": {key: verdict for key, verdict in judged if verdicts.get(key) != verdict},
+            "plan": next((each["plan"] for each in reversed(updates) if each.get("plan")), None),
+            "usage": usage if usage and any(usage["thread"].values()) else None,
+        }
+        return {name: value for name, value in changed.items() if value}
 
-    def _transcript(self, writes: Iterable[Any]) -> tuple[list[AnyMessage], int]:
+    def _apply_messages(self, writes: Sequence[AnyMessage | RemoveMessage]) -> tuple[list[AnyMessage], int]:
         """Return the messages that came, and how many went. A rewritten transcript has its old ids."""
-        before = set(self.messages)
-        added: list[AnyMessage] = []
-        for write in writes:
-            for message in convert_to_messages(write if isinstance(write, list) else [write]):
-                if message.id == REMOVE_ALL_MESSAGES:
-                    self.messages.clear()
-                elif message.type == "remove":
-                    self.messages.discard(message.id or "")
-                else:
-                    if message.id not in before:
-                        added.append(cast("AnyMessage", message))
-                    self.messages.add(message.id or "")
-        return added, len(before - self.messages)
-
-    def _judged(self, writes: Iterable[Mapping[str, VerdictRecord]]) -> dict[str, VerdictRecord]:
-        new: dict[str, VerdictRecord] = {}
-        for write in writes:
-            new |= {call: verdict for call, verdict in write.items() if self.verdicts.get(call) != verdict}
-            self.verdicts = write
-        return new
+        before, added = set(self._messages), []
+        for message in writes:
+            if message.id == REMOVE_ALL_MESSAGES:
+                self._messages.clear()
+            elif isinstance(message, RemoveMessage):
+                self._messages.pop(message.id or "", None)
+            else:
+                if message.id not in before:
+                    added.append(message)
+                self._messages[message.id or ""] = message
+        return added, len(before.difference(self._messages))
 
 
-def _values(writes: Sequence[tuple[str, Any]], channel: str) -> Iterator[Any]:
-    return (value for name, value in writes if name == channel)
-
-
-def _message(message: BaseMessage) -> dict[str, Any]:
-    told: dict[str, Any] = {"id": message.id, "type": message.type, "text": str(message.text)}
+def _as_json(message: AnyMessage) -> dict[str, Any]:
+    fields: dict[str, Any] = {"id": message.id, "type": message.type, "text": str(message.text)}
     if isinstance(message, AIMessage) and message.tool_calls:
-        told["calls"] = [
+        fields["calls"] = [
             {"id": call["id"], "tool": call["name"], "args": call["args"]} for call in calls_of(message)
         ]
     if isinstance(message, ToolMessage):
-        told |= {"call": message.tool_call_id, "tool": message.name, "status": message.status}
-    return told
+        fields |= {"call": message.tool_call_id, "tool": message.name, "status": message.status}
+    return fields

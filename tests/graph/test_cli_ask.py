@@ -38,12 +38,14 @@ def test_a_question_about_an_unseen_file_is_answered_with_the_true_figures(offli
     assert "Bergen: 353.5 mm" in answer
 
 
-def test_every_step_of_the_way_is_one_line(offline: Finished) -> None:
+def test_every_event_of_the_way_is_one_line(offline: Finished) -> None:
     progress = offline.out.partition("\n\n")[0].splitlines()
     assert [line.split()[0] for line in progress] == [
-        "thread", "discover", "decide", "select", "load", "decide", "gate", "act", "decide",
+        "thread", "discover", "decide", "load", "decide", "gate", "act", "act", "decide", "answer",
     ]  # fmt: skip
-    assert "Loaded rain-gauge: 3 lines, 1 script." in offline.out
+    assert "load      loaded rain-gauge from configured (" in offline.out
+    assert "asked for by the model" in offline.out
+    assert "act       run_script of rain-gauge: ok, exit code 0, " in offline.out
     assert "run_script: exit code 0" in offline.out
 
 
@@ -78,7 +80,7 @@ def test_the_printed_command_resumes_it_in_a_new_process(waiting: tuple[Desk, Fi
     # Neither the folder of skills nor the model is named again: they are kept with the thread.
     resumed = desk.run(*shlex.split(commands[0])[1:])
     assert resumed.code == 0
-    assert "approve   run_script: allow (approval): approved" in resumed.out
+    assert "approve   answered: approve: run_script(skill=rain-gauge, " in resumed.out
     assert "exit code 0" in resumed.out
     assert resumed.out.endswith(f"{ANSWER}\n")
     again = desk.run(*shlex.split(commands[0])[1:])
@@ -142,7 +144,8 @@ def test_a_named_skill_is_loaded_before_the_model_is_asked(desk: Desk) -> None:
     folder, model = str(desk.skills), desk.script("Loaded already.")
     done = desk.run("ask", "Rain?", "--skill", "rain-gauge", "--skills-dir", folder, "--model", model)
     assert done.code == 0
-    assert "select    rain-gauge (asked for by the caller)" in done.out
+    assert "load      loaded rain-gauge from configured (" in done.out
+    assert "asked for by the caller" in done.out
 
 
 def test_an_unknown_skill_is_wrong_usage_and_names_the_known_ones(desk: Desk) -> None:
