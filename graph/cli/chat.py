@@ -2,7 +2,7 @@
 
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -61,14 +61,19 @@ def _converse(thread: "OpenThread") -> None:
 def _answer(thread: "OpenThread", line: str) -> bool:
     """Answer one line of the person; False where it ends the conversation."""
     command = _COMMAND.match(line)
-    if command is None or _is_skill(thread, command["name"]):
-        _turn(thread, lambda: thread.ask(line))
-    elif command["name"] in {"quit", "exit"}:
-        return False
-    elif command["name"] in _COMMANDS:
-        _COMMANDS[command["name"]](thread)
-    else:
-        click.echo(f"There is no command and no skill {command[0]!r} here. /help lists what there is.")
+    match command["name"] if command else "":
+        case "quit" | "exit":
+            return False
+        case "skills":
+            _print_skills(thread)
+        case "plan":
+            _print_plan(thread)
+        case "help":
+            click.echo(HELP)
+        case name if name and not _is_skill(thread, name):
+            click.echo(f"There is no command and no skill {'/' + name!r} here. /help lists what there is.")
+        case _:
+            _turn(thread, lambda: thread.ask(line))
     return True
 
 
@@ -114,7 +119,7 @@ def _is_skill(thread: "OpenThread", name: str) -> bool:
         thread.registry.refresh().find(name)
     except UnknownSkillError:
         return False
-    return name not in _COMMANDS
+    return True
 
 
 def _print_skills(thread: "OpenThread") -> None:
@@ -133,15 +138,3 @@ def _print_plan(thread: "OpenThread") -> None:
 
     plan = thread.snapshot.values.get("plan")
     echo(plan_text(plan) if plan else "There is no plan.")
-
-
-def _print_help(thread: "OpenThread") -> None:
-    del thread
-    click.echo(HELP)
-
-
-_COMMANDS: Mapping[str, Callable[["OpenThread"], None]] = {
-    "skills": _print_skills,
-    "plan": _print_plan,
-    "help": _print_help,
-}

@@ -11,7 +11,6 @@ from skills_agent.graph.cli import options
 from skills_agent.graph.cli.printing import (
     count,
     diagnostic_line,
-    echo,
     entry_json,
     line_of,
     print_json,
@@ -69,9 +68,9 @@ def doctor(workspace: Path | None, skills_dirs: tuple[Path, ...], as_json: bool)
     if as_json:
         print_json({**_checkup_json(checkup, programs), "isolation": isolation._asdict()})
         return
-    _print_sources(checkup)
-    _print_entries("Shadowed: a stronger source has a skill of that name", checkup.shadowed)
-    _print_entries("Skipped", checkup.skipped)
+    _print_sources(checkup.sources)
+    _print_lines("Shadowed: a stronger source has a skill of that name", map(_entry_text, checkup.shadowed))
+    _print_lines("Skipped", map(_entry_text, checkup.skipped))
     repairs = [diagnostic for repaired in checkup.repaired for diagnostic in repaired.repairs]
     _print_lines("Repaired: used, though not as written", map(diagnostic_line, repairs))
     _print_lines("Passed over", map(diagnostic_line, checkup.reported))
@@ -79,31 +78,31 @@ def doctor(workspace: Path | None, skills_dirs: tuple[Path, ...], as_json: bool)
     _print_isolation(isolation)
 
 
-def _print_sources(checkup: Checkup) -> None:
+def _print_sources(sources: Sequence[SourceState]) -> None:
     click.echo("Sources, the strongest last")
-    table(
-        [("  " + state.label, _trust(state), _holds(state), state.folder or "") for state in checkup.sources]
-    )
-    if not checkup.sources:
+    rows = [
+        (
+            f"  {source.label}",
+            "trusted" if source.trusted else "not trusted",
+            _holds(source),
+            source.folder or "",
+        )
+        for source in sources
+    ]
+    table(rows)
+    if not rows:
         click.echo("  none: skills are turned off (enable_skills)")
 
 
-def _trust(state: SourceState) -> str:
-    return "trusted" if state.trusted else "not trusted"
-
-
-def _holds(state: SourceState) -> str:
-    if not state.exists:
+def _holds(source: SourceState) -> str:
+    if not source.exists:
         return "no such folder"
-    counts = ((state.shown, "shown"), (state.shadowed, "shadowed"), (state.skipped, "skipped"))
+    counts = ((source.shown, "shown"), (source.shadowed, "shadowed"), (source.skipped, "skipped"))
     return ", ".join(f"{number} {status}" for number, status in counts if number) or "no skills"
 
 
-def _print_entries(title: str, entries: Sequence[CatalogEntry]) -> None:
-    if entries:
-        click.echo(f"\n{title}")
-    for entry in entries:
-        echo(f"  {line_of(entry.name)} ({entry.source}) {line_of(entry.path)}\n    {line_of(entry.reason)}")
+def _entry_text(entry: CatalogEntry) -> str:
+    return f"{line_of(entry.name)} ({entry.source}) {line_of(entry.path)}\n    {line_of(entry.reason)}"
 
 
 def _print_lines(title: str, lines: Iterable[str]) -> None:
@@ -129,7 +128,7 @@ def _print_isolation(isolation: Isolation) -> None:
 
 def _checkup_json(checkup: Checkup, programs: Sequence[Program]) -> dict[str, Any]:
     return {
-        "sources": [state._asdict() for state in checkup.sources],
+        "sources": [source._asdict() for source in checkup.sources],
         "shadowed": [entry_json(entry) for entry in checkup.shadowed],
         "skipped": [entry_json(entry) for entry in checkup.skipped],
         "repaired": [

@@ -57,10 +57,7 @@ def skills() -> None:
 @options.skills_dirs
 @options.as_json
 def list_skills(
-    everything: bool,
-    workspace: Path | None,
-    skills_dirs: tuple[Path, ...],
-    as_json: bool,
+    everything: bool, workspace: Path | None, skills_dirs: tuple[Path, ...], as_json: bool
 ) -> None:
     """List skills with their source and what they are for."""
     settings = Settings.load(workspace)
@@ -71,7 +68,11 @@ def list_skills(
     rows = [(skill.name, skill.source, first_sentence(skill.description)) for skill in catalog.skills]
     table(rows)
     if not rows:
-        click.echo(_where_to_put_some(settings))
+        here, home = (folder / ".agent" / "skills" for folder in (settings.workspace, settings.home))
+        click.echo(
+            f"No skills yet. Put folders with a SKILL.md under {here} (this project) or {home} (all your "
+            "projects), or begin one: skills-agent skills new NAME"
+        )
     _print_problems(catalog, everything=everything)
 
 
@@ -80,12 +81,7 @@ def list_skills(
 @options.workspace
 @options.skills_dirs
 @options.as_json
-def show_skill(
-    name: str,
-    workspace: Path | None,
-    skills_dirs: tuple[Path, ...],
-    as_json: bool,
-) -> None:
+def show_skill(name: str, workspace: Path | None, skills_dirs: tuple[Path, ...], as_json: bool) -> None:
     """Show what skill NAME (or NAME@SOURCE) says, and its files."""
     registry = registry_of(Settings.load(workspace), skills_dirs)
     metadata = registry.refresh().find(name)
@@ -156,14 +152,6 @@ def _write_skill(folder: Path) -> None:
         raise click.ClickException(f"Cannot make {folder}: {error.strerror}.") from error
 
 
-def _where_to_put_some(settings: Settings) -> str:
-    return (
-        f"No skills yet. Put folders with a SKILL.md under {settings.workspace / '.agent' / 'skills'} (this "
-        f"project) or {settings.home / '.agent' / 'skills'} (all your projects), or begin one: "
-        "skills-agent skills new NAME"
-    )
-
-
 def _print_problems(catalog: Catalog, *, everything: bool) -> None:
     """Print what is not listed above, and why; in short without `everything`."""
     hidden = [entry for entry in catalog.entries if entry.status != "shown"]
@@ -185,15 +173,9 @@ def _print_problems(catalog: Catalog, *, everything: bool) -> None:
 
 
 def _facts(skill: SkillMetadata, resources: Sequence[Resource]) -> list[tuple[str, str]]:
+    fields = ("name", "description", "source", "path", "version", "author", "license", "compatibility")
     return [
-        ("name", skill.name),
-        ("description", skill.description),
-        ("source", skill.source),
-        ("path", skill.path),
-        ("version", skill.version or ""),
-        ("author", skill.author or ""),
-        ("license", skill.license or ""),
-        ("compatibility", skill.compatibility or ""),
+        *((field, getattr(skill, field) or "") for field in fields),
         ("allowed-tools", " ".join(skill.allowed_tools or ())),
         ("files", ", ".join(resource.path for resource in resources)),
         ("", summarize(resources)),
@@ -214,14 +196,9 @@ def _catalog_json(catalog: Catalog, *, everything: bool) -> list[dict[str, Any]]
 def _skill_json(skill: Skill, resources: Sequence[Resource]) -> dict[str, Any]:
     metadata = skill.metadata
     return {
-        "name": metadata.name,
-        "description": metadata.description,
-        "source": metadata.source,
-        "path": metadata.path,
+        **{field: getattr(metadata, field) for field in ("name", "description", "source", "path")},
         "digest": skill.digest,
-        "license": metadata.license,
-        "compatibility": metadata.compatibility,
-        "allowed_tools": metadata.allowed_tools,
+        **{field: getattr(metadata, field) for field in ("license", "compatibility", "allowed_tools")},
         "metadata": dict(metadata.metadata),
         "resources": [{"path": each.path, "type": each.type, "size": each.size} for each in resources],
         "diagnostics": [asdict(diagnostic) for diagnostic in skill.diagnostics],
