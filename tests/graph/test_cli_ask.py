@@ -9,6 +9,7 @@ import pytest
 
 from skills_agent.graph.cli.printing import IN_PROGRESS
 from tests.graph.cli_desk import LOAD, RUN, Desk, Finished, call, calls
+from tests.graph.in_process import InProcessDesk
 
 ANSWER = "Together it rained 544 mm."
 SLOW = """\
@@ -25,7 +26,7 @@ while not pathlib.Path("go").exists():
 @pytest.fixture(scope="module")
 def offline(tmp_path_factory: pytest.TempPathFactory) -> Finished:
     """Ask the offline model about a file and with a skill that it has never seen."""
-    desk = Desk(tmp_path_factory.mktemp("offline"))
+    desk = InProcessDesk(tmp_path_factory.mktemp("offline"))
     question = "How many millimetres of rain fell in rainfall.csv?"
     return desk.run("ask", question, "--skills-dir", str(desk.write_skill()), "--yes", "run")
 
@@ -57,7 +58,7 @@ def test_the_answer_is_the_last_thing_printed(desk: Desk) -> None:
 @pytest.fixture(scope="module")
 def waiting(tmp_path_factory: pytest.TempPathFactory) -> tuple[Desk, Finished]:
     """Stop three threads at the same question."""
-    desk = Desk(tmp_path_factory.mktemp("waiting"))
+    desk = InProcessDesk(tmp_path_factory.mktemp("waiting"))
     folder = str(desk.write_skill())
     model = desk.script(LOAD, RUN, ANSWER)
     for thread in ("reject", "ask-again"):

@@ -9,6 +9,7 @@ import pytest
 from skills_agent.graph.settings import Settings
 from skills_agent.graph.threads.threads import Threads
 from tests.graph.cli_desk import LOAD, RAIN_SKILL, RUN, Desk
+from tests.graph.in_process import InProcessDesk
 
 CHANGED = RAIN_SKILL.replace("answer with its figures", "answer in INCHES")
 
@@ -87,7 +88,7 @@ def test_a_reload_loads_the_version_that_was_asked_about_also_when_the_folder_is
 def test_what_was_approved_runs_whatever_becomes_of_the_folder_before_the_answer(
     tmp_path: Path, how: str
 ) -> None:
-    desk = Desk(tmp_path)
+    desk = InProcessDesk(tmp_path)
     folder, model = str(desk.write_skill()), desk.script(LOAD, RUN, "544 mm.")
     assert desk.run("ask", "Run", "--thread", "rain", "--skills-dir", folder, "--model", model).code == 3
     script = desk.skills / "rain-gauge" / "scripts" / "add_up.py"

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.graph.cli_desk import LOAD, RUN, Desk, Finished, call, calls
+from tests.graph.cli_desk import LOAD, RUN, Finished, call, calls
+from tests.graph.in_process import InProcessDesk
 
 PLAN = calls(
     call("update_plan", goal="Talk", steps=[{"id": "1", "title": "Greet", "status": "completed"}],
@@ -15,7 +16,7 @@ PLAN = calls(
 @pytest.fixture(scope="module")
 def talk(tmp_path_factory: pytest.TempPathFactory) -> Finished:
     """Have one conversation in which everything is said once."""
-    desk = Desk(tmp_path_factory.mktemp("chat"))
+    desk = InProcessDesk(tmp_path_factory.mktemp("chat"))
     lines = [
         "/help", "/plan", "Hello", "/plan", "/rain-gauge how much?", "/skills", "/frobnicate now",
         "/etc/hosts is a path", "/quit", "never said",
@@ -50,7 +51,7 @@ def test_an_unknown_command_is_not_sent_to_the_model(talk: Finished) -> None:
 
 
 def test_an_open_question_ends_a_chat_without_a_person(tmp_path: Path) -> None:
-    desk = Desk(tmp_path)
+    desk = InProcessDesk(tmp_path)
     folder, model = str(desk.write_skill()), desk.script(LOAD, RUN, "544 mm.")
     done = desk.run(
         "chat", "--thread", "rain", "--skills-dir", folder, "--model", model, stdin="Rain?\nMore?\n"
@@ -61,7 +62,7 @@ def test_an_open_question_ends_a_chat_without_a_person(tmp_path: Path) -> None:
 
 
 def test_a_talk_that_outgrows_the_window_says_that_earlier_turns_were_summed_up(tmp_path: Path) -> None:
-    desk = Desk(tmp_path)
+    desk = InProcessDesk(tmp_path)
     model = desk.script(*(f"Reply {number}." for number in range(6)))
     lines = "".join(f"Line {number}: {'rain and ' * 300}\n" for number in range(6))
     done = desk.run("chat", "--model", model, stdin=lines, SKILLS_AGENT_CONTEXT_WINDOW="6000")

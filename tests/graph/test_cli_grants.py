@@ -5,6 +5,7 @@ import json
 import pytest
 
 from tests.graph.cli_desk import LOAD, RUN, Desk, call, calls
+from tests.graph.in_process import InProcessDesk
 
 ANSWER = "544 mm."
 AGAIN = [LOAD, RUN, RUN, ANSWER]
@@ -13,7 +14,7 @@ AGAIN = [LOAD, RUN, RUN, ANSWER]
 @pytest.fixture(scope="module")
 def waiting(tmp_path_factory: pytest.TempPathFactory) -> Desk:
     """Stop a thread at a question that the tests leave open."""
-    desk = Desk(tmp_path_factory.mktemp("waiting"))
+    desk = InProcessDesk(tmp_path_factory.mktemp("waiting"))
     desk.write_skill()
     wait(desk, *AGAIN)
     return desk

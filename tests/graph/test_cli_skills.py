@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.graph.cli_desk import Desk
+from tests.graph.in_process import InProcessDesk
 
 SLOW_TO_IMPORT = ("langgraph", "langchain_core", "langchain_openai", "openai", "pydantic", "rich")
 
@@ -16,7 +17,7 @@ BROKEN = "---\nname: broken\n---\n\nNo description.\n"
 
 @pytest.fixture
 def desk(tmp_path: Path) -> Desk:
-    return Desk(tmp_path)
+    return InProcessDesk(tmp_path)
 
 
 @pytest.mark.parametrize(

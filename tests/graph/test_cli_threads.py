@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.graph.cli_desk import LOAD, RUN, Desk, call, calls
+from tests.graph.in_process import InProcessDesk
 
 PLAN = calls(
     call(
@@ -20,7 +21,7 @@ PLAN = calls(
 @pytest.fixture(scope="module")
 def desk(tmp_path_factory: pytest.TempPathFactory) -> Desk:
     """Keep one thread that is done and one that waits."""
-    desk = Desk(tmp_path_factory.mktemp("threads"))
+    desk = InProcessDesk(tmp_path_factory.mktemp("threads"))
     folder = str(desk.write_skill())
     model = desk.script(PLAN, LOAD, RUN, "544 mm.", "You are welcome.")
     desk.run("ask", "How much rain?", "--thread", "rain", "--skills-dir", folder, "--model", model)
@@ -35,7 +36,7 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> Desk:
 def test_an_empty_workspace_has_no_threads_and_gets_no_database(
     tmp_path: Path,
 ) -> None:
-    desk = Desk(tmp_path)
+    desk = InProcessDesk(tmp_path)
     assert "No threads yet" in desk.run("threads", "list").out
     assert desk.run("threads", "list", "--json").value == []
     assert not (desk.workspace / ".agent").exists()

@@ -6,11 +6,12 @@ from pathlib import Path
 import pytest
 
 from tests.graph.cli_desk import Desk
+from tests.graph.in_process import InProcessDesk
 
 
 @pytest.fixture(scope="module")
 def desk(tmp_path_factory: pytest.TempPathFactory) -> Desk:
-    return Desk(tmp_path_factory.mktemp("usage"))
+    return InProcessDesk(tmp_path_factory.mktemp("usage"))
 
 
 @pytest.mark.parametrize(
@@ -43,7 +44,7 @@ def test_an_unknown_thread_is_an_error_that_names_the_known_ones(desk: Desk) -> 
 
 
 def test_a_bad_config_file_is_one_line(tmp_path: Path) -> None:
-    desk = Desk(tmp_path)
+    desk = InProcessDesk(tmp_path)
     desk.write(".agent/config.json", '{"max_model_call": 3}')
     for command in (["ask", "x"], ["skills", "list"]):
         done = desk.run(*command)
@@ -60,7 +61,7 @@ def test_a_model_without_its_key_is_one_line(desk: Desk) -> None:
 
 
 def test_threads_that_cannot_be_kept_are_one_line(tmp_path: Path) -> None:
-    desk = Desk(tmp_path)
+    desk = InProcessDesk(tmp_path)
     desk.write(".agent/threads.sqlite", "this is no database, and long enough to be taken for one" * 20)
     done = desk.run("ask", "x")
     assert done.code == 1
