@@ -164,7 +164,8 @@ def files_of(request: ScriptRequest) -> Path:
 
 def _advice(request: ScriptRequest, stderr: str) -> str:
     """Say where a script can write, if it failed for writing where it cannot."""
-    refused = "Permission denied" in stderr and str(request.mounted_at or request.root) in stderr
+    places = [str(place) for place in (request.mounted_at, request.root) if place]
+    refused = "Permission denied" in stderr and any(place in stderr for place in places)
     if not refused and "Read-only file system" not in stderr:
         return ""
     return f"The skill's folder is read-only. Write to the workspace ({request.workdir}) or to $TMPDIR."
