@@ -5,8 +5,7 @@ A skill is read from a snapshot of its folder: the one that a thread has loaded,
 
 import hashlib
 import logging
-import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from threading import Lock
@@ -28,13 +27,14 @@ from skills_agent.skills.format.reading import Place, read_instructions, read_sk
 from skills_agent.skills.library.catalog import Catalog, Searched, described
 from skills_agent.skills.library.discovery import Discovery, Owned, Sight, Strictness, cause_of
 from skills_agent.skills.library.resources import list_resources, relative_to
-from skills_agent.skills.library.snapshots import Snapshot, SnapshotFile, SnapshotStore
+from skills_agent.skills.library.snapshots import Snapshot, SnapshotStore
 from skills_agent.skills.search.tables import TemporaryTables
 from skills_agent.skills.search.vectors import Vectors
 from skills_agent.skills.search.words import SearchSetting, SearchText
 from skills_agent.skills.skill import ResourceListing, Skill, SkillMetadata, SkillRef
-from skills_agent.skills.sources.directory import DirectorySource
+from skills_agent.skills.sources.directory import list_files
 from skills_agent.skills.sources.protocol import FoundSkill, Source
+from skills_agent.skills.sources.walk import SKILL_FILE
 from skills_agent.skills.text import clean_text, normalize_line_ends
 
 if TYPE_CHECKING:
@@ -172,7 +172,7 @@ class Registry:
         """List the files of a skill other than its SKILL.md, reading none. Raises as `snapshot` does."""
         folder = self.snapshot(ref).folder
         try:
-            return list_resources(DirectorySource(folder, "").files(str(folder / _file_name(ref))))
+            return list_resources(list_files(folder, _file_name(ref)))
         except OSError as error:
             raise SkillUnreadableError(ref.path, cause_of(error)) from error
 
@@ -252,7 +252,7 @@ class Registry:
         stamp, digest = self._fetched.get(ref.path, ((), ""))
         if stamp == found.stamp and (snapshot := self.snapshots.open(digest)):
             return snapshot
-        snapshot = self.snapshots.put(_files_of(source, ref.path))
+        snapshot = self.snapshots.put(source.fetch(ref.path))
         self._fetched[ref.path] = (found.stamp, snapshot.digest)
         return snapshot
 
@@ -306,21 +306,11 @@ def _instructions(owned: Owned) -> str:
 
 
 def _file_name(ref: SkillRef) -> str:
-    return ref.path.rpartition("/")[2]
+    """Return the name of a skill's SKILL.md in its snapshot; what is fetched always has the usual one."""
+    return Path(ref.path).name if Path(ref.path).is_absolute() else SKILL_FILE
 
 
 def _folder_of(source: Source, ref: SkillRef) -> Path | None:
     """Return the folder of a skill that can be copied as it is: its SKILL.md must not be a link out of it."""
     root = source.root(ref.path)
     return root if root is not None and is_beneath(root, Path(ref.path)) else None
-
-
-def _files_of(source: Source, path: str) -> Iterator[SnapshotFile]:
-    """Yield the files of a skill that is in no folder, each whole. Raises SkillUnreadableError."""
-    name = path.rpartition("/")[2]
-    try:
-        yield SnapshotFile(name, source.read(path, sys.maxsize))
-        for file in source.files(path):
-            yield SnapshotFile(file.path, source.read_file(path, file.path, sys.maxsize))
-    except OSError as error:
-        raise SkillUnreadableError(path, cause_of(error)) from error

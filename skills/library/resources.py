@@ -8,7 +8,6 @@ from types import MappingProxyType
 from typing import Final, NamedTuple, get_args
 
 from skills_agent.skills.skill import Resource, ResourceListing, ResourceType
-from skills_agent.skills.sources.protocol import SkillFile
 
 MAX_LISTED: Final = 200
 _TYPES: Final = MappingProxyType[str, ResourceType](
@@ -37,13 +36,16 @@ def resource_type(path: str) -> ResourceType:
     return _TYPES.get(folder.lower(), "other") if slash else "other"
 
 
-def list_resources(files: Iterable[SkillFile], limit: int = MAX_LISTED) -> ResourceListing:
-    """List files in path order; of too many, those of no known type are left out first."""
-    found = [Resource(file.path, resource_type(file.path), file.size) for file in files]
+def list_resources(files: Iterable[tuple[str, int]], limit: int = MAX_LISTED) -> ResourceListing:
+    """List files, given as path and size in bytes, in path order.
+
+    Of too many, those of no known type are left out first.
+    """
+    resources = [Resource(path, resource_type(path), size) for path, size in files]
     ranks = get_args(ResourceType)
-    kept = sorted(found, key=lambda resource: (ranks.index(resource.type), resource.path))[:limit]
-    kept.sort(key=lambda resource: resource.path)
-    return ResourceListing(tuple(kept), omitted=len(found) - len(kept))
+    first = sorted(resources, key=lambda resource: (ranks.index(resource.type), resource.path))[:limit]
+    first.sort(key=lambda resource: resource.path)
+    return ResourceListing(tuple(first), omitted=len(resources) - len(first))
 
 
 def relative_to(roots: Iterable[Path], path: str) -> str:

@@ -31,6 +31,7 @@ from skills_agent.skills.library.contents import (
     list_contents,
     read_digest,
 )
+from skills_agent.skills.sources.protocol import SkillFile
 
 _DIGEST_LENGTH: Final = 64
 _DRAFT: Final = ".draft-"
@@ -51,15 +52,6 @@ class Snapshot(NamedTuple):
 
     digest: str
     folder: Path
-
-
-class SnapshotFile(NamedTuple):
-    """A file of a skill that is in no folder yet."""
-
-    path: str
-    """Relative to the skill's folder, with `/`."""
-    content: bytes
-    executable: bool = False
 
 
 class _Measured(NamedTuple):
@@ -95,7 +87,7 @@ class SnapshotStore:
         """
         return self.open(self.digest_of(root)) or self._make(partial(self._copy, root))
 
-    def put(self, files: Iterable[SnapshotFile]) -> Snapshot:
+    def put(self, files: Iterable[SkillFile]) -> Snapshot:
         """Return the snapshot of files that come from elsewhere. Raises SnapshotError."""
         return self._make(partial(self._write, files))
 
@@ -234,7 +226,7 @@ class SnapshotStore:
                 executable = os.fstat(source.fileno()).st_mode & stat.S_IXUSR
                 os.fchmod(copy.fileno(), 0o500 if executable else 0o400)
 
-    def _write(self, files: Iterable[SnapshotFile], draft: Path) -> None:
+    def _write(self, files: Iterable[SkillFile], draft: Path) -> None:
         left = self._limits
         for file in files:
             left = ContentLimits(left.max_bytes - len(file.content), left.max_files - 1)
@@ -271,7 +263,7 @@ def _copy_bytes(source: FileIO, target: FileIO, limit: int) -> int:
     return copied
 
 
-def _beyond(file: SnapshotFile, left: ContentLimits, limits: ContentLimits) -> str:
+def _beyond(file: SkillFile, left: ContentLimits, limits: ContentLimits) -> str:
     if left.max_files < 0:
         return f"the skill has more than {limits.max_files:,} files; the setting is max_snapshot_files"
     return (

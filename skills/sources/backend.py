@@ -5,37 +5,29 @@ thread and context of the caller, for a StateBackend shows the files of the run 
 of a backend that does not answer, and a registry with a StateBackend belongs to one thread.
 
 What a backend shows is taken to be meant: a FilesystemBackend confines links only with `virtual_mode=True`,
-and folders on disk are better read by DirectorySource, which also runs their scripts.
+and folders on disk are better read by DirectorySource.
 """
 
 import errno
 import os
 import time
-from collections import deque
-from collections.abc import Callable, Mapping, Sequence
-from typing import Final, Protocol
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Protocol
 from zlib import crc32
 
 from skills_agent.skills.files import NotRegularFileError
-from skills_agent.skills.sources.listed import (
+from skills_agent.skills.sources.fetched import (
     MAX_FILE_BYTES,
-    ListedSource,
-    answering,
-    cause_of,
-    missing,
-)
-from skills_agent.skills.sources.shelf import (
-    MAX_DEPTH,
+    FetchedSource,
+    ListedEntry,
     ListedFile,
     Listing,
-    ListingDraft,
+    cause_of,
     inside,
     is_skill_file,
+    missing,
+    raising_os_errors,
 )
-from skills_agent.skills.sources.walk import SKIPPED_FOLDERS
-
-MAX_FILES: Final = 20_000
-MAX_FOLDERS: Final = 2_000
 
 
 class ListedFolder(Protocol):
@@ -48,7 +40,7 @@ class ListedFolder(Protocol):
 
     @property
     def entries(self) -> Sequence[Mapping[str, object]] | None:
-        """Return `path`, and as far as known `is_dir`, `size` and `modified_at`, of what is in the folder."""
+        """Return `path`, and as far as size `is_dir`, `size` and `modified_at`, of what is in the folder."""
         ...
 
 
@@ -66,7 +58,7 @@ class Download(Protocol):
         ...
 
 
-class Backend(Protocol):
+class FileBackend(Protocol):
     """What is called of deepagents' BackendProtocol (0.7)."""
 
     def ls(self, path: str) -> ListedFolder:
@@ -78,12 +70,12 @@ class Backend(Protocol):
         ...
 
 
-class BackendSource(ListedSource):
+class BackendSource(FetchedSource):
     """The skills beneath a folder of a backend. Sizes are those that the backend gives: some approximate."""
 
     def __init__(
         self,
-        backend: Backend,
+        backend: FileBackend,
         label: str,
         *,
         path: str = "/skills",
@@ -96,68 +88,49 @@ class BackendSource(ListedSource):
         super().__init__(label, f"{label}:{path}", trusted=trusted, clock=clock, keep_seconds=0.0)
 
     def _list(self) -> Listing:
-        draft = ListingDraft(self.place, MAX_FILES)
-        waiting = deque([(self._folder, 0)])
-        seen = {self._folder.rstrip("/")}
-        while waiting and not draft.full:
-            folder, depth = waiting.popleft()
-            for inner in self._inner(folder, draft):
-                if inner.rstrip("/") in seen:
-                    continue
-                if depth >= 2 * MAX_DEPTH or len(seen) >= MAX_FOLDERS:
-                    draft.report(
-                        "scan-limit", "Not all folders are searched: there are too many, or too deep."
-                    )
-                    break
-                seen.add(inner.rstrip("/"))
-                waiting.append((inner, depth + 1))
-        return draft.listing()
+        listing = Listing(self.place)
+        listing.walk(self._folder, lambda folder, _: self._listed_in(folder, listing))
+        return listing
 
-    def _inner(self, folder: str, draft: ListingDraft) -> list[str]:
-        """Take the files of one folder, and return the folders in it."""
-        entries = self._entries(folder, draft)
-        inner: list[str] = []
-        for entry in entries:
+    def _listed_in(self, folder: str, listing: Listing) -> Iterator[ListedEntry]:
+        for entry in self._entries(folder, listing):
             path = str(entry.get("path", ""))
             relative = inside(self._folder, path)
             if relative is None:
-                draft.refuse(path, f"it is not beneath {self._folder}")
-            elif not entry.get("is_dir"):
-                draft.add(relative, self._listed(path, entry))
-            elif draft.checked(relative) and relative.rstrip("/").rpartition("/")[2] not in SKIPPED_FOLDERS:
-                inner.append(path)
-        return inner
+                listing.refuse(path, f"it is not beneath {self._folder}")
+            else:
+                yield ListedEntry(path, relative, None if entry.get("is_dir") else self._listed(path, entry))
 
-    def _entries(self, folder: str, draft: ListingDraft) -> Sequence[Mapping[str, object]]:
-        with answering():
+    def _entries(self, folder: str, listing: Listing) -> Sequence[Mapping[str, object]]:
+        with raising_os_errors():
             answer = self._backend.ls(folder)
         if answer.error and not answer.entries:
             error = _error(answer.error, folder)
             if folder == self._folder:
                 raise error
-            draft.report("folder-unreadable", f"{folder} cannot be read: {cause_of(error)}.")
+            listing.report("folder-unreadable", f"{folder} cannot be read: {cause_of(error)}.")
         elif answer.error:
-            draft.report("folder-unreadable", f"{folder} is not shown whole: {answer.error}.")
+            listing.report("folder-unreadable", f"{folder} is not shown whole: {answer.error}.")
         return answer.entries or ()
 
     def _listed(self, path: str, entry: Mapping[str, object]) -> ListedFile:
         size, changed = entry.get("size"), entry.get("modified_at")
-        known = size if isinstance(size, int) else None
+        size = size if isinstance(size, int) else None
         if changed:
-            return ListedFile((path,), known, (known or 0, crc32(str(changed).encode())))
+            return ListedFile((path,), size, (size or 0, crc32(str(changed).encode())))
         if not is_skill_file(path):
-            return ListedFile((path,), known)
+            return ListedFile((path,), size)
         try:
-            content = self._fetch(ListedFile((path,), known), MAX_FILE_BYTES)
+            content = self._fetch(ListedFile((path,), size), MAX_FILE_BYTES)
         except OSError:  # the reader will report it
-            return ListedFile((path,), known)
+            return ListedFile((path,), size)
         return ListedFile((path,), len(content), (crc32(content),))
 
     def _fetch(self, file: ListedFile, limit: int) -> bytes:
         if (file.size or 0) > MAX_FILE_BYTES:
             raise OSError(errno.EFBIG, f"it is over {MAX_FILE_BYTES:,} bytes")
-        path = file.at[0]
-        with answering():
+        path = file.key[0]
+        with raising_os_errors():
             answers = self._backend.download_files([path])
         if not answers or answers[0].content is None:
             raise _error((answers[0].error if answers else None) or "file_not_found", path)

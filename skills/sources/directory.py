@@ -6,13 +6,14 @@ import stat
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
+from io import FileIO
 from itertools import islice
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from skills_agent.skills.files import OutsideRootError, is_beneath, read_beneath
-from skills_agent.skills.sources.protocol import Scan, SeenFolder, SkillFile
+from skills_agent.skills.files import OutsideRootError, is_beneath, open_beneath, read_beneath
+from skills_agent.skills.sources.protocol import NOISE, Scan, SeenFolder, SkillFile
 from skills_agent.skills.sources.walk import (
     SKILL_FILE,
     SKIPPED_FOLDERS,
@@ -26,7 +27,6 @@ from skills_agent.skills.sources.walk import (
 if TYPE_CHECKING:
     from skills_agent.skills.sources.inotify import FolderWatch
 
-_NOISE: Final = frozenset({".DS_Store", "Thumbs.db"})
 _MAX_FILES: Final = 5_000
 """Files of one skill that a listing looks at."""
 _WATCHED_FROM: Final = 32
@@ -110,15 +110,14 @@ class DirectorySource:
         """Return the first `limit` bytes of a SKILL.md."""
         return read_beneath(self.folder, self._relative(path), limit)
 
-    def files(self, path: str) -> Iterator[SkillFile]:
-        """Yield the other files of the skill's folder, in path order within each folder."""
-        self._relative(path)
-        return _files(Path(path).parent, os.path.basename(path), self._limits.depth)  # noqa: PTH119
-
-    def read_file(self, path: str, relative: str, limit: int) -> bytes:
-        """Return the first `limit` bytes of a file of the skill's folder."""
-        self._relative(path)
-        return read_beneath(Path(path).parent, relative, limit)
+    def fetch(self, path: str) -> Iterator[SkillFile]:
+        """Yield every file of the skill's folder, its SKILL.md first."""
+        yield SkillFile(SKILL_FILE, self.read(path, sys.maxsize))
+        folder, name = os.path.split(path)
+        for relative, _ in list_files(Path(folder), name, self._limits.depth):
+            with FileIO(open_beneath(Path(folder), relative)) as file:
+                mode = os.fstat(file.fileno()).st_mode
+                yield SkillFile(relative, file.readall(), executable=bool(mode & stat.S_IXUSR))
 
     def root(self, path: str) -> Path | None:
         """Return the skill's folder."""
@@ -166,8 +165,8 @@ def _watch(folders: Sequence[SeenFolder]) -> "FolderWatch | None":
         return None
 
 
-def _files(folder: Path, skill_file: str, depth: int) -> Iterator[SkillFile]:
-    """Walk one skill's folder without the folders of skills in it."""
+def list_files(folder: Path, skill_file: str, depth: int = ScanLimits().depth) -> Iterator[tuple[str, int]]:
+    """Yield path and size (bytes) of each file beside a SKILL.md; folders of other skills are left out."""
     waiting = [("", 0)]
     looked = 0
     while waiting:
@@ -183,10 +182,10 @@ def _files(folder: Path, skill_file: str, depth: int) -> Iterator[SkillFile]:
             if entry.is_dir(follow_symlinks=False):
                 if entry.name not in SKIPPED_FOLDERS and level < depth:
                     inner.append((f"{relative}/", level + 1))
-            elif relative != skill_file and entry.name not in _NOISE and is_text(relative):
+            elif relative != skill_file and entry.name not in NOISE and is_text(relative):
                 size = _size_of(entry, folder)
                 if size is not None:
-                    yield SkillFile(relative, size)
+                    yield relative, size
         if looked > _MAX_FILES:
             return
         waiting.extend(reversed(inner))

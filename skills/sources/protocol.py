@@ -3,11 +3,14 @@
 from collections.abc import Iterable, Iterator, Sequence
 from operator import attrgetter
 from pathlib import Path
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import Final, NamedTuple, Protocol, runtime_checkable
 
 import msgspec
 
 from skills_agent.skills.skill import Diagnostic
+
+NOISE: Final = frozenset({".DS_Store", "Thumbs.db"})
+"""Files that belong to no skill."""
 
 
 class FoundSkill(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -53,18 +56,18 @@ class SeenFolder(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 class SkillFile(NamedTuple):
-    """A file in a skill's folder other than its SKILL.md."""
+    """A file of a skill, whole."""
 
     path: str
     """Relative to the skill's folder, with `/`."""
-    size: int
-    """Bytes."""
+    content: bytes
+    executable: bool = False
 
 
 class Source(Protocol):
     """A place that holds skills.
 
-    Paths that a source takes are those of its last scans. `read`, `files` and `read_file` raise OSError:
+    Paths that a source takes are those of its last scans. `read` and `fetch` raise OSError:
     FileNotFoundError for what is not there, OutsideRootError and NotRegularFileError (skills/files.py)
     for what is refused.
     """
@@ -82,12 +85,8 @@ class Source(Protocol):
         """Return the first `limit` bytes of a SKILL.md."""
         ...
 
-    def files(self, path: str) -> Iterator[SkillFile]:
-        """Yield the other files of the skill's folder: bounded, nested skills and links out left out."""
-        ...
-
-    def read_file(self, path: str, relative: str, limit: int) -> bytes:
-        """Return the first `limit` bytes of a file in the skill's folder, and of no other file."""
+    def fetch(self, path: str) -> Iterator[SkillFile]:
+        """Yield every file of a skill: its SKILL.md first; folders of other skills and links out left out."""
         ...
 
     def root(self, path: str) -> Path | None:

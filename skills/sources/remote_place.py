@@ -2,7 +2,6 @@
 
 import errno
 import re
-from collections import deque
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, suppress
 from hashlib import sha256
@@ -13,16 +12,15 @@ from weakref import finalize
 from zlib import crc32
 
 from skills_agent.skills.sources.errors import SourceAddressError, SourceExtraError
-from skills_agent.skills.sources.listed import answering, cause_of
-from skills_agent.skills.sources.shelf import (
-    MAX_DEPTH,
+from skills_agent.skills.sources.fetched import (
+    ListedEntry,
     ListedFile,
     Listing,
-    ListingDraft,
+    cause_of,
     inside,
     is_skill_file,
+    raising_os_errors,
 )
-from skills_agent.skills.sources.walk import SKIPPED_FOLDERS
 
 _SECRETS: Final = ((re.compile(r"//[^/@\s]*@"), "//"), (re.compile(r"\?[^\s:'\")]*"), ""))
 """Passwords before a host, signatures in a query: for nobody's eyes."""
@@ -42,25 +40,11 @@ _MARKS: Final = (
 """What the file systems of fsspec call the facts that differ when a file has changed."""
 
 
-class Bounds(NamedTuple):
-    """How much of a place is listed. What lies beyond is reported."""
-
-    files: int
-    folders: int
-
-
 class _Reached(NamedTuple):
     """A file system of fsspec, and the path in it."""
 
     files: Any
     root: str
-
-
-class _Folder(NamedTuple):
-    name: str
-    """As the file system calls it."""
-    relative: str
-    depth: int
 
 
 class RemotePlace:
@@ -73,63 +57,49 @@ class RemotePlace:
         with self._asking():
             self._files, self._root = _archive(url, options) or _reach(url, options)
 
-    def listing(self, bounds: Bounds) -> Listing:
-        """List the files of the place."""
-        draft = ListingDraft(self._shown, bounds.files)
-        waiting = deque([_Folder(self._root, "", 0)])
-        asked = failures = 0
-        while waiting and not draft.full and failures < _MAX_FAILURES:
-            if asked >= bounds.folders:
-                draft.report("scan-limit", f"There are more than {asked:,} folders; the rest is left out.")
-                break
-            folder = waiting.popleft()
-            asked += 1
+    def listing(self, max_files: int, max_folders: int) -> Listing:
+        """List the files of the place; what lies beyond the limits is reported."""
+        listing = Listing(self._shown, max_files)
+        failures = 0
+
+        def entries_of(folder: str, relative: str) -> Iterator[ListedEntry]:
+            nonlocal failures
+            if failures >= _MAX_FAILURES:
+                return
             try:
-                waiting.extend(self._inner(folder, draft))
+                yield from self._entries(folder, listing)
             except OSError as error:
-                if not folder.relative:
+                if not relative:
                     raise
-                draft.report("folder-unreadable", f"{folder.relative} cannot be read: {cause_of(error)}.")
+                listing.report("folder-unreadable", f"{relative} cannot be read: {cause_of(error)}.")
                 failures += _is_silence(error)
-        draft.whole = not failures
-        self._mark_skills(draft)
-        return draft.listing()
+
+        listing.walk(self._root, entries_of, max_folders)
+        listing.is_whole = not failures
+        self._mark_skills(listing)
+        return listing
 
     def read(self, name: str, limit: int) -> bytes:
         """Return the first `limit` bytes of a file."""
         with self._asking(), _opened(self._files, name) as file:
             return b"".join(_pieces(file, limit))
 
-    def size(self, name: str) -> int:
-        """Return the size of a file in bytes; 0 where the place does not say."""
+    def _entries(self, folder: str, listing: Listing) -> Iterator[ListedEntry]:
         with self._asking():
-            return int(self._files.info(name).get("size") or 0)
-
-    def _inner(self, folder: _Folder, draft: ListingDraft) -> list[_Folder]:
-        """Take the files of one folder, and return the folders in it."""
-        with self._asking():
-            entries = list(self._files.ls(folder.name, detail=True))
-        inner: list[_Folder] = []
+            entries = list(self._files.ls(folder, detail=True))
         for entry in entries:
             name = str(entry["name"])
             relative = self._relative(name, folder)
             if relative is None:
                 continue
             if entry.get("islink"):
-                draft.refuse(relative, "it is a link")
+                listing.refuse(relative, "it is a link")
             elif entry.get("type") == "file":
-                draft.add(relative, _listed(entry))
+                yield ListedEntry(name, relative, _listed(entry))
             elif entry.get("type") == "directory":
-                plain = draft.checked(relative)
-                if not plain or plain == folder.relative or plain.rpartition("/")[2] in SKIPPED_FOLDERS:
-                    continue
-                if folder.depth < 2 * MAX_DEPTH:
-                    inner.append(_Folder(name, plain, folder.depth + 1))
-                else:
-                    draft.report("scan-limit", "Folders that are too deep are not searched.")
-        return inner
+                yield ListedEntry(name, relative)
 
-    def _relative(self, name: str, folder: _Folder) -> str | None:
+    def _relative(self, name: str, folder: str) -> str | None:
         """Return a listed name beneath the root; None for what is no name in that folder.
 
         A page of links may link anywhere, to the folder itself, or to the same page sorted otherwise.
@@ -137,18 +107,18 @@ class RemotePlace:
         relative = inside(self._root, name)
         if relative is None or not self._web:
             return relative
-        is_beneath = name.startswith(folder.name.rstrip("/") + "/")
+        is_beneath = name.startswith(folder.rstrip("/") + "/")
         return unquote(relative) if is_beneath and not re.search(r"[?#]", relative) else None
 
-    def _mark_skills(self, draft: ListingDraft) -> None:
-        """See to it that every SKILL.md has a size and a stamp, asking for the file where need be."""
-        for path, file in draft.files.items():
+    def _mark_skills(self, listing: Listing) -> None:
+        """Give every SKILL.md a size and a stamp, asking for the file where the listing has none."""
+        for path, file in listing.files.items():
             if not is_skill_file(path) or (file.size is not None and file.stamp):
                 continue
             try:
-                draft.files[path] = self._looked_at(file.at[0])
+                listing.files[path] = self._looked_at(file.key[0])
             except OSError as error:  # the reader will report the file
-                draft.whole = draft.whole and not _is_silence(error)
+                listing.is_whole = listing.is_whole and not _is_silence(error)
 
     def _looked_at(self, name: str) -> ListedFile:
         with suppress(FileNotFoundError), self._asking():  # which is what some clients say of any failure
@@ -159,7 +129,7 @@ class RemotePlace:
         return ListedFile((name,), len(head), (crc32(head),))
 
     def _asking(self) -> AbstractContextManager[None]:
-        return answering(without_secrets)
+        return raising_os_errors(without_secrets)
 
 
 def without_secrets(text: str) -> str:
@@ -174,7 +144,7 @@ def archive_stamp(url: str, options: Mapping[str, Any]) -> tuple[int, ...]:
     kind, _, outer = _archive_parts(url)
     if not outer:
         return ()
-    with answering(without_secrets):
+    with raising_os_errors(without_secrets):
         place = _reach(outer, _without(options, kind))
         return _listed({**place.files.info(place.root), "name": outer}).stamp
 
@@ -187,17 +157,17 @@ def check_url(url: str) -> None:
         SourceExtraError: fsspec, or what it needs for this kind of URL, is not installed.
     """
     shown = without_secrets(url)
-    first, found, _ = url.partition("://")
-    if not found or first in _LOCAL:
+    first, scheme, _ = url.partition("://")
+    if not scheme or first in _LOCAL:
         raise SourceAddressError(shown, "name a folder on this machine by its path, as a folder of skills.")
     try:
         from fsspec import get_filesystem_class  # noqa: PLC0415 - an extra
     except ImportError as error:
         raise SourceExtraError(shown, "fsspec is not installed") from error
     for link in url.split("::"):
-        protocol, found, _ = link.partition("://")
+        protocol, scheme, _ = link.partition("://")
         try:
-            if found:
+            if scheme:
                 get_filesystem_class(protocol)
         except ImportError as error:
             raise SourceExtraError(shown, cause_of(error)) from error
@@ -274,7 +244,7 @@ def _pieces(file: Any, limit: int) -> Iterator[bytes]:
 
 
 def _is_silence(error: OSError) -> bool:
-    """Tell whether a place gave no answer: that something is not there, or not for us, is one."""
+    """Return whether a place gave no answer; that something is not there, or not for us, is one."""
     return not isinstance(error, FileNotFoundError | PermissionError)
 
 

@@ -22,18 +22,18 @@ from zlib import crc32
 
 from skills_agent.skills.sources.directory import DirectorySource
 from skills_agent.skills.sources.errors import PublishError, SourceAddressError
-from skills_agent.skills.sources.listed import (
+from skills_agent.skills.sources.fetched import (
     KEEP_SECONDS,
     MAX_FILE_BYTES,
-    ListedSource,
-    answering,
+    MAX_FILES,
+    FetchedSource,
+    ListedFile,
+    Listing,
     missing,
+    raising_os_errors,
 )
-from skills_agent.skills.sources.protocol import FoundSkill
-from skills_agent.skills.sources.shelf import ListedFile, Listing, ListingDraft
 
 Namespace = tuple[str, ...]
-MAX_ITEMS: Final = 20_000
 _PAGE: Final = 500
 """Items of one search: so many that the skills of one user are one answer, which nobody can change midway."""
 _MAX_LABEL: Final = 200
@@ -76,7 +76,7 @@ class WritableStore(SkillStore, Protocol):
         ...
 
 
-class StoreSource(ListedSource):
+class StoreSource(FetchedSource):
     """The skills of one namespace of a store. Nobody vouches for them unless told: users wrote them."""
 
     def __init__(
@@ -100,26 +100,26 @@ class StoreSource(ListedSource):
         super().__init__(label, place, trusted=trusted, clock=clock, keep_seconds=keep_seconds)
 
     def _list(self) -> Listing:
-        draft = ListingDraft(self.place, MAX_ITEMS)
-        for item in _items(self._store, self._namespace, MAX_ITEMS + 1):
+        listing = Listing(self.place)
+        for item in _items(self._store, self._namespace, MAX_FILES + 1):
             relative = self._relative(item)
             if relative is None:
-                draft.refuse("/".join((*item.namespace, item.key)), "its name leads out of its folder")
+                listing.refuse("/".join((*item.namespace, item.key)), "its name leads out of its folder")
                 continue
             try:
                 content = content_of(item.value)
             except ValueError as error:
-                draft.refuse(relative, str(error))
+                listing.refuse(relative, str(error))
                 continue
             updated = int(item.updated_at.timestamp() * 1e6)
             # SQLite's clock has seconds: of two changes in one only the checksum tells.
             stamp = (updated, len(content), crc32(content))
-            draft.add(relative, ListedFile((*item.namespace, item.key), len(content), stamp))
-        return draft.listing()
+            listing.add(relative, ListedFile((*item.namespace, item.key), len(content), stamp))
+        return listing
 
     def _fetch(self, file: ListedFile, limit: int) -> bytes:
-        *namespace, key = file.at
-        with answering():
+        *namespace, key = file.key
+        with raising_os_errors():
             item = self._store.get(tuple(namespace), key)
         if item is None:
             raise missing(key)
@@ -190,21 +190,28 @@ def publish(store: WritableStore, namespace: Namespace, folder: Path) -> tuple[s
         PublishError: the folder is no skill, is not named as a label can be, or has a file that is too large.
     """
     source = DirectorySource(folder, "publish")
-    found = _skill_in(source)
+    root = source.folder
+    skill = next((each.path for each in source.scan().found if Path(each.path).parent == root), None)
+    if skill is None:
+        raise PublishError(str(root), "it has no SKILL.md.")
     checked_namespace(namespace)
     try:
-        target = checked_namespace((*namespace, source.folder.name))
+        target = checked_namespace((*namespace, root.name))
     except SourceAddressError as error:
         raise PublishError(str(folder), error.cause) from error
-    names = [file.path for file in source.files(found.path)]
-    values = {name: value_of(_whole(source, found, name)) for name in (*names, Path(found.path).name)}
-    stale = [item.key for item in _items(store, target, MAX_ITEMS) if item.namespace == target]
-    for key, value in values.items():
-        store.put(target, key, value, index=False)
+    values: dict[str, dict[str, str]] = {}
+    for file in source.fetch(skill):
+        if len(file.content) > MAX_FILE_BYTES:
+            raise PublishError(str(root), f"{file.path} is over {MAX_FILE_BYTES:,} bytes.")
+        values[file.path] = value_of(file.content)
+    stale = [item.key for item in _items(store, target, MAX_FILES) if item.namespace == target]
+    # The skill itself comes first from its source, and goes last into the store.
+    for key in reversed(values):
+        store.put(target, key, values[key], index=False)
     for key in stale:
         if key not in values:
             store.delete(target, key)
-    return tuple(values)
+    return tuple(reversed(values))
 
 
 def value_of(content: bytes) -> dict[str, str]:
@@ -244,22 +251,8 @@ def _items(store: SkillStore, namespace: Namespace, most: int) -> Iterator[Store
     """Yield the items of a namespace, and no others: there were stores whose `a` matched `ab` too."""
     for offset in range(0, most, _PAGE):
         limit = min(_PAGE, most - offset)
-        with answering():
+        with raising_os_errors():
             page = store.search(namespace, limit=limit, offset=offset)
         yield from (item for item in page if tuple(item.namespace[: len(namespace)]) == namespace)
         if len(page) < limit:
             return
-
-
-def _skill_in(source: DirectorySource) -> FoundSkill:
-    own = [found for found in source.scan().found if Path(found.path).parent == source.folder]
-    if not own:
-        raise PublishError(str(source.folder), "it has no SKILL.md.")
-    return own[0]
-
-
-def _whole(source: DirectorySource, found: FoundSkill, name: str) -> bytes:
-    content = source.read_file(found.path, name, MAX_FILE_BYTES + 1)
-    if len(content) > MAX_FILE_BYTES:
-        raise PublishError(str(source.folder), f"{name} is over {MAX_FILE_BYTES:,} bytes.")
-    return content

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from skills_agent.skills.files import NotRegularFileError, OutsideRootError
-from skills_agent.skills.sources import DirectorySource, MemorySource, Source
+from skills_agent.skills.library.snapshots import SnapshotStore
+from skills_agent.skills.sources import DirectorySource, MemorySource, SkillFile, Source
 
 Tree = Mapping[str, Mapping[str, str | bytes]]
 MakeSource = Callable[[Tree], Source]
@@ -46,6 +46,10 @@ def on_disk(tmp_path: Path) -> MakeSource:
 def make_source(request: pytest.FixtureRequest, tmp_path: Path) -> MakeSource:
     made: MakeSource = request.param(tmp_path)
     return made
+
+
+def as_bytes(content: str | bytes) -> bytes:
+    return content if isinstance(content, bytes) else content.encode()
 
 
 def path_of(source: Source, folder: str) -> str:
@@ -94,52 +98,32 @@ def test_a_skill_is_read_up_to_the_limit(make_source: MakeSource) -> None:
     assert source.read(path, 3) == b"---"
 
 
-def test_files_are_all_but_the_skill_itself(make_source: MakeSource) -> None:
+def test_a_skill_is_fetched_whole_its_skill_file_first(make_source: MakeSource) -> None:
     source = make_source(TREE)
 
-    files = {file.path: file.size for file in source.files(path_of(source, "csv-report"))}
+    files = {file.path: file.content for file in source.fetch(path_of(source, "csv-report"))}
 
-    assert files == {"README.md": 3, "references/deep/notes.md": 8, "scripts/profile.py": 9}
-    assert list(source.files(path_of(source, "release-notes"))) == []
+    assert files == {
+        "SKILL.md": SKILL.format(name="csv-report").encode(),
+        "README.md": b"\xff\xfe\x00",
+        "references/deep/notes.md": b"# Notes\n",
+        "scripts/profile.py": b"print(1)\n",
+    }
+    assert next(iter(files)) == "SKILL.md"
+    assert [file.path for file in source.fetch(path_of(source, "release-notes"))] == ["SKILL.md"]
 
 
-def test_a_file_is_read_up_to_the_limit(make_source: MakeSource) -> None:
+def test_a_fetched_skill_is_one_snapshot_whatever_source_it_is_from(
+    make_source: MakeSource, tmp_path: Path
+) -> None:
     source = make_source(TREE)
-    path = path_of(source, "csv-report")
+    store = SnapshotStore(tmp_path / "snapshots")
 
-    assert source.read_file(path, "scripts/profile.py", 1_000) == b"print(1)\n"
-    assert source.read_file(path, "./scripts//profile.py", 5) == b"print"
-    assert source.read_file(path, "README.md", 1_000) == b"\xff\xfe\x00"
-    assert source.read_file(path, "SKILL.md", 3) == b"---"
+    fetched = store.put(source.fetch(path_of(source, "csv-report")))
 
-
-@pytest.mark.parametrize(
-    "relative",
-    ["../release-notes/SKILL.md", "scripts/../../release-notes/SKILL.md", "/etc/passwd", "a\0b", ".."],
-)
-def test_a_path_that_leads_out_is_refused(make_source: MakeSource, relative: str) -> None:
-    source = make_source(TREE)
-
-    with pytest.raises(OutsideRootError):
-        source.read_file(path_of(source, "csv-report"), relative, 100)
-
-
-@pytest.mark.parametrize("relative", ["scripts", "scripts/", "", ".", "references/deep"])
-def test_a_folder_is_no_file(make_source: MakeSource, relative: str) -> None:
-    source = make_source(TREE)
-
-    with pytest.raises(NotRegularFileError):
-        source.read_file(path_of(source, "csv-report"), relative, 100)
-
-
-@pytest.mark.parametrize(
-    "relative", ["missing.md", "scripts/missing.py", "missing/x", "SKILL.md/x", "x" * 5_000]
-)
-def test_what_is_not_there_is_an_os_error(make_source: MakeSource, relative: str) -> None:
-    source = make_source(TREE)
-
-    with pytest.raises(OSError):
-        source.read_file(path_of(source, "csv-report"), relative, 100)
+    files = [SkillFile(path, as_bytes(content)) for path, content in TREE["csv-report"].items()]
+    assert fetched == store.put(files)
+    assert (fetched.folder / "scripts" / "profile.py").read_bytes() == b"print(1)\n"
 
 
 @pytest.mark.parametrize("path", ["/etc/passwd", "elsewhere/SKILL.md", "", "mine:../x/SKILL.md"])
@@ -149,7 +133,7 @@ def test_a_path_that_is_not_of_the_source_is_an_os_error(make_source: MakeSource
     with pytest.raises(OSError):
         source.read(path, 100)
     with pytest.raises(OSError):
-        list(source.files(path))
+        list(source.fetch(path))
 
 
 def test_the_root_is_a_folder_with_the_skill_or_nothing(make_source: MakeSource) -> None:

@@ -15,7 +15,7 @@ from skills_agent.skills.sources.backend import BackendSource
 from skills_agent.skills.sources.remote import RemoteSource
 from skills_agent.skills.sources.store import StoreSource, value_of
 from tests.contracts import test_source_contract
-from tests.contracts.test_source_contract import MakeSource, Tree
+from tests.contracts.test_source_contract import MakeSource, Tree, as_bytes
 from tests.folder_backend import FolderBackend
 from tests.web_server import serving
 
@@ -25,10 +25,6 @@ globals().update(
 )
 
 OpenSource = Callable[[Path, ExitStack], MakeSource]
-
-
-def as_bytes(content: str | bytes) -> bytes:
-    return content if isinstance(content, bytes) else content.encode()
 
 
 def write(tree: Tree, folder: Path) -> Path:

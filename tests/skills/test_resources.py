@@ -13,7 +13,6 @@ from skills_agent.skills.library.resources import (
     summarize,
 )
 from skills_agent.skills.skill import Resource, ResourceType
-from skills_agent.skills.sources import SkillFile
 
 
 @pytest.mark.parametrize(
@@ -39,8 +38,8 @@ def test_the_first_folder_says_what_a_file_is(path: str, kind: ResourceType) -> 
 
 
 def test_a_long_listing_leaves_out_untyped_files_first_and_counts_them() -> None:
-    files = [SkillFile(f"a{number}.txt", 1) for number in range(10)]
-    files += [SkillFile("scripts/run.py", 1), SkillFile("assets/x.png", 1)]
+    files = [(f"a{number}.txt", 1) for number in range(10)]
+    files += [("scripts/run.py", 1), ("assets/x.png", 1)]
 
     listing = list_resources(files, limit=3)
 

@@ -8,7 +8,8 @@ from langgraph.graph import END, START, StateGraph
 from langgraph.store.memory import InMemoryStore
 
 from skills_agent.skills.library.registry import Registry
-from skills_agent.skills.sources.backend import Backend, BackendSource
+from skills_agent.skills.sources.backend import BackendSource, FileBackend
+from skills_agent.skills.sources.protocol import SkillFile
 from skills_agent.skills.sources.store import StoreSource
 from tests.folder_backend import FolderBackend
 
@@ -175,13 +176,13 @@ def test_a_store_backend_and_a_store_source_see_the_same_skills(deepagents: Any)
     for source in sources:
         path = source.scan().found[0].path
         assert source.read(path, 1_000) == text("a").encode()
-        assert source.read_file(path, "logo.png", 1_000) == b"\x89PNG\xff"
+        assert [*source.fetch(path)][1] == SkillFile("logo.png", b"\x89PNG\xff")
 
 
 def test_a_composite_of_backends_is_one_source(deepagents: Any, tmp_path: Path) -> None:
     put(tmp_path / "skills", "a")
     store = InMemoryStore()
-    team: Backend = deepagents.StoreBackend(store=store, namespace=lambda _: ("team",))
+    team: FileBackend = deepagents.StoreBackend(store=store, namespace=lambda _: ("team",))
     files = deepagents.FilesystemBackend(root_dir=tmp_path, virtual_mode=True)
     backend = deepagents.CompositeBackend(default=files, routes={"/team/": team})
     backend.write("/team/skills/b/SKILL.md", text("b"))
@@ -197,4 +198,4 @@ def test_a_link_out_of_a_confined_backend_is_not_read(deepagents: Any, tmp_path:
     source = BackendSource(deepagents.FilesystemBackend(root_dir=root, virtual_mode=True), "files")
 
     with pytest.raises(OSError, match=r"invalid_path|No such file"):
-        source.read_file(source.scan().found[0].path, "link.md", 100)
+        list(source.fetch(source.scan().found[0].path))

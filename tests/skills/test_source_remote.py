@@ -113,14 +113,6 @@ def test_a_source_that_is_a_skill_itself_is_found(tmp_path: Path, web: WebFolder
     assert folders(RemoteSource(f"{web.url}/skills/a", "company")) == ["a"]
 
 
-def test_a_large_file_is_read_no_further_than_the_limit(tmp_path: Path, web: WebFolder) -> None:
-    (tmp_path / "skills/a/large.txt").write_text("x" * 3_000_000)
-    source = RemoteSource(f"{web.url}/skills/", "company")
-    path = source.scan().found[0].path
-
-    assert len(source.read_file(path, "large.txt", 1_000_000)) == 1_000_000
-
-
 def test_a_zip_behind_a_url_is_one_chain(tmp_path: Path, web: WebFolder) -> None:
     with zipfile.ZipFile(tmp_path / "skills.zip", "w") as archive:
         archive.writestr("a/SKILL.md", text("a"))
@@ -259,9 +251,9 @@ def test_after_one_file_that_hangs_the_others_are_not_waited_for(tmp_path: Path,
     web.answering.clear()
 
     begin = time.monotonic()
-    for number in range(50):
+    for _ in range(50):
         with pytest.raises(TimeoutError):
-            source.read_file(path, f"{number}.md", 10)
+            list(source.fetch(path))
 
     assert time.monotonic() - begin < 50 * 2 / 4
 
@@ -291,8 +283,9 @@ def test_names_in_an_archive_that_lead_out_are_refused(tmp_path: Path) -> None:
 
     assert folders(source) == ["good"]
     assert set(codes(source)) == {"file-refused"}
-    assert source.read_file(path, "link.md", 1_000) == f"{tmp_path}/secret".encode()
-    assert [file.path for file in source.files(path)] == ["link.md"]
+    assert [tuple(file) for file in source.fetch(path)][1:] == [
+        ("link.md", f"{tmp_path}/secret".encode(), False)
+    ]
 
 
 def test_an_archive_that_inflates_is_read_no_further_than_the_limit(tmp_path: Path) -> None:
@@ -380,7 +373,7 @@ def test_noise_folders_of_tools_and_other_cases_are_as_on_disk(tmp_path: Path) -
 
     assert [each.folder for each in found] == ["b", "a"]
     assert codes(source) == ["file-name-case"]
-    assert [file.path for file in source.files(found[1].path)] == ["in/x.md"]
+    assert [file.path for file in source.fetch(found[1].path)] == ["SKILL.md", "in/x.md"]
     assert source.read(found[1].path, 3) == b"---"
 
 
@@ -398,10 +391,10 @@ def test_no_name_that_a_place_lists_leads_out_of_a_skill(names: list[str]) -> No
             memory.store[f"{root}/s/{name}"] = memory.store[f"{root}/s/SKILL.md"]
         source = RemoteSource(f"memory:/{root}", "company")
         for found in source.scan().found:
-            for file in source.files(found.path):
-                assert parts_of(file.path) == tuple(file.path.split("/"))
-                with suppress(FileNotFoundError):  # fsspec's memory cannot open all that it lists
-                    assert source.read_file(found.path, file.path, 10) == b"x"
+            with suppress(FileNotFoundError):  # fsspec's memory cannot open all that it lists
+                for file in source.fetch(found.path):
+                    assert parts_of(file.path) == tuple(file.path.split("/"))
+                    assert file.content == b"x"
     finally:
         for path in [path for path in memory.store if path.startswith(root)]:
             del memory.store[path]

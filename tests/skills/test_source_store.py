@@ -18,7 +18,7 @@ from skills_agent.skills.files import parts_of
 from skills_agent.skills.library.registry import Registry
 from skills_agent.skills.sources.errors import PublishError, SourceAddressError
 from skills_agent.skills.sources.store import (
-    MAX_ITEMS,
+    MAX_FILES,
     StoreSource,
     checked_namespace,
     content_of,
@@ -206,7 +206,7 @@ def test_files_as_deepagents_stores_them_are_skills_too(store: BaseStore) -> Non
     path = source.scan().found[0].path
 
     assert source.read(path, 1_000) == text("a").encode()
-    assert [tuple(file) for file in source.files(path)] == [("notes.md", 1)]
+    assert [tuple(file) for file in source.fetch(path)][1:] == [("notes.md", b"x", False)]
 
 
 @pytest.mark.parametrize(
@@ -261,7 +261,7 @@ def test_a_thousand_bad_items_are_a_short_report() -> None:
 def test_items_beyond_the_limit_are_reported() -> None:
     store = InMemoryStore()
     put(store, (*ALICE, "a"))
-    store.batch(PutOp((*ALICE, "a"), f"{number}", {"content": ""}) for number in range(MAX_ITEMS))
+    store.batch(PutOp((*ALICE, "a"), f"{number}", {"content": ""}) for number in range(MAX_FILES))
     source = StoreSource(store, ALICE)
 
     assert folders(source) == ["a"]
@@ -293,9 +293,9 @@ def test_no_name_in_a_store_leads_out_of_a_skill(keys: list[tuple[str, str]]) ->
 
     for found in source.scan().found:
         assert ".." not in found.path.split("/")
-        for file in source.files(found.path):
+        for file in source.fetch(found.path):
             assert parts_of(file.path) == tuple(file.path.split("/"))
-            assert source.read_file(found.path, file.path, 10) == b"x"
+            assert file.content == b"x"
 
 
 @given(st.binary(max_size=200))
@@ -358,7 +358,8 @@ def test_a_published_skill_reads_as_its_folder(store: BaseStore, folder: Path) -
 
     source = StoreSource(store, ALICE)
     path = source.scan().found[0].path
-    files = {file.path: source.read_file(path, file.path, 1_000) for file in source.files(path)}
+    _, *others = source.fetch(path)
+    files = {file.path: file.content for file in others}
     assert keys[-1] == "SKILL.md"
     assert source.read(path, 1_000) == (folder / "SKILL.md").read_bytes()
     assert files == {
@@ -389,7 +390,7 @@ def test_publishing_again_removes_what_the_folder_has_lost(store: BaseStore, fol
 
     source = StoreSource(store, ALICE)
     assert folders(source) == ["csv-report", "inner", "other"]
-    paths = [file.path for file in source.files(source.scan().found[0].path)]
+    paths = [file.path for file in source.fetch(source.scan().found[0].path)][1:]
     assert paths == ["assets/logo.png", "assets/zero.txt"]
 
 

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from skills_agent.skills.files import OutsideRootError
 from skills_agent.skills.library.registry import Registry
 from skills_agent.skills.sources import DirectorySource, ScanLimits, standard_sources
 
@@ -48,7 +47,7 @@ def test_a_skill_in_another_skills_folder_is_found_and_its_files_are_its_own(tmp
     source = DirectorySource(tmp_path, "user")
 
     assert [each.folder for each in source.scan().found] == ["outer", "inner"]
-    assert [file.path for file in source.files(str(outer))] == ["skills/shared.md"]
+    assert [file.path for file in source.fetch(str(outer))] == ["SKILL.md", "skills/shared.md"]
 
 
 def test_a_folder_that_is_a_skill_itself_is_found(tmp_path: Path) -> None:
@@ -211,11 +210,10 @@ def test_files_leave_out_links_that_lead_out_and_what_is_no_file(tmp_path: Path)
     os.mkfifo(folder / "pipe")
     source = DirectorySource(tmp_path / "root", "user")
 
-    assert [file.path for file in source.files(str(path))] == ["again.md", "notes.md"]
-    assert source.read_file(str(path), "again.md", 10) == b"n"
-    for outside in ("secret.txt", "all/secret.txt"):
-        with pytest.raises(OutsideRootError):
-            source.read_file(str(path), outside, 10)
+    files = {file.path: file.content for file in source.fetch(str(path))}
+
+    assert [*files] == ["SKILL.md", "again.md", "notes.md"]
+    assert files["again.md"] == b"n"
 
 
 # Standard places

@@ -1,0 +1,345 @@
+"""Sources that are no folder on this machine: a listing of their files, and the bytes of each.
+
+A subclass lists every file of its place (`_list`) and fetches one (`_fetch`). Which files are skills,
+which names are refused, and what happens while the place does not answer is the same for all: its skills
+stay as they were last seen, for a day, and the diagnostic `source-unreachable` says so. A place that
+answers "no" (not found, not permitted) is believed at once. Loading a skill fetches it whole, into a
+snapshot, where it is read and run.
+"""
+
+import errno
+import os
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from itertools import islice
+from pathlib import Path
+from threading import Lock
+from typing import Final, NamedTuple
+
+from skills_agent.skills.files import OutsideRootError, parts_of
+from skills_agent.skills.format.rules import Finding, diagnostic
+from skills_agent.skills.skill import Diagnostic
+from skills_agent.skills.sources.protocol import NOISE, FoundSkill, Scan, SkillFile, in_path_order
+from skills_agent.skills.sources.walk import SKILL_FILE, SKIPPED_FOLDERS
+from skills_agent.skills.text import one_line
+
+KEEP_SECONDS: Final = 24 * 3600.0
+"""How long the skills of a place that does not answer stay."""
+MAX_FILE_BYTES: Final = 64 * 1024 * 1024
+"""Clients that only know whole files hold one in memory: no larger one is asked for."""
+MAX_FILES: Final = 20_000
+MAX_FOLDERS: Final = 2_000
+_MAX_DEPTH: Final = 6
+"""Folders between the source's and a skill's own, as for folders on disk."""
+_MAX_REPORTED: Final = 20
+"""Findings of one kind that are reported one by one."""
+
+
+class ListedFile(NamedTuple):
+    """A file as its place lists it."""
+
+    key: tuple[str, ...]
+    """What the place is asked for when the file is fetched."""
+    size: int | None
+    """Bytes; None where the place does not say."""
+    stamp: tuple[int, ...] = ()
+    """Differs when the file may have changed; empty where nothing is known."""
+
+
+class ListedEntry(NamedTuple):
+    """What a place lists in one of its folders."""
+
+    name: str
+    """As the place calls it."""
+    relative: str
+    """Its path beneath the source's root, unchecked."""
+    file: ListedFile | None = None
+    """None for a folder."""
+
+
+class Listing:
+    """The files of a place at one time, by their checked path; refuses names that lead out of it."""
+
+    def __init__(self, place: str, max_files: int = MAX_FILES) -> None:
+        self.files: dict[str, ListedFile] = {}
+        self.is_whole = True
+        """False where a part of the place did not answer."""
+        self._place = place
+        self._max_files = max_files
+        self._diagnostics: dict[str, dict[str, Diagnostic]] = {}
+        """By code and message: each is reported once."""
+
+    def walk(
+        self,
+        root: str,
+        entries_of: Callable[[str, str], Iterable[ListedEntry]],
+        max_folders: int = MAX_FOLDERS,
+    ) -> None:
+        """Add the files of a folder and of those in it; `entries_of(name, relative)` lists one of them."""
+        waiting = deque([(root, "", 0)])
+        names = {root.rstrip("/")}
+        while waiting and not self.is_full:
+            folder, relative, depth = waiting.popleft()
+            for entry in entries_of(folder, relative):
+                if entry.file is not None:
+                    self.add(entry.relative, entry.file)
+                    continue
+                name, plain = entry.name.rstrip("/"), self.plain(entry.relative)
+                if not plain or name in names or plain.rpartition("/")[2] in SKIPPED_FOLDERS:
+                    continue
+                if depth >= 2 * _MAX_DEPTH or len(names) >= max_folders:
+                    self.report("scan-limit", "Not all folders are searched: they are too many, or too deep.")
+                    break
+                names.add(name)
+                waiting.append((entry.name, plain, depth + 1))
+
+    @property
+    def is_full(self) -> bool:
+        """Return whether there are more files than are listed."""
+        return len(self.files) > self._max_files
+
+    def add(self, relative: str, file: ListedFile) -> None:
+        """Add a file; of two with one path the first stays."""
+        plain = self.plain(relative)
+        if plain and SKIPPED_FOLDERS.isdisjoint(plain.split("/")):
+            self.files.setdefault(plain, file)
+
+    def plain(self, relative: str) -> str | None:
+        """Return the path in its plain form; None, and a report, where it leads out of the source."""
+        try:
+            relative.encode()
+            return "/".join(parts_of(relative))
+        except UnicodeEncodeError:
+            self.refuse(relative, "its name is not text")
+        except OutsideRootError as error:
+            self.refuse(relative, f"its name {error.reason}")
+        return None
+
+    def refuse(self, name: str, why: str) -> None:
+        """Report a file that is not listed."""
+        plain = one_line(name.encode("utf-8", "backslashreplace").decode(), 200)
+        self.report("file-refused", f"{plain} is passed over: {why}.")
+
+    def report(self, code: str, message: str, path: str = "") -> None:
+        """Add a diagnostic, about the place where no path is named."""
+        self._diagnostics.setdefault(code, {})[message] = diagnostic(
+            Finding(code, message), path or self._place
+        )
+
+    def finish(self) -> dict[str, ListedFile]:
+        """Return the files, at most as many as are allowed."""
+        if self.is_full:
+            self.report("scan-limit", f"There are more than {self._max_files:,} files; the rest is left out.")
+        return dict(islice(self.files.items(), self._max_files))
+
+    def diagnostics(self) -> Iterator[Diagnostic]:
+        """Yield what was reported, of each code a bounded number."""
+        for _, reports in sorted(self._diagnostics.items()):
+            messages = sorted(reports)
+            yield from (reports[message] for message in messages[:_MAX_REPORTED])
+            if len(messages) > _MAX_REPORTED:
+                more = len(messages) - _MAX_REPORTED
+                yield replace(reports[messages[-1]], message=f"There are {more:,} more of these.")
+
+
+class _Look(NamedTuple):
+    """What a look at the place has shown."""
+
+    scan: Scan
+    files: Mapping[str, ListedFile] = {}
+    skills: Mapping[str, str] = {}
+    """The SKILL.md files in `files`, by the path that the source gives them."""
+
+
+class FetchedSource(ABC):
+    """A source that lists the files of a place and fetches them. A subclass knows the place."""
+
+    def __init__(
+        self,
+        label: str,
+        place: str,
+        *,
+        trusted: bool,
+        clock: Callable[[], float],
+        fresh_seconds: float = 0.0,
+        keep_seconds: float = KEEP_SECONDS,
+    ) -> None:
+        """Name the place as people should see it; it is asked again after `fresh_seconds` of the clock."""
+        self.label = label
+        self.trusted = trusted
+        self.place = place
+        self._clock = clock
+        self._fresh_seconds = fresh_seconds
+        self._keep_seconds = keep_seconds
+        self._lock = Lock()
+        self._latest: tuple[float, _Look] | None = None
+        self._latest_whole: tuple[float, _Look] | None = None
+
+    @abstractmethod
+    def _list(self) -> Listing:
+        """List the place, reading no more than stamps need; OSError says why that cannot be done."""
+
+    @abstractmethod
+    def _fetch(self, file: ListedFile, limit: int) -> bytes:
+        """Return the first `limit` bytes of a file; OSError says why that cannot be done."""
+
+    def _path(self, relative: str) -> str:
+        """Return the path of a SKILL.md as people should see it."""
+        return f"{self.place.rstrip('/')}/{relative}"
+
+    def _root_name(self) -> str:
+        """Return what stands for the folder's name where the source is a skill itself."""
+        return self.place.rstrip("/").rpartition("/")[2]
+
+    def scan(self) -> Scan:
+        """Find every SKILL.md in the listing."""
+        return self._look(again=True).scan
+
+    def read(self, path: str, limit: int) -> bytes:
+        """Return the first `limit` bytes of a SKILL.md."""
+        look = self._look()
+        if path not in look.skills:
+            raise missing(path)
+        return self._fetch(look.files[look.skills[path]], limit)
+
+    def fetch(self, path: str) -> Iterator[SkillFile]:
+        """Yield every file of a skill, whole; its SKILL.md comes first and has that name."""
+        look = self._look()
+        if path not in look.skills:
+            raise missing(path)
+        yield SkillFile(SKILL_FILE, self._whole(look.files[look.skills[path]]))
+        for relative, file in _files_beside(look, look.skills[path]):
+            yield SkillFile(relative, self._whole(file))
+
+    def root(self, path: str) -> Path | None:
+        """Return None: there is no folder on this machine."""
+        del path
+        return None
+
+    def claims(self, path: str) -> bool:
+        """Return whether a path is in the place, now or at another time."""
+        before, _, after = self._path("\0").partition("\0")
+        return path.startswith(before) and path.endswith(after)
+
+    def _whole(self, file: ListedFile) -> bytes:
+        content = b"" if (file.size or 0) > MAX_FILE_BYTES else self._fetch(file, MAX_FILE_BYTES + 1)
+        if max(len(content), file.size or 0) > MAX_FILE_BYTES:
+            raise OSError(errno.EFBIG, f"{file.key[-1]} is over {MAX_FILE_BYTES:,} bytes")
+        return content
+
+    def _look(self, *, again: bool = False) -> _Look:
+        with self._lock:
+            now = self._clock()
+            if self._latest is None or (again and now - self._latest[0] >= self._fresh_seconds):
+                self._latest = (now, self._ask(now))
+            return self._latest[1]
+
+    def _ask(self, now: float) -> _Look:
+        """Ask the place for its files."""
+        try:
+            listing = self._list()
+        except (FileNotFoundError, PermissionError) as error:
+            self._latest_whole = None
+            finding = Finding("source-missing", "Nothing is there.")
+            if isinstance(error, PermissionError):
+                finding = Finding("source-unreadable", f"Access is refused: {cause_of(error)}.")
+            return _Look(Scan((), (diagnostic(finding, self.place),)))
+        except OSError as error:
+            return self._stand_in(now, f"The source cannot be reached: {cause_of(error)}.")
+        look = self._arrange(listing)
+        if not listing.is_whole:
+            return self._stand_in(now, "A part of the source cannot be reached.", look)
+        self._latest_whole = (now, look)
+        return look
+
+    def _stand_in(self, now: float, why: str, part: _Look | None = None) -> _Look:
+        """Return the last look that showed everything while it is young enough, else what there is."""
+        if self._latest_whole is None or now - self._latest_whole[0] >= self._keep_seconds:
+            return part or _Look(Scan((), (diagnostic(Finding("source-unreachable", why), self.place),)))
+        look = self._latest_whole[1]
+        message = f"{why} Its skills are shown as they were last seen."
+        report = diagnostic(Finding("source-unreachable", message), self.place)
+        return look._replace(scan=Scan(look.scan.found, (*look.scan.diagnostics, report)))
+
+    def _arrange(self, listing: Listing) -> _Look:
+        """Name the skills of a listing, and report those that are named oddly or too deep."""
+        files = listing.finish()
+        skills: dict[str, str] = {}
+        matches: list[FoundSkill] = []
+        for relative in _skill_files(files):
+            folder, _, name = relative.rpartition("/")
+            path = self._path(relative)
+            if folder.count("/") > _MAX_DEPTH:
+                listing.report("scan-limit", f"{path} is too deep to be searched.")
+                continue
+            if name != SKILL_FILE:
+                listing.report("file-name-case", f"The file is named {name}.", path)
+            file = files[relative]
+            folder_name = folder.rpartition("/")[2] or self._root_name()
+            matches.append(FoundSkill(path, folder_name, file.stamp, file.size or 0))
+            skills[path] = relative
+        return _Look(Scan(in_path_order(matches), tuple(listing.diagnostics())), files, skills)
+
+
+def is_skill_file(relative: str) -> bool:
+    """Return whether a file is a SKILL.md, in any case of letters."""
+    return relative.rpartition("/")[2].upper() == SKILL_FILE.upper()
+
+
+def inside(root: str, name: str) -> str | None:
+    """Return the part of a listed name beneath the root, unchecked; None where it is not beneath it."""
+    base = root.rstrip("/")
+    if not base:
+        return name.removeprefix("/")
+    return name[len(base) + 1 :] if name.startswith(f"{base}/") else None
+
+
+def missing(name: str) -> FileNotFoundError:
+    """Return the error for a file that is not there."""
+    return FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), name)
+
+
+def cause_of(error: BaseException) -> str:
+    """Return what a foreign client raised, as one short line."""
+    text = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+    return one_line(text, 200).rstrip(".") or type(error).__name__
+
+
+@contextmanager
+def raising_os_errors(clean: Callable[[str], str] = str) -> Iterator[None]:
+    """Turn what a foreign client raises, of whatever class, into an OSError with one clean line of text."""
+    try:
+        yield
+    except FileNotFoundError as error:
+        raise OSError(errno.ENOENT, os.strerror(errno.ENOENT)) from error
+    except PermissionError as error:
+        raise OSError(errno.EACCES, os.strerror(errno.EACCES)) from error
+    except OSError as error:
+        raise OSError(error.errno or errno.EIO, clean(cause_of(error))) from error
+    except Exception as error:
+        raise OSError(errno.EIO, clean(f"{type(error).__name__}: {cause_of(error)}")) from error
+
+
+def _skill_files(files: Mapping[str, ListedFile]) -> list[str]:
+    """Return the SKILL.md of each folder: the one in capitals where it has several."""
+    names: dict[str, str] = {}
+    for relative in filter(is_skill_file, files):
+        folder, _, name = relative.rpartition("/")
+        if name == SKILL_FILE or folder not in names:
+            names[folder] = relative
+    return [names[folder] for folder in sorted(names)]
+
+
+def _files_beside(look: _Look, skill_file: str) -> Iterator[tuple[str, ListedFile]]:
+    """Yield the other files of a skill with their path in it: no folders of skills in it, and no noise."""
+    cut = skill_file.rfind("/") + 1
+    folder = skill_file[:cut]
+    others = {other[: other.rfind("/") + 1] for other in look.skills.values()} - {folder}
+    inner = tuple(other for other in others if other.startswith(folder))
+    for relative in sorted(look.files):
+        is_beside = relative.startswith(folder) and not relative.startswith(inner)
+        if is_beside and relative.rpartition("/")[2] not in NOISE and relative != skill_file:
+            yield relative[cut:], look.files[relative]
