@@ -5,7 +5,7 @@ A skill is read from a snapshot of its folder: the one that a thread has loaded,
 
 import hashlib
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from threading import Lock
@@ -33,7 +33,7 @@ from skills_agent.skills.search.vectors import Vectors
 from skills_agent.skills.search.words import SearchSetting, SearchText
 from skills_agent.skills.skill import ResourceListing, Skill, SkillMetadata, SkillRef
 from skills_agent.skills.sources.directory import list_files
-from skills_agent.skills.sources.protocol import FoundSkill, Source
+from skills_agent.skills.sources.protocol import FoundSkill, SkillFile, Source
 from skills_agent.skills.sources.walk import SKILL_FILE
 from skills_agent.skills.text import clean_text, normalize_line_ends
 
@@ -252,7 +252,7 @@ class Registry:
         stamp, digest = self._fetched.get(ref.path, ((), ""))
         if stamp == found.stamp and (snapshot := self.snapshots.open(digest)):
             return snapshot
-        snapshot = self.snapshots.put(source.fetch(ref.path))
+        snapshot = self.snapshots.put(_files_of(source, ref))
         self._fetched[ref.path] = (found.stamp, snapshot.digest)
         return snapshot
 
@@ -308,6 +308,13 @@ def _instructions(owned: Owned) -> str:
 def _file_name(ref: SkillRef) -> str:
     """Return the name of a skill's SKILL.md in its snapshot; what is fetched always has the usual one."""
     return Path(ref.path).name if Path(ref.path).is_absolute() else SKILL_FILE
+
+
+def _files_of(source: Source, ref: SkillRef) -> Iterator[SkillFile]:
+    try:
+        yield from source.fetch(ref.path)
+    except OSError as error:
+        raise SkillUnreadableError(ref.path, cause_of(error)) from error
 
 
 def _folder_of(source: Source, ref: SkillRef) -> Path | None:

@@ -175,7 +175,7 @@ def test_a_skill_that_cannot_be_read_whole_is_not_loaded_and_the_run_goes_on(
     """cases.md 2: a source that can read a skill and cannot list it."""
 
     class Unlisted(MemorySource):
-        def files(self, path: str) -> Any:
+        def fetch(self, path: str) -> Any:
             raise PermissionError(13, "Permission denied", path)
 
     source = Unlisted({"alpha": {"SKILL.md": "---\nname: alpha\ndescription: Counts.\n---\nHello\n"}})

@@ -53,7 +53,7 @@ def an_hour_later() -> int:
 class BrokenListing(MemorySource):
     """A source whose folders cannot be listed."""
 
-    def files(self, path: str) -> Iterator[SkillFile]:
+    def fetch(self, path: str) -> Iterator[SkillFile]:
         raise PermissionError(13, "Permission denied", path)
 
 

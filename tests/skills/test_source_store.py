@@ -17,8 +17,8 @@ from langgraph.store.sqlite import SqliteStore
 from skills_agent.skills.files import parts_of
 from skills_agent.skills.library.registry import Registry
 from skills_agent.skills.sources.errors import PublishError, SourceAddressError
+from skills_agent.skills.sources.fetched import MAX_FILES
 from skills_agent.skills.sources.store import (
-    MAX_FILES,
     StoreSource,
     checked_namespace,
     content_of,

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from skills_agent.skills.library.contents import ContentLimits, SnapshotError, SnapshotTooLargeError
-from skills_agent.skills.library.snapshots import SnapshotFile, SnapshotStore
+from skills_agent.skills.library.snapshots import SnapshotStore
+from skills_agent.skills.sources.protocol import SkillFile
 from tests.agents import write_skill
 
 
@@ -145,23 +146,23 @@ def test_a_folder_over_the_limits_says_what_weighs_and_which_setting(skill: Path
 
 
 def test_files_from_elsewhere_make_the_snapshot_of_the_same_folder(skill: Path, store: SnapshotStore) -> None:
-    files = [SnapshotFile(path, content) for path, content in files_of(skill).items()]
+    files = [SkillFile(path, content) for path, content in files_of(skill).items()]
     assert store.put(files) == store.put(reversed(files)) == store.take(skill)
 
 
 @pytest.mark.parametrize("path", ["../out", "/etc/x", "a/../../b", "", "a\0b"])
 def test_files_from_elsewhere_cannot_leave_the_snapshot(store: SnapshotStore, path: str) -> None:
     with pytest.raises(SnapshotError):
-        store.put([SnapshotFile("SKILL.md", b"x"), SnapshotFile(path, b"x")])
+        store.put([SkillFile("SKILL.md", b"x"), SkillFile(path, b"x")])
     assert not list(store.all())
 
 
 def test_files_from_elsewhere_are_limited(tmp_path: Path) -> None:
     store = SnapshotStore(tmp_path / "cache", limits=ContentLimits(max_bytes=10, max_files=2))
     with pytest.raises(SnapshotTooLargeError, match="max_snapshot_bytes"):
-        store.put([SnapshotFile("a", b"x" * 11)])
+        store.put([SkillFile("a", b"x" * 11)])
     with pytest.raises(SnapshotTooLargeError, match="max_snapshot_files"):
-        store.put([SnapshotFile(name, b"") for name in "abc"])
+        store.put([SkillFile(name, b"") for name in "abc"])
 
 
 def test_a_snapshot_with_other_bytes_is_not_used_and_made_anew(skill: Path, store: SnapshotStore) -> None:
