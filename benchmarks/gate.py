@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import get_args
 
 from langchain_core.messages.tool import ToolCall, tool_call
+from langgraph.runtime import Runtime
 
 from skills_agent.graph.services import make_services
 from skills_agent.graph.settings import Settings
@@ -61,7 +62,7 @@ def main() -> int:
 def _judge(policy: Policy, call: ToolCall, state: AgentState | None = None) -> object:
     """Judge one call as the only one of its step: nothing is shared with others."""
     state = STATE if state is None else state
-    return Judge(policy, state, Context(), None, policy.library.shared).verdict(call)
+    return Judge(policy, state, Context(), None, policy.registry(Runtime())).verdict(call)
 
 
 def _median(judge: Callable[[ToolCall], object]) -> float:

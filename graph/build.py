@@ -21,7 +21,6 @@ from skills_agent.nodes.approve import approve
 from skills_agent.nodes.decide import decide
 from skills_agent.nodes.discover import discover
 from skills_agent.nodes.effects import Journal
-from skills_agent.nodes.fitting import Schemas
 from skills_agent.nodes.gate import gate
 from skills_agent.nodes.load import load
 from skills_agent.nodes.select import select
@@ -118,39 +117,22 @@ def build_graph(  # noqa: PLR0913 - one for each thing that a host may bring
 
 def wire(services: Services) -> AgentGraph:
     """Draw the graph over live services."""
-    limits, library, models = services.limits, services.library, services.models
-    budget, schemas, running = services.catalog_budget, Schemas(services.tools), services.threads.invocations
+    registry, requests, policy = services.registry, services.requests, services.policy
+    limits, running = services.limits, services.threads.invocations
     graph = AgentGraph(services.threads)
 
     # Services are bound here, and input schemas are given: LangGraph would take the fields of a
     # worker's own input for channels.
     nodes: dict[str, Any] = {
-        "discover": partial(
-            discover,
-            library=library,
-            catalog_budget=budget,
-            running=running,
-            models=models,
-            schemas=schemas,
-        ),
-        "summarize": summarize(models=models, schemas=schemas),
-        "select": partial(select, library=library, limits=limits, on_change=services.on_change),
-        "load": partial(load, library=library, max_body_lines=services.max_body_lines),
-        "decide": decide(
-            models=models,
-            library=library,
-            tools=services.tools,
-            policy=services.policy,
-            limits=limits,
-            catalog_budget=budget,
-            schemas=schemas,
-        ),
-        "gate": partial(gate, policy=services.policy, limits=limits),
-        "approve": partial(approve, policy=services.policy),
-        "act": act(
-            tools=services.tool_node, policy=services.policy, running=running, observer=services.audit
-        ),
-        "answer": answer(models=models, library=library, catalog_budget=budget),
+        "discover": partial(discover, registry=registry, requests=requests, running=running),
+        "summarize": summarize(requests=requests),
+        "select": partial(select, registry=registry, limits=limits, on_change=services.on_change),
+        "load": partial(load, registry=registry, max_body_lines=services.max_body_lines),
+        "decide": decide(requests=requests, policy=policy, limits=limits),
+        "gate": partial(gate, policy=policy, limits=limits),
+        "approve": partial(approve, policy=policy),
+        "act": act(tools=services.tool_node, policy=policy, running=running, observer=services.audit),
+        "answer": answer(requests=requests),
     }
     for name, node in nodes.items():
         graph.add_node(name, recorded(name, node, services.audit), input_schema=stored(AgentState))

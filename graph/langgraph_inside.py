@@ -22,7 +22,7 @@ from langgraph.store.base import BaseStore
 from langgraph.types import PregelTask
 from typing_extensions import TypedDict, get_type_hints
 
-from skills_agent.nodes.two_paths import TwoPaths
+from skills_agent.nodes.model_call import TwoPaths
 from skills_agent.state.reducers import merge_messages
 
 if TYPE_CHECKING:

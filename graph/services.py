@@ -4,11 +4,12 @@ import fnmatch
 import logging
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.tools import BaseTool
-from langgraph.prebuilt import ToolNode
+from langgraph.prebuilt import ToolNode, ToolRuntime
+from langgraph.runtime import Runtime
 
 from skills_agent.graph.audit.events import Operator
 from skills_agent.graph.audit.log import RunLog
@@ -33,10 +34,12 @@ from skills_agent.graph.settings import (
 from skills_agent.graph.threads.backends import ThreadServices
 from skills_agent.graph.threads.locks import ThreadLocks
 from skills_agent.graph.tools import Workdir, build_tools, spec_of
+from skills_agent.nodes import RegistryOf
 from skills_agent.nodes.effects import Journal
 from skills_agent.nodes.judge import Policy
-from skills_agent.nodes.model_call import ChosenModel, Models
+from skills_agent.nodes.model_call import ChosenModel, ModelRequests, Models
 from skills_agent.skills.library.library import Library
+from skills_agent.skills.library.registry import Registry
 from skills_agent.skills.policy.patterns import Entry, EntryNotUnderstoodError, Grammar
 from skills_agent.skills.policy.tool_spec import Risk
 from skills_agent.skills.policy.trust import TrustList
@@ -46,6 +49,7 @@ from skills_agent.skills.scripts.undumpable import make_undumpable
 from skills_agent.skills.search.vectors import Embedder
 from skills_agent.skills.sources import Source
 from skills_agent.state.budget import Limits, OnChange
+from skills_agent.state.context import Context, caller_of
 
 logger = logging.getLogger(__name__)
 
@@ -66,13 +70,11 @@ class Services:
     """What the nodes work with."""
 
     library: Library
-    models: Models
-    tools: tuple[BaseTool, ...]
-    """The agent's own, then the host's; offered in this order."""
+    registry: RegistryOf
+    requests: ModelRequests
     tool_node: ToolNode
     policy: Policy
     limits: Limits
-    catalog_budget: int
     max_body_lines: int
     on_change: OnChange
     audit: Audit
@@ -97,6 +99,10 @@ def make_services(  # noqa: PLR0913 - the parts that a host may bring, each by i
     `yes` are the risks that a person approved in advance.
     """
     library = Library(make_registry(settings, sources, embeddings))
+
+    def registry(runtime: Runtime[Context] | ToolRuntime[Any, Any], *, look: bool = False) -> Registry:
+        return library.of(caller_of(runtime), runtime.store, look=look)
+
     runner = runner or make_runner(settings)
     own = build_tools(
         library,
@@ -113,14 +119,16 @@ def make_services(  # noqa: PLR0913 - the parts that a host may bring, each by i
     audit = make_audit(settings, model, yes)
     return Services(
         library=library,
-        models=make_models(settings, model),
-        tools=offered,
+        registry=registry,
+        requests=ModelRequests(
+            make_models(settings, model), registry, offered, description_budget(settings, _window(model))
+        ),
         tool_node=ToolNode(offered, handle_tool_errors=_failed),
         policy=Policy(
             tools={tool.name: tool for tool in offered},
             grammar=grammar,
             ask_for=settings.require_approval_for,
-            library=library,
+            registry=registry,
             trust=TrustList(trust_file_of(settings), content_limits(settings)),
             mode=settings.allowed_tools,
             always_allowed=settings.always_allowed_tools,
@@ -132,7 +140,6 @@ def make_services(  # noqa: PLR0913 - the parts that a host may bring, each by i
             workspace=settings.workspace,
         ),
         limits=settings.limits,
-        catalog_budget=description_budget(settings, _window(model)),
         max_body_lines=settings.max_skill_body_lines,
         # A run that must not ask keeps what its threads have loaded.
         on_change="pin" if settings.approval != "ask" and settings.on_change == "ask" else settings.on_change,
@@ -212,9 +219,6 @@ def make_models(settings: Settings, model: BaseChatModel | None) -> Models:
             )
         return found
 
-    def is_made(name: str | None) -> bool:
-        return model is not None or (name or own) in made
-
     def choose(name: str | None) -> ChosenModel:
         if name and name != own and not any(fnmatch.fnmatchcase(name, each) for each in allowed):
             raise ModelNotAllowedError(name, allowed)
@@ -228,7 +232,7 @@ def make_models(settings: Settings, model: BaseChatModel | None) -> Models:
         except ModelError:  # The node that asks the model says so.
             return settings.context_window or UNKNOWN_WINDOW
 
-    return Models(choose, window, is_made, calling, ModelCallError)
+    return Models(choose, window, calling, ModelCallError)
 
 
 def _chosen(name: str, chat: BaseChatModel, settings: Settings) -> ChosenModel:

@@ -37,12 +37,12 @@ from skills_agent.nodes.judge import (
     effect_of,
     make_question,
 )
-from skills_agent.nodes.two_paths import TwoPaths
+from skills_agent.nodes.model_call import TwoPaths
 from skills_agent.skills.library.registry import Registry
 from skills_agent.skills.policy.tool_spec import ToolSpec
 from skills_agent.skills.policy.verdict import ApprovalNeededError
 from skills_agent.skills.skill import SkillRef
-from skills_agent.state.context import Context, caller_of
+from skills_agent.state.context import Context
 from skills_agent.state.reducers import spent
 from skills_agent.state.schema import AgentUpdate, CallRequest
 from skills_agent.state.transcript import refusal
@@ -143,7 +143,7 @@ def _begin(
 ) -> Attempt | Outputs:
     """Return the attempt that is in the journal now, or outputs where nothing is to be run."""
     runtime = get_runtime(Context)
-    registry = policy.library.of(caller_of(runtime), runtime.store)
+    registry = policy.registry(runtime)
     spec = policy.spec(request["call"]["name"])
     invocation = None if spec.risk == "read" else running.current()
     if invocation is None:

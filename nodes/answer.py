@@ -6,21 +6,10 @@ from langchain_core.messages import AIMessage, AnyMessage
 from langgraph.runtime import Runtime
 
 from skills_agent.nodes import prompt
-from skills_agent.nodes.fitting import fitting_prompt
-from skills_agent.nodes.model_call import (
-    Models,
-    PromptRecords,
-    Request,
-    is_at_hand,
-    model_node,
-    shown_skills,
-    usage_of,
-)
-from skills_agent.nodes.two_paths import TwoPaths
-from skills_agent.skills.library.library import Library
+from skills_agent.nodes.model_call import ModelRequest, ModelRequests, TwoPaths, model_node, usage_of
 from skills_agent.state.budget import MAX_SAME_REFUSALS, refused_too_often
 from skills_agent.state.context import Context
-from skills_agent.state.ledger import active_skills
+from skills_agent.state.records import active_skills
 from skills_agent.state.schema import AgentState, AgentUpdate
 from skills_agent.state.transcript import (
     calls_of,
@@ -34,7 +23,7 @@ from skills_agent.state.transcript import (
 logger = logging.getLogger(__name__)
 
 
-def answer(*, models: Models, library: Library, catalog_budget: int) -> TwoPaths:
+def answer(*, requests: ModelRequests) -> TwoPaths:
     """Return the node that ends a turn.
 
     When the model is done, its text is the answer. When a budget ran out while it still wanted
@@ -42,20 +31,14 @@ def answer(*, models: Models, library: Library, catalog_budget: int) -> TwoPaths
     it repeats a refused call again and again.
     """
 
-    def prepare(state: AgentState, runtime: Runtime[Context]) -> Request | AIMessage | None:
+    def prepare(state: AgentState, runtime: Runtime[Context]) -> ModelRequest | AIMessage | None:
         if not _is_cut_short(state):
             return None
-        context = Context.of(runtime.context)
-        skills = shown_skills(state, runtime, library, catalog_budget)
         reason = _reason(state)
         messages = [*state["messages"], *_refusals(state, reason)]
-        chosen = models.choose(context.model)
+        skills = requests.shown_skills(state, runtime)
         status = prompt.last_word_text(reason)
-        rendered = fitting_prompt(state, messages, skills and skills.in_prompt, status, chosen)
-        if isinstance(rendered, AIMessage):
-            return rendered
-        records = PromptRecords(messages, skills) if chosen.reads_records else None
-        return Request(chosen.name, chosen.chat, rendered, records)
+        return requests.prepare(state, runtime, messages, skills, status, hidden=None)
 
     def finish(state: AgentState, _runtime: Runtime[Context], message: AIMessage | None) -> AgentUpdate:
         loaded = _loaded(state)
@@ -72,10 +55,7 @@ def answer(*, models: Models, library: Library, catalog_budget: int) -> TwoPaths
             **usage_of(state, message),
         )
 
-    def waits(state: AgentState, runtime: Runtime[Context]) -> bool:
-        return _is_cut_short(state) and not is_at_hand(state, runtime, library, models)
-
-    return model_node("answer", prepare, finish, models, waits)
+    return model_node("answer", prepare, finish, requests.models)
 
 
 def _loaded(state: AgentState) -> AgentUpdate:

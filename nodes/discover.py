@@ -3,24 +3,28 @@
 import logging
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import cast
 
 from langchain_core.messages import AnyMessage, RemoveMessage, ToolMessage
 from langgraph.graph.message import REMOVE_ALL_MESSAGES
 from langgraph.runtime import Runtime
 
+from skills_agent.nodes import RegistryOf
 from skills_agent.nodes.effects import Invocation, Invocations, tool_messages
-from skills_agent.nodes.fitting import Schemas
 from skills_agent.nodes.judge import answer_unknown
-from skills_agent.nodes.model_call import Models, shown_catalog
+from skills_agent.nodes.model_call import ModelRequests
 from skills_agent.skills.errors import SkillError, SkillUnreadableError
-from skills_agent.skills.library.catalog import Catalog
-from skills_agent.skills.library.library import Library
 from skills_agent.skills.library.registry import Registry
 from skills_agent.skills.skill import SkillRef
-from skills_agent.state.context import Context, caller_of
-from skills_agent.state.history import turns_to_cover
-from skills_agent.state.ledger import active_skills
-from skills_agent.state.records import CatalogRecord, ChangedSkill, DiagnosticRecord, LoadedSkill
+from skills_agent.state.context import Context
+from skills_agent.state.records import (
+    CatalogRecord,
+    ChangedSkill,
+    DiagnosticRecord,
+    LoadedSkill,
+    SummaryRecord,
+    active_skills,
+)
 from skills_agent.state.reducers import spent
 from skills_agent.state.schema import AgentState, AgentUpdate
 from skills_agent.state.transcript import last_human, repair
@@ -35,6 +39,10 @@ NO_SKILLS = DiagnosticRecord(
     path="",
 )
 """For the person who looks at the state in Studio; the model is told nothing."""
+
+_NO_CATALOG = CatalogRecord(
+    digest="", total=0, shown=[], pinned=[], request="", sources=[], changed=[], diagnostics=[]
+)
 
 MAX_REQUEST = 500
 """Characters of the first request that are kept for ranking: a pasted document is no request."""
@@ -56,16 +64,14 @@ def discover(
     state: AgentState,
     runtime: Runtime[Context],
     *,
-    library: Library,
-    catalog_budget: int,
+    registry: RegistryOf,
+    requests: ModelRequests,
     running: Invocations,
-    models: Models,
-    schemas: Schemas,
 ) -> AgentUpdate:
     """Begin a turn: answer calls that an interrupted turn left open, and see what skills there are.
 
-    `catalog_budget` is in characters of descriptions. What is shown stays as it is for the thread
-    until the catalog's digest changes: a changed system prompt would cost the provider's cache.
+    What is shown of the catalog stays as it is for the thread until the catalog's digest changes: a
+    changed system prompt would cost the provider's cache.
     """
     context = Context.of(runtime.context)
     usage = state.get("usage")
@@ -76,30 +82,24 @@ def discover(
         messages = [_as_it_was(message, running.current()) for message in repaired]
         update["messages"] = [_remove_all(), *messages]
     if turn % TOUCH_TURNS == 0:
-        update.update(AgentUpdate(skills_loaded={}, skill_resources={}, grants={}, summary=None))
+        update |= AgentUpdate(
+            skills_loaded={}, skill_resources={}, grants={}, summary=cast("SummaryRecord", {})
+        )
     before = state.get("catalog") or None
-    record = _nothing()
+    record = _NO_CATALOG
     if context.enable_skills:
-        registry = library.of(caller_of(runtime), runtime.store, look=True)
-        catalog = registry.refresh()
-        unchanged = before is not None and before["digest"] == catalog.digest
-        pinned = before.get("pinned", []) if before is not None and unchanged else _loaded(state)
-        request = (before.get("request") if before else "") or _request(state)
+        skills = registry(runtime, look=True)
         loaded = active_skills(state.get("skills_loaded"))
-        if upgraded := _upgraded(loaded, registry):
+        if upgraded := _upgraded(loaded, skills):
             update["skills_loaded"] = upgraded
-        changes = _changes({**loaded, **upgraded}, registry)
-        record = _record(catalog, pinned, request, catalog_budget, changes)
-        for change in record["changed"]:
-            logger.warning(
-                "loaded skill differs on disk", extra={"skill": change["name"], "change": change["change"]}
-            )
+        record = _catalog_record(state, {**loaded, **upgraded}, skills, requests)
     if record != before or turn % CATALOG_TURNS == 0:
         update["catalog"] = record
     if record != before and (omitted := record["total"] - len(record["shown"])):
-        logger.warning("description budget exceeded", extra={"omitted": omitted, "budget": catalog_budget})
+        extra = {"omitted": omitted, "budget": requests.catalog_budget}
+        logger.warning("description budget exceeded", extra=extra)
     now: AgentState = {**state, "messages": messages, "catalog": record}
-    too_long = bool(turns_to_cover(now, models.window(context.model), schemas.all))
+    too_long = bool(requests.turns_to_cover(now, requests.models.window(context.model)))
     if too_long != state.get("history_too_long", False):
         update["history_too_long"] = too_long
     return update
@@ -139,14 +139,44 @@ def _remove_all() -> AnyMessage:
     return RemoveMessage(id=REMOVE_ALL_MESSAGES)  # type: ignore[return-value]  # a BaseMessage outside the union
 
 
-def _loaded(state: AgentState) -> list[str]:
-    return sorted(active_skills(state.get("skills_loaded")))
+def _catalog_record(
+    state: AgentState, loaded: Mapping[str, LoadedSkill], registry: Registry, requests: ModelRequests
+) -> CatalogRecord:
+    before = state.get("catalog") or None
+    catalog = registry.refresh()
+    if before is not None and before["digest"] == catalog.digest:
+        pinned = before.get("pinned", [])
+    else:
+        pinned = sorted(loaded)
+    request = (before.get("request") if before else "") or _request(state)
+    shown = requests.shown_catalog(catalog, pinned, request)
+    changed = _changes(loaded, registry)
+    for change in changed:
+        extra = {"skill": change["name"], "change": change["change"]}
+        logger.warning("loaded skill differs on disk", extra=extra)
+    diagnostics = [
+        DiagnosticRecord(code=each.code, severity=each.severity, message=each.message, path=each.path)
+        for each in catalog.diagnostics
+    ]
+    if not catalog.skills and catalog.sources:
+        diagnostics.append(NO_SKILLS)
+    return CatalogRecord(
+        digest=catalog.digest,
+        total=len(catalog.skills),
+        shown=[listed.skill.name for listed in shown.listing.lines],
+        pinned=pinned,
+        request=request,
+        sources=list(catalog.sources),
+        changed=changed,
+        diagnostics=diagnostics,
+        size=len(shown.text),
+    )
 
 
 def _changes(loaded: Mapping[str, LoadedSkill], registry: Registry) -> list[ChangedSkill]:
     """Compare what the thread loaded with what is there now: unchanged files cost one `stat` each."""
-    found = [_change(loaded[name], registry) for name in sorted(loaded)]
-    return [change for change in found if change]
+    changes = [_change(loaded[name], registry) for name in sorted(loaded)]
+    return [change for change in changes if change]
 
 
 def _upgraded(loaded: Mapping[str, LoadedSkill], registry: Registry) -> dict[str, LoadedSkill]:
@@ -179,32 +209,3 @@ def _change(skill: LoadedSkill, registry: Registry) -> ChangedSkill | None:
 def _request(state: AgentState) -> str:
     human = last_human(state.get("messages", []))
     return str(human.text)[:MAX_REQUEST] if human else ""
-
-
-def _nothing() -> CatalogRecord:
-    return CatalogRecord(
-        digest="", total=0, shown=[], pinned=[], request="", sources=[], changed=[], diagnostics=[]
-    )
-
-
-def _record(
-    catalog: Catalog, pinned: list[str], request: str, budget: int, changed: list[ChangedSkill]
-) -> CatalogRecord:
-    shown = shown_catalog(catalog, budget, pinned, request)
-    diagnostics = [
-        DiagnosticRecord(code=each.code, severity=each.severity, message=each.message, path=each.path)
-        for each in catalog.diagnostics
-    ]
-    if not catalog.skills and catalog.sources:
-        diagnostics.append(NO_SKILLS)
-    return CatalogRecord(
-        digest=catalog.digest,
-        total=len(catalog.skills),
-        shown=[listed.skill.name for listed in shown.listing.lines],
-        pinned=pinned,
-        request=request,
-        sources=list(catalog.sources),
-        changed=changed,
-        diagnostics=diagnostics,
-        size=len(shown.text),
-    )

@@ -16,9 +16,9 @@ from langgraph.runtime import Runtime
 from pydantic import BaseModel, ConfigDict, ValidationError
 from typing_extensions import TypedDict  # pydantic needs this one before Python 3.12
 
+from skills_agent.nodes import RegistryOf
 from skills_agent.nodes.effects import Effect, JournalEntry
 from skills_agent.skills.errors import SkillError
-from skills_agent.skills.library.library import Library
 from skills_agent.skills.library.registry import Registry
 from skills_agent.skills.policy.grants import Grant, skills_concerned
 from skills_agent.skills.policy.patterns import Call, Entry, Grammar
@@ -31,8 +31,7 @@ from skills_agent.skills.scripts.runner import ScriptRequest, ScriptRunner
 from skills_agent.skills.skill import SkillRef
 from skills_agent.skills.text import clean_text, one_line
 from skills_agent.state.context import Context, caller_of
-from skills_agent.state.ledger import active_skills
-from skills_agent.state.records import GrantRecord
+from skills_agent.state.records import GrantRecord, active_skills
 from skills_agent.state.schema import AgentState
 
 logger = logging.getLogger(__name__)
@@ -50,7 +49,7 @@ class Policy:
     grammar: Grammar
     """Knows the spec of every tool."""
     ask_for: Collection[Risk]
-    library: Library
+    registry: RegistryOf
     trust: TrustList
     mode: Mode = "recommend"
     always_allowed: Collection[str] = ALWAYS_ALLOWED
@@ -74,7 +73,7 @@ class Policy:
 
     def judge(self, state: AgentState, runtime: Runtime[Context]) -> "Judge":
         """Return the judge of the calls of one step."""
-        registry = self.library.of(caller_of(runtime), runtime.store)
+        registry = self.registry(runtime)
         return Judge(self, state, Context.of(runtime.context), caller_of(runtime), registry)
 
     def permission(self, state: AgentState) -> Permission:

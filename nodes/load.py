@@ -6,13 +6,13 @@ from typing import NamedTuple
 from langchain_core.messages import ToolMessage
 from langgraph.runtime import Runtime
 
+from skills_agent.nodes import RegistryOf
 from skills_agent.skills.errors import SkillError
 from skills_agent.skills.format.instructions import cut, fill_in, note_on_rest
-from skills_agent.skills.library.library import Library
 from skills_agent.skills.library.registry import Registry
 from skills_agent.skills.library.resources import summarize
 from skills_agent.skills.skill import Resource, ResourceListing, Skill, SkillRef
-from skills_agent.state.context import Context, caller_of
+from skills_agent.state.context import Context
 from skills_agent.state.records import Admission, LoadedSkill, ResourceRecord, SkillResources
 from skills_agent.state.schema import AgentUpdate
 from skills_agent.state.transcript import LOAD_SKILL, refusal
@@ -26,24 +26,24 @@ class _Loaded(NamedTuple):
 
 
 def load(
-    admission: Admission, runtime: Runtime[Context], *, library: Library, max_body_lines: int
+    admission: Admission, runtime: Runtime[Context], *, registry: RegistryOf, max_body_lines: int
 ) -> AgentUpdate:
     """Put an admitted skill, after those that it requires, into the thread's ledger; list their files.
 
     A skill that cannot be read becomes a tool message that says why, and the run goes on; one that it
     requires becomes a note. A listing that fails costs the list, never the skill.
     """
-    registry = library.of(caller_of(runtime), runtime.store)
+    skills = registry(runtime)
     *required, wanted = [SkillRef.of(place) for place in admission["skills"]]
     notes = list(admission["notes"])
     loaded: list[_Loaded] = []
     for ref in required:
         try:
-            loaded.append(_read(ref, registry))
+            loaded.append(_read(ref, skills))
         except SkillError as error:
             notes.append(f"{wanted.name} requires {ref.name}, which was not loaded. {error}")
     try:
-        loaded.append(_read(wanted, registry))
+        loaded.append(_read(wanted, skills))
     except SkillError as error:
         text = f"Skill {wanted.name} was not loaded. {error}"
         return AgentUpdate(messages=[refusal(admission["call_id"], LOAD_SKILL, text)])

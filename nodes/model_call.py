@@ -1,31 +1,60 @@
-"""One model call, as `decide` and `answer` make it."""
+"""How nodes ask the model: which one, with which tools, and with a prompt that fits into its window."""
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+import json
+from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from functools import lru_cache
-from typing import Any, NamedTuple
+from functools import cached_property, lru_cache
+from typing import Any, Final, NamedTuple
 
 from langchain_core.language_models import BaseChatModel, LanguageModelInput
 from langchain_core.messages import AIMessage, AnyMessage
-from langchain_core.runnables import Runnable
+from langchain_core.runnables import Runnable, RunnableConfig
+from langchain_core.tools import BaseTool
+from langchain_core.utils.function_calling import convert_to_openai_tool
 from langgraph.runtime import Runtime, get_runtime
+from typing_extensions import override
 
-from skills_agent.nodes import prompt
-from skills_agent.nodes.two_paths import TwoPaths
+from skills_agent.nodes import RegistryOf, prompt
 from skills_agent.skills.library.catalog import Catalog
-from skills_agent.skills.library.library import Library
 from skills_agent.skills.library.listing import CatalogListing
-from skills_agent.state.context import Context, caller_of
-from skills_agent.state.ledger import active_skills
+from skills_agent.state.context import Context
+from skills_agent.state.history import room_of, tokens_in, tokens_of, turns_to_cover
+from skills_agent.state.records import active_skills
 from skills_agent.state.reducers import spent
 from skills_agent.state.schema import AgentState, AgentUpdate
 from skills_agent.state.transcript import is_synthetic
 
+_MAX_CACHED: Final = 16
+"""Lists of tools, and catalogs, whose bound models and texts are kept for the next call."""
+
+
+class TwoPaths(Runnable[Any, Any]):
+    """A node with a path for `invoke` and another one for `ainvoke`.
+
+    LangGraph makes a RunnableLambda of a pair of functions, which is traced as a run of its own: that costs
+    a tenth of a millisecond and tells nothing. The paths find their runtime with `get_runtime`.
+    """
+
+    def __init__(
+        self, name: str, path: Callable[[Any], Any], async_path: Callable[[Any], Coroutine[Any, Any, Any]]
+    ) -> None:
+        self.name = name
+        self.path = path
+        self.async_path = async_path
+
+    @override
+    def invoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:
+        return self.path(input)
+
+    @override
+    async def ainvoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:
+        return await self.async_path(input)
+
 
 class ChosenModel(NamedTuple):
-    """A chat model and the name that it is known by in errors."""
+    """A chat model and the name that it has in errors."""
 
     name: str
     chat: BaseChatModel
@@ -38,14 +67,12 @@ class ChosenModel(NamedTuple):
 
 
 class Models(NamedTuple):
-    """Where models come from, and how their failures are told."""
+    """Where models come from, and how their failures are reported."""
 
     choose: Callable[[str | None], ChosenModel]
     """From the name that the caller gave (None: the operator's); raises where it may not be used."""
     window: Callable[[str | None], int]
     """The tokens that the model of that name can read; a usual number where it cannot be used."""
-    is_made: Callable[[str | None], bool]
-    """Whether `choose` gives a model at once; making one may import its package and read certificates."""
     failures: Callable[[str], AbstractContextManager[None]]
     """Turns a provider's failure into one sentence that says what to do; takes the model's name."""
     failure: type[Exception]
@@ -54,12 +81,12 @@ class Models(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class ShownCatalog:
-    """What a model call shows of the catalog; the same object as long as that is the same."""
+    """What a model call shows of the catalog."""
 
     listing: CatalogListing
     text: str
-    load_skill: dict[str, Any] | None
-    """The schema of load_skill; None where no skill is left to load."""
+    loadable: prompt.LoadableSkills | None
+    """What load_skill takes; None where no skill is left to load."""
 
 
 class ShownSkills(NamedTuple):
@@ -79,7 +106,7 @@ class PromptRecords(NamedTuple):
     skills: ShownSkills | None
 
 
-class Request(NamedTuple):
+class ModelRequest(NamedTuple):
     """A model call that is ready to be made."""
 
     name: str
@@ -94,17 +121,132 @@ class Request(NamedTuple):
         return {} if self.records is None else {"records": self.records}
 
 
+class _BoundModel(NamedTuple):
+    model: Runnable[LanguageModelInput, AIMessage]
+    schema_tokens: int
+
+
+class ModelRequests:
+    """Prepares model calls: chooses the model, binds its tools, and renders a prompt that fits.
+
+    Tools are bound once for each model and list of tools, not in each turn: their schemas take longer to
+    make than all the rest.
+    """
+
+    def __init__(
+        self, models: Models, registry: RegistryOf, tools: Sequence[BaseTool], catalog_budget: int
+    ) -> None:
+        """`catalog_budget` is in characters of descriptions."""
+        self.models = models
+        self.catalog_budget = catalog_budget
+        self._registry = registry
+        self._tools = {tool.name: tool for tool in tools}
+        self._bound: dict[tuple[Any, ...], _BoundModel] = {}
+        self._show = lru_cache(_MAX_CACHED)(self._show_anew)
+
+    def prepare(
+        self,
+        state: AgentState,
+        runtime: Runtime[Context],
+        messages: Sequence[AnyMessage],
+        skills: ShownSkills | None,
+        status: str,
+        hidden: Collection[str] | None,
+    ) -> ModelRequest | AIMessage:
+        """Return the call of the caller's model for a transcript, or the answer that no prompt can fit.
+
+        `hidden` are the tools that the model is not offered; None: it is offered none at all.
+        """
+        chosen = self.models.choose(Context.of(runtime.context).model)
+        loadable = skills.catalog.loadable if skills and hidden is not None else None
+        names = () if hidden is None else tuple(name for name in self._tools if name not in hidden)
+        bound = self._bind(chosen, names, loadable)
+        in_prompt = skills and skills.in_prompt
+        window = chosen.window - bound.schema_tokens
+        room = room_of(chosen.window) - bound.schema_tokens
+        rendered = prompt.render_within(room, messages, state.get("summary"), in_prompt, status)
+        # The quarter of the window that is left free is for doubt: what may fit is tried.
+        if (tokens := tokens_of(rendered)) > window:
+            return prompt.too_large(state, tokens + bound.schema_tokens, chosen.name, chosen.window)
+        records = PromptRecords(messages, skills) if chosen.reads_records else None
+        return ModelRequest(chosen.name, bound.model, rendered, records)
+
+    def turns_to_cover(self, state: AgentState, window: int) -> list[list[AnyMessage]]:
+        """Return the turns that a summary is to take the place of, for a model of that window."""
+        return turns_to_cover(state, window, sum(self._schema_tokens.values()))
+
+    def shown_skills(self, state: AgentState, runtime: Runtime[Context]) -> ShownSkills | None:
+        """Return what this thread is shown of skills; None where there are none, and none is loaded.
+
+        The catalog lives in the process: a worker that resumes a thread and has not got it discovers
+        again, and shows what the thread was shown as far as it still exists.
+        """
+        record = state.get("catalog")
+        ledger = state.get("skills_loaded") or {}
+        if not record or not record["digest"] or not (record["total"] or active_skills(ledger)):
+            return None
+        registry = self._registry(runtime)
+        catalog = registry.get(record["digest"]) or registry.refresh()
+        pinned, request = record.get("pinned") or (), record.get("request") or ""
+        shown = self.shown_catalog(catalog, pinned, request, record["shown"])
+        in_prompt = prompt.SkillsInPrompt(shown.text, ledger, state.get("skill_resources") or {})
+        return ShownSkills(in_prompt, shown, catalog)
+
+    def shown_catalog(
+        self, catalog: Catalog, pinned: Sequence[str], request: str, names: Sequence[str] | None = None
+    ) -> ShownCatalog:
+        """Return what is shown of a catalog, of all of it or of some names.
+
+        Cached, because every model call of a thread shows the same, and a thousand lines take a millisecond.
+        """
+        if catalog.is_whole(self.catalog_budget):
+            pinned, request = (), ""  # Every thread is shown the same.
+        return self._show(catalog, tuple(pinned), request, None if names is None else tuple(names))
+
+    def _show_anew(
+        self, catalog: Catalog, pinned: tuple[str, ...], request: str, names: tuple[str, ...] | None
+    ) -> ShownCatalog:
+        listing = catalog.listing(self.catalog_budget, pinned, request)
+        if names is not None and names != tuple(each.skill.name for each in listing.lines):
+            some = set(names)
+            lines = tuple(each for each in listing.lines if each.skill.name in some)
+            listing = listing._replace(lines=lines)
+        loadable = prompt.loadable_skills(catalog, is_cut=bool(listing.omitted)) if catalog.skills else None
+        return ShownCatalog(listing, prompt.catalog_text(listing), loadable)
+
+    def _bind(
+        self, chosen: ChosenModel, names: tuple[str, ...], loadable: prompt.LoadableSkills | None
+    ) -> _BoundModel:
+        key = (chosen.name, names, loadable)
+        bound = self._bound.get(key)
+        if bound is None:
+            for oldest in [*self._bound][: 1 - _MAX_CACHED]:
+                self._bound.pop(oldest, None)
+            load_skill: list[dict[str, Any]] = [prompt.load_skill_schema(loadable)] if loadable else []
+            tools: list[BaseTool | dict[str, Any]] = [*load_skill, *(self._tools[name] for name in names)]
+            model = chosen.chat.bind_tools(tools) if tools else chosen.chat
+            tokens = sum(map(_schema_tokens, load_skill)) + sum(self._schema_tokens[name] for name in names)
+            bound = self._bound[key] = _BoundModel(model, tokens)
+        return bound
+
+    @cached_property
+    def _schema_tokens(self) -> dict[str, int]:
+        return {name: _schema_tokens(convert_to_openai_tool(tool)) for name, tool in self._tools.items()}
+
+
+def _schema_tokens(schema: dict[str, Any]) -> int:
+    return tokens_in(json.dumps(schema, ensure_ascii=False))
+
+
 def model_node(
     name: str,
-    prepare: Callable[[AgentState, Runtime[Context]], Request | AIMessage | None],
+    prepare: Callable[[AgentState, Runtime[Context]], ModelRequest | AIMessage | None],
     finish: Callable[[AgentState, Runtime[Context], AIMessage | None], AgentUpdate],
     models: Models,
-    waits: Callable[[AgentState, Runtime[Context]], bool],
 ) -> TwoPaths:
     """Return a node that prepares a model call, makes it and finishes.
 
-    Where no call is to be made, None is prepared, or the message that is to stand for the model's. `waits`
-    tells whether preparing may wait for a disk, which must not stop the event loop.
+    Where no call is to be made, None is prepared, or the message that is to stand for the model's.
 
     It has two paths because it waits for a network: hundreds of sessions under `ainvoke` must not
     hold a thread each. They differ in the lines that wait.
@@ -113,7 +255,7 @@ def model_node(
     def sync_path(state: AgentState) -> AgentUpdate:
         runtime = get_runtime(Context)
         request = prepare(state, runtime)
-        if not isinstance(request, Request):
+        if not isinstance(request, ModelRequest):
             return finish(state, runtime, request)
         with models.failures(request.name):
             message = request.model.invoke(request.prompt, **request.arguments)
@@ -121,27 +263,15 @@ def model_node(
 
     async def async_path(state: AgentState) -> AgentUpdate:
         runtime = get_runtime(Context)
-        if waits(state, runtime):
-            request = await asyncio.to_thread(prepare, state, runtime)
-        else:
-            request = prepare(state, runtime)
-        if not isinstance(request, Request):
+        # Beside the event loop: it may import a provider's package, or look for skills on a disk.
+        request = await asyncio.to_thread(prepare, state, runtime)
+        if not isinstance(request, ModelRequest):
             return finish(state, runtime, request)
         with models.failures(request.name):
             message = await request.model.ainvoke(request.prompt, **request.arguments)
         return finish(state, runtime, message)
 
     return TwoPaths(name, sync_path, async_path)
-
-
-def is_at_hand(state: AgentState, runtime: Runtime[Context], library: Library, models: Models) -> bool:
-    """Tell whether this process has the thread's catalog and model: who asks for them waits for nothing."""
-    record = state.get("catalog")
-    if not models.is_made(Context.of(runtime.context).model):
-        return False
-    if not record or not record["digest"]:
-        return True
-    return library.has(caller_of(runtime), runtime.store, record["digest"])
 
 
 def usage_of(state: AgentState, message: AIMessage) -> AgentUpdate:
@@ -157,47 +287,3 @@ def usage_of(state: AgentState, message: AIMessage) -> AgentUpdate:
             output_tokens=usage.get("output_tokens", 0),
         )
     )
-
-
-def shown_skills(
-    state: AgentState, runtime: Runtime[Context], library: Library, budget: int
-) -> ShownSkills | None:
-    """Return what this thread is shown of skills; None where there are none, and none is loaded.
-
-    The catalog lives in the process: a worker that resumes a thread and has not got it discovers
-    again, and shows what the thread was shown as far as it still exists.
-    """
-    record = state.get("catalog")
-    ledger = state.get("skills_loaded") or {}
-    if not record or not record["digest"] or not (record["total"] or active_skills(ledger)):
-        return None
-    registry = library.of(caller_of(runtime), runtime.store)
-    catalog = registry.get(record["digest"]) or registry.refresh()
-    pinned, request = record.get("pinned") or (), record.get("request") or ""
-    shown = shown_catalog(catalog, budget, pinned, request, record["shown"])
-    in_prompt = prompt.SkillsInPrompt(shown.text, ledger, state.get("skill_resources") or {})
-    return ShownSkills(in_prompt, shown, catalog)
-
-
-def shown_catalog(
-    catalog: Catalog, budget: int, pinned: Sequence[str], request: str, names: Sequence[str] | None = None
-) -> ShownCatalog:
-    """Return what is shown of a catalog, of all of it or of some names.
-
-    Kept, because every model call of a thread shows the same, and a thousand lines take a millisecond.
-    """
-    if catalog.is_whole(budget):
-        pinned, request = (), ""  # Every thread is shown the same.
-    return _shown_catalog(catalog, budget, tuple(pinned), request, None if names is None else tuple(names))
-
-
-@lru_cache(maxsize=16)
-def _shown_catalog(
-    catalog: Catalog, budget: int, pinned: tuple[str, ...], request: str, names: tuple[str, ...] | None
-) -> ShownCatalog:
-    listing = catalog.listing(budget, pinned, request)
-    if names is not None and names != tuple(each.skill.name for each in listing.lines):
-        some = set(names)
-        listing = listing._replace(lines=tuple(each for each in listing.lines if each.skill.name in some))
-    load_skill = prompt.load_skill_spec(catalog, is_cut=bool(listing.omitted)) if catalog.skills else None
-    return ShownCatalog(listing, prompt.catalog_text(listing), load_skill)

@@ -8,29 +8,28 @@ A receipt of a loaded skill expands, in its place, to the instructions in the le
 """
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from functools import lru_cache
-from typing import Any, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple, cast
 
-from langchain_core.messages import AnyMessage, HumanMessage, SystemMessage, ToolMessage
+from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage, ToolMessage
 
 from skills_agent.skills.library.catalog import Catalog
 from skills_agent.skills.library.listing import CatalogListing, ListedSkill
 from skills_agent.skills.library.resources import summarize
-from skills_agent.skills.skill import Resource
+from skills_agent.skills.skill import Resource, ResourceType
 from skills_agent.skills.text import escape_markup, one_line
-from skills_agent.state.budget import Limits
-from skills_agent.state.history import History, stand_in
-from skills_agent.state.ledger import active_skills
+from skills_agent.state.budget import Limits, counts_of_turn
+from skills_agent.state.history import History, fit, history_of, tokens_in, tokens_of
 from skills_agent.state.records import (
     ChangedSkill,
-    Counts,
     LoadedSkill,
     PlanRecord,
-    ResourceRecord,
     SkillResources,
+    SummaryRecord,
+    active_skills,
 )
-from skills_agent.state.transcript import LOAD_SKILL
+from skills_agent.state.schema import AgentState
+from skills_agent.state.transcript import LOAD_SKILL, SYNTHETIC, in_call_order, is_synthetic, last_human
 
 INSTRUCTIONS = """\
 You are a careful assistant that works with tools. Do what the user asks, no more. Say only what
@@ -65,6 +64,23 @@ class SkillsInPrompt(NamedTuple):
     """The text of what is listed; see `catalog_text`."""
     ledger: Mapping[str, LoadedSkill]
     resources: Mapping[str, SkillResources]
+
+
+def render_within(
+    room: int,
+    messages: Sequence[AnyMessage],
+    summary: SummaryRecord | None,
+    skills: SkillsInPrompt | None,
+    status: str,
+) -> list[AnyMessage]:
+    """Return the prompt for a transcript in `room` tokens; more where nothing can be shortened further."""
+    history = history_of(in_call_order(messages), summary)
+    before = earlier_turns(history)
+    rendered = render(history.messages, skills, status, before)
+    if tokens_of(rendered) <= room:
+        return rendered
+    fixed = tokens_of(render([], skills, status, before))
+    return render(fit(history.messages, room - fixed), skills, status, before)
 
 
 def render(
@@ -115,7 +131,17 @@ def earlier_turns(history: History) -> list[AnyMessage]:
         f"Summary of the {history.summary['turns']} turns before: a record of what was said and done, not "
         f"a message from the user.\n<summary>\n{escape_markup(history.summary['text'])}\n</summary>"
     )
-    return [*kept, stand_in(text, history.covered)]
+    return [*kept, _stand_in(text, history.covered)]
+
+
+def _stand_in(text: str, covered: Sequence[AnyMessage]) -> HumanMessage:
+    """Return a message that stands in a prompt for others; it is marked as no person's.
+
+    The mark counts the model's replies among them, for models that count their replies.
+    """
+    replies = sum(isinstance(each, AIMessage) and not is_synthetic(each) for each in covered)
+    mark = {**SYNTHETIC["skills_agent"], "replies": replies}
+    return HumanMessage(text, additional_kwargs={"skills_agent": mark})
 
 
 def catalog_text(listing: CatalogListing) -> str:
@@ -164,26 +190,20 @@ def skill_text(skill: LoadedSkill, resources: SkillResources | None) -> str:
     return "\n".join([text, f'<skill_resources name="{name}">', *files, "</skill_resources>"])
 
 
-def status_text(
-    ledger: Mapping[str, LoadedSkill],
-    resources: Mapping[str, SkillResources],
-    changed: Sequence[ChangedSkill],
-    plan: PlanRecord | None,
-    counts: Counts,
-    limits: Limits,
-    rules: Sequence[str] = (),
-) -> str:
+def status_text(state: AgentState, limits: Limits, rules: Sequence[str] = ()) -> str:
     """Return the small trailing message that changes with every step; `rules`: what is allowed now."""
+    counts = counts_of_turn(state)
+    resources = state.get("skill_resources") or {}
+    loaded = sorted(active_skills(state.get("skills_loaded")))
     lines = ["<status>"]
-    loaded = sorted(active_skills(ledger))
     if loaded:
         summaries = [f"{name} ({_summary(resources.get(name))})" for name in loaded]
         lines.append(escape_markup("Loaded skills: " + ", ".join(summaries)))
-    different = [f"{each['name']} ({each['change']})" for each in changed if each["name"] in loaded]
+    different = [f"{each['name']} ({each['change']})" for each in _changed(state)]
     if different:
         lines.append(escape_markup(f"Different on disk now, the text above stays: {', '.join(different)}"))
     lines += [escape_markup(rule) for rule in rules]
-    if plan:
+    if plan := state.get("plan"):
         lines.append(plan_text(plan))
     lines.append(
         f"Left in this turn: {limits.max_model_calls - counts['model_calls']} model calls, "
@@ -191,6 +211,18 @@ def status_text(
         f"{limits.max_script_runs - counts['script_runs']} script runs."
     )
     return "\n".join([*lines, "</status>"])
+
+
+def _changed(state: AgentState) -> list[ChangedSkill]:
+    """Return the loaded skills that differ from what is on disk and were not loaded anew since."""
+    catalog = state.get("catalog")
+    active = active_skills(state.get("skills_loaded"))
+    changed = (catalog.get("changed") or []) if catalog else []
+    return [
+        each
+        for each in changed
+        if each["name"] in active and active[each["name"]]["digest"] != each["digest"]
+    ]
 
 
 def plan_text(plan: PlanRecord) -> str:
@@ -213,18 +245,58 @@ def last_word_text(reason: str) -> str:
     )
 
 
-@lru_cache(maxsize=16)
-def load_skill_spec(catalog: Catalog, *, is_cut: bool) -> dict[str, Any]:
-    """Return the schema of load_skill, with the valid names as an enum while they fit.
+def too_large(state: AgentState, tokens: int, model: str, window: int) -> AIMessage:
+    """Return the answer where the prompt of so many tokens cannot be made to fit into a model's window."""
+    request = last_human(state["messages"])
+    loaded = sum(
+        tokens_in(skill["instructions"]) for skill in active_skills(state.get("skills_loaded")).values()
+    )
+    parts = [f"your message about {tokens_of([request]):,}"] if request else []
+    fewer = ""
+    if loaded:
+        parts.append(f"the loaded skills about {loaded:,}")
+        fewer = "go on in a new thread with fewer skills; "
+    return AIMessage(
+        f"I could not ask the model: it would have to read about {tokens:,} tokens, and {model} reads "
+        f"{window:,} ({', '.join(parts)}). Send less at a time, or put a long text into a file of the "
+        f"workspace and name it; {fewer}or choose a model with a larger window. "
+        "If this one reads more, the setting context_window says so.",
+        id=f"too-large-{state['usage']['turn']}-{len(state['messages'])}",
+        additional_kwargs=dict(SYNTHETIC),
+    )
 
-    `is_cut`: not all skills are shown. The same object each time, for models are bound to it.
-    """
-    names = [skill.name for skill in catalog.skills if skill.model_invocable]
+
+class LoadableSkills(NamedTuple):
+    """All that the schema of load_skill depends on."""
+
+    names: tuple[str, ...]
+    """The valid names; empty where they are too many to be listed in the schema."""
+    sources: tuple[str, ...]
+    """Labels of the sources, the strongest last."""
+    is_cut: bool
+    """True where not all skills are shown."""
+
+
+def loadable_skills(catalog: Catalog, *, is_cut: bool) -> LoadableSkills:
+    """Return what load_skill takes of a catalog."""
+    names = tuple(skill.name for skill in catalog.skills if skill.model_invocable)
+    return LoadableSkills(names if len(names) <= MAX_NAMES_IN_ENUM else (), catalog.sources, is_cut)
+
+
+def load_skill_schema(skills: LoadableSkills) -> dict[str, Any]:
+    """Return the schema of load_skill, with the valid names as an enum while they fit."""
     name: dict[str, Any] = {"type": "string", "description": "Name from the list of available skills."}
-    if len(names) <= MAX_NAMES_IN_ENUM:
-        name["enum"] = names
-    elif is_cut:
+    if skills.names:
+        name["enum"] = list(skills.names)
+    elif skills.is_cut:
         name["description"] += " Names found with search_skills are valid, too."
+    source = {
+        "type": "string",
+        "description": "Only to pick one of several skills of that name; "
+        f"by default that of the strongest source, {skills.sources[-1]}.",
+        "enum": list(skills.sources),
+    }
+    reason = {"type": "string", "description": "Why, in a few words; kept in the record."}
     return {
         "type": "function",
         "function": {
@@ -232,16 +304,7 @@ def load_skill_spec(catalog: Catalog, *, is_cut: bool) -> dict[str, Any]:
             "description": "Load a skill's instructions; needed before its files and scripts.",
             "parameters": {
                 "type": "object",
-                "properties": {
-                    "name": name,
-                    "source": {
-                        "type": "string",
-                        "description": "Only to pick one of several skills of that name; "
-                        f"by default that of the strongest source, {catalog.sources[-1]}.",
-                        "enum": list(catalog.sources),
-                    },
-                    "reason": {"type": "string", "description": "Why, in a few words; kept in the record."},
-                },
+                "properties": {"name": name, "source": source, "reason": reason},
                 "required": ["name"],
             },
         },
@@ -253,11 +316,10 @@ def _safe(text: str) -> str:
 
 
 def _summary(resources: SkillResources | None) -> str:
-    return summarize(_resources(resources["files"] if resources else ()))
-
-
-def _resources(files: Iterable[ResourceRecord]) -> list[Resource]:
-    return [Resource(file["path"], file["type"], file["size"]) for file in files]
+    files = resources["files"] if resources else ()
+    return summarize(
+        [Resource(each["path"], cast("ResourceType", each["type"]), each["size"]) for each in files]
+    )
 
 
 def _size(size: int) -> str:

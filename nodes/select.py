@@ -10,17 +10,22 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
 from langchain_core.messages.tool import ToolCall, tool_call
 from langgraph.runtime import Runtime
 
+from skills_agent.nodes import RegistryOf
 from skills_agent.nodes.judge import SKILL_CHANGED
 from skills_agent.skills.errors import SkillError, UnknownSkillError
-from skills_agent.skills.library.admission import AdmissionDesk, Admitted, LimitReachedError, NotAdmittedError
+from skills_agent.skills.library.admission import (
+    AdmissionDesk,
+    Admitted,
+    Asker,
+    LimitReachedError,
+    NotAdmittedError,
+)
 from skills_agent.skills.library.catalog import Catalog
-from skills_agent.skills.library.library import Library
 from skills_agent.skills.library.registry import Registry
 from skills_agent.skills.skill import SkillRef
 from skills_agent.state.budget import Limits, OnChange
-from skills_agent.state.context import Context, caller_of
-from skills_agent.state.ledger import active_skills
-from skills_agent.state.records import Admission, Asker, SkillPlace, VerdictRecord
+from skills_agent.state.context import Context
+from skills_agent.state.records import Admission, SkillPlace, VerdictRecord, active_skills
 from skills_agent.state.schema import AgentState, AgentUpdate
 from skills_agent.state.transcript import (
     LOAD_SKILL,
@@ -37,7 +42,7 @@ _COMMAND = re.compile(r"\s*/(?P<name>[^\s/@]+(?:@[^\s/]+)?)(?:\s+(?P<arguments>.
 _MENTION = re.compile(r"(?<![\w$])\$(?P<name>[a-z0-9][a-z0-9-]*)")
 
 
-class Request(NamedTuple):
+class SkillRequest(NamedTuple):
     """One request for a skill, as a tool call, and whose it is."""
 
     call: ToolCall
@@ -49,7 +54,7 @@ class Request(NamedTuple):
 
 
 def select(
-    state: AgentState, runtime: Runtime[Context], *, library: Library, limits: Limits, on_change: OnChange
+    state: AgentState, runtime: Runtime[Context], *, registry: RegistryOf, limits: Limits, on_change: OnChange
 ) -> AgentUpdate:
     """Admit or refuse every skill that is asked for now.
 
@@ -65,14 +70,14 @@ def select(
         update["skills"] = []
     if not context.enable_skills:
         return update
-    registry = library.of(caller_of(runtime), runtime.store)
-    catalog = registry.get(state["catalog"]["digest"]) or registry.refresh()
+    skills = registry(runtime)
+    catalog = skills.get(state["catalog"]["digest"]) or skills.refresh()
     messages: list[AnyMessage] = []
     if wants_skills(state["messages"]):
         calls = [call for call in open_calls(state["messages"]) if call["name"] == LOAD_SKILL]
-        requests = [Request(call, "model") for call in calls]
+        requests = [SkillRequest(call, "model") for call in calls]
     else:
-        requests = [*_reloads(state, on_change, registry), *_requests(state, catalog)]
+        requests = [*_reloads(state, on_change, skills), *_requests(state, catalog)]
         if requests:
             messages.append(_spoken_for([request.call for request in requests]))
     admissions, refusals = _admit(requests, state, catalog, context.narrow(limits))
@@ -99,7 +104,7 @@ def may_ask_for_skills(state: AgentState) -> bool:
 
 
 def _admit(
-    requests: Sequence[Request], state: AgentState, catalog: Catalog, limits: Limits
+    requests: Sequence[SkillRequest], state: AgentState, catalog: Catalog, limits: Limits
 ) -> tuple[list[Admission], list[AnyMessage]]:
     desk = AdmissionDesk(
         catalog,
@@ -124,7 +129,7 @@ def _admit(
     return admissions, refusals
 
 
-def _admission(request: Request, admitted: Admitted, order: int, turn: int) -> Admission:
+def _admission(request: SkillRequest, admitted: Admitted, order: int, turn: int) -> Admission:
     return Admission(
         call_id=request.call["id"] or "",
         skills=[_place(ref, request.version) for ref in admitted.refs],
@@ -149,7 +154,7 @@ def _next_order(state: AgentState) -> int:
     return 1 + max((skill["order"] for skill in ledger.values()), default=0)
 
 
-def _questions(requests: Sequence[Request], admissions: Sequence[Admission]) -> dict[str, VerdictRecord]:
+def _questions(requests: Sequence[SkillRequest], admissions: Sequence[Admission]) -> dict[str, VerdictRecord]:
     """Return a question for every admitted reload."""
     asked = {each["call_id"] for each in admissions if each["asked_by"] == "operator"}
     return {
@@ -165,7 +170,7 @@ def _questions(requests: Sequence[Request], admissions: Sequence[Admission]) -> 
     }
 
 
-def _reloads(state: AgentState, on_change: OnChange, registry: Registry) -> Iterator[Request]:
+def _reloads(state: AgentState, on_change: OnChange, registry: Registry) -> Iterator[SkillRequest]:
     """Yield a request for every loaded skill that changed on disk, unless a person kept the loaded version.
 
     One that changes again at this moment waits for the next turn.
@@ -186,10 +191,10 @@ def _reloads(state: AgentState, on_change: OnChange, registry: Registry) -> Iter
             with suppress(SkillError):
                 registry.snapshot(version)
                 call = tool_call(name=LOAD_SKILL, args=args, id=call_id)
-                yield Request(call, "operator", version=version)
+                yield SkillRequest(call, "operator", version=version)
 
 
-def _requests(state: AgentState, catalog: Catalog) -> Iterator[Request]:
+def _requests(state: AgentState, catalog: Catalog) -> Iterator[SkillRequest]:
     """Yield the caller's and the user's requests as calls.
 
     A skill that is already active is no request: a caller may name its skills at every turn.
@@ -202,7 +207,7 @@ def _requests(state: AgentState, catalog: Catalog) -> Iterator[Request]:
     wanted = [name for name in asked if name.partition("@")[0] not in active]
     for number, name in enumerate(wanted):
         call = tool_call(name=LOAD_SKILL, args={"name": name}, id=f"skill-{prefix}-{number}")
-        yield Request(call, *asked[name])
+        yield SkillRequest(call, *asked[name])
 
 
 def _named_by_user(human: HumanMessage | None, catalog: Catalog) -> Iterator[tuple[str, str | None]]:

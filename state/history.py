@@ -1,23 +1,25 @@
 """What of a long transcript a prompt shows. Pure: nothing here changes the transcript.
 
-A *turn* is a message of a person and all that follows it, up to the next one. At the beginning of a turn,
-older turns are replaced by a summary when the history takes more than `HIGH` of its room, and then down to
-`LOW`: so the beginning of the prompt stays the same for many turns. Within a turn, which may outgrow
-the window by itself, `fit` shows older messages shortened. A tool call is never parted from its answer.
+A *turn* is a message of a person and all that follows it, up to the next one. When a turn begins and the
+history takes more than `HIGH` of its room, a summary takes the place of older turns, and then down to
+`LOW`: so the beginning of the prompt stays the same for many turns. Within a turn, which may outgrow the
+window by itself, `fit` shows excerpts. A tool call is never parted from its answer.
+
+Tokens are estimated: four bytes of UTF-8 each, which is near the truth for prose in most scripts
+(langchain_core's estimate counts characters, so a third of it for Chinese), and a quarter of the window is
+left free, for the answer and for what takes more tokens than that (figures, code).
 """
 
-from collections.abc import Mapping, Sequence
-from functools import partial
+import json
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage, ToolMessage
 
-from skills_agent.state.ledger import active_skills
-from skills_agent.state.records import SummaryRecord
-from skills_agent.state.shortening import brief, shortened
-from skills_agent.state.transcript import SYNTHETIC, calls_of, is_synthetic, unreadable_calls_of
-from skills_agent.state.window import BYTES_PER_TOKEN, room_of, size_of, tokens_in, tokens_of
+from skills_agent.state.records import SummaryRecord, active_skills
+from skills_agent.state.transcript import calls_of, unreadable_calls_of
 
+BYTES_PER_TOKEN: Final = 4
 HIGH: Final = 0.8
 """Share of its room that the history may take when a turn begins."""
 LOW: Final = 0.5
@@ -25,12 +27,17 @@ LOW: Final = 0.5
 FIXED: Final = 1000
 """Tokens for the agent's instructions, load_skill and the status: about the most that they take."""
 EXCERPT: Final = 600
-"""Bytes that are shown of an older message in a turn that outgrows the window."""
+SHORTEST: Final = 60
+"""Bytes that are shown of an older message in a turn that outgrows the window; the second where the first
+is not enough."""
 
-_NOTE: Final = 70
-"""Tokens that a shortened message takes beside its excerpt, at most."""
-_FULLER: Final = 5
-"""So many of the newest turns are told more fully in an extract."""
+_FRAME: Final = 4
+"""Tokens that a message takes beside its content."""
+_MEDIA: Final = 1500
+"""Tokens of an image, a sound or a document: about what providers count for a large image."""
+_MEDIA_TYPES: Final = ("image", "audio", "video", "file", "document")
+_NOTE: Final = 160
+"""Bytes that the note on what is left out takes at most."""
 
 
 class History(NamedTuple):
@@ -83,6 +90,16 @@ def _cut_before(
     return parts
 
 
+def room_of(window: int) -> int:
+    """Return the tokens that a prompt, its tools included, may take of a window of so many."""
+    return window * 3 // 4
+
+
+def summary_tokens(window: int) -> int:
+    """Return the tokens that a summary may take of a window."""
+    return min(2000, window // 16)
+
+
 def room_for_history(state: Mapping[str, Any], window: int, schemas: int) -> int:
     """Return the tokens that are left for summary and transcript beside all else that a prompt shows.
 
@@ -101,11 +118,6 @@ def room_for_history(state: Mapping[str, Any], window: int, schemas: int) -> int
     return max(0, room_of(window) - schemas - FIXED - skills - files - catalog - plan)
 
 
-def summary_tokens(window: int) -> int:
-    """Return the tokens that a summary may take of a window."""
-    return min(2000, window // 16)
-
-
 def turns_to_cover(state: Mapping[str, Any], window: int, schemas: int) -> list[list[AnyMessage]]:
     """Return the turns that a new summary is to cover beside what it covers already; mostly none.
 
@@ -113,8 +125,8 @@ def turns_to_cover(state: Mapping[str, Any], window: int, schemas: int) -> list[
     """
     history = history_of(state.get("messages") or [], state.get("summary"))
     room = room_for_history(state, window, schemas)
-    told = tokens_in(history.summary["text"]) if history.summary else 0
-    if tokens_of(history.messages) + told <= HIGH * room:
+    summary = tokens_in(history.summary["text"]) if history.summary else 0
+    if tokens_of(history.messages) + summary <= HIGH * room:
         return []
     *older, newest = turns_of(history.messages) or [[]]
     left = LOW * room - summary_tokens(window) - tokens_of(newest)
@@ -123,158 +135,137 @@ def turns_to_cover(state: Mapping[str, Any], window: int, schemas: int) -> list[
     return older
 
 
-def extract(turns: Sequence[Sequence[AnyMessage]], size: int) -> str:
-    """Sum up turns without a model, in at most `size` bytes: a line a turn, the newest the fullest.
-
-    A line holds the request, the tools that were used, and the beginning of the answer. The newest turns
-    share one half of the size, the others the other. What does not fit is counted.
-    """
-    full = min(500, size // (4 * _FULLER))
-    others = max(60, min(150, size // (4 * max(1, len(turns) - _FULLER))))
-    lines: list[str] = []
-    left = size - len(_omitted(len(turns)))
-    for age, turn in enumerate(reversed(turns)):
-        line = _turn_in_brief(turn, full if age < _FULLER else min(full, others))
-        left -= size_of(line) + 1
-        if left < 0:
-            break
-        lines.append(line)
-    if omitted := len(turns) - len(lines):
-        lines.append(_omitted(omitted))
-    return "\n".join(reversed(lines))
+def tokens_of(messages: Iterable[AnyMessage]) -> int:
+    """Return about how many tokens messages take."""
+    return sum(map(_tokens, messages))
 
 
-def _omitted(turns: int) -> str:
-    return f"[{turns} turns before these are left out]"
+def tokens_in(text: str) -> int:
+    """Return about how many tokens a text has."""
+    return -(-size_of(text) // BYTES_PER_TOKEN)
 
 
-def _turn_in_brief(turn: Sequence[AnyMessage], limit: int) -> str:
-    asked = " ".join(str(message.text) for message in turn if isinstance(message, HumanMessage))
-    said = [str(message.text) for message in turn if isinstance(message, AIMessage) and message.text]
-    parts = [f"- Asked: {brief(asked, limit)}", _tools_in_brief(turn)]
-    parts.append(f"Answered: {brief(said[-1], limit)}" if said else "Not answered.")
-    return " ".join(part for part in parts if part)
+def size_of(text: str) -> int:
+    """Return the bytes of a text in UTF-8."""
+    return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
 
 
-def _tools_in_brief(messages: Sequence[AnyMessage]) -> str:
-    names = [
-        f"{message.name or 'a tool'}{' (failed)' if message.status == 'error' else ''}"
-        for message in messages
-        if isinstance(message, ToolMessage)
-    ]
-    counted = [f"{name} x{names.count(name)}" if names.count(name) > 1 else name for name in names]
-    return brief(f"Tools: {', '.join(dict.fromkeys(counted))}.", 200) if names else ""
+def _tokens(message: AnyMessage) -> int:
+    blocks = message.content if isinstance(message.content, list) else [message.content]
+    tokens = _FRAME + sum(map(_block_tokens, blocks))
+    if isinstance(message, ToolMessage):
+        tokens += tokens_in(message.tool_call_id)
+    if isinstance(message, AIMessage):
+        for call in (*message.tool_calls, *message.invalid_tool_calls):
+            tokens += _FRAME + tokens_in(f"{call['name']}{call['id']}{_json(call['args'])}")
+    return tokens
+
+
+def _block_tokens(block: str | Mapping[str, Any]) -> int:
+    if isinstance(block, str):
+        return tokens_in(block)
+    if str(block.get("type", "")).removeprefix("input_").startswith(_MEDIA_TYPES):
+        return _MEDIA
+    return tokens_in(block["text"] if isinstance(block.get("text"), str) else _json(block))
+
+
+def _json(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False, default=str)
 
 
 def fit(messages: Sequence[AnyMessage], room: int) -> list[AnyMessage]:
     """Return what a prompt shows of a transcript that may be larger than `room` tokens.
 
-    Nothing is taken away while it fits. Else, until it fits: older messages are shortened, the oldest first;
-    the turns before the newest become an extract; the results of the newest step are cut down to half
-    of the room; the newest turn's oldest steps become a note. The newest turn's request stays whole, so
-    what is returned may still be too large. More is freed than is needed now: so the beginning is the
-    same a step later.
+    Nothing is taken away while it fits. Else older messages become excerpts, the oldest first, and shorter
+    ones where that is not enough. The results of the newest step share what is left: half of the room, or
+    more. The newest turn's request stays whole, so what is returned may still be too large.
+    """
+    if not messages or tokens_of(messages) <= room:
+        return list(messages)
+    turn = turns_of(messages)[-1]
+    step = _cut_before(turn, AIMessage)[-1]
+    older: list[AnyMessage] = list(messages[: len(messages) - len(step)])
+    before_turn = len(messages) - len(turn)
+    for_older = room - min(tokens_of(step), room // 2)
+    for size in (EXCERPT, SHORTEST):
+        excess = tokens_of(older) - for_older
+        older = _excerpts(older, before_turn, _round_up(excess, room // 4), size)
+    return [*older, *_share(step, room - tokens_of(older))]
+
+
+def _round_up(tokens: int, unit: int) -> int:
+    """Round what is to be freed up: so the prompt of the next step begins with the same messages."""
+    return -(-tokens // max(1, unit)) * max(1, unit)
+
+
+def _excerpts(messages: list[AnyMessage], before_turn: int, to_free: int, size: int) -> list[AnyMessage]:
+    """Cut messages to excerpts, the oldest first, until so many tokens are free.
+
+    The requests that come after `before_turn` messages stay whole.
     """
     shown = list(messages)
-    half = partial(_shorten_newest, least=room // 2)
-    for way in (_shorten_older, _fold_turns, half, _fold_steps, partial(_shorten_newest, least=0)):
-        if not shown or tokens_of(shown) <= room:
-            break
-        shown = way(shown, room)
-    return shown
-
-
-def _to_free(messages: Sequence[AnyMessage], room: int) -> int:
-    """Return the tokens to free: in quarters of the room, so that the next steps find the same number."""
-    quarter = max(1, room // 4)
-    excess = tokens_of(messages) - room
-    return -(-excess // quarter) * quarter
-
-
-def _shorten_older(messages: list[AnyMessage], room: int) -> list[AnyMessage]:
-    to_free = _to_free(messages, room)
-    newest = turns_of(messages)[-1]
-    steps = _cut_before(newest, AIMessage)
-    keep = len(messages) - len(steps[-1])
-    request = len(messages) - len(newest)
-    shown = list(messages)
-    for index in range(keep):
+    for index, message in enumerate(messages):
         if to_free <= 0:
             break
-        if index >= request and isinstance(shown[index], HumanMessage):
-            continue
-        short = _shortened(shown[index], EXCERPT)
-        to_free -= tokens_of([shown[index]]) - tokens_of([short])
-        shown[index] = short
+        if index < before_turn or not isinstance(message, HumanMessage):
+            shown[index] = shortened(message, size)
+            to_free -= tokens_of([message]) - tokens_of([shown[index]])
     return shown
 
 
-def _fold_turns(messages: list[AnyMessage], room: int) -> list[AnyMessage]:
-    *older, newest = turns_of(messages)
-    if not older:
-        return messages
-    kept = [message for turn in older for message in turn if isinstance(message, SystemMessage)]
-    text = extract(older, room // 8 * BYTES_PER_TOKEN)
-    gone = [message for turn in older for message in turn]
-    return [*kept, stand_in(f"The turns before this one, in brief, to save room:\n{text}", gone), *newest]
-
-
-def _shorten_newest(messages: list[AnyMessage], room: int, *, least: int) -> list[AnyMessage]:
-    """Share what is left, `least` tokens or more, among the results of the newest step.
-
-    What takes less than its share stays whole.
-    """
-    step = _cut_before(messages, AIMessage)[-1]
-    start = len(messages) - len(step)
-    results = [index for index in range(start, len(messages)) if isinstance(messages[index], ToolMessage)]
-    results.sort(key=lambda index: tokens_of([messages[index]]))
-    shown = list(messages)
-    left = max(least, room - tokens_of(each for at, each in enumerate(shown) if at not in results))
-    for number, index in enumerate(results):
-        share = left // (len(results) - number)
-        if tokens_of([shown[index]]) > share:
-            shown[index] = _shortened(shown[index], max(EXCERPT, (share - _NOTE) * BYTES_PER_TOKEN))
-        left -= tokens_of([shown[index]])
-    if tokens_of(shown) > room and isinstance(shown[start], AIMessage):
-        shown[start] = _shortened(shown[start], EXCERPT)
+def _share(step: list[AnyMessage], room: int) -> list[AnyMessage]:
+    """Shorten the results of a step alike until it fits, then its calls; what is short stays whole."""
+    shown = step
+    size = max(room, 0) * BYTES_PER_TOKEN
+    while tokens_of(shown) > room and size > EXCERPT:
+        shown = [shortened(each, size) if isinstance(each, ToolMessage) else each for each in step]
+        size = size * 9 // 10
+    if tokens_of(shown) > room:
+        shown = [each if isinstance(each, HumanMessage) else shortened(each, EXCERPT) for each in step]
     return shown
 
 
-def _fold_steps(messages: list[AnyMessage], room: int) -> list[AnyMessage]:
-    """Replace the oldest steps of the newest turn, calls and answers together, by a note."""
-    *before, newest = turns_of(messages)
-    to_free = _to_free(messages, room)
-    head, *steps = _cut_before(newest, AIMessage)
-    gone: list[AnyMessage] = []
-    while len(steps) > 1 and to_free > 0:
-        if any(isinstance(message, HumanMessage | SystemMessage) for message in steps[0]):
-            break
-        to_free -= tokens_of(steps[0])
-        gone += steps.pop(0)
-    if not gone:
-        return messages
-    calls = sum(isinstance(message, ToolMessage) for message in gone)
-    used = f"{calls} calls. {_tools_in_brief(gone)}"
-    note = stand_in(f"[Earlier steps of this turn are left out to save room: {used}]", gone)
-    return [
-        *(each for turn in before for each in turn),
-        *head,
-        note,
-        *(each for step in steps for each in step),
-    ]
+def excerpt(text: str, size: int, hint: str = "") -> str:
+    """Return beginning and end of a text in about `size` bytes, and between them how much is left out."""
+    total = size_of(text)
+    if total <= size + _NOTE:
+        return text
+    raw = text.encode("utf-8", "surrogatepass")
+    head = raw[: size * 2 // 3].decode("utf-8", "ignore")
+    tail = raw[total - size // 3 :].decode("utf-8", "ignore")
+    left_out = len(text) - len(head) - len(tail)
+    return f"{head}\n[{left_out} of {len(text)} characters are left out here to save room{hint}]\n{tail}"
 
 
-def _shortened(message: AnyMessage, size: int) -> AnyMessage:
-    """Shorten a message, but for what the caller's program says as system."""
-    return message if isinstance(message, SystemMessage) else shortened(message, size)
+def shortened(message: AnyMessage, size: int) -> AnyMessage:
+    """Return a message whose texts take about `size` bytes each: content, and a call's arguments.
 
-
-def stand_in(text: str, gone: Sequence[AnyMessage]) -> HumanMessage:
-    """Return a message that stands in a prompt for others; it is marked as no person's.
-
-    The mark counts the model's replies among them, for models that count their replies.
+    Ids, names and the number of calls stay. Of content blocks, only texts are shortened, and nothing of
+    what the caller's program says as system.
     """
-    replies = sum(isinstance(each, AIMessage) and not is_synthetic(each) for each in gone)
-    return HumanMessage(
-        text, additional_kwargs={"skills_agent": {**SYNTHETIC["skills_agent"], "replies": replies}}
-    )
+    if isinstance(message, SystemMessage):
+        return message
+    again = "; the call can be made again for a part of it, if it only reads"
+    hint = again if isinstance(message, ToolMessage) else ""
+    content: Any = message.content
+    if isinstance(content, list):
+        content = [_cut(b, size, hint) if _is_text(b) else b for b in content]
+    update: dict[str, Any] = {"content": _cut(content, size, hint) if isinstance(content, str) else content}
+    if isinstance(message, AIMessage):
+        for calls in ("tool_calls", "invalid_tool_calls"):
+            update[calls] = [{**call, "args": _cut(call["args"], size)} for call in getattr(message, calls)]
+    return message.model_copy(update=update)
+
+
+def _is_text(block: str | Mapping[str, Any]) -> bool:
+    return isinstance(block, str) or block.get("type") == "text"
+
+
+def _cut(value: Any, size: int, hint: str = "") -> Any:
+    if isinstance(value, str):
+        return excerpt(value, size, hint)
+    if isinstance(value, list):
+        return [_cut(each, size, hint) for each in value]
+    if isinstance(value, dict):
+        return {key: _cut(each, size, hint) for key, each in value.items()}
+    return value

@@ -1,14 +1,9 @@
 """What the channels hold: JSON-like records, because a dataclass in a checkpoint comes back as a dict."""
 
+from collections.abc import Mapping
 from typing import Any, Literal, NotRequired
 
 from typing_extensions import TypedDict  # pydantic needs this one before Python 3.12
-
-Asker = Literal["user", "caller", "model", "operator"]
-"""Who asked for a skill: the person (`/name`), the program (`skills=[...]`), the model (`load_skill`), or
-the operator's setting `on_change` (a loaded skill that changed on disk)."""
-
-ResourceKind = Literal["script", "reference", "asset", "other"]
 
 
 class DiagnosticRecord(TypedDict):
@@ -70,7 +65,8 @@ class LoadedSkill(TypedDict):
     disallowed_tools: NotRequired[list[str]]
     """Absent in records of older versions."""
     model: str | None
-    asked_by: Asker
+    asked_by: str
+    """user (`/name`), caller (`skills=[...]`), model (`load_skill`) or operator (setting `on_change`)."""
     reason: str
     call_id: str
     """The tool call whose receipt the instructions are rendered in place of."""
@@ -80,11 +76,17 @@ class LoadedSkill(TypedDict):
     """True for a tombstone."""
 
 
+def active_skills(ledger: Mapping[str, LoadedSkill] | None) -> dict[str, LoadedSkill]:
+    """Return the skills that are loaded and were not unloaded, by name; none before the first load."""
+    return {name: skill for name, skill in (ledger or {}).items() if not skill["unloaded"]}
+
+
 class ResourceRecord(TypedDict):
     """One file of a loaded skill."""
 
     path: str
-    type: ResourceKind
+    type: str
+    """script, reference, asset or other."""
     size: int
 
 
@@ -197,7 +199,7 @@ class Admission(TypedDict):
     """What of its requirements could not be had."""
     order: int
     """Of the first of `skills`; the others follow."""
-    asked_by: Asker
+    asked_by: str
     reason: str
     arguments: str | None
     """What the user wrote after `/name`; None where nobody did."""

@@ -86,25 +86,8 @@ class AgentState(TypedDict, total=False):
     remaining_steps: RemainingSteps
 
 
-class AgentUpdate(TypedDict, total=False):
-    """What a node may change: a node returns only the channels that it changed."""
-
-    messages: list[AnyMessage]
-    skills: list[str]
-    catalog: CatalogRecord
-    admissions: list[Admission]
-    skills_loaded: dict[str, LoadedSkill]
-    skill_resources: dict[str, SkillResources]
-    summary: SummaryRecord | None
-    history_too_long: bool
-    plan: PlanRecord | None
-    verdicts: dict[str, VerdictRecord]
-    grants: dict[str, GrantRecord]
-    refused: dict[str, int]
-    spent_budget: str
-    usage: UsageRecord
-    answer: str
-    loaded: list[str]
+AgentUpdate = AgentState
+"""What a node may change: a node returns only the channels that it changed."""
 
 
 class CallRequest(TypedDict):

@@ -12,9 +12,10 @@ from typing import Any, ClassVar, Final, Literal
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
+from skills_agent.skills.library.admission import Asker
 from skills_agent.skills.policy.tool_spec import TOOL_SPECS, ToolSpec
 from skills_agent.skills.text import one_line
-from skills_agent.state.records import Asker, Counts
+from skills_agent.state.records import Counts
 
 MAX_CALL: Final = 300
 """Characters of a call in a line."""

@@ -32,7 +32,7 @@ from skills_agent.graph.audit.events import (
 from skills_agent.graph.audit.log import AuditError, Record, RunLog
 from skills_agent.graph.audit.node_events import NodeStep, State, turn_of
 from skills_agent.graph.audit.redaction import Redaction
-from skills_agent.nodes.two_paths import TwoPaths
+from skills_agent.nodes.model_call import TwoPaths
 from skills_agent.state.context import Context, caller_of
 from skills_agent.state.schema import CallRequest
 

@@ -41,8 +41,7 @@ from skills_agent.skills.errors import SkillsAgentError
 from skills_agent.skills.library.registry import Registry
 from skills_agent.skills.policy.tool_spec import Risk
 from skills_agent.skills.policy.verdict import Approval, ApprovalNeededError
-from skills_agent.state.ledger import active_skills
-from skills_agent.state.records import VerdictRecord
+from skills_agent.state.records import VerdictRecord, active_skills
 from skills_agent.state.schema import AgentInput
 
 WAITING: Final = 3
@@ -252,7 +251,7 @@ def _make_thread(
         approval=approval or settings.approval,
     )
     services = make_services(settings, yes=yes)
-    services.models.choose(None)
+    services.requests.models.choose(None)
     return OpenThread(
         name=name,
         agent=wire(services).compile(checkpointer=database.saver, store=database.store, name="skills-agent"),

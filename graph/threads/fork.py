@@ -31,8 +31,7 @@ from skills_agent.graph.threads.compiled import CompiledAgent, ThreadStatus, sta
 from skills_agent.graph.threads.database import OPTIONS, config_of
 from skills_agent.graph.threads.errors import ForkError
 from skills_agent.graph.threads.steps import FORKED_FROM, Step, find_step
-from skills_agent.state.ledger import active_skills
-from skills_agent.state.records import GrantRecord, LoadedSkill
+from skills_agent.state.records import GrantRecord, LoadedSkill, active_skills
 from skills_agent.state.transcript import answered_ids, last_human, open_calls, refusal, wants_skills
 
 DENIED = "Not run: a person refused this call when the conversation was forked."

@@ -19,8 +19,7 @@ from skills_agent.skills.library.resources import section_of, sections_of
 from skills_agent.skills.skill import SkillRef
 from skills_agent.skills.text import escape_markup, one_line
 from skills_agent.state.context import caller_of
-from skills_agent.state.ledger import active_skills
-from skills_agent.state.records import LoadedSkill
+from skills_agent.state.records import LoadedSkill, active_skills
 
 MAX_HITS = 5
 MAX_DESCRIPTION = 300

@@ -21,7 +21,7 @@ from skills_agent.graph import Settings, build_graph
 from skills_agent.graph.models import OfflineChatModel
 from skills_agent.graph.models.scripted import ScriptedChatModel
 from skills_agent.state.context import Context
-from skills_agent.state.window import tokens_of
+from skills_agent.state.history import tokens_of
 from tests.agents import call, calls, write_skill
 from tests.conftest import MakeAgent
 from tests.openai_server import KEY, Call, Completion, OpenAIServer, Raw, openai_server

@@ -17,8 +17,7 @@ from skills_agent.graph.models.offline.message import PersonMessage, read_messag
 from skills_agent.graph.models.offline.usage import Usage, fill, find_usages
 from skills_agent.nodes.model_call import PromptRecords, ShownSkills
 from skills_agent.skills.search.words import search_texts
-from skills_agent.state.ledger import active_skills
-from skills_agent.state.records import LoadedSkill
+from skills_agent.state.records import LoadedSkill, active_skills
 from skills_agent.state.transcript import is_synthetic
 
 ASKS_FOR = "asks_for"
