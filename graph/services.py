@@ -15,8 +15,7 @@ from skills_agent.graph.audit.events import Operator
 from skills_agent.graph.audit.log import RunLog
 from skills_agent.graph.audit.recorder import Audit
 from skills_agent.graph.audit.redaction import Redaction, secret_values
-from skills_agent.graph.models.calls import calling
-from skills_agent.graph.models.errors import ModelCallError, ModelError
+from skills_agent.graph.models.errors import ModelCallError, ModelError, calling
 from skills_agent.graph.models.local import LocalChatModel
 from skills_agent.graph.models.offline.model import OfflineChatModel
 from skills_agent.graph.models.provider import default_model, resolve_model

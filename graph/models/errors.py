@@ -1,32 +1,64 @@
-"""Everything a model can refuse or fail at, as one tree.
+"""Everything a model can refuse or fail at, and what a provider raises as one of these.
 
-    ModelError                        model-error
-    ├── UnknownModelError             model-unknown           no model of that name
-    ├── ModelKeyMissingError          model-key-missing       the provider's key is not in the environment
-    ├── ModelParameterError           model-parameter         a parameter that the provider does not take
-    ├── ReplyScriptError              model-script-invalid    a scripted model's file cannot be read
-    ├── ScriptExhaustedError          model-script-exhausted  a scripted model was asked once too often
-    └── ModelCallError                model-call-failed       the provider could not be asked or failed
-        └── UnreadableReplyError      model-reply-unreadable  it answered with something that is no reply
+    SkillsAgentError                      (skills/errors.py)
+    └── ModelError                        model-error
+        ├── UnknownModelError             model-unknown           no model of that name
+        ├── ModelKeyMissingError          model-key-missing       the provider's key is not in the environment
+        ├── ModelParameterError           model-parameter         a parameter that the provider does not take
+        ├── ReplyScriptError              model-script-invalid    a scripted model's file cannot be read
+        ├── ScriptExhaustedError          model-script-exhausted  a scripted model has no reply left
+        └── ModelCallError                model-call-failed       the provider was not reached, or failed
+            └── UnreadableReplyError      model-reply-unreadable  its answer is no reply of a model
 
-The first four are found before a run starts; `graph.models.calls` turns what providers raise during
-a run into a ModelCallError. Anything else that a model raises is a bug and propagates.
+The first four are raised before a turn starts. `calling` turns what providers raise during a turn into a
+ModelCallError; anything else that a model raises is a bug and propagates.
 """
 
-from collections.abc import Collection
+import json
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from typing import ClassVar
+
+from langchain_core.exceptions import (
+    ContextOverflowError,
+    ModelAuthenticationError,
+    ModelConnectionError,
+    ModelInvalidRequestError,
+    ModelNotFoundError,
+    ModelPermissionDeniedError,
+    ModelRateLimitError,
+    ModelTimeoutError,
+)
+from langchain_core.exceptions import ModelError as ProviderError
 
 from skills_agent.skills.errors import SkillsAgentError
 
+_PROVIDER_PACKAGES = frozenset(
+    {"openai", "httpx", "httpx2", "httpcore", "httpcore2", "anthropic", "google", "mistralai", "ollama"}
+)
+"""An exception that one of these packages defines is about a provider, whichever chat model raised it."""
+
+_SENTENCES: tuple[tuple[type[Exception], str], ...] = (
+    (ModelAuthenticationError, "the provider refused the key; check it and the base URL"),
+    (ModelPermissionDeniedError, "the key may not use this model"),
+    (ModelNotFoundError, "the provider has no such model or address; check the name and the base URL"),
+    (ModelRateLimitError, "the provider's rate limit or quota is used up; wait, or use another key"),
+    (ModelTimeoutError, "no answer in time; try again, or allow a longer timeout"),
+    (ModelConnectionError, "the server cannot be reached; check the network and the base URL"),
+    (ContextOverflowError, "the conversation is longer than the model's context window"),
+    (ModelInvalidRequestError, "the provider refused the request"),
+)
+"""What to say of an error, the most specific class first."""
+
 
 class ModelError(SkillsAgentError):
-    """A refusal that says in one sentence what can be done about it."""
+    """A refusal or failure of a model."""
 
     code: ClassVar[str] = "model-error"
 
 
 class UnknownModelError(ModelError):
-    """The name names no model."""
+    """There is no model of that name."""
 
     code: ClassVar[str] = "model-unknown"
 
@@ -52,7 +84,7 @@ class ModelKeyMissingError(ModelError):
 
 
 class ModelParameterError(ModelError):
-    """A parameter that is not passed on, or whose value the model refuses."""
+    """A parameter is not passed on, or the model refuses its value."""
 
     code: ClassVar[str] = "model-parameter"
 
@@ -76,7 +108,7 @@ class ReplyScriptError(ModelError):
 
 
 class ScriptExhaustedError(ModelError):
-    """More replies were asked for than the script has."""
+    """The script has fewer replies than the model was called for."""
 
     code: ClassVar[str] = "model-script-exhausted"
 
@@ -99,7 +131,7 @@ class ModelCallError(ModelError):
 
 
 class UnreadableReplyError(ModelCallError):
-    """What came back is no chat completion."""
+    """The answer of the provider's server is no chat completion."""
 
     code: ClassVar[str] = "model-reply-unreadable"
 
@@ -109,3 +141,54 @@ class UnreadableReplyError(ModelCallError):
             "Check that the base URL is that of an OpenAI-compatible API (it often ends in /v1).",
             retryable=True,
         )
+
+
+@contextmanager
+def calling(model: str) -> Iterator[None]:
+    """Raise what a provider raises in this block as a ModelCallError; bugs propagate as they are.
+
+    It works around `await`, too: `with calling(name): reply = await bound.ainvoke(prompt)`.
+    """
+    try:
+        yield
+    except Exception as error:
+        explained = explain(error, model)
+        if explained is None or explained is error:
+            raise
+        raise explained from error
+
+
+def explain(error: Exception, model: str) -> ModelCallError | None:
+    """Return the failure in one sentence, or None when `error` is not about a provider."""
+    if isinstance(error, ModelCallError):
+        return error
+    if isinstance(error, json.JSONDecodeError):  # During a call nothing but a reply is parsed.
+        return UnreadableReplyError(cause_of(error))
+    if not _is_of_provider(error):
+        return None
+    retryable = bool(getattr(error, "is_retryable", False))
+    sentence = next((text for kind, text in _SENTENCES if isinstance(error, kind)), "the provider failed")
+    return ModelCallError(
+        f"The model {model} could not answer: {sentence}{_detail(error)}.", retryable=retryable
+    )
+
+
+def cause_of(error: Exception) -> str:
+    """Return the kind and the text of an error, on one line and bounded."""
+    return " ".join(f"{type(error).__name__}: {error}".split())[:200]
+
+
+def _is_of_provider(error: Exception) -> bool:
+    if isinstance(error, ProviderError | ConnectionError | TimeoutError):
+        return True
+    return any(kind.__module__.partition(".")[0] in _PROVIDER_PACKAGES for kind in type(error).__mro__)
+
+
+def _detail(error: Exception) -> str:
+    """Return the status and the provider's own words, on one line and bounded."""
+    status = getattr(error, "status_code", None)
+    body = getattr(error, "body", None)
+    message = body.get("message") if isinstance(body, dict) else None
+    text = " ".join(str(message or error).split())[:300].rstrip(". ")
+    detail = ": ".join(filter(None, [f"HTTP {status}" if status else "", text]))
+    return f" ({detail})" if detail else ""

@@ -1,15 +1,14 @@
 """What the chat models that answer in this process have in common."""
 
-import asyncio
 import hashlib
 import json
 import re
 from abc import abstractmethod
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from langchain_core.callbacks import AsyncCallbackManagerForLLMRun, CallbackManagerForLLMRun
-from langchain_core.language_models import BaseChatModel, LangSmithParams, LanguageModelInput
+from langchain_core.callbacks import CallbackManagerForLLMRun
+from langchain_core.language_models import BaseChatModel, LanguageModelInput
 from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage, ToolCall
 from langchain_core.messages.ai import UsageMetadata
 from langchain_core.messages.tool import tool_call_chunk
@@ -55,17 +54,6 @@ class LocalChatModel(BaseChatModel):
         return self.bind(tools=schemas, tool_choice=tool_choice, **kwargs)
 
     @override
-    def _get_ls_params(self, stop: list[str] | None = None, **kwargs: Any) -> LangSmithParams:
-        params = super()._get_ls_params(stop=stop, **kwargs)
-        return LangSmithParams(
-            **{
-                **params,
-                "ls_provider": "skills-agent",
-                "ls_model_name": kwargs.get("model") or self._llm_type,
-            }
-        )
-
-    @override
     def _generate(
         self,
         messages: list[BaseMessage],
@@ -73,18 +61,7 @@ class LocalChatModel(BaseChatModel):
         run_manager: CallbackManagerForLLMRun | None = None,
         **kwargs: Any,
     ) -> ChatResult:
-        return ChatResult(generations=[ChatGeneration(message=self._whole(messages, stop, kwargs))])
-
-    @override
-    async def _agenerate(
-        self,
-        messages: list[BaseMessage],
-        stop: list[str] | None = None,
-        run_manager: AsyncCallbackManagerForLLMRun | None = None,
-        **kwargs: Any,
-    ) -> ChatResult:
-        message = await asyncio.to_thread(self._whole, messages, stop, kwargs)
-        return ChatResult(generations=[ChatGeneration(message=message)])
+        return ChatResult(generations=[ChatGeneration(message=self._whole(messages, kwargs))])
 
     @override
     def _stream(
@@ -94,33 +71,13 @@ class LocalChatModel(BaseChatModel):
         run_manager: CallbackManagerForLLMRun | None = None,
         **kwargs: Any,
     ) -> Iterator[ChatGenerationChunk]:
-        for chunk in _chunks(self._whole(messages, stop, kwargs)):
-            if run_manager:
-                run_manager.on_llm_new_token(chunk.text, chunk=chunk)
-            yield chunk
+        yield from _chunks(self._whole(messages, kwargs))
 
-    @override
-    async def _astream(
-        self,
-        messages: list[BaseMessage],
-        stop: list[str] | None = None,
-        run_manager: AsyncCallbackManagerForLLMRun | None = None,
-        **kwargs: Any,
-    ) -> AsyncIterator[ChatGenerationChunk]:
-        for chunk in _chunks(await asyncio.to_thread(self._whole, messages, stop, kwargs)):
-            if run_manager:
-                await run_manager.on_llm_new_token(chunk.text, chunk=chunk)
-            yield chunk
-
-    def _whole(
-        self, messages: list[BaseMessage], stop: list[str] | None, kwargs: dict[str, Any]
-    ) -> AIMessage:
+    def _whole(self, messages: list[BaseMessage], kwargs: dict[str, Any]) -> AIMessage:
         names = frozenset(str(tool["function"]["name"]) for tool in kwargs.get("tools") or ())
         message = self.reply(messages, names, kwargs.get("records"))
         metadata = {**message.response_metadata, "model_name": self._llm_type}
         update: dict[str, Any] = {"response_metadata": metadata}
-        if isinstance(message.content, str):
-            update["content"] = _before(message.content, stop)
         if message.usage_metadata is None:
             update["usage_metadata"] = _usage(messages, message)
         return message.model_copy(update=update)
@@ -134,17 +91,11 @@ def fingerprint(messages: Sequence[BaseMessage]) -> str:
     return digest.hexdigest()[:12]
 
 
-def _before(text: str, stop: list[str] | None) -> str:
-    for mark in stop or ():
-        text = text.split(mark, 1)[0]
-    return text
-
-
 def _usage(messages: Sequence[BaseMessage], reply: AIMessage) -> UsageMetadata:
     """Estimate tokens from characters: there is no tokenizer here to count them."""
-    said = len(reply.text) + sum(len(_arguments(call)) + len(call["name"]) for call in reply.tool_calls)
-    read = sum(len(message.text) for message in messages)
-    tokens_in, tokens_out = (-(-count // _CHARACTERS_PER_TOKEN) for count in (read, said))
+    size_out = len(reply.text) + sum(len(_arguments(call)) + len(call["name"]) for call in reply.tool_calls)
+    size_in = sum(len(message.text) for message in messages)
+    tokens_in, tokens_out = (-(-size // _CHARACTERS_PER_TOKEN) for size in (size_in, size_out))
     return UsageMetadata(
         input_tokens=tokens_in, output_tokens=tokens_out, total_tokens=tokens_in + tokens_out
     )

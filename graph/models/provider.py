@@ -19,6 +19,7 @@ KEY = "OPENAI_API_KEY"
 BASE_URL = "OPENAI_BASE_URL"
 PARAMETERS = frozenset(
     {"max_retries", "max_tokens", "reasoning_effort", "seed", "temperature", "timeout", "top_p"}
+    | {"skip_conversion"}
 )
 """What an operator may set for a provider's model."""
 
@@ -60,9 +61,8 @@ def _openai(model: str, environment: Mapping[str, str], parameters: Mapping[str,
         raise ModelKeyMissingError(name, KEY)
     base_url = environment.get(BASE_URL, "").strip() or None
 
-    from skills_agent.graph.models.compatible import (  # noqa: PLC0415 - a second of imports, for who needs it
-        CompatibleChatOpenAI,
-    )
+    # Here, because it takes a second that the other models do not need.
+    from skills_agent.graph.models.compatible import CompatibleChatOpenAI  # noqa: PLC0415
 
     try:
         return CompatibleChatOpenAI(

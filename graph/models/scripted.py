@@ -7,12 +7,14 @@ from pathlib import Path
 from typing import Any
 
 from langchain_core.messages import AIMessage, BaseMessage
+from langchain_core.messages.tool import tool_call
 from pydantic import Field
 from typing_extensions import override
 
 from skills_agent.graph.models.errors import ReplyScriptError, ScriptExhaustedError
 from skills_agent.graph.models.local import LocalChatModel, fingerprint
 from skills_agent.nodes.model_call import PromptRecords
+from skills_agent.state.transcript import is_synthetic
 
 Reply = AIMessage | str | Mapping[str, Any]
 ScriptEntry = Reply | Callable[[Sequence[BaseMessage]], Reply]
@@ -96,12 +98,7 @@ def as_message(entry: Reply) -> AIMessage:
     if unknown:
         raise ValueError(f"unknown field {', '.join(sorted(unknown))}")
     calls = [
-        {
-            "name": call["name"],
-            "args": dict(call.get("args") or {}),
-            "id": call.get("id"),
-            "type": "tool_call",
-        }
+        tool_call(name=call["name"], args=dict(call.get("args") or {}), id=call.get("id"))
         for call in _calls(entry)
     ]
     return AIMessage(content=entry.get("content") or "", tool_calls=calls)
@@ -117,20 +114,15 @@ def _calls(entry: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 
 def _position(messages: Sequence[BaseMessage]) -> int:
-    """Count the replies; where a history was trimmed, the ids of those left tell how many there were.
+    """Count the replies; where a history was trimmed, the ids of those left say how many there were.
 
-    So does what stands in the prompt for what was trimmed.
+    What stands in the prompt for summarized turns says it, too.
     """
-    replies = [message for message in messages if isinstance(message, AIMessage) and not _synthetic(message)]
-    found = (_ID.match(reply.id or "") for reply in replies)
-    gone: int = sum(_mark(message).get("replies", 0) for message in messages)
-    return max([gone + len(replies), *(int(match.group(1)) + 1 for match in found if match)])
-
-
-def _synthetic(message: BaseMessage) -> bool:
-    return bool(_mark(message).get("synthetic"))
-
-
-def _mark(message: BaseMessage) -> Mapping[str, Any]:
-    mark: Mapping[str, Any] = message.additional_kwargs.get("skills_agent", {})
-    return mark
+    replies = [
+        message for message in messages if isinstance(message, AIMessage) and not is_synthetic(message)
+    ]
+    matches = (_ID.match(reply.id or "") for reply in replies)
+    summarized: int = sum(
+        each.additional_kwargs.get("skills_agent", {}).get("replies", 0) for each in messages
+    )
+    return max([summarized + len(replies), *(int(match[1]) + 1 for match in matches if match)])

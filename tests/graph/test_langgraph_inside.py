@@ -4,6 +4,8 @@ A failure here after an upgrade: read the sentence, then `graph/langgraph_inside
 """
 
 import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Any
@@ -12,13 +14,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from langchain_core.messages import HumanMessage
+from langchain_openai import ChatOpenAI
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import END, START, StateGraph
+from pydantic import SecretStr
 from typing_extensions import TypedDict, get_type_hints
 
 from skills_agent.graph import langgraph_inside
-from skills_agent.graph.langgraph_inside import CHECKED, SNAPSHOTS, route_in_place, stored
+from skills_agent.graph.langgraph_inside import (
+    CHECKED,
+    SNAPSHOTS,
+    ChatOpenAIHooks,
+    route_in_place,
+    stored,
+)
 from skills_agent.state.schema import AgentInput, AgentOutput, AgentState
+from tests.openai_server import KEY, Completion, openai_server
 
 
 @pytest.mark.parametrize("package", CHECKED)
@@ -113,3 +124,31 @@ def test_no_other_file_imports_a_private_name_of_langgraph() -> None:
         if "langgraph" in line and any(name in line for name in private)
     ]
     assert found == [], "Give the name a function or an alias in graph/langgraph_inside.py, with its reason."
+
+
+def test_the_hooks_of_chat_openai_are_called() -> None:
+    seen: list[str] = []
+
+    class Model(ChatOpenAIHooks, ChatOpenAI):
+        def prepare_payload(self, payload: dict[str, Any]) -> dict[str, Any]:
+            seen.append("payload")
+            return {**payload, "user": "hook"}
+
+        @contextmanager
+        def reading(self) -> Iterator[None]:
+            seen.append("reading")
+            yield
+
+    with openai_server() as server:
+        server.answers += [Completion("one"), Completion("two")]
+        model = Model(model="x", api_key=SecretStr(KEY), base_url=server.base_url)
+        model.invoke("hi")
+        whole, streamed = [*seen], [*model.stream("hi")]
+    assert (whole, server.asked[0].body["user"]) == (["payload", "reading"], "hook"), (
+        "ChatOpenAI does not call what ChatOpenAIHooks overrides: see how _generate makes "
+        "its payload and reads the reply now, and override what does."
+    )
+    assert seen[2:] == ["payload", *["reading"] * (len(seen) - 3)], (
+        "ChatOpenAI reads streamed replies elsewhere: see what _stream calls for each chunk."
+    )
+    assert len(seen) - 3 >= len(streamed) - 1

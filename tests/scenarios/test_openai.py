@@ -85,6 +85,7 @@ def test_a_whole_run_keeps_the_protocol(workspace: Path, server: OpenAIServer) -
         tool["function"] for tool in server.asked[0].body["tools"] if tool["function"]["name"] == "load_skill"
     ]
     assert load["parameters"]["properties"]["name"]["enum"] == ["alpha", "beta"]
+    assert {*server.asked[0].body} <= {"messages", "tools", "model", "stream", "stream_options"}
 
 
 async def test_a_whole_run_keeps_the_protocol_asynchronously_and_streamed(

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, AIMessageChunk
+from openai.resources.chat import Completions
 
 from skills_agent.graph.models import (
     ModelCallError,
@@ -131,15 +132,34 @@ def test_streamed_tool_calls_are_put_together(server: OpenAIServer) -> None:
     assert [(call["name"], call["args"], call["id"]) for call in whole.tool_calls] == [LOAD, READ]
 
 
-def test_extra_body_and_a_wanted_format_reach_the_provider_beside_the_messages(server: OpenAIServer) -> None:
+@pytest.mark.parametrize("skip_conversion", [False, True])
+def test_messages_and_tools_are_sent_alike_with_and_without_the_clients_conversion(
+    server: OpenAIServer, skip_conversion: bool
+) -> None:
     server.answers += [Completion("ok"), Completion("{}")]
-    model_on(server).bind_tools(TOOLS, extra_body={"top_k": 3}).invoke("Go.")
-    model_on(server).bind(response_format={"type": "json_object"}).invoke("Go.")
+    model = model_on(server, skip_conversion=skip_conversion)
+    model.bind_tools(TOOLS, extra_body={"top_k": 3}).invoke("Go.")
+    model.bind(response_format={"type": "json_object"}).invoke("Go.")
     plain, formatted = (each.body for each in server.asked)
-    assert [each["content"] for each in plain["messages"]] == ["Go."]
+    assert plain["messages"] == formatted["messages"] == [{"content": "Go.", "role": "user"}]
     assert (len(plain["tools"]), plain["top_k"]) == (2, 3)
-    assert [each["content"] for each in formatted["messages"]] == ["Go."]
     assert formatted["response_format"] == {"type": "json_object"}
+
+
+def test_what_instruments_the_client_sees_the_messages(
+    server: OpenAIServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[Any] = []
+    create = Completions.create
+
+    def record(self: Completions, **arguments: Any) -> Any:
+        seen.append((arguments["messages"], arguments["tools"]))
+        return create(self, **arguments)
+
+    monkeypatch.setattr(Completions, "create", record)
+    server.answers.append(Completion("ok"))
+    model_on(server).bind_tools(TOOLS).invoke("Go.")
+    assert seen == [([{"content": "Go.", "role": "user"}], TOOLS)]
 
 
 async def _asynchronous(model: BaseChatModel) -> tuple[AIMessage, list[AIMessageChunk]]:

@@ -1,14 +1,19 @@
-"""LangChain's own suite for chat models, on both models that ship."""
+"""LangChain's own suite for chat models, on what the two local models share: streams, usage, tool calls."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
-from langchain_tests.integration_tests import ChatModelIntegrationTests
-from langchain_tests.unit_tests import ChatModelUnitTests
 
 from skills_agent.graph.models import OfflineChatModel, ScriptedChatModel
+
+if TYPE_CHECKING:
+    from langchain_tests.integration_tests import ChatModelIntegrationTests
+else:
+    ChatModelIntegrationTests = pytest.importorskip(
+        "langchain_tests.integration_tests", reason="the extra `dev` brings it"
+    ).ChatModelIntegrationTests
 
 JOKE = {"setup": "Why do cats sit on keyboards?", "punchline": "For the mouse."}
 SCRIPT: Sequence[tuple[str, str, dict[str, Any]]] = (
@@ -32,41 +37,14 @@ def plays(messages: Sequence[BaseMessage]) -> AIMessage | str:
     return "Hello there."
 
 
-SCRIPTED = {"script": [plays] * 12}
-
-
-class Scripted:
+@pytest.mark.slow
+class TestScripted(ChatModelIntegrationTests):
     """A script says what is called, whatever `tool_choice` and a schema ask for."""
 
     chat_model_class = ScriptedChatModel
-    chat_model_params = SCRIPTED
+    chat_model_params = {"script": [plays] * 12}  # noqa: RUF012 - the suite's property
     has_tool_choice = False
     has_structured_output = False
-
-
-class Offline:
-    """It calls the agent's own tools, by name, and no others."""
-
-    chat_model_class = OfflineChatModel
-    has_tool_calling = False
-    has_tool_choice = False
-    has_structured_output = False
-
-
-class TestScriptedUnit(Scripted, ChatModelUnitTests):
-    pass
-
-
-class TestScripted(Scripted, ChatModelIntegrationTests):
-    pass
-
-
-class TestOfflineUnit(Offline, ChatModelUnitTests):
-    pass
-
-
-class TestOffline(Offline, ChatModelIntegrationTests):
-    pass
 
 
 def test_a_scripted_reply_can_fill_a_schema() -> None:
