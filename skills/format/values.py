@@ -11,7 +11,7 @@ from typing import Final
 
 from skills_agent.skills.format.frontmatter import Value
 from skills_agent.skills.format.rules import Finding
-from skills_agent.skills.policy.patterns import GRAMMAR
+from skills_agent.skills.policy.patterns import GRAMMAR, EntryNotUnderstoodError
 from skills_agent.skills.text import clean_text, one_line
 
 NAME_LIMIT: Final = 128
@@ -102,8 +102,11 @@ class FieldValue:
         if isinstance(self._value, list) or _has_commas(text):
             self.report("allowed-tools-form", f"`{self._field}` is not names with blanks between.")
         names = _split_tools(text)
-        for fault in GRAMMAR.faults(names):
-            self.report("tools-not-understood", f"{fault} It grants nothing.")
+        for name in names:
+            try:
+                GRAMMAR.parse(name)
+            except EntryNotUnderstoodError as fault:
+                self.report("tools-not-understood", f"{fault} It grants nothing.")
         return names
 
     def names(self) -> tuple[str, ...]:

@@ -11,10 +11,9 @@ times that of the text: there are no regular expressions, which such a pattern c
 import re
 import shlex
 from collections.abc import Sequence
-from typing import Final, Literal
+from typing import Final
 
-Anything = Literal["\0any"]
-ANY: Final[Anything] = "\0any"
+ANY: Final = "\0any"
 """Stands in a pattern for any number of elements, also none. No word and no path holds a NUL."""
 
 _OPERATORS: Final = frozenset("();<>|&")

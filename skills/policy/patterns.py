@@ -71,21 +71,21 @@ class Call:
     @property
     def skill(self) -> str | None:
         """Return the skill that the call names; None for a call that is about none."""
-        name = self.args.get(self.spec.skill_argument) if self.spec.skill_argument else None
-        return name if isinstance(name, str) else None
+        return self._text(self.spec.skill_argument)
 
     @property
     def command(self) -> str | None:
         """Return the command that the call would run; None for a call that has none."""
-        text = self.args.get(self.spec.command_argument) if self.spec.command_argument else None
-        return text if isinstance(text, str) else None
+        return self._text(self.spec.command_argument)
 
     @property
     def path(self) -> str | None:
         """Return the path that the call is about; None for a call that has none."""
-        argument = self.spec.path_argument
-        path = self.args.get(argument, self.spec.default_path) if argument else None
-        return path if isinstance(path, str) else None
+        return self._text(self.spec.path_argument, self.spec.default_path)
+
+    def _text(self, argument: str | None, default: str | None = None) -> str | None:
+        value = self.args.get(argument, default) if argument else None
+        return value if isinstance(value, str) else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,16 +167,6 @@ class Grammar:
             with suppress(EntryNotUnderstoodError):
                 entries.append(parse(text))
         return tuple(entries)
-
-    def faults(self, texts: Iterable[str]) -> tuple[EntryNotUnderstoodError, ...]:
-        """Return what is wrong with the entries that are not understood."""
-        errors = []
-        for text in texts:
-            try:
-                self.parse(text)
-            except EntryNotUnderstoodError as error:
-                errors.append(error)
-        return tuple(errors)
 
     def exact_entry(self, call: Call) -> str | None:
         """Return the entry that permits just this call's command or path; None where none can be written."""

@@ -35,11 +35,6 @@ class Declared(NamedTuple):
     disallowed: tuple[str, ...] = ()
 
 
-class _Listed(NamedTuple):
-    skill: str
-    entries: tuple[Entry, ...]
-
-
 class Permission:
     """What the loaded skills of one thread permit at one moment."""
 
@@ -67,7 +62,7 @@ class Permission:
         """Say why a call is refused, what is allowed, and how to go on; None when it passes."""
         if call.spec.framework:
             return None
-        for skill, entries in self._banned:
+        for skill, entries in self._banned.items():
             if ban := next((entry for entry in entries if entry.may_mean(call)), None):
                 return (
                     f"Not run: the loaded skill {skill} forbids it (disallowed-tools: {ban.text}). "
@@ -84,45 +79,49 @@ class Permission:
     def listed_by(self, call: Call) -> tuple[str, ...]:
         """Return the skills whose `allowed-tools` list a call."""
         return tuple(
-            skill for skill, entries in self._listed if any(entry.permits(call, skill) for entry in entries)
+            skill
+            for skill, entries in self._listed.items()
+            if any(entry.permits(call, skill) for entry in entries)
         )
 
     def allowed_now(self) -> str:
         """Say in one line what passes; empty where there is no limit."""
         if not self.is_limited:
             return ""
-        lists = [
-            f"{skill}: {' '.join(entry.text for entry in entries) or 'nothing'}"
-            for skill, entries in self._listed
-        ]
-        joint = "listed by every one of" if self._mode == "intersection" and len(lists) > 1 else "listed by"
+        is_joint = self._mode == "intersection" and len(self._listed) > 1
+        joint = "listed by every one of" if is_joint else "listed by"
         always = ", ".join(sorted(self._always)) or "no other"
-        return (
-            f"Allowed now: the tools for skills and plans; always {always}; {joint} "
-            f"{one_line('; '.join(lists), MAX_SHOWN)}."
-        )
+        return f"Allowed now: the tools for skills and plans; always {always}; {joint} {_text(self._listed)}."
 
     def forbidden_now(self) -> str:
         """Say in one line what loaded skills forbid; empty where they forbid nothing."""
-        bans = [f"{skill}: {' '.join(entry.text for entry in entries)}" for skill, entries in self._banned]
-        return f"Forbidden by {one_line('; '.join(bans), MAX_SHOWN)}." if bans else ""
+        return f"Forbidden by {_text(self._banned)}." if self._banned else ""
 
     def _passes(self, call: Call) -> bool:
         needed = len(self._listed) if self._mode == "intersection" else 1
         return len(self.listed_by(call)) >= needed
 
     @cached_property
-    def _listed(self) -> tuple[_Listed, ...]:
-        return tuple(
-            _Listed(skill.skill, self._grammar.understood(skill.allowed))
+    def _listed(self) -> dict[str, tuple[Entry, ...]]:
+        return {
+            skill.skill: self._grammar.understood(skill.allowed)
             for skill in self._declared
             if skill.allowed is not None
-        )
+        }
 
     @cached_property
-    def _banned(self) -> tuple[_Listed, ...]:
-        banned = (
-            _Listed(skill.skill, self._grammar.understood(skill.disallowed, bans=True))
+    def _banned(self) -> dict[str, tuple[Entry, ...]]:
+        return {
+            skill.skill: entries
             for skill in self._declared
-        )
-        return tuple(listed for listed in banned if listed.entries)
+            if (entries := self._grammar.understood(skill.disallowed, bans=True))
+        }
+
+
+def _text(entries_by_skill: dict[str, tuple[Entry, ...]]) -> str:
+    """Return the entries of each skill on one line: `reader: Grep; writer: Write(out/*)`."""
+    lists = (
+        f"{skill}: {' '.join(entry.text for entry in entries) or 'nothing'}"
+        for skill, entries in entries_by_skill.items()
+    )
+    return one_line("; ".join(lists), MAX_SHOWN)

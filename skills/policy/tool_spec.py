@@ -62,15 +62,9 @@ class ToolSpec:
 
 
 _SHELL: Final = (
-    "bash",
-    "shell",
-    "terminal",
-    "execute",
-    "exec_command",
-    "run_shell_command",
-    "run_terminal_cmd",
+    "bash", "shell", "terminal", "execute", "exec_command", "run_shell_command", "run_terminal_cmd",
     "run_in_terminal",
-)
+)  # fmt: skip
 _READ: Final = ("read", "view", "readfile", "read_many_files")
 _FOLDER: Final = ("glob", "ls", "list", "list_directory")
 _WRITE: Final = ("write", "edit", "multiedit", "edit_file", "replace", "apply_patch")
