@@ -51,6 +51,10 @@ class Policy:
     ask_for: Collection[Risk]
     registry: RegistryOf
     trust: TrustList
+    runner: ScriptRunner
+    """Knows how isolated a script would run, and why one cannot."""
+    workspace: Path
+    """Where scripts would work."""
     mode: Mode = "recommend"
     always_allowed: Collection[str] = ALWAYS_ALLOWED
     excluded: tuple[Entry, ...] = ()
@@ -59,11 +63,7 @@ class Policy:
     """Rules of the host, in any order: the strictest opinion counts."""
     approval: Approval = "ask"
     yes: Collection[Risk] = ()
-    """Risks that a person approved in advance, for this run."""
-    runner: ScriptRunner | None = None
-    """Says how isolated a script would run, and why one cannot; None: nothing is said."""
-    workspace: Path = Path()
-    """Where scripts would work."""
+    """Risks that a person approved in advance."""
     schemas: dict[str, type[BaseModel] | None] = field(default_factory=dict)
     """Of the tools' arguments: LangChain makes them anew at every look."""
 
@@ -215,9 +215,17 @@ class Judge:
         if self._policy.approval == "deny":
             text = f"Not run: {words}, which needs an approval, and nobody is asked here. Go on without it."
             return Verdict("deny", text, "policy")
-        if fault := self._preflight(call):
+        try:
+            request = self._request(call)
+            fault = self._policy.runner.preflight(request) if request else None
+            level = self._policy.runner.level_for(request) if request else ""
+        except SkillError as error:
+            fault, level = str(error), ""
+        if fault:
             return Verdict("deny", fault, "error")
-        return Verdict("ask", f"{_view(call)}{words}.{note}{self._about(call)} Risk: {risk}.", by)
+        isolation = f" Isolation: {level}." if level else ""
+        text = f"{_view(call)}{words}.{note}{self._origin(call)}{isolation} Risk: {risk}."
+        return Verdict("ask", text, by)
 
     def _grant(self, call: Call) -> GrantRecord | None:
         for record in self._grants:
@@ -237,34 +245,17 @@ class Judge:
             return None
         return next((name for name in self._permission.listed_by(call) if self._trusts(name)), None)
 
-    def _about(self, call: Call) -> str:
-        """Say whose script it is and how isolated it would run, for the person who is asked."""
-        skill, level = self.loaded.get(call.skill or ""), self._level(call)
-        isolation = f" Isolation: {level}." if level else ""
+    def _origin(self, call: Call) -> str:
+        """Return whose script it is, or which loaded skills are not trusted, for the person who is asked."""
+        skill = self.loaded.get(call.skill or "")
         if skill is None:
             untrusted = [name for name in sorted(self.loaded) if not self._trusts(name)]
-            loaded = f" Loaded from untrusted sources: {', '.join(untrusted)}." if untrusted else ""
-            return loaded + isolation
+            return f" Loaded from untrusted sources: {', '.join(untrusted)}." if untrusted else ""
         kind = "a trusted" if self._trusts(skill["name"]) else "an untrusted"
-        return f" Skill: {skill['name']}, from {kind} source ({skill['source']}).{isolation}"
-
-    def _preflight(self, call: Call) -> str | None:
-        """Say before anybody is asked that a script could not be started, as the tool itself would."""
-        try:
-            request = self._request(call)
-            return self._policy.runner.preflight(request) if request and self._policy.runner else None
-        except SkillError as error:
-            return str(error)
-
-    def _level(self, call: Call) -> str:
-        try:
-            request = self._request(call)
-            return self._policy.runner.level_for(request) if request and self._policy.runner else ""
-        except SkillError as error:
-            return f"none, it would not be run: {error}"
+        return f" Skill: {skill['name']}, from {kind} source ({skill['source']})."
 
     def _request(self, call: Call) -> ScriptRequest | None:
-        """Return what a call will ask of the runner, the arguments of a script aside; None where nothing."""
+        """Return what the tool will hand to the runner, a script's arguments aside; None for other tools."""
         workspace, skill = self._policy.workspace, self.loaded.get(call.skill or "")
         if call.spec.counts_as == "command":
             return command_request(str(call.command), workdir=workspace)
