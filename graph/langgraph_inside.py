@@ -6,7 +6,7 @@ what to do when a release changes one; pyproject.toml bounds the releases.
 """
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import cache, partial
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeVar, cast, get_args, get_origin
@@ -15,8 +15,9 @@ from langchain_core.outputs import ChatGenerationChunk, ChatResult
 from langchain_core.runnables import Runnable, RunnableConfig
 from langgraph._internal._config import ensure_config, recast_checkpoint_ns
 from langgraph._internal._constants import NULL_TASK_ID
+from langgraph.channels.binop import BinaryOperatorAggregate
 from langgraph.channels.delta import DeltaChannel
-from langgraph.checkpoint.base import WRITES_IDX_MAP, BaseCheckpointSaver
+from langgraph.checkpoint.base import WRITES_IDX_MAP, BaseCheckpointSaver, Checkpoint, copy_checkpoint
 from langgraph.checkpoint.serde.types import INTERRUPT, TASKS, _DeltaSnapshot
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.pregel._algo import task_path_str
@@ -168,12 +169,37 @@ SENDS: Final = TASKS
 """Channel of the checkpoint that holds the `Send`s of the next step."""
 
 
-def whole_value(channel: object, value: Any) -> Any:
-    """Return a value as a checkpoint holds it whole: it then depends on no earlier checkpoint.
+def whole_checkpoint(
+    graph: CompiledStateGraph[Any, Any, Any, Any],
+    stored: Checkpoint,
+    values: Mapping[str, Any],
+    changed: Collection[str],
+) -> Checkpoint:
+    """Return a checkpoint that depends on no earlier one: its delta channels are stored whole.
 
-    `_DeltaSnapshot` is how LangGraph marks one; there is no public way to write it.
+    `values` are the channels as they are there, but for those that are named in `changed`. LangGraph marks a
+    whole value of a delta channel by `_DeltaSnapshot`; there is no public way to write one.
     """
-    return _DeltaSnapshot(value) if isinstance(channel, DeltaChannel) else value
+    checkpoint = copy_checkpoint(stored)
+    versions = checkpoint["channel_versions"]
+    newest = max(versions.values())
+    for name, channel in graph.channels.items():
+        if name not in values or not (name in versions or name in changed):
+            continue
+        if isinstance(channel, DeltaChannel):
+            checkpoint["channel_values"][name] = _DeltaSnapshot(values[name])
+        elif name in changed:
+            checkpoint["channel_values"][name] = values[name]
+        versions.setdefault(name, newest)
+    return checkpoint
+
+
+def with_write(graph: CompiledStateGraph[Any, Any, Any, Any], name: str, value: Any, write: Any) -> Any:
+    """Return the value of a channel after a write, as at the end of a step; one without a reducer stays."""
+    channel = graph.channels.get(name)
+    if isinstance(channel, DeltaChannel):
+        return channel.reducer(value, [write])
+    return channel.operator(value, write) if isinstance(channel, BinaryOperatorAggregate) else value
 
 
 def is_result(channel: str) -> bool:

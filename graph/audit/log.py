@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Final, NamedTuple
 
 from skills_agent.graph.audit.events import TornLine
-from skills_agent.graph.threads.private_files import folder_name, open_private
+from skills_agent.graph.private_files import folder_name, open_private
 from skills_agent.skills.errors import SkillsAgentError
 
 SUFFIX: Final = ".jsonl"

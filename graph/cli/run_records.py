@@ -10,8 +10,8 @@ import msgspec
 from skills_agent.graph.audit import events
 from skills_agent.graph.audit.log import Record, RunLog, Verification, without_repetitions
 from skills_agent.graph.cli.printing import local_time
+from skills_agent.graph.private_files import folder_name
 from skills_agent.graph.settings import Settings, audit_folder_of
-from skills_agent.graph.threads.private_files import folder_name
 from skills_agent.skills.errors import SkillsAgentError
 
 RunOutcome = Literal["done", "cut short", "waiting", "failed", "superseded", "unfinished", "forked"]

@@ -116,7 +116,7 @@ def fork(
     with open_threads(workspace, checkpointer) as opened:
         made = opened.fork(thread, at, new=new, without_skills=without, deny=deny)
     command = _next_command(made.status, made.thread, workspace, checkpointer)
-    print_json(made.as_json(command)) if as_json else echo(fork_text(made, command))
+    print_json({**made._asdict(), "resume": command}) if as_json else echo(fork_text(made, command))
 
 
 @threads.command(

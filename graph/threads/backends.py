@@ -26,11 +26,6 @@ logger = logging.getLogger(__name__)
 
 Backend = TypeVar("Backend")
 
-_journals: WeakKeyDictionary[Any, Journal] = WeakKeyDictionary()
-_lock_tables: WeakKeyDictionary[Any, LockTable] = WeakKeyDictionary()
-"""For savers that several graphs of this process may share."""
-_lock: Final = Lock()
-
 
 @dataclass(frozen=True)
 class ThreadServices:
@@ -56,38 +51,36 @@ class ThreadServices:
         if store is not None and (in_memory or not isinstance(store, InMemoryStore)):
             return StoreJournal(store)
         if in_memory:
-            return _shared(_journals, saver, lambda: FileJournal(None))
+            return _shared(_journals, saver, lambda: StoreJournal(InMemoryStore()))
         if kind_of(saver) == "other":
             _warn_of_files(type(saver).__name__)
         return self._file_journal
 
     def locks_of(self, saver: BaseCheckpointSaver[Any]) -> LockTable:
         """Return the locks for threads of a saver: the host's, else in memory, on the server, or files."""
-        if self.locks is not None:
-            return self._own_locks
-        match kind_of(saver):
-            case "memory":
-                return _shared(_lock_tables, saver, lambda: LockTable(None))
-            case "postgres":
-                return _shared(
-                    _lock_tables, saver, lambda: LockTable(PostgresLocks.beside(saver), waits=True)
-                )
-            case kind:
-                if kind == "other":
-                    _warn_of_files(type(saver).__name__)
-                return self._file_locks
+        kind = kind_of(saver)
+        if self.locks is None and kind == "memory":
+            return _shared(_lock_tables, saver, lambda: LockTable(None))
+        if self.locks is None and kind == "postgres":
+            return _shared(_lock_tables, saver, lambda: LockTable(PostgresLocks.beside(saver), waits=True))
+        if self.locks is None and kind == "other":
+            _warn_of_files(type(saver).__name__)
+        return self._lock_table
 
     @cached_property
     def _file_journal(self) -> FileJournal:
         return FileJournal(self.workspace / JOURNAL_FILE)
 
     @cached_property
-    def _file_locks(self) -> LockTable:
-        return LockTable(FileLocks(self.workspace / LOCK_FOLDER))
+    def _lock_table(self) -> LockTable:
+        own = self.locks is not None
+        return LockTable(self.locks if own else FileLocks(self.workspace / LOCK_FOLDER), waits=own)
 
-    @cached_property
-    def _own_locks(self) -> LockTable:
-        return LockTable(self.locks, waits=True)
+
+_journals: WeakKeyDictionary[Any, Journal] = WeakKeyDictionary()
+_lock_tables: WeakKeyDictionary[Any, LockTable] = WeakKeyDictionary()
+"""For savers that several graphs of this process may share."""
+_lock: Final = Lock()
 
 
 def _shared(
@@ -103,7 +96,7 @@ def _shared(
 
 @cache
 def _warn_of_files(saver: str) -> None:
-    """Say once what holds for a saver that nobody here knows: its threads may be anywhere."""
+    """Log once what holds for a saver that is not known here: its threads may be anywhere."""
     logger.warning(
         "Threads of %s are locked by files of the workspace, and so is their journal unless the graph has a "
         "store: that holds on this machine only. Name others: build_graph(journal=..., locks=...)",

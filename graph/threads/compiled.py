@@ -8,7 +8,7 @@ import asyncio
 import re
 import secrets
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
-from contextlib import aclosing, asynccontextmanager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, aclosing, asynccontextmanager, contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Literal, cast
 
@@ -59,15 +59,12 @@ class CompiledAgent(CompiledStateGraph[AgentState, Context, AgentInput, AgentOut
     def stream(self, input: Any, config: RunnableConfig | None = None, **options: Any) -> Iterator[Any]:
         """Run, as LangGraph does, holding the lock of the thread."""
         thread = self._thread_of(config)
-        if thread is None:
-            yield from super().stream(input, config, **options)
-            return
         with _locked(thread), self._invoked(thread) as invocation:
-            message = input
-            if _is_answer(input, thread):
-                message = _addressed(input, self.get_state(config or {}), thread.key.thread)
+            is_answer = _is_answer(input, thread)
+            message = _addressed(input, self.get_state(config or {})) if is_answer else input
             yield from super().stream(message, _marked(config, invocation), **options)
-            invocation.settle()
+            if invocation:
+                invocation.settle()
 
     @override
     async def astream(
@@ -75,22 +72,17 @@ class CompiledAgent(CompiledStateGraph[AgentState, Context, AgentInput, AgentOut
     ) -> AsyncIterator[Any]:
         """Run, as LangGraph does, holding the lock of the thread."""
         thread = self._thread_of(config)
-        if thread is None:
-            async with _closing(super().astream(input, config, **options)) as parts:
-                async for part in parts:
-                    yield part
-            return
         async with _locked_async(thread):
             with self._invoked(thread) as invocation:
-                message = input
-                if _is_answer(input, thread):
-                    message = _addressed(input, await self.aget_state(config or {}), thread.key.thread)
+                is_answer = _is_answer(input, thread)
+                message = _addressed(input, await self.aget_state(config or {})) if is_answer else input
                 stream = super().astream(message, _marked(config, invocation), **options)
                 # Closed here and now: an invocation that its caller left must not go on without its lock.
-                async with _closing(stream) as parts:
+                async with aclosing(cast("AsyncGenerator[Any]", stream)) as parts:
                     async for part in parts:
                         yield part
-                await asyncio.to_thread(invocation.settle)
+                if invocation:
+                    await asyncio.to_thread(invocation.settle)
 
     @override
     def bulk_update_state(
@@ -98,7 +90,7 @@ class CompiledAgent(CompiledStateGraph[AgentState, Context, AgentInput, AgentOut
     ) -> RunnableConfig:
         """Change the state of a thread that nobody runs at the moment."""
         thread = self._thread_of(config)
-        with _locked(thread) if thread else nullcontext():
+        with _locked(thread):
             updated = super().bulk_update_state(config, supersteps)
             if thread and thread.is_recorded:
                 self._record_update(thread, self.get_state(updated), supersteps)
@@ -110,19 +102,16 @@ class CompiledAgent(CompiledStateGraph[AgentState, Context, AgentInput, AgentOut
     ) -> RunnableConfig:
         """Change the state of a thread that nobody runs at the moment."""
         thread = self._thread_of(config)
-        async with _locked_async(thread) if thread else nullcontext():
+        async with _locked_async(thread):
             updated = await super().abulk_update_state(config, supersteps)
             if thread and thread.is_recorded:
                 snapshot = await self.aget_state(updated)
                 await asyncio.to_thread(self._record_update, thread, snapshot, supersteps)
             return updated
 
-    @contextmanager
-    def locked(self, config: RunnableConfig) -> Iterator[None]:
+    def locked(self, config: RunnableConfig) -> AbstractContextManager[None]:
         """Keep a thread from being run meanwhile. Raises ThreadBusyError."""
-        thread = self._thread_of(config)
-        with _locked(thread) if thread else nullcontext():
-            yield
+        return _locked(self._thread_of(config))
 
     def _thread_of(self, config: RunnableConfig | None) -> "_Thread | None":
         """Return which thread a config is about; None where nothing of it is kept."""
@@ -142,7 +131,11 @@ class CompiledAgent(CompiledStateGraph[AgentState, Context, AgentInput, AgentOut
         )
 
     @contextmanager
-    def _invoked(self, thread: "_Thread") -> Iterator[Invocation]:
+    def _invoked(self, thread: "_Thread | None") -> Iterator[Invocation | None]:
+        """Let nodes find the invocation while it lasts; None where nothing of its thread is kept."""
+        if thread is None:
+            yield None
+            return
         nodes = node_path(thread.key.namespace)
         invocation = Invocation(
             id=secrets.token_hex(8),
@@ -209,17 +202,14 @@ class _Thread:
 
     def has_checkpoint(self, checkpoint: str) -> bool:
         """Return True if a checkpoint of this thread is kept."""
-        address = {
-            "thread_id": self.key.thread,
-            "checkpoint_ns": self.key.namespace,
-            "checkpoint_id": checkpoint,
-        }
-        return self.saver.get_tuple(RunnableConfig(configurable=address)) is not None
+        address = {"thread_id": self.key.thread, "checkpoint_ns": self.key.namespace}
+        config = RunnableConfig(configurable={**address, "checkpoint_id": checkpoint})
+        return self.saver.get_tuple(config) is not None
 
 
 @contextmanager
-def _locked(thread: _Thread) -> Iterator[None]:
-    release = thread.locks.take(thread.key) if thread.locks else None
+def _locked(thread: _Thread | None) -> Iterator[None]:
+    release = thread.locks.take(thread.key) if thread and thread.locks else None
     try:
         yield
     finally:
@@ -228,9 +218,9 @@ def _locked(thread: _Thread) -> Iterator[None]:
 
 
 @asynccontextmanager
-async def _locked_async(thread: _Thread) -> AsyncIterator[None]:
+async def _locked_async(thread: _Thread | None) -> AsyncIterator[None]:
     """Hold the lock; what waits for a server to get it does so beside the event loop."""
-    if thread.locks is None or not thread.locks.waits:
+    if thread is None or thread.locks is None or not thread.locks.waits:
         with _locked(thread):
             yield
         return
@@ -252,23 +242,19 @@ def _give_back(taking: "asyncio.Future[Release]") -> None:
         taking.result()()
 
 
-def _closing(parts: AsyncIterator[Any]) -> aclosing[AsyncGenerator[Any]]:
-    """Return a context that closes a stream, which LangGraph makes with an async generator function."""
-    return aclosing(cast("AsyncGenerator[Any]", parts))
-
-
-def _is_answer(message: Any, thread: _Thread) -> bool:
+def _is_answer(message: Any, thread: _Thread | None) -> bool:
     """Return True for an answer to the newest questions of a thread."""
     is_resume = isinstance(message, Command) and message.resume is not None
-    return is_resume and thread.is_root and not thread.is_addressed
+    return is_resume and thread is not None and thread.is_root and not thread.is_addressed
 
 
-def _addressed(command: Command[Any], snapshot: StateSnapshot, thread: str) -> Command[Any]:
+def _addressed(command: Command[Any], snapshot: StateSnapshot) -> Command[Any]:
     """Return an answer with the id of its question.
 
     LangGraph keeps an answer without one in the thread, and gives it to the next question that is asked
     after a crash, whatever that is. Raises AnsweredError.
     """
+    thread = snapshot.config["configurable"]["thread_id"]
     is_open = [interrupt.id for interrupt in snapshot.interrupts]
     resume = command.resume
     if isinstance(resume, dict) and all(_INTERRUPT_ID.fullmatch(str(key)) for key in resume):
@@ -280,7 +266,9 @@ def _addressed(command: Command[Any], snapshot: StateSnapshot, thread: str) -> C
     return replace(command, resume={is_open[0]: resume}) if len(is_open) == 1 else command
 
 
-def _marked(config: RunnableConfig | None, invocation: Invocation) -> RunnableConfig:
+def _marked(config: RunnableConfig | None, invocation: Invocation | None) -> RunnableConfig | None:
     """Return a config in which nodes find their invocation."""
+    if invocation is None:
+        return config
     whole = config or RunnableConfig()
     return {**whole, "configurable": {**whole.get("configurable", {}), INVOCATION_KEY: invocation.id}}

@@ -18,9 +18,9 @@ from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.store.base import BaseStore
 
 from skills_agent.graph.langgraph_inside import has_current_tables
+from skills_agent.graph.private_files import is_busy, open_sqlite
 from skills_agent.graph.settings import Settings
 from skills_agent.graph.threads.errors import DatabaseError
-from skills_agent.graph.threads.private_files import is_busy, open_sqlite
 
 if TYPE_CHECKING:
     from psycopg import Connection

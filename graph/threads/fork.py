@@ -13,9 +13,7 @@ from typing import Any, NamedTuple
 
 from langchain_core.messages.tool import ToolCall
 from langchain_core.runnables import RunnableConfig
-from langgraph.channels.binop import BinaryOperatorAggregate
-from langgraph.channels.delta import DeltaChannel
-from langgraph.checkpoint.base import BaseCheckpointSaver, Checkpoint, CheckpointTuple, copy_checkpoint
+from langgraph.checkpoint.base import BaseCheckpointSaver, CheckpointTuple
 from langgraph.types import PregelTask, StateSnapshot
 
 from skills_agent.graph.audit.events import ThreadForked
@@ -25,7 +23,8 @@ from skills_agent.graph.langgraph_inside import (
     UPDATE_TASK,
     is_result,
     task_path,
-    whole_value,
+    whole_checkpoint,
+    with_write,
 )
 from skills_agent.graph.threads.compiled import CompiledAgent, ThreadStatus, status_of
 from skills_agent.graph.threads.database import OPTIONS, config_of
@@ -47,10 +46,6 @@ class Fork(NamedTuple):
     status: ThreadStatus
     ran_before: tuple[ToolCall, ...]
     """Calls that are open in the fork and that the old thread has answered since."""
-
-    def as_json(self, resume: str) -> dict[str, Any]:
-        """Return the fork for a machine; `resume` is the command that goes on with it."""
-        return {**self._asdict(), "resume": resume}
 
 
 def fork_thread(
@@ -158,7 +153,7 @@ class _Source:
 
     def copy(self, new: str) -> None:
         """Write the first checkpoint of the copy: the step's own, with every channel whole."""
-        checkpoint = self._whole_checkpoint()
+        checkpoint = whole_checkpoint(self.graph, self.stored.checkpoint, self.values, self.changed)
         dropped = (SNAPSHOT_COUNTERS, FORKED_FROM)
         metadata = {key: value for key, value in self.stored.metadata.items() if key not in dropped}
         metadata |= {"source": "fork", FORKED_FROM: self.origin}
@@ -198,26 +193,13 @@ class _Source:
         as_node = "discover" if wants_skills([*messages, *update["messages"]]) else "load"
         self.graph.update_state(config, update, as_node=as_node)
 
-    def _whole_checkpoint(self) -> Checkpoint:
-        checkpoint = copy_checkpoint(self.stored.checkpoint)
-        versions = checkpoint["channel_versions"]
-        newest = max(versions.values())
-        for name, channel in self.graph.channels.items():
-            if name not in self.values or not (name in versions or name in self.changed):
-                continue
-            if name in self.changed or isinstance(channel, DeltaChannel):
-                checkpoint["channel_values"][name] = whole_value(channel, self.values[name])
-            versions.setdefault(name, newest)
-        return checkpoint
-
     def _add(self, writes: Sequence[tuple[str, Any]]) -> None:
         """Add writes to the values, as LangGraph would at the end of the step."""
-        for name, value in writes:
-            channel = self.graph.channels.get(name)
-            if isinstance(channel, DeltaChannel):
-                self._set(name, channel.reducer(self.values.get(name), [value]))
-            elif isinstance(channel, BinaryOperatorAggregate):
-                self._set(name, channel.operator(self.values.get(name), value))
+        for name, write in writes:
+            value = self.values.get(name)
+            after = with_write(self.graph, name, value, write)
+            if after is not value:
+                self._set(name, after)
 
     def _set(self, name: str, value: Any) -> None:
         self.values[name] = value

@@ -12,8 +12,8 @@ from typing import Any, Final
 
 from langgraph.store.base import BaseStore, PutOp
 
+from skills_agent.graph.private_files import open_sqlite
 from skills_agent.graph.threads.errors import JournalError
-from skills_agent.graph.threads.private_files import open_sqlite
 from skills_agent.nodes.effects import JournalEntry
 
 _TABLE: Final = """
@@ -44,10 +44,10 @@ class FileJournal:
 
     One connection, used by one thread at a time; it is opened when it is first needed. A file that does
     not exist holds no entries, and is made by the first write. Every write is on the disk when it
-    returns. `None` keeps the journal in memory.
+    returns.
     """
 
-    def __init__(self, path: Path | None) -> None:
+    def __init__(self, path: Path) -> None:
         """Open nothing yet."""
         self._path = path
         self._lock = Lock()
@@ -85,7 +85,7 @@ class FileJournal:
                 connection.execute(_DELETE, (thread,))
 
     def _exists(self) -> bool:
-        return self._open is not None or (self._path is not None and self._path.exists())
+        return self._open is not None or self._path.exists()
 
     def _read(self, query: str, *parameters: str) -> list[JournalEntry]:
         if not self._exists():

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self
 
 from langgraph.checkpoint.base import BaseCheckpointSaver
 
+from skills_agent.graph.private_files import open_private
 from skills_agent.graph.threads.errors import ThreadBusyError
-from skills_agent.graph.threads.private_files import open_private
 
 if TYPE_CHECKING:
     from psycopg import Connection

@@ -14,22 +14,20 @@ from langgraph.store.postgres import PostgresStore
 from langgraph.store.sqlite import SqliteStore
 from langgraph.types import Command
 
+from skills_agent.graph.private_files import ignore_in_git
 from skills_agent.graph.threads.errors import JournalError
 from skills_agent.graph.threads.journals import FileJournal, StoreJournal
-from skills_agent.graph.threads.private_files import ignore_in_git
 from skills_agent.nodes.effects import Effect, Invocation, Journal, JournalEntry, JournalQuery, find_effect
 
 EFFECT = Effect("run_script", "a" * 64, "s" * 64, "d" * 64)
 OTHER = Effect("write_file", "b" * 64, "", "e" * 64)
-KINDS = ["file", "memory file", "memory store", "sqlite store", "postgres store"]
+KINDS = ["file", "memory store", "sqlite store", "postgres store"]
 
 
 @pytest.fixture(params=KINDS)
 def journal(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Journal]:
     if request.param == "file":
         yield FileJournal(tmp_path / ".agent" / "journal.sqlite")
-    elif request.param == "memory file":
-        yield FileJournal(None)
     elif request.param == "memory store":
         yield StoreJournal(InMemoryStore())
     elif request.param == "sqlite store":

@@ -20,7 +20,7 @@ from langgraph_sdk import get_sync_client
 from langgraph_sdk.client import SyncLangGraphClient
 
 from skills_agent.graph.audit.log import RunLog
-from skills_agent.graph.threads.private_files import folder_name
+from skills_agent.graph.private_files import folder_name
 from tests.agents import write_skill
 
 pytestmark = pytest.mark.server

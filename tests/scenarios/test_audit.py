@@ -20,9 +20,9 @@ from skills_agent.graph.audit.recorder import recorded
 from skills_agent.graph.build import wire
 from skills_agent.graph.models.errors import ModelError
 from skills_agent.graph.models.scripted import ScriptedChatModel
+from skills_agent.graph.private_files import folder_name
 from skills_agent.graph.services import make_services
 from skills_agent.graph.settings import Settings
-from skills_agent.graph.threads.private_files import folder_name
 from skills_agent.state.context import Context
 from skills_agent.state.schema import AgentInput
 from tests.agents import Agent, call, calls, write_skill

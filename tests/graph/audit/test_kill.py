@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from skills_agent.graph.audit.log import RunLog, without_repetitions
-from skills_agent.graph.threads.private_files import folder_name
+from skills_agent.graph.private_files import folder_name
 from tests.agents import write_skill
 
 PROJECT = Path(__file__).resolve().parent.parent.parent.parent

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from skills_agent.graph.audit.log import EMPTY, RunLog, seal, without_repetitions
-from skills_agent.graph.threads.private_files import folder_name
+from skills_agent.graph.private_files import folder_name
 
 NAME = folder_name("thread")
 

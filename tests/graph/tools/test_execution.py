@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from skills_agent.graph.private_files import folder_name
 from skills_agent.graph.settings import Settings
-from skills_agent.graph.threads.private_files import folder_name
 from skills_agent.skills.errors import ScriptError
 from skills_agent.skills.scripts.command_line import split_command
 from tests.agents import call, calls, write_skill

@@ -40,21 +40,17 @@ def open_private(path: Path, flags: int, *, folder_mode: int = 0o777) -> int:
         return os.open(path, flags, 0o600)
 
 
-def open_sqlite(path: Path | None, isolation: Literal["DEFERRED"] | None = "DEFERRED") -> sqlite3.Connection:
-    """Open an SQLite file of this user alone, and make it; None: one in memory.
+def open_sqlite(path: Path, isolation: Literal["DEFERRED"] | None = "DEFERRED") -> sqlite3.Connection:
+    """Open an SQLite file of this user alone, and make it.
 
     What was committed survives the loss of power, and others read while one writes. Raises OSError and
     sqlite3.Error.
     """
-    if path is not None:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        ignore_in_git(path.parent, f"/{path.name}*")
-        os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    ignore_in_git(path.parent, f"/{path.name}*")
+    os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
     connection = sqlite3.connect(
-        path or ":memory:",
-        timeout=BUSY_SECONDS,
-        isolation_level=isolation,
-        check_same_thread=False,
+        path, timeout=BUSY_SECONDS, isolation_level=isolation, check_same_thread=False
     )
     try:
         # FULL is not the default of every build of SQLite.

@@ -1,0 +1,246 @@
+"""The API of threads: over the command line's database, and over a host's own graph."""
+
+import asyncio
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from langchain_core.messages import HumanMessage
+from langchain_core.runnables import RunnableConfig
+from langgraph.checkpoint.base import BaseCheckpointSaver, CheckpointTuple
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
+from langgraph.store.memory import InMemoryStore
+from langgraph.types import Command
+
+from skills_agent.graph import Settings, Threads, build_graph
+from skills_agent.graph.models.scripted import ScriptedChatModel
+from skills_agent.graph.threads.errors import (
+    AgeError,
+    ThreadError,
+    UnfinishedError,
+    UnknownGrantError,
+    UnknownStepError,
+    UnknownThreadError,
+)
+from skills_agent.graph.threads.journals import StoreJournal
+from skills_agent.graph.threads.locks import Release, ThreadKey
+from tests.agents import Agent, call, calls
+from tests.conftest import MakeAgent
+from tests.graph.cli_desk import LOAD, RUN, Desk
+
+PAGE = Path(__file__).resolve().parents[3] / "docs" / "library.md"
+WRITE = call("write_file", path="out.txt", content="x")
+
+
+@pytest.fixture
+def agent(make_agent: MakeAgent) -> Agent:
+    """Return an agent whose thread is done after a question."""
+    agent = make_agent([calls(WRITE), "Written.", "You are welcome."])
+    agent.say("Write!")
+    agent.answer({"type": "approve", "grant": {"scope": "thread"}})
+    return agent
+
+
+def test_the_program_of_the_page_runs(desk: Desk) -> None:
+    (program,) = (
+        block
+        for block in re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
+        if "Threads.open" in block
+    )
+    model = desk.script(LOAD, RUN, "544 mm.")
+    asked = ("ask", "How much?", "--thread", "rain", "--skills-dir", str(desk.skills), "--model", model)
+    assert desk.run(*asked).code == 3
+    assert desk.run("resume", "rain", "--approve").code == 0
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=desk.workspace,
+        env=desk.environment({}),
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("rain done 1 How much?\n")
+    assert "544 mm." in done.stdout
+    assert [each["thread"] for each in desk.run("threads", "list", "--json").value] == ["rain"]
+
+
+def test_a_host_reads_and_forks_the_threads_of_its_own_graph(agent: Agent) -> None:
+    threads = Threads(agent.graph)
+    (summary,) = threads.list()
+    assert (summary.thread, summary.turns, summary.status, summary.question) == (
+        "thread",
+        1,
+        "done",
+        "Write!",
+    )
+    record = threads.read("thread")
+    assert [(message.role, message.text) for message in record.messages][-1] == ("agent", "Written.")
+    assert [(each.tool, each.ruling) for message in record.messages for each in message.calls] == [
+        ("write_file", "approved")
+    ]
+    steps = threads.steps("thread")
+    assert steps[-1].nodes == ("answer",)
+    fork = threads.fork("thread", steps[-1].number, new="copy")
+    assert (fork.thread, fork.status) == ("copy", "done")
+    assert {each.thread for each in threads.list()} == {"thread", "copy"}
+    agent.graph.invoke({"messages": [HumanMessage("Thanks")]}, {"configurable": {"thread_id": "copy"}})
+    assert (threads.read("copy").summary.turns, threads.read("thread").summary.turns) == (2, 1)
+
+
+def test_what_there_is_not_is_an_error_with_a_code(agent: Agent) -> None:
+    threads = Threads(agent.graph)
+    with pytest.raises(UnknownThreadError, match="Threads: thread") as unknown:
+        threads.read("other")
+    assert (unknown.value.code, unknown.value.threads) == ("unknown-thread", ("thread",))
+    for call_of in (threads.steps, threads.delete, threads.snapshot):
+        with pytest.raises(UnknownThreadError):
+            call_of("other")
+    with pytest.raises(UnknownStepError):
+        threads.fork("thread", 99)
+    with pytest.raises(UnknownGrantError):
+        threads.revoke("thread", "nothing")
+    with pytest.raises(AgeError):
+        threads.prune(older_than="a month")
+    with pytest.raises(ThreadError, match="which threads stay"):
+        threads.prune()
+
+
+def test_a_grant_that_is_revoked_is_asked_about_again(agent: Agent) -> None:
+    threads = Threads(agent.graph)
+    (grant,) = threads.read("thread").grants
+    threads.revoke("thread", grant["id"])
+    assert [each["revoked"] for each in threads.read("thread").grants] == [True]
+
+
+def test_in_a_thread_that_was_cut_off_nothing_is_revoked(agent: Agent) -> None:
+    parts: Any = agent.graph.stream({"messages": [HumanMessage("again")]}, agent.config)
+    next(parts)
+    parts.close()
+    threads = Threads(agent.graph)
+    (grant,) = threads.read("thread").grants
+    with pytest.raises(UnfinishedError):
+        threads.revoke("thread", grant["id"])
+
+
+def test_old_threads_are_pruned_and_open_ones_stay(make_agent: MakeAgent) -> None:
+    agent = make_agent(["One.", "Two.", calls(WRITE)])
+    for name in ("first", "second", "open"):
+        agent.graph.invoke({"messages": [HumanMessage("Hi")]}, {"configurable": {"thread_id": name}})
+    threads = Threads(agent.graph)
+    month = timedelta(days=30)
+    assert threads.prune(older_than=month).threads == ()
+    told = threads.prune(keep=1, dry_run=True)
+    assert (told.threads, [each.thread for each in threads.list()]) == (
+        ("second", "first"),
+        ["open", "second", "first"],
+    )
+    assert threads.prune(keep=1).threads == ("second", "first")
+    assert [each.thread for each in threads.list()] == ["open"]
+    when = datetime.fromisoformat(threads.list()[0].when)
+    assert datetime.now(UTC) - when < month
+
+
+def test_an_empty_workspace_has_no_threads_and_stays_as_it_is(workspace: Path, tmp_path: Path) -> None:
+    with Threads.open(Settings(workspace=workspace, home=tmp_path / "home")) as threads:
+        assert list(threads.list()) == []
+        with pytest.raises(UnknownThreadError, match="none yet"):
+            threads.read("any")
+    assert list(workspace.iterdir()) == []
+
+
+def test_a_graph_without_a_checkpointer_has_no_threads(workspace: Path) -> None:
+    settings = Settings(workspace=workspace, home=workspace, bundled_skills=False)
+    with pytest.raises(ThreadError, match=r"compile\(checkpointer="):
+        Threads(build_graph(settings, model=ScriptedChatModel([])).compile())
+
+
+async def test_an_asynchronous_saver_is_used_from_another_thread_than_its_loop(
+    workspace: Path, tmp_path: Path
+) -> None:
+    settings = Settings(workspace=workspace, home=tmp_path / "home", bundled_skills=False)
+    async with AsyncSqliteSaver.from_conn_string(str(tmp_path / "threads.sqlite")) as saver:
+        graph = build_graph(settings, model=ScriptedChatModel(["Hello."])).compile(checkpointer=saver)
+        await graph.ainvoke({"messages": [HumanMessage("Hi")]}, {"configurable": {"thread_id": "t"}})
+        threads = Threads(graph)
+        for call_of in (threads.list, lambda: threads.read("t"), lambda: threads.delete("t")):
+            with pytest.raises(ThreadError, match=r"asyncio\.to_thread"):
+                call_of()
+        (summary,) = await asyncio.to_thread(threads.list)
+        assert (summary.thread, summary.status) == ("t", "done")
+        step = (await asyncio.to_thread(threads.steps, "t"))[-1]
+        fork = await asyncio.to_thread(threads.fork, "t", step.number)
+        await asyncio.to_thread(threads.delete, "t")
+        assert [each.thread for each in await asyncio.to_thread(threads.list)] == [fork.thread]
+
+
+class _Locks:
+    """Locks of a host, which tell what they were asked for."""
+
+    def __init__(self) -> None:
+        self.taken: list[str] = []
+        self.released: list[str] = []
+
+    def take(self, key: ThreadKey) -> Release:
+        self.taken.append(key.thread)
+        return lambda: self.released.append(key.thread)
+
+
+async def test_a_host_brings_its_own_journal_and_locks(workspace: Path, tmp_path: Path) -> None:
+    journal, locks = StoreJournal(InMemoryStore()), _Locks()
+    settings = Settings(workspace=workspace, home=tmp_path / "home", bundled_skills=False)
+    model = ScriptedChatModel([calls(WRITE), "Written."])
+    builder = build_graph(settings, model=model, journal=journal, locks=locks)
+    graph = builder.compile(checkpointer=InMemorySaver())
+    config: Any = {"configurable": {"thread_id": "t"}}
+    graph.invoke({"messages": [HumanMessage("Write!")]}, config)
+    (question,) = graph.get_state(config).interrupts
+    answer: Any = Command(resume={question.id: {"decisions": [{"type": "approve"}]}})
+    await graph.ainvoke(answer, config)
+    assert locks.taken == locks.released == ["t", "t"]
+    (written,) = (each for each in graph.get_state(config).values["messages"] if each.type == "tool")
+    entry = journal.get("t", written.tool_call_id)
+    assert entry is not None
+    assert (entry.tool, entry.status, entry.settled) == ("write_file", "done", True)
+    Threads(graph).delete("t")
+    assert journal.get("t", written.tool_call_id) is None
+
+
+class RemoteSaver(BaseCheckpointSaver[str]):
+    """A saver of a class that nobody here knows."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.threads = InMemorySaver()
+
+    def get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
+        return self.threads.get_tuple(config)
+
+    def list(self, config: RunnableConfig | None, **options: Any) -> Iterator[CheckpointTuple]:
+        return self.threads.list(config, **options)
+
+    def put(self, *args: Any) -> RunnableConfig:
+        return self.threads.put(*args)
+
+    def put_writes(self, *args: Any) -> None:
+        self.threads.put_writes(*args)
+
+    def get_next_version(self, current: str | None, channel: None) -> str:
+        return self.threads.get_next_version(current, channel)
+
+
+def test_an_unknown_saver_is_kept_by_files_of_the_workspace_with_a_warning(
+    make_agent: MakeAgent, workspace: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    agent = make_agent([calls(WRITE), "Written."], checkpointer=RemoteSaver())
+    agent.say("Write!")
+    agent.answer({"type": "approve"})
+    (warning,) = (each for each in caplog.records if "build_graph(journal=" in each.getMessage())
+    assert (warning.levelname, "RemoteSaver" in warning.getMessage()) == ("WARNING", True)
+    assert (workspace / ".agent" / "journal.sqlite").exists()
+    assert [each.thread for each in Threads(agent.graph).list()] == ["thread"]
