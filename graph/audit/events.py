@@ -6,7 +6,7 @@ This file imports no LangGraph: records are read without it.
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, ClassVar, Final, Literal
 
 import msgspec
@@ -51,12 +51,6 @@ class Operator(Struct, kw_only=True):
     """Risks that were approved in advance with --yes."""
     sandbox: str
 
-    def settings(self) -> str:
-        """Return the settings as a person reads them."""
-        yes = f", --yes {','.join(self.yes)}" if self.yes else ""
-        names = ("model", "allowed_tools", "approval", "sandbox")
-        return ", ".join(f"{name} {getattr(self, name)}" for name in names) + yes
-
 
 class _Invocation(Event, Operator):
     """The first event of an invocation: who called, and what the operator had set."""
@@ -65,11 +59,13 @@ class _Invocation(Event, Operator):
     verified: bool
     """Whether a server has verified who the caller is."""
 
-    def who(self) -> str:
-        """Return who called, and whether that is certain."""
-        if self.caller is None:
-            return "somebody unnamed"
-        return f"{self.caller} ({'verified' if self.verified else 'as the request says'})"
+    def caller_text(self) -> str:
+        """Return who called, and under which settings."""
+        proof = "verified" if self.verified else "as the request says"
+        who = f"{self.caller} ({proof})" if self.caller else "somebody unnamed"
+        names = ("model", "allowed_tools", "approval", "sandbox")
+        yes = f", --yes {','.join(self.yes)}" if self.yes else ""
+        return f"by {who}, {', '.join(f'{name} {getattr(self, name)}' for name in names)}{yes}"
 
 
 class RunStarted(_Invocation):
@@ -96,17 +92,17 @@ class RunStarted(_Invocation):
             return "no skills yet: put folders with a SKILL.md under .agent/skills, or pass --skills-dir"
         sources = f" from {_count(self.sources, 'source')}" if self.sources else ""
         named = f", asked for: {', '.join(self.skills)}" if self.skills else ""
-        line = f"{_count(self.known, 'skill')}{sources} (catalog {_short(self.catalog)}){named}"
-        if not self.problems:
-            return line
-        return f"{line}, {_count(self.problems, 'problem')} (skills-agent skills list --all)"
+        problems = (
+            f", {_count(self.problems, 'problem')}: skills-agent skills list --all" if self.problems else ""
+        )
+        return f"{_count(self.known, 'skill')}{sources} (catalog {self.catalog:.12}){named}{problems}"
 
 
 class RunResumed(_Invocation):
     """A run went on in another invocation: with an answer, or after it was cut off."""
 
     def line(self) -> str:
-        return f"went on: by {self.who()}, {self.settings()}"
+        return f"went on: {self.caller_text()}"
 
 
 class SkillChanged(Event):
@@ -118,12 +114,10 @@ class SkillChanged(Event):
     """Of what is there now; empty where it cannot be read."""
 
     def line(self) -> str:
-        text = {
-            "changed": "changed on disk since this thread loaded it",
-            "gone": "gone from disk; this thread keeps what it loaded",
-            "broken": "cannot be read on disk any more; this thread keeps what it loaded",
-        }
-        return f"{self.skill}: {text[self.change]}"
+        if self.change == "changed":
+            return f"{self.skill}: changed on disk since this thread loaded it"
+        what = "gone from disk" if self.change == "gone" else "cannot be read on disk any more"
+        return f"{self.skill}: {what}; this thread keeps what it loaded"
 
 
 class SkillLoaded(Event):
@@ -143,7 +137,7 @@ class SkillLoaded(Event):
         by = "as on_change says" if self.asked_by == "operator" else f"asked for by the {self.asked_by}"
         why = f": {self.reason}" if self.reason else ""
         files = _count(self.resources, "file")
-        return f"loaded {self.skill} from {self.source} ({_short(self.digest)}), {files}, {by}{why}"
+        return f"loaded {self.skill} from {self.source} ({self.digest:.12}), {files}, {by}{why}"
 
 
 class SkillRefused(Event):
@@ -179,8 +173,9 @@ class ModelCalled(Event):
 
     def line(self) -> str:
         wish = f"wants {', '.join(self.calls)}" if self.calls else "has an answer"
-        cost = f"{self.input_tokens} + {self.output_tokens} tokens{_seconds(self.seconds)}"
-        return f"asked {self.model or 'the model'}: {cost}; {wish}"
+        seconds = "" if self.seconds is UNSET else f", {self.seconds} s"
+        tokens = f"{self.input_tokens} + {self.output_tokens} tokens"
+        return f"asked {self.model or 'the model'}: {tokens}{seconds}; {wish}"
 
 
 class HistorySummarized(Event):
@@ -264,15 +259,12 @@ class ApprovalAnswered(Event):
 class GrantRevoked(Event):
     """A grant of a thread was revoked: by `grants revoke`, or with `update_state`."""
 
+    text = "revoked what was granted with {call_id}: {tool}, for the {scope} {pattern}"
     call_id: str
     """Of the call with whose approval it was given."""
     tool: str
     scope: str
     pattern: str
-
-    def line(self) -> str:
-        scope = f"for the {self.scope} {self.pattern}".rstrip()
-        return f"revoked what was granted with {self.call_id}: {self.tool}, {scope}"
 
 
 class StateUpdated(Event):
@@ -320,7 +312,7 @@ class CallStarted(Event):
     """The skill that the call names; else empty."""
 
     def line(self) -> str:
-        return f"starts {_of_skill(self.tool, self.skill)}"
+        return f"starts {self.tool} of {self.skill}" if self.skill else f"starts {self.tool}"
 
 
 class CallEnded(Event):
@@ -351,22 +343,19 @@ class CallEnded(Event):
     written_more: int | UnsetType = UNSET
 
     def line(self) -> str:
-        name = _of_skill(self.tool, self.skill)
+        name = f"{self.tool} of {self.skill}" if self.skill else self.tool
         if self.reused:
             return f"{name}: not run again; the result of {self.reused}"
-        error = f"; it said: {self.error}" if self.error else ""
-        facts = "".join(self._facts())
-        return f"{name}: {self.status}{facts}, {self.bytes} bytes{_seconds(self.seconds)}{error}"
-
-    def _facts(self) -> Iterator[str]:
+        facts = [str(self.status)]
         if isinstance(self.exit_code, int):
-            yield f", exit code {self.exit_code}"
+            facts.append(f"exit code {self.exit_code}")
         if self.stopped:
-            yield f", stopped: {self.stopped}"
+            facts.append(f"stopped: {self.stopped}")
         if self.level:
-            yield f", isolation {self.level}"
-        for file in self.written or []:
-            yield f", wrote {file['path']} ({file['size']} bytes)"
+            facts.append(f"isolation {self.level}")
+        facts += [f"wrote {file['path']} ({file['size']} bytes)" for file in self.written or []]
+        facts += [f"{self.bytes} bytes", *([] if self.seconds is UNSET else [f"{self.seconds} s"])]
+        return f"{name}: {', '.join(facts)}" + (f"; it said: {self.error}" if self.error else "")
 
 
 class ResourceRead(Event):
@@ -468,15 +457,3 @@ def call_text(tool: str, args: Any, limit: int | None = MAX_CALL) -> str:
 
 def _count(number: int | UnsetType, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
-
-
-def _seconds(seconds: float | UnsetType) -> str:
-    return "" if seconds is UNSET else f", {seconds} s"
-
-
-def _of_skill(tool: str, skill: str) -> str:
-    return f"{tool} of {skill}" if skill else tool
-
-
-def _short(digest: str) -> str:
-    return digest[:12] or "none"

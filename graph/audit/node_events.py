@@ -8,6 +8,7 @@ from typing import Any, Final, NamedTuple, TypeVar, cast
 
 import msgspec
 from langchain_core.messages import AIMessage, ToolMessage
+from langgraph.errors import GraphInterrupt
 from langgraph.types import Command
 from msgspec import UNSET, UnsetType
 
@@ -81,19 +82,46 @@ def turn_of(node: str, before: State, update: State) -> int:
     return int((before.get("usage") or {}).get("turn", 0))
 
 
-def outcome_asked(request: CallRequest, question: str) -> events.ApprovalAsked:
-    """Return the event of a question whether to run a call again whose outcome is unknown."""
-    args, digest = request["call"]["args"], request["approved"]
-    return events.ApprovalAsked(**call_fields(request), args=args, question=question, digest=digest)
+def call_started(request: CallRequest) -> Event:
+    """Return the event of a call that is about to run."""
+    return events.CallStarted(**_call_fields(request), skill=_skill_of(request))
 
 
-def approvals_asked(state: State) -> list[Event]:
-    """Return the events of the calls that a person is asked about."""
+def questions_asked(node: str, before: State, interrupt: GraphInterrupt) -> list[Event]:
+    """Return what a person is asked: by `approve`, by `act` itself, or by a host's tool in any shape."""
+    if node == "act":
+        return [_outcome_asked(cast("CallRequest", before), each.value) for each in interrupt.args[0]]
     return [
         _pick(events.ApprovalAsked, verdict, call_id=call_id, question=verdict["reason"])
-        for call_id, verdict in (state.get("verdicts") or {}).items()
+        for call_id, verdict in (before.get("verdicts") or {}).items()
         if verdict["decision"] == "ask"
     ]
+
+
+def _outcome_asked(request: CallRequest, value: Any) -> Event:
+    actions = value.get("action_requests") if isinstance(value, Mapping) else None
+    question = str(actions[0]["description"] if actions else value)
+    args, digest = request["call"]["args"], request["approved"]
+    return events.ApprovalAsked(**_call_fields(request), args=args, question=question, digest=digest)
+
+
+def outcome_answered(
+    request: CallRequest, question: str, user: str | None, *, again: bool, message: str
+) -> Event:
+    """Return the event of a person's answer about a call whose outcome is unknown."""
+    return events.ApprovalAnswered(
+        **_call_fields(request),
+        args=request["call"]["args"],
+        answer="approve" if again else "reject",
+        scope="call",
+        message=message,
+        user=user,
+        decision="allow" if again else "deny",
+        # The question names the attempt: the same answer about the next attempt is another event.
+        reason=f"{'run again' if again else 'not run again'}: {question}",
+        by="approval",
+        digest=request["approved"],
+    )
 
 
 def state_updated(values: Any, as_node: str | None) -> list[Event]:
@@ -197,14 +225,14 @@ def _answered(step: NodeStep) -> Iterator[Event]:
 
 def _acted(step: NodeStep) -> Iterator[Event]:
     request = cast("CallRequest", step.before)
-    fields = call_fields(request)
+    fields = _call_fields(request)
     answer = next((each for each in step.answers if each.tool_call_id == fields["call_id"]), None)
     text = str(answer.text) if answer else ""
     failed = answer is not None and answer.status == "error"
     artifact = answer.artifact if answer else None
     yield events.CallEnded(
         **fields,
-        skill=skill_of(request),
+        skill=_skill_of(request),
         status="error" if failed else "ok",
         bytes=len(text.encode(errors="replace")),
         seconds=step.seconds,
@@ -215,7 +243,7 @@ def _acted(step: NodeStep) -> Iterator[Event]:
     spec = TOOL_SPECS.get(fields["tool"])
     if spec and spec.counts_as == "resource" and not failed:
         path = str(request["call"]["args"].get("path") or "")
-        yield events.ResourceRead(call_id=fields["call_id"], skill=skill_of(request), path=path)
+        yield events.ResourceRead(call_id=fields["call_id"], skill=_skill_of(request), path=path)
     for name, skill in (step.update.get("skills_loaded") or {}).items():
         if skill["unloaded"]:
             yield events.SkillUnloaded(call_id=fields["call_id"], skill=name, digest=skill["digest"])
@@ -263,13 +291,11 @@ def _pick(kind: type[_Kind], record: Mapping[str, Any], **fields: Any) -> _Kind:
     return kind(**{name: record[name] for name in names if name in record} | fields)
 
 
-def call_fields(request: CallRequest) -> dict[str, Any]:
-    """Return the fields that every event of a call has."""
+def _call_fields(request: CallRequest) -> dict[str, Any]:
     return {"call_id": request["call"]["id"] or "", "tool": request["call"]["name"]}
 
 
-def skill_of(request: CallRequest) -> str:
-    """Return the skill that a call names; else nothing."""
+def _skill_of(request: CallRequest) -> str:
     skill = request["call"]["args"].get("skill")
     return skill if isinstance(skill, str) else ""
 

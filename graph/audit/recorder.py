@@ -5,7 +5,7 @@ import logging
 import secrets
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -20,8 +20,6 @@ from langgraph.types import StateSnapshot, StateUpdate
 
 from skills_agent.graph.audit import node_events
 from skills_agent.graph.audit.events import (
-    ApprovalAnswered,
-    CallStarted,
     Event,
     EventsLost,
     Operator,
@@ -140,20 +138,20 @@ class Audit:
             yield result
         except GraphInterrupt as interrupt:
             location = self._locate(node, turn_of(node, before, {}), runtime)
-            self._stream(location, _questions(node, before, interrupt), runtime)
+            self._tell(location, node_events.questions_asked(node, before, interrupt), runtime)
             raise
         except (GraphBubbleUp, AuditError):
             raise
         except Exception as error:
             turn = 1 + turn_of("", before, {}) if node == "discover" else turn_of(node, before, {})
             failure = RunFailed(error=type(error).__name__, message=str(error))
-            self._stream(self._locate(node, turn, runtime), [failure], runtime, after_effects=True)
+            self._tell(self._locate(node, turn, runtime), [failure], runtime, after_effects=True)
             raise
         seconds, update = round(time.perf_counter() - start, 4), node_events.merge_updates(result.change)
         location = self._locate(node, turn_of(node, before, update), runtime)
         step = NodeStep(before, update, seconds, partial(self._resumed, runtime))
         events = node_events.events_of(node, step)
-        self._stream(location, events, runtime, after_effects=node in AFTER_EFFECTS)
+        self._tell(location, events, runtime, after_effects=node in AFTER_EFFECTS)
         if node == "discover":
             self._remember(location)
 
@@ -169,35 +167,23 @@ class Audit:
         location = self._locate(node, turn_of(node, before, {}), runtime)
         with self._resuming:  # No branch of the step records anything before the run is said to go on.
             if self.is_resumed(node, before, runtime):
-                self._stream(location, [self._resumed(runtime)], runtime)
+                self._tell(location, [self._resumed(runtime)], runtime)
                 self._remember(location)
 
     def starts(self, request: CallRequest) -> None:
         """Record that a call is about to run; `act` knows when, after it has looked into the journal."""
-        event = CallStarted(**node_events.call_fields(request), skill=node_events.skill_of(request))
-        self._record_call(request, event, get_runtime(Context))
+        self._record_call(request, node_events.call_started(request), get_runtime(Context))
 
     def answered(self, request: CallRequest, question: str, *, again: bool, message: str) -> None:
         """Record what a person said about a call whose outcome is unknown."""
         runtime = get_runtime(Context)
-        event = ApprovalAnswered(
-            **node_events.call_fields(request),
-            args=request["call"]["args"],
-            answer="approve" if again else "reject",
-            scope="call",
-            message=message,
-            user=caller_of(runtime),
-            decision="allow" if again else "deny",
-            # The question names the attempt: the same answer about the next attempt is another event.
-            reason=f"{'run again' if again else 'not run again'}: {question}",
-            by="approval",
-            digest=request["approved"],
-        )
+        user = caller_of(runtime)
+        event = node_events.outcome_answered(request, question, user, again=again, message=message)
         self._record_call(request, event, runtime)
 
     def _record_call(self, request: CallRequest, event: Event, runtime: Runtime[Context]) -> None:
         turn = turn_of("act", cast("State", request), {})
-        self._stream(self._locate("act", turn, runtime), [event], runtime)
+        self._tell(self._locate("act", turn, runtime), [event], runtime)
 
     def forked(self, thread: str, event: ThreadForked, turn: int) -> None:
         """Record that a thread was made as a copy of another one, in that turn."""
@@ -212,57 +198,48 @@ class Audit:
         events = [event for each in updates for event in node_events.state_updated(each.values, each.as_node)]
         self._record(location, events, after_effects=True)
 
-    def _stream(
-        self,
-        location: _Location,
-        events: Sequence[Event],
-        runtime: Runtime[Context],
-        *,
-        after_effects: bool = False,
+    def _tell(
+        self, location: _Location, events: Sequence[Event], runtime: Runtime[Context], **options: bool
     ) -> None:
         """Record events, and hand them to whoever follows the `custom` stream."""
-        for record in self._record(location, events, after_effects=after_effects):
+        for record in self._record(location, events, **options):
             runtime.stream_writer({**record, "type": PREFIX + record["type"]})
 
     def _record(
-        self, location: _Location, events: Sequence[Event], *, after_effects: bool
+        self, location: _Location, events: Sequence[Event], *, after_effects: bool = False
     ) -> Sequence[Record]:
-        """Write events, and return their records."""
+        """Write events, and return their records; after a time without a file, say how much is missing."""
         if not events:
             return []
-        envelope = location.envelope()
+        envelope, lost = location.envelope(), self._lost
         drafts = [{**self._redaction.fields(event.as_record(), MAX_TEXT), **envelope} for event in events]
         if self._log is None:
             return drafts
-        try:
-            return self._write(self._log, location, drafts, envelope)
-        except OSError as error:
-            cause = error.strerror or str(error)
-            if self._required and not after_effects:
-                raise AuditError(str(self._log.folder), cause) from error
-            if not self._lost:
-                logger.error(  # noqa: TRY400 - the cause is a disk, not a bug
-                    "audit cannot be written: runs go on without a record",
-                    extra={"folder": str(self._log.folder), "cause": cause},
-                )
-            self._lost += len(drafts)
-            return drafts
-
-    def _write(
-        self, log: RunLog, location: _Location, drafts: list[Record], envelope: Mapping[str, str]
-    ) -> list[Record]:
-        """Append to the file; after a time without one, say how much is missing."""
-        sync = self._waits(location, {draft["type"] for draft in drafts})
-        if not (lost := self._lost):
-            return log.append(location.thread, drafts, sync=sync)
         gap = EventsLost(lost=lost, cause="the file could not be written")
-        records = log.append(location.thread, [{**gap.as_record(), **envelope}, *drafts], sync=sync)
-        self._lost = 0
-        logger.warning("audit can be written again", extra={"lost": lost})
+        gaps = [{**gap.as_record(), **envelope}] if lost else []
+        try:
+            records = self._log.append(location.thread, [*gaps, *drafts], sync=self._waits(location, drafts))
+        except OSError as error:
+            self._lose(self._log, error, len(drafts), after_effects=after_effects)
+            return drafts
+        if lost:
+            self._lost = 0
+            logger.warning("audit can be written again", extra={"lost": lost})
         return records
 
-    def _waits(self, location: _Location, kinds: set[str]) -> bool:
-        """Return whether events of these types are to be on the disk before the run goes on."""
+    def _lose(self, log: RunLog, error: OSError, number: int, *, after_effects: bool) -> None:
+        """Stop the run where the record is required; else log the first of the events that are lost."""
+        cause = error.strerror or str(error)
+        if self._required and not after_effects:
+            raise AuditError(str(log.folder), cause) from error
+        if not self._lost:
+            facts = {"folder": str(log.folder), "cause": cause}
+            logger.error("audit cannot be written: runs go on without a record", extra=facts)
+        self._lost += number
+
+    def _waits(self, location: _Location, drafts: Sequence[Record]) -> bool:
+        """Return whether events are to be on the disk before the run goes on."""
+        kinds = {draft["type"] for draft in drafts}
         with self._lock:
             effects = self._memory(location.control).effects
             if "call_started" in kinds:
@@ -340,17 +317,3 @@ def _two_paths(name: str, node: TwoPaths, audit: Audit) -> TwoPaths:
         return result.change
 
     return TwoPaths(name, sync_path, async_path)
-
-
-def _questions(node: str, before: State, interrupt: GraphInterrupt) -> list[Event]:
-    """Return what a person is asked: by `approve`, by `act` itself, or by a host's tool in any shape."""
-    if node != "act":
-        return node_events.approvals_asked(before)
-    values = [each.value for each in interrupt.args[0]]
-    texts = [
-        str(value["action_requests"][0]["description"])
-        if isinstance(value, Mapping) and value.get("action_requests")
-        else str(value)
-        for value in values
-    ]
-    return [node_events.outcome_asked(cast("CallRequest", before), text) for text in texts]

@@ -1,8 +1,9 @@
-"""Take secrets out of text that is kept: known values, and what looks like a key, a token or a password.
+"""Take secrets out of text that is recorded.
 
 Three detectors: the values that this process knows to be secret, in the forms in which they are written
 down; the names of keys (`"password": ...`, `--token ...`); and the shapes of well-known vendors' keys. Each
-takes time in proportion to the text. What is reversed, split up, compressed or of an unknown shape passes.
+takes time in proportion to the text. A secret that is reversed, split up, compressed or of an unknown shape
+passes.
 """
 
 import math
@@ -110,7 +111,7 @@ class Redaction:
     """Replaces secrets in texts and JSON-like values by `[secret]`."""
 
     def __init__(self, values: Iterable[str] = ()) -> None:
-        """Take the values that are known to be secret."""
+        """Prepare to replace `values`, which are known to be secret."""
         forms = {form.decode(errors="surrogateescape") for value in values for form in forms_of(value)}
         # The longest first: a form may hold another.
         self._forms = sorted(forms, key=lambda form: (-len(form), form))
@@ -146,9 +147,9 @@ class Redaction:
         return self.text(str(value), limit)
 
     def fields(self, record: Mapping[str, Any], limit: int) -> dict[str, Any]:
-        """Return a record of fields that we name ourselves, their values as `value` gives them.
+        """Return a record whose field names are our own, with each value as `value` returns it.
 
-        Most have nothing to hide, which one look at all of their texts together tells.
+        Most records hold no secret; one look at all of their texts together shows that.
         """
         texts = "\n".join([each for each in record.values() if isinstance(each, str) and len(each) <= limit])
         if self._redacted(texts) != texts:
@@ -203,14 +204,14 @@ def _number(value: float | None) -> float | str | None:
 
 
 def is_secret_name(name: str) -> bool:
-    """Tell whether a key, a variable or a field of that name holds a secret: `apiKey`, `DB_PASSWORD`."""
+    """Return whether a key, a variable or a field of that name holds a secret: `apiKey`, `DB_PASSWORD`."""
     return len(name) <= 100 and bool(_SECRET_KEY.search(_HUMP.sub("_", name)))
 
 
 def secret_values(environment: Mapping[str, str], named: Collection[str]) -> set[str]:
     """Return the values of an environment that are secret: of the named variables, and by the names.
 
-    They are for looking for, never for keeping.
+    They are for comparing with, and are never stored.
     """
     return {
         value
@@ -219,14 +220,14 @@ def secret_values(environment: Mapping[str, str], named: Collection[str]) -> set
     }
 
 
-def _hidden(found: re.Match[str]) -> str:
-    return f"{found['name']}{found['sign']}{MASK}"
+def _hidden(match: re.Match[str]) -> str:
+    return f"{match['name']}{match['sign']}{MASK}"
 
 
-def _masked(found: re.Match[str]) -> str:
+def _masked(match: re.Match[str]) -> str:
     """Mask the value beside a key's name, unless it is a word that says there is none."""
-    value = found["quoted"] or found["bare"]
-    long_enough = found["password"] or len(value) >= SHORTEST_VALUE
+    value = match["quoted"] or match["bare"]
+    long_enough = match["password"] or len(value) >= SHORTEST_VALUE
     if not long_enough or value.rstrip(".").lower() in _NO_SECRET:
-        return found[0]
-    return f"{found['name']}{found['sign']}{found['scheme']}{MASK}"
+        return match[0]
+    return f"{match['name']}{match['sign']}{match['scheme']}{MASK}"

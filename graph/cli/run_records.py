@@ -86,7 +86,7 @@ class RunRecord(NamedTuple):
     def story(self) -> str:
         """Return the run as a person reads it. All of it is untrusted."""
         summary, beginning = self.as_json(), self.beginning
-        lines = [f"Run {self.run}: {self.outcome}, {local_time(summary['time'])}{_invocation(beginning)}"]
+        lines = [f"Run {self.run}: {self.outcome}, {local_time(summary['time'])}{_caller_text(beginning)}"]
         lines.append(f"Asked: {beginning.get('request', '(the beginning is not in the record)')}")
         lines.append("")
         for event in self.events:
@@ -137,13 +137,12 @@ def is_changed(log: RunLog, run: str) -> bool:
     return bool(log.verify(_file_of(run)).faults)
 
 
-def _invocation(beginning: Record) -> str:
-    """Say who began a run, under which settings."""
+def _caller_text(beginning: Record) -> str:
+    """Say who began a run, under which settings; nothing where the record does not say it."""
     try:
-        resumed = msgspec.convert({**beginning, "type": "run_resumed"}, events.RunResumed)
+        return ", " + msgspec.convert(beginning, events.RunStarted).caller_text()
     except msgspec.ValidationError:
         return ""
-    return f", by {resumed.who()}\nWith: {resumed.settings()}"
 
 
 def _number(record: Record, name: str) -> int:
