@@ -11,8 +11,8 @@ import re
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
-from skills_agent.skills.scripts.redact import MASK as MASKED_BYTES
-from skills_agent.skills.scripts.redact import forms_of
+from skills_agent.skills.scripts.output import MASK as MASKED_BYTES
+from skills_agent.skills.scripts.output import forms_of
 
 MASK: Final = MASKED_BYTES.decode()
 MARGIN: Final = 8_192

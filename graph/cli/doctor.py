@@ -20,8 +20,7 @@ from skills_agent.graph.settings import Settings, process_environment, registry_
 from skills_agent.skills.format.lint import lint as lint_folder
 from skills_agent.skills.library.catalog import CatalogEntry
 from skills_agent.skills.library.checkup import Checkup, SourceState, check_up
-from skills_agent.skills.scripts.choice import Isolation, isolation_here
-from skills_agent.skills.scripts.programs import Program, wanted_programs
+from skills_agent.skills.scripts.choice import Isolation, Program, isolation_here, wanted_programs
 
 _LINT_EPILOG = """\b
 Exit codes: 0 no errors (there may be warnings), 1 errors.

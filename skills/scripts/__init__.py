@@ -3,9 +3,9 @@
 from skills_agent.skills.scripts.bwrap import BwrapRunner
 from skills_agent.skills.scripts.choice import choose_runner
 from skills_agent.skills.scripts.controlled import ControlledRunner
+from skills_agent.skills.scripts.environment import ScriptLimits
 from skills_agent.skills.scripts.external import ExternalRunner
 from skills_agent.skills.scripts.interpreter import command_for
-from skills_agent.skills.scripts.limits import ScriptLimits
 from skills_agent.skills.scripts.report import describe
 from skills_agent.skills.scripts.runner import ScriptRequest, ScriptResult, ScriptRunner, WrittenFile
 

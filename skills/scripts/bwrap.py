@@ -6,22 +6,24 @@ bubblewrap hands on what it was started with (`--setenv` would put secrets on a 
 user of the machine can read).
 """
 
+import fcntl
 import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from skills_agent.skills.errors import SandboxMissingError, ScriptError
-from skills_agent.skills.scripts.controlled import ControlledRunner, PrivateFolder, files_of
+from skills_agent.skills.scripts.controlled import ControlledRunner
 from skills_agent.skills.scripts.environment import is_granted
 from skills_agent.skills.scripts.interpreter import packages_of
 from skills_agent.skills.scripts.runner import ScriptRequest
-from skills_agent.skills.scripts.supervised import Start
+from skills_agent.skills.scripts.supervised import ProgramStart
 
 ISOLATION: Final = (
     *("--unshare-all", "--die-with-parent", "--new-session", "--cap-drop", "ALL"),
@@ -35,13 +37,13 @@ ETC: Final = (
 )
 ETC_OF_NETWORK: Final = ("resolv.conf", "hosts", "gai.conf")
 OWN_FOLDER: Final = ".agent"
-"""Settings and checkpoints of the agent are there: hidden."""
+"""It holds the agent's settings and checkpoints: hidden."""
 READ_ONLY: Final = (".agents", ".claude", ".git/hooks", ".git/config")
-"""What others would carry out or obey later. Only where it exists: a sandbox cannot protect a name."""
+"""Other programs run or obey these later. Only what exists: a sandbox cannot protect a name."""
 INSIDE: Final = Path("/tmp")  # noqa: S108 - a file system of its own
 HOME: Final = INSIDE / "home"
 SIGNAL_OFFSET: Final = 128
-OF_BUBBLEWRAP: Final = 2
+BUBBLEWRAP_PROCESSES: Final = 2
 """Processes: the monitor outside, and the first one inside."""
 
 
@@ -56,9 +58,9 @@ class Probe(NamedTuple):
 
 @lru_cache(maxsize=8)
 def probe(path: str | None = None) -> Probe:
-    """Find out by running it; `path` is where it is searched, as in PATH.
+    """Find out whether the sandbox works by running it; `path` is where it is searched, as in PATH.
 
-    That the program is there says nothing: containers and AppArmor refuse it the namespaces.
+    It may be installed and not work: containers and AppArmor refuse it the namespaces.
     """
     program, limiter = (shutil.which(name, path=path) for name in ("bwrap", "prlimit"))
     if not program:
@@ -92,7 +94,7 @@ class BwrapRunner(ControlledRunner):
         self._network = network
 
     def probe(self) -> Probe:
-        """Tell whether the sandbox works here."""
+        """Return whether the sandbox works here."""
         return probe(self._inherited.get("PATH"))
 
     def level_for(self, request: ScriptRequest) -> str:
@@ -104,13 +106,28 @@ class BwrapRunner(ControlledRunner):
         """Say what is missing, the sandbox included."""
         try:
             self.level_for(request)
-            self._need_network(request, self._command(request))
+            self._need_network(request, self._command(request, request.folder))
         except ScriptError as error:
             return str(error)
         return None
 
-    def _start(self, request: ScriptRequest, secrets: Mapping[str, str], private: PrivateFolder) -> Start:
-        inner = super()._start(request, secrets, private)
+    @contextmanager
+    def _skill_folder(self, request: ScriptRequest) -> Iterator[Path | None]:
+        """Yield where the sandbox shows the skill's folder: at the skill's own path, if that can be had."""
+        path = request.mounted_at.resolve() if request.mounted_at else request.folder
+        if path is None or _has_files(path) or path.is_relative_to(self._workspace / OWN_FOLDER):
+            yield path
+        elif path.is_relative_to(self._workspace):
+            with _mount_point(path) as is_there:
+                yield path if is_there else request.folder
+        else:  # bubblewrap makes it in a file system of its own, but for folders that it shows read-only
+            shown = (Path("/usr"), *map(Path, SYSTEM), *_prefixes())
+            yield request.folder if any(map(path.is_relative_to, shown)) else path
+
+    def _start(
+        self, request: ScriptRequest, secrets: Mapping[str, str], private: Path, folder: Path | None
+    ) -> ProgramStart:
+        inner = super()._start(request, secrets, private, folder)
         self._need_network(request, inner.command)
         network = is_granted(self._network, request)
         size = str(self._limits.file_size)
@@ -119,9 +136,9 @@ class BwrapRunner(ControlledRunner):
             *_system(network=network),
             *("--size", size, "--tmpfs", "/dev/shm", "--remount-ro", "/dev"),  # noqa: S108
             *("--size", size, "--tmpfs", str(INSIDE), "--dir", str(HOME)),
-            *_workplace(self._workspace, request.workdir.absolute()),
+            *_work_folders(self._workspace, request.workdir.absolute(), folder),
             *_read_only(_programs(inner.command[0], self._workspace)),
-            *(_skill(files_of(request), self._place_of(request), self._workspace) if request.script else ()),
+            *(("--ro-bind", str(request.folder), str(folder)) if folder else ()),
             *("--remount-ro", str(self._workspace / OWN_FOLDER)),
             *("--remount-ro", "/", "--chdir", str(request.workdir.absolute()), "--"),
             *("prlimit", f"--nproc={self._limits.processes}", "--"),
@@ -134,19 +151,12 @@ class BwrapRunner(ControlledRunner):
             inner,
             command=command,
             environment={**inner.environment, **own},
-            processes=inner.processes + OF_BUBBLEWRAP,
+            processes=inner.processes + BUBBLEWRAP_PROCESSES,
             wrapped=True,
         )
 
-    def _place_of(self, request: ScriptRequest) -> Path:
-        """Return where a script sees its skill: at the skill's own path, also when that folder is gone."""
-        if request.mounted_at is None:
-            return files_of(request)
-        place = request.mounted_at.resolve()
-        return place if _is_mountable(place, self._workspace) else files_of(request)
-
     def _need_network(self, request: ScriptRequest, command: Sequence[str]) -> None:
-        """Refuse what would end in an error of uv that nobody understands."""
+        """Refuse a script whose packages cannot be fetched: the error of uv is hard to understand."""
         if request.script is None or Path(command[0]).name != "uv" or is_granted(self._network, request):
             return
         if packages := packages_of(request.script):
@@ -177,28 +187,71 @@ def _system(*, network: bool) -> list[str]:
             options += ["--symlink", os.fspath(folder.readlink()), each]
         elif folder.is_dir():
             options += ["--ro-bind", each, each]
-    wanted = (*ETC, *ETC_OF_NETWORK) if network else ETC
-    return [*options, *_tried("/nix/store"), *(part for name in wanted for part in _tried(f"/etc/{name}"))]
+    names = (*ETC, *ETC_OF_NETWORK) if network else ETC
+    for path in ("/nix/store", *(f"/etc/{name}" for name in names)):
+        options += ["--ro-bind-try", path, path]
+    return options
 
 
-def _tried(path: str) -> tuple[str, str, str]:
-    return ("--ro-bind-try", path, path)
-
-
-def _workplace(workspace: Path, workdir: Path) -> Iterator[str]:
-    """Yield the options for the folders that a script works in: what is mounted later lies on top."""
-    beneath = workdir != workspace and workdir.is_relative_to(workspace)
-    yield from ("--ro-bind" if beneath else "--bind", str(workspace), str(workspace))
+def _work_folders(workspace: Path, workdir: Path, skill_folder: Path | None) -> Iterator[str]:
+    """Yield the options for the folders that a script works in; later mounts lie on top of earlier ones."""
+    is_writable = workdir == workspace or not workdir.is_relative_to(workspace)
+    yield from ("--bind" if is_writable else "--ro-bind", str(workspace), str(workspace))
+    read_only = [folder for each in READ_ONLY if not (folder := workspace / each).is_symlink()]
+    if is_writable:
+        mounts = [*(path for path in read_only if path.exists()), *([skill_folder] if skill_folder else ())]
+        yield from _held_in_place(mounts, workspace)
     own = workspace / OWN_FOLDER
-    _make(own)
+    _make_own_folder(own)
     yield from ("--size", "4096", "--tmpfs", str(own))
-    yield from _read_only(folder for each in READ_ONLY if not (folder := workspace / each).is_symlink())
+    yield from _read_only(read_only)
     if workdir != workspace:
         yield from ("--bind", str(workdir), str(workdir))
 
 
-def _make(own: Path) -> None:
-    """Have the agent's own folder: a script could make it where it is not, and put settings there."""
+def _held_in_place(mounts: Iterable[Path], workspace: Path) -> Iterator[str]:
+    """Yield the options that keep a script from renaming the folders above a mount.
+
+    A mount point cannot be renamed, but a folder above it could, on the host, and another be put in its
+    place. So each of these is mounted on itself, the outermost first.
+    """
+    above = {parent for path in mounts for parent in path.parents if workspace in parent.parents}
+    for folder in sorted(above, key=lambda folder: len(folder.parts)):
+        if folder.is_dir() and not folder.is_symlink():
+            yield from ("--bind", str(folder), str(folder))
+
+
+@contextmanager
+def _mount_point(path: Path) -> Iterator[bool]:
+    """Have an empty folder at a path in the workspace for the time of a run; yield whether there is one.
+
+    A skill whose own folder is gone is mounted there. To remove it would also unmount it in the sandbox of
+    another run, so every run locks it, and only one that holds the lock alone removes it.
+    """
+    made = [folder for folder in (path, *path.parents) if not folder.exists()]
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError:
+        yield False
+        return
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH)
+        yield path.is_dir()
+    finally:
+        with suppress(OSError):  # another run uses it, or it is not empty any more
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            for folder in made or [path]:
+                folder.rmdir()
+        os.close(descriptor)
+
+
+def _has_files(folder: Path) -> bool:
+    return folder.is_dir() and any(folder.iterdir())
+
+
+def _make_own_folder(own: Path) -> None:
+    """Make the agent's own folder if it is missing: a script could make it and put settings there."""
     try:
         own.mkdir(exist_ok=True)
     except OSError as error:
@@ -207,50 +260,20 @@ def _make(own: Path) -> None:
         raise ScriptError(f"Cannot hide {own} from scripts: it is a link. Make it a folder.")
 
 
+def _prefixes() -> list[Path]:
+    """Return where this Python is installed, if it is no part of the system."""
+    prefixes = (Path(each) for each in (sys.base_prefix, os.path.realpath(sys.base_prefix), sys.prefix))
+    return [prefix for prefix in prefixes if prefix != Path("/usr")]
+
+
 def _programs(program: str, workspace: Path) -> Iterator[Path]:
-    """Yield what is needed outside of the system: this Python, and the program itself."""
-    prefixes = [Path(each) for each in (sys.base_prefix, os.path.realpath(sys.base_prefix), sys.prefix)]
-    yield from (prefix for prefix in prefixes if prefix != Path("/usr"))
-    seen = [Path("/usr"), workspace, *map(Path, SYSTEM), *prefixes]
+    """Yield the folders and files outside of the system that a run needs: this Python, the program itself."""
+    prefixes = _prefixes()
+    yield from prefixes
+    shown = [Path("/usr"), workspace, *map(Path, SYSTEM), *prefixes]
     for each in (Path(program), Path(os.path.realpath(program))):
-        if not any(each.is_relative_to(folder) for folder in seen):
+        if not any(each.is_relative_to(folder) for folder in shown):
             yield each
-
-
-def _skill(files: Path, place: Path, workspace: Path) -> Iterator[str]:
-    """Yield the options that show a skill's files at its place, read-only.
-
-    Where the folder is gone, the mount point is made inside the sandbox: on a file system of its own that
-    shows what lies beside it.
-    """
-    ancestor = _existing(place)
-    if ancestor not in {place, workspace} and _is_closed(ancestor, workspace):
-        yield from ("--size", "4096", "--tmpfs", str(ancestor))
-        yield from _read_only(sorted(ancestor.iterdir()))
-    yield from ("--ro-bind", str(files), str(place))
-
-
-def _is_mountable(place: Path, workspace: Path) -> bool:
-    """Return whether a skill can be shown at its place without a trace on the host.
-
-    It cannot where the sandbox would make a folder of the workspace, or in a folder of the system.
-    """
-    ancestor = _existing(place)
-    if ancestor == place:
-        return True
-    if place.is_relative_to(workspace):
-        return place.is_relative_to(workspace / OWN_FOLDER) or _is_closed(ancestor, workspace)
-    return not any(place.is_relative_to(each) for each in ("/usr", *SYSTEM, sys.prefix, sys.base_prefix))
-
-
-def _is_closed(folder: Path, workspace: Path) -> bool:
-    """Return whether scripts cannot write to a folder of the workspace anyway."""
-    return any(folder.is_relative_to(workspace / each) for each in READ_ONLY)
-
-
-def _existing(path: Path) -> Path:
-    """Return the path, or its nearest ancestor that exists."""
-    return next(each for each in (path, *path.parents) if each.is_dir())
 
 
 def _read_only(paths: Collection[Path] | Iterator[Path]) -> Iterator[str]:

@@ -1,18 +1,41 @@
-"""Which runner runs the scripts: the sandbox where it works, or what the operator said."""
+"""Which runner runs the scripts of this machine, and which of the programs that skills need it has."""
 
 import logging
+import shutil
+import sys
 from collections.abc import Collection
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
 from skills_agent.skills.scripts.bwrap import BwrapRunner, probe
 from skills_agent.skills.scripts.controlled import ControlledRunner
+from skills_agent.skills.scripts.interpreter import JAVASCRIPT, KNOWN, SHELLS
 from skills_agent.skills.scripts.runner import ScriptRequest, ScriptResult, ScriptRunner
 
 logger = logging.getLogger(__name__)
 
 Sandbox = Literal["auto", "require", "off"]
+
+
+class Isolation(NamedTuple):
+    """How scripts of this machine are isolated."""
+
+    level: str | None
+    """None: they are refused."""
+    reason: str
+
+
+class Program(NamedTuple):
+    """A program that skills may need."""
+
+    name: str
+    path: str | None
+    """Where it is; None when neither it nor a substitute is installed."""
+    purpose: str
+    """What does not run without it, in plain words."""
+    substitutes: tuple[str, ...] = ()
+    """Programs that would do as well."""
 
 
 def choose_runner(
@@ -22,56 +45,69 @@ def choose_runner(
     if sandbox == "off":
         return ControlledRunner(**control)
     sandboxed = BwrapRunner(workspace=workspace, network=network, **control)
-    if sandbox == "require":
-        return sandboxed
-    return AutoRunner(sandboxed, ControlledRunner(**control))
-
-
-class Isolation(NamedTuple):
-    """What scripts of this machine run in."""
-
-    level: str | None
-    """None: they are refused."""
-    reason: str
+    return sandboxed if sandbox == "require" else AutoRunner(sandboxed, ControlledRunner(**control))
 
 
 def isolation_here(sandbox: Sandbox, path: str | None) -> Isolation:
-    """Find out what a setting comes to on this machine; `path` as in PATH. Runs the sandbox once."""
+    """Return what a setting means on this machine; `path` as in PATH. Runs the sandbox once."""
     if sandbox == "off":
         return Isolation(ControlledRunner.level, "the sandbox is turned off (setting sandbox)")
-    tried = probe(path)
-    if tried.program:
-        return Isolation(BwrapRunner.level, f"{tried.program} works")
-    return Isolation(None if sandbox == "require" else ControlledRunner.level, tried.reason)
+    result = probe(path)
+    if result.program:
+        return Isolation(BwrapRunner.level, f"{result.program} works")
+    return Isolation(None if sandbox == "require" else ControlledRunner.level, result.reason)
 
 
 class AutoRunner:
-    """Uses the sandbox if it works, and else plain control; finds out at the first use, and says so."""
+    """Uses the sandbox if it works, else plain control; finds out at the first use, and logs a warning."""
 
     def __init__(self, sandboxed: BwrapRunner, plain: ControlledRunner) -> None:
         self._sandboxed = sandboxed
         self._plain = plain
 
     @cached_property
-    def _chosen(self) -> ScriptRunner:
-        tried = self._sandboxed.probe()
-        if tried.program:
+    def _runner(self) -> ScriptRunner:
+        result = self._sandboxed.probe()
+        if result.program:
             return self._sandboxed
         logger.warning(
             "scripts run WITHOUT a sandbox: %s. They can read and write whatever this user can "
             "(sandbox = require refuses to run them so)",
-            tried.reason,
+            result.reason,
         )
         return self._plain
 
     def level_for(self, request: ScriptRequest) -> str:
         """Return the level that is really used."""
-        return self._chosen.level_for(request)
+        return self._runner.level_for(request)
 
     def preflight(self, request: ScriptRequest) -> str | None:
         """Say what is missing for the level that is used."""
-        return self._chosen.preflight(request)
+        return self._runner.preflight(request)
 
     def run(self, request: ScriptRequest) -> ScriptResult:
         """Run at the level that is used."""
-        return self._chosen.run(request)
+        return self._runner.run(request)
+
+
+def _suffixes(candidates: tuple[tuple[str, ...], ...]) -> str:
+    return ", ".join(suffix for suffix, programs in KNOWN.items() if programs == candidates)
+
+
+PURPOSES: Final = {
+    tuple(program for program, *_ in SHELLS): f"scripts in {_suffixes(SHELLS)}",
+    tuple(program for program, *_ in JAVASCRIPT): f"scripts in {_suffixes(JAVASCRIPT)}",
+    ("uv",): "Python scripts that name the packages they need (PEP 723)",
+    ("git",): "skills that read a repository",
+}
+"""By a program and those that would do as well: what it is for."""
+
+
+def wanted_programs(path: str | None = None) -> tuple[Program, ...]:
+    """Look for every program that skills may need; `path` as in PATH, None for that of this process."""
+    programs = [Program("python", sys.executable, "scripts in .py")]
+    for (name, *substitutes), purpose in PURPOSES.items():
+        places = (shutil.which(each, path=path) for each in (name, *substitutes))
+        place = next((place for place in places if place), None)
+        programs.append(Program(name, place, purpose, tuple(substitutes)))
+    return tuple(programs)

@@ -4,7 +4,6 @@ This is no sandbox: a script can read and write whatever its user can. docs/secu
 """
 
 import os
-import shutil
 import tempfile
 import time
 from collections.abc import Collection, Iterator, Mapping
@@ -15,29 +14,24 @@ from threading import BoundedSemaphore
 from typing import NamedTuple
 
 from skills_agent.skills.errors import ScriptError
-from skills_agent.skills.scripts.capture import Capture
 from skills_agent.skills.scripts.environment import (
     PASSED_ON,
-    allowed,
+    ScriptLimits,
     script_environment,
     secrets_of,
+    select_variables,
     uv_cache,
 )
 from skills_agent.skills.scripts.interpreter import command_for, program_for
-from skills_agent.skills.scripts.limits import ScriptLimits
+from skills_agent.skills.scripts.output import Capture
+from skills_agent.skills.scripts.report import written_since
 from skills_agent.skills.scripts.runner import ScriptRequest, ScriptResult, Stop
-from skills_agent.skills.scripts.supervised import Start, Supervised
-from skills_agent.skills.scripts.watch import FLOOD_FACTOR, Watch
-from skills_agent.skills.scripts.written import written_since
+from skills_agent.skills.scripts.supervised import FLOOD_FACTOR, ProgramStart, SupervisedProgram
 
 
-class PrivateFolder(NamedTuple):
-    """Folders of one run, gone after it."""
-
-    home: Path
-    temporary: Path
-    made_at: int
-    """In the clock of the kernel's change times (ns)."""
+class _Ending(NamedTuple):
+    code: int
+    stopped: Stop | None
 
 
 class ControlledRunner:
@@ -66,7 +60,7 @@ class ControlledRunner:
         self._timeout = timeout
         self._max_output = max_output
         self._environment = environment
-        self._inherited = allowed(environment, passed_on)
+        self._inherited = select_variables(environment, passed_on)
         self._slots = BoundedSemaphore(max_parallel)
         self._limits = limits or ScriptLimits()
         self._secrets = secrets or {}
@@ -79,7 +73,7 @@ class ControlledRunner:
     def preflight(self, request: ScriptRequest) -> str | None:
         """Say which program or file is missing; None when nothing is."""
         try:
-            self._command(request)
+            self._command(request, request.folder)
         except ScriptError as error:
             return str(error)
         return None
@@ -91,25 +85,24 @@ class ControlledRunner:
             raise ScriptError(f"Cannot start {request.title}: there is no folder {request.workdir}.")
         secrets = secrets_of(self._secrets, request, self._environment)
         stdout, stderr = (Capture(self._max_output, secrets.values()) for _ in range(2))
-        with self._slots, _private_folder() as private:
+        with self._slots, _private_folder() as private, self._skill_folder(request) as folder:
             if request.shutdown():  # while it waited for its turn
                 raise ScriptError(f"{request.title} was not started: the agent is being shut down.")
-            start = self._start(request, secrets, private)
+            moment = private.stat().st_ctime_ns
+            start = self._start(request, secrets, private, folder)
             started = time.monotonic()
-            run = Supervised(start, stdin=request.stdin is not None)
-            stdin = (request.stdin or "").encode(errors="replace")
-            watch = Watch(run, stdin, stdout, stderr, FLOOD_FACTOR * self._max_output)
-            stopped: Stop | None = None
+            program = SupervisedProgram(start, request.stdin, stdout, stderr, FLOOD_FACTOR * self._max_output)
             try:
-                stopped = watch.until_end(started + self._timeout, request.shutdown)
+                stopped = program.until_end(started + self._timeout, request.shutdown)
             finally:
-                watch.clean_up()
+                program.clean_up()
             seconds = time.monotonic() - started
-            written = written_since(request.workdir, private.made_at, self._max_written)
-        ending = _ending(watch.said, request.title)
+            written = written_since(request.workdir, moment, self._max_written)
+        ending = _ending(program.report, request.title)
         stopped = stopped or ending.stopped
+        exit_code = None if stopped else self._exit_code(ending.code, request, stderr.text())
         return ScriptResult(
-            exit_code=None if stopped else self._exit_code(ending.code, request, stderr.text()),
+            exit_code=exit_code,
             stdout=stdout.text(),
             stderr=stderr.text(),
             seconds=seconds,
@@ -119,16 +112,24 @@ class ControlledRunner:
             level=level,
             written=written.files,
             written_more=written.more,
-            note=_advice(request, stderr.text()) if ending.code else "",
+            note=_advice(request, stderr.text()) if exit_code else "",
         )
 
-    def _start(self, request: ScriptRequest, secrets: Mapping[str, str], private: PrivateFolder) -> Start:
-        command = self._command(request)
-        environment = script_environment(self._inherited, secrets, private.home, private.temporary)
+    @contextmanager
+    def _skill_folder(self, request: ScriptRequest) -> Iterator[Path | None]:
+        """Yield the path by which the script is given its skill's folder, for the time of the run."""
+        own = request.mounted_at
+        yield own if own is not None and request.is_unchanged() else request.folder
+
+    def _start(
+        self, request: ScriptRequest, secrets: Mapping[str, str], private: Path, folder: Path | None
+    ) -> ProgramStart:
+        command = self._command(request, folder)
+        environment = script_environment(self._inherited, secrets, private / "home", private / "tmp")
         program = Path(command[0]).name
         if program == "uv" and (cache := uv_cache(self._environment)):
             environment["UV_CACHE_DIR"] = cache
-        return Start(
+        return ProgramStart(
             title=request.title,
             command=command,
             workdir=request.workdir,
@@ -138,47 +139,33 @@ class ControlledRunner:
             processes=self._limits.processes,
         )
 
-    def _command(self, request: ScriptRequest) -> list[str]:
+    def _command(self, request: ScriptRequest, folder: Path | None) -> list[str]:
         path = self._inherited.get("PATH")
         if request.script is None:
             name, *args = request.args or ("",)
             return [program_for(name, path), *args]
         script = request.script.absolute()
         *program, _ = command_for(script, path)
-        return [*program, str(self._place_of(request) / script.relative_to(files_of(request))), *request.args]
-
-    def _place_of(self, request: ScriptRequest) -> Path:
-        """Return where a script sees its skill: at the skill's own path while the same files are there."""
-        is_there = request.mounted_at is not None and request.is_unchanged()
-        return request.mounted_at if is_there and request.mounted_at else files_of(request)
+        inside = script.relative_to(request.folder or script.parent)
+        return [*program, str((folder or script.parent) / inside), *request.args]
 
     def _exit_code(self, code: int, request: ScriptRequest, stderr: str) -> int:  # noqa: ARG002
         return code
 
 
-def files_of(request: ScriptRequest) -> Path:
-    """Return the folder with the files of a script's skill."""
-    assert request.script is not None  # noqa: S101 - for the type checker; callers ask before
-    return (request.root or request.script.parent).absolute()
-
-
 def _advice(request: ScriptRequest, stderr: str) -> str:
-    """Say where a script can write, if it failed for writing where it cannot."""
+    """Say where a script can write, if it failed because it wrote beside itself."""
+    errors = stderr.lower()
     places = [str(place) for place in (request.mounted_at, request.root) if place]
-    refused = "Permission denied" in stderr and any(place in stderr for place in places)
-    if not refused and "Read-only file system" not in stderr:
+    refused = "permission denied" in errors and any(place in stderr for place in places)
+    if not refused and "read-only file system" not in errors:
         return ""
     return f"The skill's folder is read-only. Write to the workspace ({request.workdir}) or to $TMPDIR."
 
 
-class _Ending(NamedTuple):
-    code: int
-    stopped: Stop | None
-
-
-def _ending(said: str, title: str) -> _Ending:
+def _ending(report: str, title: str) -> _Ending:
     """Return what the supervisor reported. Raises ScriptError when the program did not start."""
-    word, _, number = (said.splitlines() or [""])[-1].partition(" ")
+    word, _, number = (report.splitlines() or [""])[-1].partition(" ")
     match word:
         case "exit":
             return _Ending(int(number), None)
@@ -186,19 +173,17 @@ def _ending(said: str, title: str) -> _Ending:
             return _Ending(0, word)
         case "error":
             raise ScriptError(f"Cannot start {title}: {os.strerror(int(number))}.")
-        case "started":  # and nothing more: the script killed its supervisor
+        case "started":  # and no line after it: the script killed its supervisor
             return _Ending(-SIGKILL, None)
         case _:
             raise ScriptError(f"Cannot start {title}: its supervisor did not start.")
 
 
 @contextmanager
-def _private_folder() -> Iterator[PrivateFolder]:
-    folder = Path(tempfile.mkdtemp(prefix="skills-agent-"))
-    try:
-        home, temporary = folder / "home", folder / "tmp"
-        home.mkdir()
-        temporary.mkdir()
-        yield PrivateFolder(home, temporary, folder.stat().st_ctime_ns)
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+def _private_folder() -> Iterator[Path]:
+    """Yield a folder with `home` and `tmp` in it, for the time of one run."""
+    with tempfile.TemporaryDirectory(prefix="skills-agent-", ignore_cleanup_errors=True) as name:
+        folder = Path(name)
+        (folder / "home").mkdir()
+        (folder / "tmp").mkdir()
+        yield folder

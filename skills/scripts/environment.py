@@ -1,14 +1,19 @@
-"""The variables that a script sees: an allow-list, its own folders, and the secrets it was granted."""
+"""What a script gets of the machine: variables by an allow-list, granted secrets, and limits."""
 
+import os
+import sys
 from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from skills_agent.skills.scripts.runner import ScriptRequest
 
+MEBIBYTE: Final = 1 << 20
+RESERVES_WITHOUT_USE: Final = frozenset({"bun", "deno"})
+"""Programs that reserve far more addresses than memory: a limit of addresses would end them at once."""
 PASSED_ON: Final = ("PATH", "LANG", "LC_*", "TZ")
 """The variables that a script inherits; a `*` at the end stands for any ending."""
-
 FIXED: Final = {
     "PYTHONUTF8": "1",
     "PYTHONIOENCODING": "utf-8",
@@ -16,9 +21,43 @@ FIXED: Final = {
     "PYTHONUNBUFFERED": "1",
     "PYTHONDONTWRITEBYTECODE": "1",
 }
+_PR_SET_DUMPABLE: Final = 4
 
 
-def allowed(environment: Mapping[str, str], names: Collection[str]) -> dict[str, str]:
+@dataclass(frozen=True, slots=True)
+class ScriptLimits:
+    """Limits of one run; each holds where the system can hold it (docs/security.md says where)."""
+
+    memory: int = 2048 * MEBIBYTE
+    """Bytes: of each process, held by the kernel; of all together, held by the supervisor's looks."""
+    file_size: int = 256 * MEBIBYTE
+    """Bytes of one file, and of /tmp in a sandbox."""
+    open_files: int = 1024
+    processes: int = 256
+    """Processes of one run at a time."""
+    cpu_seconds: int | None = None
+    """Of each process; None: what the time limit allows on every processor."""
+
+    def rlimits(self, program: str, timeout: float) -> dict[str, int]:
+        """Return the resource limits of a process, as their names after RLIMIT_.
+
+        DATA counts memory that can be written and is not shared: a reservation costs nothing. AS is there
+        for shared mappings, which DATA leaves out.
+        """
+        limits = {
+            "CORE": 0,
+            "CPU": self.cpu_seconds or int(timeout * (os.cpu_count() or 1)) + 1,
+            "DATA": self.memory,
+            "AS": 4 * self.memory,
+            "FSIZE": self.file_size,
+            "NOFILE": self.open_files,
+        }
+        if Path(program).name in RESERVES_WITHOUT_USE:
+            del limits["AS"]
+        return limits
+
+
+def select_variables(environment: Mapping[str, str], names: Collection[str]) -> dict[str, str]:
     """Return the variables that the names let through."""
     exact = {name for name in names if not name.endswith("*")}
     prefixes = tuple(name.removesuffix("*") for name in names if name.endswith("*"))
@@ -48,9 +87,9 @@ def uv_cache(environment: Mapping[str, str]) -> str | None:
 
 
 def is_granted(grants: Collection[str], request: ScriptRequest) -> bool:
-    """Tell whether the operator named this skill: as `name@source`, or as `name` if its source is trusted.
+    """Return whether the operator named this skill: as `name@source`, or as `name` if its source is trusted.
 
-    A repository can bring a skill of any name. It must not be handed what was meant for another.
+    A repository can bring a skill of any name. It must not get what was meant for another.
     """
     return f"{request.skill}@{request.source}" in grants or (request.trusted and request.skill in grants)
 
@@ -61,3 +100,16 @@ def secrets_of(
     """Return the secrets of the request's skill that are set, by their variables' names."""
     names = {name for skill, names in granted.items() if is_granted((skill,), request) for name in names}
     return {name: environment[name] for name in sorted(names) if environment.get(name)}
+
+
+def make_undumpable() -> bool:
+    """Have the kernel refuse the agent's /proc/<agent>/environ, /mem and ptrace to its user's processes.
+
+    It also refuses core dumps, debuggers and profilers that attach from outside. It stops neither root nor
+    a child that was forked and has not started another program. False on other systems than Linux.
+    """
+    if sys.platform != "linux":
+        return False
+    import ctypes  # noqa: PLC0415 - of use on Linux alone
+
+    return bool(ctypes.CDLL(None).prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0) == 0)

@@ -20,9 +20,9 @@ from typing import Final, NamedTuple, Protocol
 from skills_agent.skills.errors import InterpreterMissingError, ScriptError
 from skills_agent.skills.scripts.environment import FIXED, secrets_of
 from skills_agent.skills.scripts.interpreter import candidates_for
-from skills_agent.skills.scripts.redact import Redactor
+from skills_agent.skills.scripts.output import Redactor
 from skills_agent.skills.scripts.runner import ScriptRequest, ScriptResult, Stop
-from skills_agent.skills.scripts.watch import FLOOD_FACTOR
+from skills_agent.skills.scripts.supervised import FLOOD_FACTOR
 
 PLACE: Final = "/tmp/skills-agent"  # noqa: S108 - of the other machine
 MAX_SKILL_BYTES: Final = 20_000_000
@@ -35,7 +35,7 @@ PATIENCE: Final = 10
 """Seconds beyond the script's own limit that a backend may take."""
 
 
-class ExecuteResponse(Protocol):
+class CommandOutput(Protocol):
     """What a backend answers."""
 
     @property
@@ -44,10 +44,10 @@ class ExecuteResponse(Protocol):
         ...
 
 
-class Backend(Protocol):
+class CommandBackend(Protocol):
     """Something that carries out a shell command."""
 
-    def execute(self, command: str, *, timeout: int | None = None) -> ExecuteResponse:
+    def execute(self, command: str, *, timeout: int | None = None) -> CommandOutput:
         """Run the command to its end."""
         ...
 
@@ -65,7 +65,7 @@ class ExternalRunner:
 
     def __init__(
         self,
-        backend: Backend,
+        backend: CommandBackend,
         *,
         workdir: str = ".",
         timeout: float = 60,

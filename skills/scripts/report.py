@@ -1,15 +1,17 @@
-"""The text that a model reads about a run of a script."""
+"""What came of a run: the files that a script wrote, and the text that a model reads."""
 
+import os
 import re
 import signal
-from typing import Final
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final, NamedTuple
 
-from skills_agent.skills.scripts.runner import ScriptResult, Stop
+from skills_agent.skills.scripts.runner import ScriptResult, Stop, WrittenFile
 from skills_agent.skills.text import clean_text, normalize_line_ends, one_line
 
-TERMINAL_CODE = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]{0,2000}(?:\x07|\x1b\\))")
+TERMINAL_CODE: Final = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]{0,2000}(?:\x07|\x1b\\))")
 """Colours, cursor movements and titles (ECMA-48 CSI and OSC sequences)."""
-
 STOPS: Final[dict[Stop, str]] = {
     "time": "time limit reached",
     "output": "too much output",
@@ -17,14 +19,27 @@ STOPS: Final[dict[Stop, str]] = {
     "processes": "too many processes",
     "shutdown": "the agent was shut down while it ran; what it did until then is done",
 }
+_SKIPPED_FOLDERS: Final = frozenset({".git", ".agent", ".venv", "node_modules", "__pycache__"})
+_MAX_ENTRIES: Final = 20_000
+"""Names that are looked at: about 60 ms."""
+
+
+class WrittenFiles(NamedTuple):
+    """Files of a folder that changed since a moment."""
+
+    files: tuple[WrittenFile, ...]
+    more: int
+    """How many others changed."""
 
 
 def describe(result: ScriptResult) -> str:
-    """Return outcome, output, errors and files of a run; what is empty has no section."""
+    """Return outcome, files, output and errors of a run; an empty one has no section."""
     parts = [f"{_outcome(result)} ({result.seconds:.2f} s, {result.level})"]
     if result.written:
         # Before the streams: what a script prints cannot be taken for this list.
-        parts.append("\n".join(["files written:", *_written(result)]))
+        lines = [f"{one_line(clean_text(file.path).text)} ({file.size:,} bytes)" for file in result.written]
+        more = [f"[{result.written_more:,} more]"] if result.written_more else []
+        parts.append("\n".join(["files written:", *lines, *more]))
     for name, text in (("stdout", result.stdout), ("stderr", result.stderr)):
         readable = clean_text(normalize_line_ends(TERMINAL_CODE.sub("", text))).text
         if readable.strip():
@@ -34,9 +49,18 @@ def describe(result: ScriptResult) -> str:
     return "\n".join(parts)
 
 
-def _written(result: ScriptResult) -> list[str]:
-    lines = [f"{one_line(clean_text(each.path).text)} ({each.size:,} bytes)" for each in result.written]
-    return [*lines, f"[{result.written_more:,} more]"] if result.written_more else lines
+def written_since(folder: Path, moment: int, limit: int) -> WrittenFiles:
+    """Return the files whose content or name changed since `moment`, in name order, `limit` at most.
+
+    `moment` is a change time (st_ctime_ns) that the kernel gave: its clock is coarser than Python's,
+    and no program can set it back. Deleted files are not noticed.
+    """
+    changed = sorted(
+        WrittenFile(os.path.relpath(entry.path, folder), status.st_size)
+        for entry in _files(folder)
+        if (status := _status(entry)) and status.st_ctime_ns >= moment
+    )
+    return WrittenFiles(tuple(changed[:limit]), max(0, len(changed) - limit))
 
 
 def _outcome(result: ScriptResult) -> str:
@@ -54,3 +78,30 @@ def _signal_name(number: int) -> str:
         return f"signal {number} ({signal.Signals(number).name})"
     except ValueError:
         return f"signal {number}"
+
+
+def _files(folder: Path) -> Iterator[os.DirEntry[str]]:
+    """Yield regular files, the folders nearest to the top first, following no link."""
+    left = _MAX_ENTRIES
+    folders = [os.fspath(folder)]
+    for path in folders:
+        try:
+            with os.scandir(path) as entries:
+                for entry in entries:
+                    left -= 1
+                    if left < 0:
+                        return
+                    if entry.is_dir(follow_symlinks=False):
+                        if entry.name not in _SKIPPED_FOLDERS:
+                            folders.append(entry.path)
+                    elif entry.is_file(follow_symlinks=False):
+                        yield entry
+        except OSError:  # gone, or not ours to read
+            continue
+
+
+def _status(entry: os.DirEntry[str]) -> os.stat_result | None:
+    try:
+        return entry.stat(follow_symlinks=False)
+    except OSError:
+        return None

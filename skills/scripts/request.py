@@ -1,20 +1,26 @@
-"""What a runner is asked for: the one place where a tool call becomes a request.
+"""The one place where a tool call becomes a request for a runner.
 
-The tool that runs it and the question before it ask here, so that they cannot differ.
+The tool that runs it and the question before it use the same functions, so they cannot differ.
 """
 
 import os
+import shlex
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
+from typing import Final
 
 from skills_agent.skills.errors import ResourceOutsideError, ScriptError, ScriptNotFoundError
 from skills_agent.skills.files import NotRegularFileError, OutsideRootError, open_beneath
 from skills_agent.skills.library.registry import Registry
 from skills_agent.skills.library.resources import relative_to
-from skills_agent.skills.scripts.command_line import split_command
 from skills_agent.skills.scripts.runner import ScriptRequest
 from skills_agent.skills.skill import SkillRef
+
+OPERATORS: Final = "|&;<>()`\n"
+BUILTINS: Final = frozenset(
+    {"cd", "export", "source", ".", "alias", "set", "unset", "eval", "exec", "ulimit"}
+)
 
 
 def script_request(
@@ -53,3 +59,50 @@ def script_request(
 def command_request(command: str, *, workdir: Path) -> ScriptRequest:
     """Return the request for a program of the machine. Raises ScriptError for what only a shell can do."""
     return ScriptRequest(skill="", script=None, args=split_command(command), stdin=None, workdir=workdir)
+
+
+def split_command(line: str) -> tuple[str, ...]:
+    """Split a command line as a shell would. Raises ScriptError for what only a shell can do.
+
+    That is operators, assignments and builtins. Nothing is expanded: `$HOME`, `*` and `~` reach the program
+    as they are.
+    """
+    text = line.strip()
+    if operator := _operator(text):
+        shown = "a line break" if operator == "\n" else operator
+        raise ScriptError(
+            f"There is no shell here, so {shown} means nothing. Run one program with its arguments at a "
+            "time; put text that only looks like an operator in quotes."
+        )
+    try:
+        words = tuple(shlex.split(text))
+    except ValueError as error:
+        raise ScriptError(f"The command cannot be split into words: {error}.") from error
+    if not words:
+        raise ScriptError("The command is empty.")
+    name, assigned, _ = words[0].partition("=")
+    if words[0] in BUILTINS or (assigned and name.isidentifier()):
+        raise ScriptError(
+            f"There is no shell here, so {words[0]} means nothing. Every command starts in the working "
+            "directory with the same environment: give paths relative to it."
+        )
+    return words
+
+
+def _operator(text: str) -> str | None:
+    """Return the first operator outside of quotes."""
+    quote, escaped = "", False
+    for position, character in enumerate(text):
+        if escaped:
+            escaped = False
+        elif character == "\\" and quote != "'":
+            escaped = True
+        elif quote:
+            quote = "" if character == quote else quote
+        elif character in "'\"":
+            quote = character
+        elif character in OPERATORS:
+            return character
+        elif text.startswith("$(", position):
+            return "$("
+    return None

@@ -31,14 +31,18 @@ class ScriptRequest:
     trusted: bool = True
     """Whether somebody vouches for that source: secrets and network go to no other by name alone."""
     root: Path | None = None
-    """The folder with the skill's files, where the script is; None: the folder of the script."""
+    """The folder with the skill's bytes, which may be a snapshot; None: the folder of the script."""
     mounted_at: Path | None = None
-    """The skill's own path: a sandbox shows `root` there. None: at `root` itself."""
+    """The skill's own path, where a sandbox shows `root`; None: where `root` is."""
     is_unchanged: Callable[[], bool] = field(default=never, compare=False)
-    """Returns whether the files at the skill's own path are those of `root`, at this moment."""
-
+    """Called right before a run without a sandbox: True if `mounted_at` holds the bytes of `root`."""
     shutdown: Callable[[], bool] = field(default=never, compare=False)
-    """Asked again and again while it runs, from another thread: True ends it and all that it started."""
+    """Called again and again during the run, from another thread: True ends it and all its processes."""
+
+    @property
+    def folder(self) -> Path | None:
+        """Return the folder with the skill's bytes; None for a program that belongs to no skill."""
+        return (self.root or self.script.parent).absolute() if self.script else self.root
 
     @property
     def title(self) -> str:
@@ -76,7 +80,7 @@ class ScriptResult:
     written_more: int = 0
     """How many others changed."""
     note: str = ""
-    """Advice for who reads the result."""
+    """Advice for the reader of the result."""
 
     @property
     def timed_out(self) -> bool:

@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 from skills_agent.skills.scripts import BwrapRunner, ControlledRunner, ScriptLimits, ScriptRequest
-from skills_agent.skills.scripts.undumpable import make_undumpable
+from skills_agent.skills.scripts.environment import make_undumpable
 
 
 def main() -> None:

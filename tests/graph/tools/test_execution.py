@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from skills_agent.graph.private_files import folder_name
 from skills_agent.graph.settings import Settings
 from skills_agent.skills.errors import ScriptError
-from skills_agent.skills.scripts.command_line import split_command
+from skills_agent.skills.scripts.request import split_command
 from tests.agents import call, calls, write_skill
 from tests.conftest import MakeAgent
 

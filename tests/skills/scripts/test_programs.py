@@ -3,7 +3,7 @@
 import sys
 from pathlib import Path
 
-from skills_agent.skills.scripts.programs import wanted_programs
+from skills_agent.skills.scripts.choice import wanted_programs
 
 
 def install(folder: Path, name: str) -> str:

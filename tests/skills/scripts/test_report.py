@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skills_agent.skills.scripts import ScriptResult, WrittenFile, describe
-from skills_agent.skills.scripts.capture import Capture
+from skills_agent.skills.scripts.output import Capture
 
 DONE = ScriptResult(0, "", "", 0.1234, stopped=None, stdout_cut=0, stderr_cut=0, level="controlled")
 

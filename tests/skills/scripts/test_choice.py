@@ -108,7 +108,7 @@ def test_packages_without_a_network_are_refused_before_the_start(
 @pytest.mark.skipif(sys.platform != "linux", reason="prctl is Linux's")
 def test_an_undumpable_process_stays_so() -> None:
     body = (
-        "import ctypes; from skills_agent.skills.scripts.undumpable import make_undumpable\n"
+        "import ctypes; from skills_agent.skills.scripts.environment import make_undumpable\n"
         "print(make_undumpable(), ctypes.CDLL(None).prctl(PR_GET_DUMPABLE := 3, 0, 0, 0, 0))"
     )
     run = [sys.executable, "-c", body]

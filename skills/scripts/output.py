@@ -1,0 +1,118 @@
+"""Keep a bounded part of an output of any length, its beginning and its end, without the known secrets."""
+
+import base64
+import json
+import re
+from collections.abc import Collection, Iterable, Iterator
+from typing import Final
+from urllib.parse import quote
+
+SHORTEST: Final = 4
+"""Characters; the output would be full of holes if shorter values were taken out."""
+MASK: Final = b"[secret]"
+REPLACEMENT: Final = "\N{REPLACEMENT CHARACTER}"
+
+
+class Capture:
+    """The first and the last bytes of a stream.
+
+    A report begins at the beginning and a traceback says at its end what happened; what is left
+    out is the middle. Memory stays below twice the limit. Secrets are taken out before: a cut
+    could leave a part of one that nobody recognizes.
+    """
+
+    def __init__(self, limit: int, secrets: Collection[str] = ()) -> None:
+        self._redactor = Redactor(secrets)
+        self._head_limit = limit - limit // 2
+        self._tail_limit = limit // 2
+        self._head = bytearray()
+        self._tail = bytearray()
+        self.total = 0
+        """Bytes that came."""
+
+    def add(self, chunk: bytes) -> None:
+        """Take the next bytes of the stream."""
+        self._keep(self._redactor.take(chunk))
+
+    def close(self) -> None:
+        """End the stream."""
+        self._keep(self._redactor.rest())
+
+    def _keep(self, chunk: bytes) -> None:
+        self.total += len(chunk)
+        room = self._head_limit - len(self._head)
+        self._head += chunk[:room]
+        self._tail += chunk[room:]
+        if len(self._tail) > 2 * self._tail_limit:
+            del self._tail[: len(self._tail) - self._tail_limit]
+
+    @property
+    def cut(self) -> int:
+        """Bytes that are left out of the text."""
+        return max(0, self.total - self._head_limit - self._tail_limit)
+
+    def text(self) -> str:
+        """Return the kept parts as text, with a line of its own where something is left out."""
+        if not self.cut:
+            return _decoded(bytes(self._head + self._tail))
+        head = _decoded(bytes(self._head))
+        tail = _decoded(bytes(self._tail[len(self._tail) - self._tail_limit :]))
+        # A character that the cut goes through shows as U+FFFD on both sides.
+        return f"{head.rstrip(REPLACEMENT)}\n[{self.cut} bytes cut]\n{tail.lstrip(REPLACEMENT)}"
+
+
+class Redactor:
+    """Replaces values in chunks of any size, also where a value is split between two of them.
+
+    A value is recognized as it is and as base64, hexadecimal, in a URL and in JSON; not reversed, split up
+    or compressed: a script that means to betray its secret can.
+    """
+
+    def __init__(self, values: Iterable[str]) -> None:
+        forms = sorted({form for value in values for form in forms_of(value)}, key=len, reverse=True)
+        self._pattern = re.compile(b"|".join(map(re.escape, forms))) if forms else None
+        self._overlap = len(forms[0]) - 1 if forms else 0
+        self._pending = b""
+
+    def take(self, chunk: bytes) -> bytes:
+        """Take the next bytes and return those that can be given out."""
+        return self._release(self._pending + chunk, self._overlap)
+
+    def rest(self) -> bytes:
+        """Return the bytes that were held back, at the end of the stream."""
+        return self._release(self._pending, 0)
+
+    def _release(self, text: bytes, overlap: int) -> bytes:
+        safe = max(0, len(text) - overlap)
+        pieces, end = [], 0
+        for match in self._pattern.finditer(text) if self._pattern else ():
+            if match.start() >= safe:
+                break
+            pieces += [text[end : match.start()], MASK]
+            end = match.end()
+        safe = max(safe, end)
+        self._pending = text[safe:]
+        return b"".join([*pieces, text[end:safe]])
+
+
+def forms_of(value: str) -> Iterator[bytes]:
+    """Yield the forms in which a value may be written down; none for one that is too short."""
+    raw = value.encode(errors="surrogateescape")
+    if len(raw) < SHORTEST:
+        return
+    yield raw
+    yield raw.hex().encode()
+    yield raw.hex().upper().encode()
+    yield quote(raw, safe="").encode()
+    yield json.dumps(value)[1:-1].encode()
+    for before in range(3):
+        # The characters that the neighbours of the value have a part in are left out.
+        coded = base64.b64encode(b"\0" * before + raw)
+        first, last = -(-8 * before // 6), (8 * (before + len(raw))) // 6
+        if last - first >= SHORTEST:
+            yield coded[first:last]
+            yield coded[first:last].translate(bytes.maketrans(b"+/", b"-_"))
+
+
+def _decoded(raw: bytes) -> str:
+    return raw.decode("utf-8", errors="replace")

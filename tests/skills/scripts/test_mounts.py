@@ -1,0 +1,165 @@
+"""Where a script sees the folder of its skill: the bytes of a snapshot, at the skill's own path."""
+
+import os
+import threading
+from pathlib import Path
+
+import pytest
+
+from skills_agent.skills.scripts import BwrapRunner, ControlledRunner, ScriptRequest, ScriptResult
+from skills_agent.skills.scripts.bwrap import probe
+
+ENVIRONMENT = {"PATH": "/usr/local/bin:/usr/bin:/bin"}
+WHERE = """
+import pathlib, sys
+skill = pathlib.Path(__file__).parents[1]
+project = (skill / "../../../project.txt").resolve()
+print(sys.argv[0], __file__, (skill / "note.txt").read_text(), project.read_text())
+"""
+needs_bwrap = pytest.mark.skipif(
+    probe(ENVIRONMENT["PATH"]).program is None, reason=probe(ENVIRONMENT["PATH"]).reason
+)
+
+
+@pytest.fixture
+def workspace(tmp_path: Path) -> Path:
+    folder = tmp_path / "work"
+    folder.mkdir()
+    (folder / "project.txt").write_text("project")
+    return folder
+
+
+@pytest.fixture
+def snapshot(tmp_path: Path) -> Path:
+    return written(tmp_path / "cache" / "digest", "of the snapshot")
+
+
+def written(folder: Path, note: str, script: str = WHERE) -> Path:
+    (folder / "scripts").mkdir(parents=True)
+    (folder / "note.txt").write_text(note)
+    (folder / "scripts/where.py").write_text(script)
+    return folder
+
+
+def run(snapshot: Path, own: Path, workspace: Path, *, unchanged: bool = False) -> ScriptResult:
+    runner = BwrapRunner(workspace=workspace, environment=ENVIRONMENT)
+    return runner.run(request_for(snapshot, own, workspace, unchanged=unchanged))
+
+
+def request_for(snapshot: Path, own: Path, workspace: Path, *, unchanged: bool = False) -> ScriptRequest:
+    return ScriptRequest(
+        *("demo", snapshot / "scripts/where.py", (), None, workspace),
+        root=snapshot,
+        mounted_at=own,
+        is_unchanged=lambda: unchanged,
+    )
+
+
+def everything(folder: Path) -> set[str]:
+    return {os.fspath(path) for path in folder.rglob("*") if path.name != ".agent"}
+
+
+@needs_bwrap
+@pytest.mark.parametrize("own", [".claude/skills/demo", "packages/api/demo", ".agent/skills/demo"])
+@pytest.mark.parametrize("is_there", [True, False])
+def test_a_script_sees_the_bytes_of_the_snapshot_at_the_skills_own_path(
+    workspace: Path, snapshot: Path, own: str, is_there: bool
+) -> None:
+    if is_there:
+        written(workspace / own, "of the live folder", "print('other bytes')")
+    before = everything(workspace)
+
+    result = run(snapshot, workspace / own, workspace)
+
+    path = workspace / own / "scripts/where.py"
+    assert result.stdout == f"{path} {path} of the snapshot project\n", result.stderr
+    assert everything(workspace) == before
+
+
+@needs_bwrap
+def test_a_skill_outside_of_the_workspace_keeps_its_path(
+    tmp_path: Path, workspace: Path, snapshot: Path
+) -> None:
+    (snapshot / "scripts/where.py").write_text("print(__file__)")
+
+    result = run(snapshot, tmp_path / "gone/skills/demo", workspace)
+
+    assert result.stdout == f"{tmp_path}/gone/skills/demo/scripts/where.py\n"
+    assert not (tmp_path / "gone").exists()
+
+
+@needs_bwrap
+def test_a_path_that_the_sandbox_cannot_make_is_that_of_the_snapshot(workspace: Path, snapshot: Path) -> None:
+    (snapshot / "scripts/where.py").write_text("print(__file__)")
+    (workspace / "demo").write_text("a file")
+
+    assert run(snapshot, workspace / "demo", workspace).stdout == f"{snapshot}/scripts/where.py\n"
+    assert run(snapshot, Path("/usr/lib/gone"), workspace).stdout == f"{snapshot}/scripts/where.py\n"
+
+
+@needs_bwrap
+def test_a_run_that_ends_leaves_the_skill_to_one_that_goes_on(workspace: Path, snapshot: Path) -> None:
+    own = workspace / ".claude/skills/demo"
+    waiting = """
+import pathlib, time
+pathlib.Path("started").touch()
+while not pathlib.Path("go-on").exists():
+    time.sleep(0.01)
+print((pathlib.Path(__file__).parents[1] / "note.txt").read_text())
+"""
+    slow = written(workspace.parent / "cache" / "slow", "still there", waiting)
+    results: list[ScriptResult] = []
+    thread = threading.Thread(target=lambda: results.append(run(slow, own, workspace)))
+    thread.start()
+    while not (workspace / "started").exists():
+        pass
+    run(snapshot, own, workspace)
+    (workspace / "go-on").touch()
+    thread.join()
+
+    assert results[0].stdout == "still there\n", results[0].stderr
+    assert not own.exists()
+
+
+@needs_bwrap
+@pytest.mark.parametrize("folder", [".git", ".claude", "packages", "packages/api", "packages/api/demo"])
+def test_no_folder_above_a_protected_one_can_be_renamed(workspace: Path, snapshot: Path, folder: str) -> None:
+    (workspace / ".claude").mkdir()
+    (workspace / ".git/hooks").mkdir(parents=True)
+    own = written(workspace / "packages/api/demo", "of the live folder")
+    (snapshot / "scripts/where.py").write_text(
+        "import os, pathlib\n"
+        "pathlib.Path('packages/api/new.txt').write_text('beside it')\n"
+        f"os.rename({folder!r}, 'elsewhere')\n"
+    )
+
+    result = run(snapshot, own, workspace)
+
+    assert result.exit_code == 1
+    assert "OSError" in result.stderr
+    assert (workspace / "packages/api/new.txt").exists()
+    assert (workspace / folder).is_dir()
+
+
+@needs_bwrap
+def test_a_script_that_writes_beside_itself_reads_where_it_can(workspace: Path, snapshot: Path) -> None:
+    (snapshot / "scripts/where.py").write_text(
+        "import pathlib; (pathlib.Path(__file__).parent / 'cache.json').write_text('{}')"
+    )
+
+    result = run(snapshot, workspace / ".claude/skills/demo", workspace)
+
+    assert "or to $TMPDIR" in result.note
+
+
+@pytest.mark.parametrize("unchanged", [True, False])
+def test_without_a_sandbox_the_own_folder_is_used_while_it_is_the_snapshot(
+    workspace: Path, snapshot: Path, unchanged: bool
+) -> None:
+    own = written(workspace / ".claude/skills/demo", "of the live folder", "print('live')")
+    (snapshot / "scripts/where.py").write_text("print('snapshot')")
+    runner = ControlledRunner(environment=ENVIRONMENT)
+
+    result = runner.run(request_for(snapshot, own, workspace, unchanged=unchanged))
+
+    assert result.stdout == ("live\n" if unchanged else "snapshot\n")
