@@ -127,7 +127,7 @@ def wire(services: Services) -> AgentGraph:
         "discover": partial(discover, registry=registry, requests=requests, running=running),
         "summarize": summarize(requests=requests),
         "select": partial(select, registry=registry, limits=limits, on_change=services.on_change),
-        "load": partial(load, registry=registry, max_body_lines=services.max_body_lines),
+        "load": partial(load, registry=registry, max_body_lines=services.max_body_lines, running=running),
         "decide": decide(requests=requests, policy=policy, limits=limits),
         "gate": partial(gate, policy=policy, limits=limits),
         "approve": partial(approve, policy=policy),

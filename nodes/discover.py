@@ -90,7 +90,7 @@ def discover(
     if context.enable_skills:
         skills = registry(runtime, look=True)
         loaded = active_skills(state.get("skills_loaded"))
-        if upgraded := _upgraded(loaded, skills):
+        if upgraded := _upgraded(loaded, skills, running.current()):
             update["skills_loaded"] = upgraded
         record = _catalog_record(state, {**loaded, **upgraded}, skills, requests)
     if record != before or turn % CATALOG_TURNS == 0:
@@ -179,7 +179,9 @@ def _changes(loaded: Mapping[str, LoadedSkill], registry: Registry) -> list[Chan
     return [change for change in changes if change]
 
 
-def _upgraded(loaded: Mapping[str, LoadedSkill], registry: Registry) -> dict[str, LoadedSkill]:
+def _upgraded(
+    loaded: Mapping[str, LoadedSkill], registry: Registry, invocation: Invocation | None
+) -> dict[str, LoadedSkill]:
     """Return what an older release loaded, named by the digest of the folder, where that can be known."""
     upgraded: dict[str, LoadedSkill] = {}
     for name, skill in loaded.items():
@@ -190,6 +192,8 @@ def _upgraded(loaded: Mapping[str, LoadedSkill], registry: Registry) -> dict[str
             continue
         if digest != skill["digest"]:
             upgraded[name] = {**skill, "digest": digest, "order": skill["order"] + 1}
+            if invocation is not None:
+                registry.snapshots.refer(digest, invocation.address)
     return upgraded
 
 

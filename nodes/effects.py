@@ -163,6 +163,8 @@ class Invocation:
     journal: Journal
     has_checkpoint: Callable[[str], bool]
     """Returns whether a checkpoint of this thread is kept."""
+    address: str = ""
+    """Where the thread is kept; empty where nobody has to know."""
     lock: Lock = field(default_factory=Lock)
     """Held while a call looks for its entry and claims it: parallel calls alike must not claim the same."""
 

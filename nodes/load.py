@@ -7,6 +7,7 @@ from langchain_core.messages import ToolMessage
 from langgraph.runtime import Runtime
 
 from skills_agent.nodes import RegistryOf
+from skills_agent.nodes.effects import Invocations
 from skills_agent.skills.errors import SkillError
 from skills_agent.skills.format.instructions import cut, fill_in, note_on_rest
 from skills_agent.skills.library.registry import Registry
@@ -26,12 +27,17 @@ class _Loaded(NamedTuple):
 
 
 def load(
-    admission: Admission, runtime: Runtime[Context], *, registry: RegistryOf, max_body_lines: int
+    admission: Admission,
+    runtime: Runtime[Context],
+    *,
+    registry: RegistryOf,
+    max_body_lines: int,
+    running: Invocations,
 ) -> AgentUpdate:
     """Put an admitted skill, after those that it requires, into the thread's ledger; list their files.
 
     A skill that cannot be read becomes a tool message that says why, and the run goes on; one that it
-    requires becomes a note. A listing that fails costs the list, never the skill.
+    requires becomes a note. The folder of each is copied: the thread keeps this version of it.
     """
     skills = registry(runtime)
     *required, wanted = [SkillRef.of(place) for place in admission["skills"]]
@@ -53,6 +59,9 @@ def load(
         name=LOAD_SKILL,
         id=f"receipt-{admission['call_id']}",
     )
+    if invocation := running.current():
+        for each in loaded:
+            skills.snapshots.refer(each.skill.digest, invocation.address)
     update = AgentUpdate(messages=[receipt], skills_loaded={}, skill_resources={})
     for order, each in enumerate(loaded, start=admission["order"]):
         name = each.skill.metadata.name
@@ -63,11 +72,7 @@ def load(
 
 def _read(ref: SkillRef, registry: Registry) -> _Loaded:
     skill = registry.load(ref)
-    try:
-        listing = registry.resources(ref._replace(digest=skill.digest))
-    except SkillError as error:
-        logger.warning("resource listing failed", extra={"skill": ref.name, "code": error.code})
-        listing = ResourceListing(())
+    listing = registry.resources(ref._replace(digest=skill.digest))
     logger.info(
         "skill loaded",
         extra={"skill": ref.name, "source": ref.source, "resources": len(listing.resources)},

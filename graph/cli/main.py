@@ -35,6 +35,7 @@ def print_graph() -> None:
         "grants": "skills_agent.graph.cli.grants:grants",
         "trust": "skills_agent.graph.cli.trust:trust",
         "skills": "skills_agent.graph.cli.skills:skills",
+        "cache": "skills_agent.graph.cli.cache:cache",
         "graph": print_graph,
     },
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},

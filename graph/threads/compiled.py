@@ -33,6 +33,7 @@ from skills_agent.graph.langgraph_inside import (
 from skills_agent.graph.threads.backends import ThreadServices
 from skills_agent.graph.threads.errors import AnsweredError
 from skills_agent.graph.threads.locks import LockTable, Release, ThreadKey
+from skills_agent.graph.threads.references import address_of
 from skills_agent.nodes.effects import INVOCATION_KEY, Invocation
 from skills_agent.state.context import Context
 from skills_agent.state.schema import AgentInput, AgentOutput, AgentState
@@ -143,6 +144,7 @@ class CompiledAgent(CompiledStateGraph[AgentState, Context, AgentInput, AgentOut
             namespace=thread.key.namespace,
             journal=self.services.journal_of(thread.saver, thread.store),
             has_checkpoint=thread.has_checkpoint,
+            address=address_of(thread.saver),
         )
         self.services.invocations.add(invocation)
         try:

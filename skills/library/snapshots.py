@@ -8,6 +8,7 @@ other bytes is removed, and made anew while the folder still is that version.
 """
 
 import errno
+import hashlib
 import logging
 import os
 import shutil
@@ -19,6 +20,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from functools import partial
 from io import FileIO
+from itertools import islice
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -32,6 +34,7 @@ from skills_agent.skills.library.contents import (
     read_digest,
 )
 from skills_agent.skills.sources.protocol import SkillFile
+from skills_agent.skills.text import clean_text
 
 _DIGEST_LENGTH: Final = 64
 _DRAFT: Final = ".draft-"
@@ -52,6 +55,20 @@ class Snapshot(NamedTuple):
 
     digest: str
     folder: Path
+
+
+class CachedSnapshot(NamedTuple):
+    """A snapshot, its weight, and where the threads are kept that loaded it."""
+
+    digest: str
+    skill: str
+    """The name that its frontmatter gives."""
+    size: int
+    """Bytes."""
+    files: int
+    age: float
+    """Seconds since it was made or loaded last."""
+    addresses: tuple[str, ...]
 
 
 class _Measured(NamedTuple):
@@ -129,16 +146,40 @@ class SnapshotStore:
         except SnapshotError:
             return False
 
-    def all(self) -> Iterator[Snapshot]:
-        """Yield the snapshots that are there, unmeasured."""
+    def refer(self, digest: str, address: str) -> None:
+        """Note that a thread which is kept at an address has loaded a snapshot."""
+        place = self._references(digest)
+        with suppress(OSError):
+            place.mkdir(mode=0o700, exist_ok=True)
+            name = hashlib.sha256(address.encode(errors="surrogateescape")).hexdigest()
+            (place / name[:32]).write_bytes(os.fsencode(address))
+
+    def cached(self) -> Iterator[CachedSnapshot]:
+        """Yield what is in the cache."""
         with suppress(FileNotFoundError):
             for folder in sorted(self.folder.iterdir()):
                 if len(folder.name) == _DIGEST_LENGTH:
-                    yield Snapshot(folder.name, folder)
+                    yield self._cached(folder)
 
     def remove(self, digest: str) -> None:
-        """Remove a snapshot."""
+        """Remove a snapshot, and what was noted of it."""
         _remove(self.folder / digest)
+        _remove(self._references(digest))
+
+    def _cached(self, folder: Path) -> CachedSnapshot:
+        files = [os.lstat(os.path.join(path, name)) for path, _, names in os.walk(folder) for name in names]  # noqa: PTH118
+        notes = [folder, *self._references(folder.name).glob("*")]
+        return CachedSnapshot(
+            digest=folder.name,
+            skill=_name_in(folder),
+            size=sum(each.st_size for each in files),
+            files=len(files),
+            age=max(0.0, time.time() - max(each.lstat().st_mtime for each in notes)),
+            addresses=tuple(os.fsdecode(each.read_bytes()) for each in notes[1:]),
+        )
+
+    def _references(self, digest: str) -> Path:
+        return self.folder / f"{digest}.needed"
 
     def _measure(self, root: Path, contents: Contents) -> str:
         place, signature = str(root), contents.signature
@@ -285,6 +326,15 @@ def _is_own(folder: Path) -> bool:
 def _protect(folder: Path) -> None:
     for path, _, _ in os.walk(folder, topdown=False):
         os.chmod(path, 0o500)  # noqa: PTH101 - a Path for each folder doubles the cost
+
+
+def _name_in(folder: Path) -> str:
+    """Return the line `name:` of a SKILL.md, unread otherwise."""
+    for file in folder.glob("[Ss][Kk][Ii][Ll][Ll].[Mm][Dd]"):
+        with suppress(OSError), file.open(encoding="utf-8", errors="replace") as lines:
+            names = (line.partition(":")[2] for line in islice(lines, 50) if line.startswith("name:"))
+            return clean_text(next(names, "")).text.strip()
+    return ""
 
 
 def _remove(folder: Path) -> None:

@@ -78,7 +78,7 @@ def test_the_same_folder_elsewhere_has_the_same_snapshot(
 ) -> None:
     other = write_skill(tmp_path / "others", "rain", "Rain.", scripts__run_py="print(1)\n", data_csv="a,b\n")
     assert store.take(skill) == store.take(other)
-    assert len(list(store.all())) == 1
+    assert len(list(store.cached())) == 1
 
 
 @pytest.mark.parametrize("change", ["byte", "name", "exec", "new", "gone", "link"])
@@ -154,7 +154,7 @@ def test_files_from_elsewhere_make_the_snapshot_of_the_same_folder(skill: Path, 
 def test_files_from_elsewhere_cannot_leave_the_snapshot(store: SnapshotStore, path: str) -> None:
     with pytest.raises(SnapshotError):
         store.put([SkillFile("SKILL.md", b"x"), SkillFile(path, b"x")])
-    assert not list(store.all())
+    assert not list(store.cached())
 
 
 def test_files_from_elsewhere_are_limited(tmp_path: Path) -> None:

@@ -1,0 +1,88 @@
+"""skills-agent cache: the snapshots of loaded skills, and which of them no thread needs."""
+
+import click
+
+from skills_agent.graph.cli import options
+from skills_agent.graph.cli.printing import count, echo, print_json, table
+from skills_agent.graph.settings import Settings, content_limits, snapshots_folder
+from skills_agent.skills.library.snapshots import CachedSnapshot, SnapshotStore
+
+JUST_NOW = 3600
+"""Seconds: a thread may have loaded a snapshot that is younger, and not have been stored yet."""
+
+
+@click.group()
+def cache() -> None:
+    """See and clear the snapshots of loaded skills.
+
+    A thread reads and runs the version of a skill that it loaded, from a copy in your cache folder.
+    """
+
+
+@cache.command("show")
+@options.as_json
+def show(as_json: bool) -> None:
+    """List the snapshots: digest, size, files, whether a thread needs it, and the skill."""
+    store = _store()
+    rows = [(each, _is_needed(each)) for each in store.cached()]
+    if as_json:
+        snapshots = [{**_json(each), "needed": needed} for each, needed in rows]
+        print_json({"folder": str(store.folder), "snapshots": snapshots})
+        return
+    header = [("DIGEST", "BYTES", "FILES", "NEEDED", "SKILL")] if rows else []
+    table(
+        header
+        + [
+            (each.digest[:12], f"{each.size:,}", f"{each.files:,}", "yes" if needed else "no", each.skill)
+            for each, needed in rows
+        ]
+    )
+    total = sum(each.size for each, _ in rows)
+    echo(f"{count(len(rows), 'snapshot')}, {total:,} bytes, in {store.folder}.")
+
+
+@cache.command("clear")
+@click.option("--all", "everything", is_flag=True, help="Remove also what threads need.")
+@options.as_json
+def clear(everything: bool, as_json: bool) -> None:
+    """Remove the snapshots that no thread needs.
+
+    A snapshot is needed while its digest stands in the database of threads that loaded it, or where that
+    database cannot be searched from here. One that was used in the last hour stays.
+    """
+    store = _store()
+    removed = [each for each in store.cached() if everything or not _is_needed(each)]
+    for each in removed:
+        store.remove(each.digest)
+    if as_json:
+        print_json({"folder": str(store.folder), "removed": [_json(each) for each in removed]})
+        return
+    echo(f"Removed {count(len(removed), 'snapshot')}, {sum(each.size for each in removed):,} bytes.")
+    if everything and removed:
+        click.echo(
+            "Threads that loaded them go on while the skills' folders are unchanged; where one has changed, "
+            "its scripts and resources cannot be used before it is loaded anew.",
+            err=True,
+        )
+
+
+def _store() -> SnapshotStore:
+    settings = Settings.load()
+    return SnapshotStore(snapshots_folder(settings), limits=content_limits(settings))
+
+
+def _is_needed(snapshot: CachedSnapshot) -> bool:
+    from skills_agent.graph.threads.references import needed_in
+
+    return snapshot.age < JUST_NOW or any(
+        needed_in(address, [snapshot.digest]) for address in snapshot.addresses
+    )
+
+
+def _json(snapshot: CachedSnapshot) -> dict[str, object]:
+    return {
+        "digest": snapshot.digest,
+        "bytes": snapshot.size,
+        "files": snapshot.files,
+        "skill": snapshot.skill,
+    }
