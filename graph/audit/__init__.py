@@ -1,1 +1,1 @@
-"""The record of every run: what was asked, judged, approved and done, in lines chained by hash."""
+"""The record of every run: who asked what, and what was judged, approved and done."""

@@ -1,11 +1,13 @@
 """The progress of an invocation: a line for each event, on a terminal, in a pipe, or nowhere."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 from langchain_core.messages import AIMessageChunk, BaseMessage, ToolMessage
+from langgraph.types import StreamMode
+from typing_extensions import override
 
 from skills_agent.graph.audit import events
 from skills_agent.graph.audit.node_events import merge_updates
@@ -16,12 +18,7 @@ from skills_agent.state.records import VerdictRecord
 if TYPE_CHECKING:  # a pipe needs no rich
     from rich.console import Console, RenderableType
 
-STREAM_MODES: Final[Sequence[Literal["tasks", "custom", "updates", "messages"]]] = (
-    "tasks",
-    "custom",
-    "updates",
-    "messages",
-)
+STREAM_MODES: Final[tuple[StreamMode, ...]] = ("tasks", "custom", "updates", "messages")
 NODE_COLUMN: Final = 9
 MAX_LINE: Final = 200
 REFRESH_PER_SECOND: Final = 12
@@ -37,20 +34,22 @@ _WORK: Final = {
 }
 
 
-class View(Protocol):
-    """Where progress is shown."""
+class View:
+    """Prints one line an event, for pipes and logs; nothing at all where it is quiet, for machines."""
+
+    def __init__(self, *, quiet: bool = False) -> None:
+        self._quiet = quiet
 
     def working(self, node: str, text: str = "") -> None:
         """Say what is being done now."""
-        ...
 
     def did(self, node: str, text: str) -> None:
         """Say what was done. The text is untrusted."""
-        ...
+        if not self._quiet:
+            click.echo(f"{node:<{NODE_COLUMN}} {line_of(text, MAX_LINE)}")
 
     def token(self, text: str) -> None:
         """Show a piece of what the model is saying; `did` ends it."""
-        ...
 
 
 class Progress:
@@ -117,30 +116,13 @@ def _work_of(node: str, task_input: Any) -> str:
     return _WORK.get(node, "")
 
 
-class Plain:
-    """One line an event, for pipes and logs; nothing at all for machines."""
-
-    def __init__(self, *, quiet: bool) -> None:
-        self._quiet = quiet
-
-    def working(self, node: str, text: str = "") -> None:
-        """Say nothing: a line is what was done."""
-
-    def did(self, node: str, text: str) -> None:
-        """Print a line."""
-        if not self._quiet:
-            click.echo(f"{node:<{NODE_COLUMN}} {line_of(text, MAX_LINE)}")
-
-    def token(self, text: str) -> None:
-        """Say nothing: the answer is printed whole."""
-
-
-class Terminal:
+class Terminal(View):
     """Prints what was done, and keeps a spinner and the newest words of the model below."""
 
     def __init__(self, console: "Console") -> None:
         from rich.spinner import Spinner
 
+        super().__init__()
         self._console = console
         self._spinner = Spinner("dots", style="cyan")
         self._speech = ""
@@ -154,15 +136,15 @@ class Terminal:
         speech = [Text("\n".join(lines), style="dim")] if lines else []
         return Group(*speech, self._spinner)
 
+    @override
     def working(self, node: str, text: str = "") -> None:
-        """Say beside the spinner what is being done."""
         from rich.text import Text
 
         room = max(self._console.width - NODE_COLUMN - 4, 20)
         self._spinner.update(text=Text.assemble((node, "cyan"), "  ", line_of(text, room)))
 
+    @override
     def did(self, node: str, text: str) -> None:
-        """Print a line above the spinner."""
         from rich.text import Text
 
         self._speech = ""
@@ -170,8 +152,8 @@ class Terminal:
         line = Text.assemble((f"{node:<{NODE_COLUMN}} ", "bold cyan"), line_of(text, room))
         self._console.print(line, no_wrap=True, overflow="ellipsis")
 
+    @override
     def token(self, text: str) -> None:
-        """Add a piece to the words below."""
         self._speech += text
 
 
@@ -179,7 +161,7 @@ class Terminal:
 def open_view(*, quiet: bool = False) -> Iterator[View]:
     """Show the progress of one invocation in the way that stdout can show it."""
     if quiet or not is_terminal():
-        yield Plain(quiet=quiet)
+        yield View(quiet=quiet)
         return
     from rich.console import Console
     from rich.live import Live

@@ -1,14 +1,13 @@
 """The runs in the audit's files: each is the record of one turn of a thread. Imports no LangGraph."""
 
-import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import ClassVar, Literal, NamedTuple
 
 import msgspec
 
 from skills_agent.graph.audit import events
-from skills_agent.graph.audit.log import Record, RunLog, Verification, without_repetitions
+from skills_agent.graph.audit.log import Record, RunLog, Verification, read, without_repetitions
 from skills_agent.graph.cli.printing import local_time
 from skills_agent.graph.private_files import folder_name
 from skills_agent.graph.settings import Settings, audit_folder_of
@@ -16,7 +15,6 @@ from skills_agent.skills.errors import SkillsAgentError
 
 RunOutcome = Literal["done", "cut short", "waiting", "failed", "superseded", "unfinished", "forked"]
 """`superseded`: a new message came while it waited or was cut off; `unfinished`: under way, or cut off."""
-
 
 _MAX_NAMED = 8
 
@@ -121,7 +119,7 @@ def read_lines(log: RunLog, run: str | None, thread: str | None) -> Iterator[byt
     """Yield lines as they were written, of one run, one thread or all; raises UnknownRunError."""
     if run is not None:
         find_run(log, run)
-        yield from (line for line in log.lines(_file_of(run)) if _record(line).get("run") == run)
+        yield from (line for line in log.lines(_file_of(run)) if (read(line) or {}).get("run") == run)
         return
     for name in _files(log, thread):
         yield from log.lines(name)
@@ -164,22 +162,13 @@ def _files(log: RunLog, thread: str | None) -> list[str]:
 
 
 def _thread(log: RunLog, name: str) -> str:
-    lines = log.lines(name)
-    return str(_record(lines[0]).get("thread") or name) if lines else name.partition(".")[0]
+    first = next(filter(None, map(read, log.lines(name))), None)
+    return str(first.get("thread") or name) if first else name.partition(".")[0]
 
 
 def _runs(log: RunLog, name: str) -> list[RunRecord]:
     runs: dict[str, list[Record]] = {}
-    for record in without_repetitions(filter(None, map(_record, log.lines(name)))):
+    for record in without_repetitions(filter(None, map(read, log.lines(name)))):
         runs.setdefault(str(record.get("run")), []).append(record)
     last = next(reversed(runs), None)
     return [RunRecord(run, records, run == last) for run, records in runs.items()]
-
-
-def _record(line: bytes) -> Record:
-    """Return a line's record; empty where it is none: `verify` says so."""
-    try:
-        record: Any = json.loads(line)
-    except (ValueError, RecursionError):
-        return {}
-    return record if isinstance(record, dict) else {}
