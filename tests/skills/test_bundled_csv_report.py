@@ -9,8 +9,8 @@ import os
 import subprocess
 import sys
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator
 from decimal import Decimal
+from functools import cache
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -37,13 +37,37 @@ def run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+@cache
+def profile() -> ModuleType:
+    """Import the script and its parts, which no other module of a test may find by their names."""
+    parts = {path.stem for path in SCRIPT.parent.glob("*.py")}
+    before = {name: sys.modules.pop(name) for name in parts & sys.modules.keys()}
+    writes_bytecode, sys.dont_write_bytecode = sys.dont_write_bytecode, True
+    sys.path.insert(0, str(SCRIPT.parent))
+    try:
+        return importlib.import_module("profile")
+    finally:
+        sys.path.remove(str(SCRIPT.parent))
+        sys.dont_write_bytecode = writes_bytecode
+        for name in parts:
+            sys.modules.pop(name, None)
+        sys.modules.update(before)
+
+
+def report_of(path: Path, *arguments: str) -> dict[str, Any]:
+    """Run the script in this process, and return its report of a file."""
+    out = io.StringIO()
+    with contextlib.redirect_stdout(out):
+        assert profile().main([str(path), "--json", *arguments]) == 0
+    record: dict[str, Any] = json.loads(out.getvalue())
+    return record
+
+
 def report(folder: Path, content: str | bytes, *arguments: str) -> dict[str, Any]:
     """Write a file and return its report."""
-    (folder / "x.csv").write_bytes(content if isinstance(content, bytes) else content.encode())
-    done = run(folder, "x.csv", "--json", *arguments)
-    assert done.returncode == 0, done.stderr
-    found: dict[str, Any] = json.loads(done.stdout)
-    return found
+    path = folder / "x.csv"
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    return report_of(path, *arguments)
 
 
 def column(found: dict[str, Any], name: str) -> dict[str, Any]:
@@ -54,24 +78,6 @@ def column(found: dict[str, Any], name: str) -> dict[str, Any]:
 def groups(found: dict[str, Any], table: int = 0) -> dict[tuple[str, ...], Any]:
     """Return one table of groups: key -> (rows, sums)."""
     return {tuple(each["key"]): (each["rows"], each["sums"]) for each in found["groups"][table]["groups"]}
-
-
-@pytest.fixture(scope="module")
-def profile() -> Iterator[ModuleType]:
-    """Import the script and its parts, for tests with hundreds of files."""
-    parts = {path.stem for path in SCRIPT.parent.glob("*.py")}
-    before = {name: sys.modules.pop(name) for name in parts & sys.modules.keys()}
-    kept = sys.dont_write_bytecode
-    sys.dont_write_bytecode = True
-    sys.path.insert(0, str(SCRIPT.parent))
-    try:
-        yield importlib.import_module("profile")
-    finally:
-        sys.path.remove(str(SCRIPT.parent))
-        sys.dont_write_bytecode = kept
-        for name in parts:
-            sys.modules.pop(name, None)
-        sys.modules.update(before)
 
 
 # --- the file that ships ---
@@ -528,20 +534,6 @@ def written(amount: Decimal | None, style: str) -> str:
     return text.translate(str.maketrans(",.", ".,")) if "comma" in style else text
 
 
-@pytest.fixture(scope="module")
-def run_inside(profile: ModuleType) -> Callable[..., dict[str, Any]]:
-    """Return a way to run the script in this process."""
-
-    def call(*arguments: str) -> dict[str, Any]:
-        out = io.StringIO()
-        with contextlib.redirect_stdout(out):
-            assert profile.main([*arguments, "--json"]) == 0
-        found: dict[str, Any] = json.loads(out.getvalue())
-        return found
-
-    return call
-
-
 @settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     rows=st.lists(st.tuples(KEYS, st.none() | AMOUNTS), min_size=1, max_size=25),
@@ -557,14 +549,13 @@ def test_sums_and_counts_are_those_of_an_independent_count(
     encoding: str,
     end: str,
     tmp_path: Path,
-    run_inside: Callable[..., dict[str, Any]],
 ) -> None:
     path = tmp_path / "property.csv"
     with path.open("w", encoding=encoding, newline="") as file:
         writer = csv.writer(file, delimiter=delimiter, lineterminator=end)
         writer.writerow(["key", "amount"])
         writer.writerows([key, written(amount, style)] for key, amount in rows)
-    found = run_inside(str(path), "--group-by", "key", "--sum", "amount")
+    found = report_of(path, "--group-by", "key", "--sum", "amount")
 
     amounts = [amount for _, amount in rows if amount is not None]
     expected = defaultdict[str, Decimal](Decimal)
@@ -584,14 +575,12 @@ def test_sums_and_counts_are_those_of_an_independent_count(
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(content=st.binary(max_size=200) | st.text(max_size=200).map(str.encode))
-def test_any_bytes_give_a_report_or_one_clear_line(
-    content: bytes, tmp_path: Path, profile: ModuleType
-) -> None:
+def test_any_bytes_give_a_report_or_one_clear_line(content: bytes, tmp_path: Path) -> None:
     path = tmp_path / "any.csv"
     path.write_bytes(content)
     out, err = io.StringIO(), io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-        code = profile.main([str(path)])
+        code = profile().main([str(path)])
     assert code in {0, 1, 2}
     if code:
         assert out.getvalue() == ""

@@ -16,6 +16,7 @@ MAX_LINES = 60
 _MAX_RELEVANT = 10
 _MAX_SKILLS = 20
 _MAX_TEXT = 300
+_LABEL = re.compile(r"([^:=]+)[:=]\s*\S")
 
 
 class ToolResult(NamedTuple):
@@ -95,7 +96,7 @@ def _tell_run(run: ToolResult, message: PersonMessage) -> list[str]:
 def _relevant_lines(output: str, message: PersonMessage) -> list[str]:
     """Return the lines whose label the message names: `total of visits: 7`. None where they are too many."""
     lines, named = output.splitlines(), stems(message.query)
-    labels = [stems(re.split("[:=]", line, maxsplit=1)[0]) for line in lines]
+    labels = [stems(match[1]) if (match := _LABEL.match(line)) else frozenset() for line in lines]
     relevant = [line for line, label in zip(lines, labels, strict=True) if label and label <= named]
     return relevant if len(relevant) <= min(_MAX_RELEVANT, len(lines) - 1) else []
 

@@ -49,16 +49,16 @@ class PersonMessage(NamedTuple):
         spoken = words(" ".join([*self.of("word", "text"), *extensions]))
         return " ".join(dict.fromkeys(word for word in spoken if word not in FUNCTION_WORDS))
 
-    def answering(self, earlier: "PersonMessage", asked: Sequence[str]) -> "PersonMessage":
-        """Return both as one message, or this one alone where it says more than what was asked for.
+    def answering(self, earlier: "PersonMessage", places: Sequence[str]) -> "PersonMessage":
+        """Return both as one message, or this one alone where it says more than an answer would.
 
-        `asked` are names of places. The few words of an answer are values, whatever they are.
+        `places` are the names that the person was asked for. The few words of an answer are values.
         """
-        names = FUNCTION_WORDS.union(word for name in asked for word in words(name))
-        said = [token for token in self.tokens if token.kind == "word" and token.text.lower() not in names]
-        if len(said) > len(asked):
+        ignored = FUNCTION_WORDS.union(word for name in places for word in words(name))
+        plain = [token for token in self.tokens if token.kind == "word" and token.text.lower() not in ignored]
+        if len(plain) > len(places):
             return self
-        values = (Token("text", token.text) if token in said else token for token in self.tokens)
+        values = (Token("text", token.text) if token in plain else token for token in self.tokens)
         return _merge([*earlier.tokens, *values])
 
 

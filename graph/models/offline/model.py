@@ -21,7 +21,7 @@ from skills_agent.state.records import LoadedSkill, active_skills
 from skills_agent.state.transcript import is_synthetic
 
 ASKS_FOR = "asks_for"
-"""In the metadata of an answer: what it asks the person for."""
+"""In the metadata of an answer: the places of a command that it asks the person for."""
 _SCRIPTS = (".py", ".sh", ".bash", ".js", ".mjs", ".rb", ".pl", ".ts")
 _CANDIDATES = 5
 _ENOUGH_WORDS = 2
@@ -81,7 +81,7 @@ class _Turn:
 
     @cached_property
     def message(self) -> PersonMessage:
-        """The newest message; where it answers a question of ours, with the one that we asked about."""
+        """The newest message; where it answers a question of ours, together with the message before."""
         return self._read(self.transcript)
 
     def _read(self, messages: Sequence[BaseMessage]) -> PersonMessage:
@@ -90,8 +90,8 @@ class _Turn:
             return PersonMessage(())
         message = read_message(messages[newest].text, self._ledger)
         before = messages[:newest]
-        asked = before[-1].response_metadata.get(ASKS_FOR) if before else None
-        return message.answering(self._read(before), asked) if asked else message
+        places = before[-1].response_metadata.get(ASKS_FOR) if before else None
+        return message.answering(self._read(before), places) if places else message
 
     @cached_property
     def _ledger(self) -> dict[str, LoadedSkill]:

@@ -146,13 +146,13 @@ class Column:
 
     @property
     def additive(self) -> bool:
-        """Tell whether a total makes sense, as far as name and signs tell."""
+        """Return whether a total makes sense, as far as name and signs tell."""
         numeric = self.reading in NUMBERS and self.seen.present > 0
         return numeric and not IDENTIFIER.fullmatch(self.name) and not self.seen.readable["percent"]
 
     @property
     def per_unit(self) -> bool:
-        """Tell whether the name says price, rate, age: a total is possible but rarely wanted."""
+        """Return whether the name says price, rate, age: a total is possible but rarely wanted."""
         return PER_UNIT.fullmatch(self.name) is not None
 
     def measure(self, text: str) -> Decimal | None:

@@ -132,7 +132,7 @@ def natural_groupings(columns: Sequence[Column], sums: tuple[int, ...]) -> list[
 
 
 def has_few_values(column: Column) -> bool:
-    """Tell whether a column's values repeat, and are few enough for a table."""
+    """Return whether a column's values repeat, and are few enough for a table."""
     few = min(FEW_VALUES, column.seen.present // 2)
     return not column.seen.cut and 2 <= len(column.seen.values) <= few
 

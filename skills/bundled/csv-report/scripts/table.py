@@ -145,7 +145,7 @@ def find_encoding(path: Path) -> str:
 
 
 def decodes(path: Path, encoding: str) -> bool:
-    """Tell whether all bytes of a file are valid in an encoding."""
+    """Return whether all bytes of a file are valid in an encoding."""
     try:
         with path.open(encoding=encoding, newline="") as file:
             while file.read(1 << 20):
@@ -255,7 +255,7 @@ class Condition(NamedTuple):
     text: str
 
     def holds(self, cells: Sequence[str]) -> bool:
-        """Tell whether a row meets the condition."""
+        """Return whether a row meets the condition."""
         return cells[self.place].casefold() == self.text.casefold()
 
 

@@ -115,5 +115,5 @@ def readings(text: str) -> frozenset[str]:
 
 
 def is_missing(text: str) -> bool:
-    """Tell whether a cell says that there is no value."""
+    """Return whether a cell says that there is no value."""
     return len(text) <= LONGEST_MISSING and text.casefold() in MISSING

@@ -142,7 +142,7 @@ def tag_on(repo: Path, sha: str) -> str | None:
 
 
 def is_shallow(repo: Path) -> bool:
-    """Tell whether the history was cut when the repository was cloned."""
+    """Return whether the history was cut when the repository was cloned."""
     return git(repo, "rev-parse", "--is-shallow-repository").strip() == "true"
 
 

@@ -119,6 +119,6 @@ def frequent_terms(words: Iterable[str], limit: int) -> list[tuple[str, int]]:
 
 
 def is_unspaced(text: str) -> bool:
-    """Tell whether a text is mostly in a script that puts no spaces between words."""
+    """Return whether a text is mostly in a script that puts no spaces between words."""
     letters = sum(map(str.isalpha, text))
     return len(UNSPACED.findall(text)) * 2 > letters > 0
