@@ -93,7 +93,7 @@ class Settings(Limits):
     model: str = ""
     """`offline` or `openai:<model>`. Empty: openai when OPENAI_API_KEY is set, else offline."""
     model_parameters: dict[str, Any] = field(default_factory=dict)
-    """Passed to the provider's chat model: `{"temperature": 0}`."""
+    """Passed to the provider's chat model: `{"temperature": 0}`. See [Models](library.md#models)."""
     allowed_models: tuple[str, ...] = ("offline", "openai:*")
     """Models that a caller may choose, as names or patterns."""
 

@@ -15,8 +15,7 @@ _TOKEN = re.compile(
 )
 _FLAG = re.compile(r"--?[A-Za-z][\w-]*(?:=.*)?", re.DOTALL)
 _URL = re.compile(r"[a-z][a-z0-9+.-]*://\S+", re.IGNORECASE)
-_FILE = re.compile(r"(?:[^/\n]*/)*[^/\n]*[^\s./]\.(?:[A-Za-z][A-Za-z0-9]{0,9}|7z|mp\d)")
-_INITIALS = re.compile(r"(?:[A-Za-z]\.)+[A-Za-z]")
+_FILE = re.compile(r"(?!(?:\w\.)+\w$)(?:[^/\n]*/)*[^/\n]*[^\s./]\.(?:[A-Za-z][A-Za-z0-9]{0,9}|7z|mp\d)")
 _WORD = re.compile(r"[^\W_]+")
 _MIN_STEM = 3
 
@@ -114,7 +113,7 @@ def _without_punctuation(text: str) -> str:
 def _kind(text: str, otherwise: TokenKind) -> TokenKind:
     if _URL.fullmatch(text):
         return "url"
-    if _FILE.fullmatch(text) and not _INITIALS.fullmatch(text):
+    if _FILE.fullmatch(text):
         return "file"
     if text in {".", ".."} or "/" in text.strip("/") or (len(text) > 1 and "/" in text[0] + text[-1]):
         return "path"

@@ -23,9 +23,6 @@ from skills_agent.state.transcript import is_synthetic
 ASKS_FOR = "asks_for"
 """In the metadata of an answer: the places of a command that it asks the person for."""
 _SCRIPTS = (".py", ".sh", ".bash", ".js", ".mjs", ".rb", ".pl", ".ts")
-_CANDIDATES = 5
-_ENOUGH_WORDS = 2
-_FEW_WORDS = 4
 
 
 class OfflineChatModel(LocalChatModel):
@@ -114,8 +111,8 @@ class _Turn:
         """Return the skill that fits the message, None when none does.
 
         A message that names a skill means it. Otherwise search ranks, and the best one that shares two
-        telling words with the message is taken (one, where the message has few): search alone always has
-        a winner.
+        telling words with the message is taken (one, where the message has at most four): search alone
+        always has a winner.
         """
         skills = self.shown.complete.skills if self.shown else ()
         spoken = " ".join(words(" ".join(self.message.of("word", "text"))))
@@ -124,8 +121,8 @@ class _Turn:
             if re.search(rf"\b{re.escape(name)}\b", spoken) and ("-" in skill.name or "skill" in spoken):
                 return skill.name
         telling = stems(self.message.query)
-        enough = 1 if len(telling) <= _FEW_WORDS else _ENOUGH_WORDS
-        for skill, _ in self.shown.complete.search(self.message.query, _CANDIDATES) if self.shown else ():
+        enough = 1 if len(telling) <= 4 else 2
+        for skill, _ in self.shown.complete.search(self.message.query, limit=5) if self.shown else ():
             shared = telling & stems(f"{skill.name} {skill.description} {skill.when_to_use or ''}")
             if skill.model_invocable and len(shared) >= enough:
                 return skill.name
@@ -155,6 +152,8 @@ class _Turn:
     def _choose_usage(self, usages: Sequence[Usage]) -> Usage | None:
         """Return the command of the script that the message is about, a synopsis before an example."""
         contexts: dict[str, str] = {}
+        # Where commands are shown, a script that is only named is a part of another one, or a text to read.
+        usages = [usage for usage in usages if " " in usage.command] or usages
         for usage in usages:
             contexts[usage.script] = f"{contexts.get(usage.script, usage.script)} {usage.context}"
         ranked = search_texts([*contexts.items()], self.message.query, 1) if len(contexts) > 1 else []

@@ -9,25 +9,24 @@ from skills_agent.skills.search.words import FUNCTION_WORDS
 
 MAX_CALLS = 5
 """Where a script takes one file at a time: of more files than this, the others are left out."""
-_MAX_LINE = 2_000
-"""Characters of a line that are read: no command is longer."""
 _FENCE = re.compile(r"\s*(?:```|~~~)")
 _SPAN = re.compile(r"(`+)(.+?)\1")
 _BEFORE = (
     r"(?:^\s*(?:[-*+]\s+|\d+[.)]\s+)?|[;&|]\s*)(?:\$\s+)?(?:(?i:usage):\s*)?"
-    r"(?:(?:uv|deno)\s+run\s+)?(?:python[\d.]*|bash|sh|zsh|node|bun|ruby|perl)?\s*(?:-\S+\s+)*"
+    r"(?P<command>(?:(?:uv|deno)\s+run\s+)?(?:python[\d.]*|bash|sh|zsh|node|bun|ruby|perl)?\s*(?:-\S+\s+)*"
     r"[\"']?(?:[^\s\"'`]*/|(?<=[\"'])[^\"'`]*/)?"
 )
 """What stands before a script that is called: an interpreter, the skill's folder, or nothing."""
 _ARGUMENT = re.compile(
     r"""(?P<open>\[)|(?P<close>\])
-    |(?P<stop>\|\||&&|\|(?=\s)|;(?=\s|$)|\d?>>?(?=\s|$)|<(?=\s)|<<|\#(?=\s)|\\$)
+    |(?P<stop>\|\||&&|\|(?=\s)|;(?=\s|$)|\d?>|<(?=\s)|<<|\#(?=\s)|→|\\$)
     |"(?P<double>[^"\n]*)"|'(?P<single>[^'\n]*)'
     |(?P<word>(?:<[^<>\n]+>|\$?\{[^{}\n]+\}|\|(?=\S)|[^\s\[\]()"'<>|;{}])+)
     |(?P<other>.)""",
     re.VERBOSE,
 )
-_STANDS_IN = re.compile(r".*<.+>.*|\$?\{.*\}|\$.*|\w+(?:\|\w+)+|(?!OPTIONS?\b)[A-Z][A-Z0-9_=:.,-]*")
+_STANDS_IN = re.compile(r".*<.+>.*|\$?\{.*\}|\$.*|\w+(?:\|\w+)+|[A-Z][A-Z0-9_=:.,-]*")
+_NO_PLACE = re.compile(r"(?:options?|flags?|\W*)", re.IGNORECASE)
 _EXAMPLE_FILE = re.compile(r"(?:\S*/)?[^\s/]+\.[A-Za-z][A-Za-z0-9]{0,9}|(?:path|your)[/_-]\S+")
 _CONNECTORS = frozenset({"of", "is", "to", "=", "named", "called"})
 
@@ -49,12 +48,14 @@ class Part(NamedTuple):
     @property
     def stands_in(self) -> bool:
         """Whether the value is to be replaced by one of the person's."""
-        return self.is_example or bool(_STANDS_IN.fullmatch(self.value))
+        is_name = self.is_example or _STANDS_IN.fullmatch(self.value) or (self.optional and not self.flag)
+        return bool(is_name) and not _NO_PLACE.fullmatch(self.value)
 
     @property
     def name(self) -> str:
         """The name by which a person is asked for it."""
-        return f"{self.flag} {self.value.strip('<>{}$') or self.value}".strip()
+        value = "" if self.flag and self.is_example else self.value.strip("<>{}$") or self.value
+        return f"{self.flag} {value}".strip()
 
     @property
     def names_a_file(self) -> bool:
@@ -70,7 +71,7 @@ class Usage(NamedTuple):
     context: str
     """What the instructions say around it."""
     command: str
-    """As a person reads it."""
+    """As the instructions show it."""
 
     @property
     def is_synopsis(self) -> bool:
@@ -90,12 +91,12 @@ def find_usages(instructions: str, scripts: Sequence[str]) -> list[Usage]:
     """Return every command of the instructions that calls one of `scripts`, in their order."""
     names = [script.rpartition("/")[2] for script in scripts]
     patterns = {
-        script: re.compile(rf"{_BEFORE}(?<![\w.-]){re.escape(written)}[\"']?(?=\s|$)(?P<tail>.*)")
+        script: re.compile(rf"{_BEFORE}(?<![\w.-]){re.escape(written)}[\"']?(?=\s|$)(?P<tail>.*))")
         for script, name in zip(scripts, names, strict=True)
         for written in [name if names.count(name) == 1 else script]
     }
     return [
-        Usage(script, tuple(_parts(match["tail"])), context, f"{script} {match['tail'].strip()}".strip())
+        Usage(script, tuple(_parts(match["tail"])), context, match["command"].strip())
         for code, context in _pieces_of_code(instructions)
         for script, pattern in patterns.items()
         for match in pattern.finditer(code)
@@ -118,7 +119,7 @@ def fill(usage: Usage, message: PersonMessage) -> Filled:
 def _pieces_of_code(text: str) -> Iterator[tuple[str, str]]:
     """Yield lines of fenced or indented code and code in sentences, each with the words around it."""
     heading, prose, fenced = "", "", False
-    for line in (each[:_MAX_LINE] for each in re.sub(r"\\\n\s*", "", text).splitlines()):
+    for line in (each[:2_000] for each in re.sub(r"\\\n\s*", "", text).splitlines()):
         if _FENCE.match(line):
             fenced = not fenced
         elif fenced:

@@ -99,6 +99,8 @@ def test_a_preposition_is_followed_by_its_value() -> None:
         ("`latency.py --mode fast FILE`", "try a.csv", ["--mode", "fast", "a.csv"]),
         ("`latency.py [--repo DIR] [--json]`", "what is new in CHANGELOG.md?", []),
         ("`latency.py DIR`", "scan src/app", ["src/app"]),
+        ("`latency.py [folder] [options]`", "scan a.csv", ["a.csv"]),
+        ("`latency.py FILE 2>/dev/null || exit 1`", "scan a.csv", ["a.csv"]),
         ("`latency.py sales.csv --by region --top 5`", "how long is b.csv?", ["b.csv"]),
     ],
 )
@@ -119,6 +121,7 @@ def test_a_script_for_one_file_is_called_once_for_each() -> None:
         ("`latency.py AMOUNT UNIT`", "convert 5 kg", ["AMOUNT", "UNIT"]),
         ("`latency.py BASE OTHER`", "merge a.json", ["OTHER"]),
         ("`latency.py start|stop`", "do it", ["start|stop"]),
+        ('`latency.py --text "Good morning" --out a.wav`', "say it to b.wav", ["--text"]),
     ],
 )
 def test_what_the_message_does_not_name_is_missing(
