@@ -31,50 +31,43 @@ from skills_agent.skills.search.vectors import Embedder
 from skills_agent.skills.sources import Source
 from skills_agent.state.schema import AgentState
 
-EDGES: Final[Mapping[str, tuple[Callable[[AgentState], Any], dict[Hashable, str]]]] = {
-    "discover": (
-        routes.after_discover,
-        {"history too long": "summarize", "a skill is asked for": "select", "no skill asked for": "decide"},
-    ),
-    "summarize": (
-        routes.after_summarize,
-        {"a skill is asked for": "select", "no skill asked for": "decide"},
-    ),
-    "select": (
-        routes.after_select,
-        {
-            "admitted": "load",
-            "the skill has changed": "approve",
-            "other calls wait": "gate",
-            "nothing to load": "decide",
-        },
-    ),
-    "load": (routes.after_load, {"other calls wait": "gate", "loaded": "decide"}),
-    "decide": (
-        routes.after_decide,
-        {"wants a skill": "select", "calls a tool": "gate", "is done, or out of budget": "answer"},
-    ),
-    "gate": (
-        routes.after_gate,
-        {
-            "allowed": "act",
-            "needs a person": "approve",
-            "denied": "decide",
-            "denied again and again": "answer",
-        },
-    ),
-    "approve": (
-        routes.after_approve,
-        {
-            "approved": "act",
-            "take the change": "load",
-            "denied": "decide",
-            "denied again and again": "answer",
-        },
-    ),
-    "act": (routes.after_act, {"done": "decide"}),
+EDGES: Final = (
+    ("discover", "history too long", "summarize"),
+    ("discover", "a skill is asked for", "select"),
+    ("discover", "no skill asked for", "decide"),
+    ("summarize", "a skill is asked for", "select"),
+    ("summarize", "no skill asked for", "decide"),
+    ("select", "admitted", "load"),
+    ("select", "the skill has changed", "approve"),
+    ("select", "other calls wait", "gate"),
+    ("select", "nothing to load", "decide"),
+    ("load", "other calls wait", "gate"),
+    ("load", "loaded", "decide"),
+    ("decide", "wants a skill", "select"),
+    ("decide", "calls a tool", "gate"),
+    ("decide", "is done, or out of budget", "answer"),
+    ("gate", "allowed", "act"),
+    ("gate", "needs a person", "approve"),
+    ("gate", "denied", "decide"),
+    ("gate", "denied again and again", "answer"),
+    ("approve", "approved", "act"),
+    ("approve", "take the change", "load"),
+    ("approve", "denied", "decide"),
+    ("approve", "denied again and again", "answer"),
+    ("act", "done", "decide"),
+)
+"""Which node follows which, and when: a route returns the label, or a `Send` that names its node itself."""
+
+ROUTES: Final[Mapping[str, Callable[[AgentState], Any]]] = {
+    "discover": routes.after_discover,
+    "summarize": routes.after_summarize,
+    "select": routes.after_select,
+    "load": routes.after_load,
+    "decide": routes.after_decide,
+    "gate": routes.after_gate,
+    "approve": routes.after_approve,
+    "act": routes.after_act,
 }
-"""Where each node leads: its route, and the node for each label. A `Send` names its node itself."""
 
 
 def build_graph(  # noqa: PLR0913 - one for each thing that a host may bring
@@ -91,14 +84,13 @@ def build_graph(  # noqa: PLR0913 - one for each thing that a host may bring
 ) -> AgentGraph:
     """Return the agent, ready for `.compile(checkpointer=..., store=...)`.
 
-    `settings` default to `Settings.load()`: environment, then `.agent/config.*`. `model` replaces
-    the settings' model. `tools` join the agent's own; what each may do is read from
-    `tool.metadata["risk"]` (read, run, write, network, delete) and taken as `network` where that
-    is missing. `sources` replace the folders that the settings name, lowest precedence first.
-    `embeddings`, any LangChain `Embeddings`, let skills be found by meaning beside words. `approvers`
-    are rules of yours that allow, deny or ask about calls; docs/policy.md says in which order.
-    `embeddings`, any LangChain `Embeddings`, let skills be found by meaning beside words.
-    `journal` and `locks` replace those that are chosen from the checkpointer (docs/guarantees.md).
+    `settings` default to `Settings.load()`: environment, then `.agent/config.*`. What a host may bring:
+    `model` replaces the settings' model. `tools` join the agent's own; what each may do is read from
+    `tool.metadata["risk"]` (read, run, write, network, delete) or `tool.metadata["spec"]`, and taken as
+    `network` where both are missing. `sources` replace the folders that the settings name, lowest
+    precedence first. `embeddings`, any LangChain `Embeddings`, let skills be found by meaning beside words.
+    `approvers` are rules that allow, deny or ask about calls; docs/policy.md says in which order. `journal`
+    and `locks` replace those that are chosen by the checkpointer (docs/guarantees.md).
     """
     settings = settings or Settings.load()
     services = make_services(
@@ -138,7 +130,8 @@ def wire(services: Services) -> AgentGraph:
         graph.add_node(name, recorded(name, node, services.audit), input_schema=stored(AgentState))
 
     graph.add_edge(START, "discover")
-    for node, (route, ways) in EDGES.items():
-        graph.add_conditional_edges(node, route_in_place(route), ways)
+    for node, route in ROUTES.items():
+        ends: dict[Hashable, str] = {label: end for start, label, end in EDGES if start == node}
+        graph.add_conditional_edges(node, route_in_place(route), ends)
     graph.add_edge("answer", END)
     return graph

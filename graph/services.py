@@ -1,9 +1,10 @@
-"""Live collaborators of a graph, made once from the settings."""
+"""What the nodes work with, made once from the settings and from what a host brings."""
 
 import fnmatch
 import logging
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Final
 
 from langchain_core.language_models import BaseChatModel
@@ -93,9 +94,9 @@ def make_services(  # noqa: PLR0913 - the parts that a host may bring, each by i
     locks: ThreadLocks | None = None,
     yes: Collection[Risk] = (),
 ) -> Services:
-    """Make the collaborators. Nothing is read, started or contacted yet.
+    """Make the services. Nothing is read, started or contacted yet.
 
-    `yes` are the risks that a person approved in advance.
+    `yes` are the risks that a person approved in advance. Raises SettingsError.
     """
     library = Library(make_registry(settings, sources, embeddings))
 
@@ -110,21 +111,17 @@ def make_services(  # noqa: PLR0913 - the parts that a host may bring, each by i
         run_command=settings.enable_run_command,
         images=settings.read_images,
     )
-    offered = (*own, *tools)
+    offered = _by_name([*own, *tools])
     grammar = Grammar({tool.name: spec_of(tool) for tool in tools})
-    names = [tool.name for tool in offered]
-    if twice := sorted({name for name in names if names.count(name) > 1}):
-        raise SettingsError(f"Two tools are named {twice[0]}. Rename yours: the agent has one of that name.")
+    budget = description_budget(settings, _window(model))
     audit = make_audit(settings, model, yes)
     return Services(
         library=library,
         registry=registry,
-        requests=ModelRequests(
-            make_models(settings, model), registry, offered, description_budget(settings, _window(model))
-        ),
-        tool_node=ToolNode(offered, handle_tool_errors=_failed),
+        requests=ModelRequests(make_models(settings, model), registry, list(offered.values()), budget),
+        tool_node=ToolNode(list(offered.values()), handle_tool_errors=_failure_text),
         policy=Policy(
-            tools={tool.name: tool for tool in offered},
+            tools=offered,
             grammar=grammar,
             ask_for=settings.require_approval_for,
             registry=registry,
@@ -140,11 +137,22 @@ def make_services(  # noqa: PLR0913 - the parts that a host may bring, each by i
         ),
         limits=settings.limits,
         max_body_lines=settings.max_skill_body_lines,
-        # A run that must not ask keeps what its threads have loaded.
+        # An agent that must not ask keeps what its threads have loaded.
         on_change="pin" if settings.approval != "ask" and settings.on_change == "ask" else settings.on_change,
         audit=audit,
         threads=ThreadServices(settings.workspace, audit, journal, locks),
     )
+
+
+def _by_name(tools: Sequence[BaseTool]) -> dict[str, BaseTool]:
+    named: dict[str, BaseTool] = {}
+    for tool in tools:
+        if tool.name in named:
+            raise SettingsError(
+                f"Two tools are named {tool.name}. Rename yours: the agent has one of that name."
+            )
+        named[tool.name] = tool
+    return named
 
 
 def _excluded(settings: Settings, grammar: Grammar) -> tuple[Entry, ...]:
@@ -196,34 +204,32 @@ def make_audit(settings: Settings, model: BaseChatModel | None, yes: Collection[
     )
 
 
-_MODELS_KEPT: Final = 16
-"""Clients of models that callers chose by name."""
+_MAX_CLIENTS: Final = 16
+"""Clients of models that callers chose by name, kept for their next call."""
 
 
 def make_models(settings: Settings, model: BaseChatModel | None) -> Models:
-    """Return where models come from: the injected one, the settings', or the caller's allowed choice."""
+    """Return where models come from: the host's model, the settings' one, or the caller's allowed choice."""
     environment = process_environment()
     own = settings.model or default_model(environment)
     allowed = () if model is not None else settings.allowed_models
 
-    made: dict[str, BaseChatModel] = {}
-
+    @lru_cache(_MAX_CLIENTS)
     def resolve(name: str) -> BaseChatModel:
-        found = made.get(name)
-        if found is None:
-            for oldest in [*made][: 1 - _MODELS_KEPT]:
-                made.pop(oldest, None)
-            found = made[name] = resolve_model(
-                name, environment=environment, parameters=settings.model_parameters
-            )
-        return found
+        return resolve_model(name, environment=environment, parameters=settings.model_parameters)
 
     def choose(name: str | None) -> ChosenModel:
-        if name and name != own and not any(fnmatch.fnmatchcase(name, each) for each in allowed):
+        if name and name != own and not any(fnmatch.fnmatchcase(name, pattern) for pattern in allowed):
             raise ModelNotAllowedError(name, allowed)
-        if model is not None:
-            return _chosen(type(model).__name__, model, settings)
-        return _chosen(name or own, resolve(name or own), settings)
+        label = name or own if model is None else type(model).__name__
+        chat = resolve(label) if model is None else model
+        return ChosenModel(
+            label,
+            chat,
+            window=settings.context_window or _window(chat) or UNKNOWN_WINDOW,
+            writes=not isinstance(chat, LocalChatModel),
+            reads_records=isinstance(chat, OfflineChatModel),
+        )
 
     def window(name: str | None) -> int:
         try:
@@ -234,24 +240,13 @@ def make_models(settings: Settings, model: BaseChatModel | None) -> Models:
     return Models(choose, window, calling, ModelCallError)
 
 
-def _chosen(name: str, chat: BaseChatModel, settings: Settings) -> ChosenModel:
-    window = settings.context_window or _window(chat) or UNKNOWN_WINDOW
-    return ChosenModel(
-        name,
-        chat,
-        window,
-        writes=not isinstance(chat, LocalChatModel),
-        reads_records=isinstance(chat, OfflineChatModel),
-    )
-
-
 def _window(model: BaseChatModel | None) -> int | None:
     """Return the context window in tokens that a chat model states of itself."""
     profile = model.profile if model is not None else None
     return profile.get("max_input_tokens") if profile else None
 
 
-def _failed(error: Exception) -> str:
-    """Tell the model what went wrong in a tool; the traceback goes to the log."""
+def _failure_text(error: Exception) -> str:
+    """Return what the model reads where a tool failed; the traceback goes to the log."""
     logger.warning("tool failed", exc_info=error)
     return f"The tool failed: {type(error).__name__}: {error}"
