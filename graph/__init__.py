@@ -1,7 +1,8 @@
-"""The agent: `graph` (compiled), `build_graph` (to compile yourself), `Settings`, `Threads` (kept ones).
+"""What a program imports: `graph`, `build_graph`, `Settings`, `Context`, `Threads`.
 
-`ThreadBusyError` and `AnsweredError` are what a run of a kept thread may refuse with. All of them are
-imported when they are first used: `skills-agent skills list` needs none of LangGraph.
+`graph` is compiled, `build_graph` returns one to compile yourself, `Threads` lists, reads, forks and deletes
+threads. An invocation of a thread may raise `ThreadBusyError` or `AnsweredError`. Each name is imported
+when it is first used: `skills-agent skills list` needs no LangGraph.
 """
 
 from importlib import import_module

@@ -1,7 +1,7 @@
-"""What langgraph.json names: the agent with this process's settings, compiled without a checkpointer.
+"""The graph that langgraph.json names: the settings of this process, compiled without a checkpointer.
 
-The server brings its own checkpointer and store, and refuses a graph that has one. Programs that
-want their own call `build_graph(...)` and compile it themselves.
+The server brings its own checkpointer and store, and refuses a graph that has one. A program that has its
+own calls `build_graph(...)` and compiles it.
 """
 
 from skills_agent.graph.build import build_graph

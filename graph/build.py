@@ -1,4 +1,4 @@
-"""The picture: which node follows which."""
+"""The picture of the graph: its nodes with their services, and its edges with their labels."""
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import partial
@@ -108,13 +108,12 @@ def build_graph(  # noqa: PLR0913 - one for each thing that a host may bring
 
 
 def wire(services: Services) -> AgentGraph:
-    """Draw the graph over live services."""
+    """Return the graph over its services."""
     registry, requests, policy = services.registry, services.requests, services.policy
     limits, running = services.limits, services.threads.invocations
     graph = AgentGraph(services.threads)
 
-    # Services are bound here, and input schemas are given: LangGraph would take the fields of a
-    # worker's own input for channels.
+    # The input schema is named, because LangGraph would take the fields of a worker's input for channels.
     nodes: dict[str, Any] = {
         "discover": partial(discover, registry=registry, requests=requests, running=running),
         "summarize": summarize(requests=requests),

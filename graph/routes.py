@@ -47,9 +47,9 @@ def after_select(state: AgentState) -> list[Send | Any]:
 
 
 def after_load(state: AgentState) -> list[Literal["other calls wait", "loaded"]]:
-    """Judge the other calls of the message that asked for the skill, if it had any.
+    """Judge the other calls of the message that the skill was loaded for, if there are any.
 
-    While a question of this step is open, the branch that asks it leads on.
+    While a question of this step is open, the branch with the question leads on.
     """
     if _has_open_question(state):
         return []
@@ -77,7 +77,7 @@ def after_approve(state: AgentState) -> list[Send | AfterRefusals]:
 
 
 def after_act(state: AgentState) -> list[Literal["done"]]:
-    """Go on, unless a question of this step is still open: then the branch that asks it leads on.
+    """Ask the model again. While a question of this step is open, the branch with the question leads on.
 
     LangGraph's deferred nodes cannot join here: they start while a `Send` is still to be run.
     """
@@ -85,7 +85,7 @@ def after_act(state: AgentState) -> list[Literal["done"]]:
 
 
 def _after_refusals(state: AgentState) -> AfterRefusals:
-    """End the turn where the model repeats a call that was denied again and again."""
+    """End the turn where the model repeats a call after several refusals."""
     return "denied again and again" if refused_too_often(state) else "denied"
 
 
@@ -116,9 +116,9 @@ def _allowed(state: AgentState, *, by_approval: bool) -> list[Send]:
 
 
 def _approved(state: AgentState, call_id: str) -> str:
-    """Return the digest of what was approved or allowed: a person's record of it, else the gate's.
+    """Return the digest of what a person approved, or of what the gate allowed.
 
-    Records of older versions have none. An approval that no person gave is one of nothing.
+    Records of older versions have none. "nothing" where the approval of no person is recorded.
     """
     verdict = state["verdicts"][call_id]
     if verdict["by"] != "approval":

@@ -31,20 +31,20 @@ from skills_agent.state.budget import Limits, OnChange, Positive, with_new_names
 
 PREFIX: Final = "SKILLS_AGENT_"
 CHARACTERS_PER_TOKEN: Final = 4
-"""Of English text, roughly; the usual rule of thumb."""
+"""A rule of thumb for English text."""
 UNKNOWN_WINDOW: Final = 128_000
-"""Tokens that a model is taken to read which does not say."""
+"""The context window in tokens of a model that does not state its own."""
 
 Share = Annotated[float, msgspec.Meta(gt=0, le=1)]
 Seconds = Annotated[float, msgspec.Meta(gt=0)]
 Sandbox = Literal["auto", "require", "off"]
 
 _NOT_FOR_WORKSPACE_FILES: Final = frozenset({"workspace", "home", "trust_file", "checkpointer"})
-"""Settings that a file of a workspace may not set: the file may have come with somebody's repository."""
+"""Settings that the file of a workspace may not set: it may have come with a repository."""
 
 
 class SettingsError(SkillsAgentError):
-    """A setting that cannot be used; says which, from where, and what would be right."""
+    """A setting that cannot be used: the text says which, where it comes from, and what would be right."""
 
     code = "settings-invalid"
 
@@ -64,7 +64,7 @@ class Settings(Limits):
     home: Path = field(default_factory=Path.home)
     """Where the user's own skills are: `.claude/skills`, `.agents/skills`, `.agent/skills` below it."""
     index: bool = True
-    """Keep what was read of skills in a file of the user's cache folder: the next process starts fast."""
+    """Keep an index of the skills in the user's cache folder, so that the next process starts fast."""
     enable_skills: bool = True
     """False: the same agent without any trace of skills."""
     catalog_budget: Positive = 16_000
@@ -72,9 +72,9 @@ class Settings(Limits):
     catalog_share: Share | None = None
     """Share of the context window that descriptions may take at most (0.02 is 2 %)."""
     context_window: Positive | None = None
-    """Tokens that the model can read. None: what the chat model says of itself, where it does, else 128,000.
+    """Tokens that the model can read. None: what the chat model states of itself, else 128,000.
 
-    Histories are kept within it; for `catalog_share` an unknown window is no window.
+    Prompts are kept within it. `catalog_share` has no effect where the window is unknown.
     """
     max_skill_bytes: Positive = MAX_SKILL_BYTES
     """A larger SKILL.md is not loaded."""
@@ -100,46 +100,47 @@ class Settings(Limits):
     require_approval_for: frozenset[Risk] = frozenset({"run", "write", "network", "delete"})
     """Risks that a person is asked about."""
     approval: Approval = "ask"
-    """What becomes of a call that needs an approval: a question, a refusal, or the end of the run."""
+    """What happens to a call that needs an approval: a question, a refusal, or the end of the turn."""
     allowed_tools: Mode = "recommend"
     """What `allowed-tools` of loaded skills means: advice, a limit, a stricter one, or an approval."""
     always_allowed_tools: frozenset[str] = ALWAYS_ALLOWED
     """Tools that no such limit stops."""
     exclude_tools: tuple[str, ...] = ()
-    """What nobody may call, written as in `allowed-tools`: `write_file`, `Bash(rm:*)`."""
+    """Calls that are always denied, written as in `allowed-tools`: `write_file`, `Bash(rm:*)`."""
     trust_file: Path | None = None
-    """Where `skills-agent trust` keeps what is trusted. None: in the user's folder of settings."""
+    """Where `skills-agent trust` keeps its list. None: in the user's folder of settings."""
     script_timeout: Seconds = 60.0
     """Seconds until a script and all it started are killed."""
     max_script_output: Positive = 100_000
-    """Bytes of stdout and of stderr that are kept."""
+    """Bytes of stdout and of stderr that the model may see."""
     max_written_files: Positive = 50
-    """Files that a script wrote which are listed to the model."""
+    """How many of the files that a script wrote are listed to the model."""
     sandbox: Sandbox = "auto"
-    """Run scripts in bubblewrap: where it works, always (and else not at all), or never."""
+    """Run scripts in bubblewrap: where it works (`auto`), there or not at all (`require`), never (`off`)."""
     network_skills: tuple[str, ...] = ()
     """Skills whose scripts may use the network in the sandbox: `name`, or `name@source` where untrusted."""
     script_secrets: dict[str, tuple[str, ...]] = field(default_factory=dict)
     """Environment variables that the scripts of a skill get: `{"deploy": ["DEPLOY_KEY"]}`."""
     script_memory: Positive = 2_147_483_648
-    """Bytes: of each process of a script, and of all of them together."""
+    """Bytes of memory for each process of a script, and for all of them together."""
     script_file_size: Positive = 268_435_456
-    """Bytes of one file that a script writes, and of its /tmp in the sandbox."""
+    """Bytes of one file that a script writes, and of its `/tmp` in the sandbox."""
     script_open_files: Positive = 1024
+    """Files that each process of a script may have open at the same time."""
     script_processes: Positive = 256
-    """Processes of one run at a time."""
+    """Processes that a script may have at the same time."""
     script_cpu_seconds: Positive | None = None
-    """Of each process. None: script_timeout on every processor."""
+    """Seconds of CPU for each process of a script. None: `script_timeout` on every processor."""
     workdir: Literal["workspace", "thread"] = "workspace"
     """Where scripts work: in the workspace, or in `.agent/work/<thread>` with the workspace to read."""
     enable_run_command: bool = False
-    """Offer the tool run_command: any program, as the scripts are run."""
+    """Offer the tool `run_command`, which runs any program as scripts are run."""
     read_images: bool = False
-    """Show images to the model: read_file and read_resource give them as content of a tool message."""
+    """Show images to the model: `read_file` and `read_resource` return them as content of a tool message."""
     audit: Literal["on", "require", "off"] = "on"
-    """Keep a record of every run; `require`: and run nothing that cannot be recorded."""
+    """Keep a record of every turn. `require`: stop where it cannot be written."""
     audit_folder: Path | None = None
-    """Where that record is. None: `.agent/runs` of the workspace."""
+    """Where the records are. None: `.agent/runs` of the workspace."""
     protect_process: bool = True
     """Keep other processes of this user from reading the agent's memory and environment (no core dumps)."""
 
@@ -159,8 +160,8 @@ class Settings(Limits):
     def load(cls, workspace: Path | None = None, **code: Any) -> Self:
         """Return the settings of a workspace (default: SKILLS_AGENT_WORKSPACE, else the current folder).
 
-        Keyword arguments are the strongest source; None means not given. Relative folders count
-        from the workspace.
+        Keyword arguments are the strongest source; None stands for an argument that is left out.
+        Relative folders count from the workspace.
         """
         environment = process_environment()
         from_code = {name: value for name, value in code.items() if value is not None}
@@ -192,7 +193,7 @@ def description_budget(settings: Settings, window: int | None) -> int:
 
 
 def index_file(settings: Settings) -> Path | None:
-    """Return the file that keeps what was read of skills. None: nothing is kept."""
+    """Return the file of the index of skills; None where the settings want no index."""
     return cache_folder(settings) / "index.sqlite" if settings.index else None
 
 
@@ -214,7 +215,7 @@ def content_limits(settings: Settings) -> ContentLimits:
 
 
 def trust_file_of(settings: Settings) -> Path:
-    """Return the file of what is trusted; by default below XDG_CONFIG_HOME, or `.config` at home."""
+    """Return the file of the trust list; by default below XDG_CONFIG_HOME, or `.config` at home."""
     if settings.trust_file is not None:
         return settings.trust_file
     configured = process_environment().get("XDG_CONFIG_HOME")
@@ -222,14 +223,14 @@ def trust_file_of(settings: Settings) -> Path:
 
 
 def audit_folder_of(settings: Settings) -> Path:
-    """Return the folder of the records of runs."""
+    """Return the folder of the audit's records."""
     if settings.audit_folder is None:
         return settings.workspace / ".agent" / "runs"
     return settings.workspace / settings.audit_folder.expanduser()
 
 
 def process_environment() -> Mapping[str, str]:
-    """Return the environment of this process: everybody else gets it as an argument."""
+    """Return the environment of this process. All other code gets it as an argument."""
     return os.environ
 
 
@@ -276,7 +277,7 @@ def _from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _parsed(name: str, text: str) -> Any:
-    """Return the text of a variable as JSON-like value: lists are comma-separated, objects are JSON."""
+    """Return the text of a variable as a JSON-like value: lists are comma-separated, objects are JSON."""
     kind = _kinds()[name]
     if get_origin(kind) is dict:
         try:

@@ -10,8 +10,8 @@ from skills_agent.state.context import Context
 
 
 class RegistryOf(Protocol):
-    """Gives the registry of the skills that a request may see: those that all share, and the caller's own."""
+    """Returns the registry of the skills that a request may see: the shared ones and the caller's own."""
 
     def __call__(self, runtime: Runtime[Context] | ToolRuntime[Any, Any], *, look: bool = False) -> Registry:
-        """Return the registry; with `look`, the store is asked again for the caller's own skills."""
+        """Return the registry. With `look`, the caller's own skills are looked for in the store again."""
         ...

@@ -1,4 +1,4 @@
-"""answer: the last word of a turn."""
+"""answer: the end of a turn."""
 
 import logging
 
@@ -26,9 +26,9 @@ logger = logging.getLogger(__name__)
 def answer(*, requests: ModelRequests) -> TwoPaths:
     """Return the node that ends a turn.
 
-    When the model is done, its text is the answer. When a budget ran out while it still wanted
-    tools, its calls are answered as not run and it is asked once more, without tools; and so it is when
-    it repeats a refused call again and again.
+    When the model is done, its text is the answer. When a budget is spent while the model wants more
+    calls, or it repeats a refused call, its calls are answered as not run, and it is asked once more,
+    without tools.
     """
 
     def prepare(state: AgentState, runtime: Runtime[Context]) -> ModelRequest | AIMessage | None:
@@ -43,8 +43,8 @@ def answer(*, requests: ModelRequests) -> TwoPaths:
     def finish(state: AgentState, _runtime: Runtime[Context], message: AIMessage | None) -> AgentUpdate:
         loaded = _loaded(state)
         if message is None:
-            said = last_ai(state["messages"])
-            return AgentUpdate(answer=_storable(str(said.text)) if said else "", **loaded)
+            newest = last_ai(state["messages"])
+            return AgentUpdate(answer=_storable(str(newest.text)) if newest else "", **loaded)
         reason = _reason(state)
         logger.warning("turn cut short", extra={"reason": reason})
         final = _without_calls(message, reason)
@@ -59,7 +59,7 @@ def answer(*, requests: ModelRequests) -> TwoPaths:
 
 
 def _loaded(state: AgentState) -> AgentUpdate:
-    """Return what is loaded now, where it is not what was told at the end of the last turn."""
+    """Return the names of the loaded skills, where they differ from those of the last turn."""
     loaded = sorted(active_skills(state.get("skills_loaded")))
     return AgentUpdate() if loaded == state.get("loaded") else AgentUpdate(loaded=loaded)
 

@@ -38,20 +38,20 @@ NO_SKILLS = DiagnosticRecord(
     "of the home folder, or name other folders in the setting skills_dirs.",
     path="",
 )
-"""For the person who looks at the state in Studio; the model is told nothing."""
+"""For a person who reads the state in Studio; the model does not see it."""
 
 _NO_CATALOG = CatalogRecord(
     digest="", total=0, shown=[], pinned=[], request="", sources=[], changed=[], diagnostics=[]
 )
 
 MAX_REQUEST = 500
-"""Characters of the first request that are kept for ranking: a pasted document is no request."""
+"""Characters of the first request that count for ranking: a pasted document is no request."""
 
 TOUCH_TURNS = 5
 """The channels that change seldom are written, unchanged, once in so many turns.
 
-They are stored as deltas (`graph/langgraph_inside.py`): whoever reads a thread walks back to the last
-write that is stored whole, and must not walk back to the first turn (benchmarks/growth.py).
+They are stored as deltas (`graph/langgraph_inside.py`), so reading a thread walks back to the last value
+that is stored whole: it must not walk back to the first turn (benchmarks/growth.py).
 """
 
 CATALOG_TURNS = 50
@@ -68,7 +68,7 @@ def discover(
     requests: ModelRequests,
     running: Invocations,
 ) -> AgentUpdate:
-    """Begin a turn: answer calls that an interrupted turn left open, and see what skills there are.
+    """Begin a turn: answer the calls that an interrupted turn left open, and discover the skills.
 
     What is shown of the catalog stays as it is for the thread until the catalog's digest changes: a
     changed system prompt would cost the provider's cache.
@@ -79,7 +79,7 @@ def discover(
     update = AgentUpdate(usage=spent(turn), **_emptied(state))
     messages = state.get("messages", [])
     if repaired := repair(messages, SUPERSEDED):
-        messages = [_as_it_was(message, running.current()) for message in repaired]
+        messages = [_journaled_answer(message, running.current()) for message in repaired]
         update["messages"] = [_remove_all(), *messages]
     if turn % TOUCH_TURNS == 0:
         update |= AgentUpdate(
@@ -106,7 +106,7 @@ def discover(
 
 
 def _emptied(state: AgentState) -> AgentUpdate:
-    """Empty what the last turn left behind; a channel that is empty already would cost a write."""
+    """Return the update that clears the last turn's channels; an empty one is left out, as a write costs."""
     update = AgentUpdate()
     if state.get("answer") != "":  # It is there from the beginning: callers look at it.
         update["answer"] = ""
@@ -121,8 +121,8 @@ def _emptied(state: AgentState) -> AgentUpdate:
     return update
 
 
-def _as_it_was(message: AnyMessage, invocation: Invocation | None) -> AnyMessage:
-    """Return the answer to a superseded call as the journal tells it: it may have run after all."""
+def _journaled_answer(message: AnyMessage, invocation: Invocation | None) -> AnyMessage:
+    """Return the answer to a superseded call, which may have run: the journal knows."""
     if invocation is None or not isinstance(message, ToolMessage) or message.text != SUPERSEDED:
         return message
     entry = invocation.journal.get(invocation.thread, message.tool_call_id)
@@ -131,8 +131,9 @@ def _as_it_was(message: AnyMessage, invocation: Invocation | None) -> AnyMessage
     if entry.status == "started":
         return answer_unknown(message.tool_call_id, entry, "Then a new message came.")
     invocation.journal.put(replace(entry, settled=True))
-    told = [each for each in tool_messages(entry.produced) if each.tool_call_id == message.tool_call_id]
-    return told[0].model_copy(update={"id": f"done-{message.tool_call_id}"}) if told else message
+    call_id = message.tool_call_id
+    results = [result for result in tool_messages(entry.produced) if result.tool_call_id == call_id]
+    return results[0].model_copy(update={"id": f"done-{call_id}"}) if results else message
 
 
 def _remove_all() -> AnyMessage:
@@ -155,8 +156,8 @@ def _catalog_record(
         extra = {"skill": change["name"], "change": change["change"]}
         logger.warning("loaded skill differs on disk", extra=extra)
     diagnostics = [
-        DiagnosticRecord(code=each.code, severity=each.severity, message=each.message, path=each.path)
-        for each in catalog.diagnostics
+        DiagnosticRecord(code=fault.code, severity=fault.severity, message=fault.message, path=fault.path)
+        for fault in catalog.diagnostics
     ]
     if not catalog.skills and catalog.sources:
         diagnostics.append(NO_SKILLS)
@@ -174,7 +175,7 @@ def _catalog_record(
 
 
 def _changes(loaded: Mapping[str, LoadedSkill], registry: Registry) -> list[ChangedSkill]:
-    """Compare what the thread loaded with what is there now: unchanged files cost one `stat` each."""
+    """Return the loaded skills that differ on disk now; unchanged files cost one `stat` each."""
     changes = [_change(loaded[name], registry) for name in sorted(loaded)]
     return [change for change in changes if change]
 
@@ -182,7 +183,7 @@ def _changes(loaded: Mapping[str, LoadedSkill], registry: Registry) -> list[Chan
 def _upgraded(
     loaded: Mapping[str, LoadedSkill], registry: Registry, invocation: Invocation | None
 ) -> dict[str, LoadedSkill]:
-    """Return what an older release loaded, named by the digest of the folder, where that can be known."""
+    """Return the skills that an older release loaded, with the digest of the folder, where it is known."""
     upgraded: dict[str, LoadedSkill] = {}
     for name, skill in loaded.items():
         try:

@@ -27,7 +27,7 @@ from skills_agent.state.schema import AgentState, AgentUpdate
 from skills_agent.state.transcript import is_synthetic
 
 _MAX_CACHED: Final = 16
-"""Lists of tools, and catalogs, whose bound models and texts are kept for the next call."""
+"""How many bound models, and how many texts of catalogs, stay for the next calls."""
 
 
 class TwoPaths(Runnable[Any, Any]):
@@ -178,8 +178,8 @@ class ModelRequests:
     def shown_skills(self, state: AgentState, runtime: Runtime[Context]) -> ShownSkills | None:
         """Return what this thread is shown of skills; None where there are none, and none is loaded.
 
-        The catalog lives in the process: a worker that resumes a thread and has not got it discovers
-        again, and shows what the thread was shown as far as it still exists.
+        The catalog lives in the process: a worker that resumes a thread without it discovers again, and
+        shows those of the thread's names that still exist.
         """
         record = state.get("catalog")
         ledger = state.get("skills_loaded") or {}
@@ -246,7 +246,7 @@ def model_node(
 ) -> TwoPaths:
     """Return a node that prepares a model call, makes it and finishes.
 
-    Where no call is to be made, None is prepared, or the message that is to stand for the model's.
+    `prepare` returns None where no call is needed, or the message that takes the place of the model's.
 
     It has two paths because it waits for a network: hundreds of sessions under `ainvoke` must not
     hold a thread each. They differ in the lines that wait.

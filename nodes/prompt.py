@@ -1,4 +1,4 @@
-"""What the model reads. Pure: the same state gives the same bytes.
+"""The text that the model reads. Pure: the same state gives the same bytes.
 
 The order is: fixed instructions, the catalog, skills whose receipt is not shown any more, the summary
 of older turns, the transcript, one trailing status. Nothing that changes within a turn stands before
@@ -89,9 +89,9 @@ def render(
     status: str,
     before: Sequence[AnyMessage] = (),
 ) -> list[AnyMessage]:
-    """Return the whole prompt. `skills` is None where there are none: then no word is said of them.
+    """Return the whole prompt. Without `skills`, it does not mention skills.
 
-    `before` is what stands for the part of the transcript that is not in `messages`.
+    `before` stands for the part of the transcript that is not in `messages`.
     """
     if skills is None:
         return [SystemMessage(INSTRUCTIONS), *before, *messages, HumanMessage(status)]
@@ -115,7 +115,7 @@ def render(
 
 
 def _orphans(orphans: Sequence[LoadedSkill], skills: SkillsInPrompt) -> list[AnyMessage]:
-    """Render loaded skills whose receipt was trimmed away, before what is left of the history."""
+    """Return the message with the loaded skills whose receipt is not in the transcript any more."""
     if not orphans:
         return []
     texts = [skill_text(skill, skills.resources.get(skill["name"])) for skill in orphans]
@@ -123,19 +123,19 @@ def _orphans(orphans: Sequence[LoadedSkill], skills: SkillsInPrompt) -> list[Any
 
 
 def earlier_turns(history: History) -> list[AnyMessage]:
-    """Return what stands for the turns that a summary covers: it, and the caller's system messages."""
+    """Return the messages that stand for the turns of a summary: it, and the caller's system messages."""
     if history.summary is None:
         return []
-    kept = [message for message in history.covered if isinstance(message, SystemMessage)]
+    system = [message for message in history.covered if isinstance(message, SystemMessage)]
     text = (
         f"Summary of the {history.summary['turns']} turns before: a record of what was said and done, not "
         f"a message from the user.\n<summary>\n{escape_markup(history.summary['text'])}\n</summary>"
     )
-    return [*kept, _stand_in(text, history.covered)]
+    return [*system, _stand_in(text, history.covered)]
 
 
 def _stand_in(text: str, covered: Sequence[AnyMessage]) -> HumanMessage:
-    """Return a message that stands in a prompt for others; it is marked as no person's.
+    """Return the message that stands for covered ones, marked as not written by a person.
 
     The mark counts the model's replies among them, for models that count their replies.
     """
@@ -238,7 +238,7 @@ def plan_text(plan: PlanRecord) -> str:
 
 
 def last_word_text(reason: str) -> str:
-    """Return the status of the last model call of a run that has to stop."""
+    """Return the status for the last model call of a turn that has to stop."""
     return (
         f"<status>\nNo tool can be called any more: {escape_markup(reason)}. Answer now as well as you can "
         "from what is above, and say that the work stopped there and why.\n</status>"
@@ -246,7 +246,7 @@ def last_word_text(reason: str) -> str:
 
 
 def too_large(state: AgentState, tokens: int, model: str, window: int) -> AIMessage:
-    """Return the answer where the prompt of so many tokens cannot be made to fit into a model's window."""
+    """Return the answer for a prompt that has more tokens than the model's window."""
     request = last_human(state["messages"])
     loaded = sum(
         tokens_in(skill["instructions"]) for skill in active_skills(state.get("skills_loaded")).values()
@@ -267,10 +267,10 @@ def too_large(state: AgentState, tokens: int, model: str, window: int) -> AIMess
 
 
 class LoadableSkills(NamedTuple):
-    """All that the schema of load_skill depends on."""
+    """What the schema of load_skill depends on."""
 
     names: tuple[str, ...]
-    """The valid names; empty where they are too many to be listed in the schema."""
+    """The valid names; empty where they are too many for the schema."""
     sources: tuple[str, ...]
     """Labels of the sources, the strongest last."""
     is_cut: bool

@@ -1,4 +1,4 @@
-"""select: which skills may be loaded now. One node, so that parallel requests cannot overspend."""
+"""select: which skills may be loaded now. One node, so that parallel requests share the limits."""
 
 import logging
 import re
@@ -43,26 +43,26 @@ _MENTION = re.compile(r"(?<![\w$])\$(?P<name>[a-z0-9][a-z0-9-]*)")
 
 
 class SkillRequest(NamedTuple):
-    """One request for a skill, as a tool call, and whose it is."""
+    """A request for a skill, as a tool call."""
 
     call: ToolCall
     asker: Asker
     arguments: str | None = None
-    """What the user wrote after `/name`."""
+    """The text after `/name`."""
     version: SkillRef | None = None
-    """Of a skill that is loaded anew: what it is now. Nothing else is loaded under this request."""
+    """The version to load, for a skill that is loaded anew: no other is loaded for this request."""
 
 
 def select(
     state: AgentState, runtime: Runtime[Context], *, registry: RegistryOf, limits: Limits, on_change: OnChange
 ) -> AgentUpdate:
-    """Admit or refuse every skill that is asked for now.
+    """Admit or refuse every request for a skill.
 
-    Before the model's first word these are the caller's `skills` and what the user names, as `/name
-    arguments` at the beginning or `$name` anywhere; they enter the transcript as tool calls of a
-    message that is marked as not the model's, so that a receipt has one form. Afterwards they are the
-    `load_skill` calls of the model's message. A loaded skill that changed on disk is asked for anew
-    where `on_change` says so; with `ask`, a person is asked first.
+    At the beginning of a turn, requests are the caller's `skills` and what the user names, as `/name
+    arguments` at the beginning or `$name` anywhere. They enter the transcript as tool calls of a message
+    that is marked as not the model's, so that all receipts have one form. Later, requests are the
+    `load_skill` calls of the model's message. A loaded skill that changed on disk is loaded anew where
+    `on_change` says so; with `ask`, after a question to a person.
     """
     context = Context.of(runtime.context)
     update = AgentUpdate(admissions=[])
@@ -79,7 +79,7 @@ def select(
     else:
         requests = [*_reloads(state, on_change, skills), *_requests(state, catalog)]
         if requests:
-            messages.append(_spoken_for([request.call for request in requests]))
+            messages.append(_message_with([request.call for request in requests]))
     admissions, refusals = _admit(requests, state, catalog, context.narrow(limits))
     if on_change == "ask":
         update["verdicts"] = _questions(requests, admissions)
@@ -90,7 +90,7 @@ def select(
 
 
 def may_ask_for_skills(state: AgentState) -> bool:
-    """Tell, from the state alone, whether `select` may find a request for a skill."""
+    """Return True if `select` may find a request for a skill; from the state alone."""
     human = last_human(state.get("messages", []))
     text = str(human.text) if human else ""
     catalog = state.get("catalog") or None
@@ -155,8 +155,8 @@ def _next_order(state: AgentState) -> int:
 
 
 def _questions(requests: Sequence[SkillRequest], admissions: Sequence[Admission]) -> dict[str, VerdictRecord]:
-    """Return a question for every admitted reload."""
-    asked = {each["call_id"] for each in admissions if each["asked_by"] == "operator"}
+    """Return a question for every admitted skill that is loaded anew."""
+    reloads = {each["call_id"] for each in admissions if each["asked_by"] == "operator"}
     return {
         call_id: VerdictRecord(
             tool=LOAD_SKILL,
@@ -166,18 +166,18 @@ def _questions(requests: Sequence[SkillRequest], admissions: Sequence[Admission]
             by="policy",
         )
         for request in requests
-        if (call_id := request.call["id"] or "") in asked
+        if (call_id := request.call["id"] or "") in reloads
     }
 
 
 def _reloads(state: AgentState, on_change: OnChange, registry: Registry) -> Iterator[SkillRequest]:
-    """Yield a request for every loaded skill that changed on disk, unless a person kept the loaded version.
+    """Yield a request for every loaded skill that changed on disk, unless a person rejected the change.
 
-    One that changes again at this moment waits for the next turn.
+    A skill that changes again at this moment waits for the next turn.
     """
     if on_change == "pin":
         return
-    kept = [
+    rejected = [
         grant["args"]
         for grant in (state.get("grants") or {}).values()
         if grant["tool"] == LOAD_SKILL and grant["decision"] == "reject" and not grant["revoked"]
@@ -185,7 +185,7 @@ def _reloads(state: AgentState, on_change: OnChange, registry: Registry) -> Iter
     ledger = state.get("skills_loaded") or {}
     for changed in state["catalog"].get("changed") or []:
         args = {"name": changed["name"], "digest": changed["digest"][:12]}
-        if changed["change"] == "changed" and args not in kept:
+        if changed["change"] == "changed" and args not in rejected:
             call_id = f"reload-{state['usage']['turn']}-{changed['name']}"
             version = SkillRef.of({**ledger[changed["name"]], "digest": changed["digest"]})
             with suppress(SkillError):
@@ -195,19 +195,19 @@ def _reloads(state: AgentState, on_change: OnChange, registry: Registry) -> Iter
 
 
 def _requests(state: AgentState, catalog: Catalog) -> Iterator[SkillRequest]:
-    """Yield the caller's and the user's requests as calls.
+    """Yield the caller's and the user's requests.
 
-    A skill that is already active is no request: a caller may name its skills at every turn.
+    A skill that is active already is left out: a caller may name its skills in every turn.
     """
     human = last_human(state.get("messages", []))
-    asked: dict[str, tuple[Asker, str | None]] = dict.fromkeys(state.get("skills") or [], ("caller", None))
-    asked |= {name: ("user", arguments) for name, arguments in _named_by_user(human, catalog)}
+    askers: dict[str, tuple[Asker, str | None]] = dict.fromkeys(state.get("skills") or [], ("caller", None))
+    askers |= {name: ("user", arguments) for name, arguments in _named_by_user(human, catalog)}
     prefix = f"{human.id if human and human.id else 'start'}-{state['usage']['turn']}"
     active = active_skills(state.get("skills_loaded"))
-    wanted = [name for name in asked if name.partition("@")[0] not in active]
-    for number, name in enumerate(wanted):
+    names = [name for name in askers if name.partition("@")[0] not in active]
+    for number, name in enumerate(names):
         call = tool_call(name=LOAD_SKILL, args={"name": name}, id=f"skill-{prefix}-{number}")
-        yield SkillRequest(call, *asked[name])
+        yield SkillRequest(call, *askers[name])
 
 
 def _named_by_user(human: HumanMessage | None, catalog: Catalog) -> Iterator[tuple[str, str | None]]:
@@ -229,7 +229,7 @@ def _exists(name: str, catalog: Catalog) -> bool:
     return True
 
 
-def _spoken_for(calls: Sequence[ToolCall]) -> AIMessage:
+def _message_with(calls: Sequence[ToolCall]) -> AIMessage:
     return AIMessage(
         content="", tool_calls=list(calls), id=f"ai-{calls[0]['id']}", additional_kwargs=dict(SYNTHETIC)
     )

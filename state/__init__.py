@@ -1,1 +1,1 @@
-"""What a run remembers: records, reducers, channels, and what a caller may choose."""
+"""What a thread remembers: records, reducers, channels, and what a caller may choose."""

@@ -1,4 +1,4 @@
-"""What a caller may choose for a run. A caller can only narrow what the operator allows."""
+"""What a caller may choose for an invocation. A caller can only narrow what the operator allows."""
 
 from dataclasses import fields, replace
 from typing import Annotated, Any, Self
@@ -32,17 +32,17 @@ class Context(BaseModel):
     ] = True
     exclude_tools: Annotated[
         tuple[str, ...],
-        Field(title="Tools to leave out", description="Names of tools that this run must not use."),
+        Field(title="Tools to leave out", description="Names of tools that must not be used."),
     ] = ()
     only_tools: Annotated[
         tuple[str, ...] | None,
         Field(
             title="Only these tools",
-            description="Names of the tools that this run may use, beside those for skills and plans.",
+            description="Names of the tools that may be used, beside those for skills and plans.",
         ),
     ] = None
     user_id: Annotated[
-        str | None, Field(title="User", description="Who asks; kept in the record of the run.")
+        str | None, Field(title="User", description="Who sends the request; the audit records it.")
     ] = None
     # Limits, by the names that they have in `Limits`.
     max_model_calls: int | None = _at_most("Model calls")
@@ -63,18 +63,18 @@ class Context(BaseModel):
     def narrow(self, limits: Limits) -> Limits:
         """Return the operator's limits, lowered where this caller asks for less."""
         lower = {
-            each.name: min(value, getattr(limits, each.name))
-            for each in fields(limits)
-            if (value := getattr(self, each.name, None)) is not None
+            limit.name: min(value, getattr(limits, limit.name))
+            for limit in fields(limits)
+            if (value := getattr(self, limit.name, None)) is not None
         }
         return replace(limits, **lower)
 
 
 def caller_of(runtime: Runtime[Context] | ToolRuntime[Any, Any]) -> str | None:
-    """Return who asks: the identity that the server has verified, else what the request says.
+    """Return who sends a request: the identity that the server verified, else what the request says.
 
-    Where nobody verifies it, `user_id` is a claim: it picks skills, and gives no right that the operator
-    has not given to everybody.
+    Without a server's authentication, `user_id` is a claim: it picks skills, and gives no right that the
+    operator does not give to all.
     """
     user = runtime.server_info.user if runtime.server_info else None
     return user.identity if user else Context.of(runtime.context).user_id

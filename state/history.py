@@ -53,8 +53,8 @@ class History(NamedTuple):
 def history_of(messages: Sequence[AnyMessage], summary: SummaryRecord | None) -> History:
     """Part a transcript where its summary ends.
 
-    A summary whose last message was removed from the transcript is dropped: what somebody took out of a
-    thread must not go on speaking from its summary.
+    A summary whose last message was removed from the transcript is dropped: what was taken out of a thread
+    must not stay in its summary.
     """
     if summary:
         for index, message in enumerate(messages):

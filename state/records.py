@@ -21,7 +21,7 @@ class ChangedSkill(TypedDict):
     name: str
     change: Literal["changed", "gone", "broken"]
     digest: str
-    """Of the folder that is there now; empty where it cannot be read."""
+    """Digest of the folder as it is now; empty where it cannot be read."""
 
 
 class CatalogRecord(TypedDict):
@@ -35,7 +35,7 @@ class CatalogRecord(TypedDict):
     total: int
     """Skills that can be loaded."""
     shown: list[str]
-    """Names in the prompt, in its order; fixed for the thread while the digest stays."""
+    """Names in the prompt, in its order; they stay for the thread while the digest stays."""
     pinned: NotRequired[list[str]]
     """Names that the description budget did not touch: what was loaded when `shown` was fixed."""
     request: NotRequired[str]
@@ -97,20 +97,20 @@ class SkillResources(TypedDict):
     """The order of the load that listed them; a newer load replaces the list."""
     files: list[ResourceRecord]
     omitted: int
-    """Files that were found and are not listed."""
+    """How many more files there are."""
 
 
 class GrantRecord(TypedDict):
-    """What a person said to one question, and for what else it holds."""
+    """The answer of a person to one question, and for what else it holds."""
 
     id: str
-    """The id of the tool call that was asked about."""
+    """The id of the tool call in question."""
     scope: Literal["call", "skill", "pattern", "thread"]
     """For this call alone, or also for later ones: of the same skill, of a pattern, in this thread."""
     tool: str
     decision: Literal["approve", "edit", "reject"]
     args: dict[str, Any]
-    """The arguments that were asked about; after an edit, the edited ones."""
+    """The arguments in question; after an edit, the edited ones."""
     message: str
     revoked: bool
     # The rest is absent in records of older versions, which then serve their call alone.
@@ -135,7 +135,7 @@ class PlanStep(TypedDict):
 
 
 class PlanRecord(TypedDict):
-    """What the agent means to do."""
+    """The plan of the agent."""
 
     goal: str
     steps: list[PlanStep]
@@ -145,7 +145,7 @@ class PlanRecord(TypedDict):
 
 
 class SummaryRecord(TypedDict):
-    """What stands in the prompt for turns that are too old to be shown; the transcript keeps them."""
+    """The summary that stands in the prompt for older turns; the transcript keeps them."""
 
     text: str
     last: str
@@ -153,15 +153,15 @@ class SummaryRecord(TypedDict):
     turns: int
     """How many turns it covers, of the whole thread."""
     turn: int
-    """Number of the turn that made it; the newer record wins."""
+    """Number of the turn in which it was written; the newer record wins."""
     by: str
     """Name of the model that wrote it, or `extractive`: requests, tools and beginnings of answers."""
     failure: str
-    """Why the model's summary was not taken; empty where it was, or none was asked for."""
+    """Why the model's summary is not used; empty where it is, or where no model was asked."""
 
 
 class Counts(TypedDict):
-    """What was spent."""
+    """Numbers of calls, runs of scripts and tokens."""
 
     model_calls: int
     tool_calls: int
@@ -171,7 +171,7 @@ class Counts(TypedDict):
 
 
 class UsageRecord(TypedDict):
-    """What was spent in the newest turn and in the whole thread."""
+    """What the newest turn and the whole thread cost."""
 
     turn: int
     """Number of the turn that `this_turn` belongs to, from 1."""
@@ -186,7 +186,7 @@ class SkillPlace(TypedDict):
     source: str
     path: str
     digest: NotRequired[str]
-    """Of the version that is meant. Absent: what is there now."""
+    """Digest of the version in question. Absent: the version that is there now."""
 
 
 class Admission(TypedDict):
@@ -196,19 +196,19 @@ class Admission(TypedDict):
     skills: list[SkillPlace]
     """What the skill requires, then the skill."""
     notes: list[str]
-    """What of its requirements could not be had."""
+    """Requirements that are missing, for the model to read."""
     order: int
     """Of the first of `skills`; the others follow."""
     asked_by: str
     reason: str
     arguments: str | None
-    """What the user wrote after `/name`; None where nobody did."""
+    """The text after `/name`; None where the user wrote no such command."""
     turn: NotRequired[int]
     """Absent in records of older versions."""
 
 
 class VerdictRecord(TypedDict):
-    """What was decided about one tool call, and by whom."""
+    """The verdict on one tool call, and who gave it."""
 
     tool: str
     args: dict[str, Any]

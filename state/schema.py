@@ -37,7 +37,7 @@ Messages = Annotated[list[AnyMessage], merge_messages]
 
 
 class AgentInput(TypedDict, total=False):
-    """What a caller hands in."""
+    """The input of the graph."""
 
     messages: Messages
     skills: list[str]
@@ -45,7 +45,7 @@ class AgentInput(TypedDict, total=False):
 
 
 class AgentOutput(TypedDict):
-    """What a caller gets back."""
+    """The output of the graph."""
 
     messages: Messages
     answer: str
@@ -55,7 +55,7 @@ class AgentOutput(TypedDict):
 
 
 class AgentState(TypedDict, total=False):
-    """Everything that a thread remembers."""
+    """The channels of a thread."""
 
     messages: Messages
     """The transcript."""
@@ -66,20 +66,21 @@ class AgentState(TypedDict, total=False):
     admissions: list[Admission]
     """What `select` admitted in this step."""
     skills_loaded: Annotated[dict[str, LoadedSkill], merge_ledger]
-    """The ledger."""
+    """The ledger, by name of the skill."""
     skill_resources: Annotated[dict[str, SkillResources], merge_resources]
+    """The files of loaded skills, by name of the skill."""
     summary: Annotated[SummaryRecord, newest_summary]
     """Of older turns; empty before the first."""
     history_too_long: bool
     """True where `discover` saw that older turns must be summarized first."""
     plan: Annotated[PlanRecord | None, newest_plan]
     verdicts: dict[str, VerdictRecord]
-    """What was decided about the calls of this step, by tool call id."""
+    """The verdicts on the calls of this step, by tool call id."""
     grants: Annotated[dict[str, GrantRecord], merge_grants]
     refused: dict[str, int]
     """How often each call was refused in this turn, by digest; written by one node of a step."""
     spent_budget: str
-    """The budget that was spent while the model wanted more calls; written by `decide`, else empty."""
+    """The budget that is spent while the model wants more calls; empty otherwise. Written by `decide`."""
     usage: Annotated[UsageRecord, add_usage]
     answer: str
     loaded: list[str]
@@ -96,10 +97,10 @@ class CallRequest(TypedDict):
     call: ToolCall
     turn: int
     edited: bool
-    """True when a person changed the arguments: the tool message says so."""
+    """True where a person changed the arguments: the tool message says so."""
     approved: str
     """Digest of what was approved or allowed; empty in threads of older versions."""
     skill: SkillPlace | None
-    """Where the skill is that the call names."""
+    """The skill that the call names."""
     earlier: NotRequired[list[str]]
     """Ids of calls of the transcript with the same tool and arguments."""

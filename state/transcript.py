@@ -7,20 +7,20 @@ from langchain_core.messages.tool import ToolCall
 
 LOAD_SKILL = "load_skill"
 SYNTHETIC = {"skills_agent": {"synthetic": True}}
-"""Marks what neither a model nor a person wrote: an AI message for a skill that the user or the caller
-asked for, a summary, a note."""
+"""Marks a message that neither a model nor a person wrote: the AI message with the calls for skills that
+the user or the caller named, a summary."""
 
 
 def reused_since(message: AnyMessage) -> str:
-    """Return when the run started whose result a tool message repeats; empty where the call itself ran."""
+    """Return the start of the earlier run whose result a tool message repeats; empty where the call ran."""
     return str(message.additional_kwargs.get("skills_agent", {}).get("reused", ""))
 
 
 def in_call_order(messages: Sequence[AnyMessage]) -> list[AnyMessage]:
     """Return messages with the answers to each AI message in the order of its calls.
 
-    Parallel branches are stored in an order of their own, and a thread that is read again has another one
-    than the process that ran it: the prompt must not depend on that.
+    Parallel branches are stored in any order, and a thread that is read again has another one than in the
+    process that wrote it: the prompt must not depend on that.
     """
     ordered: list[AnyMessage] = []
     answers: list[ToolMessage] = []
@@ -33,8 +33,8 @@ def in_call_order(messages: Sequence[AnyMessage]) -> list[AnyMessage]:
         ordered.append(message)
         answers = []
         if isinstance(message, AIMessage):
-            said = [*message.tool_calls, *message.invalid_tool_calls]
-            calls = {call["id"]: index for index, call in enumerate(said)}
+            all_calls = [*message.tool_calls, *message.invalid_tool_calls]
+            calls = {call["id"]: index for index, call in enumerate(all_calls)}
     return [*ordered, *_by_call(answers, calls)]
 
 
@@ -102,12 +102,12 @@ def open_unreadable_calls(messages: Sequence[AnyMessage]) -> list[InvalidToolCal
 
 
 def wants_calls(messages: Sequence[AnyMessage]) -> bool:
-    """Return True if the newest AI message has calls that nobody answered yet."""
+    """Return True if the newest AI message has calls without an answer."""
     return bool(open_calls(messages) or open_unreadable_calls(messages))
 
 
 def wants_skills(messages: Sequence[AnyMessage]) -> bool:
-    """Return True if the newest AI message asks for skills that nobody answered yet."""
+    """Return True if the newest AI message has calls of load_skill without an answer."""
     return any(call["name"] == LOAD_SKILL for call in open_calls(messages))
 
 
