@@ -30,9 +30,9 @@ Examples:
 def ask(question: str, skills: tuple[str, ...], thread: str | None, as_json: bool, **chosen: Any) -> None:
     """Ask QUESTION and print the answer (`-` reads the question from stdin).
 
-    What each step does is printed as it happens. Calls that are not plain reading need an
-    approval: on a terminal you are asked; elsewhere the run stops with exit code 3 and prints
-    the command that resumes it.
+    Each step is printed as it happens. Calls that do more than read need an approval: on a
+    terminal you are asked; elsewhere the run stops with exit code 3 and prints the command that
+    resumes it.
     """
     text = sys.stdin.read() if question == "-" else question
     if not text.strip():

@@ -9,7 +9,7 @@ import click
 
 from skills_agent.graph.cli import options
 from skills_agent.graph.cli.printing import echo, is_terminal, print_error, table
-from skills_agent.graph.cli.signals import ending_on_sigterm, exit_code_of, farewell
+from skills_agent.graph.cli.signals import ending_on_sigterm, exit_code_of, leave
 from skills_agent.skills.errors import UnknownSkillError
 from skills_agent.skills.library.listing import first_sentence
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:  # `skills-agent -h` imports this module: LangGraph is importe
 
 HELP = """\
 /SKILL-NAME what to do   load a skill and use it
-/skills                  the skills that there are; * marks the loaded ones
+/skills                  all skills; * marks the loaded ones
 /plan                    the agent's plan
 /help                    this
 /quit                    end (or Ctrl-D); the thread is kept"""
@@ -32,9 +32,9 @@ _COMMAND = re.compile(r"/(?P<name>[^\s/]+)(?=\s|$)")
 @options.thread
 @options.choices
 def chat(thread: str | None, **chosen: Any) -> None:
-    """Talk with the agent until /quit or Ctrl-D. Lines from a pipe are taken one by one.
+    """Talk with the agent until /quit or Ctrl-D. From a pipe, each line is a message.
 
-    /SKILL-NAME with what to do loads a skill first; /skills, /plan and /help are answered here.
+    /SKILL-NAME and a task loads that skill first. /skills, /plan and /help need no model.
     """
     from skills_agent.graph.cli.thread import open_thread
 
@@ -43,7 +43,7 @@ def chat(thread: str | None, **chosen: Any) -> None:
 
 
 def _converse(thread: "OpenThread") -> None:
-    """Take lines from the person, or from a pipe, until they end.
+    """Answer lines from the person, or from a pipe, until they end.
 
     Ends with exit code 3 where a question stays open, and with the error of a model in a pipe.
     """
@@ -52,7 +52,7 @@ def _converse(thread: "OpenThread") -> None:
         _turn(thread, lambda: None)
     elif thread.status == "unfinished":
         _turn(thread, thread.go_on)
-    with ending_on_sigterm(thread.chat_command()):
+    with ending_on_sigterm(thread.command("chat", "--thread", thread.name)):
         for line in _lines():
             if not _answer(thread, line):
                 return
@@ -110,8 +110,7 @@ def _turn(thread: "OpenThread", invoke: Callable[[], None]) -> None:
     if thread.interrupts:
         raise click.exceptions.Exit(WAITING)
     if code := exit_code_of(thread.control):  # the turn was done before the signal could end it
-        click.echo(farewell(code, thread.chat_command()), err=True)
-        raise click.exceptions.Exit(code)
+        leave(code, thread.command("chat", "--thread", thread.name))
 
 
 def _is_skill(thread: "OpenThread", name: str) -> bool:

@@ -11,7 +11,6 @@ from skills_agent.graph.cli import options
 from skills_agent.graph.cli.printing import (
     count,
     diagnostic_line,
-    entry_json,
     line_of,
     print_json,
     table,
@@ -59,7 +58,7 @@ def lint(ctx: click.Context, folder: Path, as_json: bool) -> None:
 @options.skills_dirs
 @options.as_json
 def doctor(workspace: Path | None, skills_dirs: tuple[Path, ...], as_json: bool) -> None:
-    """Say where skills come from, which are not used as they are written and why, and what is missing."""
+    """Show sources, hidden and repaired skills, missing programs, and whether scripts run in a sandbox."""
     settings = Settings.load(workspace)
     checkup = check_up(registry_of(settings, skills_dirs))
     programs = wanted_programs()
@@ -128,10 +127,10 @@ def _print_isolation(isolation: Isolation) -> None:
 def _checkup_json(checkup: Checkup, programs: Sequence[Program]) -> dict[str, Any]:
     return {
         "sources": [source._asdict() for source in checkup.sources],
-        "shadowed": [entry_json(entry) for entry in checkup.shadowed],
-        "skipped": [entry_json(entry) for entry in checkup.skipped],
+        "shadowed": [asdict(entry) for entry in checkup.shadowed],
+        "skipped": [asdict(entry) for entry in checkup.skipped],
         "repaired": [
-            {**entry_json(repaired.entry), "diagnostics": [asdict(each) for each in repaired.repairs]}
+            {**asdict(repaired.entry), "diagnostics": [asdict(each) for each in repaired.repairs]}
             for repaired in checkup.repaired
         ],
         "diagnostics": [asdict(diagnostic) for diagnostic in checkup.reported],

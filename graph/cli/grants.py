@@ -43,7 +43,12 @@ def list_grants(thread: str, workspace: Path | None, checkpointer: str | None, a
 def revoke(thread: str, grant: str, workspace: Path | None, checkpointer: str | None) -> None:
     """Revoke the grant ID of THREAD: what it served is asked about again."""
     from skills_agent.graph.cli.thread import open_thread
+    from skills_agent.graph.threads.errors import UnfinishedError
+    from skills_agent.graph.threads.threads import Threads
 
     with open_thread(thread, must_exist=True, workspace=workspace, checkpointer=checkpointer) as opened:
-        opened.revoke(grant)
+        try:
+            Threads(opened.agent).revoke(thread, grant)
+        except UnfinishedError as error:
+            raise UnfinishedError(thread, opened.resume_command()) from error
     echo(f"Revoked {grant} in {thread}.")

@@ -1,7 +1,7 @@
 """The command `skills-agent`.
 
-Commands are imported when they are called for: `skills list` answers before LangGraph would be
-imported. Exit codes: 0 done, 1 our error, 2 wrong usage, 3 waiting for an approval, 130 interrupted,
+A command is imported when it is used: `skills list` answers before LangGraph would be imported. Exit
+codes: 0 done, 1 our error, 2 wrong usage, 3 waiting for an approval, 130 interrupted,
 143 terminated.
 """
 
@@ -68,18 +68,16 @@ def _exit_code() -> int:
         return int(cli.main(prog_name="skills-agent", standalone_mode=False) or 0)
     except click.Abort:
         return INTERRUPTED
+    except click.UsageError as error:
+        command = error.ctx.command_path if error.ctx else "skills-agent"
+        print_error(f"{error.format_message()} (see: {command} -h)")
+        return error.exit_code
     except click.ClickException as error:
-        print_error(error.format_message() + _way_to_help(error))
+        print_error(error.format_message())
         return error.exit_code
     except SkillsAgentError as error:
         print_error(str(error))
         return 1
-
-
-def _way_to_help(error: click.ClickException) -> str:
-    if not isinstance(error, click.UsageError):
-        return ""
-    return f" (see: {error.ctx.command_path if error.ctx else 'skills-agent'} -h)"
 
 
 if __name__ == "__main__":

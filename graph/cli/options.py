@@ -1,6 +1,7 @@
 """Options that several commands share, and the group of commands that are imported when they are used."""
 
 import re
+import shlex
 from collections.abc import Callable, Mapping
 from importlib import import_module
 from pathlib import Path
@@ -20,7 +21,7 @@ class LazyGroup(click.Group):
     """A group that imports most of its commands when they are used: `skills list` needs no LangGraph."""
 
     def __init__(self, *args: Any, lazy: Mapping[str, str | click.Command], **attrs: Any) -> None:
-        """Begin with commands, or with where they are, as `module:attribute`."""
+        """Begin with commands, or with their places, as `module:attribute`."""
         super().__init__(*args, **attrs)
         self._lazy = lazy
 
@@ -57,13 +58,23 @@ def thread_id(ctx: click.Context, param: click.Parameter, value: str | None) -> 
     return value
 
 
+def shell_command(*words: str, workspace: Path | None, checkpointer: str | None) -> str:
+    """Return a command of ours for the shell that the person is in; a password is never in it."""
+    from skills_agent.graph.threads.database import without_password
+
+    elsewhere = [] if workspace in (None, Path.cwd()) else ["--workspace", str(workspace)]
+    if checkpointer and (shown := without_password(checkpointer)):
+        elsewhere += ["--checkpointer", shown]
+    return shlex.join(["skills-agent", *words, *elsewhere])
+
+
 FOLDER = click.Path(exists=True, file_okay=False, resolve_path=True, path_type=Path)
 
 workspace = click.option(
     "--workspace",
     type=FOLDER,
     metavar="DIR",
-    help="Where the agent works, and .agent/ is. [default: current folder]",
+    help="The folder where the agent works, with .agent/ in it. [default: current folder]",
 )
 checkpointer = click.option(
     "--checkpointer",
@@ -76,31 +87,33 @@ skills_dirs = click.option(
     type=FOLDER,
     metavar="DIR",
     multiple=True,
-    help="A folder of skills, or one skill, beside the standard ones. Repeatable.",
+    help="Also use this folder of skills, or this skill. Repeatable.",
 )
 model = click.option(
-    "--model", metavar="NAME", help="offline, or openai:<model>. [default: openai with a key, else offline]"
+    "--model",
+    metavar="NAME",
+    help="The model: offline, or openai:<model>. [default: openai with a key, else offline]",
 )
 yes = click.option(
     "--yes",
     callback=risks,
     metavar="KINDS",
     default="",
-    help=f"Do not ask about these kinds of calls, with commas between: {', '.join(RISKS[1:])}.",
+    help=f"Do not ask about calls of these kinds, separated by commas: {', '.join(RISKS[1:])}.",
 )
 approval = click.option(
     "--approval",
     type=click.Choice(get_args(Approval)),
-    help="What becomes of a call that needs an approval: ask, refuse it, or end the run. [default: ask]",
+    help="For a call that needs an approval: ask, deny it, or fail the run. [default: ask]",
 )
 as_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON value and nothing else.")
 thread = click.option(
-    "--thread", callback=thread_id, metavar="ID", help="Go on with a thread, or name a new one."
+    "--thread", callback=thread_id, metavar="ID", help="Continue this thread, or begin one of this name."
 )
 
 
 def choices(command: Decorated) -> Decorated:
-    """Add the options that choose what a run works with."""
+    """Add the options of `open_thread`."""
     for option in (checkpointer, workspace, approval, yes, model, skills_dirs):
         command = option(command)
     return command

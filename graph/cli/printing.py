@@ -6,7 +6,6 @@ Text that a model, a skill or a script wrote is untrusted: it must not steer the
 import logging
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
@@ -15,7 +14,6 @@ import click
 from skills_agent.skills.text import clean_text, normalize_line_ends, one_line
 
 if TYPE_CHECKING:  # main imports this module: help needs no skills
-    from skills_agent.skills.library.catalog import CatalogEntry
     from skills_agent.skills.skill import Diagnostic
 
 IN_PROGRESS: Final = frozenset(
@@ -26,10 +24,7 @@ IN_PROGRESS: Final = frozenset(
         "tool blocked by policy",
     }
 )
-"""Warnings of the log that a line of progress says, and the object that `--json` prints.
-
-A program learns of them from the log; a person would read them twice.
-"""
+"""Warnings of the log that progress and `--json` say, too: a person would read them twice."""
 
 
 def shown(text: str) -> str:
@@ -77,22 +72,15 @@ def is_terminal() -> bool:
     return sys.stdin.isatty() and sys.stdout.isatty()
 
 
-def width() -> int | None:
-    """Return the columns of the terminal; None in a pipe, where nothing is cut."""
-    if not sys.stdout.isatty():
-        return None
-    import shutil
-
-    return shutil.get_terminal_size().columns
-
-
 def table(rows: Sequence[Sequence[str]]) -> None:
-    """Print rows in columns; the last one is cut at the edge of the terminal."""
+    """Print rows in columns; the last one is cut at the edge of a terminal, and not in a pipe."""
+    from shutil import get_terminal_size
+
     if not rows:
         return
     safe = [[line_of(cell) for cell in row] for row in rows]
     widths = [max(len(row[column]) for row in safe) for column in range(len(safe[0]) - 1)]
-    columns = width()
+    columns = get_terminal_size().columns if sys.stdout.isatty() else None
     for row in safe:
         start = "".join(f"{cell:<{size}}  " for cell, size in zip(row, widths, strict=False))
         last = row[-1] if columns is None else one_line(row[-1], max(columns - len(start), 10))
@@ -105,18 +93,6 @@ def diagnostic_line(diagnostic: "Diagnostic") -> str:
     return line_of(
         f"{diagnostic.severity}: {place}: {diagnostic.message} {diagnostic.advice} ({diagnostic.code})"
     )
-
-
-def entry_json(entry: "CatalogEntry") -> dict[str, Any]:
-    """Return one SKILL.md for a machine: where it is, its status, and why."""
-    return {
-        "name": entry.name,
-        "source": entry.source,
-        "path": entry.path,
-        "status": entry.status,
-        "reason": entry.reason,
-        "diagnostics": [asdict(diagnostic) for diagnostic in entry.diagnostics],
-    }
 
 
 class _Stderr(logging.Handler):

@@ -24,22 +24,22 @@ Examples:
 
 @click.command(epilog=EXAMPLES)
 @click.argument("thread", callback=options.thread_id)
-@click.option("--approve", "answer", flag_value="approve", help="Run what is asked about.")
-@click.option("--reject", "answer", flag_value="reject", help="Do not run it.")
-@click.option("--message", metavar="TEXT", default="", help="With --reject: what to tell the model.")
+@click.option("--approve", "answer", flag_value="approve", help="Run the open calls.")
+@click.option("--reject", "answer", flag_value="reject", help="Refuse the open calls.")
+@click.option("--message", metavar="TEXT", default="", help="With --reject: a message for the model.")
 @click.option(
     "--always",
     type=click.Choice(["skill", "thread"]),
-    help="With --approve: do not ask again about this tool, for its skill or in this thread.",
+    help="With --approve: do not ask again about this tool for its skill, or in this thread.",
 )
 @click.option(
-    "--pattern", metavar="ENTRY", help="With --approve: do not ask again about what ENTRY takes in."
+    "--pattern", metavar="ENTRY", help="With --approve: do not ask again about calls that ENTRY permits."
 )
 @click.option(
     "--decisions",
     type=click.File(encoding="utf-8"),
     metavar="FILE",
-    help="A JSON list with an answer for each open call, in the order shown; - is stdin.",
+    help="A JSON file (- is stdin): a list with an answer for each open call, in the order shown.",
 )
 @options.choices
 @options.as_json
@@ -54,13 +54,13 @@ def resume(
     as_json: bool,
     **chosen: Any,
 ) -> None:
-    """Go on with THREAD: answer its open question, or finish a run that was cut off.
+    """Go on with THREAD: answer its open question, or finish a turn that was cut off.
 
     Without an answer you are asked on a terminal; elsewhere the open question is printed. Each of
     --decisions is {"type": "approve"} (with "grant": {"scope": "skill"}, "thread", or "pattern" and
     "pattern": ENTRY), {"type": "reject", "message": TEXT}, or {"type": "edit", "edited_action":
-    {"name": TOOL, "args": {...}}}. Folders of skills and the model are
-    those of the thread; --yes is for what comes next.
+    {"name": TOOL, "args": {...}}}. The thread keeps its skill folders and its model; --yes holds
+    for this command alone.
     """
     if message and answer != "reject":
         raise click.UsageError("--message goes with --reject")
@@ -91,7 +91,7 @@ def resume(
 def _decision(
     answer: str | None, message: str, always: str | None, pattern: str | None
 ) -> dict[str, Any] | None:
-    """Return the decision for all open calls that the options say; None where the person is to be asked."""
+    """Return the decision for all open calls from the options; None without one."""
     if answer is None:
         return None
     decision: dict[str, Any] = {"type": answer}
@@ -105,7 +105,7 @@ def _decision(
 def _first_invocation(
     thread: "OpenThread", decision: Mapping[str, Any] | list[Any] | None
 ) -> Callable[[], None]:
-    """Return what a thread goes on with; without a decision its open question is asked."""
+    """Return the first invocation; without a decision there is none, and the person is asked."""
     from skills_agent.graph.cli.approval import assign_decisions, repeat_decision
 
     if thread.status == "done":

@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM: what runs is ended, what was done is kept, and the way on is told."""
+"""Ctrl-C and SIGTERM: end what runs, keep what was done, and print the command that goes on."""
 
 import os
 import signal
@@ -18,7 +18,7 @@ if TYPE_CHECKING:  # main imports this module: `skills list` answers without Lan
 INTERRUPTED: Final = 130
 TERMINATED: Final = 143
 DRAIN_SECONDS: Final = 8
-"""Until a run that does not end is left: below the ten that Docker waits before it kills."""
+"""Until an invocation that does not end is left: Docker kills after ten."""
 SHOW_CURSOR: Final = "\x1b[?25h"
 
 _CODES: Final = {signal.SIGINT: INTERRUPTED, signal.SIGTERM: TERMINATED}
@@ -26,26 +26,31 @@ _WORDS: Final = {INTERRUPTED: "interrupted", TERMINATED: "terminated"}
 
 
 def exit_code_of(control: "RunControl") -> int | None:
-    """Return the exit code for the signal that drained a run; None where none did."""
+    """Return the exit code for the signal that drained an invocation; None where none did."""
     return _CODES[signal.Signals[control.drain_reason]] if control.drain_reason else None
 
 
 def farewell(code: int, command: str) -> str:
-    """Return what is said where a signal ended something; the command goes on from there."""
+    """Return the sentence after a signal, with the command that goes on."""
     return f"\n{_WORDS[code]}; to go on: {command}"
+
+
+def leave(code: int, command: str) -> NoReturn:
+    """Print how to go on after a signal, and exit."""
+    click.echo(farewell(code, command), err=True)
+    raise click.exceptions.Exit(code)
 
 
 @contextmanager
 def draining(control: "RunControl", resume_command: str) -> Iterator[None]:
-    """Let the first signal drain the run in the block, and the second one end the process.
+    """Let the first signal drain the invocation in the block, and the second one end the process.
 
-    LangGraph stops before the next step; scripts are ended; a model call cannot be, and is waited for.
-    Whatever is left after DRAIN_SECONDS is left where it is: each finished step is kept by then.
+    LangGraph stops before the next step. Scripts are ended; a model call cannot be ended and is waited for,
+    at most DRAIN_SECONDS. Every finished step is stored by then.
 
-    Python runs handlers in the main thread alone, between two of its steps. A signal that another thread
-    takes, or that comes just before a system call begins, would have to wait until that call returns, and
-    a model may never answer. So a thread of its own acts on signals: the interpreter writes their numbers
-    into a socket, whichever thread they interrupt.
+    Python runs signal handlers only in the main thread, between two bytecodes. A signal during a system call
+    of another thread would wait until that call returns, and a model may never answer. So a thread of its own
+    acts on signals: the interpreter writes their numbers into a socket.
     """
     numbers, written = socket.socketpair()
     written.setblocking(False)
@@ -66,25 +71,25 @@ def draining(control: "RunControl", resume_command: str) -> Iterator[None]:
 
 
 def _watch(numbers: socket.socket, control: "RunControl", resume_command: str) -> None:
-    """Act on the signals of a run until its socket is closed."""
-    is_asked = False
+    """Act on signals until the socket is closed."""
+    is_draining = False
     try:
         while received := numbers.recv(1):
             number = signal.Signals(received[0])
             if number not in _CODES:
                 continue
-            if is_asked:
-                _leave(_CODES[number], resume_command)
-            is_asked = True
+            if is_draining:
+                _exit_now(_CODES[number], resume_command)
+            is_draining = True
             control.request_drain(number.name)
             numbers.settimeout(DRAIN_SECONDS)
             again = "Ctrl-C again to leave now" if number == signal.SIGINT else "once more to leave now"
             _write(f"\nstopping; a model call is waited for {DRAIN_SECONDS} seconds; {again}\n")
     except TimeoutError:
-        _leave(exit_code_of(control) or TERMINATED, resume_command)
+        _exit_now(exit_code_of(control) or TERMINATED, resume_command)
 
 
-def _leave(code: int, resume_command: str) -> NoReturn:
+def _exit_now(code: int, resume_command: str) -> NoReturn:
     cursor = SHOW_CURSOR if sys.stderr.isatty() else ""
     _write(f"{cursor}{farewell(code, resume_command)}\n")
     os._exit(code)
@@ -92,7 +97,7 @@ def _leave(code: int, resume_command: str) -> NoReturn:
 
 @contextmanager
 def ending_on_sigterm(command: str) -> Iterator[None]:
-    """Let SIGTERM end a command in order where no run is going on: at a prompt, most of all."""
+    """Let SIGTERM end the command in order while nothing is invoked, as at a prompt."""
 
     def end(number: int, frame: FrameType | None) -> NoReturn:
         del number, frame
@@ -107,5 +112,5 @@ def ending_on_sigterm(command: str) -> Iterator[None]:
 
 
 def _write(text: str) -> None:
-    """Write past Python's buffers, which the interrupted code may be in the middle of."""
+    """Write without Python's buffers: the interrupted code may be using them."""
     os.write(2, text.encode())

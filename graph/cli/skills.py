@@ -1,4 +1,4 @@
-"""skills-agent skills: see the skills that there are, find one, begin one. Imports no LangGraph."""
+"""skills-agent skills: list, show, search and begin skills. Imports no LangGraph."""
 
 import re
 from collections.abc import Sequence
@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from skills_agent.graph.cli import options
-from skills_agent.graph.cli.printing import diagnostic_line, echo, entry_json, line_of, print_json, table
+from skills_agent.graph.cli.printing import diagnostic_line, echo, line_of, print_json, table
 from skills_agent.graph.settings import Settings, registry_of
 from skills_agent.skills.format.rules import MAX_NAME
 from skills_agent.skills.library.catalog import Catalog
@@ -46,20 +46,20 @@ is not always needed into `references/`, and name the file where it is needed.
     },
 )
 def skills() -> None:
-    """See the skills that there are, check them, and begin a new one."""
+    """List, search, check and begin skills."""
 
 
 @skills.command(
     "list", epilog="\b\nExamples:\n  skills-agent skills list\n  skills-agent skills list --all --json\n"
 )
-@click.option("--all", "everything", is_flag=True, help="Also those that are shadowed or skipped, and why.")
+@click.option("--all", "everything", is_flag=True, help="Also list shadowed and skipped skills, and why.")
 @options.workspace
 @options.skills_dirs
 @options.as_json
 def list_skills(
     everything: bool, workspace: Path | None, skills_dirs: tuple[Path, ...], as_json: bool
 ) -> None:
-    """List skills with their source and what they are for."""
+    """List skills with their source and description."""
     settings = Settings.load(workspace)
     catalog = registry_of(settings, skills_dirs).refresh()
     if as_json:
@@ -82,7 +82,7 @@ def list_skills(
 @options.skills_dirs
 @options.as_json
 def show_skill(name: str, workspace: Path | None, skills_dirs: tuple[Path, ...], as_json: bool) -> None:
-    """Show what skill NAME (or NAME@SOURCE) says, and its files."""
+    """Show the instructions and the files of skill NAME (or NAME@SOURCE)."""
     registry = registry_of(Settings.load(workspace), skills_dirs)
     metadata = registry.refresh().find(name)
     skill = registry.load(metadata.ref)
@@ -103,7 +103,7 @@ def show_skill(name: str, workspace: Path | None, skills_dirs: tuple[Path, ...],
     "folder",
     metavar="DIR",
     type=click.Path(file_okay=False, path_type=Path),
-    help="Put the skill's folder into this one. [default: .agent/skills]",
+    help="Make the skill's folder in this one. [default: .agent/skills]",
 )
 @options.workspace
 def new_skill(name: str, folder: Path | None, workspace: Path | None) -> None:
@@ -120,14 +120,14 @@ def new_skill(name: str, folder: Path | None, workspace: Path | None) -> None:
     "search", epilog='\b\nExamples:\n  skills-agent skills search "totals from a spreadsheet" --limit 3\n'
 )
 @click.argument("query")
-@click.option("--limit", type=click.IntRange(min=1), default=5, show_default=True, help="At most so many.")
+@click.option("--limit", type=click.IntRange(min=1), default=5, show_default=True, help="Show only the best.")
 @options.workspace
 @options.skills_dirs
 @options.as_json
 def search_skills(
     query: str, limit: int, workspace: Path | None, skills_dirs: tuple[Path, ...], as_json: bool
 ) -> None:
-    """Find the skills that QUERY, in plain words, asks for: the best first."""
+    """Find skills for QUERY, in plain words; the best comes first."""
     hits = registry_of(Settings.load(workspace), skills_dirs).refresh().search(query, limit)
     if as_json:
         keys = ("name", "source", "path", "description")
@@ -153,7 +153,7 @@ def _write_skill(folder: Path) -> None:
 
 
 def _print_problems(catalog: Catalog, *, everything: bool) -> None:
-    """Print what is not listed above, and why; in short without `everything`."""
+    """Print which skills are hidden, and why; without `everything` only how many were skipped."""
     hidden = [entry for entry in catalog.entries if entry.status != "shown"]
     skipped = [entry for entry in hidden if entry.status == "skipped"]
     if not everything:
@@ -185,11 +185,11 @@ def _facts(skill: SkillMetadata, resources: Sequence[Resource]) -> list[tuple[st
 def _catalog_json(catalog: Catalog, *, everything: bool) -> list[dict[str, Any]]:
     entries = {(entry.source, entry.path): entry for entry in catalog.entries}
     listed = [
-        {**entry_json(entries[skill.source, skill.path]), "description": skill.description}
+        {**asdict(entries[skill.source, skill.path]), "description": skill.description}
         for skill in catalog.skills
     ]
     if everything:
-        listed += [entry_json(entry) for entry in catalog.entries if entry.status != "shown"]
+        listed += [asdict(entry) for entry in catalog.entries if entry.status != "shown"]
     return listed
 
 

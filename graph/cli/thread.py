@@ -1,15 +1,15 @@
-"""One thread at the command line: open it, invoke the graph in it, and say what came of it.
+"""One thread at the command line: open it, invoke the graph in it, and print the result.
 
 `ask`, `resume` and `chat` differ in their first invocation; from there on all of them call `take_turn`.
 """
 
 import secrets
-import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar, Final, NoReturn
+from typing import Any, ClassVar, Final
 
 import click
 from langchain_core.messages import HumanMessage
@@ -20,23 +20,17 @@ from langgraph.types import Command, Interrupt, StateSnapshot
 
 from skills_agent.graph.build import wire
 from skills_agent.graph.cli.approval import Decisions, ask_person, question_text
+from skills_agent.graph.cli.options import shell_command
 from skills_agent.graph.cli.printing import echo, is_terminal, print_json
 from skills_agent.graph.cli.progress import STREAM_MODES, Progress, open_view
-from skills_agent.graph.cli.signals import INTERRUPTED, draining, ending_on_sigterm, exit_code_of, farewell
+from skills_agent.graph.cli.signals import INTERRUPTED, draining, ending_on_sigterm, exit_code_of, leave
 from skills_agent.graph.langgraph_inside import thread_ids
 from skills_agent.graph.models.errors import ModelError
 from skills_agent.graph.services import make_services
 from skills_agent.graph.settings import Settings
 from skills_agent.graph.threads.compiled import CompiledAgent, ThreadStatus, status_of
-from skills_agent.graph.threads.database import (
-    Database,
-    config_of,
-    open_database,
-    options_of,
-    without_password,
-)
-from skills_agent.graph.threads.errors import DatabaseError, UnfinishedError, UnknownThreadError
-from skills_agent.graph.threads.threads import Threads
+from skills_agent.graph.threads.database import config_of, open_database, options_of
+from skills_agent.graph.threads.errors import DatabaseError, UnknownThreadError
 from skills_agent.skills.errors import SkillsAgentError
 from skills_agent.skills.library.registry import Registry
 from skills_agent.skills.policy.tool_spec import Risk
@@ -47,7 +41,7 @@ from skills_agent.state.schema import AgentInput
 WAITING: Final = 3
 """Exit code of a turn that waits for an approval."""
 _PRIVATE: Final = frozenset({"digest", "skill"})
-"""Fields of a verdict that no machine is shown."""
+"""Fields of a verdict that `--json` leaves out."""
 
 
 class TurnError(SkillsAgentError):
@@ -63,7 +57,7 @@ class TurnError(SkillsAgentError):
 
 @dataclass
 class OpenThread:
-    """An open thread: invoke the graph in it, and read what came of it.
+    """An open thread: invoke the graph in it, and read its state.
 
     Each invocation shows its progress, and then renews `snapshot` and `calls`.
     """
@@ -71,15 +65,14 @@ class OpenThread:
     name: str
     agent: CompiledAgent
     config: RunnableConfig
-    workspace: Path
     registry: Registry
     """The skills of this thread's sources."""
-    checkpointer: str = ""
-    """What the command line named as the database, without its password; empty where it did not."""
-    quiet: bool = False
-    """For a machine: no progress is shown, nobody is asked, and one JSON object is printed."""
+    command: Callable[..., str]
+    """Returns a command for the same workspace and database, from its words."""
+    quiet: bool
+    """With `--json`: no progress is shown, nobody is asked, and one JSON object is printed."""
     control: RunControl = field(default_factory=RunControl)
-    """Through which a signal drains an invocation: what runs ends, and nothing new begins."""
+    """A signal drains an invocation by it: running scripts end, and no node begins."""
     snapshot: StateSnapshot = field(init=False)
     calls: Sequence[VerdictRecord] = field(init=False)
     """Every call that the last invocation judged, with the last verdict on it."""
@@ -146,16 +139,6 @@ class OpenThread:
         self.snapshot = self.agent.get_state(self.config)
         self.calls = list((self.snapshot.values.get("verdicts") or {}).values())
 
-    def revoke(self, grant: str) -> None:
-        """Revoke what a person granted in this thread. An open question stays open.
-
-        Raises UnknownGrantError, and UnfinishedError in a thread that was cut off.
-        """
-        try:
-            Threads(self.agent).revoke(self.name, grant)
-        except UnfinishedError as error:
-            raise UnfinishedError(self.name, self.resume_command()) from error
-
     def as_json(self, resume: str) -> dict[str, Any]:
         """Return the thread for a machine; `resume` is the command that answers its question."""
         values = self.snapshot.values
@@ -179,19 +162,7 @@ class OpenThread:
 
     def resume_command(self, *answer: str) -> str:
         """Return the command that finishes this thread's turn, for the shell the person is in."""
-        return self._command("resume", self.name, *answer)
-
-    def chat_command(self) -> str:
-        """Return the command that goes on with this conversation."""
-        return self._command("chat", "--thread", self.name)
-
-    def _command(self, *command: str) -> str:
-        words = ["skills-agent", *command]
-        if self.workspace != Path.cwd():
-            words += ["--workspace", str(self.workspace)]
-        if self.checkpointer:
-            words += ["--checkpointer", self.checkpointer]
-        return shlex.join(words)
+        return self.command("resume", self.name, *answer)
 
 
 @contextmanager
@@ -202,24 +173,38 @@ def open_thread(
     quiet: bool = False,
     workspace: Path | None = None,
     checkpointer: str | None = None,
-    **chosen: Any,
+    skills_dirs: Sequence[Path] = (),
+    model: str | None = None,
+    approval: Approval | None = None,
+    yes: frozenset[Risk] = frozenset(),
 ) -> Iterator[OpenThread]:
     """Open a thread, or begin one, with the options it was started with; explicit ones win.
 
-    Raises UnknownThreadError for a thread that must exist and does not, SettingsError, ModelError for a
-    model that cannot be used, and TurnError where the database goes away.
+    Its skill folders and its model are stored with it; `approval` and `yes` never are. Raises
+    UnknownThreadError for a thread that must exist and does not, SettingsError, ModelError for a model that
+    cannot be used, and TurnError where the database goes away.
     """
     settings = Settings.load(workspace, checkpointer=checkpointer)
     thread: OpenThread | None = None
     try:
         with open_database(settings) as database:
-            kept = options_of(database.saver, name) if name else None
-            if must_exist and kept is None:
+            stored = options_of(database.saver, name) if name else None
+            if must_exist and stored is None:
                 raise UnknownThreadError(name or "", thread_ids(database.saver))
+            chosen = {"skills_dirs": [str(folder) for folder in skills_dirs], "model": model}
+            options = {**(stored or {}), **{option: value for option, value in chosen.items() if value}}
+            services = make_services(_settings_with(settings, options, approval), yes=yes)
+            services.requests.models.choose(None)
+            graph = wire(services)
             name = name or f"t-{secrets.token_hex(4)}"
-            thread = _make_thread(name, settings, database, kept or {}, **chosen)
-            thread.quiet = quiet
-            thread.checkpointer = without_password(checkpointer) if checkpointer else ""
+            thread = OpenThread(
+                name=name,
+                agent=graph.compile(checkpointer=database.saver, store=database.store, name="skills-agent"),
+                config=config_of(name, options),
+                registry=services.library.shared,
+                command=partial(shell_command, workspace=settings.workspace, checkpointer=checkpointer),
+                quiet=quiet,
+            )
             yield thread
     except DatabaseError as error:
         if thread is None:
@@ -230,34 +215,12 @@ def open_thread(
         raise failure from error
 
 
-def _make_thread(
-    name: str,
-    settings: Settings,
-    database: Database,
-    kept: Mapping[str, Any],
-    *,
-    skills_dirs: Sequence[Path] = (),
-    model: str | None = None,
-    approval: Approval | None = None,
-    yes: frozenset[Risk] = frozenset(),
-) -> OpenThread:
-    """Return a thread. Its skill folders and its model are stored with it; `yes` and `approval` never are."""
-    chosen = {"skills_dirs": [str(folder) for folder in skills_dirs], "model": model}
-    options = {**kept, **{option: value for option, value in chosen.items() if value}}
-    settings = replace(
+def _settings_with(settings: Settings, options: Mapping[str, Any], approval: Approval | None) -> Settings:
+    return replace(
         settings,
         skills_dirs=(*settings.skills_dirs, *map(Path, options.get("skills_dirs", ()))),
         model=options.get("model") or settings.model,
         approval=approval or settings.approval,
-    )
-    services = make_services(settings, yes=yes)
-    services.requests.models.choose(None)
-    return OpenThread(
-        name=name,
-        agent=wire(services).compile(checkpointer=database.saver, store=database.store, name="skills-agent"),
-        config=config_of(name, options),
-        workspace=settings.workspace,
-        registry=services.library.shared,
     )
 
 
@@ -281,14 +244,14 @@ def take_turn(thread: OpenThread, invoke: Callable[[], None]) -> None:
     except ApprovalNeededError as error:
         raise TurnError(error, thread.resume_command("--approval", "ask")) from error
     except KeyboardInterrupt:
-        _leave(INTERRUPTED, thread.resume_command())
+        leave(INTERRUPTED, thread.resume_command())
     code = exit_code_of(thread.control)
     if code and thread.status == "unfinished":
-        _leave(code, thread.resume_command())
+        leave(code, thread.resume_command())
 
 
 def run_once(thread: OpenThread, invoke: Callable[[], None]) -> None:
-    """Take one turn, print what came of it, and exit with 3 where a question stays open."""
+    """Take one turn, print its result, and exit with 3 where a question stays open."""
     try:
         take_turn(thread, invoke)
     except SkillsAgentError as error:
@@ -316,11 +279,6 @@ def print_turn(thread: OpenThread) -> None:
     click.echo(f"\nTo run it: {thread.resume_command('--approve')}")
 
 
-def _leave(code: int, command: str) -> NoReturn:
-    click.echo(farewell(code, command), err=True)
-    raise click.exceptions.Exit(code)
-
-
 def _failure(error: TurnError) -> dict[str, Any]:
-    """Return what a machine reads of a turn that stopped on an error; the command goes on from there."""
+    """Return what `--json` adds for a turn that stopped on an error."""
     return {"status": "error", "error": str(error.cause), "resume": error.command}

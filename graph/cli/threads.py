@@ -1,6 +1,5 @@
 """skills-agent threads: see earlier conversations, go on from a step of one, and remove old ones."""
 
-import shlex
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -193,17 +192,12 @@ def open_threads(workspace: Path | None, checkpointer: str | None) -> Iterator["
 
 def _next_command(status: str, thread: str, workspace: Path | None, checkpointer: str | None) -> str:
     """Return the command that goes on with a thread, for the shell the person is in."""
-    from skills_agent.graph.threads.database import without_password
-
     words = {
         "done": ["ask", "QUESTION", "--thread", thread],
         "waiting": ["resume", thread, "--approve"],
         "unfinished": ["resume", thread],
     }[status]
-    elsewhere = [] if workspace in (None, Path.cwd()) else ["--workspace", str(workspace)]
-    if checkpointer:
-        elsewhere += ["--checkpointer", without_password(checkpointer)]
-    return shlex.join(["skills-agent", *words, *elsewhere])
+    return options.shell_command(*words, workspace=workspace, checkpointer=checkpointer)
 
 
 def _confirm(question: str, *, yes: bool) -> None:

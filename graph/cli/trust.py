@@ -1,4 +1,4 @@
-"""skills-agent trust: which folders of skills you vouch for. Imports no LangGraph."""
+"""skills-agent trust: the folders of skills that you vouch for. Imports no LangGraph."""
 
 from pathlib import Path
 
@@ -16,7 +16,7 @@ class TrustGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Take a word that is no command for a folder."""
+        """Read a word that is no command as a folder."""
         if args and args[0] not in self.commands and not args[0].startswith("-"):
             args = ["add", *args]
         return super().resolve_command(ctx, args)
@@ -34,7 +34,7 @@ Examples:
 def trust() -> None:
     """Vouch for skills that came with a project, as they are now: `skills-agent trust DIR`.
 
-    Skills of a project are untrusted: they can be loaded, and their calls are asked about with a
+    Skills of a project are untrusted: they can be loaded, but their calls are asked about with a
     warning. Trust ends when anything in the folder changes.
     """
 
@@ -43,7 +43,7 @@ def trust() -> None:
 @click.argument("folder", metavar="DIR", type=options.FOLDER)
 @options.as_json
 def add(folder: Path, as_json: bool) -> None:
-    """Trust the skill in DIR, or every skill in it, as they are now."""
+    """Trust the skill in DIR, or every skill below it, as it is now."""
     added = _trusted().add(folder)
     if as_json:
         print_json([each._asdict() for each in added])
@@ -54,7 +54,7 @@ def add(folder: Path, as_json: bool) -> None:
 @trust.command("list")
 @options.as_json
 def list_trusted(as_json: bool) -> None:
-    """List what is trusted, and whether it still is what it was."""
+    """List trusted skills, and whether each is unchanged."""
     trusted = _trusted()
     rows = [
         (each, "unchanged" if trusted.is_unchanged(each) else "changed: not trusted")
@@ -72,7 +72,7 @@ def list_trusted(as_json: bool) -> None:
 @click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
 @options.as_json
 def revoke(folder: Path, as_json: bool) -> None:
-    """Trust DIR, and what is in it, no more."""
+    """Stop trusting DIR and the skills in it."""
     ended = _trusted().revoke(folder)
     if as_json:
         print_json([each._asdict() for each in ended])
