@@ -9,7 +9,7 @@ from langchain_core.tools import BaseTool
 from langgraph.graph import END, START
 
 from skills_agent.graph import routes
-from skills_agent.graph.audit.recorder import recorded
+from skills_agent.graph.audit.recorder import record_node
 from skills_agent.graph.langgraph_inside import route_in_place, stored
 from skills_agent.graph.services import Services, make_services
 from skills_agent.graph.settings import Settings
@@ -126,7 +126,7 @@ def wire(services: Services) -> AgentGraph:
         "answer": answer(requests=requests),
     }
     for name, node in nodes.items():
-        graph.add_node(name, recorded(name, node, services.audit), input_schema=stored(AgentState))
+        graph.add_node(name, record_node(name, node, services.audit), input_schema=stored(AgentState))
 
     graph.add_edge(START, "discover")
     for node, route in ROUTES.items():

@@ -185,16 +185,16 @@ class Audit:
         turn = turn_of("act", cast("State", request), {})
         self._tell(self._locate("act", turn, runtime), [event], runtime)
 
-    def forked(self, thread: str, event: ThreadForked, turn: int) -> None:
+    def record_fork(self, thread: str, event: ThreadForked, turn: int) -> None:
         """Record that a thread was made as a copy of another one, in that turn."""
         self._record(_Location(thread, turn, "", event.at, ""), [event], after_effects=True)
 
-    def updated(self, thread: str, made: StateSnapshot, updates: Sequence[StateUpdate]) -> None:
-        """Record what was changed in a thread from outside of the graph; `made` is the state after it."""
-        before = (made.parent_config or {}).get("configurable", {}).get("checkpoint_id", "")
+    def record_update(self, thread: str, snapshot: StateSnapshot, updates: Sequence[StateUpdate]) -> None:
+        """Record what was changed in a thread from outside of the graph; `snapshot` is the state after it."""
+        before = (snapshot.parent_config or {}).get("configurable", {}).get("checkpoint_id", "")
         # No step did it: the checkpoint that was made tells one change from the next.
-        change = made.config["configurable"].get("checkpoint_id", "")
-        location = _Location(thread, turn_of("", made.values, {}), "", before, change)
+        change = snapshot.config["configurable"].get("checkpoint_id", "")
+        location = _Location(thread, turn_of("", snapshot.values, {}), "", before, change)
         events = [event for each in updates for event in node_events.state_updated(each.values, each.as_node)]
         self._record(location, events, after_effects=True)
 
@@ -281,7 +281,7 @@ class Audit:
         return RunResumed(caller=caller_of(runtime), verified=verified, **operator)
 
 
-def recorded(name: str, node: Node, audit: Audit) -> Node:
+def record_node(name: str, node: Node, audit: Audit) -> Node:
     """Return a node that does what `node` does, and that the audit records.
 
     A plain function stays one; a node with an async path waits for the disk in a thread there.

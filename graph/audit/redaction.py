@@ -126,8 +126,8 @@ class Redaction:
             return self._redacted(text)
         seen = self._redacted(text[: limit + self._margin])
         # The last characters that were looked at may be the beginning of a secret that goes on.
-        kept = seen[: max(0, min(limit, len(seen) - self._margin))]
-        return f"{kept}[{len(text) - limit:,} more characters]"
+        start = seen[: max(0, min(limit, len(seen) - self._margin))]
+        return f"{start}[{len(text) - limit:,} more characters]"
 
     def value(self, value: Any, limit: int | None = None, _depth: int = 0) -> Any:
         """Return a JSON value without secrets; what JSON cannot hold becomes its text.

@@ -7,7 +7,7 @@ from skills_agent.graph.audit.events import call_text, line_of
 from skills_agent.graph.cli.printing import count, local_time
 from skills_agent.graph.cli.progress import excerpt
 from skills_agent.graph.threads.fork import Fork
-from skills_agent.graph.threads.steps import Step
+from skills_agent.graph.threads.steps import ThreadStep
 from skills_agent.graph.threads.threads import Ruling, ThreadCall, ThreadMessage, ThreadRecord
 from skills_agent.nodes.prompt import plan_text
 from skills_agent.state.records import GrantRecord, LoadedSkill, UsageRecord
@@ -34,7 +34,7 @@ def as_text(record: ThreadRecord) -> str:
     return "\n\n".join(part for part in parts if part)
 
 
-def steps_text(thread: str, steps: Sequence[Step]) -> str:
+def steps_text(thread: str, steps: Sequence[ThreadStep]) -> str:
     """Return the steps of a thread, each with what it changed, and how one goes on from one of them."""
     parts = ["\n".join([_step_line(step), *_changed_lines(step)]) for step in steps]
     next_nodes = ", ".join(steps[-1].next) or "nothing: the turn is done"
@@ -51,12 +51,12 @@ def fork_text(fork: Fork, command: str) -> str:
     return "\n".join([*lines, f"To go on: {command}"])
 
 
-def _step_line(step: Step) -> str:
+def _step_line(step: ThreadStep) -> str:
     origin = f" (from {step.origin})" if step.origin else ""
     return f"{step.number:>4}  {local_time(step.when)}  {step.checkpoint}  {', '.join(step.nodes)}{origin}"
 
 
-def _changed_lines(step: Step) -> Iterator[str]:
+def _changed_lines(step: ThreadStep) -> Iterator[str]:
     for message in step.changed.get("messages", []):
         yield from (f"      {line}" for line in _message_lines(message))
     if removed := step.changed.get("removed"):

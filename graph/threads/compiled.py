@@ -156,7 +156,7 @@ class CompiledAgent(CompiledStateGraph[AgentState, Context, AgentInput, AgentOut
         self, thread: "_Thread", snapshot: StateSnapshot, supersteps: Sequence[Sequence[StateUpdate]]
     ) -> None:
         updates = [update for superstep in supersteps for update in superstep]
-        self.services.audit.updated(thread.key.thread, snapshot, updates)
+        self.services.audit.record_update(thread.key.thread, snapshot, updates)
 
 
 class AgentGraph(StateGraph[AgentState, Context, AgentInput, AgentOutput]):

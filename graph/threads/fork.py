@@ -29,7 +29,7 @@ from skills_agent.graph.langgraph_inside import (
 from skills_agent.graph.threads.compiled import CompiledAgent, ThreadStatus, status_of
 from skills_agent.graph.threads.database import OPTIONS, config_of
 from skills_agent.graph.threads.errors import ForkError
-from skills_agent.graph.threads.steps import FORKED_FROM, Step, find_step
+from skills_agent.graph.threads.steps import FORKED_FROM, ThreadStep, find_step
 from skills_agent.state.records import GrantRecord, LoadedSkill, active_skills
 from skills_agent.state.transcript import answered_ids, last_human, open_calls, refusal, wants_skills
 
@@ -91,7 +91,7 @@ def _answered_since(graph: CompiledAgent, thread: str, copy: StateSnapshot) -> t
 class _Source:
     """One step of a thread, and what of it goes into the copy."""
 
-    def __init__(self, graph: CompiledAgent, thread: str, step: Step) -> None:
+    def __init__(self, graph: CompiledAgent, thread: str, step: ThreadStep) -> None:
         """Read the step, with what its tasks wrote."""
         assert isinstance(graph.checkpointer, BaseCheckpointSaver)  # noqa: S101 - Threads takes no other
         self.graph = graph
@@ -170,7 +170,7 @@ class _Source:
             denied=list(deny),
         )
         turn = (self.values.get("usage") or {}).get("turn", 0)
-        self.graph.services.audit.forked(new, event, turn)
+        self.graph.services.audit.record_fork(new, event, turn)
 
     def copy_question(self, new: str) -> None:
         """Copy the open question, and the results of what ran beside it."""

@@ -26,7 +26,7 @@ FORKED_FROM = "skills_agent_forked_from"
 """Key of the checkpoint metadata that says where a fork came from: `THREAD@STEP`."""
 
 
-class Step(NamedTuple):
+class ThreadStep(NamedTuple):
     """One checkpoint, and what led to it."""
 
     number: int
@@ -61,14 +61,14 @@ class _Task(NamedTuple):
     update: Mapping[str, Any]
 
 
-def read_steps(graph: CompiledAgent, thread: str) -> list[Step]:
+def read_steps(graph: CompiledAgent, thread: str) -> list[ThreadStep]:
     """Return the steps that led to where a thread is, oldest first.
 
     Branches that were left behind (LangGraph's own time travel makes them) are not among them.
     """
     chain = _chain(graph, thread)
     replay = _Replay(graph.get_state(chain[0].config).values)
-    steps: list[Step] = []
+    steps: list[ThreadStep] = []
     for before, checkpoint in zip([None, *chain], chain, strict=False):
         source = str(checkpoint.metadata.get("source"))
         # An input drops what the nodes of the step before had written and nobody had taken up.
@@ -77,7 +77,7 @@ def read_steps(graph: CompiledAgent, thread: str) -> list[Step]:
         tasks = [] if before is None else list(_tasks(before, graph))
         nodes = _next(before, graph) if before is not None and source == "loop" else (source,)
         events = tuple(replay.events(tasks, from_outside=source == "update"))
-        step = Step(
+        step = ThreadStep(
             number=checkpoint.metadata.get("step", 0),
             checkpoint=checkpoint.checkpoint["id"],
             when=checkpoint.checkpoint["ts"],
@@ -91,7 +91,7 @@ def read_steps(graph: CompiledAgent, thread: str) -> list[Step]:
     return steps
 
 
-def find_step(graph: CompiledAgent, thread: str, at: str) -> Step:
+def find_step(graph: CompiledAgent, thread: str, at: str) -> ThreadStep:
     """Return a step by its number or by the id of its checkpoint; raises UnknownStepError."""
     steps = read_steps(graph, thread)
     for step in steps:

@@ -33,7 +33,7 @@ from skills_agent.graph.threads.errors import (
     UnknownThreadError,
 )
 from skills_agent.graph.threads.fork import Fork, fork_thread
-from skills_agent.graph.threads.steps import Step, read_steps
+from skills_agent.graph.threads.steps import ThreadStep, read_steps
 from skills_agent.state.records import GrantRecord, LoadedSkill, PlanRecord, UsageRecord
 from skills_agent.state.transcript import SYNTHETIC, calls_of
 
@@ -154,7 +154,7 @@ class Threads:
             raise UnknownThreadError(thread, thread_ids(self._saver))
         return snapshot
 
-    def steps(self, thread: str) -> Sequence[Step]:
+    def steps(self, thread: str) -> Sequence[ThreadStep]:
         """Return the steps that led to where a thread is, oldest first; raises UnknownThreadError."""
         self.snapshot(thread)
         return read_steps(self.graph, thread)
@@ -195,7 +195,7 @@ class Threads:
                 # update_state would drop the question, and run again what runs beside it.
                 self.graph.invoke(Command(update=update), config, durability="sync")
                 updated = self._snapshot(thread)
-                self.graph.services.audit.updated(thread, updated, [StateUpdate(update)])
+                self.graph.services.audit.record_update(thread, updated, [StateUpdate(update)])
             case "done":
                 self.graph.update_state(config, update, as_node="answer")
 

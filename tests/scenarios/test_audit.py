@@ -16,7 +16,7 @@ from langgraph.types import Command
 
 from skills_agent.graph import build_graph
 from skills_agent.graph.audit.log import AuditError, RunLog
-from skills_agent.graph.audit.recorder import recorded
+from skills_agent.graph.audit.recorder import record_node
 from skills_agent.graph.build import wire
 from skills_agent.graph.models.errors import ModelError
 from skills_agent.graph.models.scripted import ScriptedChatModel
@@ -476,7 +476,7 @@ def test_a_node_without_events_of_its_own_is_recorded(workspace: Path, tmp_path:
         return {"plan": None}
 
     graph = wire(services)
-    graph.add_node("note", recorded("note", note, services.audit))
+    graph.add_node("note", record_node("note", note, services.audit))
     graph.add_edge("discover", "note")
     config: Any = {"configurable": {"thread_id": "thread"}}
     assert graph.compile().invoke({"messages": [HumanMessage("go")]}, config)["answer"] == "done"
