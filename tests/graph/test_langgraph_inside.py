@@ -6,6 +6,7 @@ A failure here after an upgrade: read the sentence, then `graph/langgraph_inside
 import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
+from copy import copy
 from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Any
@@ -16,17 +17,40 @@ from hypothesis import strategies as st
 from langchain_core.messages import HumanMessage
 from langchain_openai import ChatOpenAI
 from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.graph import END, START, StateGraph
+from langgraph.graph.state import CompiledStateGraph
+from langgraph.store.memory import InMemoryStore
+from langgraph.types import Command, Send, interrupt
 from pydantic import SecretStr
 from typing_extensions import TypedDict, get_type_hints
 
 from skills_agent.graph import langgraph_inside
 from skills_agent.graph.langgraph_inside import (
     CHECKED,
+    PARENT_TASK,
+    QUESTION,
+    SENDS,
+    SNAPSHOT_COUNTERS,
     SNAPSHOTS,
+    UPDATE_TASK,
     ChatOpenAIHooks,
+    compiled_as,
+    identity_of,
+    is_result,
+    is_served,
+    kind_of,
+    loop_of,
+    merged_config,
+    node_path,
     route_in_place,
+    saver_in,
+    store_in,
     stored,
+    task_path,
+    thread_ids,
+    whole_checkpoint,
+    with_write,
 )
 from skills_agent.state.schema import AgentInput, AgentOutput, AgentState
 from tests.openai_server import KEY, Completion, openai_server
@@ -114,16 +138,127 @@ def test_writes_are_replayed_in_any_batches() -> None:
 
 def test_no_other_file_imports_a_private_name_of_langgraph() -> None:
     here = Path(langgraph_inside.__file__)
-    private = ("langgraph._internal", "import _", "pregel._", "__pregel", "channels.delta")
+    private = ("langgraph._internal", "import _", "pregel._", "__pregel", "channels.delta", "serde.types")
     found = [
         f"{path.relative_to(here.parent.parent)}: {line.strip()}"
         for folder in ("graph", "nodes", "skills", "state")
         for path in (here.parent.parent / folder).rglob("*.py")
-        if path != here and path.parts[-2] != "threads"
+        if path != here
         for line in path.read_text(encoding="utf-8").splitlines()
         if "langgraph" in line and any(name in line for name in private)
     ]
     assert found == [], "Give the name a function or an alias in graph/langgraph_inside.py, with its reason."
+
+
+class Talk(TypedDict, total=False):
+    """The state of the small graphs below."""
+
+    said: Annotated[list[str], lambda left, right: [*(left or []), *right]]
+
+
+def _asking() -> StateGraph[Talk]:
+    """Return a graph with a node that asks beside one that ends."""
+    builder = StateGraph(Talk)
+    builder.add_node("begin", lambda state: {"said": ["begin"]})
+    builder.add_node("ask", lambda state: {"said": [interrupt("?")]})
+    builder.add_node("end", lambda state: {"said": ["end"]})
+    builder.add_edge(START, "begin")
+    builder.add_conditional_edges("begin", lambda state: [Send("ask", state), Send("end", state)])
+    return builder
+
+
+def test_a_graph_in_a_task_of_another_one_is_known_by_its_config() -> None:
+    inner = StateGraph(Talk)
+    inner.add_node("reply", lambda state: {"said": ["x"]})
+    inner.add_edge(START, "reply")
+    graph = inner.compile()
+    seen: list[Any] = []
+
+    def node(state: Talk) -> Talk:
+        config = merged_config(graph, None)
+        seen.append((config["configurable"], saver_in(graph, config), store_in(graph, config)))
+        return graph.invoke(state)  # type: ignore[return-value]  # a dict
+
+    outer = StateGraph(Talk)
+    outer.add_node("agent", node)
+    outer.add_edge(START, "agent")
+    saver, store = InMemorySaver(), InMemoryStore()
+    outer.compile(checkpointer=saver, store=store).invoke({}, {"configurable": {"thread_id": "t"}})
+    ((configurable, its_saver, its_store),) = seen
+    hint = "See what LangGraph puts into the config of a task now (langgraph._internal._constants)."
+    assert PARENT_TASK in configurable, hint
+    assert identity_of(its_saver) is identity_of(saver), hint
+    assert its_store is store, hint
+    assert node_path(configurable["checkpoint_ns"]) == "agent", hint
+    assert PARENT_TASK not in merged_config(graph, {"configurable": {"thread_id": "t"}})["configurable"]
+    assert is_served({"graph_id": "agent"})
+    assert not is_served(configurable)
+
+
+def test_a_compiled_graph_becomes_one_of_a_subclass() -> None:
+    class Mine(CompiledStateGraph[Any, Any, Any, Any]):
+        def __init__(self, *, extra: str, **fields: Any) -> None:
+            super().__init__(**fields)
+            self.extra = extra
+
+    compiled = _asking().compile(checkpointer=InMemorySaver())
+    for graph in (compiled_as(Mine, compiled, extra="x"), compiled_as(Mine, compiled, extra="x").copy()):
+        result = graph.invoke({}, {"configurable": {"thread_id": graph.extra}})
+        assert [each.value for each in result["__interrupt__"]] == ["?"], (
+            "A compiled graph keeps what it works with elsewhere than in its attributes: see how "
+            "StateGraph.compile makes it, and build the subclass in the same way."
+        )
+
+
+def test_a_waiting_step_holds_its_sends_questions_results_and_updates() -> None:
+    saver = InMemorySaver()
+    graph = _asking().compile(checkpointer=saver)
+    config: Any = {"configurable": {"thread_id": "t"}}
+    graph.invoke({}, config)
+    graph.invoke(Command(update={"said": ["from outside"]}), config)
+    waiting = saver.get_tuple(config)
+    assert waiting is not None
+    hint = "A fork copies these writes: see how LangGraph stores those of a step that waits."
+    assert [send.node for send in waiting.checkpoint["channel_values"][SENDS]] == ["ask", "end"], hint
+    writes = [(task, channel, value) for task, channel, value in waiting.pending_writes or []]
+    assert [value[0].value for _, channel, value in writes if channel == QUESTION] == ["?"], hint
+    results = {(task == UPDATE_TASK, str(value)) for task, channel, value in writes if is_result(channel)}
+    assert (True, "['from outside']") in results, hint
+    assert (False, "['end']") in results, hint
+    assert [task_path(task)[:2] for task in graph.get_state(config).tasks] == ["~_", "~_"], hint
+
+
+def test_a_checkpoint_that_is_stored_whole_needs_no_earlier_one() -> None:
+    builder = StateGraph(stored(AgentState), input_schema=stored(AgentInput))
+    builder.add_node("reply", lambda state: {"grants": {"a": {"revoked": False}}})
+    builder.add_edge(START, "reply")
+    saver = InMemorySaver()
+    graph = builder.compile(checkpointer=saver)
+    config: Any = {"configurable": {"thread_id": "t"}}
+    graph.invoke({"messages": [HumanMessage("one")]}, config)
+    newest, values = saver.get_tuple(config), dict(graph.get_state(config).values)
+    assert newest is not None
+    values["grants"] = with_write(graph, "grants", values["grants"], {"b": {"revoked": True}})
+    whole = whole_checkpoint(graph, newest.checkpoint, values, {"grants"})
+    place: Any = {"configurable": {"thread_id": "copy", "checkpoint_ns": ""}}
+    saver.put(place, whole, {}, whole["channel_versions"])
+    read = graph.get_state(place).values
+    assert ([m.text for m in read["messages"]], set(read["grants"])) == (["one"], {"a", "b"}), (
+        "A delta channel is stored whole in another way: see what took the place of _DeltaSnapshot."
+    )
+    assert SNAPSHOT_COUNTERS in newest.metadata
+
+
+def test_savers_are_known_by_kind_and_their_copies_by_what_they_share(tmp_path: Path) -> None:
+    memory = InMemorySaver()
+    assert (kind_of(memory), identity_of(copy(memory))) == ("memory", identity_of(memory))
+    with SqliteSaver.from_conn_string(str(tmp_path / "threads.sqlite")) as sqlite:
+        assert (kind_of(sqlite), loop_of(sqlite)) == ("sqlite", None)
+        for saver in (memory, sqlite):
+            graph = _asking().compile(checkpointer=saver)
+            for thread in ("a", "b", "a"):
+                graph.invoke({}, {"configurable": {"thread_id": thread}})
+            assert thread_ids(saver) == ["a", "b"], "The tables of the saver have changed: see its setup()."
 
 
 def test_the_hooks_of_chat_openai_are_called() -> None:
