@@ -157,10 +157,12 @@ def prune(
         except AgeError as error:
             raise click.UsageError(f"--older-than: {error}") from error
         what = f"{count(len(pruned.threads), 'thread')}: {_shortened(pruned.threads)}"
+        freed = 0
         if pruned.threads and not dry_run:
             _confirm(f"Remove {what}?", yes=yes)
-            pruned = pruned._replace(freed=opened.delete(*pruned.threads))
-    _print_pruned(pruned, what if pruned.threads else "nothing", dry_run=dry_run, as_json=as_json)
+            opened.delete(*pruned.threads)
+            freed = opened.compact()
+    _print_pruned(pruned, what if pruned.threads else "nothing", freed, dry_run=dry_run, as_json=as_json)
 
 
 @threads.command("delete", epilog="\b\nExamples:\n  skills-agent threads delete t-1f2e3d4c\n")
@@ -176,8 +178,9 @@ def delete(thread: str, yes: bool, workspace: Path | None, checkpointer: str | N
     with open_threads(workspace, checkpointer) as opened:
         opened.snapshot(thread)
         _confirm(f"Delete thread {thread}?", yes=yes)
-        pruned = Pruned((thread,), (), freed=opened.delete(thread))
-    _print_pruned(pruned, f"thread {thread}", dry_run=False, as_json=as_json)
+        opened.delete(thread)
+        freed = opened.compact()
+    _print_pruned(Pruned((thread,), ()), f"thread {thread}", freed, dry_run=False, as_json=as_json)
 
 
 @contextmanager
@@ -208,12 +211,12 @@ def _confirm(question: str, *, yes: bool) -> None:
     click.confirm(question, abort=True)
 
 
-def _print_pruned(pruned: "Pruned", what: str, *, dry_run: bool, as_json: bool) -> None:
+def _print_pruned(pruned: "Pruned", what: str, freed: int, *, dry_run: bool, as_json: bool) -> None:
     if as_json:
-        print_json({**pruned._asdict(), "dry_run": dry_run})
+        print_json({**pruned._asdict(), "freed": freed, "dry_run": dry_run})
         return
-    freed = f" The database is {pruned.freed:,} bytes smaller." if pruned.freed else ""
-    echo(f"{'Would remove' if dry_run else 'Removed'} {what}.{freed}")
+    smaller = f" The database is {freed:,} bytes smaller." if freed else ""
+    echo(f"{'Would remove' if dry_run else 'Removed'} {what}.{smaller}")
     if pruned.kept_open:
         names = _shortened(pruned.kept_open)
         echo(f"Not done, so kept: {names}. One of them: skills-agent threads delete THREAD")

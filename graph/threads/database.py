@@ -141,19 +141,23 @@ def compact(saver: BaseCheckpointSaver[Any]) -> int:
     """
     if not isinstance(saver, SqliteSaver):
         return 0
-    size = _size(saver)
-    try:
-        saver.conn.execute("PRAGMA busy_timeout = 2000")
-        saver.conn.execute("VACUUM")
-        saver.conn.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-    except sqlite3.OperationalError as error:
-        if not is_busy(error):
-            raise
-    return max(size - _size(saver), 0)
+    with saver.cursor(transaction=False) as cursor:
+        (timeout,) = cursor.execute("PRAGMA busy_timeout").fetchone()
+        size = _size(cursor)
+        try:
+            cursor.execute("PRAGMA busy_timeout = 2000")
+            cursor.execute("VACUUM")
+            cursor.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        except sqlite3.OperationalError as error:
+            if not is_busy(error):
+                raise
+        finally:
+            cursor.execute(f"PRAGMA busy_timeout = {timeout:d}")
+        return max(size - _size(cursor), 0)
 
 
-def _size(saver: SqliteSaver) -> int:
-    (_, _, file), *_ = saver.conn.execute("PRAGMA database_list").fetchall()
+def _size(cursor: sqlite3.Cursor) -> int:
+    (_, _, file), *_ = cursor.execute("PRAGMA database_list").fetchall()
     return Path(file).stat().st_size if file else 0
 
 

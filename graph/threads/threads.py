@@ -102,8 +102,6 @@ class Pruned(NamedTuple):
     threads: tuple[str, ...]
     kept_open: tuple[str, ...]
     """Threads that would have gone, but wait for a person, were cut off, or run now."""
-    freed: int = 0
-    """Bytes by which the database file shrank."""
 
 
 class Threads:
@@ -199,8 +197,8 @@ class Threads:
             case "done":
                 self.graph.update_state(config, update, as_node="answer")
 
-    def delete(self, *threads: str) -> int:
-        """Delete threads whole, whatever their status; returns the bytes by which the database file shrank.
+    def delete(self, *threads: str) -> None:
+        """Delete threads whole, whatever their status.
 
         Raises UnknownThreadError, and ThreadBusyError for one that runs.
         """
@@ -211,7 +209,13 @@ class Threads:
                 # only take room.
                 self._saver.delete_thread(thread)
                 self.graph.services.journal_of(self._saver, self.graph.store).forget(thread)
-        return compact(self._saver) if threads else 0
+
+    def compact(self) -> int:
+        """Give the room of deleted threads back to the disk; return the bytes by which the file shrank.
+
+        For threads in an SQLite file; it needs room for a copy. Servers give room back by themselves.
+        """
+        return compact(self._saver)
 
     def prune(
         self,
@@ -229,7 +233,9 @@ class Threads:
             raise ThreadError("Say which threads stay: keep=20, or older_than='30d'.")
         age = parse_age(older_than) if isinstance(older_than, str) else older_than
         pruned = choose_threads(self.list(), keep, age, datetime.now(UTC))
-        return pruned if dry_run else pruned._replace(freed=self.delete(*pruned.threads))
+        if not dry_run:
+            self.delete(*pruned.threads)
+        return pruned
 
     def _snapshot(self, thread: str) -> StateSnapshot:
         assert self._saver  # noqa: S101 - it refuses on its own event loop

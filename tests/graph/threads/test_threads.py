@@ -14,6 +14,7 @@ from langchain_core.messages import HumanMessage
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import BaseCheckpointSaver, CheckpointTuple
 from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 from langgraph.store.memory import InMemoryStore
 from langgraph.types import Command
@@ -144,6 +145,21 @@ def test_old_threads_are_pruned_and_open_ones_stay(make_agent: MakeAgent) -> Non
     assert [each.thread for each in threads.list()] == ["open"]
     when = datetime.fromisoformat(threads.list()[0].when)
     assert datetime.now(UTC) - when < month
+
+
+def test_compacting_gives_room_back_and_leaves_the_connection_as_it_was(
+    make_agent: MakeAgent, tmp_path: Path
+) -> None:
+    with SqliteSaver.from_conn_string(str(tmp_path / "threads.sqlite")) as saver:
+        make_agent(["x" * 200_000], checkpointer=saver).say("Much!")
+        threads = Threads(make_agent([], checkpointer=saver).graph)
+        saver.conn.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        timeout = saver.conn.execute("PRAGMA busy_timeout").fetchone()
+        threads.delete("thread")
+        assert threads.compact() > 100_000
+        assert saver.conn.execute("PRAGMA busy_timeout").fetchone() == timeout
+    memory = Threads(make_agent(["x"]).graph)
+    assert memory.compact() == 0
 
 
 def test_an_empty_workspace_has_no_threads_and_stays_as_it_is(workspace: Path, tmp_path: Path) -> None:
