@@ -12,10 +12,10 @@ from skills_agent.skills.library.listing import CatalogListing
 from skills_agent.skills.text import one_line
 
 NOTE = "(Offline model: not a language model, but fixed rules that chose the skill and what to run.)"
-MAX_LINES = 60
+MAX_LINES = 80
 _MAX_RELEVANT = 10
 _MAX_SKILLS = 20
-_MAX_TEXT = 300
+_MAX_TEXT = 200
 _LABEL = re.compile(r"([^:=]+)[:=]\s*\S")
 
 

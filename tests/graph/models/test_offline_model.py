@@ -115,8 +115,8 @@ def test_long_output_is_cut_at_whole_lines_and_cannot_leave_its_fence(agent: Age
     )
     said = answer(agent, "make lines")
     assert "````\n```\nline 1\n" in said
-    assert "line 60" not in said
-    assert "[441 more lines]" in said
+    assert "line 80" not in said
+    assert "[421 more lines]" in said
 
 
 def test_a_failed_script_is_told_in_its_own_words(agent: Agent) -> None:
