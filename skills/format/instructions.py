@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 from skills_agent.skills.library.resources import heading_lines
 
-_NAMED_AT_MOST: Final = 20
+_MAX_SECTIONS: Final = 20
 _PLACEHOLDER: Final = re.compile(
     r"\$(?:ARGUMENTS(?:\[(?P<index>\d)\])?|\{ARGUMENTS\}|(?P<place>[1-9])(?!\d)"
     r"|\{(?P<braced>[A-Za-z_][\w-]*)\}|(?P<name>[A-Za-z_][\w-]*))"
@@ -25,10 +25,9 @@ class Excerpt(NamedTuple):
 
 
 def cut(instructions: str, max_lines: int) -> Excerpt:
-    """Return at most `max_lines` lines, up to the end of a section, and what the rest is.
+    """Return at most `max_lines` lines, up to the end of a section, and the headings of the rest.
 
-    The end of a section is looked for in the second half, so that one long section is cut in itself
-    rather than left out.
+    The end of a section counts only in the second half: a long section is cut rather than left out.
     """
     lines = instructions.split("\n")
     if len(lines) <= max_lines:
@@ -41,11 +40,11 @@ def cut(instructions: str, max_lines: int) -> Excerpt:
 
 
 def note_on_rest(skill: str, excerpt: Excerpt, total: int) -> str:
-    """Say what was left out and how to read it; empty when nothing was."""
+    """Return a note on the part that was left out and how to read it; empty when nothing was."""
     if excerpt.shown >= total:
         return ""
-    named = "; ".join(excerpt.rest[:_NAMED_AT_MOST])
-    more = len(excerpt.rest) - _NAMED_AT_MOST
+    named = "; ".join(excerpt.rest[:_MAX_SECTIONS])
+    more = len(excerpt.rest) - _MAX_SECTIONS
     sections = f" Its sections: {named}{f' and {more} more' if more > 0 else ''}." if named else ""
     return (
         f"[Lines 1 to {excerpt.shown} of {total} of these instructions. Read the rest when needed, with "
@@ -54,14 +53,13 @@ def note_on_rest(skill: str, excerpt: Excerpt, total: int) -> str:
 
 
 def fill_in(instructions: str, arguments: str, names: Sequence[str], *, declared: bool) -> str:
-    """Return instructions with what the user wrote after `/name` in place of the placeholders.
+    """Replace the placeholders of instructions by the words that the user wrote after `/name`.
 
     `$ARGUMENTS` is all of it, `$1` to `$9` and `$ARGUMENTS[0]` its words (quotes hold words together),
     `$name` those that `names` declares in order. Placeholders other than `$ARGUMENTS` are filled in only
-    where the skill declares that it takes arguments: elsewhere `$1` is awk's. What was not given is empty.
+    where the skill declares that it takes arguments: elsewhere `$1` is awk's. A missing word is empty.
     """
-    takes = declared or bool(names) or "$ARGUMENTS" in instructions or "${ARGUMENTS}" in instructions
-    if not takes:
+    if not (declared or names or "$ARGUMENTS" in instructions or "${ARGUMENTS}" in instructions):
         return instructions
     words = _words(arguments)
 

@@ -1,10 +1,9 @@
-"""Hold skills to the letter of agentskills.io/specification, with the rules that discovery has.
+"""Check skills by the letter of agentskills.io/specification, with the rules of discovery.
 
-Where a finding only costs a warning at discovery, it may be an error here: rules.py says which.
+A finding that is only a warning at discovery may be an error here: rules.py has the severities.
 """
 
 import os
-from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -23,12 +22,12 @@ _LABEL = "lint"
 
 
 class LintReport(NamedTuple):
-    """What linting a folder has found."""
+    """The result of linting a folder."""
 
     skills: tuple[str, ...]
     """Every SKILL.md that was read, in path order."""
     findings: tuple[Diagnostic, ...]
-    """By path and line; errors are what breaks the specification."""
+    """By path and line; an error breaks the specification."""
 
     def count(self, severity: Severity) -> int:
         """Return how many findings are of that severity."""
@@ -56,22 +55,19 @@ def _read(source: DirectorySource, found: FoundSkill, limit: int) -> SeenSkill:
     try:
         raw = source.read(found.path, limit + 1)
     except OSError as error:
-        cause = Finding("skill-unreadable", f"The file cannot be read: {error.strerror or error}.")
-        return _skipped(found, cause)
+        message = f"The file cannot be read: {error.strerror or error}."
+        return _skipped(found, Finding("skill-unreadable", message))
     if len(raw) > limit:
         return _skipped(found, Finding("skill-too-large", f"The file is over {limit:,} bytes."))
     metadata, diagnostics = read_metadata(raw, place, strength="strict")
-    told = [*diagnostics, *_of_instructions(raw, place)] if metadata is not None else diagnostics
-    return SeenSkill(found, source.label, metadata, tuple(told))
-
-
-def _of_instructions(raw: bytes, place: Place) -> Iterator[Diagnostic]:
-    try:
-        findings = read_body(raw, place).findings
-    except SkillUndecodableError as error:
-        findings = (Finding("skill-undecodable", f"Not UTF-8 text: {error.cause}."),)
-    for finding in findings:
-        yield diagnostic(finding, place.path, "strict")
+    findings: tuple[Finding, ...] = ()
+    if metadata is not None:
+        try:
+            findings = read_body(raw, place).findings
+        except SkillUndecodableError as error:
+            findings = (Finding("skill-undecodable", f"Not UTF-8 text: {error.cause}."),)
+    about_body = (diagnostic(finding, place.path, "strict") for finding in findings)
+    return SeenSkill(found, source.label, metadata, (*diagnostics, *about_body))
 
 
 def _skipped(found: FoundSkill, cause: Finding) -> SeenSkill:

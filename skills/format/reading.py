@@ -1,10 +1,9 @@
-"""Read a SKILL.md: from its first bytes what discovery needs, from all of it the skill."""
+"""Read a SKILL.md: its first bytes give the metadata that discovery needs, all of it gives the skill."""
 
 import codecs
 import hashlib
 import re
 from collections.abc import Iterator
-from functools import lru_cache
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -28,9 +27,11 @@ _FOLDER_VARIABLE: Final = re.compile(
     r"\$\{(?:CLAUDE_SKILL_DIR|SKILL_DIR|CLAUDE_PLUGIN_ROOT)\}|\{(?:baseDir|SKILL_DIR)\}"
 )
 _LINE_END: Final = re.compile(rb"\r\n?|\n")
-
-FIRST_LINE: Final = 2
+_FIRST_LINE: Final = 2
 """Of the frontmatter, in a file that starts with its fence."""
+_ANGLE_BRACKETS: Final = Finding(
+    "angle-brackets-refused", "The frontmatter has `<` or `>` in it.", _FIRST_LINE
+)
 
 
 class Place(NamedTuple):
@@ -44,14 +45,14 @@ class Place(NamedTuple):
 
 
 class ReadMetadata(NamedTuple):
-    """What the first bytes of a SKILL.md say; no metadata when the skill is skipped."""
+    """The metadata in the first bytes of a SKILL.md; None when the skill is skipped."""
 
     metadata: SkillMetadata | None
     diagnostics: tuple[Diagnostic, ...]
 
 
 class Body(NamedTuple):
-    """The Markdown of a SKILL.md, cleaned, and what in it an author should know of."""
+    """The Markdown of a SKILL.md, cleaned, and what was odd."""
 
     text: str
     findings: tuple[Finding, ...]
@@ -63,11 +64,11 @@ def read_metadata(
     """Read the frontmatter in the first `HEAD_BYTES` of a file and hold it to the rules."""
     try:
         parts = split(head)
-        if block_angle_brackets:
-            _refuse_angle_brackets(parts.frontmatter)
         frontmatter = parse(parts.frontmatter, parts.first_line)
     except FrontmatterError as error:
         return ReadMetadata(None, (diagnostic(error.finding, place.path, strength),))
+    if block_angle_brackets and (b"<" in parts.frontmatter or b">" in parts.frontmatter):
+        return ReadMetadata(None, (diagnostic(_ANGLE_BRACKETS, place.path, strength),))
     fields = read_fields(frontmatter)
     name, description = fields.values.get("name"), fields.values.get("description", "")
     findings = [
@@ -96,48 +97,35 @@ def read_skill(
 ) -> Skill:
     """Read a whole SKILL.md of at most `limit` bytes.
 
-    Variables that other clients put for the skill's folder become its path. What was read lately from the
-    same bytes is kept: every thread loads the same skills, and looks at every turn whether they changed.
+    Variables that other clients replace by the path of the skill's folder become that path.
 
     Raises:
         SkillTooLargeError, SkillUndecodableError, SkillInvalidError
     """
-    read = _read_skill if len(raw) > _KEPT_BYTES else _read_skill_again
-    return read(raw, place, root, limit, block_angle_brackets)
-
-
-def _read_skill(raw: bytes, place: Place, root: Path | None, limit: int, block_angle_brackets: bool) -> Skill:
     if len(raw) > limit:
         raise SkillTooLargeError(place.path, len(raw), limit)
-    read = read_metadata(raw, place, block_angle_brackets=block_angle_brackets)
-    if read.metadata is None:
-        errors = [found for found in read.diagnostics if found.severity == "error"]
-        if any(found.code == "skill-undecodable" for found in errors):
+    metadata, diagnostics = read_metadata(raw, place, block_angle_brackets=block_angle_brackets)
+    if metadata is None:
+        errors = [each for each in diagnostics if each.severity == "error"]
+        if any(error.code == "skill-undecodable" for error in errors):
             raise SkillUndecodableError(place.path, errors[0].message)
-        raise SkillInvalidError(place.path, " ".join(found.message for found in errors))
-    text, found_in_text = read_body(raw, place)
-    diagnostics = (*read.diagnostics, *(diagnostic(finding, place.path) for finding in found_in_text))
-    instructions = text.strip("\n")
+        raise SkillInvalidError(place.path, " ".join(error.message for error in errors))
+    body = read_body(raw, place)
+    instructions = body.text.strip("\n")
     if root is not None:
-        folder = str(root)
-        instructions = _FOLDER_VARIABLE.sub(lambda _: folder, instructions)
+        instructions = _FOLDER_VARIABLE.sub(lambda _: str(root), instructions)
     return Skill(
-        metadata=read.metadata,
+        metadata=metadata,
         instructions=instructions,
         digest=hashlib.sha256(raw).hexdigest(),
         lines=instructions.count("\n") + 1 if instructions else 0,
         root=root,
-        diagnostics=diagnostics,
+        diagnostics=(*diagnostics, *(diagnostic(finding, place.path) for finding in body.findings)),
     )
 
 
-_KEPT_BYTES: Final = 50_000
-"""Of one SKILL.md: longer ones are rare."""
-_read_skill_again = lru_cache(maxsize=64)(_read_skill)
-
-
 def read_body(raw: bytes, place: Place) -> Body:
-    """Read what stands below the frontmatter.
+    """Read the instructions below the frontmatter.
 
     Raises:
         SkillUndecodableError: it is not UTF-8.
@@ -164,15 +152,8 @@ def read_instructions(start: bytes) -> str:
     return clean_text(start[body_start:].decode("utf-8", "ignore")).text
 
 
-def _refuse_angle_brackets(frontmatter: bytes) -> None:
-    if b"<" in frontmatter or b">" in frontmatter:
-        raise FrontmatterError(
-            Finding("angle-brackets-refused", "The frontmatter has `<` or `>` in it.", FIRST_LINE)
-        )
-
-
 def _check_start(head: bytes, first_line: int) -> Iterator[Finding]:
-    if first_line > FIRST_LINE:
+    if first_line > _FIRST_LINE:
         yield Finding("frontmatter-not-first", "There are blank lines before the frontmatter.", 1)
     if head.startswith(codecs.BOM_UTF8):
         yield Finding("byte-order-mark", "The file starts with a byte order mark.", 1)
