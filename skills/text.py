@@ -3,7 +3,7 @@
 import re
 from typing import NamedTuple
 
-# What a person cannot see and a model reads: control characters, bidirectional marks and overrides,
+# A person cannot see these, and a model reads them: control characters, bidirectional marks and overrides,
 # zero-width and filler characters, variation selectors (but those of emoji), tag characters.
 _INVISIBLE = re.compile(
     "["
@@ -30,7 +30,7 @@ class CleanText(NamedTuple):
 
 
 def is_clean(raw: bytes) -> bool:
-    r"""Tell, in one pass and for most texts, that nothing needs cleaning: printable ASCII, `\t` and `\n`."""
+    r"""Return True, in one pass, for most texts that need no cleaning: printable ASCII, `\t` and `\n`."""
     return not raw.translate(None, _PLAIN_BYTES)
 
 

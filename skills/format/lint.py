@@ -31,7 +31,7 @@ class LintReport(NamedTuple):
 
     def count(self, severity: Severity) -> int:
         """Return how many findings are of that severity."""
-        return sum(found.severity == severity for found in self.findings)
+        return sum(finding.severity == severity for finding in self.findings)
 
 
 def lint(path: Path, max_skill_bytes: int = MAX_SKILL_BYTES) -> LintReport:
@@ -40,25 +40,26 @@ def lint(path: Path, max_skill_bytes: int = MAX_SKILL_BYTES) -> LintReport:
     source = DirectorySource(folder, _LABEL, required=True)
     scan = source.scan()
     seen = [_read(source, found, max_skill_bytes) for found in scan.found]
-    findings = [as_strict(found) for found in scan.diagnostics]
-    # Two skills of one name, and names that look alike, are found by comparing them all.
-    findings += [found for entry in Catalog(seen, sources=[_LABEL]).entries for found in entry.diagnostics]
-    if not seen and not any(found.severity == "error" for found in findings):
+    findings = [as_strict(finding) for finding in scan.diagnostics]
+    # Only a catalog compares them all: two skills of one name, and names that look alike.
+    for entry in Catalog(seen, sources=[_LABEL]).entries:
+        findings += entry.diagnostics
+    if not seen and not any(finding.severity == "error" for finding in findings):
         missing = Finding("skill-file-missing", "There is no SKILL.md in the folder.")
         findings.append(diagnostic(missing, os.fspath(source.folder / SKILL_FILE), "strict"))
-    findings.sort(key=lambda found: (found.path, found.line or 0))
-    return LintReport(tuple(each.found.path for each in seen), tuple(findings))
+    findings.sort(key=lambda finding: (finding.path, finding.line or 0))
+    return LintReport(tuple(skill.found.path for skill in seen), tuple(findings))
 
 
-def _read(source: DirectorySource, found: FoundSkill, limit: int) -> SeenSkill:
-    place = Place(source.label, found.path, found.folder)
+def _read(source: DirectorySource, file: FoundSkill, limit: int) -> SeenSkill:
+    place = Place(source.label, file.path, file.folder)
     try:
-        raw = source.read(found.path, limit + 1)
+        raw = source.read(file.path, limit + 1)
     except OSError as error:
         message = f"The file cannot be read: {error.strerror or error}."
-        return _skipped(found, Finding("skill-unreadable", message))
+        return _skipped(file, Finding("skill-unreadable", message))
     if len(raw) > limit:
-        return _skipped(found, Finding("skill-too-large", f"The file is over {limit:,} bytes."))
+        return _skipped(file, Finding("skill-too-large", f"The file is over {limit:,} bytes."))
     metadata, diagnostics = read_metadata(raw, place, strength="strict")
     findings: tuple[Finding, ...] = ()
     if metadata is not None:
@@ -67,8 +68,8 @@ def _read(source: DirectorySource, found: FoundSkill, limit: int) -> SeenSkill:
         except SkillUndecodableError as error:
             findings = (Finding("skill-undecodable", f"Not UTF-8 text: {error.cause}."),)
     about_body = (diagnostic(finding, place.path, "strict") for finding in findings)
-    return SeenSkill(found, source.label, metadata, (*diagnostics, *about_body))
+    return SeenSkill(file, source.label, metadata, (*diagnostics, *about_body))
 
 
-def _skipped(found: FoundSkill, cause: Finding) -> SeenSkill:
-    return SeenSkill(found, _LABEL, None, (diagnostic(cause, found.path, "strict"),))
+def _skipped(file: FoundSkill, cause: Finding) -> SeenSkill:
+    return SeenSkill(file, _LABEL, None, (diagnostic(cause, file.path, "strict"),))

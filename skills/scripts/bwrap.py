@@ -67,14 +67,14 @@ def probe(path: str | None = None) -> Probe:
         return Probe(None, "bubblewrap is not installed (bwrap is not in PATH)")
     if not limiter:
         return Probe(None, "prlimit (of util-linux) is not in PATH")
-    trial = [program, *ISOLATION, *_system(network=False), limiter, "--nproc=8", "true"]
+    command = [program, *ISOLATION, *_system(network=False), limiter, "--nproc=8", "true"]
     try:
-        tried = subprocess.run(trial, capture_output=True, text=True, timeout=10, check=False)  # noqa: S603
+        trial = subprocess.run(command, capture_output=True, text=True, timeout=10, check=False)  # noqa: S603
     except (OSError, subprocess.TimeoutExpired) as error:
         return Probe(None, f"bubblewrap cannot be run: {error}")
-    if tried.returncode:
-        said = (tried.stderr.strip().splitlines() or [f"exit code {tried.returncode}"])[-1]
-        return Probe(None, f"bubblewrap does not work here: {said.removeprefix('bwrap: ')}")
+    if trial.returncode:
+        cause = (trial.stderr.strip().splitlines() or [f"exit code {trial.returncode}"])[-1]
+        return Probe(None, f"bubblewrap does not work here: {cause.removeprefix('bwrap: ')}")
     return Probe(program, "works")
 
 
@@ -115,7 +115,9 @@ class BwrapRunner(ControlledRunner):
     def _skill_folder(self, request: ScriptRequest) -> Iterator[Path | None]:
         """Yield where the sandbox shows the skill's folder: at the skill's own path, if that can be had."""
         path = request.mounted_at.resolve() if request.mounted_at else request.folder
-        if path is None or _has_files(path) or path.is_relative_to(self._workspace / OWN_FOLDER):
+        if path is not None and self._workspace.is_relative_to(path):  # it would hide the workspace
+            yield request.folder
+        elif path is None or _has_files(path) or path.is_relative_to(self._workspace / OWN_FOLDER):
             yield path
         elif path.is_relative_to(self._workspace):
             with _mount_point(path) as is_there:
@@ -166,10 +168,10 @@ class BwrapRunner(ControlledRunner):
             )
 
     def _program(self) -> str:
-        tried = self.probe()
-        if tried.program is None:
-            raise SandboxMissingError(tried.reason)
-        return tried.program
+        program, reason = self.probe()
+        if program is None:
+            raise SandboxMissingError(reason)
+        return program
 
     def _exit_code(self, code: int, request: ScriptRequest, stderr: str) -> int:
         """Translate bubblewrap's code for a death by signal; its own failures are no result."""
@@ -181,12 +183,12 @@ class BwrapRunner(ControlledRunner):
 def _system(*, network: bool) -> list[str]:
     """Return the options for what every program needs of the system."""
     options = ["--ro-bind", "/usr", "/usr"]
-    for each in SYSTEM:
-        folder = Path(each)
+    for name in SYSTEM:
+        folder = Path(name)
         if folder.is_symlink():
-            options += ["--symlink", os.fspath(folder.readlink()), each]
+            options += ["--symlink", os.fspath(folder.readlink()), name]
         elif folder.is_dir():
-            options += ["--ro-bind", each, each]
+            options += ["--ro-bind", name, name]
     names = (*ETC, *ETC_OF_NETWORK) if network else ETC
     for path in ("/nix/store", *(f"/etc/{name}" for name in names)):
         options += ["--ro-bind-try", path, path]
@@ -197,7 +199,7 @@ def _work_folders(workspace: Path, workdir: Path, skill_folder: Path | None) -> 
     """Yield the options for the folders that a script works in; later mounts lie on top of earlier ones."""
     is_writable = workdir == workspace or not workdir.is_relative_to(workspace)
     yield from ("--bind" if is_writable else "--ro-bind", str(workspace), str(workspace))
-    read_only = [folder for each in READ_ONLY if not (folder := workspace / each).is_symlink()]
+    read_only = [folder for name in READ_ONLY if not (folder := workspace / name).is_symlink()]
     if is_writable:
         mounts = [*(path for path in read_only if path.exists()), *([skill_folder] if skill_folder else ())]
         yield from _held_in_place(mounts, workspace)
@@ -262,8 +264,8 @@ def _make_own_folder(own: Path) -> None:
 
 def _prefixes() -> list[Path]:
     """Return where this Python is installed, if it is no part of the system."""
-    prefixes = (Path(each) for each in (sys.base_prefix, os.path.realpath(sys.base_prefix), sys.prefix))
-    return [prefix for prefix in prefixes if prefix != Path("/usr")]
+    prefixes = (sys.base_prefix, os.path.realpath(sys.base_prefix), sys.prefix)
+    return [Path(prefix) for prefix in prefixes if prefix != "/usr"]
 
 
 def _programs(program: str, workspace: Path) -> Iterator[Path]:
@@ -271,9 +273,9 @@ def _programs(program: str, workspace: Path) -> Iterator[Path]:
     prefixes = _prefixes()
     yield from prefixes
     shown = [Path("/usr"), workspace, *map(Path, SYSTEM), *prefixes]
-    for each in (Path(program), Path(os.path.realpath(program))):
-        if not any(each.is_relative_to(folder) for folder in shown):
-            yield each
+    for path in (Path(program), Path(os.path.realpath(program))):
+        if not any(path.is_relative_to(folder) for folder in shown):
+            yield path
 
 
 def _read_only(paths: Collection[Path] | Iterator[Path]) -> Iterator[str]:

@@ -107,7 +107,7 @@ def wanted_programs(path: str | None = None) -> tuple[Program, ...]:
     """Look for every program that skills may need; `path` as in PATH, None for that of this process."""
     programs = [Program("python", sys.executable, "scripts in .py")]
     for (name, *substitutes), purpose in PURPOSES.items():
-        places = (shutil.which(each, path=path) for each in (name, *substitutes))
+        places = (shutil.which(program, path=path) for program in (name, *substitutes))
         place = next((place for place in places if place), None)
         programs.append(Program(name, place, purpose, tuple(substitutes)))
     return tuple(programs)

@@ -1,8 +1,8 @@
-"""Run scripts somewhere else: on any object with deepagents' `execute(command, timeout=...)`.
+"""Run scripts on another machine: on any object with deepagents' `execute(command, timeout=...)`.
 
-Such backends (remote sandboxes, containers) take one shell command and give back one text. What a runner
-promises beyond that is asked for in the command: both streams apart, bounded, in base64, with the exit code;
-an environment of its own; a time limit. The skill's folder is sent along, once for each of its contents.
+Such backends (remote sandboxes, containers) take one shell command and return one text. The command itself
+brings the rest of what a runner promises: both streams apart, bounded, in base64, with the exit code; an
+environment of its own; a time limit. The skill's folder is sent once for each of its contents.
 """
 
 import base64
@@ -12,7 +12,7 @@ import io
 import shlex
 import tarfile
 import time
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from threading import BoundedSemaphore
 from typing import Final, NamedTuple, Protocol
@@ -36,7 +36,7 @@ PATIENCE: Final = 10
 
 
 class CommandOutput(Protocol):
-    """What a backend answers."""
+    """The answer of a backend."""
 
     @property
     def output(self) -> str:
@@ -108,19 +108,20 @@ class ExternalRunner:
             stdin = self._send((request.stdin or "").encode(errors="replace"))
             mark = f"skills-agent-{time.monotonic_ns()}"
             started = time.monotonic()
-            said = self._execute(self._script(program, secrets, stdin, mark), self._timeout + PATIENCE)
+            output = self._execute(self._script(program, secrets, stdin, mark), self._timeout + PATIENCE)
             seconds = time.monotonic() - started
-        _, found, report = said.partition(f"{mark} ")
-        fields = report.split()
-        if not found or not fields:
-            raise ScriptError(f"Cannot start {request.title} there: {said.strip()[:500] or 'no answer'}.")
+        fields = output.partition(f"{mark} ")[2].split()
+        if not fields:
+            raise ScriptError(f"Cannot start {request.title} there: {output.strip()[:500] or 'no answer'}.")
         if fields[0] == "missing":
             raise InterpreterMissingError(request.title, " or ".join(fields[1:]))
-        code, *rest = (*fields, *[""] * 7)
-        out, err = (self._stream(rest[n], rest[n + 1], rest[n + 2], secrets) for n in (0, 3))
-        stopped = self._stopped(int(code), max(out.size, err.size), seconds)
+        code, *streams = (*fields, *[""] * 7)
+        number = int(code)
+        out, err = (self._stream(*streams[start : start + 3], secrets=secrets) for start in (0, 3))
+        stopped = self._stopped(number, max(out.size, err.size), seconds)
+        by_signal = SIGNAL_OFFSET - number if number > SIGNAL_OFFSET else number
         return ScriptResult(
-            exit_code=None if stopped else _exit_code(int(code)),
+            exit_code=None if stopped else by_signal,
             stdout=out.text,
             stderr=err.text,
             seconds=seconds,
@@ -138,9 +139,8 @@ class ExternalRunner:
         else:
             choices = [*candidates_for(request.script)]
             args.insert(0, f"{place}/{request.script.relative_to(_folder(request))}")
-        for argument in args:
-            if "\0" in argument or (not argument.isprintable() and _undecodable(argument)):
-                raise ScriptError(f"Cannot start {request.title}: bad argument.")
+        if any("\0" in argument or _has_lone_surrogate(argument) for argument in args):
+            raise ScriptError(f"Cannot start {request.title}: bad argument.")
         tail = shlex.join(args)
         if len(tail) > MAX_COMMAND:
             raise ScriptError(f"Cannot start {request.title}: the arguments are too long.")
@@ -152,7 +152,7 @@ class ExternalRunner:
         return "\nel".join(tests) + f'\nelse echo "$mark missing" {names}; exit; fi'
 
     def _script(self, program: str, secrets: Mapping[str, str], stdin: str, mark: str) -> str:
-        """Return the command: run, then report on one line what came of it."""
+        """Return the command: run the program, then report its exit code and its streams on one line."""
         variables = {"LANG": "C.UTF-8", **secrets, **FIXED}
         settings = " ".join(f"{name}={shlex.quote(value)}" for name, value in variables.items())
         head, tail = self._max_output + OVERLAP, self._max_output // 2 + OVERLAP
@@ -172,16 +172,16 @@ done
 rm -rf "$own" {stdin if stdin != "/dev/null" else ""}
 """
 
-    def _stream(self, size: str, head: str, tail: str, secrets: Mapping[str, str]) -> _Stream:
+    def _stream(self, size: str, head: str, tail: str, *, secrets: Mapping[str, str]) -> _Stream:
         total = int(size or 0)
-        first, last = (_redacted(_decoded(each), secrets) for each in (head, tail))
+        first, last = (_redacted(_decoded(part), secrets) for part in (head, tail))
         if total <= self._max_output + OVERLAP and len(first) <= self._max_output:
-            return _Stream(_text(first), 0, total)
-        kept_last = self._max_output // 2
-        kept_first = self._max_output - kept_last
+            return _Stream(first.decode(errors="replace"), 0, total)
+        tail_limit = self._max_output // 2
         cut = total - self._max_output
-        text = f"{_text(first[:kept_first])}\n[{cut} bytes cut]\n{_text(last[len(last) - kept_last :])}"
-        return _Stream(text, cut, total)
+        beginning = first[: self._max_output - tail_limit].decode(errors="replace")
+        end = last[len(last) - tail_limit :].decode(errors="replace")
+        return _Stream(f"{beginning}\n[{cut} bytes cut]\n{end}", cut, total)
 
     def _stopped(self, code: int, size: int, seconds: float) -> Stop | None:
         if size >= FLOOD_FACTOR * self._max_output:
@@ -222,17 +222,14 @@ def _folder(request: ScriptRequest) -> Path:
 
 def _packed(folder: Path) -> bytes:
     """Return the files of a folder as an archive that is the same for the same files."""
-    written = io.BytesIO()
-    with tarfile.open(fileobj=written, mode="w") as archive:
-        for path in _files(folder):
+    buffer = io.BytesIO()
+    files = sorted(path for path in folder.rglob("*") if path.is_file() and not path.is_symlink())
+    with tarfile.open(fileobj=buffer, mode="w") as archive:
+        for path in files:
             archive.add(path, str(path.relative_to(folder)), recursive=False, filter=_plain)
-            if written.tell() > MAX_SKILL_BYTES:
+            if buffer.tell() > MAX_SKILL_BYTES:
                 raise ScriptError(f"Cannot send {folder.name}: it is over {MAX_SKILL_BYTES:,} bytes.")
-    return gzip.compress(written.getvalue(), compresslevel=1, mtime=0)
-
-
-def _files(folder: Path) -> Iterator[Path]:
-    yield from sorted(path for path in folder.rglob("*") if path.is_file() and not path.is_symlink())
+    return gzip.compress(buffer.getvalue(), compresslevel=1, mtime=0)
 
 
 def _plain(member: tarfile.TarInfo) -> tarfile.TarInfo:
@@ -241,7 +238,7 @@ def _plain(member: tarfile.TarInfo) -> tarfile.TarInfo:
     return member
 
 
-def _undecodable(argument: str) -> bool:
+def _has_lone_surrogate(argument: str) -> bool:
     return any("\ud800" <= character <= "\udfff" for character in argument)
 
 
@@ -253,11 +250,3 @@ def _decoded(coded: str) -> bytes:
 def _redacted(raw: bytes, secrets: Mapping[str, str]) -> bytes:
     redactor = Redactor(secrets.values())
     return redactor.take(raw) + redactor.rest()
-
-
-def _text(raw: bytes) -> str:
-    return raw.decode("utf-8", errors="replace")
-
-
-def _exit_code(code: int) -> int:
-    return SIGNAL_OFFSET - code if code > SIGNAL_OFFSET else code

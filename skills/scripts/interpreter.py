@@ -29,7 +29,7 @@ KNOWN = {
 }
 TYPESCRIPT = (".ts", ".mts", ".cts")
 RUNS_TYPESCRIPT = (("bun",), ("deno", "run", "--allow-all"))
-STRIPS_TYPES, STRIPS_TYPES_IF_TOLD = (22, 18), (22, 6)
+STRIPS_TYPES, STRIPS_TYPES_BY_OPTION = (22, 18), (22, 6)
 """Versions of node: nodejs.org/api/typescript.html."""
 PYTHONS = ("python", "python3")
 UV_RUN = ("uv", "run", "--quiet", "--script")
@@ -80,10 +80,10 @@ def program_for(name: str, path: str | None = None) -> str:
     Raises InterpreterMissingError when it is not installed. A name with a `/` in it is taken if it is
     absolute: what a relative one means would depend on where the agent was started.
     """
-    found = shutil.which(name, path=path) if "/" not in name or Path(name).is_absolute() else None
-    if not found:
+    place = shutil.which(name, path=path) if "/" not in name or Path(name).is_absolute() else None
+    if not place:
         raise InterpreterMissingError(name or "an empty command", name or "a program")
-    return found
+    return place
 
 
 def inline_dependencies(source: str) -> list[str] | None:
@@ -99,7 +99,7 @@ def inline_dependencies(source: str) -> list[str] | None:
         dependencies = tomllib.loads(block).get("dependencies")
     except tomllib.TOMLDecodeError:
         return []
-    return [str(each) for each in dependencies] if isinstance(dependencies, list) else []
+    return [str(package) for package in dependencies] if isinstance(dependencies, list) else []
 
 
 def packages_of(script: Path) -> list[str]:
@@ -139,7 +139,7 @@ def _typescript(script: Path, path: str | None) -> list[str]:
     version = _node_version(node) if node else (0, 0)
     if node and version >= STRIPS_TYPES:
         return [node]
-    if node and version >= STRIPS_TYPES_IF_TOLD:
+    if node and version >= STRIPS_TYPES_BY_OPTION:
         return [node, "--experimental-strip-types"]
     try:
         return _first_installed(script, RUNS_TYPESCRIPT, path)
@@ -150,11 +150,11 @@ def _typescript(script: Path, path: str | None) -> list[str]:
 @lru_cache(maxsize=8)
 def _node_version(node: str) -> tuple[int, int]:
     try:
-        said = subprocess.run([node, "--version"], capture_output=True, text=True, timeout=10, check=False)  # noqa: S603
+        answer = subprocess.run([node, "--version"], capture_output=True, text=True, timeout=10, check=False)  # noqa: S603
     except (OSError, subprocess.TimeoutExpired):
         return (0, 0)
-    found = re.match(r"v(\d+)\.(\d+)", said.stdout)
-    return (int(found[1]), int(found[2])) if found else (0, 0)
+    version = re.match(r"v(\d+)\.(\d+)", answer.stdout)
+    return (int(version[1]), int(version[2])) if version else (0, 0)
 
 
 def _by_shebang(script: Path, head: str, path: str | None) -> list[str]:
@@ -164,9 +164,9 @@ def _by_shebang(script: Path, head: str, path: str | None) -> list[str]:
     assignments, program, options = _split_program(words)
     if Path(program).name in PYTHONS and not assignments and not options:
         return _python(script, head, path)
-    found = _first_installed(script, [(program,)], path)
+    command = _first_installed(script, [(program,)], path)
     prefix = _first_installed(script, [("env",)], path) + assignments if assignments else []
-    return [*prefix, *found, *options, str(script)]
+    return [*prefix, *command, *options, str(script)]
 
 
 def _unknown_kind(script: Path) -> ScriptError:
@@ -209,10 +209,10 @@ def _first_installed(script: Path, candidates: Iterable[tuple[str, ...]], path: 
     names = []
     for program, *options in candidates:
         name = Path(program).name
-        found = shutil.which(program, path=path) if Path(program).is_absolute() else None
-        found = found or shutil.which(name, path=path)
-        if found:
-            return [found, *options]
+        place = shutil.which(program, path=path) if Path(program).is_absolute() else None
+        place = place or shutil.which(name, path=path)
+        if place:
+            return [place, *options]
         names.append(name)
     raise InterpreterMissingError(script.name, " or ".join(names))
 

@@ -1,4 +1,4 @@
-"""What runs a script: the request, the result, and the protocol between them."""
+"""The request for a script, its result, and the protocol of runners between them."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -19,7 +19,7 @@ class ScriptRequest:
     """One script to run, or one program."""
 
     skill: str
-    """Name of the skill that it belongs to; empty for a program that belongs to none."""
+    """Name of its skill; empty for a program that belongs to none."""
     script: Path | None
     """None: the first of `args` is a program to search in PATH."""
     args: tuple[str, ...]
@@ -27,9 +27,9 @@ class ScriptRequest:
     """Text for the standard input; None leaves it closed (the script reads end-of-file at once)."""
     workdir: Path
     source: str = ""
-    """Where the skill comes from: what the operator grants to a skill may name its source."""
+    """Label of the skill's source: a grant of the operator may name it."""
     trusted: bool = True
-    """Whether somebody vouches for that source: secrets and network go to no other by name alone."""
+    """Whether somebody vouches for that source: no other gets secrets or network by its name alone."""
     root: Path | None = None
     """The folder with the skill's bytes, which may be a snapshot; None: the folder of the script."""
     mounted_at: Path | None = None
@@ -46,7 +46,7 @@ class ScriptRequest:
 
     @property
     def title(self) -> str:
-        """Return what a person calls it."""
+        """Return its name for people."""
         return self.script.name if self.script else " ".join(self.args[:1])
 
 
@@ -60,7 +60,7 @@ class WrittenFile(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ScriptResult:
-    """What came of a run."""
+    """The outcome of a run."""
 
     exit_code: int | None
     """Negative for the signal that ended it (-11: SIGSEGV); None when the runner stopped it."""
@@ -84,7 +84,7 @@ class ScriptResult:
 
     @property
     def timed_out(self) -> bool:
-        """Tell whether the time limit ended it."""
+        """Return whether the time limit ended it."""
         return self.stopped == "time"
 
 
@@ -101,7 +101,7 @@ class ScriptRunner(Protocol):
     def preflight(self, request: ScriptRequest) -> str | None:
         """Say why the request cannot be run here; None when nothing speaks against a start.
 
-        Nothing is started: for the moment before a person is asked.
+        Nothing is started: a person is asked only afterwards.
         """
         ...
 

@@ -28,7 +28,7 @@ def main(arguments: list[str]) -> None:
     """Run the program, watch it, and report."""
     control, status, parent, term_from, memory, processes = map(int, arguments[:6])
     limits = [
-        (name, int(value)) for name, _, value in (each.partition("=") for each in arguments[6].split(","))
+        (name, int(value)) for name, _, value in (pair.partition("=") for pair in arguments[6].split(","))
     ]
     for descriptor in (control, status):
         os.set_inheritable(descriptor, False)
@@ -84,7 +84,7 @@ def limit(kind: int | None, value: int) -> None:
 
 
 def release_streams() -> None:
-    """Leave the script's streams to the script: their ends have to be noticed."""
+    """Leave the script's streams to the script: the agent has to notice when they end."""
     nothing = os.open(os.devnull, os.O_RDWR)
     for descriptor in (0, 1, 2):
         os.dup2(nothing, descriptor)
@@ -144,26 +144,26 @@ def end_all(child: int) -> int:
 
 def family(ancestor: int) -> list[int]:
     """Return every descendant, a parent before its children."""
-    found = [ancestor]
+    pids = [ancestor]
     listed = os.access(f"/proc/self/task/{ancestor}/children", os.R_OK)
     children = children_by_task if listed else children_of_all()
-    for pid in found:
-        found += children(pid)
-    return found[1:]
+    for pid in pids:
+        pids += children(pid)
+    return pids[1:]
 
 
 def children_by_task(pid: int) -> list[int]:
     """Return the children of every thread of a process."""
-    found = []
+    pids: list[int] = []
     with suppress(OSError):
         for task in os.listdir(f"/proc/{pid}/task"):  # noqa: PTH208 - pathlib costs milliseconds
             with suppress(OSError), open(f"/proc/{pid}/task/{task}/children", "rb") as file:  # noqa: PTH123
-                found += [int(each) for each in file.read().split()]
-    return found
+                pids += map(int, file.read().split())
+    return pids
 
 
 def children_of_all() -> Callable[[int], list[int]]:
-    """Return the same from a look at every process: for kernels that keep no lists of children."""
+    """Return the same from a look at every process, for kernels that have no lists of children."""
     families: dict[int, list[int]] = {}
     with suppress(OSError):
         for name in filter(str.isdigit, os.listdir("/proc")):  # noqa: PTH208
