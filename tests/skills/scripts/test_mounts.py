@@ -167,7 +167,9 @@ def test_without_a_sandbox_the_own_folder_is_used_while_it_is_the_snapshot(
 
 @needs_bwrap
 def test_a_skill_that_is_the_workspace_does_not_hide_it(workspace: Path, snapshot: Path) -> None:
-    (snapshot / "scripts/where.py").write_text("print(open('project.txt').read(), __file__); open('new', 'w')")
+    (snapshot / "scripts/where.py").write_text(
+        "print(open('project.txt').read(), __file__); open('new', 'w')"
+    )
 
     result = run(snapshot, workspace, workspace)
 
