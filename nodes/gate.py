@@ -1,14 +1,13 @@
 """gate: a verdict for every tool call, from state and policy."""
 
 import logging
-from collections.abc import Mapping
 from dataclasses import replace
 
 from langchain_core.messages import AnyMessage
 from langchain_core.messages.tool import ToolCall
 from langgraph.runtime import Runtime
 
-from skills_agent.nodes.judge import Policy
+from skills_agent.nodes.judge import Judge, Policy
 from skills_agent.skills.policy.verdict import ApprovalNeededError, Verdict
 from skills_agent.state.budget import Limits, count_refusals, counts_of_turn
 from skills_agent.state.context import Context
@@ -52,26 +51,17 @@ def gate(state: AgentState, runtime: Runtime[Context], *, policy: Policy, limits
                 script_runs += runs_script
         if verdict.decision == "ask" and policy.approval == "fail":
             raise ApprovalNeededError(call["name"], verdict.reason)
-        record = _record(call, verdict)
-        if verdict.decision != "deny":
-            record["digest"] = judge.pin(call, verdict)
-        record["skill"] = judge.skill_of(call)
-        verdicts[call["id"] or ""] = record
+        verdicts[call["id"] or ""] = _record(call, verdict, judge)
         if verdict.decision == "deny":
             logger.warning("tool blocked by policy", extra={"tool": call["name"], "by": verdict.by})
             messages.append(refusal(call["id"] or "", call["name"], verdict.reason))
     for unreadable in open_unreadable_calls(state["messages"]):
         text = f"The arguments of this call are not valid JSON: {unreadable['error'] or 'unreadable'}"
         messages.append(refusal(unreadable["id"] or "", unreadable["name"] or "", text))
-    return AgentUpdate(verdicts=verdicts, **_refusals(state, verdicts, messages))
-
-
-def _refusals(
-    state: AgentState, verdicts: Mapping[str, VerdictRecord], messages: list[AnyMessage]
-) -> AgentUpdate:
-    if not messages:
-        return AgentUpdate()
-    return AgentUpdate(messages=messages, refused=count_refusals(state, verdicts.values()))
+    update = AgentUpdate(verdicts=verdicts)
+    if messages:
+        update |= AgentUpdate(messages=messages, refused=count_refusals(state, verdicts.values()))
+    return update
 
 
 def _over_budget(verdict: Verdict, budget: str) -> Verdict:
@@ -79,14 +69,17 @@ def _over_budget(verdict: Verdict, budget: str) -> Verdict:
     return replace(verdict, decision="deny", reason=reason, by="budget")
 
 
-def _record(call: ToolCall, verdict: Verdict) -> VerdictRecord:
+def _record(call: ToolCall, verdict: Verdict, judge: Judge) -> VerdictRecord:
     record = VerdictRecord(
         tool=call["name"],
         args=call["args"],
         decision=verdict.decision,
         reason=verdict.reason,
         by=verdict.by,
+        skill=judge.skill_of(call),
     )
+    if verdict.decision != "deny":
+        record["digest"] = judge.pin(call, verdict)
     if verdict.grant:
         record["grant"] = verdict.grant
     return record

@@ -169,9 +169,8 @@ class Judge:
         return effect_of(call, place, self._registry).digest
 
     def contents(self, call: ToolCall) -> dict[str, str]:
-        """Return the content digests of the skills that a grant for a call depends on."""
-        concerned = skills_concerned(self._call(call), self.loaded)
-        return {name: self._digest(name) for name in concerned}
+        """Return the digests of the skills that a grant for a call depends on."""
+        return self._digests(self._call(call))
 
     def skill_of(self, call: ToolCall) -> str | None:
         """Return the skill that a call names."""
@@ -232,10 +231,9 @@ class Judge:
             if record["revoked"] or record["decision"] != "approve":
                 continue
             grant = _grant_of(record)
-            if grant.covers(call, self._policy.grammar) and all(
-                grant.contents.get(name) == self._digest(name) != ""
-                for name in skills_concerned(call, self.loaded)
-            ):
+            digests = self._digests(call)
+            is_same = "" not in digests.values() and digests.items() <= grant.contents.items()
+            if is_same and grant.covers(call, self._policy.grammar):
                 return record
         return None
 
@@ -271,15 +269,15 @@ class Judge:
         if self._registry.is_vouched_for(SkillRef.of(skill)):
             return True
         try:
-            return self._policy.trust.vouches_for(Path(skill["path"]).parent, self._digest(name))
+            return self._policy.trust.vouches_for(Path(skill["path"]).parent, skill["digest"])
         except TrustFileError as error:
             logger.warning("trust file unusable", extra={"cause": error.cause})
             return False
 
-    def _digest(self, name: str) -> str:
-        """Return the digest of the version of a skill that is loaded; empty where none is."""
-        skill = self.loaded.get(name)
-        return skill["digest"] if skill else ""
+    def _digests(self, call: Call) -> dict[str, str]:
+        """Return the digest of each skill that a grant depends on; empty for one that is not loaded."""
+        names = skills_concerned(call, self.loaded)
+        return {name: self.loaded[name]["digest"] if name in self.loaded else "" for name in names}
 
 
 def _risk_text(call: Call) -> str:
