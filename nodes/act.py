@@ -28,7 +28,6 @@ from skills_agent.nodes.effects import (
 from skills_agent.nodes.judge import (
     ActionRequest,
     Answer,
-    HITLRequest,
     Policy,
     Reject,
     answer_unknown,
@@ -110,12 +109,179 @@ def act(*, tools: ToolNode, policy: Policy, running: Invocations, observer: Call
     return TwoPaths("act", sync_path, async_path)
 
 
+def _begin(
+    request: CallRequest, policy: Policy, running: Invocations, observer: CallObserver
+) -> "_Attempt | Outputs":
+    """Return the attempt that begins now, or outputs where nothing is to be run."""
+    runtime = get_runtime(Context)
+    registry, spec = policy.registry(runtime), policy.spec(request["call"]["name"])
+    info = runtime.execution_info
+    invocation = None if spec.risk == "read" else running.current()
+    call = _Call(request, spec, policy, registry, observer, info.checkpoint_id if info else "")
+    return call.begin_effect(invocation, running) if invocation else call.begin()
+
+
 @dataclass(frozen=True)
-class Attempt:
-    """One attempt at a call."""
+class _Call:
+    """One call, and what it takes to decide whether it begins."""
 
     request: CallRequest
     spec: ToolSpec
+    policy: Policy
+    registry: Registry
+    observer: CallObserver
+    checkpoint: str
+
+    @property
+    def id(self) -> str:
+        return self.request["call"]["id"] or ""
+
+    @property
+    def skill(self) -> SkillRef | None:
+        return SkillRef.of(self.request["skill"]) if self.request["skill"] else None
+
+    @cached_property
+    def effect(self) -> Effect:
+        return effect_of(self.request["call"], self.skill, self.registry)
+
+    @property
+    def approved(self) -> str:
+        return self.request["approved"] or self.effect.digest
+
+    def begin(self) -> "_Attempt | Outputs":
+        """Return the attempt at a call that only reads, or whose thread is not kept."""
+        # What may be read without a question was judged without its skill.
+        free = effect_of(self.request["call"], None, self.registry).digest
+        if self.request["approved"] != free and self.approved != self.effect.digest:
+            return self._refuse()
+        if self.spec.risk != "read":
+            self.observer.starts(self.request)
+        return _Attempt(self)
+
+    def begin_effect(self, invocation: Invocation, running: Invocations) -> "_Attempt | Outputs":
+        """Return the attempt that is in the journal now; outputs where the effect is done or not repeated."""
+        query = JournalQuery(self.id, self.approved, self.request.get("earlier", ()))
+        with invocation.lock:
+            match = find_effect(query, invocation, running.is_alive)
+            if match.entry is None or match.fate == "new":
+                return self._first(match.entry, invocation)
+            entry = self._claim(match, match.entry, invocation)
+        return self.outputs(_reused(entry)) if match.fate == "done" else self._again(entry, invocation)
+
+    def outputs(self, produced: Any) -> Outputs:
+        """Return what the tool returned and what it cost.
+
+        LangGraph takes a list of updates only with a Command in it.
+        """
+        if self.request["edited"]:
+            args = json.dumps(self.request["call"]["args"], ensure_ascii=False)
+            note = f"[A person changed this call before it ran: {self.spec.name} {args}]"
+            produced = _with_note(produced, note)
+        scripts = int(self.spec.counts_as == "script")
+        cost = spent(self.request["turn"], tool_calls=1, script_runs=scripts)
+        return [*as_list(produced), Command(update=AgentUpdate(usage=cost))]
+
+    def _claim(self, match: JournalMatch, entry: JournalEntry, invocation: Invocation) -> JournalEntry:
+        """Give an entry to this call and, if it is done, to this invocation: a later call is another one."""
+        claimed = replace(entry, call_id=self.id)
+        if match.fate == "done":
+            produced = entry.produced
+            for message in tool_messages(produced):
+                message.tool_call_id = self.id
+            if match.is_lost:
+                note = (
+                    f"[This call had already run, started at {entry.started}, in a run that was cut off. "
+                    "It was not run again; its result was:]"
+                )
+                claimed = claimed.done(_with_note(produced, note), entry.exit_code)
+            run, checkpoint = invocation.id, self.checkpoint
+            claimed = replace(claimed, run=run, checkpoint=checkpoint, ended=entry.ended, settled=False)
+        if claimed != entry:
+            invocation.journal.put(claimed, replacing=entry.call_id if match.is_lost else None)
+        return claimed
+
+    def _first(self, paused: JournalEntry | None, invocation: Invocation) -> "_Attempt | Outputs":
+        """Begin an effect, or go on with one after its own question."""
+        if self.approved != self.effect.digest:
+            return self._refuse()
+        if paused is None:
+            entry = JournalEntry.of(self.id, self.effect, invocation, self.checkpoint)
+        else:
+            self._replay(paused)
+            entry = paused.again(invocation, self.checkpoint)
+        return self._start(entry, invocation, answers=entry.answers)
+
+    def _again(self, entry: JournalEntry, invocation: Invocation) -> "_Attempt | Outputs":
+        """Ask what becomes of an effect that was started and whose outcome is unknown."""
+        if self.approved != self.effect.digest:
+            text = "It is not run again: what it would run has changed since."
+            return self._close(entry, text, invocation)
+        begun, again = f"[Started at {entry.started} and cut off; ", entry.again(invocation, self.checkpoint)
+        if self._is_idempotent():
+            note = f"{begun}run again, as its skill declares it idempotent.]"
+            return self._start(again, invocation, note, entry.answers)
+        if self.policy.approval == "deny":
+            return self._close(entry, "It was not run again: nobody is asked here.", invocation)
+        if self.policy.approval == "fail":
+            raise ApprovalNeededError(self.spec.name, describe_unknown(entry))
+        self._replay(entry)
+        decision = self._ask(entry).decisions[0]
+        message, is_repeated = getattr(decision, "message", ""), isinstance(decision, RunAgain)
+        self.observer.answered(self.request, describe_unknown(entry), again=is_repeated, message=message)
+        if not is_repeated:
+            reason = f": {message}" if message else "."
+            return self._close(entry, f"A person decided not to run it again{reason}", invocation)
+        # A graph around this one keeps its answers, and would give this one again after another crash.
+        again = replace(again, answers=entry.answers + bool(invocation.namespace))
+        return self._start(again, invocation, f"{begun}a person had it run again.]", entry.answers + 1)
+
+    def _replay(self, entry: JournalEntry) -> None:
+        """Take the answers that were given before: LangGraph hands them out by position."""
+        for _ in range(entry.answers):
+            self._ask(entry)
+
+    def _ask(self, entry: JournalEntry) -> OutcomeUnknownResponse:
+        name, args = self.spec.name, self.request["call"]["args"]
+        call = ActionRequest(name=name, args=args, description=describe_unknown(entry))
+        response: OutcomeUnknownResponse = interrupt(
+            make_question([call], fixed=[name]), response_schema=OutcomeUnknownResponse
+        )
+        return response
+
+    def _start(
+        self, entry: JournalEntry, invocation: Invocation, note: str = "", answers: int = 0
+    ) -> "_Attempt":
+        # First: where the record must be kept and cannot be, the journal has no attempt.
+        self.observer.starts(self.request)
+        invocation.journal.put(entry)
+        return _Attempt(self, invocation, entry, note, answers)
+
+    def _close(self, entry: JournalEntry, decision: str, invocation: Invocation) -> Outputs:
+        """Answer a call whose outcome stays unknown; the answer is kept like a result."""
+        produced = {"messages": [answer_unknown(self.id, entry, decision)]}
+        invocation.journal.put(replace(entry.done(produced), run=invocation.id, checkpoint=self.checkpoint))
+        return self.outputs(produced)
+
+    def _refuse(self) -> Outputs:
+        message = refusal(self.id, self.spec.name, changed_text(self.spec.name))
+        return [Command(update=AgentUpdate(messages=[message]))]
+
+    def _is_idempotent(self) -> bool:
+        """Return whether the skill declares that running a script again does no harm.
+
+        `metadata: {idempotent: "scripts/a.py scripts/b.py"}`; the digest of the call vouches for the file.
+        """
+        if self.skill is None or self.spec.counts_as != "script":
+            return False
+        declared = self.registry.load(self.skill).metadata.metadata.get("idempotent", "")
+        return str(self.request["call"]["args"].get("path")) in declared.split()
+
+
+@dataclass(frozen=True)
+class _Attempt:
+    """One attempt at a call."""
+
+    call: _Call
     invocation: Invocation | None = None
     entry: JournalEntry | None = None
     """What the journal has of it; None where the call only reads, or the thread is not kept."""
@@ -126,191 +292,17 @@ class Attempt:
 
     def end(self, produced: Any) -> Outputs:
         """Return what the tool returned; it is in the journal by then."""
-        exit_code = _exit_code(produced)
+        artifacts = (message.artifact for message in tool_messages(produced))
+        outcome = next((artifact for artifact in artifacts if isinstance(artifact, Mapping)), {})
         produced = _with_note(produced, self.note)
         if self.invocation and self.entry:
-            self.invocation.journal.put(self.entry.done(produced, exit_code))
-        return _outputs(self.request, self.spec, produced)
+            self.invocation.journal.put(self.entry.done(produced, outcome.get("exit_code")))
+        return self.call.outputs(produced)
 
     def pause(self) -> None:
         """Note that the tool itself asked a person: it runs again from its first line."""
         if self.invocation and self.entry:
             self.invocation.journal.put(replace(self.entry, status="paused", answers=self.answers))
-
-
-def _begin(
-    request: CallRequest, policy: Policy, running: Invocations, observer: CallObserver
-) -> Attempt | Outputs:
-    """Return the attempt that is in the journal now, or outputs where nothing is to be run."""
-    runtime = get_runtime(Context)
-    registry = policy.registry(runtime)
-    spec = policy.spec(request["call"]["name"])
-    invocation = None if spec.risk == "read" else running.current()
-    if invocation is None:
-        if not _is_as_approved(request, registry):
-            return _refused(request)
-        if spec.risk != "read":
-            observer.starts(request)
-        return Attempt(request, spec)
-    info = runtime.execution_info
-    checkpoint = info.checkpoint_id if info else ""
-    return _Effects(request, spec, policy, registry, observer, invocation, checkpoint).begin(running)
-
-
-@dataclass(frozen=True)
-class _Effects:
-    """Decides whether one effect begins, in a thread that is kept."""
-
-    request: CallRequest
-    spec: ToolSpec
-    policy: Policy
-    registry: Registry
-    observer: CallObserver
-    invocation: Invocation
-    checkpoint: str
-
-    @cached_property
-    def effect(self) -> Effect:
-        return effect_of(self.request["call"], _place(self.request), self.registry)
-
-    @property
-    def approved(self) -> str:
-        return self.request["approved"] or self.effect.digest
-
-    def begin(self, running: Invocations) -> Attempt | Outputs:
-        """Return the attempt that begins; outputs where the effect is done, refused, or left as it is."""
-        query = JournalQuery(self.request["call"]["id"] or "", self.approved, self.request.get("earlier", ()))
-        with self.invocation.lock:
-            match = find_effect(query, self.invocation, running.is_alive)
-            if match.entry is None or match.fate == "new":
-                return self._first(match.entry)
-            entry = self._claim(match, match.entry)
-        if match.fate == "done":
-            return _outputs(self.request, self.spec, _reused(entry))
-        return self._again(entry)
-
-    def _claim(self, match: JournalMatch, entry: JournalEntry) -> JournalEntry:
-        """Give an entry to this call and, if it is done, to this invocation: a later call is another one."""
-        claimed = replace(entry, call_id=self.request["call"]["id"] or "")
-        if match.fate == "done":
-            produced = _with_call_id(entry.produced, claimed.call_id)
-            if match.is_lost:
-                note = (
-                    f"[This call had already run, started at {entry.started}, in a run that was cut off. "
-                    "It was not run again; its result was:]"
-                )
-                claimed = claimed.done(_with_note(produced, note), entry.exit_code)
-            claimed = replace(
-                claimed,
-                run=self.invocation.id,
-                checkpoint=self.checkpoint,
-                ended=entry.ended,
-                settled=False,
-            )
-        if claimed != entry:
-            self.invocation.journal.put(claimed, replacing=entry.call_id if match.is_lost else None)
-        return claimed
-
-    def _first(self, paused: JournalEntry | None) -> Attempt | Outputs:
-        """Write the entry of a call that starts, or that goes on after its own question."""
-        if self.approved != self.effect.digest:
-            return _refused(self.request)
-        if paused is None:
-            call_id = self.request["call"]["id"] or ""
-            entry = JournalEntry.of(call_id, self.effect, self.invocation, self.checkpoint)
-        else:
-            self._replay(paused)
-            entry = paused.again(self.invocation, self.checkpoint)
-        return self._start(entry, answers=entry.answers)
-
-    def _again(self, entry: JournalEntry) -> Attempt | Outputs:
-        """Ask what becomes of a call that was started and whose outcome is unknown."""
-        if self.approved != self.effect.digest:
-            return self._close(entry, "It is not run again: what it would run has changed since.")
-        begun = f"[Started at {entry.started} and cut off; "
-        if self.spec.counts_as == "script" and _is_idempotent(self.request, self.registry):
-            note = f"{begun}run again, as its skill declares it idempotent.]"
-            return self._start(entry.again(self.invocation, self.checkpoint), note, entry.answers)
-        if self.policy.approval == "deny":
-            return self._close(entry, "It was not run again: nobody is asked here.")
-        if self.policy.approval == "fail":
-            raise ApprovalNeededError(self.spec.name, describe_unknown(entry))
-        self._replay(entry)
-        answer = interrupt(self._question(entry), response_schema=OutcomeUnknownResponse).decisions[0]
-        message, again = getattr(answer, "message", ""), isinstance(answer, RunAgain)
-        self.observer.answered(self.request, describe_unknown(entry), again=again, message=message)
-        if not again:
-            reason = f": {message}" if message else "."
-            return self._close(entry, f"A person decided not to run it again{reason}")
-        # A graph around this one keeps its answers, and would give this one again after another crash.
-        answers = entry.answers + bool(self.invocation.namespace)
-        attempt = replace(entry.again(self.invocation, self.checkpoint), answers=answers)
-        return self._start(attempt, f"{begun}a person had it run again.]", entry.answers + 1)
-
-    def _replay(self, entry: JournalEntry) -> None:
-        """Take the answers that were given before: LangGraph hands them out by position."""
-        for _ in range(entry.answers):
-            interrupt(self._question(entry), response_schema=OutcomeUnknownResponse)
-
-    def _question(self, entry: JournalEntry) -> HITLRequest:
-        name, args = self.spec.name, self.request["call"]["args"]
-        call = ActionRequest(name=name, args=args, description=describe_unknown(entry))
-        return make_question([call], fixed=[name])
-
-    def _start(self, entry: JournalEntry, note: str = "", answers: int = 0) -> Attempt:
-        # First: where the record must be kept and cannot be, the journal has no attempt.
-        self.observer.starts(self.request)
-        self.invocation.journal.put(entry)
-        return Attempt(self.request, self.spec, self.invocation, entry, note, answers)
-
-    def _close(self, entry: JournalEntry, decision: str) -> Outputs:
-        """Answer a call whose outcome stays unknown; the answer is kept like a result."""
-        produced = {"messages": [answer_unknown(entry.call_id, entry, decision)]}
-        done = replace(entry.done(produced), run=self.invocation.id, checkpoint=self.checkpoint)
-        self.invocation.journal.put(done)
-        return _outputs(self.request, self.spec, produced)
-
-
-def _is_as_approved(request: CallRequest, registry: Registry) -> bool:
-    """Return whether a call is what was approved: what may be read freely was pinned without its skill."""
-    approved, call = request["approved"], request["call"]
-    return not approved or approved in (
-        effect_of(call, None, registry).digest,
-        effect_of(call, _place(request), registry).digest,
-    )
-
-
-def _place(request: CallRequest) -> SkillRef | None:
-    return SkillRef.of(request["skill"]) if request["skill"] else None
-
-
-def _is_idempotent(request: CallRequest, registry: Registry) -> bool:
-    """Return whether the skill declares that running a script again does no harm.
-
-    `metadata: {idempotent: "scripts/a.py scripts/b.py"}`; the digest of the call vouches for the file.
-    """
-    place = _place(request)
-    if place is None:
-        return False
-    declared = registry.load(place).metadata.metadata.get("idempotent", "")
-    return str(request["call"]["args"].get("path")) in declared.split()
-
-
-def _refused(request: CallRequest) -> Outputs:
-    name, call_id = request["call"]["name"], request["call"]["id"] or ""
-    return [Command(update=AgentUpdate(messages=[refusal(call_id, name, changed_text(name))]))]
-
-
-def _outputs(request: CallRequest, spec: ToolSpec, produced: Any) -> Outputs:
-    """Return what the tool returned and what it cost.
-
-    LangGraph takes a list of updates only with a Command in it.
-    """
-    if request["edited"]:
-        args = json.dumps(request["call"]["args"], ensure_ascii=False)
-        produced = _with_note(produced, f"[A person changed this call before it ran: {spec.name} {args}]")
-    cost = spent(request["turn"], tool_calls=1, script_runs=int(spec.counts_as == "script"))
-    return [*as_list(produced), Command(update=AgentUpdate(usage=cost))]
 
 
 def _with_note(produced: Any, note: str) -> Any:
@@ -329,14 +321,3 @@ def _reused(entry: JournalEntry) -> Any:
     for message in tool_messages(produced):
         message.additional_kwargs = {"skills_agent": {"reused": entry.started}}
     return produced
-
-
-def _with_call_id(produced: Any, call_id: str) -> Any:
-    for message in tool_messages(produced):
-        message.tool_call_id = call_id
-    return produced
-
-
-def _exit_code(produced: Any) -> int | None:
-    artifacts = (message.artifact for message in tool_messages(produced))
-    return next((artifact.get("exit_code") for artifact in artifacts if isinstance(artifact, Mapping)), None)
