@@ -29,6 +29,13 @@ hypothesis.settings.register_profile(
 hypothesis.settings.load_profile("project")
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Leave what needs a database server to `make test-all`."""
+    for item in items:
+        if "postgres" in item.name or "postgres" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.slow)
+
+
 @pytest.fixture
 def workspace(tmp_path: Path) -> Path:
     """Return an empty workspace with a home folder of its own beside it."""

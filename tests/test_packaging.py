@@ -32,6 +32,7 @@ def test_langgraph_json_names_the_graph_by_module_path() -> None:
     assert config["graphs"]["agent"]["description"]
 
 
+@pytest.mark.slow
 def test_langgraph_validate_and_dockerfile_pass(tmp_path: Path) -> None:
     environment = {**os.environ, "LANGGRAPH_NO_VERSION_CHECK": "true", "LANGGRAPH_CLI_NO_ANALYTICS": "1"}
     langgraph = Path(sys.executable).with_name("langgraph")

@@ -26,6 +26,8 @@ import skills_agent.skills as domain
 from skills_agent.skills.scripts.bwrap import probe
 from tests.contracts import agent_program
 
+pytestmark = pytest.mark.slow
+
 PATH = "/usr/local/bin:/usr/bin:/bin"
 NOBODY = 65534
 DOCS = Path(__file__).resolve().parent.parent.parent / "docs" / "security.md"

@@ -11,6 +11,8 @@ import pytest
 
 from tests.postgres import NoPostgresError, find_binaries
 
+pytestmark = pytest.mark.slow
+
 PROJECT = Path(__file__).resolve().parent.parent.parent
 
 
@@ -27,7 +29,6 @@ def crash(*options: str) -> str:
     return done.stdout
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("durability", "invoke", "unknown", "start"),
     [
@@ -45,7 +46,6 @@ def test_a_killed_run_goes_on_with_sqlite(durability: str, invoke: str, unknown:
     assert "kill points" in said
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("durability", "invoke", "unknown", "start"),
     [("sync", "sync", "approve", "3"), ("async", "async", "reject", "8")],
@@ -61,7 +61,6 @@ def test_a_killed_run_goes_on_with_postgresql(durability: str, invoke: str, unkn
     assert "kill points" in said
 
 
-@pytest.mark.slow
 def test_a_run_that_is_killed_twice_goes_on() -> None:
     said = crash(
         *("--saver", "sqlite", "--durability", "sync", "--invoke", "sync", "--unknown", "approve"),
@@ -70,7 +69,6 @@ def test_a_run_that_is_killed_twice_goes_on() -> None:
     assert "killed twice" in said
 
 
-@pytest.mark.slow
 def test_every_way_of_every_round_is_told_and_one_finding_fails_them_all() -> None:
     done = started(
         *("--saver", "sqlite", "--durability", "sync", "--invoke", "sync"),

@@ -22,6 +22,8 @@ from tests.agents import call, calls, write_skill
 from tests.conftest import MakeAgent
 from tests.graph.cli_desk import LOAD, PATIENCE, RUN, Desk
 
+pytestmark = pytest.mark.slow
+
 STUBBORN = """\
 import pathlib
 import signal
@@ -132,7 +134,6 @@ def test_a_second_signal_leaves_a_model_that_does_not_answer(
     assert f"{word}; to go on: skills-agent resume rain" in told
 
 
-@pytest.mark.slow
 def test_one_signal_is_enough_for_a_model_that_never_answers(tmp_path: Path) -> None:
     desk = Desk(tmp_path)
     with socket.create_server(("127.0.0.1", 0)) as silent:

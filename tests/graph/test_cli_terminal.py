@@ -1,6 +1,10 @@
 """The command on a terminal: a person sees what is going on, and is asked."""
 
+import pytest
+
 from tests.graph.cli_desk import LOAD, RUN, Desk, call, calls
+
+pytestmark = pytest.mark.slow
 
 WRITE = calls(call("write_file", path="note.txt", content="draft"))
 PROMPT = "\r\n? "

@@ -23,7 +23,7 @@ from skills_agent.graph.audit.log import RunLog
 from skills_agent.graph.private_files import folder_name
 from tests.agents import write_skill
 
-pytestmark = pytest.mark.server
+pytestmark = [pytest.mark.server, pytest.mark.slow]
 
 PROJECT = Path(__file__).resolve().parent.parent.parent
 SECONDS_TO_START = 90

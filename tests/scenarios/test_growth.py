@@ -15,6 +15,8 @@ from skills_agent.graph.threads.database import CompressedSerializer
 from tests.agents import Agent, call, calls, write_skill
 from tests.conftest import MakeAgent
 
+pytestmark = pytest.mark.slow
+
 LOADED = ["skill-000", "skill-001", "skill-002"]
 BODY = "\n".join(f"{line}. Read the table, check every row, and note what is odd." for line in range(40))
 

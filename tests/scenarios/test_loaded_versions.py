@@ -171,6 +171,7 @@ def swapped(skills_dir: Path) -> Path:
     return skill / "scripts" / "run.py"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sandbox", SANDBOXES)
 def test_a_process_that_swaps_the_script_all_the_time_never_gets_other_bytes_run(
     make_agent: MakeAgent, workspace: Path, swapped: Path, sandbox: str

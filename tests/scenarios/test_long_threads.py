@@ -187,6 +187,7 @@ def begins_with(after: dict[str, Any], before: dict[str, Any]) -> bool:
     return bool(after["messages"][:shared] == before["messages"][:shared])
 
 
+@pytest.mark.slow
 def test_two_hundred_turns_stay_within_the_window_and_lose_nothing_that_counts(
     workspace: Path, server: OpenAIServer, provider: Provider
 ) -> None:
@@ -532,6 +533,7 @@ def test_another_process_goes_on_with_summary_skill_plan_and_the_open_question(
     assert f"number {len(provider.summaries)}." in text(last)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("window", "catalog", "skills"), [(200_000, 16_000, 10), (128_000, 10_000, 6), (32_000, 4_000, 3)]
 )

@@ -8,10 +8,11 @@ import pytest
 
 from tests.postgres import NoPostgresError, find_binaries
 
+pytestmark = pytest.mark.slow
+
 BENCHMARK = Path(__file__).resolve().parent.parent.parent / "benchmarks" / "sessions.py"
 
 
-@pytest.mark.slow
 def test_no_session_loses_or_doubles_anything_on_either_database() -> None:
     """The benchmark checks every thread after its run; how long that took is no matter here."""
     try:

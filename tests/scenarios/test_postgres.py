@@ -26,6 +26,8 @@ from tests.conftest import MakeAgent
 from tests.graph.cli_desk import LOAD, PATIENCE, RUN, Desk
 from tests.postgres import Postgres
 
+pytestmark = pytest.mark.slow
+
 ANSWER = "Together it rained 544 mm."
 TABLES = ("checkpoints", "checkpoint_blobs", "checkpoint_writes")
 

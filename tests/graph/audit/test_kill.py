@@ -15,6 +15,8 @@ from skills_agent.graph.audit.log import RunLog, without_repetitions
 from skills_agent.graph.private_files import folder_name
 from tests.agents import write_skill
 
+pytestmark = pytest.mark.slow
+
 PROJECT = Path(__file__).resolve().parent.parent.parent.parent
 PROGRAM = Path(__file__).with_name("kill_program.py")
 
@@ -45,7 +47,6 @@ def _position(call_id: str) -> str:
     return call_id.rpartition("-")[0]
 
 
-@pytest.mark.slow
 def test_a_run_killed_at_every_write_of_a_checkpoint_reads_as_one_story(tmp_path: Path) -> None:
     subprocess.run(
         [sys.executable, PROGRAM, str(tmp_path)],

@@ -11,6 +11,8 @@ import pytest
 
 from skills_agent.skills.format.lint import lint
 
+pytestmark = pytest.mark.slow
+
 skills_ref = pytest.importorskip(
     "skills_ref", reason="skills-ref is not installed: pip install '.[dev]' has it"
 )
