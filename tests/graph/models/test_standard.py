@@ -8,20 +8,12 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 
 from skills_agent.graph.models import OfflineChatModel, ScriptedChatModel
 
-<<<<<<< HEAD
 if TYPE_CHECKING:
     from langchain_tests.integration_tests import ChatModelIntegrationTests
 else:
     ChatModelIntegrationTests = pytest.importorskip(
         "langchain_tests.integration_tests", reason="the extra `dev` brings it"
     ).ChatModelIntegrationTests
-=======
-pytest.importorskip("langchain_tests", reason="langchain-tests is not installed: pip install '.[dev]' has it")
-from langchain_tests.integration_tests import ChatModelIntegrationTests  # noqa: E402
-from langchain_tests.unit_tests import ChatModelUnitTests  # noqa: E402
-
-pytestmark = pytest.mark.slow
->>>>>>> 464f3a3 (Mark the slow tests, and let the quick ones collect with the extra test alone)
 
 JOKE = {"setup": "Why do cats sit on keyboards?", "punchline": "For the mouse."}
 SCRIPT: Sequence[tuple[str, str, dict[str, Any]]] = (
