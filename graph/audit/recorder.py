@@ -201,7 +201,7 @@ class Audit:
     def _tell(
         self, location: _Location, events: Sequence[Event], runtime: Runtime[Context], **options: bool
     ) -> None:
-        """Record events, and hand them to whoever follows the `custom` stream."""
+        """Record events, and send them on the `custom` stream."""
         for record in self._record(location, events, **options):
             runtime.stream_writer({**record, "type": PREFIX + record["type"]})
 

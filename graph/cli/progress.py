@@ -65,7 +65,7 @@ class Progress:
         return list(self._verdicts.values())
 
     def remember(self, verdicts: Mapping[str, VerdictRecord]) -> None:
-        """Take verdicts, of an earlier process or of an update."""
+        """Add verdicts, of an earlier process or of an update."""
         self._verdicts.update(verdicts)
 
     def take(self, part: Mapping[str, Any]) -> None:

@@ -49,7 +49,7 @@ def list_runs(thread: str | None, workspace: Path | None, as_json: bool) -> None
 @options.workspace
 @options.as_json
 def show_run(run: str, workspace: Path | None, as_json: bool) -> None:
-    """Tell what happened in RUN, in order."""
+    """Show what happened in RUN, in order."""
     from skills_agent.graph.cli.run_records import find_run, is_changed, open_log
 
     log = open_log(workspace)
