@@ -1,25 +1,21 @@
 """skills-agent skills doctor and lint: is a skill used, and is it well written? Imports no LangGraph."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from skills_agent.graph.cli import options
-from skills_agent.graph.cli.printing import (
-    count,
-    diagnostic_line,
-    line_of,
-    print_json,
-    table,
-)
+from skills_agent.graph.cli.printing import count, diagnostic_line, line_of, print_json, table
 from skills_agent.graph.settings import Settings, process_environment, registry_of
 from skills_agent.skills.format.lint import lint as lint_folder
 from skills_agent.skills.library.catalog import CatalogEntry
 from skills_agent.skills.library.checkup import Checkup, SourceState, check_up
-from skills_agent.skills.scripts.choice import Isolation, Program, isolation_here, wanted_programs
+
+if TYPE_CHECKING:  # `skills list` imports this module, and need not wait for what runs scripts
+    from skills_agent.skills.scripts.choice import Isolation, Program
 
 _LINT_EPILOG = """\b
 Exit codes: 0 no errors (there may be warnings), 1 errors.
@@ -40,9 +36,8 @@ def lint(ctx: click.Context, folder: Path, as_json: bool) -> None:
     report = lint_folder(folder)
     errors, warnings = report.count("error"), report.count("warning")
     if as_json:
-        findings = [asdict(diagnostic) for diagnostic in report.findings]
         counts = {"errors": errors, "warnings": warnings}
-        print_json({"skills": list(report.skills), **counts, "findings": findings})
+        print_json({"skills": report.skills, **counts, "findings": report.findings})
     else:
         for diagnostic in report.findings:
             click.echo(diagnostic_line(diagnostic))
@@ -59,6 +54,8 @@ def lint(ctx: click.Context, folder: Path, as_json: bool) -> None:
 @options.as_json
 def doctor(workspace: Path | None, skills_dirs: tuple[Path, ...], as_json: bool) -> None:
     """Show sources, hidden and repaired skills, missing programs, and whether scripts run in a sandbox."""
+    from skills_agent.skills.scripts.choice import isolation_here, wanted_programs
+
     settings = Settings.load(workspace)
     checkup = check_up(registry_of(settings, skills_dirs))
     programs = wanted_programs()
@@ -108,14 +105,14 @@ def _print_lines(title: str, lines: Iterable[str]) -> None:
         click.echo(f"  {line}" if place else f"\n{title}\n  {line}")
 
 
-def _program_line(program: Program) -> str:
+def _program_line(program: "Program") -> str:
     if program.path:
         return f"{program.name}: {line_of(program.path)}"
     instead = f", nor is {' or '.join(program.substitutes)}" if program.substitutes else ""
     return f"{program.name} is not installed{instead}: {program.purpose} do not run here"
 
 
-def _print_isolation(isolation: Isolation) -> None:
+def _print_isolation(isolation: "Isolation") -> None:
     words = {
         None: "are refused: a sandbox is required",
         "controlled": "run WITHOUT a sandbox, with all rights of this user",
@@ -124,15 +121,12 @@ def _print_isolation(isolation: Isolation) -> None:
     click.echo(f"\nScripts {words[isolation.level]}\n  {line_of(isolation.reason)}")
 
 
-def _checkup_json(checkup: Checkup, programs: Sequence[Program]) -> dict[str, Any]:
+def _checkup_json(checkup: Checkup, programs: Sequence["Program"]) -> dict[str, Any]:
     return {
         "sources": [source._asdict() for source in checkup.sources],
-        "shadowed": [asdict(entry) for entry in checkup.shadowed],
-        "skipped": [asdict(entry) for entry in checkup.skipped],
-        "repaired": [
-            {**asdict(repaired.entry), "diagnostics": [asdict(each) for each in repaired.repairs]}
-            for repaired in checkup.repaired
-        ],
-        "diagnostics": [asdict(diagnostic) for diagnostic in checkup.reported],
+        "shadowed": checkup.shadowed,
+        "skipped": checkup.skipped,
+        "repaired": [replace(repaired.entry, diagnostics=repaired.repairs) for repaired in checkup.repaired],
+        "diagnostics": checkup.reported,
         "programs": [program._asdict() for program in programs],
     }

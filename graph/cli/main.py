@@ -16,28 +16,9 @@ from skills_agent.graph.cli.signals import INTERRUPTED
 from skills_agent.skills.errors import SkillsAgentError
 
 
-@click.command("graph")
-def print_graph() -> None:
-    """Print the graph that every run follows, as a Mermaid diagram."""
-    from skills_agent.graph.build import build_graph
-
-    click.echo(build_graph().compile().get_graph().draw_mermaid().rstrip())
-
-
 @click.group(
     cls=LazyGroup,
-    lazy={
-        "ask": "skills_agent.graph.cli.ask:ask",
-        "resume": "skills_agent.graph.cli.resume:resume",
-        "chat": "skills_agent.graph.cli.chat:chat",
-        "threads": "skills_agent.graph.cli.threads:threads",
-        "runs": "skills_agent.graph.cli.runs:runs",
-        "grants": "skills_agent.graph.cli.grants:grants",
-        "trust": "skills_agent.graph.cli.trust:trust",
-        "skills": "skills_agent.graph.cli.skills:skills",
-        "cache": "skills_agent.graph.cli.cache:cache",
-        "graph": print_graph,
-    },
+    lazy=("ask", "resume", "chat", "threads", "runs", "grants", "trust", "skills", "cache"),
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     epilog="\b\nExamples:\n"
     '  skills-agent ask "How many rows has orders.csv?"\n'
@@ -52,6 +33,14 @@ def cli() -> None:
     Without a key it answers with the offline model; set OPENAI_API_KEY (and OPENAI_BASE_URL) for
     a language model. Conversations are kept as threads under .agent/ of the workspace.
     """
+
+
+@cli.command("graph")
+def print_graph() -> None:
+    """Print the graph that every run follows, as a Mermaid diagram."""
+    from skills_agent.graph.build import build_graph
+
+    click.echo(build_graph().compile().get_graph().draw_mermaid().rstrip())
 
 
 def main() -> None:

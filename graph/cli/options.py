@@ -2,7 +2,7 @@
 
 import re
 import shlex
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Any, TypeVar, cast, get_args
@@ -18,25 +18,27 @@ _THREAD = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 
 class LazyGroup(click.Group):
-    """A group that imports most of its commands when they are used: `skills list` needs no LangGraph."""
+    """A group whose commands are listed in the order in which a newcomer needs them.
 
-    def __init__(self, *args: Any, lazy: Mapping[str, str | click.Command], **attrs: Any) -> None:
-        """Begin with commands, or with their places, as `module:attribute`."""
+    The command that `lazy` calls `ask` is `ask` of `ask.py`, and is imported when it is used: `skills list`
+    needs no LangGraph.
+    """
+
+    def __init__(self, *args: Any, lazy: Sequence[str] = (), **attrs: Any) -> None:
         super().__init__(*args, **attrs)
         self._lazy = lazy
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Return the names in the order in which a newcomer needs them."""
+        """Return the names."""
         del ctx
-        return [*self.commands, *self._lazy]
+        return [*self._lazy, *self.commands]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Import one command."""
-        command = self._lazy.get(cmd_name)
-        if not isinstance(command, str):
-            return command or super().get_command(ctx, cmd_name)
-        module, _, attribute = command.partition(":")
-        return cast("click.Command", getattr(import_module(module), attribute))
+        """Return one command."""
+        if cmd_name not in self._lazy:
+            return super().get_command(ctx, cmd_name)
+        module = import_module(f"skills_agent.graph.cli.{cmd_name}")
+        return cast("click.Command", getattr(module, cmd_name))
 
 
 def risks(ctx: click.Context, param: click.Parameter, value: str) -> frozenset[Risk]:

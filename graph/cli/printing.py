@@ -6,6 +6,7 @@ Text that a model, a skill or a script wrote is untrusted: it must not steer the
 import logging
 import sys
 from collections.abc import Sequence
+from dataclasses import asdict, is_dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
@@ -56,10 +57,14 @@ def local_time(when: object) -> str:
 
 
 def print_json(value: Any) -> None:
-    """Print one JSON value; ASCII, so that it passes every pipe unharmed."""
+    """Print one JSON value, records included; ASCII, so that it passes every pipe unharmed."""
     import json
 
-    click.echo(json.dumps(value, indent=2, default=str))
+    click.echo(json.dumps(value, indent=2, default=_plain))
+
+
+def _plain(value: Any) -> Any:
+    return asdict(value) if is_dataclass(value) and not isinstance(value, type) else str(value)
 
 
 def print_error(text: str) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from skills_agent.graph.cli import options
+from skills_agent.graph.cli.doctor import doctor, lint
 from skills_agent.graph.cli.printing import diagnostic_line, echo, line_of, print_json, table
 from skills_agent.graph.settings import Settings, registry_of
 from skills_agent.skills.format.rules import MAX_NAME
@@ -38,13 +39,7 @@ is not always needed into `references/`, and name the file where it is needed.
 """
 
 
-@click.group(
-    cls=options.LazyGroup,
-    lazy={
-        "lint": "skills_agent.graph.cli.doctor:lint",
-        "doctor": "skills_agent.graph.cli.doctor:doctor",
-    },
-)
+@click.group(cls=options.LazyGroup)
 def skills() -> None:
     """List, search, check and begin skills."""
 
@@ -138,6 +133,10 @@ def search_skills(
         click.echo("No skill matches. All that there are: skills-agent skills list")
 
 
+skills.add_command(lint)
+skills.add_command(doctor)
+
+
 def _write_skill(folder: Path) -> None:
     """Make the folder of a new skill, with a SKILL.md to fill in."""
     text = _TEMPLATE.format(name=folder.name, title=folder.name.replace("-", " ").capitalize())
@@ -182,14 +181,14 @@ def _facts(skill: SkillMetadata, resources: Sequence[Resource]) -> list[tuple[st
     ]
 
 
-def _catalog_json(catalog: Catalog, *, everything: bool) -> list[dict[str, Any]]:
+def _catalog_json(catalog: Catalog, *, everything: bool) -> list[Any]:
     entries = {(entry.source, entry.path): entry for entry in catalog.entries}
     listed = [
         {**asdict(entries[skill.source, skill.path]), "description": skill.description}
         for skill in catalog.skills
     ]
     if everything:
-        listed += [asdict(entry) for entry in catalog.entries if entry.status != "shown"]
+        return [*listed, *(entry for entry in catalog.entries if entry.status != "shown")]
     return listed
 
 
@@ -200,7 +199,7 @@ def _skill_json(skill: Skill, resources: Sequence[Resource]) -> dict[str, Any]:
         "digest": skill.digest,
         **{field: getattr(metadata, field) for field in ("license", "compatibility", "allowed_tools")},
         "metadata": dict(metadata.metadata),
-        "resources": [{"path": each.path, "type": each.type, "size": each.size} for each in resources],
-        "diagnostics": [asdict(diagnostic) for diagnostic in skill.diagnostics],
+        "resources": resources,
+        "diagnostics": skill.diagnostics,
         "instructions": skill.instructions,
     }

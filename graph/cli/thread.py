@@ -95,12 +95,9 @@ class OpenThread:
         """Return the names of the loaded skills."""
         return sorted(active_skills(self.snapshot.values.get("skills_loaded")))
 
-    def ask(self, question: str, skills: Sequence[str] = (), lines: Mapping[str, str] | None = None) -> None:
-        """Say something, and let the agent work until it has an answer or a question.
-
-        `lines` are shown before its progress.
-        """
-        self._invoke(AgentInput(messages=[HumanMessage(question)], skills=list(skills)), lines or {})
+    def ask(self, question: str, skills: Sequence[str] = ()) -> None:
+        """Say something, and let the agent work until it has an answer or a question."""
+        self._invoke(AgentInput(messages=[HumanMessage(question)], skills=list(skills)))
 
     def decide(self, decisions: Decisions) -> None:
         """Answer the open questions, and let the agent go on."""
@@ -110,12 +107,8 @@ class OpenThread:
         """Finish a turn that was cut off."""
         self._invoke(None)
 
-    def _invoke(
-        self, graph_input: AgentInput | Command[Any] | None, lines: Mapping[str, str] | None = None
-    ) -> None:
+    def _invoke(self, graph_input: AgentInput | Command[Any] | None) -> None:
         with draining(self.control, self.resume_command()), open_view(quiet=self.quiet) as view:
-            for node, text in (lines or {}).items():
-                view.did(node, text)
             progress = Progress(view)
             if not isinstance(graph_input, dict):
                 progress.remember(self.snapshot.values.get("verdicts") or {})

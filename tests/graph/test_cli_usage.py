@@ -1,5 +1,6 @@
 """What the command line says of itself, and of mistakes."""
 
+import re
 from importlib.metadata import version
 from pathlib import Path
 
@@ -85,3 +86,14 @@ def test_graph_prints_the_picture(desk: Desk) -> None:
     assert "graph TD" in told
     for node in ("discover", "select", "load", "decide", "gate", "approve", "act", "answer"):
         assert node in told
+
+
+def test_click_is_known_to_the_command_line_alone() -> None:
+    project = Path(__file__).parent.parent.parent
+    files = [
+        path for folder in ("graph", "nodes", "skills", "state") for path in (project / folder).rglob("*.py")
+    ]
+    users = [
+        path for path in files if re.search(r"^\s*(import|from) click\b", path.read_text(), re.MULTILINE)
+    ]
+    assert {path.parent for path in users} == {project / "graph" / "cli"}
