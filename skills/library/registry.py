@@ -222,9 +222,11 @@ class Registry:
         return IndexedMemory(IndexFile(index), self.sources, self._strictness)
 
     def is_vouched_for(self, ref: SkillRef) -> bool:
-        """Return whether the operator trusts the source of a skill; of one that is gone, nobody does."""
-        owned = self._discovery.owner(ref)
-        return owned is not None and owned.source.trusted
+        """Return whether the operator trusts the source of a skill; False for a skill that is gone."""
+        try:
+            return self._owner(ref).source.trusted
+        except SkillUnreadableError:
+            return False
 
     def _take(self, ref: SkillRef) -> Snapshot:
         """Return the snapshot of what is there now."""
