@@ -38,8 +38,7 @@ from skills_agent.nodes import RegistryOf
 from skills_agent.nodes.effects import Journal
 from skills_agent.nodes.judge import Policy
 from skills_agent.nodes.model_call import ChosenModel, ModelRequests, Models
-from skills_agent.skills.library.library import Library
-from skills_agent.skills.library.registry import Registry
+from skills_agent.skills.library.registry import Library, Registry
 from skills_agent.skills.policy.patterns import Entry, EntryNotUnderstoodError, Grammar
 from skills_agent.skills.policy.tool_spec import Risk
 from skills_agent.skills.policy.trust import TrustList

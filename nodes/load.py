@@ -10,8 +10,8 @@ from skills_agent.nodes import RegistryOf
 from skills_agent.nodes.effects import Invocations
 from skills_agent.skills.errors import SkillError
 from skills_agent.skills.format.instructions import cut, fill_in, note_on_rest
+from skills_agent.skills.library.contents import summarize
 from skills_agent.skills.library.registry import Registry
-from skills_agent.skills.library.resources import summarize
 from skills_agent.skills.skill import Resource, ResourceListing, Skill, SkillRef
 from skills_agent.state.context import Context
 from skills_agent.state.records import Admission, LoadedSkill, ResourceRecord, SkillResources

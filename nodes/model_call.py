@@ -17,8 +17,7 @@ from langgraph.runtime import Runtime, get_runtime
 from typing_extensions import override
 
 from skills_agent.nodes import RegistryOf, prompt
-from skills_agent.skills.library.catalog import Catalog
-from skills_agent.skills.library.listing import CatalogListing
+from skills_agent.skills.library.catalog import Catalog, CatalogListing
 from skills_agent.state.context import Context
 from skills_agent.state.history import room_of, tokens_in, tokens_of, turns_to_cover
 from skills_agent.state.records import active_skills

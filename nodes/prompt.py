@@ -13,9 +13,8 @@ from typing import Any, NamedTuple, cast
 
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage, ToolMessage
 
-from skills_agent.skills.library.catalog import Catalog
-from skills_agent.skills.library.listing import CatalogListing, ListedSkill
-from skills_agent.skills.library.resources import summarize
+from skills_agent.skills.library.catalog import Catalog, CatalogListing, ListedSkill
+from skills_agent.skills.library.contents import summarize
 from skills_agent.skills.skill import Resource, ResourceType
 from skills_agent.skills.text import escape_markup, one_line
 from skills_agent.state.budget import Limits, counts_of_turn

@@ -14,7 +14,7 @@ from skills_agent.nodes import RegistryOf
 from skills_agent.nodes.judge import SKILL_CHANGED
 from skills_agent.skills.errors import SkillError, UnknownSkillError
 from skills_agent.skills.library.admission import (
-    AdmissionDesk,
+    AdmissionControl,
     Admitted,
     Asker,
     LimitReachedError,
@@ -106,7 +106,7 @@ def may_ask_for_skills(state: AgentState) -> bool:
 def _admit(
     requests: Sequence[SkillRequest], state: AgentState, catalog: Catalog, limits: Limits
 ) -> tuple[list[Admission], list[AnyMessage]]:
-    desk = AdmissionDesk(
+    control = AdmissionControl(
         catalog,
         active_skills(state.get("skills_loaded")),
         max_loaded=limits.max_loaded_skills,
@@ -118,7 +118,7 @@ def _admit(
     for request in requests:
         call = request.call
         try:
-            admitted = desk.admit(call["args"].get("name"), call["args"].get("source"), request.asker)
+            admitted = control.admit(call["args"].get("name"), call["args"].get("source"), request.asker)
         except NotAdmittedError as error:
             if isinstance(error, LimitReachedError):
                 logger.warning("load limit reached", extra={"skill": call["args"]["name"]})

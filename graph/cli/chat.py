@@ -11,7 +11,7 @@ from skills_agent.graph.cli import options
 from skills_agent.graph.cli.printing import echo, is_terminal, print_error, table
 from skills_agent.graph.cli.signals import ending_on_sigterm, exit_code_of, leave
 from skills_agent.skills.errors import UnknownSkillError
-from skills_agent.skills.library.listing import first_sentence
+from skills_agent.skills.library.catalog import first_sentence
 
 if TYPE_CHECKING:  # `skills-agent -h` imports this module: LangGraph is imported where it runs
     from skills_agent.graph.cli.thread import OpenThread

@@ -13,9 +13,8 @@ from skills_agent.graph.cli.doctor import doctor, lint
 from skills_agent.graph.cli.printing import diagnostic_line, echo, line_of, print_json, table
 from skills_agent.graph.settings import Settings, registry_of
 from skills_agent.skills.format.rules import MAX_NAME
-from skills_agent.skills.library.catalog import Catalog
-from skills_agent.skills.library.listing import first_sentence
-from skills_agent.skills.library.resources import summarize
+from skills_agent.skills.library.catalog import Catalog, first_sentence
+from skills_agent.skills.library.contents import summarize
 from skills_agent.skills.skill import Resource, Skill, SkillMetadata
 
 _NAME = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")

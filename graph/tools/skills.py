@@ -13,9 +13,8 @@ from pydantic import Field
 from skills_agent.graph.tools.content import Lines, Start, excerpt, image_content, image_type
 from skills_agent.graph.tools.declare import declare
 from skills_agent.skills.errors import ResourceNotTextError, SectionNotFoundError
-from skills_agent.skills.library.library import Library
-from skills_agent.skills.library.registry import Registry
-from skills_agent.skills.library.resources import section_of, sections_of
+from skills_agent.skills.format.instructions import section_of, sections_of
+from skills_agent.skills.library.registry import Library, Registry
 from skills_agent.skills.skill import SkillRef
 from skills_agent.skills.text import escape_markup, one_line
 from skills_agent.state.context import caller_of

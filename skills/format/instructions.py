@@ -5,13 +5,13 @@ import shlex
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from skills_agent.skills.library.resources import heading_lines
-
 _MAX_SECTIONS: Final = 20
 _PLACEHOLDER: Final = re.compile(
     r"\$(?:ARGUMENTS(?:\[(?P<index>\d)\])?|\{ARGUMENTS\}|(?P<place>[1-9])(?!\d)"
     r"|\{(?P<braced>[A-Za-z_][\w-]*)\}|(?P<name>[A-Za-z_][\w-]*))"
 )
+_HEADING: Final = re.compile(r"(?P<marks>#{1,6})[ \t]+(?P<title>.*?)[ \t]*#*[ \t]*$")
+_FENCE: Final = re.compile(r"[ ]{0,3}(?P<fence>`{3,}|~{3,})")
 
 
 class Excerpt(NamedTuple):
@@ -83,3 +83,52 @@ def _words(arguments: str) -> list[str]:
 
 def _at(words: Sequence[str], index: int) -> str:
     return words[index] if index < len(words) else ""
+
+
+class Heading(NamedTuple):
+    """A Markdown heading outside of code."""
+
+    line: int
+    """From 0."""
+    level: int
+    title: str
+
+
+def heading_lines(text: str) -> list[Heading]:
+    """Return the headings of a Markdown text with their lines, in order."""
+    return _headings(text.split("\n"))
+
+
+def sections_of(text: str) -> list[str]:
+    """Return the headings of a Markdown text in order."""
+    return [heading.title for heading in heading_lines(text)]
+
+
+def section_of(text: str, heading: str) -> str | None:
+    """Return the section under a heading, with its subsections; None when there is no such heading.
+
+    Case, `#` marks and blanks around the heading do not matter.
+    """
+    lines = text.split("\n")
+    headings = _headings(lines)
+    wanted = heading.strip().lstrip("#").strip().casefold()
+    for number, found in enumerate(headings):
+        if found.title.casefold() == wanted:
+            following = (later.line for later in headings[number + 1 :] if later.level <= found.level)
+            return "\n".join(lines[found.line : next(following, len(lines))]).rstrip("\n")
+    return None
+
+
+def _headings(lines: Sequence[str]) -> list[Heading]:
+    headings: list[Heading] = []
+    fence = ""
+    for number, line in enumerate(lines):
+        mark = _FENCE.match(line)
+        if fence:
+            if mark and mark["fence"].startswith(fence) and not line.strip(" `~"):
+                fence = ""
+        elif mark:
+            fence = mark["fence"]
+        elif found := _HEADING.match(line):
+            headings.append(Heading(number, len(found["marks"]), found["title"]))
+    return headings

@@ -34,7 +34,7 @@ class Admitted(NamedTuple):
     """What of its requirements could not be had, for the model."""
 
 
-class AdmissionDesk:
+class AdmissionControl:
     """Admits one request after another, counting what the earlier ones of the step took."""
 
     def __init__(

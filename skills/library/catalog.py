@@ -1,7 +1,8 @@
 """The catalog: every skill that was found, at one moment, known by its digest."""
 
 import hashlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import re
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from threading import Lock
@@ -12,19 +13,40 @@ from msgspec.structs import replace
 from skills_agent.skills.errors import UnknownSkillError
 from skills_agent.skills.format.rules import Finding, diagnostic, lookalikes_among
 from skills_agent.skills.format.values import name_from_folder, safe_name
-from skills_agent.skills.library.discovery import Reported, SeenSkill
-from skills_agent.skills.library.listing import CatalogListing, fit
+from skills_agent.skills.library.discovery import SeenSkill, SourceReport
 from skills_agent.skills.search.tables import TextTables
 from skills_agent.skills.search.vectors import FusedIndex, Vectors
 from skills_agent.skills.search.words import SearchIndex, SearchText
 from skills_agent.skills.skill import Diagnostic, SkillMetadata
-from skills_agent.skills.text import one_line
+from skills_agent.skills.text import escape_markup, one_line
 
 EntryStatus = Literal["shown", "shadowed", "skipped"]
 _HASHED_AT_ONCE: Final = 256
 _LISTINGS_KEPT: Final = 16
 UNTRUSTED_FACTOR: Final = 0.9
 """Where scores are close, a skill that the operator vouches for comes before one of a stranger."""
+
+
+_SENTENCE_END = re.compile(r"(?<=[.!?])\s|(?<=[。！？])")
+_FRAME: Final = len("- : \n")
+_NAME_ONLY: Final = 2
+"""The last of the steps in which a skill is shown with less."""
+
+
+class ListedSkill(NamedTuple):
+    """A line of the catalog."""
+
+    skill: SkillMetadata
+    description: str | None
+    """One line, not escaped; None where only the name is shown."""
+
+
+class CatalogListing(NamedTuple):
+    """The lines that fit, in the order given, and how many skills were left out."""
+
+    lines: tuple[ListedSkill, ...]
+    omitted: int
+    total: int
 
 
 class SearchHit(NamedTuple):
@@ -48,16 +70,16 @@ class CatalogEntry:
     diagnostics: tuple[Diagnostic, ...] = ()
 
 
-def described(skill: SkillMetadata) -> SearchText:
+def search_text_of(skill: SkillMetadata) -> SearchText:
     """Return what can be found of a skill without its instructions."""
     description = f"{skill.description} {skill.when_to_use}" if skill.when_to_use else skill.description
     return SearchText(skill.name, description, factor=1.0 if skill.trusted else UNTRUSTED_FACTOR)
 
 
-class Searched(NamedTuple):
+class SearchSetup(NamedTuple):
     """How the skills of a catalog are searched."""
 
-    text: Callable[[SkillMetadata], SearchText] = described
+    text: Callable[[SkillMetadata], SearchText] = search_text_of
     tables: TextTables | None = None
     """None: tables of its own."""
     vectors: Vectors | None = None
@@ -76,9 +98,9 @@ class Catalog:
     def __init__(
         self,
         seen: Sequence[SeenSkill],
-        reported: Sequence[Reported] = (),
+        reported: Sequence[SourceReport] = (),
         sources: Sequence[str] = (),
-        searched: Searched = Searched(),  # noqa: B008 - an immutable value
+        searched: SearchSetup = SearchSetup(),  # noqa: B008 - an immutable value
     ) -> None:
         """Take what was seen from low to high precedence, and what sources reported.
 
@@ -149,7 +171,7 @@ class Catalog:
         return self._whole(budget) or self._listing(budget, frozenset(pinned), request)
 
     def is_whole(self, budget: int) -> bool:
-        """Tell whether all descriptions fit: then nothing depends on what is pinned or requested."""
+        """Return whether all descriptions fit: then nothing depends on what is pinned or requested."""
         return self._whole(budget) is not None
 
     def search(self, query: str, limit: int = 5) -> list[SearchHit]:
@@ -253,3 +275,73 @@ def _digest_of(skills: Sequence[SkillMetadata]) -> str:
         some = skills[start : start + _HASHED_AT_ONCE]
         digest.update("".join([f"{each.source}\0{each.name}\0{each.digest}\n" for each in some]).encode())
     return digest.hexdigest()
+
+
+def fit(skills: Sequence[SkillMetadata], budget_chars: int, always: Collection[str] = ()) -> CatalogListing:
+    """Fit skills into a budget of characters; the first in order are the last to lose anything.
+
+    Descriptions go from whole to their first sentence, to nothing; only then are skills left out. Skills
+    named in `always` (the loaded ones) are shown whole and cost nothing.
+    """
+    ladders = [_steps(skill) for skill in skills]
+    paying = [ladder for skill, ladder in zip(skills, ladders, strict=True) if skill.name not in always]
+    levels = iter(_levels(paying, budget_chars))
+    lines: list[ListedSkill] = []
+    for skill, ladder in zip(skills, ladders, strict=True):
+        level = 0 if skill.name in always else next(levels)
+        if level is not None:
+            lines.append(ListedSkill(skill, ladder[level].text))
+    return CatalogListing(tuple(lines), len(skills) - len(lines), len(skills))
+
+
+class _Step(NamedTuple):
+    """One way to show a skill, and the characters it takes."""
+
+    text: str | None
+    cost: int
+
+
+_Steps = tuple[_Step, _Step, _Step]
+
+
+def _steps(skill: SkillMetadata) -> _Steps:
+    """Return a skill as shown whole, by its first sentence, and by its name."""
+    name = len(escape_markup(skill.name)) + _FRAME
+    whole = one_line(skill.description)
+    first = first_sentence(whole)
+    return (
+        _Step(whole, name + len(escape_markup(whole))),
+        _Step(first, name + len(escape_markup(first))),
+        _Step(None, name),
+    )
+
+
+def _levels(ladders: Sequence[_Steps], budget: int) -> list[int | None]:
+    """Choose a step for each skill: the richest that all can have, then better ones while budget is left."""
+    costs = [sum(ladder[level].cost for ladder in ladders) for level in range(_NAME_ONLY + 1)]
+    level = next((level for level, cost in enumerate(costs) if cost <= budget), None)
+    shown = len(ladders) if level is not None else _names_that_fit(ladders, budget // 2)
+    start = _NAME_ONLY if level is None else level
+    left = budget - sum(ladder[start].cost for ladder in ladders[:shown])
+    levels: list[int | None] = []
+    for ladder in ladders[:shown]:
+        better = next(
+            level for level in range(start + 1) if ladder[level].cost - ladder[start].cost <= max(left, 0)
+        )
+        left -= ladder[better].cost - ladder[start].cost
+        levels.append(better)
+    return levels + [None] * (len(ladders) - shown)
+
+
+def _names_that_fit(ladders: Sequence[_Steps], budget: int) -> int:
+    """Count the first names that fit: half of the budget, so that the first can keep their descriptions."""
+    for number, ladder in enumerate(ladders):
+        budget -= ladder[_NAME_ONLY].cost
+        if budget < 0:
+            return number
+    return len(ladders)
+
+
+def first_sentence(text: str) -> str:
+    """Return a text up to the end of its first sentence."""
+    return _SENTENCE_END.split(text, maxsplit=1)[0]

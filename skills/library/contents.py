@@ -17,12 +17,14 @@ import hashlib
 import os
 import stat
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import ClassVar, Final, Literal, NamedTuple
+from types import MappingProxyType
+from typing import ClassVar, Final, Literal, NamedTuple, get_args
 
 from skills_agent.skills.errors import SkillError
 from skills_agent.skills.files import open_beneath
+from skills_agent.skills.skill import Resource, ResourceListing, ResourceType
 
 LEFT_OUT: Final = frozenset(
     {
@@ -34,6 +36,24 @@ LEFT_OUT: Final = frozenset(
 _PIECE: Final = 1 << 20
 _NAMED: Final = 3
 """Files or folders that an error about size names."""
+
+MAX_LISTED: Final = 200
+_TYPES: Final = MappingProxyType[str, ResourceType](
+    {
+        "scripts": "script",
+        "script": "script",
+        "references": "reference",
+        "reference": "reference",
+        "resources": "reference",
+        "examples": "reference",
+        "assets": "asset",
+        "templates": "asset",
+        "template": "asset",
+    }
+)  # the folders of the specification, and how they are spelled in the wild
+_PLURALS: Final = MappingProxyType(
+    {"script": "scripts", "reference": "references", "asset": "assets", "other": "other files"}
+)
 
 Kind = Literal["file", "exec", "link"]
 
@@ -196,3 +216,41 @@ def _too_large(folder: Path, members: Iterable[Member], limits: ContentLimits) -
         f"it has more than {limits.max_bytes:,} bytes, most of them in {largest}; "
         "the setting is max_snapshot_bytes",
     )
+
+
+def resource_type(path: str) -> ResourceType:
+    """Tell what a file is by the first folder of its path."""
+    folder, slash, _ = path.partition("/")
+    return _TYPES.get(folder.lower(), "other") if slash else "other"
+
+
+def list_resources(files: Iterable[tuple[str, int]], limit: int = MAX_LISTED) -> ResourceListing:
+    """List files, given as path and size in bytes, in path order.
+
+    Of too many, those of no known type are left out first.
+    """
+    resources = [Resource(path, resource_type(path), size) for path, size in files]
+    ranks = get_args(ResourceType)
+    first = sorted(resources, key=lambda resource: (ranks.index(resource.type), resource.path))[:limit]
+    first.sort(key=lambda resource: resource.path)
+    return ResourceListing(tuple(first), omitted=len(resources) - len(first))
+
+
+def relative_to(roots: Iterable[Path], path: str) -> str:
+    """Return a path within a skill's folder, also when it was given as the absolute path of a file in it."""
+    for root in roots:
+        path = path.removeprefix(f"{root}/")
+    return path
+
+
+def summarize(resources: Sequence[Resource]) -> str:
+    """Sum up as people say it: `2 scripts, 1 reference`; `no resources` when there are none."""
+    counts = Counter(resource.type for resource in resources)
+    parts = [_counted(counts[kind], kind) for kind in get_args(ResourceType) if counts[kind]]
+    return ", ".join(parts) or "no resources"
+
+
+def _counted(count: int, kind: str) -> str:
+    if count == 1:
+        return f"1 {kind}" if kind != "other" else "1 other file"
+    return f"{count} {_PLURALS[kind]}"

@@ -35,39 +35,39 @@ class SeenSkill(msgspec.Struct, frozen=True, gc=False):
     diagnostics: tuple[Diagnostic, ...]
 
 
-class Reported(NamedTuple):
+class SourceReport(NamedTuple):
     """What a source reported of what it passed over."""
 
     source: str
     diagnostic: Diagnostic
 
 
-class Sight(NamedTuple):
+class SourceContents(NamedTuple):
     """Everything that the sources had at one moment, from low to high precedence."""
 
     seen: tuple[SeenSkill, ...]
-    reported: tuple[Reported, ...]
+    reported: tuple[SourceReport, ...]
 
 
-class Owned(NamedTuple):
+class SourceSkill(NamedTuple):
     """A SKILL.md and the source that has it."""
 
     source: Source
     found: FoundSkill
 
 
-Known = Mapping[str, SeenSkill]
+SkillsByPath = Mapping[str, SeenSkill]
 """What is known of the files of one source, by path."""
 
 
 class Memory(Protocol):
     """What outlives the process."""
 
-    def recall(self) -> list[Known]:
+    def recall(self) -> list[SkillsByPath]:
         """Return what was known of each source."""
         ...
 
-    def remember(self, known: Sequence[Known]) -> None:
+    def remember(self, known: Sequence[SkillsByPath]) -> None:
         """Keep what is known of each source."""
         ...
 
@@ -80,19 +80,19 @@ class Discovery:
         self._sources = tuple(sources)
         self._strictness = strictness
         self._memory = memory
-        self._known: list[Known] = [{} for _ in self._sources]
+        self._known: list[SkillsByPath] = [{} for _ in self._sources]
         self._scans: tuple[Scan, ...] = ()
-        self._sight: Sight | None = None
+        self._contents: SourceContents | None = None
         self._again = False
         """Whether a file has to be read again though it looks the same."""
 
-    def look(self) -> Sight:
+    def scan(self) -> SourceContents:
         """Return what is there now: the same object when nothing has changed."""
-        if self._sight is None and self._memory is not None:
+        if self._contents is None and self._memory is not None:
             self._known = self._memory.recall()
         scans = tuple([source.scan() for source in self._sources])
-        if self._sight is not None and not self._again and scans == self._scans:
-            return self._sight
+        if self._contents is not None and not self._again and scans == self._scans:
+            return self._contents
         self._again = False
         self._scans = scans
         self._known = [
@@ -101,27 +101,29 @@ class Discovery:
         ]
         if self._memory is not None:
             self._memory.remember(self._known)
-        sight = self._compose()
-        if self._sight is None or not _is_same(sight, self._sight):
-            self._sight = sight
-        return self._sight
+        contents = self._compose()
+        if self._contents is None or not _is_same(contents, self._contents):
+            self._contents = contents
+        return self._contents
 
-    def owner(self, ref: SkillRef) -> Owned | None:
+    def owner(self, ref: SkillRef) -> SourceSkill | None:
         """Return the source of a skill that was seen."""
         for source, known in zip(self._sources, self._known, strict=True):
             if source.label == ref.source and ref.path in known:
-                return Owned(source, known[ref.path].found)
+                return SourceSkill(source, known[ref.path].found)
         return None
 
-    def _compose(self) -> Sight:
+    def _compose(self) -> SourceContents:
         reported = [
-            Reported(source.label, found)
+            SourceReport(source.label, found)
             for source, scan in zip(self._sources, self._scans, strict=True)
             for found in scan.diagnostics
         ]
-        return Sight(tuple([seen for known in self._known for seen in known.values()]), tuple(reported))
+        return SourceContents(
+            tuple([seen for known in self._known for seen in known.values()]), tuple(reported)
+        )
 
-    def _read_changed(self, source: Source, scan: Scan, before: Known) -> Known:
+    def _read_changed(self, source: Source, scan: Scan, before: SkillsByPath) -> SkillsByPath:
         """Read the files that have changed, those last that win over others of their name.
 
         These are the ones nearer to the root, then the first by path.
@@ -158,7 +160,7 @@ def cause_of(error: OSError) -> str:
 
 
 def is_unreadable(seen: SeenSkill) -> bool:
-    """Tell whether reading failed: the next attempt may not, though the file looks the same."""
+    """Return whether reading failed: the next attempt may not, though the file looks the same."""
     return seen.metadata is None and any(found.code == _UNREADABLE for found in seen.diagnostics)
 
 
@@ -166,7 +168,7 @@ def _depth(found: FoundSkill) -> int:
     return found.path.count("/")
 
 
-def _is_same(one: Sight, other: Sight) -> bool:
+def _is_same(one: SourceContents, other: SourceContents) -> bool:
     """Compare two sights; a file that has only grown older is the same."""
     if len(one.seen) != len(other.seen) or one.reported != other.reported:
         return False

@@ -5,6 +5,7 @@ A skill is read from a snapshot of its folder: the one that a thread has loaded,
 
 import hashlib
 import logging
+from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -24,9 +25,9 @@ from skills_agent.skills.errors import (
 from skills_agent.skills.files import NotRegularFileError, OutsideRootError, is_beneath, read_beneath
 from skills_agent.skills.format.frontmatter import HEAD_BYTES
 from skills_agent.skills.format.reading import Place, read_instructions, read_skill
-from skills_agent.skills.library.catalog import Catalog, Searched, described
-from skills_agent.skills.library.discovery import Discovery, Owned, Sight, Strictness, cause_of
-from skills_agent.skills.library.resources import list_resources, relative_to
+from skills_agent.skills.library.catalog import Catalog, SearchSetup, search_text_of
+from skills_agent.skills.library.contents import list_resources, relative_to
+from skills_agent.skills.library.discovery import Discovery, SourceContents, SourceSkill, Strictness, cause_of
 from skills_agent.skills.library.snapshots import Snapshot, SnapshotStore
 from skills_agent.skills.search.tables import TemporaryTables
 from skills_agent.skills.search.vectors import Vectors
@@ -34,11 +35,12 @@ from skills_agent.skills.search.words import SearchSetting, SearchText
 from skills_agent.skills.skill import ResourceListing, Skill, SkillMetadata, SkillRef
 from skills_agent.skills.sources.directory import list_files
 from skills_agent.skills.sources.protocol import FoundSkill, SkillFile, Source
+from skills_agent.skills.sources.store import SkillStore, StoreSource, user_namespace
 from skills_agent.skills.sources.walk import SKILL_FILE
 from skills_agent.skills.text import clean_text, normalize_line_ends
 
 if TYPE_CHECKING:
-    from skills_agent.skills.library.indexed_memory import IndexedMemory
+    from skills_agent.skills.library.index import IndexedMemory
 
 MAX_SKILL_BYTES: Final = 10_000_000
 MAX_RESOURCE_BYTES: Final = 1_000_000
@@ -46,6 +48,10 @@ _SEARCHED_BYTES: Final = HEAD_BYTES + 4 * SearchSetting().instruction_characters
 _CATALOGS_KEPT: Final = 8
 _FILES_NAMED: Final = 50
 """In the error for a resource that is not there."""
+
+CALLER: Final = "caller"
+"""Label of the source that holds a caller's own skills: the strongest of all."""
+_CALLERS_KEPT: Final = 64
 
 logger = logging.getLogger(__name__)
 
@@ -81,11 +87,11 @@ class Registry:
         memory = None if index is None else self._memory(index)
         self._discovery = Discovery(self.sources, self._strictness, memory)
         tables = TemporaryTables() if memory is None else memory.tables
-        self._searched = Searched(self._search_text, tables, vectors)
+        self._searched = SearchSetup(self._search_text, tables, vectors)
         self._lock = Lock()
-        self._sight: Sight | None = None
+        self._contents: SourceContents | None = None
         self._latest = Catalog(())
-        self._lately: dict[str, Catalog] = {}
+        self._recent: dict[str, Catalog] = {}
 
     def with_source(self, source: Source) -> "Registry":
         """Return a registry over the same sources and one stronger one, with the same options."""
@@ -101,16 +107,16 @@ class Registry:
     def refresh(self) -> Catalog:
         """Return the catalog of what is there now: the same object when nothing has changed."""
         with self._lock:
-            sight = self._discovery.look()
-            if sight is self._sight:
+            contents = self._discovery.scan()
+            if contents is self._contents:
                 return self._latest
             labels = [source.label for source in self.sources]
-            catalog = Catalog(sight.seen, sight.reported, labels, self._searched)
-            self._sight, self._latest = sight, catalog
-            self._lately.pop(catalog.digest, None)
-            self._lately[catalog.digest] = catalog
-            if len(self._lately) > _CATALOGS_KEPT:
-                del self._lately[next(iter(self._lately))]
+            catalog = Catalog(contents.seen, contents.reported, labels, self._searched)
+            self._contents, self._latest = contents, catalog
+            self._recent.pop(catalog.digest, None)
+            self._recent[catalog.digest] = catalog
+            if len(self._recent) > _CATALOGS_KEPT:
+                del self._recent[next(iter(self._recent))]
         logger.info(
             "discovered %d skills from %d sources",
             len(catalog.skills),
@@ -121,7 +127,7 @@ class Registry:
 
     def get(self, digest: str) -> Catalog | None:
         """Return a catalog that this process has made lately. Waits for nothing, not even for a scan."""
-        return self._lately.get(digest)
+        return self._recent.get(digest)
 
     def load(self, ref: SkillRef) -> Skill:
         """Read a whole skill: the version of the ref, or what is there now.
@@ -216,8 +222,7 @@ class Registry:
 
     def _memory(self, index: Path) -> "IndexedMemory":
         # SQLite and msgspec are imported only where there is an index.
-        from skills_agent.skills.library.index_file import IndexFile  # noqa: PLC0415
-        from skills_agent.skills.library.indexed_memory import IndexedMemory  # noqa: PLC0415
+        from skills_agent.skills.library.index import IndexedMemory, IndexFile  # noqa: PLC0415
 
         return IndexedMemory(IndexFile(index), self.sources, self._strictness)
 
@@ -281,7 +286,7 @@ class Registry:
             raise SkillInvalidError(ref.path, f"it is named {skill.metadata.name!r} now, not {ref.name!r}.")
         return skill
 
-    def _owner(self, ref: SkillRef) -> Owned:
+    def _owner(self, ref: SkillRef) -> SourceSkill:
         """Return the source of a skill: only what a scan found is read, for a ref may come from anywhere."""
         owned = self._discovery.owner(ref)
         if owned is None:
@@ -294,12 +299,53 @@ class Registry:
     def _search_text(self, skill: SkillMetadata) -> SearchText:
         owned = self._discovery.owner(skill.ref)
         if owned is None:  # gone since the catalog was made
-            return described(skill)
+            return search_text_of(skill)
         key = f"{skill.source} {skill.path} {owned.found.stamp} {owned.found.settled}"
-        return described(skill)._replace(instructions=lambda: _instructions(owned), key=key)
+        return search_text_of(skill)._replace(instructions=lambda: _instructions(owned), key=key)
 
 
-def _instructions(owned: Owned) -> str:
+class Library:
+    """One registry that callers share, and one for each caller who has skills in the store.
+
+    A caller's own skills are those beneath the namespace `("skills", <user id>)`; see
+    `skills.sources.store.publish`. What they may do is what any untrusted source may.
+    """
+
+    def __init__(self, shared: Registry) -> None:
+        """Take the registry over the operator's sources."""
+        self.shared = shared
+        self._own: OrderedDict[tuple[int, str], Registry] = OrderedDict()
+        self._lock = Lock()
+
+    def of(self, user_id: str | None, store: SkillStore | None, *, look: bool = False) -> Registry:
+        """Return the registry for a caller; the shared one where there is no user, no store or no own skill.
+
+        The store is asked once for each caller, and again where `look` is set (at the beginning of a
+        turn). Raises SourceAddressError for a user id that cannot be one.
+        """
+        if not user_id or store is None:
+            return self.shared
+        key = (id(store), user_id)
+        with self._lock:
+            known = self._own.get(key)
+        if known is not None and not look:
+            return known
+        own = StoreSource(store, user_namespace(user_id), label=CALLER)
+        if not own.scan().found:
+            registry = self.shared
+        elif known is None or known is self.shared:
+            registry = self.shared.with_source(own)
+        else:
+            registry = known
+        with self._lock:
+            self._own[key] = registry
+            self._own.move_to_end(key)
+            while len(self._own) > _CALLERS_KEPT:
+                self._own.popitem(last=False)
+        return registry
+
+
+def _instructions(owned: SourceSkill) -> str:
     try:
         return read_instructions(owned.source.read(owned.found.path, _SEARCHED_BYTES))
     except OSError as error:

@@ -12,8 +12,8 @@ from typing import Final
 
 from skills_agent.skills.errors import ResourceOutsideError, ScriptError, ScriptNotFoundError
 from skills_agent.skills.files import NotRegularFileError, OutsideRootError, open_beneath
+from skills_agent.skills.library.contents import relative_to
 from skills_agent.skills.library.registry import Registry
-from skills_agent.skills.library.resources import relative_to
 from skills_agent.skills.scripts.runner import ScriptRequest
 from skills_agent.skills.skill import SkillRef
 

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skills_agent.skills.library.listing import CatalogListing, fit
+from skills_agent.skills.library.catalog import CatalogListing, fit
 from skills_agent.skills.library.registry import Registry
 from skills_agent.skills.skill import SkillMetadata
 from skills_agent.skills.sources import MemorySource

@@ -4,14 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skills_agent.skills.library.resources import (
-    lines_of,
-    list_resources,
-    resource_type,
-    section_of,
-    sections_of,
-    summarize,
-)
+from skills_agent.skills.format.instructions import section_of, sections_of
+from skills_agent.skills.library.contents import list_resources, resource_type, summarize
 from skills_agent.skills.skill import Resource, ResourceType
 
 
@@ -89,10 +83,3 @@ def test_a_section_goes_up_to_the_next_heading_of_its_level() -> None:
 def test_every_section_that_is_listed_can_be_read(text: str) -> None:
     for heading in sections_of(text):
         assert section_of(text, heading) is not None
-
-
-def test_lines_are_counted_from_one() -> None:
-    assert lines_of("a\nb\nc\nd", 2, 2) == "b\nc"
-    assert lines_of("a\nb", 0, 1) == "a"
-    assert lines_of("a\nb", 9, 5) == ""
-    assert lines_of("a\nb", 1, -1) == ""

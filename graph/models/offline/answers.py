@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from langchain_core.messages import ToolMessage
 
 from skills_agent.graph.models.offline.message import PersonMessage, stems
-from skills_agent.skills.library.listing import CatalogListing
+from skills_agent.skills.library.catalog import CatalogListing
 from skills_agent.skills.text import one_line
 
 NOTE = "(Offline model: not a language model, but fixed rules that chose the skill and what to run.)"

@@ -14,8 +14,7 @@ from langgraph.prebuilt import ToolNode
 from langgraph.types import Send
 
 from skills_agent.graph.tools import Workdir, build_tools
-from skills_agent.skills.library.library import Library
-from skills_agent.skills.library.registry import Registry
+from skills_agent.skills.library.registry import Library, Registry
 from skills_agent.skills.policy.tool_spec import TOOL_SPECS
 from skills_agent.skills.scripts import ControlledRunner
 from skills_agent.skills.sources import DirectorySource, MemorySource

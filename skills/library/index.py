@@ -1,25 +1,41 @@
-"""What the persisted index keeps of the sources of one registry: folders, metadata, full-text tables."""
+"""The persisted index: what was read of skills, in one SQLite file of the user's cache.
+
+Concurrent processes share the file. It is a cache: whatever is wrong with it, work goes on without. A locked
+file is left alone this time, a damaged one or one of another version is made anew, one that cannot be written
+is not used any more.
+"""
 
 import hashlib
 import logging
 import os
+import sqlite3
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from sqlite3 import Connection
 from types import MappingProxyType
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeVar
 
 import msgspec
 import msgspec.msgpack
 
-from skills_agent.skills.library.discovery import Known, SeenSkill, Strictness, is_unreadable
-from skills_agent.skills.library.index_file import IndexFile
+from skills_agent.skills.library.discovery import SeenSkill, SkillsByPath, Strictness, is_unreadable
 from skills_agent.skills.search.tables import CatalogTables, TemporaryTables, TextQuery, TextTables
 from skills_agent.skills.skill import Diagnostic, SkillMetadata
 from skills_agent.skills.sources.protocol import LastingSource, SeenFolder, Source
 
+VERSION: Final = 1
+"""Of the tables: raise it when they are others."""
+_APPLICATION: Final = 0x5347_4E54
+_TABLES: Final = (
+    "CREATE TABLE sources (key TEXT PRIMARY KEY, used INTEGER NOT NULL) WITHOUT ROWID",
+    "CREATE TABLE pieces (source TEXT, start INTEGER, content BLOB, PRIMARY KEY (source, start))",
+    "CREATE TABLE shelves (number INTEGER PRIMARY KEY, key TEXT UNIQUE, state TEXT, used INTEGER NOT NULL)",
+)
+
+Result = TypeVar("Result")
 _PIECE: Final = 256
 """Skills in one value, which is read and written at once, and so while no other thread can run."""
 _SMALL_CACHE: Final = "PRAGMA cache_size = -256"
@@ -33,6 +49,104 @@ _SEARCH_WAITS: Final = 5.0
 logger = logging.getLogger(__name__)
 
 
+class IndexFile:
+    """An SQLite file that is opened for each use: it may vanish or be replaced between two."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._usable = True
+
+    def read(self, work: Callable[[Connection], Result], patience: float) -> Result | None:
+        """Return what reading one state of the file gives; None where it cannot be read.
+
+        `patience` is how many seconds to wait for other processes.
+        """
+        return self._attempt("BEGIN", work, patience)
+
+    def write(self, work: Callable[[Connection], Result], patience: float) -> Result | None:
+        """Change the file, wholly or not at all; None where it was not changed."""
+        return self._attempt("BEGIN IMMEDIATE", work, patience)
+
+    def _attempt(self, begin: str, work: Callable[[Connection], Result], patience: float) -> Result | None:
+        if not self._usable:
+            return None
+        for last in (False, True):
+            try:
+                with self._opened(patience) as connection:
+                    connection.execute(begin)
+                    with connection:
+                        return work(connection)
+            except sqlite3.DatabaseError as error:
+                if last or not self._recover(error):
+                    logger.warning("index not used: %s", error, extra={"path": str(self._path)})
+                    return None
+            except OSError as error:
+                self._usable = False
+                logger.warning("index not used: %s", error, extra={"path": str(self._path)})
+                return None
+        return None
+
+    def _recover(self, error: sqlite3.DatabaseError) -> bool:
+        """Remove a damaged file; tell whether another attempt makes sense."""
+        code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
+        if code in {sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM}:
+            self._usable = False
+        damaged = code in {sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT} or "no such table" in str(error)
+        if not damaged:
+            return False
+        logger.warning("index damaged, made anew: %s", error, extra={"path": str(self._path)})
+        # The journals first: left over, they would be taken for those of the new file.
+        for suffix in ("-journal", "-wal", "-shm", ""):
+            self._path.with_name(self._path.name + suffix).unlink(missing_ok=True)
+        return True
+
+    @contextmanager
+    def _opened(self, patience: float) -> Iterator[Connection]:
+        if not self._path.exists():
+            self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._path.touch(mode=0o600)
+        connection = sqlite3.connect(self._path, timeout=patience, isolation_level=None)
+        try:
+            _prepare(connection)
+            yield connection
+        finally:
+            connection.close()
+
+
+def _prepare(connection: Connection) -> None:
+    """Make the tables, in place of those of another version."""
+    if _version(connection) == (_APPLICATION, VERSION):
+        return
+    if not _names(connection, "true"):
+        connection.execute("PRAGMA page_size = 16384")
+        connection.execute("PRAGMA journal_mode = WAL").close()
+    connection.execute("BEGIN IMMEDIATE")
+    with connection:
+        if _version(connection) == (_APPLICATION, VERSION):  # another process was faster
+            return
+        if _version(connection)[0] != _APPLICATION and _names(connection, "true"):
+            raise sqlite3.DatabaseError("the file is the database of another program")
+        for table in _names(connection, "sql LIKE 'CREATE VIRTUAL%'"):  # their shadows go with them
+            connection.execute(f'DROP TABLE "{table}"')
+        for table in _names(connection, "name NOT LIKE 'sqlite_%'"):
+            connection.execute(f'DROP TABLE "{table}"')
+        for statement in _TABLES:
+            connection.execute(statement)
+        connection.execute(f"PRAGMA application_id = {_APPLICATION}")
+        connection.execute(f"PRAGMA user_version = {VERSION}")
+
+
+def _version(connection: Connection) -> tuple[int, int]:
+    (application,) = connection.execute("PRAGMA application_id").fetchone()
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    return application, version
+
+
+def _names(connection: Connection, condition: str) -> list[str]:
+    found = connection.execute(f"SELECT name FROM sqlite_master WHERE type = 'table' AND {condition}")  # noqa: S608 - conditions of our own
+    return [name for (name,) in found]
+
+
 class _Row(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """One folder that was searched, and what was read of the skill in it."""
 
@@ -42,11 +156,11 @@ class _Row(msgspec.Struct, frozen=True, array_like=True, gc=False):
     diagnostics: tuple[Diagnostic, ...] = ()
 
 
-class _Kept(NamedTuple):
+class _IndexedSource(NamedTuple):
     """What the index has of one source."""
 
     folders: Sequence[SeenFolder] = ()
-    known: Known = MappingProxyType({})
+    known: SkillsByPath = MappingProxyType({})
 
 
 _ENCODER: Final = msgspec.msgpack.Encoder(enc_hook=dict)
@@ -66,7 +180,7 @@ class IndexedMemory:
             else None
             for source in self._sources
         ]
-        self._kept = [_Kept() for _ in self._sources]
+        self._kept = [_IndexedSource() for _ in self._sources]
 
     @property
     def tables(self) -> TextTables:
@@ -76,7 +190,7 @@ class IndexedMemory:
             return TemporaryTables()
         return IndexedTables(self._file, "\n".join(keys))
 
-    def recall(self) -> list[Known]:
+    def recall(self) -> list[SkillsByPath]:
         """Return what was known of each source, and hand the sources their folders."""
         self._kept = self._file.read(self._read, _DISCOVERY_WAITS) or self._kept
         for source, kept in zip(self._sources, self._kept, strict=True):
@@ -84,10 +198,10 @@ class IndexedMemory:
                 source.folders = kept.folders
         return [kept.known for kept in self._kept]
 
-    def remember(self, known: Sequence[Known]) -> None:
+    def remember(self, known: Sequence[SkillsByPath]) -> None:
         """Keep what is known of each source, if it is not what is kept already."""
         changed = {
-            place: _Kept(source.folders, seen)
+            place: _IndexedSource(source.folders, seen)
             for place, (source, seen) in enumerate(zip(self._sources, known, strict=True))
             if isinstance(source, LastingSource) and self._kept[place] != (source.folders, seen)
         }
@@ -96,14 +210,14 @@ class IndexedMemory:
             for place, kept in changed.items():
                 self._kept[place] = kept
 
-    def _read(self, connection: Connection) -> list[_Kept]:
+    def _read(self, connection: Connection) -> list[_IndexedSource]:
         connection.execute(_SMALL_CACHE)
         return [
-            _Kept() if key is None else _read_rows(connection, key, source.label)
+            _IndexedSource() if key is None else _read_rows(connection, key, source.label)
             for key, source in zip(self._keys, self._sources, strict=True)
         ]
 
-    def _write(self, changed: Mapping[int, _Kept], connection: Connection) -> None:
+    def _write(self, changed: Mapping[int, _IndexedSource], connection: Connection) -> None:
         connection.execute(_SMALL_CACHE)
         for place, kept in changed.items():
             key = self._keys[place]
@@ -164,7 +278,7 @@ class IndexedTables:
         return tables
 
 
-def _read_rows(connection: Connection, key: str, label: str) -> _Kept:
+def _read_rows(connection: Connection, key: str, label: str) -> _IndexedSource:
     folders: list[SeenFolder] = []
     known: dict[str, SeenSkill] = {}
     pieces = connection.execute("SELECT content FROM pieces WHERE source = ? ORDER BY start", (key,))
@@ -177,11 +291,11 @@ def _read_rows(connection: Connection, key: str, label: str) -> _Kept:
                     known[found.path] = SeenSkill(found, label, row.metadata, row.diagnostics)
     except (msgspec.MsgspecError, TypeError) as error:
         logger.warning("index damaged, skills read again: %s", error, extra={"source": key})
-        return _Kept()
-    return _Kept(folders, known)
+        return _IndexedSource()
+    return _IndexedSource(folders, known)
 
 
-def _row(folder: SeenFolder, known: Known) -> _Row:
+def _row(folder: SeenFolder, known: SkillsByPath) -> _Row:
     """Return what lasts of a folder: nothing of a file that changed just now, or could not be read."""
     seen = known.get(folder.found.path) if folder.found is not None else None
     if seen is None or seen.found != folder.found or not seen.found.settled or is_unreadable(seen):
