@@ -1,4 +1,4 @@
-"""The root of all errors of this project, and everything the domain can refuse, as one tree.
+"""The root of all errors of this project, and the refusals of the domain, as one tree.
 
     SkillsAgentError                the root; threads, models, settings and audit have branches of their own
     └── SkillError
@@ -7,7 +7,8 @@
         ├── SkillVersionGoneError      skill-version-gone     what a thread has loaded is nowhere any more
         ├── SkillTooLargeError         skill-too-large        SKILL.md is over the size limit
         ├── SkillUndecodableError      skill-undecodable      SKILL.md is not UTF-8 text
-        ├── SkillInvalidError          skill-invalid          SKILL.md no longer says what a skill must say
+        ├── SkillInvalidError          skill-invalid          SKILL.md has no frontmatter, no description, ...
+        ├── FrontmatterError           frontmatter-unreadable  in format/rules.py: carries a finding
         ├── ResourceError
         │   ├── ResourceNotFoundError  resource-not-found     no such file in the skill's folder
         │   ├── ResourceOutsideError   resource-outside       the path leads out of the skill's folder
@@ -29,14 +30,14 @@ from typing import ClassVar
 
 
 class SkillsAgentError(RuntimeError):
-    """An error that this project expects: it says in one sentence what can be done about it.
+    """An error that this project expects: its one sentence says what the user can do.
 
     It derives from RuntimeError because a LangGraph server shows the text of builtin errors only, and says
     "An internal error occurred" of any other.
     """
 
     code: ClassVar[str] = "skills-agent-error"
-    """Stable, kebab-case: what programs tell errors apart by."""
+    """Stable, kebab-case: programs distinguish errors by it."""
 
 
 class SkillError(SkillsAgentError):
@@ -50,7 +51,7 @@ class UnknownSkillError(SkillError):
 
     code: ClassVar[str] = "unknown-skill"
     named: ClassVar[int] = 50
-    """How many of the known names the sentence has room for."""
+    """How many names of skills the sentence lists."""
 
     def __init__(self, name: str, known: Sequence[str]) -> None:
         self.name = name
@@ -112,7 +113,7 @@ class SkillUndecodableError(SkillError):
 
 
 class SkillInvalidError(SkillError):
-    """SKILL.md does not say what a skill must say (no frontmatter, no description, ...)."""
+    """SKILL.md is no skill: it has no frontmatter, no description, ..."""
 
     code: ClassVar[str] = "skill-invalid"
 
@@ -123,7 +124,7 @@ class SkillInvalidError(SkillError):
 
 
 class ResourceError(SkillError):
-    """A file of a skill cannot be given."""
+    """A file of a skill cannot be read."""
 
     code: ClassVar[str] = "resource-error"
 
