@@ -1,4 +1,4 @@
-"""Files of the agent beside a person's own: read by nobody else, and kept out of git."""
+"""Files of the agent beside a person's own: only this user can read them, and git ignores them."""
 
 import errno
 import hashlib
@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final, Literal
 
 BUSY_SECONDS: Final = 30
-"""Until a writer that waits for another process gives up."""
+"""How long a writer waits for another process."""
 _RETRY_SECONDS: Final = 0.05
 _PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 
@@ -29,7 +29,7 @@ def folder_name(thread: str) -> str:
 def open_private(path: Path, flags: int, *, folder_mode: int = 0o777) -> int:
     """Open a file of this user alone, and make it; where its folder is missing, one that git ignores whole.
 
-    The folder is looked into only then: this is called at every step. Raises OSError.
+    It looks into the folder only then, because every step calls this. Raises OSError.
     """
     flags |= os.O_CREAT | os.O_CLOEXEC
     try:
@@ -88,7 +88,7 @@ def is_busy(error: sqlite3.OperationalError) -> bool:
 def ignore_in_git(folder: Path, pattern: str) -> None:
     """Add a pattern to the folder's .gitignore, unless it is there.
 
-    A link of that name is left alone: whoever made the workspace chose what it leads to.
+    A link of that name is left alone: the workspace may come from somebody else, and so does its target.
     """
     flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
     try:

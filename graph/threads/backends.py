@@ -1,4 +1,4 @@
-"""Where the effects and the locks of threads are kept: named by the host, else chosen here from the saver."""
+"""The journal and the locks of a thread: named by the host, else chosen here from the checkpointer."""
 
 import logging
 from collections.abc import Callable
@@ -79,7 +79,7 @@ class ThreadServices:
 
 _journals: WeakKeyDictionary[Any, Journal] = WeakKeyDictionary()
 _lock_tables: WeakKeyDictionary[Any, LockTable] = WeakKeyDictionary()
-"""For savers that several graphs of this process may share."""
+"""By saver: several graphs of this process may share one."""
 _lock: Final = Lock()
 
 
@@ -96,7 +96,7 @@ def _shared(
 
 @cache
 def _warn_of_files(saver: str) -> None:
-    """Log once what holds for a saver that is not known here: its threads may be anywhere."""
+    """Log once for each unknown class of savers: its threads may be on another machine."""
     logger.warning(
         "Threads of %s are locked by files of the workspace, and so is their journal unless the graph has a "
         "store: that holds on this machine only. Name others: build_graph(journal=..., locks=...)",

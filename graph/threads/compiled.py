@@ -1,7 +1,7 @@
 """The compiled graph: LangGraph's, with one invocation of a thread at a time, and a journal.
 
 LangGraph has no lock: two invocations of one thread lose a turn, and two answers to one question run
-what was asked about twice. Its server runs a thread once at a time by itself; there no lock is taken.
+the same call twice. LangGraph's server has locks of its own; there none is taken.
 """
 
 import asyncio
@@ -111,11 +111,11 @@ class CompiledAgent(CompiledStateGraph[AgentState, Context, AgentInput, AgentOut
             return updated
 
     def locked(self, config: RunnableConfig) -> AbstractContextManager[None]:
-        """Keep a thread from being run meanwhile. Raises ThreadBusyError."""
+        """Return a context in which nobody else can run a thread. Raises ThreadBusyError."""
         return _locked(self._thread_of(config))
 
     def _thread_of(self, config: RunnableConfig | None) -> "_Thread | None":
-        """Return which thread a config is about; None where nothing of it is kept."""
+        """Return the thread that a config names; None where no checkpointer keeps it."""
         whole = merged_config(self, config)
         configurable = whole["configurable"]
         saver = saver_in(self, whole)
@@ -133,7 +133,7 @@ class CompiledAgent(CompiledStateGraph[AgentState, Context, AgentInput, AgentOut
 
     @contextmanager
     def _invoked(self, thread: "_Thread | None") -> Iterator[Invocation | None]:
-        """Let nodes find the invocation while it lasts; None where nothing of its thread is kept."""
+        """Register an invocation while it lasts; None where no checkpointer keeps its thread."""
         if thread is None:
             yield None
             return
@@ -185,7 +185,7 @@ def status_of(snapshot: StateSnapshot) -> ThreadStatus:
 
 @dataclass(frozen=True)
 class _Thread:
-    """A thread that is kept, as one config names it, and what it is kept in."""
+    """A thread of a checkpointer, as one config names it."""
 
     key: ThreadKey
     saver: BaseCheckpointSaver[Any]
@@ -193,9 +193,9 @@ class _Thread:
     is_root: bool
     """False for a graph that a task of another one invokes: the answers to its questions come otherwise."""
     is_addressed: bool
-    """Whether the config names a checkpoint: there, a question that was answered may be answered anew."""
+    """True if the config names a checkpoint: there, an answered question may be answered again."""
     locks: LockTable | None
-    """None where a server sees to it that a thread is run once at a time."""
+    """None on a server, which has locks of its own."""
 
     @property
     def is_recorded(self) -> bool:

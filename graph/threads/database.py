@@ -39,7 +39,7 @@ _FAST: Final = 1
 _CONNECT_SECONDS: Final = 10
 _RETRY_SECONDS: Final = 0.05
 _SETUP_SECONDS: Final = 60
-"""Until a process that waits for another one to make the tables gives up."""
+"""How long a process waits for another one to make the tables."""
 _MAX_CONNECTIONS: Final = 4
 _SETUP_LOCK: Final = 0x736B_696C_6C73
 """Key of the advisory lock under which the tables are made: "skills"."""
@@ -98,7 +98,7 @@ def options_of(saver: BaseCheckpointSaver[Any], thread: str) -> dict[str, Any] |
 
 
 def has_threads(settings: Settings) -> bool:
-    """Return False where nothing can have been kept; no file is made."""
+    """Return False if there is no database yet; this makes none."""
     return bool(settings.checkpointer) or (settings.workspace / FILE).is_file()
 
 
@@ -207,7 +207,7 @@ def _open_postgres(dsn: str) -> Iterator[Database]:
             "The setting checkpointer is no connection string: postgresql://user@host:5432/database, "
             "with @ : / ? # in user and password percent-encoded."
         )
-    # The pool tells each failed attempt to the log; the command tells the end of it, once.
+    # The pool logs each failed attempt; the error below says it once.
     logging.getLogger("psycopg.pool").setLevel(logging.ERROR)
     arguments: dict[str, Any] = {
         "autocommit": True,
@@ -215,7 +215,7 @@ def _open_postgres(dsn: str) -> Iterator[Database]:
         "connect_timeout": _CONNECT_SECONDS,
     }
     try:
-        # First alone: a pool tells why it cannot connect to its log, and not to its user.
+        # One connection first: a pool logs why it cannot connect, and its caller learns only that it cannot.
         with psycopg.Connection[DictRow].connect(dsn, row_factory=dict_row, **arguments) as connection:
             _make_tables(connection)
         pool = ConnectionPool[psycopg.Connection[DictRow]](
@@ -237,7 +237,7 @@ def _open_postgres(dsn: str) -> Iterator[Database]:
 def _make_tables(connection: "Connection[DictRow]") -> None:
     """Make the tables, or bring them up to date, one process at a time.
 
-    LangGraph's own setup() does not expect company: two first ones fail on the same table.
+    LangGraph's setup() fails where two processes call it at the same time: both make the same table.
     """
     from langgraph.checkpoint.postgres import PostgresSaver
     from langgraph.store.postgres import PostgresStore

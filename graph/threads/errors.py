@@ -1,4 +1,4 @@
-"""Why a thread cannot be used as wanted.
+"""The errors of threads.
 
     SkillsAgentError
     └── ThreadError              thread-unusable     the root of this tree
@@ -8,7 +8,7 @@
         ├── UnknownThreadError   unknown-thread      no thread of that id is kept
         ├── UnknownStepError     unknown-step        the thread has no such step
         ├── UnknownGrantError    unknown-grant       nobody granted that in the thread
-        ├── ForkError            fork-refused        the step cannot be forked as wanted
+        ├── ForkError            fork-refused        the step cannot be forked in this way
         ├── AgeError             invalid-age         the text is no age such as 30d
         ├── DatabaseError        database-unusable   the place where threads are kept cannot be used
         └── JournalError         journal-unusable    an effect cannot be recorded, so it was not run
@@ -25,7 +25,7 @@ _MAX_NAMED = 8
 
 
 class ThreadError(SkillsAgentError):
-    """A thread cannot be used as wanted."""
+    """A thread cannot be used in this way."""
 
     code: ClassVar[str] = "thread-unusable"
 
@@ -114,7 +114,7 @@ class UnknownGrantError(ThreadError):
 
 
 class ForkError(ThreadError):
-    """A step cannot be forked as wanted: a name is taken, a skill not loaded, a call not open."""
+    """A step cannot be forked in this way: a name is taken, a skill not loaded, a call not open."""
 
     code: ClassVar[str] = "fork-refused"
 

@@ -145,7 +145,7 @@ class _Source:
                 raise ForkError(f"There is no call {call!r} to answer at this step. Open calls: {listed}.")
 
     def take_results(self) -> None:
-        """Take what ended beside an open question, or before the thread was cut off, into the copy."""
+        """Add the results of calls that ended beside an open question, or before the thread was cut off."""
         if self.asking or self.is_newest:
             for task in self.snapshot.tasks:
                 if task not in self.asking:
@@ -181,7 +181,7 @@ class _Source:
                 self.saver.put_writes(config, writes, task.id, task_path(task))
 
     def judge_anew(self, new: str, deny: Sequence[str]) -> None:
-        """Answer calls as refused, and lead the others to where they are judged."""
+        """Answer calls as refused, and send the others to the gate."""
         update: dict[str, Any] = {"verdicts": {}, "admissions": [], "grants": {}, "messages": []}
         messages = self.values.get("messages") or []
         for call in open_calls(messages):

@@ -20,7 +20,7 @@ Release = Callable[[], None]
 
 
 class ThreadKey(NamedTuple):
-    """What is locked."""
+    """A thread, or a graph inside another one on that thread."""
 
     thread: str
     namespace: str = ""
@@ -42,8 +42,8 @@ class ThreadLocks(Protocol):
     def take(self, key: ThreadKey) -> Release:
         """Lock a thread and return what unlocks it.
 
-        Raises ThreadBusyError at once where the thread is locked. An event loop never waits for this, but
-        it calls what is returned.
+        Raises ThreadBusyError at once if the thread is locked. This is never called on an event loop; what
+        it returns may be.
         """
         ...
 
@@ -54,7 +54,7 @@ class LockTable:
     def __init__(self, locks: ThreadLocks | None, *, waits: bool = False) -> None:
         """Keep nobody else out where `locks` is None: threads in memory have no other process.
 
-        `waits`: taking a lock waits for a network, and has no place on an event loop.
+        `waits`: taking a lock may wait for a network, so an event loop leaves that to another thread.
         """
         self.waits = waits
         self._locks = locks

@@ -224,7 +224,7 @@ class Threads:
         older_than: timedelta | str | None = None,
         dry_run: bool = False,
     ) -> Pruned:
-        """Delete all but the `keep` newest threads, or those that did not move for so long; with both, both.
+        """Delete threads beyond the `keep` newest, and older than an age; with one limit, by that alone.
 
         Threads that are not done stay, whatever their age. `older_than` is a duration, or a text such as
         12h, 30d or 8w. Raises AgeError.
@@ -263,7 +263,7 @@ def parse_age(text: str) -> timedelta:
 def choose_threads(
     summaries: Sequence[ThreadSummary], keep: int | None, older_than: timedelta | None, now: datetime
 ) -> Pruned:
-    """Return which threads go: beyond the `keep` newest, and older than that; with both, what is both.
+    """Return which threads go: beyond the `keep` newest, and older than an age; with one limit, by that alone.
 
     `summaries` are newest first. Threads that are not done stay, whatever their age.
     """
