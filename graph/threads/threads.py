@@ -263,7 +263,7 @@ def parse_age(text: str) -> timedelta:
 def choose_threads(
     summaries: Sequence[ThreadSummary], keep: int | None, older_than: timedelta | None, now: datetime
 ) -> Pruned:
-    """Return which threads go: beyond the `keep` newest, and older than an age; with one limit, by that alone.
+    """Return which threads go: beyond the `keep` newest, and older than an age; with one limit, by it alone.
 
     `summaries` are newest first. Threads that are not done stay, whatever their age.
     """
