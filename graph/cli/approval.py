@@ -11,7 +11,7 @@ from typing import Any, Final
 import click
 from langgraph.types import Interrupt
 
-from skills_agent.graph.cli.printing import line_of, shown
+from skills_agent.graph.cli.printing import line_of, strip_controls
 from skills_agent.skills.policy.grants import grant_fault
 from skills_agent.skills.policy.patterns import GRAMMAR
 from skills_agent.state.transcript import LOAD_SKILL
@@ -77,7 +77,7 @@ def _request_text(request: Request) -> str:
     lines = [f"  {line_of(str(request['name']))}  ({line_of(str(request.get('description') or ''))})"]
     for name, value in request["args"].items():
         text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-        argument = shown(text).splitlines() or [""]
+        argument = strip_controls(text).splitlines() or [""]
         cut = argument[:MAX_ARGUMENT_LINES]
         if len(argument) > len(cut):
             cut.append(f"[{len(argument) - len(cut)} more lines]")

@@ -41,13 +41,13 @@ def ask(question: str, skills: tuple[str, ...], thread: str | None, as_json: boo
     from skills_agent.graph.cli.progress import open_view
     from skills_agent.graph.cli.thread import open_thread, run_once
 
-    with open_thread(thread, quiet=as_json, **chosen) as opened:
-        _check_skills(opened.registry, skills)
+    with open_thread(thread, quiet=as_json, **chosen) as current:
+        _check_skills(current.registry, skills)
         with open_view(quiet=as_json) as view:
-            view.did("thread", opened.name)
-            if opened.interrupts:
+            view.did("thread", current.name)
+            if current.interrupts:
                 view.did("note", "the open question of this thread is dropped: you said something new")
-        run_once(opened, lambda: opened.ask(text, skills))
+        run_once(current, lambda: current.ask(text, skills))
 
 
 def _check_skills(registry: "Registry", names: Sequence[str]) -> None:

@@ -38,8 +38,8 @@ def chat(thread: str | None, **chosen: Any) -> None:
     """
     from skills_agent.graph.cli.thread import open_thread
 
-    with open_thread(thread, **chosen) as opened:
-        _converse(opened)
+    with open_thread(thread, **chosen) as current:
+        _converse(current)
 
 
 def _converse(thread: "OpenThread") -> None:

@@ -46,9 +46,9 @@ def revoke(thread: str, grant: str, workspace: Path | None, checkpointer: str | 
     from skills_agent.graph.threads.errors import UnfinishedError
     from skills_agent.graph.threads.threads import Threads
 
-    with open_thread(thread, must_exist=True, workspace=workspace, checkpointer=checkpointer) as opened:
+    with open_thread(thread, must_exist=True, workspace=workspace, checkpointer=checkpointer) as current:
         try:
-            Threads(opened.agent).revoke(thread, grant)
+            Threads(current.agent).revoke(thread, grant)
         except UnfinishedError as error:
-            raise UnfinishedError(thread, opened.resume_command()) from error
+            raise UnfinishedError(thread, current.resume_command()) from error
     echo(f"Revoked {grant} in {thread}.")

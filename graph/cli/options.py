@@ -65,8 +65,8 @@ def shell_command(*words: str, workspace: Path | None, checkpointer: str | None)
     from skills_agent.graph.threads.database import without_password
 
     elsewhere = [] if workspace in (None, Path.cwd()) else ["--workspace", str(workspace)]
-    if checkpointer and (shown := without_password(checkpointer)):
-        elsewhere += ["--checkpointer", shown]
+    if checkpointer and (dsn := without_password(checkpointer)):
+        elsewhere += ["--checkpointer", dsn]
     return shlex.join(["skills-agent", *words, *elsewhere])
 
 

@@ -28,19 +28,19 @@ IN_PROGRESS: Final = frozenset(
 """Warnings of the log that progress and `--json` say, too: a person would read them twice."""
 
 
-def shown(text: str) -> str:
+def strip_controls(text: str) -> str:
     """Return an untrusted text that cannot steer the terminal."""
     return clean_text(normalize_line_ends(text)).text
 
 
 def echo(text: str = "") -> None:
     """Print untrusted text for a person."""
-    click.echo(shown(text))
+    click.echo(strip_controls(text))
 
 
 def line_of(text: str, limit: int | None = None) -> str:
     """Return untrusted text as one line, cut at `limit` characters."""
-    return one_line(shown(text), limit)
+    return one_line(strip_controls(text), limit)
 
 
 def count(number: int, noun: str) -> str:
@@ -104,7 +104,7 @@ class _Stderr(logging.Handler):
     """Writes to the stderr of the moment: a spinner replaces it while it turns."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        click.echo(shown(self.format(record)), err=True)
+        click.echo(strip_controls(self.format(record)), err=True)
 
 
 def print_warnings() -> None:

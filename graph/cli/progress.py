@@ -12,7 +12,7 @@ from typing_extensions import override
 from skills_agent.graph.audit import events
 from skills_agent.graph.audit.node_events import merge_updates
 from skills_agent.graph.audit.recorder import PREFIX
-from skills_agent.graph.cli.printing import count, is_terminal, line_of, shown
+from skills_agent.graph.cli.printing import count, is_terminal, line_of, strip_controls
 from skills_agent.state.records import VerdictRecord
 
 if TYPE_CHECKING:  # a pipe needs no rich
@@ -132,7 +132,7 @@ class Terminal(View):
         from rich.console import Group
         from rich.text import Text
 
-        lines = shown(self._speech).splitlines()[-SPEECH_LINES:]
+        lines = strip_controls(self._speech).splitlines()[-SPEECH_LINES:]
         speech = [Text("\n".join(lines), style="dim")] if lines else []
         return Group(*speech, self._spinner)
 

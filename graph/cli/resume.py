@@ -76,10 +76,10 @@ def resume(
     from skills_agent.graph.cli.thread import open_thread, run_once
 
     decision = _read(decisions) if decisions else _decision(answer, message, always, pattern)
-    with open_thread(thread, must_exist=True, quiet=as_json, **chosen) as opened:
-        invoke = _first_invocation(opened, decision)
+    with open_thread(thread, must_exist=True, quiet=as_json, **chosen) as current:
+        invoke = _first_invocation(current, decision)
         try:
-            run_once(opened, invoke)
+            run_once(current, invoke)
         except ValidationError as error:
             if not isinstance(decision, list):
                 raise

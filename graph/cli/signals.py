@@ -57,7 +57,7 @@ def draining(control: "RunControl", resume_command: str) -> Iterator[None]:
     watcher = Thread(target=_watch, args=(numbers, control, resume_command), name="signals", daemon=True)
     fd = signal.set_wakeup_fd(written.fileno())
     # Without a handler in Python the interpreter would not write, and the signal would end the process.
-    before = {each: signal.signal(each, lambda *_: None) for each in _CODES}
+    before = {number: signal.signal(number, lambda *_: None) for number in _CODES}
     watcher.start()
     try:
         yield

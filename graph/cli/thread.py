@@ -146,7 +146,7 @@ class OpenThread:
             ],
         }
         if self.interrupts:
-            questions = [{"id": each.id, **each.value} for each in self.interrupts]
+            questions = [{"id": interrupt.id, **interrupt.value} for interrupt in self.interrupts]
             facts["interrupt"] = questions[0]
             if len(questions) > 1:
                 facts["interrupts"] = questions
@@ -186,7 +186,7 @@ def open_thread(
                 raise UnknownThreadError(name or "", thread_ids(database.saver))
             chosen = {"skills_dirs": [str(folder) for folder in skills_dirs], "model": model}
             options = {**(stored or {}), **{option: value for option, value in chosen.items() if value}}
-            services = make_services(_settings_with(settings, options, approval), yes=yes)
+            services = make_services(_apply_options(settings, options, approval), yes=yes)
             services.requests.models.choose(None)
             graph = wire(services)
             name = name or f"t-{secrets.token_hex(4)}"
@@ -208,7 +208,8 @@ def open_thread(
         raise failure from error
 
 
-def _settings_with(settings: Settings, options: Mapping[str, Any], approval: Approval | None) -> Settings:
+def _apply_options(settings: Settings, options: Mapping[str, Any], approval: Approval | None) -> Settings:
+    """Return the settings with the options of a thread: its skill folders and its model."""
     return replace(
         settings,
         skills_dirs=(*settings.skills_dirs, *map(Path, options.get("skills_dirs", ()))),

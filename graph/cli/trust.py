@@ -1,5 +1,6 @@
 """skills-agent trust: the folders of skills that you vouch for. Imports no LangGraph."""
 
+from collections.abc import Iterable
 from pathlib import Path
 
 import click
@@ -7,7 +8,7 @@ import click
 from skills_agent.graph.cli import options
 from skills_agent.graph.cli.printing import echo, line_of, print_json, table
 from skills_agent.graph.settings import Settings, content_limits, trust_file_of
-from skills_agent.skills.policy.trust import TrustList
+from skills_agent.skills.policy.trust import TrustedFolder, TrustList
 
 
 class TrustGroup(click.Group):
@@ -44,26 +45,22 @@ def trust() -> None:
 @options.as_json
 def add(folder: Path, as_json: bool) -> None:
     """Trust the skill in DIR, or every skill below it, as it is now."""
-    added = _trusted().add(folder)
-    if as_json:
-        print_json([each._asdict() for each in added])
-    for each in () if as_json else added:
-        echo(f"Trusted {line_of(each.path)} as it is now ({each.digest[:12]}).")
+    _report(_trust_list().add(folder), "Trusted {path} as it is now ({digest}).", as_json=as_json)
 
 
 @trust.command("list")
 @options.as_json
 def list_trusted(as_json: bool) -> None:
     """List trusted skills, and whether each is unchanged."""
-    trusted = _trusted()
+    trust_list = _trust_list()
     rows = [
-        (each, "unchanged" if trusted.is_unchanged(each) else "changed: not trusted")
-        for each in trusted.folders()
+        (folder, "unchanged" if trust_list.is_unchanged(folder) else "changed: not trusted")
+        for folder in trust_list.folders()
     ]
     if as_json:
-        print_json([{**each._asdict(), "state": state.partition(":")[0]} for each, state in rows])
+        print_json([{**folder._asdict(), "state": state.partition(":")[0]} for folder, state in rows])
         return
-    table([(each.digest[:12], state, each.path) for each, state in rows])
+    table([(folder.digest[:12], state, folder.path) for folder, state in rows])
     if not rows:
         click.echo("Nothing is trusted beside the sources that are. To trust a skill: skills-agent trust DIR")
 
@@ -73,15 +70,20 @@ def list_trusted(as_json: bool) -> None:
 @options.as_json
 def revoke(folder: Path, as_json: bool) -> None:
     """Stop trusting DIR and the skills in it."""
-    ended = _trusted().revoke(folder)
-    if as_json:
-        print_json([each._asdict() for each in ended])
-    elif not ended:
+    folders = _trust_list().revoke(folder)
+    if not folders and not as_json:
         raise click.ClickException(f"{folder} is not trusted. What is: skills-agent trust list")
-    for each in () if as_json else ended:
-        echo(f"{line_of(each.path)} is not trusted any more.")
+    _report(folders, "{path} is not trusted any more.", as_json=as_json)
 
 
-def _trusted() -> TrustList:
+def _report(folders: Iterable[TrustedFolder], sentence: str, *, as_json: bool) -> None:
+    if as_json:
+        print_json([folder._asdict() for folder in folders])
+        return
+    for folder in folders:
+        echo(sentence.format(path=line_of(folder.path), digest=folder.digest[:12]))
+
+
+def _trust_list() -> TrustList:
     settings = Settings.load()
     return TrustList(trust_file_of(settings), content_limits(settings))
