@@ -17,15 +17,10 @@ from skills_agent.skills.policy.tool_spec import TOOL_SPECS, ToolSpec
 from skills_agent.skills.text import one_line
 from skills_agent.state.records import Counts
 
-MAX_CALL: Final = 300
-"""Characters of a call in a line."""
+_HUMP: Final = re.compile(r"(?<!^)(?=[A-Z])")
 
 
-def _type_of(name: str) -> str:
-    return re.sub(r"(?<!^)(?=[A-Z])", "_", name).lower()
-
-
-class Event(Struct, kw_only=True, tag_field="type", tag=_type_of):
+class Event(Struct, kw_only=True, tag_field="type", tag=lambda name: _HUMP.sub("_", name).lower()):
     """One thing that happened in a run. Its `type` is the name of its class in snake case."""
 
     text: ClassVar[str] = ""
@@ -91,11 +86,11 @@ class RunStarted(_Invocation):
         if not self.known:
             return "no skills yet: put folders with a SKILL.md under .agent/skills, or pass --skills-dir"
         sources = f" from {_count(self.sources, 'source')}" if self.sources else ""
-        named = f", asked for: {', '.join(self.skills)}" if self.skills else ""
-        problems = (
+        names = f", asked for: {', '.join(self.skills)}" if self.skills else ""
+        more = (
             f", {_count(self.problems, 'problem')}: skills-agent skills list --all" if self.problems else ""
         )
-        return f"{_count(self.known, 'skill')}{sources} (catalog {self.catalog:.12}){named}{problems}"
+        return f"{_count(self.known, 'skill')}{sources} (catalog {self.catalog:.12}){names}{more}"
 
 
 class RunResumed(_Invocation):
@@ -110,7 +105,7 @@ class SkillChanged(Event):
 
     skill: str
     change: Literal["changed", "gone", "broken"]
-    digest: str
+    digest: str = ""
     """Of what is there now; empty where it cannot be read."""
 
     def line(self) -> str:
@@ -276,19 +271,17 @@ class StateUpdated(Event):
     grants: list[str]
     """Ids of those that were given or changed."""
     skills: list[str]
-    """Names of loaded ones that were changed."""
 
     def line(self) -> str:
         as_node = f" as {self.as_node}" if self.as_node else ""
-        names = ", ".join([*self.grants, *self.skills])
-        return f"changed from outside{as_node}: {', '.join(self.channels)}" + (f" ({names})" if names else "")
+        names = f" ({', '.join([*self.grants, *self.skills])})" if self.grants or self.skills else ""
+        return f"changed from outside{as_node}: {', '.join(self.channels)}{names}"
 
 
 class ThreadForked(Event):
     """The thread was made as a copy of another one at a step; the record of `source` has what was before."""
 
     source: str
-    """The other thread."""
     at: str
     """Id of the checkpoint of that step; both threads have it."""
     request: str
@@ -448,8 +441,8 @@ def line_of(event: Event | Mapping[str, Any]) -> str:
         return one_line(f"{event.get('type')}: {json.dumps(event, ensure_ascii=False)}")
 
 
-def call_text(tool: str, args: Any, limit: int | None = MAX_CALL) -> str:
-    """Return a tool call as a person reads it: `run_script(skill=csv-report, ...)`."""
+def call_text(tool: str, args: Any, limit: int | None = 300) -> str:
+    """Return a tool call as a person reads it, cut at `limit` characters: `grep(pattern=TODO)`."""
     spec = TOOL_SPECS.get(tool) or ToolSpec(name=tool)
     text = spec.show(args if isinstance(args, Mapping) else {"arguments": args})
     return text if limit is None else one_line(text, limit)

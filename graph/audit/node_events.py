@@ -159,7 +159,7 @@ def _discovered(step: NodeStep) -> Iterator[Event]:
         **msgspec.structs.asdict(step.invocation()),
     )
     for each in changed:
-        yield events.SkillChanged(skill=each["name"], change=each["change"], digest=each["digest"])
+        yield _pick(events.SkillChanged, each, skill=each["name"])
     known = {message.id for message in before.get("messages") or []}
     yield from _dropped([each for each in step.answers if each.id not in known])
 
