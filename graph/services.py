@@ -1,11 +1,9 @@
 """What the nodes work with, made once from the settings and from what a host brings."""
 
-import fnmatch
 import logging
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
-from typing import Any, Final
+from typing import Any
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.tools import BaseTool
@@ -16,12 +14,8 @@ from skills_agent.graph.audit.events import Operator
 from skills_agent.graph.audit.log import RunLog
 from skills_agent.graph.audit.recorder import Audit
 from skills_agent.graph.audit.redaction import Redaction, secret_values
-from skills_agent.graph.models.errors import ModelCallError, ModelError, calling
-from skills_agent.graph.models.local import LocalChatModel
-from skills_agent.graph.models.offline.model import OfflineChatModel
-from skills_agent.graph.models.provider import default_model, resolve_model
+from skills_agent.graph.models.provider import default_model, make_models, stated_window
 from skills_agent.graph.settings import (
-    UNKNOWN_WINDOW,
     Settings,
     SettingsError,
     audit_folder_of,
@@ -37,7 +31,7 @@ from skills_agent.graph.tools import Workdir, build_tools, spec_of
 from skills_agent.nodes import RegistryOf
 from skills_agent.nodes.effects import Journal
 from skills_agent.nodes.judge import Policy
-from skills_agent.nodes.model_call import ChosenModel, ModelRequests, Models
+from skills_agent.nodes.model_call import ModelRequests
 from skills_agent.skills.library.registry import Library, Registry
 from skills_agent.skills.policy.patterns import Entry, EntryNotUnderstoodError, Grammar
 from skills_agent.skills.policy.tool_spec import Risk
@@ -51,17 +45,6 @@ from skills_agent.state.budget import Limits, OnChange
 from skills_agent.state.context import Context, caller_of
 
 logger = logging.getLogger(__name__)
-
-
-class ModelNotAllowedError(ModelError):
-    """The caller chose a model that the operator does not allow."""
-
-    code = "model-not-allowed"
-
-    def __init__(self, name: str, allowed: Sequence[str]) -> None:
-        self.name = name
-        listed = ", ".join(allowed) or "none but the operator's"
-        super().__init__(f"The model {name!r} may not be chosen here. Allowed: {listed}.")
 
 
 @dataclass(frozen=True)
@@ -112,7 +95,7 @@ def make_services(  # noqa: PLR0913 - the parts that a host may bring, each by i
     )
     offered = _by_name([*own, *tools])
     grammar = Grammar({tool.name: spec_of(tool) for tool in tools})
-    budget = description_budget(settings, _window(model))
+    budget = description_budget(settings, stated_window(model))
     audit = make_audit(settings, model, yes)
     return Services(
         library=library,
@@ -201,48 +184,6 @@ def make_audit(settings: Settings, model: BaseChatModel | None, yes: Collection[
         ),
         required=settings.audit == "require",
     )
-
-
-_MAX_CLIENTS: Final = 16
-"""Clients of models that callers chose by name, kept for their next call."""
-
-
-def make_models(settings: Settings, model: BaseChatModel | None) -> Models:
-    """Return where models come from: the host's model, the settings' one, or the caller's allowed choice."""
-    environment = process_environment()
-    own = settings.model or default_model(environment)
-    allowed = () if model is not None else settings.allowed_models
-
-    @lru_cache(_MAX_CLIENTS)
-    def resolve(name: str) -> BaseChatModel:
-        return resolve_model(name, environment=environment, parameters=settings.model_parameters)
-
-    def choose(name: str | None) -> ChosenModel:
-        if name and name != own and not any(fnmatch.fnmatchcase(name, pattern) for pattern in allowed):
-            raise ModelNotAllowedError(name, allowed)
-        label = name or own if model is None else type(model).__name__
-        chat = resolve(label) if model is None else model
-        return ChosenModel(
-            label,
-            chat,
-            window=settings.context_window or _window(chat) or UNKNOWN_WINDOW,
-            writes=not isinstance(chat, LocalChatModel),
-            reads_records=isinstance(chat, OfflineChatModel),
-        )
-
-    def window(name: str | None) -> int:
-        try:
-            return choose(name).window
-        except ModelError:  # The node that asks the model says so.
-            return settings.context_window or UNKNOWN_WINDOW
-
-    return Models(choose, window, calling, ModelCallError)
-
-
-def _window(model: BaseChatModel | None) -> int | None:
-    """Return the context window in tokens that a chat model states of itself."""
-    profile = model.profile if model is not None else None
-    return profile.get("max_input_tokens") if profile else None
 
 
 def _failure_text(error: Exception) -> str:

@@ -8,11 +8,11 @@ from skills_agent.nodes.judge import Policy
 from skills_agent.nodes.model_call import (
     ModelRequest,
     ModelRequests,
-    ShownSkills,
     TwoPaths,
     model_node,
     usage_of,
 )
+from skills_agent.nodes.prompt import ShownSkills
 from skills_agent.state.budget import Limits, spent_budget
 from skills_agent.state.context import Context
 from skills_agent.state.reducers import add_usage

@@ -4,7 +4,6 @@ import asyncio
 import json
 from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any, Final, NamedTuple
 
@@ -17,7 +16,8 @@ from langgraph.runtime import Runtime, get_runtime
 from typing_extensions import override
 
 from skills_agent.nodes import RegistryOf, prompt
-from skills_agent.skills.library.catalog import Catalog, CatalogListing
+from skills_agent.nodes.prompt import LoadableSkills, ShownCatalog, ShownSkills
+from skills_agent.skills.library.catalog import Catalog
 from skills_agent.state.context import Context
 from skills_agent.state.history import room_of, tokens_in, tokens_of, turns_to_cover
 from skills_agent.state.records import active_skills
@@ -76,25 +76,6 @@ class Models(NamedTuple):
     """Turns a provider's failure into one sentence that says what to do; takes the model's name."""
     failure: type[Exception]
     """What `failures` raises then."""
-
-
-@dataclass(frozen=True, eq=False)
-class ShownCatalog:
-    """What a model call shows of the catalog."""
-
-    listing: CatalogListing
-    text: str
-    loadable: prompt.LoadableSkills | None
-    """What load_skill takes; None where no skill is left to load."""
-
-
-class ShownSkills(NamedTuple):
-    """What a model call shows of skills."""
-
-    in_prompt: prompt.SkillsInPrompt
-    catalog: ShownCatalog
-    complete: Catalog
-    """The catalog with the skills that are not shown, too."""
 
 
 class PromptRecords(NamedTuple):
@@ -160,10 +141,9 @@ class ModelRequests:
         loadable = skills.catalog.loadable if skills and hidden is not None else None
         names = () if hidden is None else tuple(name for name in self._tools if name not in hidden)
         bound = self._bind(chosen, names, loadable)
-        in_prompt = skills and skills.in_prompt
         window = chosen.window - bound.schema_tokens
         room = room_of(chosen.window) - bound.schema_tokens
-        rendered = prompt.render_within(room, messages, state.get("summary"), in_prompt, status)
+        rendered = prompt.render_within(room, messages, state.get("summary"), skills, status)
         # The quarter of the window that is left free is for doubt: what may fit is tried.
         if (tokens := tokens_of(rendered)) > window:
             return prompt.too_large(state, tokens + bound.schema_tokens, chosen.name, chosen.window)
@@ -188,8 +168,7 @@ class ModelRequests:
         catalog = registry.get(record["digest"]) or registry.refresh()
         pinned, request = record.get("pinned") or (), record.get("request") or ""
         shown = self.shown_catalog(catalog, pinned, request, record["shown"])
-        in_prompt = prompt.SkillsInPrompt(shown.text, ledger, state.get("skill_resources") or {})
-        return ShownSkills(in_prompt, shown, catalog)
+        return ShownSkills(shown, ledger, state.get("skill_resources") or {}, catalog)
 
     def shown_catalog(
         self, catalog: Catalog, pinned: Sequence[str], request: str, names: Sequence[str] | None = None
@@ -214,7 +193,7 @@ class ModelRequests:
         return ShownCatalog(listing, prompt.catalog_text(listing), loadable)
 
     def _bind(
-        self, chosen: ChosenModel, names: tuple[str, ...], loadable: prompt.LoadableSkills | None
+        self, chosen: ChosenModel, names: tuple[str, ...], loadable: LoadableSkills | None
     ) -> _BoundModel:
         key = (chosen.name, names, loadable)
         bound = self._bound.get(key)

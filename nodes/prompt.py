@@ -56,20 +56,41 @@ _CLOSING = re.compile(r"<(?=\s*/\s*skill)", re.IGNORECASE)
 """Where instructions would end the element that they stand in."""
 
 
-class SkillsInPrompt(NamedTuple):
-    """What the prompt shows of skills in one step."""
+class LoadableSkills(NamedTuple):
+    """What the schema of load_skill depends on."""
 
-    catalog: str
-    """The text of what is listed; see `catalog_text`."""
+    names: tuple[str, ...]
+    """The valid names; empty where they are too many for the schema."""
+    sources: tuple[str, ...]
+    """Labels of the sources, the strongest last."""
+    is_cut: bool
+    """True where not all skills are shown."""
+
+
+class ShownCatalog(NamedTuple):
+    """What a model call shows of the catalog."""
+
+    listing: CatalogListing
+    text: str
+    loadable: LoadableSkills | None
+    """None where there is no skill to load."""
+
+
+class ShownSkills(NamedTuple):
+    """What a model call shows of skills."""
+
+    catalog: ShownCatalog
     ledger: Mapping[str, LoadedSkill]
     resources: Mapping[str, SkillResources]
+    complete: Catalog
+    """The catalog with the skills that are not shown, too."""
 
 
 def render_within(
     room: int,
     messages: Sequence[AnyMessage],
     summary: SummaryRecord | None,
-    skills: SkillsInPrompt | None,
+    skills: ShownSkills | None,
     status: str,
 ) -> list[AnyMessage]:
     """Return the prompt for a transcript in `room` tokens; more where nothing can be shortened further."""
@@ -84,7 +105,7 @@ def render_within(
 
 def render(
     messages: Sequence[AnyMessage],
-    skills: SkillsInPrompt | None,
+    skills: ShownSkills | None,
     status: str,
     before: Sequence[AnyMessage] = (),
 ) -> list[AnyMessage]:
@@ -94,7 +115,7 @@ def render(
     """
     if skills is None:
         return [SystemMessage(INSTRUCTIONS), *before, *messages, HumanMessage(status)]
-    system = f"{INSTRUCTIONS}\n\n{SKILLS}\n\n{skills.catalog}"
+    system = f"{INSTRUCTIONS}\n\n{SKILLS}\n\n{skills.catalog.text}"
     active = active_skills(skills.ledger)
     by_call: dict[str, list[LoadedSkill]] = {}
     for skill in sorted(active.values(), key=lambda each: each["order"]):
@@ -113,7 +134,7 @@ def render(
     return [SystemMessage(system), *_orphans(orphans, skills), *before, *expanded, HumanMessage(status)]
 
 
-def _orphans(orphans: Sequence[LoadedSkill], skills: SkillsInPrompt) -> list[AnyMessage]:
+def _orphans(orphans: Sequence[LoadedSkill], skills: ShownSkills) -> list[AnyMessage]:
     """Return the message with the loaded skills whose receipt is not in the transcript any more."""
     if not orphans:
         return []
@@ -263,17 +284,6 @@ def too_large(state: AgentState, tokens: int, model: str, window: int) -> AIMess
         id=f"too-large-{state['usage']['turn']}-{len(state['messages'])}",
         additional_kwargs=dict(SYNTHETIC),
     )
-
-
-class LoadableSkills(NamedTuple):
-    """What the schema of load_skill depends on."""
-
-    names: tuple[str, ...]
-    """The valid names; empty where they are too many for the schema."""
-    sources: tuple[str, ...]
-    """Labels of the sources, the strongest last."""
-    is_cut: bool
-    """True where not all skills are shown."""
 
 
 def loadable_skills(catalog: Catalog, *, is_cut: bool) -> LoadableSkills:

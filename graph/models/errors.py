@@ -3,6 +3,7 @@
     SkillsAgentError                      (skills/errors.py)
     └── ModelError                        model-error
         ├── UnknownModelError             model-unknown           no model of that name
+        ├── ModelNotAllowedError          model-not-allowed       the caller chose a model that is not allowed
         ├── ModelKeyMissingError          model-key-missing       the provider's key is not in the environment
         ├── ModelParameterError           model-parameter         a parameter that the provider does not take
         ├── ReplyScriptError              model-script-invalid    a scripted model's file cannot be read
@@ -10,7 +11,7 @@
         └── ModelCallError                model-call-failed       the provider was not reached, or failed
             └── UnreadableReplyError      model-reply-unreadable  its answer is no reply of a model
 
-The first four are raised before a turn starts. `calling` turns what providers raise during a turn into a
+The first five are raised before a model is asked. `calling` turns what providers raise during a turn into a
 ModelCallError; anything else that a model raises is a bug and propagates.
 """
 
@@ -67,6 +68,17 @@ class UnknownModelError(ModelError):
         super().__init__(
             f"There is no model named {name!r}. Use offline, openai:<model> or scripted:<JSON file>."
         )
+
+
+class ModelNotAllowedError(ModelError):
+    """The caller chose a model that the operator does not allow."""
+
+    code: ClassVar[str] = "model-not-allowed"
+
+    def __init__(self, name: str, allowed: Collection[str]) -> None:
+        self.name = name
+        listed = ", ".join(allowed) or "none but the operator's"
+        super().__init__(f"The model {name!r} may not be chosen here. Allowed: {listed}.")
 
 
 class ModelKeyMissingError(ModelError):

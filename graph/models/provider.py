@@ -1,19 +1,28 @@
-"""Chat models by name."""
+"""Chat models by name, and which of them a request gets."""
 
+import fnmatch
 from collections.abc import Mapping
+from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from langchain_core.language_models import BaseChatModel
 from pydantic import SecretStr
 
 from skills_agent.graph.models.errors import (
+    ModelCallError,
+    ModelError,
     ModelKeyMissingError,
+    ModelNotAllowedError,
     ModelParameterError,
     UnknownModelError,
+    calling,
 )
+from skills_agent.graph.models.local import LocalChatModel
 from skills_agent.graph.models.offline.model import OfflineChatModel
 from skills_agent.graph.models.scripted import ScriptedChatModel, read_script
+from skills_agent.graph.settings import UNKNOWN_WINDOW, Settings, process_environment
+from skills_agent.nodes.model_call import ChosenModel, Models
 
 KEY = "OPENAI_API_KEY"
 BASE_URL = "OPENAI_BASE_URL"
@@ -76,3 +85,45 @@ def _openai(model: str, environment: Mapping[str, str], parameters: Mapping[str,
         )
     except ValueError as error:
         raise ModelParameterError(name, " ".join(str(error).split())[:300], PARAMETERS) from error
+
+
+_MAX_CLIENTS: Final = 16
+"""Clients of models that callers chose by name, kept for their next call."""
+
+
+def make_models(settings: Settings, model: BaseChatModel | None) -> Models:
+    """Return where models come from: the host's model, the settings' one, or the caller's allowed choice."""
+    environment = process_environment()
+    own = settings.model or default_model(environment)
+    allowed = () if model is not None else settings.allowed_models
+
+    @lru_cache(_MAX_CLIENTS)
+    def resolve(name: str) -> BaseChatModel:
+        return resolve_model(name, environment=environment, parameters=settings.model_parameters)
+
+    def choose(name: str | None) -> ChosenModel:
+        if name and name != own and not any(fnmatch.fnmatchcase(name, pattern) for pattern in allowed):
+            raise ModelNotAllowedError(name, allowed)
+        label = name or own if model is None else type(model).__name__
+        chat = resolve(label) if model is None else model
+        return ChosenModel(
+            label,
+            chat,
+            window=settings.context_window or stated_window(chat) or UNKNOWN_WINDOW,
+            writes=not isinstance(chat, LocalChatModel),
+            reads_records=isinstance(chat, OfflineChatModel),
+        )
+
+    def window(name: str | None) -> int:
+        try:
+            return choose(name).window
+        except ModelError:  # The node that asks the model says so.
+            return settings.context_window or UNKNOWN_WINDOW
+
+    return Models(choose, window, calling, ModelCallError)
+
+
+def stated_window(model: BaseChatModel | None) -> int | None:
+    """Return the context window in tokens that a chat model states of itself."""
+    profile = model.profile if model is not None else None
+    return profile.get("max_input_tokens") if profile else None

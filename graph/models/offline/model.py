@@ -15,7 +15,8 @@ from skills_agent.graph.models.offline import answers
 from skills_agent.graph.models.offline.answers import ToolResult
 from skills_agent.graph.models.offline.message import PersonMessage, read_message, stems, words
 from skills_agent.graph.models.offline.usage import Usage, fill, find_usages
-from skills_agent.nodes.model_call import PromptRecords, ShownSkills
+from skills_agent.nodes.model_call import PromptRecords
+from skills_agent.nodes.prompt import ShownSkills
 from skills_agent.skills.search.words import search_texts
 from skills_agent.state.records import LoadedSkill, active_skills
 from skills_agent.state.transcript import is_synthetic
@@ -92,7 +93,7 @@ class _Turn:
 
     @cached_property
     def _ledger(self) -> dict[str, LoadedSkill]:
-        return active_skills(self.shown.in_prompt.ledger) if self.shown else {}
+        return active_skills(self.shown.ledger) if self.shown else {}
 
     def _results(self, tool: str) -> list[ToolResult]:
         """Return the results of one tool since the newest message."""
@@ -145,7 +146,7 @@ class _Turn:
         )
 
     def _scripts_of(self, skill: str) -> list[str]:
-        resources = self.shown.in_prompt.resources.get(skill) if self.shown else None
+        resources = self.shown.resources.get(skill) if self.shown else None
         files = resources["files"] if resources else []
         return [file["path"] for file in files if file["type"] == "script" or file["path"].endswith(_SCRIPTS)]
 
