@@ -9,11 +9,13 @@ They are run by this project's graph with 10 and with 1,000 skills, and by a bar
 tools) that stores its messages as deltas; with `--others` by `create_deep_agent(skills=...)`, and by
 `create_agent` with SkillsMiddleware, too. A turn is the first of a new thread; each agent has its own file.
 Rounds are interleaved: the machine may be busy. Prints medians of CPU (of all threads) and of wall time, as
-ratios to the bare graph. Exits with 1 where a ratio is over its aim.
+ratios to the bare graph. Exits with 1 where a ratio is over its aim. Then: what the snapshot of a skill
+costs in such a turn.
 """
 
 import argparse
 import gc
+import os
 import sqlite3
 import statistics
 import sys
@@ -224,6 +226,7 @@ def main() -> int:
         for kind in AIMS:
             medians = measure(makers, folders, kind, chosen.rounds, Path(place))
             missed |= tell(kind, medians)
+        tell_of_snapshots(chosen.rounds, Path(place))
     return int(missed)
 
 
@@ -261,6 +264,32 @@ def tell(kind: str, medians: dict[str, Cost]) -> bool:
     print(f"\nto the bare graph {ratio:.2f}, aim {AIMS[kind]}")
     print(f"1,000 to 10 skills {growth:.2f}, aim {AIM_OF_MANY}")
     return ratio > AIMS[kind] or growth > AIM_OF_MANY
+
+
+def tell_of_snapshots(rounds: int, place: Path) -> None:
+    """Print what a turn costs more that loads a skill of 20 files and 200 KB: the first time, and later."""
+    small, typical, changing = (write_skills(place / name, 10) for name in ("small", "typical", "changing"))
+    for folder in (typical, changing):
+        for number in range(19):
+            (folder / WANTED / f"{number}.bin").write_bytes(os.urandom(10_000))
+    sides = [
+        Side(ours, "skill", folder, place / f"snapshots-{folder.name}.sqlite")
+        for folder in (small, typical, changing)
+    ]
+    for _ in range(rounds + 1):
+        # Another version of the skill: to be measured and copied.
+        (changing / WANTED / "0.bin").write_bytes(os.urandom(10_000))
+        for side in sides:
+            side.turn()
+    base, later, first = (side.median() for side in sides)
+    print("\n| turn that loads | CPU | wall | CPU more, ms | wall more, ms |\n|---|---:|---:|---:|---:|")
+    for name, cost in (("20 files, 200 KB, first time", first), ("the same, later", later)):
+        ratios = f"{cost.cpu / base.cpu:.2f} | {cost.wall / base.wall:.2f}"
+        more = f"{(cost.cpu - base.cpu) * 1000:.1f} | {(cost.wall - base.wall) * 1000:.1f}"
+        print(f"| {name} | {ratios} | {more} |")
+    print("\nto a skill of one file; aims: 5 ms more the first time, 1 ms more later")
+    for side in sides:
+        side.close()
 
 
 def write_skills(folder: Path, number: int) -> Path:
