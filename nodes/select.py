@@ -15,7 +15,7 @@ from skills_agent.nodes.judge import SKILL_CHANGED
 from skills_agent.skills.errors import SkillError, UnknownSkillError
 from skills_agent.skills.library.admission import (
     AdmissionControl,
-    Admitted,
+    AdmittedSkills,
     Asker,
     LimitReachedError,
     NotAdmittedError,
@@ -129,7 +129,7 @@ def _admit(
     return admissions, refusals
 
 
-def _admission(request: SkillRequest, admitted: Admitted, order: int, turn: int) -> Admission:
+def _admission(request: SkillRequest, admitted: AdmittedSkills, order: int, turn: int) -> Admission:
     return Admission(
         call_id=request.call["id"] or "",
         skills=[_place(ref, request.version) for ref in admitted.refs],

@@ -1,7 +1,7 @@
 """Which skills may be loaded now: known, open to the asker, not loaded yet, within the limits.
 
-What a skill `requires` comes before it. The domain of the graph's `select` node: one desk judges all
-requests of a step in turn, so that parallel requests cannot overspend a limit together.
+What a skill `requires` comes before it. One object judges all requests of a step in turn, so that parallel
+requests cannot exceed a limit together. The graph's `select` node uses it.
 """
 
 from collections.abc import Collection, Iterator
@@ -26,7 +26,7 @@ class LimitReachedError(NotAdmittedError):
     code = "load-limit"
 
 
-class Admitted(NamedTuple):
+class AdmittedSkills(NamedTuple):
     """What one request may load, in this order: what the skill requires, then the skill."""
 
     refs: tuple[SkillRef, ...]
@@ -40,15 +40,15 @@ class AdmissionControl:
     def __init__(
         self, catalog: Catalog, loaded: Collection[str], *, max_loaded: int, max_requests: int
     ) -> None:
-        """Take what is loaded, the limit of loaded skills, and that of requests in one step."""
+        """Begin a step: `loaded` are names, `max_requests` is the limit of one step."""
         self._catalog = catalog
         self._loaded = frozenset(loaded)
         self._taken: list[str] = []
         self._max_loaded = max_loaded
         self._requests_left = self._max_requests = max_requests
 
-    def admit(self, name: object, source: object, asker: Asker) -> Admitted:
-        """Return what may be loaded for one request. The operator asks only for what is loaded, anew.
+    def admit(self, name: object, source: object, asker: Asker) -> AdmittedSkills:
+        """Return what may be loaded for one request. The operator's requests are for loaded skills, anew.
 
         Raises:
             NotAdmittedError: it may not; the text is for the model.
@@ -71,7 +71,7 @@ class AdmissionControl:
         self._check_limit(skill.name, [each.name for each in needed if self._is_new(each.name)])
         self._requests_left -= asker != "operator"
         self._taken += [each.name for each in needed]
-        return Admitted(tuple(each.ref for each in needed), tuple(dict.fromkeys(notes)))
+        return AdmittedSkills(tuple(each.ref for each in needed), tuple(dict.fromkeys(notes)))
 
     def _is_new(self, name: str) -> bool:
         return name not in self._loaded and name not in self._taken

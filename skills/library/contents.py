@@ -18,6 +18,7 @@ import os
 import stat
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from io import FileIO
 from pathlib import Path
 from types import MappingProxyType
 from typing import ClassVar, Final, Literal, NamedTuple, get_args
@@ -145,22 +146,21 @@ def read_digest(folder: Path, contents: Contents, limits: ContentLimits) -> str:
     for member in contents.members:
         content = hashlib.sha256(os.fsencode(member.target))
         if member.kind != "link":
-            for piece in read_pieces(folder, member.path):
-                left -= len(piece)
-                if left < 0:  # it has grown since it was listed
-                    raise _too_large(folder, contents.members, limits)
-                content.update(piece)
+            with open_member(folder, member.path) as file:
+                while piece := file.read(_PIECE):
+                    left -= len(piece)
+                    if left < 0:  # it has grown since it was listed
+                        raise _too_large(folder, contents.members, limits)
+                    content.update(piece)
         line = (member.kind.encode(), os.fsencode(member.path), content.hexdigest().encode())
         whole.update(b"\0".join(line) + b"\n")
     return whole.hexdigest()
 
 
-def read_pieces(folder: Path, path: str) -> Iterator[bytes]:
-    """Yield the bytes of a file beneath a folder; no link is followed on the way. Raises SnapshotError."""
+def open_member(folder: Path, path: str) -> FileIO:
+    """Open a file beneath a folder; no link is followed on the way. Raises SnapshotError."""
     try:
-        with os.fdopen(open_beneath(folder, path, follow=False), "rb", buffering=0) as file:
-            while piece := file.read(_PIECE):
-                yield piece
+        return FileIO(open_beneath(folder, path, follow=False))
     except OSError as error:
         raise SnapshotError(folder, f"{path}: {error.strerror or type(error).__name__}") from error
 
@@ -219,7 +219,7 @@ def _too_large(folder: Path, members: Iterable[Member], limits: ContentLimits) -
 
 
 def resource_type(path: str) -> ResourceType:
-    """Tell what a file is by the first folder of its path."""
+    """Return what a file is, by the first folder of its path."""
     folder, slash, _ = path.partition("/")
     return _TYPES.get(folder.lower(), "other") if slash else "other"
 

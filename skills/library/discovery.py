@@ -76,7 +76,6 @@ class Discovery:
     """What is known of the files of some sources. Not to be used by two threads at once."""
 
     def __init__(self, sources: Sequence[Source], strictness: Strictness, memory: Memory | None) -> None:
-        """Take sources from low to high precedence."""
         self._sources = tuple(sources)
         self._strictness = strictness
         self._memory = memory

@@ -312,7 +312,6 @@ class Library:
     """
 
     def __init__(self, shared: Registry) -> None:
-        """Take the registry over the operator's sources."""
         self.shared = shared
         self._own: OrderedDict[tuple[int, str], Registry] = OrderedDict()
         self._lock = Lock()

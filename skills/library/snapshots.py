@@ -24,13 +24,14 @@ from itertools import islice
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from skills_agent.skills.files import open_beneath, parts_of
+from skills_agent.skills.files import parts_of
 from skills_agent.skills.library.contents import (
     ContentLimits,
     Contents,
     SnapshotError,
     SnapshotTooLargeError,
     list_contents,
+    open_member,
     read_digest,
 )
 from skills_agent.skills.sources.protocol import SkillFile
@@ -109,19 +110,18 @@ class SnapshotStore:
         return self._make(partial(self._write, files))
 
     def open(self, digest: str) -> Snapshot | None:
-        """Return a snapshot that is there and holds what its name says."""
+        """Return a snapshot that is there and holds what its name says; remove one that does not.
+
+        Raises SnapshotError for one that cannot be read, or is over the limits of today.
+        """
         folder = self.folder / digest
         if len(digest) != _DIGEST_LENGTH or not (_is_own(self.folder) and _is_own(folder)):
             return None
-        try:
-            measured = self.digest_of(folder)
-        except SnapshotError:
-            measured = ""
-        if measured != digest:
-            logger.warning("snapshot damaged, removed", extra={"digest": digest})
-            _remove(folder)
-            return None
-        return Snapshot(digest, folder)
+        if self.digest_of(folder) == digest:
+            return Snapshot(digest, folder)
+        logger.warning("snapshot damaged, removed", extra={"digest": digest})
+        _remove(folder)
+        return None
 
     def digest_of(self, root: Path) -> str:
         """Return the digest of a folder as it is now; it is read only if something changed.
@@ -260,7 +260,7 @@ class SnapshotStore:
             if member.kind == "link":
                 target.symlink_to(os.path.relpath(member.target, os.path.dirname(member.path) or "."))  # noqa: PTH120
                 continue
-            with _open_source(root, member.path) as source, FileIO(target, "xb") as copy:
+            with open_member(root, member.path) as source, FileIO(target, "xb") as copy:
                 left -= _copy_bytes(source, copy, left)
                 if left < 0:
                     raise SnapshotTooLargeError(root, f"{member.path} grew while it was copied")
@@ -278,13 +278,6 @@ class SnapshotStore:
             with target.open("xb") as copy:
                 copy.write(file.content)
                 os.fchmod(copy.fileno(), 0o500 if file.executable else 0o400)
-
-
-def _open_source(root: Path, path: str) -> FileIO:
-    try:
-        return FileIO(open_beneath(root, path, follow=False))
-    except OSError as error:
-        raise SnapshotError(root, f"{path}: {error.strerror or type(error).__name__}") from error
 
 
 def _copy_bytes(source: FileIO, target: FileIO, limit: int) -> int:
