@@ -1,0 +1,238 @@
+"""What docs/contributing.md says of adding things: each is added to a copy of the project, and works."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.slow
+
+PROJECT = Path(__file__).resolve().parent.parent
+PARTS = ("graph", "nodes", "skills", "state")
+
+
+class Copy:
+    """A copy of the project, and the files of it that were touched."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.touched: set[str] = set()
+        listed = subprocess.check_output(
+            ["git", "ls-files", "-co", "--exclude-standard", *PARTS, "docs", "README.md"],
+            cwd=PROJECT,
+            text=True,
+        )
+        for name in filter(lambda name: (PROJECT / name).is_file(), listed.splitlines()):
+            target = folder / name
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes((PROJECT / name).read_bytes())
+        packages = folder / "import" / "skills_agent"
+        packages.mkdir(parents=True)
+        for part in PARTS:
+            (packages / part).symlink_to(folder / part)
+
+    def write(self, name: str, text: str) -> None:
+        """Add a file."""
+        self.touched.add(name)
+        (self.folder / name).write_text(text, encoding="utf-8")
+
+    def edit(self, name: str, before: str, after: str) -> None:
+        """Put `after` behind the one place that reads `before`."""
+        text = (self.folder / name).read_text(encoding="utf-8")
+        assert text.count(before) == 1, f"{name} has {text.count(before)} places that read {before!r}"
+        self.write(name, text.replace(before, before + after))
+
+    def run(self, *words: str) -> str:
+        """Run Python on the copy and return what it prints."""
+        done = subprocess.run(
+            [sys.executable, *words],
+            cwd=self.folder,
+            env={**os.environ, "PYTHONPATH": str(self.folder / "import"), "HOME": str(self.folder)},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout.strip()
+
+    def make_docs(self) -> None:
+        """Write the generated tables, and count the pages that change."""
+        before = {page.name: page.read_text(encoding="utf-8") for page in (self.folder / "docs").glob("*.md")}
+        self.run("docs/generate.py")
+        for name, text in before.items():
+            if (self.folder / "docs" / name).read_text(encoding="utf-8") != text:
+                self.touched.add(f"docs/{name}")
+
+
+@pytest.fixture
+def copy(tmp_path: Path) -> Copy:
+    """Return a copy of the project."""
+    return Copy(tmp_path / "project")
+
+
+def test_a_node_takes_five_files(copy: Copy) -> None:
+    copy.write(
+        "nodes/rest.py",
+        '''"""rest: nothing, for a moment."""
+
+from langgraph.runtime import Runtime
+
+from skills_agent.state.context import Context
+from skills_agent.state.schema import AgentState, AgentUpdate
+
+
+def rest(state: AgentState, runtime: Runtime[Context]) -> AgentUpdate:
+    """Change nothing."""
+    return AgentUpdate()
+''',
+    )
+    build = "graph/build.py"
+    copy.edit(
+        build, "from skills_agent.nodes.load import load\n", "from skills_agent.nodes.rest import rest\n"
+    )
+    copy.edit(
+        build, '    ("summarize", "no skill asked for", "decide"),\n', '    ("discover", "tired", "rest"),\n'
+    )
+    copy.edit(build, '    ("discover", "tired", "rest"),\n', '    ("rest", "rested", "decide"),\n')
+    copy.edit(build, '    "discover": routes.after_discover,\n', '    "rest": routes.after_rest,\n')
+    copy.edit(build, "    nodes: dict[str, Any] = {\n", '        "rest": rest,\n')
+    routes = "graph/routes.py"
+    summary = (
+        '    """Summarize older turns first where the history takes too much of the model\'s window."""\n'
+    )
+    copy.edit(routes, summary, '    if not state.get("answer"):\n        return "tired"\n')
+    label = 'AfterSummarize = Literal["a skill is asked for", "no skill asked for"]\n'
+    copy.edit(routes, label, '\n\ndef after_rest(state: AgentState) -> str:\n    return "rested"\n')
+    copy.edit("README.md", "    turn --> decide\n", "    discover -- tired --> rest\n    rest --> decide\n")
+    copy.write("docs/graph.mmd", copy.run("-m", "skills_agent.graph.cli.main", "graph"))
+
+    answer = copy.run("-m", "skills_agent.graph.cli.main", "ask", "What can you do?", "--model", "offline")
+
+    assert answer
+    assert "discover -. &nbsp;tired&nbsp; .-> rest" in (copy.folder / "docs/graph.mmd").read_text()
+    assert len(copy.touched) <= 5, copy.touched
+
+
+def test_a_limit_takes_three_files(copy: Copy) -> None:
+    copy.edit(
+        "state/budget.py",
+        '    """Runs of scripts in one turn."""\n',
+        '    max_rests: Positive = 2\n    """Rests in one turn."""\n',
+    )
+    copy.edit(
+        "state/context.py",
+        '    max_script_runs: int | None = _at_most("Script runs")\n',
+        '    max_rests: int | None = _at_most("Rests")\n',
+    )
+    copy.make_docs()
+
+    lowered = copy.run(
+        "-c",
+        "from skills_agent.graph import Settings\n"
+        "from skills_agent.state.context import Context\n"
+        "print(Context(max_rests=1).narrow(Settings(max_rests=5).limits).max_rests)",
+    )
+
+    assert lowered == "1"
+    assert "`max_rests`" in (copy.folder / "docs/settings.md").read_text(encoding="utf-8")
+    assert len(copy.touched) <= 3, copy.touched
+
+
+def test_a_tool_takes_three_files_and_the_generated_table(copy: Copy) -> None:
+    copy.write(
+        "graph/tools/dice.py",
+        '''"""A die."""
+
+
+def roll_die(sides: int) -> str:
+    """Return a number that no die has."""
+    return str(sides + 1)
+''',
+    )
+    tools = "graph/tools/__init__.py"
+    copy.edit(
+        tools,
+        "from skills_agent.graph.tools.declare import declare, spec_of\n",
+        "from skills_agent.graph.tools.dice import roll_die\n",
+    )
+    copy.edit(
+        tools,
+        "        declare(update_plan, description=UPDATE_PLAN),\n",
+        '        declare(roll_die, description="Roll a die."),\n',
+    )
+    copy.edit(
+        "skills/policy/tool_spec.py", "_OWN: Final = (\n", '    ToolSpec(name="roll_die", risk="read"),\n'
+    )
+    copy.make_docs()
+    copy.write("replies.json", '[{"tool_calls": [{"name": "roll_die", "args": {"sides": 6}}]}, "It fell."]')
+    copy.touched.remove("replies.json")
+
+    copy.run(
+        "-m",
+        "skills_agent.graph.cli.main",
+        "ask",
+        "Roll.",
+        "--model",
+        "scripted:replies.json",
+        "--thread",
+        "t",
+    )
+    shown = copy.run("-m", "skills_agent.graph.cli.main", "threads", "show", "t")
+
+    assert "roll_die" in shown
+    assert "7" in shown
+    assert len(copy.touched - {"docs/policy.md"}) <= 3, copy.touched
+
+
+def test_a_frontmatter_field_takes_four_files(copy: Copy) -> None:
+    copy.edit(
+        "skills/format/fields.py",
+        '    Field("author", "shown", "", _LINE),\n',
+        '    Field("mood", "shown", "how it feels", _LINE),\n',
+    )
+    copy.edit("skills/skill.py", "    author: str | None = None\n", "    mood: str | None = None\n")
+    copy.make_docs()
+    skill = copy.folder / ".agent/skills/sunny"
+    skill.mkdir(parents=True)
+    (skill / "SKILL.md").write_text("---\nname: sunny\ndescription: Shines.\nmood: bright\n---\nShine.\n")
+
+    mood = copy.run(
+        "-c",
+        "from skills_agent.graph import Settings\n"
+        "from skills_agent.graph.settings import make_registry\n"
+        "print(make_registry(Settings()).refresh().find('sunny').mood)",
+    )
+
+    assert mood == "bright"
+    assert "`mood`" in (copy.folder / "docs/skills.md").read_text(encoding="utf-8")
+    assert len(copy.touched) <= 4, copy.touched
+
+
+def test_an_audit_event_takes_three_files(copy: Copy) -> None:
+    copy.edit(
+        "graph/audit/events.py",
+        "        return {name: value for name, value in fields.items() if value is not UNSET}\n",
+        '''
+
+class TurnYawned(Event):
+    """The turn began sleepily."""
+
+    text: ClassVar[str] = "yawned {times} times"
+    times: int
+''',
+    )
+    copy.edit(
+        "graph/audit/node_events.py",
+        '    """Return the events of a node\'s step, in the order in which a person reads them."""\n',
+        '    if node == "discover":\n        return [*_EVENTS[node](step), events.TurnYawned(times=3)]\n',
+    )
+    copy.make_docs()
+
+    copy.run("-m", "skills_agent.graph.cli.main", "ask", "Hello?", "--model", "offline", "--thread", "t")
+    shown = copy.run("-m", "skills_agent.graph.cli.main", "runs", "show", "t.1")
+
+    assert "yawned 3 times" in shown
+    assert "`turn_yawned`" in (copy.folder / "docs/audit.md").read_text(encoding="utf-8")
+    assert len(copy.touched) <= 3, copy.touched
