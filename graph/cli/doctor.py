@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -13,9 +13,7 @@ from skills_agent.graph.settings import Settings, process_environment, registry_
 from skills_agent.skills.format.lint import lint as lint_folder
 from skills_agent.skills.library.catalog import CatalogEntry
 from skills_agent.skills.library.checkup import Checkup, SourceState, check_up
-
-if TYPE_CHECKING:  # `skills list` imports this module, and need not wait for what runs scripts
-    from skills_agent.skills.scripts.choice import Isolation, Program
+from skills_agent.skills.scripts.choice import Isolation, Program, isolation_here, wanted_programs
 
 _LINT_EPILOG = """\b
 Exit codes: 0 no errors (there may be warnings), 1 errors.
@@ -54,8 +52,6 @@ def lint(ctx: click.Context, folder: Path, as_json: bool) -> None:
 @options.as_json
 def doctor(workspace: Path | None, skills_dirs: tuple[Path, ...], as_json: bool) -> None:
     """Show sources, hidden and repaired skills, missing programs, and whether scripts run in a sandbox."""
-    from skills_agent.skills.scripts.choice import isolation_here, wanted_programs
-
     settings = Settings.load(workspace)
     checkup = check_up(registry_of(settings, skills_dirs))
     programs = wanted_programs()
@@ -105,14 +101,14 @@ def _print_lines(title: str, lines: Iterable[str]) -> None:
         click.echo(f"  {line}" if place else f"\n{title}\n  {line}")
 
 
-def _program_line(program: "Program") -> str:
+def _program_line(program: Program) -> str:
     if program.path:
         return f"{program.name}: {line_of(program.path)}"
     instead = f", nor is {' or '.join(program.substitutes)}" if program.substitutes else ""
     return f"{program.name} is not installed{instead}: {program.purpose} do not run here"
 
 
-def _print_isolation(isolation: "Isolation") -> None:
+def _print_isolation(isolation: Isolation) -> None:
     words = {
         None: "are refused: a sandbox is required",
         "controlled": "run WITHOUT a sandbox, with all rights of this user",
@@ -121,7 +117,7 @@ def _print_isolation(isolation: "Isolation") -> None:
     click.echo(f"\nScripts {words[isolation.level]}\n  {line_of(isolation.reason)}")
 
 
-def _checkup_json(checkup: Checkup, programs: Sequence["Program"]) -> dict[str, Any]:
+def _checkup_json(checkup: Checkup, programs: Sequence[Program]) -> dict[str, Any]:
     return {
         "sources": [source._asdict() for source in checkup.sources],
         "shadowed": checkup.shadowed,

@@ -15,10 +15,20 @@ from skills_agent.graph.cli.printing import print_error, print_warnings
 from skills_agent.graph.cli.signals import INTERRUPTED
 from skills_agent.skills.errors import SkillsAgentError
 
+_COMMANDS = ("ask", "resume", "chat", "threads", "runs", "grants", "trust", "skills", "cache")
+
+
+@click.command()
+def graph() -> None:
+    """Print the graph that every run follows, as a Mermaid diagram."""
+    from skills_agent.graph.build import build_graph
+
+    click.echo(build_graph().compile().get_graph().draw_mermaid().rstrip())
+
 
 @click.group(
     cls=LazyGroup,
-    lazy=("ask", "resume", "chat", "threads", "runs", "grants", "trust", "skills", "cache"),
+    lazy={name: name for name in _COMMANDS} | {"graph": "main"},
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     epilog="\b\nExamples:\n"
     '  skills-agent ask "How many rows has orders.csv?"\n'
@@ -33,14 +43,6 @@ def cli() -> None:
     Without a key it answers with the offline model; set OPENAI_API_KEY (and OPENAI_BASE_URL) for
     a language model. Conversations are kept as threads under .agent/ of the workspace.
     """
-
-
-@cli.command("graph")
-def print_graph() -> None:
-    """Print the graph that every run follows, as a Mermaid diagram."""
-    from skills_agent.graph.build import build_graph
-
-    click.echo(build_graph().compile().get_graph().draw_mermaid().rstrip())
 
 
 def main() -> None:

@@ -2,7 +2,7 @@
 
 import re
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
 from importlib import import_module
 from pathlib import Path
 from typing import Any, TypeVar, cast, get_args
@@ -18,26 +18,25 @@ _THREAD = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 
 class LazyGroup(click.Group):
-    """A group whose commands are listed in the order in which a newcomer needs them.
+    """A group that imports a command when it is used: `skills list` needs no LangGraph.
 
-    The command that `lazy` calls `ask` is `ask` of `ask.py`, and is imported when it is used: `skills list`
-    needs no LangGraph.
+    `lazy` maps the name of a command, which is its function's name, too, to its file in this folder.
     """
 
-    def __init__(self, *args: Any, lazy: Sequence[str] = (), **attrs: Any) -> None:
+    def __init__(self, *args: Any, lazy: Mapping[str, str], **attrs: Any) -> None:
         super().__init__(*args, **attrs)
         self._lazy = lazy
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Return the names."""
+        """Return the names in the order in which a newcomer needs them."""
         del ctx
-        return [*self._lazy, *self.commands]
+        return [*self.commands, *self._lazy]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Return one command."""
         if cmd_name not in self._lazy:
             return super().get_command(ctx, cmd_name)
-        module = import_module(f"skills_agent.graph.cli.{cmd_name}")
+        module = import_module(f"skills_agent.graph.cli.{self._lazy[cmd_name]}")
         return cast("click.Command", getattr(module, cmd_name))
 
 

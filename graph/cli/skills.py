@@ -9,7 +9,6 @@ from typing import Any
 import click
 
 from skills_agent.graph.cli import options
-from skills_agent.graph.cli.doctor import doctor, lint
 from skills_agent.graph.cli.printing import diagnostic_line, echo, line_of, print_json, table
 from skills_agent.graph.settings import Settings, registry_of
 from skills_agent.skills.format.rules import MAX_NAME
@@ -38,7 +37,7 @@ is not always needed into `references/`, and name the file where it is needed.
 """
 
 
-@click.group(cls=options.LazyGroup)
+@click.group(cls=options.LazyGroup, lazy={"lint": "doctor", "doctor": "doctor"})
 def skills() -> None:
     """List, search, check and begin skills."""
 
@@ -130,10 +129,6 @@ def search_skills(
     table([(hit.skill.name, hit.skill.source, first_sentence(hit.skill.description)) for hit in hits])
     if not hits:
         click.echo("No skill matches. All that there are: skills-agent skills list")
-
-
-skills.add_command(lint)
-skills.add_command(doctor)
 
 
 def _write_skill(folder: Path) -> None:
