@@ -164,7 +164,6 @@ class ModelCalled(Event):
     calls: list[str]
     """Tools that it wants."""
     seconds: float | UnsetType = UNSET
-    """Of the whole step, rendering the prompt included."""
 
     def line(self) -> str:
         wish = f"wants {', '.join(self.calls)}" if self.calls else "has an answer"
@@ -256,7 +255,6 @@ class GrantRevoked(Event):
 
     text = "revoked what was granted with {call_id}: {tool}, for the {scope} {pattern}"
     call_id: str
-    """Of the call with whose approval it was given."""
     tool: str
     scope: str
     pattern: str

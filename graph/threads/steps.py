@@ -15,7 +15,7 @@ from langgraph.types import Overwrite, Send
 
 from skills_agent.graph.audit.events import Event
 from skills_agent.graph.audit.node_events import NodeStep, events_of, state_updated
-from skills_agent.graph.langgraph_inside import SENDS
+from skills_agent.graph.langgraph_inside import SENDS, UPDATE_TASK
 from skills_agent.graph.threads.compiled import CompiledAgent
 from skills_agent.graph.threads.database import config_of
 from skills_agent.graph.threads.errors import UnknownStepError
@@ -55,7 +55,7 @@ class _Task(NamedTuple):
     """What one node wrote."""
 
     node: str
-    """Empty where several nodes may have written this."""
+    """`update` for a write from outside; empty where several nodes may have written this."""
     argument: Mapping[str, Any] | None
     """What a `Send` carried."""
     update: Mapping[str, Any]
@@ -74,9 +74,9 @@ def read_steps(graph: CompiledAgent, thread: str) -> list[ThreadStep]:
         # An input drops what the nodes of the step before had written and nobody had taken up.
         if source == "input":
             continue
-        tasks = [] if before is None else list(_tasks(before, graph))
+        tasks = [] if before is None else list(_tasks(before, graph, from_outside=source == "update"))
         nodes = _next(before, graph) if before is not None and source == "loop" else (source,)
-        events = tuple(replay.events(tasks, from_outside=source == "update"))
+        events = tuple(replay.events(tasks))
         step = ThreadStep(
             number=checkpoint.metadata.get("step", 0),
             checkpoint=checkpoint.checkpoint["id"],
@@ -131,7 +131,7 @@ def _next(checkpoint: CheckpointTuple, graph: CompiledAgent) -> tuple[str, ...]:
     return (*(send.node for send in _sends(checkpoint)), *_triggered(checkpoint, graph))
 
 
-def _tasks(checkpoint: CheckpointTuple, graph: CompiledAgent) -> Iterator[_Task]:
+def _tasks(checkpoint: CheckpointTuple, graph: CompiledAgent, *, from_outside: bool) -> Iterator[_Task]:
     """Yield what each node wrote at a checkpoint.
 
     Writes name no node: those of a `Send` are known by the call that they answer.
@@ -142,10 +142,12 @@ def _tasks(checkpoint: CheckpointTuple, graph: CompiledAgent) -> Iterator[_Task]
             _add(updates[task], channel, value.value if isinstance(value, Overwrite) else value)
     sends = {_call_id(send.arg): send for send in _sends(checkpoint)}
     triggered = _triggered(checkpoint, graph)
-    for update in updates.values():
+    for task, update in updates.items():
         answers = [each for each in update.get("messages", []) if isinstance(each, ToolMessage)]
         send = next((sends[each.tool_call_id] for each in answers if each.tool_call_id in sends), None)
-        if send is not None:
+        if from_outside or task == UPDATE_TASK:
+            yield _Task("update", None, update)
+        elif send is not None:
             yield _Task(send.node, send.arg, update)
         else:
             yield _Task(triggered[0] if len(triggered) == 1 else "", None, update)
@@ -173,11 +175,11 @@ class _Replay:
         self._values = dict(values)
         self._messages: dict[str, AnyMessage] = {each.id: each for each in values.get("messages") or []}
 
-    def events(self, tasks: Sequence[_Task], *, from_outside: bool) -> Iterator[Event]:
+    def events(self, tasks: Sequence[_Task]) -> Iterator[Event]:
         """Yield the events of what the nodes of a step wrote."""
         before = {**self._values, "messages": list(self._messages.values())}
         for task in tasks:
-            if from_outside:
+            if task.node == "update":
                 yield from state_updated(task.update, None)
             elif task.node != "__start__":
                 yield from events_of(task.node, NodeStep(task.argument or before, task.update))

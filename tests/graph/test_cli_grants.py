@@ -57,6 +57,7 @@ def test_a_grant_is_revoked_while_a_question_stays_open(desk: Desk) -> None:
     assert done.value["answer"] == "one"
     assert done.value["usage"]["thread"]["tool_calls"] == 3
     assert (desk.workspace / "a.txt").exists()
+    assert desk.run("threads", "show", "rain", "--steps").out.count(told) == 1
 
 
 def test_a_pattern_serves_what_it_takes_in(desk: Desk) -> None:
