@@ -1,4 +1,4 @@
-"""Instructions as they go into a thread: bounded, and with the user's arguments filled in."""
+"""Instructions as they go into a thread: bounded, with the user's arguments; their headings and sections."""
 
 import re
 import shlex
@@ -111,11 +111,11 @@ def section_of(text: str, heading: str) -> str | None:
     """
     lines = text.split("\n")
     headings = _headings(lines)
-    wanted = heading.strip().lstrip("#").strip().casefold()
-    for number, found in enumerate(headings):
-        if found.title.casefold() == wanted:
-            following = (later.line for later in headings[number + 1 :] if later.level <= found.level)
-            return "\n".join(lines[found.line : next(following, len(lines))]).rstrip("\n")
+    title = heading.strip().lstrip("#").strip().casefold()
+    for number, start in enumerate(headings):
+        if start.title.casefold() == title:
+            following = (later.line for later in headings[number + 1 :] if later.level <= start.level)
+            return "\n".join(lines[start.line : next(following, len(lines))]).rstrip("\n")
     return None
 
 
@@ -129,6 +129,6 @@ def _headings(lines: Sequence[str]) -> list[Heading]:
                 fence = ""
         elif mark:
             fence = mark["fence"]
-        elif found := _HEADING.match(line):
-            headings.append(Heading(number, len(found["marks"]), found["title"]))
+        elif heading := _HEADING.match(line):
+            headings.append(Heading(number, len(heading["marks"]), heading["title"]))
     return headings
