@@ -1,10 +1,9 @@
 """How parallel updates of one channel become one value.
 
-Every reducer is pure and total (None, missing keys and older shapes included), and all but
-`add_usage` are commutative, associative and idempotent: the value does not depend on the order in
-which parallel branches finish, and an update that is applied again changes nothing. Where two
-updates contradict each other, the higher `order` or `revision` wins, then the greater canonical
-JSON: an arbitrary choice, but the same one everywhere.
+Every reducer takes two values, either of which may be None or of an older version. All but `add_usage` are
+commutative, associative and idempotent: the value does not depend on the order in which parallel branches
+finish, and an update that is applied again changes nothing. Where two updates contradict each other, the
+higher `order` or `revision` wins, then the greater canonical JSON, which is arbitrary but always the same.
 """
 
 import hashlib
@@ -129,13 +128,8 @@ def _turn(usage: UsageRecord | None) -> int:
 
 
 def _sum(*parts: Counts) -> Counts:
-    return Counts(
-        model_calls=sum(part.get("model_calls", 0) for part in parts),
-        tool_calls=sum(part.get("tool_calls", 0) for part in parts),
-        script_runs=sum(part.get("script_runs", 0) for part in parts),
-        input_tokens=sum(part.get("input_tokens", 0) for part in parts),
-        output_tokens=sum(part.get("output_tokens", 0) for part in parts),
-    )
+    names = Counts.__annotations__
+    return cast("Counts", {name: sum(cast("int", part.get(name, 0)) for part in parts) for name in names})
 
 
 def _merge_by_key(left: dict[str, Record], right: dict[str, Record] | None, rank: str) -> dict[str, Record]:

@@ -86,19 +86,15 @@ def answered_ids(messages: Sequence[AnyMessage]) -> set[str]:
 def open_calls(messages: Sequence[AnyMessage]) -> list[ToolCall]:
     """Return the calls of the newest AI message that have no tool message yet, in its order."""
     message = last_ai(messages)
-    if message is None:
-        return []
     answered = answered_ids(messages)
-    return [call for call in calls_of(message) if call["id"] not in answered]
+    return [call for call in calls_of(message) if call["id"] not in answered] if message else []
 
 
 def open_unreadable_calls(messages: Sequence[AnyMessage]) -> list[InvalidToolCall]:
     """Return the unreadable calls of the newest AI message that have no tool message yet."""
     message = last_ai(messages)
-    if message is None:
-        return []
     answered = answered_ids(messages)
-    return [call for call in unreadable_calls_of(message) if call["id"] not in answered]
+    return [call for call in unreadable_calls_of(message) if call["id"] not in answered] if message else []
 
 
 def wants_calls(messages: Sequence[AnyMessage]) -> bool:
