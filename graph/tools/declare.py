@@ -8,27 +8,18 @@ they are the same under every executor. Any other exception is a bug and propaga
 import functools
 from collections.abc import Callable
 from dataclasses import replace
-from typing import ClassVar, ParamSpec, TypeVar
+from typing import ParamSpec, TypeVar
 
 from langchain_core.tools import BaseTool, StructuredTool, ToolException
 from pydantic import BaseModel, ValidationError
 from pydantic.v1 import ValidationError as ValidationErrorV1
 
+from skills_agent.graph.settings import SettingsError
 from skills_agent.skills.errors import SkillError
 from skills_agent.skills.policy.tool_spec import RISKS, TOOL_SPECS, Risk, ToolSpec
 
 P = ParamSpec("P")
 R = TypeVar("R")
-
-
-class ToolSpecError(SkillError):
-    """The metadata of a host's tool hold something else than its spec."""
-
-    code: ClassVar[str] = "tool-spec"
-
-    def __init__(self, tool: str) -> None:
-        self.tool = tool
-        super().__init__(f'The tool {tool} needs metadata={{"spec": ToolSpec(name="{tool}", risk=...)}}.')
 
 
 def declare(
@@ -59,7 +50,7 @@ def declare(
 def spec_of(tool: BaseTool) -> ToolSpec:
     """Return what a host's tool is: the spec that its metadata holds, else the risk that it declares.
 
-    A tool that says nothing counts as `network`. Raises ToolSpecError for a spec that is not this tool's.
+    A tool that says nothing counts as `network`. Raises SettingsError for a spec that is not this tool's.
     """
     metadata = tool.metadata or {}
     spec = metadata.get("spec")
@@ -68,7 +59,8 @@ def spec_of(tool: BaseTool) -> ToolSpec:
         usual = TOOL_SPECS.get(tool.name) or ToolSpec(name=tool.name)
         return replace(usual, risk=risk, framework=False, needs_skills=False, counts_as=None, view=None)
     if not isinstance(spec, ToolSpec) or spec.name != tool.name or spec.risk not in RISKS:
-        raise ToolSpecError(tool.name)
+        text = f'The tool {tool.name} needs metadata={{"spec": ToolSpec(name="{tool.name}", risk=...)}}.'
+        raise SettingsError(text)
     return spec
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from langchain_core.tools import BaseTool, tool
 
-from skills_agent.graph.tools.declare import ToolSpecError
+from skills_agent.graph.settings import SettingsError
 from skills_agent.skills.policy import ToolSpec
 from skills_agent.state.context import Context
 from tests.agents import call, calls, write_skill
@@ -88,7 +88,7 @@ def test_the_operator_may_turn_off_calls_of_a_hosts_tool_by_its_path(
 )
 def test_a_spec_that_is_not_the_tools_is_an_error_and_no_risk(make_agent: MakeAgent, spec: Any) -> None:
     store.metadata = {"spec": spec}
-    with pytest.raises(ToolSpecError, match="store"):
+    with pytest.raises(SettingsError, match="store"):
         make_agent(["done"], tools=[store])
 
 
