@@ -318,6 +318,31 @@ def test_arguments_that_are_not_those_approved_are_not_run(asked: Any, workspace
     assert log(workspace) == ""
 
 
+def test_arguments_that_are_not_those_judged_are_not_read(make_agent: MakeAgent, workspace: Path) -> None:
+    (workspace / "open.txt").write_text("open")
+    (workspace / "closed.txt").write_text("closed")
+    agent = make_agent([calls(call("read_file", path="open.txt")), "done"])
+    agent.graph.invoke({"messages": [("user", "go")]}, agent.config, interrupt_before=["act"])
+    ((name, verdict),) = agent.values["verdicts"].items()
+    forged = {**verdict, "args": {"path": "closed.txt"}}
+    agent.graph.update_state(agent.config, {"verdicts": {name: forged}}, as_node="gate")
+    agent.run(None)
+    assert "not what was approved" in agent.tool_messages("read_file")[0].text
+
+
+def test_no_grant_holds_for_a_version_that_the_person_did_not_see(asked: Any, skills_dir: Path) -> None:
+    agent = asked(run("a"))
+    ledger = agent.values["skills_loaded"]["alpha"]
+    other = {**ledger, "digest": "0" * 64, "order": ledger["order"] + 1}
+    (interrupt,) = agent.state.interrupts
+    answer: Any = Command(
+        resume={interrupt.id: {"decisions": [approve("skill")]}}, update={"skills_loaded": {"alpha": other}}
+    )
+    agent.graph.invoke(answer, agent.config)
+    (grant,) = agent.values["grants"].values()
+    assert (grant["scope"], grant["contents"]) == ("call", {})
+
+
 def test_a_call_that_a_person_rejects_three_times_ends_the_turn(asked: Any) -> None:
     agent = asked(run("a"), run("a"), run("a"), load=calls(call("load_skill", name="alpha")))
     for _ in range(3):
