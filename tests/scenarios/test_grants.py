@@ -322,7 +322,8 @@ def test_arguments_that_are_not_those_judged_are_not_read(make_agent: MakeAgent,
     (workspace / "open.txt").write_text("open")
     (workspace / "closed.txt").write_text("closed")
     agent = make_agent([calls(call("read_file", path="open.txt")), "done"])
-    agent.graph.invoke({"messages": [("user", "go")]}, agent.config, interrupt_before=["act"])
+    question: Any = {"messages": [("user", "go")]}
+    agent.graph.invoke(question, agent.config, interrupt_before=["act"])
     ((name, verdict),) = agent.values["verdicts"].items()
     forged = {**verdict, "args": {"path": "closed.txt"}}
     agent.graph.update_state(agent.config, {"verdicts": {name: forged}}, as_node="gate")
