@@ -102,17 +102,17 @@ class Catalog:
         sources: Sequence[str] = (),
         searched: SearchSetup = SearchSetup(),  # noqa: B008 - an immutable value
     ) -> None:
-        """Take what was seen from low to high precedence, and what sources reported.
+        """Make a catalog of what was read, from low to high precedence, and of what sources reported.
 
         Of several skills with one name, the last is in effect.
         """
-        told: dict[tuple[str, str], list[Diagnostic]] = {}
+        reports: dict[tuple[str, str], list[Diagnostic]] = {}
         for source, found in reported:
-            told.setdefault((source, found.path), []).append(found)
-        if told:
-            seen = [_with_reports(each, told.pop((each.source, each.found.path), [])) for each in seen]
+            reports.setdefault((source, found.path), []).append(found)
+        if reports:
+            seen = [_with_reports(each, reports.pop((each.source, each.found.path), [])) for each in seen]
         self._seen = _without_lookalikes(seen)
-        self._passed_over = told
+        self._passed_over = reports
         skills = [each.metadata for each in self._seen if each.metadata is not None]
         self._by_name = {skill.name: skill for skill in skills}
         self._shadowed = {
@@ -133,18 +133,18 @@ class Catalog:
     def entries(self) -> tuple[CatalogEntry, ...]:
         """What became of every SKILL.md."""
         entries = [_entry(each, self._by_name) for each in self._seen]
-        for (source, path), told in self._passed_over.items():
-            if path.upper().endswith("/SKILL.MD") or any(found.severity == "error" for found in told):
+        for (source, path), reports in self._passed_over.items():
+            if path.upper().endswith("/SKILL.MD") or any(found.severity == "error" for found in reports):
                 name = name_from_folder(path.rpartition("/")[0].rpartition("/")[2])
-                reason = " ".join(found.message for found in told)
-                entries.append(CatalogEntry(path, source, name, "skipped", reason, tuple(told)))
+                reason = " ".join(found.message for found in reports)
+                entries.append(CatalogEntry(path, source, name, "skipped", reason, tuple(reports)))
         return tuple(entries)
 
     @cached_property
     def diagnostics(self) -> tuple[Diagnostic, ...]:
         """Everything that was odd: about skills, then about what sources passed over."""
         about_skills = [found for entry in self.entries[: len(self._seen)] for found in entry.diagnostics]
-        return (*about_skills, *(found for told in self._passed_over.values() for found in told))
+        return (*about_skills, *(found for reports in self._passed_over.values() for found in reports))
 
     def find(self, name: str, source: str | None = None) -> SkillMetadata:
         """Return the skill of that name, or of `name@source`.

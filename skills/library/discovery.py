@@ -1,4 +1,4 @@
-"""Discovery: what is in the sources now, reading only what has changed since the last look."""
+"""Discovery: what is in the sources now, reading only what has changed since the last scan."""
 
 import logging
 from collections.abc import Mapping, Sequence
@@ -154,7 +154,7 @@ class Discovery:
 
 
 def cause_of(error: OSError) -> str:
-    """Say in a few words why the operating system refused."""
+    """Return in a few words why the operating system refused."""
     return error.strerror or str(error) or type(error).__name__
 
 
@@ -168,7 +168,7 @@ def _depth(found: FoundSkill) -> int:
 
 
 def _is_same(one: SourceContents, other: SourceContents) -> bool:
-    """Compare two sights; a file that has only grown older is the same."""
+    """Return whether two scans found the same; a file that has only grown older is the same."""
     if len(one.seen) != len(other.seen) or one.reported != other.reported:
         return False
     return all(

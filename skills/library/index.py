@@ -87,7 +87,7 @@ class IndexFile:
         return None
 
     def _recover(self, error: sqlite3.DatabaseError) -> bool:
-        """Remove a damaged file; tell whether another attempt makes sense."""
+        """Remove a damaged file; return whether another attempt makes sense."""
         code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
         if code in {sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM}:
             self._usable = False

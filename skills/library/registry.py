@@ -126,7 +126,7 @@ class Registry:
         return catalog
 
     def get(self, digest: str) -> Catalog | None:
-        """Return a catalog that this process has made lately. Waits for nothing, not even for a scan."""
+        """Return a recent catalog of this process by its digest; nothing is scanned, nothing waited for."""
         return self._recent.get(digest)
 
     def load(self, ref: SkillRef) -> Skill:
