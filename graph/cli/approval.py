@@ -14,7 +14,6 @@ from langgraph.types import Interrupt
 from skills_agent.graph.cli.printing import line_of, strip_controls
 from skills_agent.skills.policy.grants import grant_fault
 from skills_agent.skills.policy.patterns import GRAMMAR
-from skills_agent.state.transcript import LOAD_SKILL
 
 Request = Mapping[str, Any]
 """One call of a question: `name`, `args` and `description`."""
@@ -161,9 +160,13 @@ def _grant_fault(interrupt: Interrupt, request: Request, decision: Decision) -> 
     grant = decision.get("grant")
     if grant is None:
         return None
-    if not _takes_edit(interrupt, request) and request["name"] != LOAD_SKILL:
-        return "the outcome of a call is unknown, and the answer to that holds for this call alone"
-    return grant_fault(grant["scope"], grant.get("pattern"), GRAMMAR.call(request["name"], request["args"]))
+    # A question that takes no other call is about one that was cut off, or about a skill to be loaded.
+    return grant_fault(
+        grant["scope"],
+        grant.get("pattern"),
+        GRAMMAR.call(request["name"], request["args"]),
+        is_outcome_unknown=not _takes_edit(interrupt, request),
+    )
 
 
 def _takes_edit(interrupt: Interrupt, request: Request) -> bool:

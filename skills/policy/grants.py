@@ -42,22 +42,35 @@ class Grant:
         return any(entry.permits(call, self.skill) for entry in entries)
 
 
-def grant_fault(scope: Scope, pattern: str | None, call: Call, grammar: Grammar = GRAMMAR) -> str | None:
-    """Say why a grant cannot be given with an answer to a call; None where it can."""
+def grant_fault(
+    scope: Scope,
+    pattern: str | None,
+    call: Call,
+    grammar: Grammar = GRAMMAR,
+    *,
+    is_outcome_unknown: bool = False,
+) -> str | None:
+    """Say why a grant cannot be given with an answer to a call; None where it can.
+
+    `is_outcome_unknown`: the call was cut off, and the question is whether it may run again.
+    """
     if (scope == "pattern") != (pattern is not None):
         return "`pattern` goes with the scope `pattern`, and with no other"
     if call.tool == "load_skill" and scope != "call":
         return "a skill that changed on disk is asked about each time"
+    if is_outcome_unknown:
+        return "the outcome of a call is unknown, and the answer to that holds for this call alone"
     if scope == "skill" and call.skill is None:
         return f"a call of {call.tool} names no skill: grant it for a pattern or for the thread"
-    if pattern is not None:
-        entries = grammar.understood([pattern])
-        if not entries:
-            return (
-                f"{pattern!r} is not understood; an entry is like `Bash(git:*)` or `run_script(scripts/*.py)`"
-            )
-        if not entries[0].permits(call):
-            return f"{pattern!r} does not take in the call that is asked about"
+    return None if pattern is None else _pattern_fault(pattern, call, grammar)
+
+
+def _pattern_fault(pattern: str, call: Call, grammar: Grammar) -> str | None:
+    entries = grammar.understood([pattern])
+    if not entries:
+        return f"{pattern!r} is not understood; an entry is like `Bash(git:*)` or `run_script(scripts/*.py)`"
+    if not entries[0].permits(call):
+        return f"{pattern!r} does not take in the call that is asked about"
     return None
 
 
