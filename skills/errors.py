@@ -16,17 +16,22 @@
         │   ├── ResourceTooLargeError  resource-too-large     over the size limit
         │   ├── ResourceUnreadableError  resource-unreadable  the operating system refuses to read it
         │   └── SectionNotFoundError   section-not-found      no such Markdown heading
-        └── ScriptError
-            ├── ScriptNotFoundError    script-not-found       no such script in the skill's folder
-            ├── InterpreterMissingError  interpreter-missing  nothing on this machine can run the script
-            └── SandboxMissingError    sandbox-missing        the sandbox that is required does not work here
+        ├── ScriptError
+        │   ├── ScriptNotFoundError    script-not-found       no such script in the skill's folder
+        │   ├── InterpreterMissingError  interpreter-missing  nothing on this machine can run the script
+        │   └── SandboxMissingError    sandbox-missing        the sandbox that is required does not work here
+        └── SourceError
+            ├── SourceAddressError     source-address         a URL or namespace that cannot hold skills
+            ├── SourceExtraError       source-extra-missing   the package that reaches it is not installed
+            └── PublishError           skill-not-published    a folder that cannot be put into a store
 
 Nodes turn a SkillError into a tool message that the model can act on; the CLI turns it into one
-line on stderr. A check that can find several faults returns diagnostics instead.
+line on stderr. A check that can find several faults returns diagnostics instead. The errors of a source are
+raised where it is made: a source that was made never raises from a scan, it reports.
 """
 
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import ClassVar, dataclass_transform, get_origin
 
 
 class SkillsAgentError(RuntimeError):
@@ -40,204 +45,236 @@ class SkillsAgentError(RuntimeError):
     """Stable, kebab-case: programs distinguish errors by it."""
 
 
+@dataclass_transform(eq_default=False)
+class DetailedError(SkillsAgentError):
+    """An error that takes what its class annotates, keeps it as attributes, and makes its sentence of it.
+
+    As a dataclass does, but without the millisecond that making one takes: `skills list` imports 30 of these.
+    """
+
+    sentence: ClassVar[str]
+    """What a person reads, with details in braces; lists of names are written out."""
+    details: ClassVar[tuple[str, ...]] = ()
+
+    def __init_subclass__(cls) -> None:
+        annotations = vars(cls).get("__annotations__", {})
+        cls.details += tuple(name for name, kind in annotations.items() if get_origin(kind) is not ClassVar)
+
+    def __init__(self, *args: object, **more: object) -> None:
+        super().__init__(*args)
+        for name, detail in {**dict(zip(self.details, args, strict=False)), **more}.items():
+            setattr(self, name, tuple(detail) if isinstance(detail, list) else detail)
+
+    def __str__(self) -> str:
+        details = {name: getattr(self, name) for name in self.details}
+        return self.sentence.format_map(
+            {
+                name: list_names(detail) if type(detail) is tuple else detail
+                for name, detail in details.items()
+            }
+        )
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({str(self)!r})"
+
+
+def list_names(names: Sequence[object]) -> str:
+    """Return names as a sentence lists them."""
+    return ", ".join(map(str, names)) or "none"
+
+
 class SkillError(SkillsAgentError):
     """A refusal of the domain."""
 
-    code: ClassVar[str] = "skill-error"
+    code = "skill-error"
 
 
-class UnknownSkillError(SkillError):
+class UnknownSkillError(DetailedError, SkillError):
     """No skill of that name (and source) is in the catalog."""
 
-    code: ClassVar[str] = "unknown-skill"
-    named: ClassVar[int] = 50
+    code = "unknown-skill"
+    max_listed: ClassVar[int] = 50
     """How many names of skills the sentence lists."""
+    name: str
+    known: Sequence[str]
 
-    def __init__(self, name: str, known: Sequence[str]) -> None:
-        self.name = name
-        self.known = tuple(known)
-        listed = ", ".join(self.known[: self.named]) or "none"
-        if len(self.known) > self.named:
-            listed += f" and {len(self.known) - self.named:,} more"
-        super().__init__(f"There is no skill named {name!r}. Known skills: {listed}.")
+    def __str__(self) -> str:
+        rest = len(self.known) - self.max_listed
+        more = f" and {rest:,} more" if rest > 0 else ""
+        listed = list_names(self.known[: self.max_listed])
+        return f"There is no skill named {self.name!r}. Known skills: {listed}{more}."
 
 
-class SkillUnreadableError(SkillError):
+class SkillUnreadableError(DetailedError, SkillError):
     """SKILL.md cannot be read: it vanished, is no regular file, or access is refused."""
 
-    code: ClassVar[str] = "skill-unreadable"
-
-    def __init__(self, path: str, cause: str) -> None:
-        self.path = path
-        self.cause = cause
-        super().__init__(f"Cannot read {path}: {cause}. Check that the file exists and is readable.")
+    code = "skill-unreadable"
+    sentence = "Cannot read {path}: {cause}. Check that the file exists and is readable."
+    path: str
+    cause: str
 
 
-class SkillVersionGoneError(SkillError):
+class SkillVersionGoneError(DetailedError, SkillError):
     """The version of a skill that a thread has loaded is neither in the cache nor in the folder."""
 
-    code: ClassVar[str] = "skill-version-gone"
-
-    def __init__(self, name: str, digest: str) -> None:
-        self.name = name
-        self.digest = digest
-        super().__init__(
-            f"The version of {name} that was loaded ({digest[:12]}) is gone: it is not in the cache of "
-            "snapshots, and the skill has changed since. Unload and load it to use what is there now."
-        )
+    code = "skill-version-gone"
+    sentence = (
+        "The version of {name} that was loaded ({digest:.12}) is gone: it is not in the cache of "
+        "snapshots, and the skill has changed since. Unload and load it to use what is there now."
+    )
+    name: str
+    digest: str
 
 
-class SkillTooLargeError(SkillError):
+class SkillTooLargeError(DetailedError, SkillError):
     """SKILL.md is larger than the limit (bytes)."""
 
-    code: ClassVar[str] = "skill-too-large"
-
-    def __init__(self, path: str, size: int, limit: int) -> None:
-        self.path = path
-        self.size = size
-        self.limit = limit
-        super().__init__(
-            f"{path} is {size:,} bytes, over the limit of {limit:,}. Move detail into references/."
-        )
+    code = "skill-too-large"
+    sentence = "{path} is {size:,} bytes, over the limit of {limit:,}. Move detail into references/."
+    path: str
+    size: int
+    limit: int
 
 
-class SkillUndecodableError(SkillError):
+class SkillUndecodableError(DetailedError, SkillError):
     """SKILL.md is not UTF-8."""
 
-    code: ClassVar[str] = "skill-undecodable"
-
-    def __init__(self, path: str, cause: str) -> None:
-        self.path = path
-        self.cause = cause
-        super().__init__(f"{path} is not UTF-8 text ({cause}). Save it as UTF-8.")
+    code = "skill-undecodable"
+    sentence = "{path} is not UTF-8 text ({cause}). Save it as UTF-8."
+    path: str
+    cause: str
 
 
-class SkillInvalidError(SkillError):
+class SkillInvalidError(DetailedError, SkillError):
     """SKILL.md is no skill: it has no frontmatter, no description, ..."""
 
-    code: ClassVar[str] = "skill-invalid"
-
-    def __init__(self, path: str, cause: str) -> None:
-        self.path = path
-        self.cause = cause
-        super().__init__(f"{path} is not a valid skill: {cause}")
+    code = "skill-invalid"
+    sentence = "{path} is not a valid skill: {cause}"
+    path: str
+    cause: str
 
 
-class ResourceError(SkillError):
+class ResourceError(DetailedError, SkillError):
     """A file of a skill cannot be read."""
 
-    code: ClassVar[str] = "resource-error"
-
-    def __init__(self, skill: str, path: str, sentence: str) -> None:
-        self.skill = skill
-        self.path = path
-        super().__init__(sentence)
+    code = "resource-error"
+    skill: str
+    path: str
 
 
 class ResourceNotFoundError(ResourceError):
     """The skill's folder has no such file."""
 
-    code: ClassVar[str] = "resource-not-found"
-
-    def __init__(self, skill: str, path: str, known: Sequence[str]) -> None:
-        self.known = tuple(known)
-        listed = ", ".join(self.known) or "none"
-        super().__init__(skill, path, f"Skill {skill} has no file {path!r}. Its files: {listed}.")
+    code = "resource-not-found"
+    sentence = "Skill {skill} has no file {path!r}. Its files: {known}."
+    known: Sequence[str]
 
 
 class ResourceOutsideError(ResourceError):
     """The path leads out of the skill's folder (`..`, absolute, or through a link)."""
 
-    code: ClassVar[str] = "resource-outside"
-
-    def __init__(self, skill: str, path: str) -> None:
-        super().__init__(
-            skill, path, f"{path!r} is not inside the folder of skill {skill}. Use a path relative to it."
-        )
+    code = "resource-outside"
+    sentence = "{path!r} is not inside the folder of skill {skill}. Use a path relative to it."
 
 
 class ResourceNotTextError(ResourceError):
     """The file is binary; it is named with its size, never pasted."""
 
-    code: ClassVar[str] = "resource-not-text"
-
-    def __init__(self, skill: str, path: str, size: int) -> None:
-        self.size = size
-        super().__init__(
-            skill, path, f"{path} of skill {skill} is a binary file of {size:,} bytes, not text to read."
-        )
+    code = "resource-not-text"
+    sentence = "{path} of skill {skill} is a binary file of {size:,} bytes, not text to read."
+    size: int
 
 
 class ResourceTooLargeError(ResourceError):
     """The file is larger than the limit (bytes)."""
 
-    code: ClassVar[str] = "resource-too-large"
-
-    def __init__(self, skill: str, path: str, size: int, limit: int) -> None:
-        self.size = size
-        self.limit = limit
-        super().__init__(
-            skill, path, f"{path} of skill {skill} is {size:,} bytes, over the limit of {limit:,}."
-        )
+    code = "resource-too-large"
+    sentence = "{path} of skill {skill} is {size:,} bytes, over the limit of {limit:,}."
+    size: int
+    limit: int
 
 
 class ResourceUnreadableError(ResourceError):
     """The file is there and cannot be read."""
 
-    code: ClassVar[str] = "resource-unreadable"
-
-    def __init__(self, skill: str, path: str, cause: str) -> None:
-        self.cause = cause
-        super().__init__(skill, path, f"Cannot read {path} of skill {skill}: {cause}.")
+    code = "resource-unreadable"
+    sentence = "Cannot read {path} of skill {skill}: {cause}."
+    cause: str
 
 
 class SectionNotFoundError(ResourceError):
     """The file has no such Markdown heading."""
 
-    code: ClassVar[str] = "section-not-found"
+    code = "section-not-found"
+    section: str
+    sections: Sequence[str]
 
-    def __init__(self, skill: str, path: str, section: str, sections: Sequence[str]) -> None:
-        self.section = section
-        self.sections = tuple(sections)
+    def __str__(self) -> str:
         listed = "; ".join(self.sections) or "none"
-        super().__init__(skill, path, f"{path} has no section {section!r}. Its sections: {listed}.")
+        return f"{self.path} has no section {self.section!r}. Its sections: {listed}."
 
 
 class ScriptError(SkillError):
     """A script cannot be started."""
 
-    code: ClassVar[str] = "script-error"
+    code = "script-error"
 
 
-class ScriptNotFoundError(ScriptError):
+class ScriptNotFoundError(DetailedError, ScriptError):
     """The skill's folder has no such script."""
 
-    code: ClassVar[str] = "script-not-found"
-
-    def __init__(self, skill: str, path: str, known: Sequence[str]) -> None:
-        self.skill = skill
-        self.path = path
-        self.known = tuple(known)
-        listed = ", ".join(self.known) or "none"
-        super().__init__(f"Skill {skill} has no script {path!r}. Its scripts: {listed}.")
+    code = "script-not-found"
+    sentence = "Skill {skill} has no script {path!r}. Its scripts: {known}."
+    skill: str
+    path: str
+    known: Sequence[str]
 
 
-class InterpreterMissingError(ScriptError):
+class InterpreterMissingError(DetailedError, ScriptError):
     """Nothing on this machine can run the script."""
 
-    code: ClassVar[str] = "interpreter-missing"
-
-    def __init__(self, path: str, needs: str) -> None:
-        self.path = path
-        self.needs = needs
-        super().__init__(f"Cannot run {path}: it needs {needs}, which is not installed here.")
+    code = "interpreter-missing"
+    sentence = "Cannot run {path}: it needs {needs}, which is not installed here."
+    path: str
+    needs: str
 
 
-class SandboxMissingError(ScriptError):
+class SandboxMissingError(DetailedError, ScriptError):
     """The operator requires a sandbox, and this machine offers none."""
 
-    code: ClassVar[str] = "sandbox-missing"
+    code = "sandbox-missing"
+    sentence = "No script is run without a sandbox here (sandbox = require), and {reason}."
+    reason: str
 
-    def __init__(self, reason: str) -> None:
-        self.reason = reason
-        super().__init__(f"No script is run without a sandbox here (sandbox = require), and {reason}.")
+
+class SourceError(SkillError):
+    """A source cannot be made, or a skill cannot be put into one."""
+
+    code = "source-error"
+
+
+class SourceAddressError(DetailedError, SourceError):
+    """The address can be no place of skills."""
+
+    code = "source-address"
+    sentence = "{address!r} cannot be a source of skills: {cause}"
+    address: str
+    cause: str
+
+
+class SourceExtraError(DetailedError, SourceError):
+    """The package that reaches the place is not installed."""
+
+    code = "source-extra-missing"
+    sentence = "Cannot reach {address}: {cause}. Try pip install skills-agent[remote]."
+    address: str
+    cause: str
+
+
+class PublishError(DetailedError, SourceError):
+    """A folder cannot be put into a store as a skill."""
+
+    code = "skill-not-published"
+    sentence = "Cannot publish {folder}: {cause}"
+    folder: str
+    cause: str

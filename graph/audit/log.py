@@ -13,11 +13,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from skills_agent.graph.audit.events import TornLine
 from skills_agent.graph.private_files import folder_name, open_private
-from skills_agent.skills.errors import SkillsAgentError
+from skills_agent.skills.errors import DetailedError, SkillsAgentError
 
 SUFFIX: Final = ".jsonl"
 HEAD_SUFFIX: Final = ".head"
@@ -33,18 +33,16 @@ REPEATABLE: Final = frozenset({"run_failed", "model_called", "call_started", "ca
 Record = dict[str, Any]
 
 
-class AuditError(SkillsAgentError):
+class AuditError(DetailedError, SkillsAgentError):
     """The record of a run cannot be written, and the operator wants no run without one."""
 
-    code: ClassVar[str] = "audit-unwritable"
-
-    def __init__(self, folder: str, cause: str) -> None:
-        self.folder = folder
-        self.cause = cause
-        super().__init__(
-            f"Stopped: the record of this run cannot be written to {folder} ({cause}). Make room or make the "
-            "folder writable, or name another one in the setting audit_folder, and resume."
-        )
+    code = "audit-unwritable"
+    sentence = (
+        "Stopped: the record of this run cannot be written to {folder} ({cause}). Make room or make the "
+        "folder writable, or name another one in the setting audit_folder, and resume."
+    )
+    folder: str
+    cause: str
 
 
 class Head(NamedTuple):

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import ClassVar, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import msgspec
 
@@ -11,25 +11,23 @@ from skills_agent.graph.audit.log import Record, RunLog, Verification, read, wit
 from skills_agent.graph.cli.printing import local_time
 from skills_agent.graph.private_files import folder_name
 from skills_agent.graph.settings import Settings, audit_folder_of
-from skills_agent.skills.errors import SkillsAgentError
+from skills_agent.graph.threads.errors import list_first
+from skills_agent.skills.errors import DetailedError, SkillsAgentError
 
 RunOutcome = Literal["done", "cut short", "waiting", "failed", "superseded", "unfinished", "forked"]
 """`superseded`: a new message came while it waited or was cut off; `unfinished`: under way, or cut off."""
 
-_MAX_NAMED = 8
 
-
-class UnknownRunError(SkillsAgentError):
+class UnknownRunError(DetailedError, SkillsAgentError):
     """No record of that run is kept in the workspace."""
 
-    code: ClassVar[str] = "unknown-run"
+    code = "unknown-run"
+    run: str
+    records: Sequence[str]
 
-    def __init__(self, run: str, records: Sequence[str]) -> None:
-        self.run = run
-        self.records = tuple(records)
-        listed = ", ".join(records[:_MAX_NAMED]) or "none yet"
-        more = ", ... (all: skills-agent runs list)" if len(records) > _MAX_NAMED else ""
-        super().__init__(f"There is no record of {run!r} here. Records: {listed}{more}.")
+    def __str__(self) -> str:
+        listed = list_first(self.records, "skills-agent runs list")
+        return f"There is no record of {self.run!r} here. Records: {listed}."
 
 
 class RunRecord(NamedTuple):

@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar, Final
+from typing import Any, Final
 
 import click
 from langchain_core.messages import HumanMessage
@@ -31,7 +31,7 @@ from skills_agent.graph.settings import Settings
 from skills_agent.graph.threads.compiled import CompiledAgent, ThreadStatus, status_of
 from skills_agent.graph.threads.database import config_of, open_database, options_of
 from skills_agent.graph.threads.errors import DatabaseError, UnknownThreadError
-from skills_agent.skills.errors import SkillsAgentError
+from skills_agent.skills.errors import DetailedError, SkillsAgentError
 from skills_agent.skills.library.registry import Registry
 from skills_agent.skills.policy.tool_spec import Risk
 from skills_agent.skills.policy.verdict import Approval, ApprovalNeededError
@@ -44,15 +44,13 @@ _PRIVATE: Final = frozenset({"digest", "skill"})
 """Fields of a verdict that `--json` leaves out."""
 
 
-class TurnError(SkillsAgentError):
+class TurnError(DetailedError, SkillsAgentError):
     """A turn stopped on an error; the thread keeps what was done, and the command goes on from there."""
 
-    code: ClassVar[str] = "turn-failed"
-
-    def __init__(self, cause: Exception, command: str) -> None:
-        self.cause = cause
-        self.command = command
-        super().__init__(f"{cause} To go on from there: {command}")
+    code = "turn-failed"
+    sentence = "{cause} To go on from there: {command}"
+    cause: Exception
+    command: str
 
 
 @dataclass

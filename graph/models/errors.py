@@ -16,9 +16,8 @@ ModelCallError; anything else that a model raises is a bug and propagates.
 """
 
 import json
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import ClassVar
 
 from langchain_core.exceptions import (
     ContextOverflowError,
@@ -32,7 +31,7 @@ from langchain_core.exceptions import (
 )
 from langchain_core.exceptions import ModelError as ProviderError
 
-from skills_agent.skills.errors import SkillsAgentError
+from skills_agent.skills.errors import DetailedError, SkillsAgentError
 
 _PROVIDER_PACKAGES = frozenset(
     {"openai", "httpx", "httpx2", "httpcore", "httpcore2", "anthropic", "google", "mistralai", "ollama"}
@@ -55,104 +54,91 @@ _SENTENCES: tuple[tuple[type[Exception], str], ...] = (
 class ModelError(SkillsAgentError):
     """A refusal or failure of a model."""
 
-    code: ClassVar[str] = "model-error"
+    code = "model-error"
 
 
-class UnknownModelError(ModelError):
+class UnknownModelError(DetailedError, ModelError):
     """There is no model of that name."""
 
-    code: ClassVar[str] = "model-unknown"
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-        super().__init__(
-            f"There is no model named {name!r}. Use offline, openai:<model> or scripted:<JSON file>."
-        )
+    code = "model-unknown"
+    sentence = "There is no model named {name!r}. Use offline, openai:<model> or scripted:<JSON file>."
+    name: str
 
 
-class ModelNotAllowedError(ModelError):
+class ModelNotAllowedError(DetailedError, ModelError):
     """The caller chose a model that the operator does not allow."""
 
-    code: ClassVar[str] = "model-not-allowed"
+    code = "model-not-allowed"
+    name: str
+    allowed: Sequence[str]
 
-    def __init__(self, name: str, allowed: Collection[str]) -> None:
-        self.name = name
-        listed = ", ".join(allowed) or "none but the operator's"
-        super().__init__(f"The model {name!r} may not be chosen here. Allowed: {listed}.")
+    def __str__(self) -> str:
+        listed = ", ".join(self.allowed) or "none but the operator's"
+        return f"The model {self.name!r} may not be chosen here. Allowed: {listed}."
 
 
-class ModelKeyMissingError(ModelError):
+class ModelKeyMissingError(DetailedError, ModelError):
     """The environment lacks the key of the provider."""
 
-    code: ClassVar[str] = "model-key-missing"
-
-    def __init__(self, name: str, variable: str) -> None:
-        self.name = name
-        self.variable = variable
-        super().__init__(
-            f"The model {name} needs a key: set {variable} (any value for a server that asks for none), "
-            "or use the model offline."
-        )
+    code = "model-key-missing"
+    sentence = (
+        "The model {name} needs a key: set {variable} (any value for a server that asks for none), "
+        "or use the model offline."
+    )
+    name: str
+    variable: str
 
 
-class ModelParameterError(ModelError):
+class ModelParameterError(DetailedError, ModelError):
     """A parameter is not passed on, or the model refuses its value."""
 
-    code: ClassVar[str] = "model-parameter"
+    code = "model-parameter"
+    sentence = "Bad parameters for {name}: {cause}. Known: {known}."
+    name: str
+    cause: str
+    known: Sequence[str]
 
-    def __init__(self, name: str, cause: str, known: Collection[str]) -> None:
-        self.name = name
-        self.known = tuple(sorted(known))
-        super().__init__(f"Bad parameters for {name}: {cause}. Known: {', '.join(self.known)}.")
 
-
-class ReplyScriptError(ModelError):
+class ReplyScriptError(DetailedError, ModelError):
     """The file of a scripted model is missing, is not JSON, or holds something else than replies."""
 
-    code: ClassVar[str] = "model-script-invalid"
+    code = "model-script-invalid"
+    sentence = (
+        "Cannot take replies from {path}: {cause}. It must hold a JSON list of texts "
+        'or of {{"content": ..., "tool_calls": [{{"name": ..., "args": {{...}}}}]}}.'
+    )
+    path: str
+    cause: str
 
-    def __init__(self, path: str, cause: str) -> None:
-        self.path = path
-        super().__init__(
-            f"Cannot take replies from {path}: {cause}. It must hold a JSON list of texts "
-            'or of {"content": ..., "tool_calls": [{"name": ..., "args": {...}}]}.'
-        )
 
-
-class ScriptExhaustedError(ModelError):
+class ScriptExhaustedError(DetailedError, ModelError):
     """The script has fewer replies than the model was called for."""
 
-    code: ClassVar[str] = "model-script-exhausted"
-
-    def __init__(self, length: int, last_message: str) -> None:
-        self.length = length
-        super().__init__(
-            f"The scripted model has {length} replies and was asked for one more, after: {last_message!r}"
-        )
+    code = "model-script-exhausted"
+    sentence = "The scripted model has {length} replies and was asked for one more, after: {last_message!r}"
+    length: int
+    last_message: str
 
 
-class ModelCallError(ModelError):
+class ModelCallError(DetailedError, ModelError):
     """The provider could not be reached, refused, or failed."""
 
-    code: ClassVar[str] = "model-call-failed"
-
-    def __init__(self, sentence: str, *, retryable: bool = False) -> None:
-        self.retryable = retryable
-        """Whether the same call may succeed later."""
-        super().__init__(sentence)
+    code = "model-call-failed"
+    sentence = "{text}"
+    text: str
+    retryable: bool = False
+    """Whether the same call may succeed later."""
 
 
 class UnreadableReplyError(ModelCallError):
     """The answer of the provider's server is no chat completion."""
 
-    code: ClassVar[str] = "model-reply-unreadable"
-
-    def __init__(self, cause: str) -> None:
-        super().__init__(
-            f"The model's server answered with something that is not a chat completion ({cause}). "
-            "Check that the base URL is that of an OpenAI-compatible API (it often ends in /v1).",
-            retryable=True,
-        )
+    code = "model-reply-unreadable"
+    sentence = (
+        "The model's server answered with something that is not a chat completion ({text}). "
+        "Check that the base URL is that of an OpenAI-compatible API (it often ends in /v1)."
+    )
+    retryable: bool = True
 
 
 @contextmanager

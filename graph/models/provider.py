@@ -64,7 +64,7 @@ def _openai(model: str, environment: Mapping[str, str], parameters: Mapping[str,
     name = f"openai:{model}"
     unknown = sorted(set(parameters) - PARAMETERS)
     if unknown:
-        raise ModelParameterError(name, f"unknown {', '.join(unknown)}", PARAMETERS)
+        raise ModelParameterError(name, f"unknown {', '.join(unknown)}", sorted(PARAMETERS))
     key = environment.get(KEY, "").strip()
     if not key:
         raise ModelKeyMissingError(name, KEY)
@@ -84,7 +84,7 @@ def _openai(model: str, environment: Mapping[str, str], parameters: Mapping[str,
             **{**_DEFAULT_PARAMETERS, **parameters},
         )
     except ValueError as error:
-        raise ModelParameterError(name, " ".join(str(error).split())[:300], PARAMETERS) from error
+        raise ModelParameterError(name, " ".join(str(error).split())[:300], sorted(PARAMETERS)) from error
 
 
 _MAX_CLIENTS: Final = 16

@@ -17,125 +17,124 @@ Imports nothing but the root: any command may meet these.
 """
 
 from collections.abc import Sequence
-from typing import ClassVar
 
-from skills_agent.skills.errors import SkillsAgentError
+from skills_agent.skills.errors import DetailedError, SkillsAgentError, list_names
 
-_MAX_NAMED = 8
+_MAX_LISTED = 8
 
 
 class ThreadError(SkillsAgentError):
     """A thread cannot be used in this way."""
 
-    code: ClassVar[str] = "thread-unusable"
+    code = "thread-unusable"
 
 
-class ThreadBusyError(ThreadError):
+class ThreadBusyError(DetailedError, ThreadError):
     """Another invocation of the same thread goes on, in this process or in another one. Nothing was run."""
 
-    code: ClassVar[str] = "thread-busy"
-
-    def __init__(self, thread: str) -> None:
-        self.thread = thread
-        super().__init__(
-            f"Thread {thread!r} is busy: another run of it goes on. Wait until that one has ended, or use "
-            "another thread."
-        )
+    code = "thread-busy"
+    sentence = (
+        "Thread {thread!r} is busy: another run of it goes on. Wait until that one has ended, or use "
+        "another thread."
+    )
+    thread: str
 
 
-class AnsweredError(ThreadError):
+class AnsweredError(DetailedError, ThreadError):
     """A question of a thread is not open: it was answered already, or never asked. Nothing was run."""
 
-    code: ClassVar[str] = "already-answered"
+    code = "already-answered"
+    thread: str
+    closed: Sequence[str]
+    """Ids of the questions that the answer names and that are not open."""
+    open: Sequence[str]
 
-    def __init__(self, thread: str, closed: Sequence[str], is_open: Sequence[str]) -> None:
-        self.thread = thread
-        self.closed = tuple(closed)
-        """Ids of the questions that the answer names and that are not open."""
-        self.open = tuple(is_open)
-        subject = f"Question {', '.join(closed)}" if closed else "No question"
-        others = f"Open: {', '.join(is_open)}." if is_open else "None is open."
-        verb = "is not open" if closed else "is open"
-        super().__init__(f"{subject} of thread {thread!r} {verb}: it was answered already. {others}")
+    def __str__(self) -> str:
+        subject = f"Question {', '.join(self.closed)}" if self.closed else "No question"
+        verb = "is not open" if self.closed else "is open"
+        others = f"Open: {', '.join(self.open)}." if self.open else "None is open."
+        return f"{subject} of thread {self.thread!r} {verb}: it was answered already. {others}"
 
 
-class UnfinishedError(ThreadError):
+class UnfinishedError(DetailedError, ThreadError):
     """A thread was cut off in the middle of a turn."""
 
-    code: ClassVar[str] = "thread-unfinished"
+    code = "thread-unfinished"
+    thread: str
+    command: str = ""
 
-    def __init__(self, thread: str, command: str = "") -> None:
-        self.thread = thread
-        way_on = command or f"skills-agent resume {thread}"
-        super().__init__(f"Thread {thread} was cut off. Finish it first: {way_on}")
+    def __str__(self) -> str:
+        command = self.command or f"skills-agent resume {self.thread}"
+        return f"Thread {self.thread} was cut off. Finish it first: {command}"
 
 
-class UnknownThreadError(ThreadError):
+class UnknownThreadError(DetailedError, ThreadError):
     """No thread of that id is kept here."""
 
-    code: ClassVar[str] = "unknown-thread"
+    code = "unknown-thread"
+    thread: str
+    threads: Sequence[str]
 
-    def __init__(self, thread: str, threads: Sequence[str]) -> None:
-        self.thread = thread
-        self.threads = tuple(threads)
-        listed = ", ".join(threads[:_MAX_NAMED]) or "none yet"
-        more = ", ... (all: skills-agent threads list)" if len(threads) > _MAX_NAMED else ""
-        super().__init__(f"There is no thread {thread!r} here. Threads: {listed}{more}.")
+    def __str__(self) -> str:
+        listed = list_first(self.threads, "skills-agent threads list")
+        return f"There is no thread {self.thread!r} here. Threads: {listed}."
 
 
-class UnknownStepError(ThreadError):
+class UnknownStepError(DetailedError, ThreadError):
     """A thread has no such step."""
 
-    code: ClassVar[str] = "unknown-step"
+    code = "unknown-step"
+    thread: str
+    step: str
+    steps: Sequence[int]
 
-    def __init__(self, thread: str, step: str, steps: Sequence[int]) -> None:
-        self.thread = thread
-        self.step = step
-        self.steps = tuple(steps)
-        some = [*steps[:1], "...", *steps[1 - _MAX_NAMED :]] if len(steps) > _MAX_NAMED else steps
-        listed = ", ".join(str(number) for number in some) or "none"
-        super().__init__(
-            f"Thread {thread} has no step {step!r}. Steps: {listed}. "
-            f"What they are: skills-agent threads show {thread} --steps"
+    def __str__(self) -> str:
+        steps: Sequence[object] = self.steps
+        if len(steps) > _MAX_LISTED:
+            steps = [steps[0], "...", *steps[1 - _MAX_LISTED :]]
+        return (
+            f"Thread {self.thread} has no step {self.step!r}. Steps: {list_names(steps)}. "
+            f"What they are: skills-agent threads show {self.thread} --steps"
         )
 
 
-class UnknownGrantError(ThreadError):
+class UnknownGrantError(DetailedError, ThreadError):
     """Nobody granted that in the thread."""
 
-    code: ClassVar[str] = "unknown-grant"
-
-    def __init__(self, thread: str, grant: str, grants: Sequence[str]) -> None:
-        self.thread = thread
-        self.grant = grant
-        self.grants = tuple(grants)
-        listed = ", ".join(grants) or "none"
-        super().__init__(f"There is no grant {grant!r} in thread {thread}. Grants: {listed}.")
+    code = "unknown-grant"
+    sentence = "There is no grant {grant!r} in thread {thread}. Grants: {grants}."
+    thread: str
+    grant: str
+    grants: Sequence[str]
 
 
 class ForkError(ThreadError):
     """A step cannot be forked in this way: a name is taken, a skill not loaded, a call not open."""
 
-    code: ClassVar[str] = "fork-refused"
+    code = "fork-refused"
 
 
-class AgeError(ThreadError):
+class AgeError(DetailedError, ThreadError):
     """A text is no age."""
 
-    code: ClassVar[str] = "invalid-age"
-
-    def __init__(self, text: str) -> None:
-        self.text = text
-        super().__init__(f"An age is a number and h, d or w, such as 30d; not {text!r}")
+    code = "invalid-age"
+    sentence = "An age is a number and h, d or w, such as 30d; not {text!r}"
+    text: str
 
 
 class DatabaseError(ThreadError):
     """The place where threads are kept cannot be used."""
 
-    code: ClassVar[str] = "database-unusable"
+    code = "database-unusable"
 
 
 class JournalError(ThreadError):
     """The journal cannot be read or written; what it would have recorded was not run."""
 
-    code: ClassVar[str] = "journal-unusable"
+    code = "journal-unusable"
+
+
+def list_first(names: Sequence[str], command: str) -> str:
+    """Return the first names, and the command that lists all where there are more."""
+    more = f", ... (all: {command})" if len(names) > _MAX_LISTED else ""
+    return (", ".join(names[:_MAX_LISTED]) or "none yet") + more

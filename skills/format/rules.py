@@ -10,9 +10,9 @@ import unicodedata
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from itertools import islice
-from typing import ClassVar, Final, Literal, NamedTuple
+from typing import Final, Literal, NamedTuple
 
-from skills_agent.skills.errors import SkillError
+from skills_agent.skills.errors import DetailedError, SkillError
 from skills_agent.skills.skill import Diagnostic, Severity
 from skills_agent.skills.text import one_line
 
@@ -42,14 +42,12 @@ class Finding(NamedTuple):
     """1-based line in the file."""
 
 
-class FrontmatterError(SkillError):
+class FrontmatterError(DetailedError, SkillError):
     """The frontmatter cannot be read; `finding` says why."""
 
-    code: ClassVar[str] = "frontmatter-unreadable"
-
-    def __init__(self, finding: Finding) -> None:
-        self.finding = finding
-        super().__init__(finding.message)
+    code = "frontmatter-unreadable"
+    sentence = "{finding.message}"
+    finding: Finding
 
 
 class Rule(NamedTuple):

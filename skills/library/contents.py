@@ -21,9 +21,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from io import FileIO
 from pathlib import Path
 from types import MappingProxyType
-from typing import ClassVar, Final, Literal, NamedTuple, get_args
+from typing import Final, Literal, NamedTuple, get_args
 
-from skills_agent.skills.errors import SkillError
+from skills_agent.skills.errors import DetailedError, SkillError
 from skills_agent.skills.files import open_beneath
 from skills_agent.skills.skill import Resource, ResourceListing, ResourceType
 
@@ -59,21 +59,19 @@ _PLURALS: Final = MappingProxyType(
 Kind = Literal["file", "exec", "link"]
 
 
-class SnapshotError(SkillError):
+class SnapshotError(DetailedError, SkillError):
     """A skill's folder that cannot be copied or measured."""
 
-    code: ClassVar[str] = "snapshot-failed"
-
-    def __init__(self, folder: Path, reason: str) -> None:
-        self.folder = folder
-        self.reason = reason
-        super().__init__(f"No snapshot of {folder} can be made: {reason}.")
+    code = "snapshot-failed"
+    sentence = "No snapshot of {folder} can be made: {reason}."
+    folder: Path
+    reason: str
 
 
 class SnapshotTooLargeError(SnapshotError):
     """A skill's folder beyond the limits. Nothing of it is loaded."""
 
-    code: ClassVar[str] = "snapshot-too-large"
+    code = "snapshot-too-large"
 
 
 class ContentLimits(NamedTuple):

@@ -20,9 +20,9 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from types import MappingProxyType
-from typing import Any, ClassVar, Final
+from typing import Any, Final
 
-from skills_agent.skills.errors import SkillError
+from skills_agent.skills.errors import DetailedError, SkillError
 from skills_agent.skills.policy import commands
 from skills_agent.skills.policy.commands import ANY, Words, all_match, word_matches
 from skills_agent.skills.policy.tool_spec import TOOL_SPECS, ToolSpec
@@ -43,15 +43,15 @@ MAX_SHOWN: Final = 120
 """Characters of an entry in a message about it."""
 
 
-class EntryNotUnderstoodError(SkillError):
+class EntryNotUnderstoodError(DetailedError, SkillError):
     """An entry of `allowed-tools` or `disallowed-tools` that does not fit the grammar."""
 
-    code: ClassVar[str] = "entry-not-understood"
+    code = "entry-not-understood"
+    text: str
+    reason: str
 
-    def __init__(self, text: str, reason: str) -> None:
-        self.text = text
-        self.reason = reason
-        super().__init__(f"`{one_line(text, MAX_SHOWN)}` is not understood: {reason}.")
+    def __str__(self) -> str:
+        return f"`{one_line(self.text, MAX_SHOWN)}` is not understood: {self.reason}."
 
 
 @dataclass(frozen=True, slots=True)

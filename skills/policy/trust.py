@@ -8,36 +8,30 @@ import json
 import os
 import secrets
 from pathlib import Path
-from typing import ClassVar, Final, NamedTuple
+from typing import Final, NamedTuple
 
-from skills_agent.skills.errors import SkillError
+from skills_agent.skills.errors import DetailedError, SkillError
 from skills_agent.skills.library.contents import ContentLimits, SnapshotError, folder_digest
 from skills_agent.skills.sources.directory import DirectorySource
 
 VERSION: Final = 1
 
 
-class TrustFileError(SkillError):
+class TrustFileError(DetailedError, SkillError):
     """The file that holds what is trusted cannot be used: then nothing is trusted by it."""
 
-    code: ClassVar[str] = "trust-file-unusable"
-
-    def __init__(self, file: Path, cause: str) -> None:
-        self.file = file
-        self.cause = cause
-        super().__init__(f"Cannot use {file}: {cause}. Repair or remove it.")
+    code = "trust-file-unusable"
+    sentence = "Cannot use {file}: {cause}. Repair or remove it."
+    file: Path
+    cause: str
 
 
-class NothingToTrustError(SkillError):
+class NothingToTrustError(DetailedError, SkillError):
     """A folder without a skill."""
 
-    code: ClassVar[str] = "nothing-to-trust"
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        super().__init__(
-            f"There is no skill in {folder}. Name the folder of a skill, or one of such folders."
-        )
+    code = "nothing-to-trust"
+    sentence = "There is no skill in {folder}. Name the folder of a skill, or one of such folders."
+    folder: Path
 
 
 class TrustedFolder(NamedTuple):

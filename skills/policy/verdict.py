@@ -4,9 +4,9 @@ import logging
 from collections.abc import Callable, Iterable
 from copy import deepcopy
 from dataclasses import dataclass, replace
-from typing import ClassVar, Final, Literal, NamedTuple, get_args
+from typing import Final, Literal, NamedTuple, get_args
 
-from skills_agent.skills.errors import SkillError
+from skills_agent.skills.errors import DetailedError, SkillError
 from skills_agent.skills.policy.patterns import Call
 
 logger = logging.getLogger(__name__)
@@ -20,16 +20,13 @@ Approval = Literal["ask", "deny", "fail"]
 """What becomes of a call that needs an approval: a question, a refusal, or the end of the run."""
 
 
-class ApprovalNeededError(SkillError):
+class ApprovalNeededError(DetailedError, SkillError):
     """A call needs an approval in a run that must not ask."""
 
-    code: ClassVar[str] = "approval-needed"
-
-    def __init__(self, tool: str, reason: str) -> None:
-        self.tool = tool
-        super().__init__(
-            f"The run ended before {tool}, which needs an approval: the setting approval is fail. {reason}"
-        )
+    code = "approval-needed"
+    sentence = "The run ended before {tool}, which needs an approval: the setting approval is fail. {reason}"
+    tool: str
+    reason: str
 
 
 @dataclass(frozen=True, slots=True)

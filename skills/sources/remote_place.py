@@ -11,7 +11,7 @@ from urllib.parse import unquote
 from weakref import finalize
 from zlib import crc32
 
-from skills_agent.skills.sources.errors import SourceAddressError, SourceExtraError
+from skills_agent.skills.errors import SourceAddressError, SourceExtraError
 from skills_agent.skills.sources.fetched import (
     ListedEntry,
     ListedFile,

@@ -20,8 +20,8 @@ from typing import Any, Final, Literal, Protocol
 from urllib.parse import quote
 from zlib import crc32
 
+from skills_agent.skills.errors import PublishError, SourceAddressError
 from skills_agent.skills.sources.directory import DirectorySource
-from skills_agent.skills.sources.errors import PublishError, SourceAddressError
 from skills_agent.skills.sources.fetched import (
     KEEP_SECONDS,
     MAX_FILE_BYTES,
