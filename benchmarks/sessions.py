@@ -59,7 +59,7 @@ class _Server(ThreadingHTTPServer):
     request_queue_size = 1024
 
 
-class _Desk(BaseHTTPRequestHandler):
+class _ChatCompletions(BaseHTTPRequestHandler):
     """Answers a question by repeating it; asks for a tool first where the question says so."""
 
     protocol_version = "HTTP/1.1"
@@ -99,8 +99,8 @@ def _is_question(message: dict[str, Any]) -> bool:
 @contextmanager
 def model_server(seconds: float) -> Iterator[str]:
     """Serve the model on a free port, in this process, and yield its base URL."""
-    _Desk.seconds = seconds
-    with _Server(("127.0.0.1", 0), _Desk) as http:
+    _ChatCompletions.seconds = seconds
+    with _Server(("127.0.0.1", 0), _ChatCompletions) as http:
         thread = threading.Thread(target=http.serve_forever, kwargs={"poll_interval": 0.02})
         thread.start()
         try:

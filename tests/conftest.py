@@ -19,7 +19,7 @@ from skills_agent.graph.models.scripted import ScriptedChatModel, ScriptEntry
 from skills_agent.graph.settings import Settings
 from skills_agent.skills.policy import Approver
 from tests.agents import Agent
-from tests.graph.cli_desk import Desk
+from tests.graph.cli.command_line import CommandLine
 from tests.postgres import NoPostgresError, Postgres, running_postgres
 
 # A busy machine is no reason to fail: what is tested here is behaviour, never time.
@@ -75,11 +75,11 @@ def make_agent(workspace: Path, tmp_path: Path) -> MakeAgent:
 
 
 @pytest.fixture
-def desk(tmp_path: Path) -> Desk:
+def cli(tmp_path: Path) -> CommandLine:
     """Return the command line, with the skill rain-gauge in the folder that is passed as --skills-dir."""
-    desk = Desk(tmp_path)
-    desk.write_skill()
-    return desk
+    cli = CommandLine(tmp_path)
+    cli.write_skill()
+    return cli
 
 
 @pytest.fixture(scope="session")

@@ -68,7 +68,7 @@ class OpenAIServer:
 @contextmanager
 def openai_server() -> Iterator[OpenAIServer]:
     """Serve on a free port of loopback until the block ends."""
-    with ThreadingHTTPServer(("127.0.0.1", 0), _Desk) as http:
+    with ThreadingHTTPServer(("127.0.0.1", 0), _ChatCompletions) as http:
         state = OpenAIServer(f"http://127.0.0.1:{http.server_address[1]}/v1")
         http.state = state  # type: ignore[attr-defined]
         thread = threading.Thread(target=http.serve_forever, kwargs={"poll_interval": 0.02})
@@ -80,7 +80,7 @@ def openai_server() -> Iterator[OpenAIServer]:
             thread.join()
 
 
-class _Desk(BaseHTTPRequestHandler):
+class _ChatCompletions(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         state: OpenAIServer = self.server.state  # type: ignore[attr-defined]
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))

@@ -61,7 +61,7 @@ def test_the_installed_release_is_in_the_series_that_was_checked(package: str) -
     series = [of.split(".")[:2] for of in (version(package), CHECKED[package])]
     assert series[0] == series[1], (
         f"{package} {version(package)} was not checked: run this file and "
-        "tests/graph/test_recorded_threads.py against it, then put its number into CHECKED and "
+        "tests/graph/threads/test_recorded_threads.py against it, then put its number into CHECKED and "
         "into the bounds of pyproject.toml."
     )
 
@@ -112,7 +112,7 @@ def test_a_delta_channel_is_stored_as_its_writes_and_read_again_from_them() -> N
     values = graph.get_state(config).values
     assert ([m.text for m in values["messages"]], list(values["grants"])) == (["one", "two"], ["1", "2"]), (
         "DeltaChannel reads a thread differently: see its release notes, and try "
-        "tests/graph/test_recorded_threads.py."
+        "tests/graph/threads/test_recorded_threads.py."
     )
     newest = saver.get_tuple(config)
     assert newest is not None

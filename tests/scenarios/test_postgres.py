@@ -23,7 +23,7 @@ from psycopg_pool import AsyncConnectionPool
 from skills_agent.graph.threads.database import without_password
 from tests.agents import Agent, call, calls, write_skill
 from tests.conftest import MakeAgent
-from tests.graph.cli_desk import LOAD, PATIENCE, RUN, Desk
+from tests.graph.cli.command_line import LOAD, PATIENCE, RUN, CommandLine
 from tests.postgres import Postgres
 
 pytestmark = pytest.mark.slow
@@ -45,72 +45,72 @@ def errors(text: str) -> str:
     return "".join(line for line in text.splitlines(True) if "WITHOUT a sandbox" not in line)
 
 
-def ask(desk: Desk, dsn: str, *replies: Any, thread: str = "rain") -> Any:
+def ask(cli: CommandLine, dsn: str, *replies: Any, thread: str = "rain") -> Any:
     options = [
         "--skills-dir",
-        str(desk.skills),
+        str(cli.skills),
         "--model",
-        desk.script(*replies, name=f"{thread}.json"),
+        cli.script(*replies, name=f"{thread}.json"),
         "--thread",
         thread,
     ]
-    return desk.run("ask", "How much rain?", *options, "--checkpointer", dsn)
+    return cli.run("ask", "How much rain?", *options, "--checkpointer", dsn)
 
 
-def test_a_question_asked_in_one_process_is_answered_in_another(desk: Desk, dsn: str) -> None:
-    asked = ask(desk, dsn, LOAD, RUN, ANSWER)
+def test_a_question_asked_in_one_process_is_answered_in_another(cli: CommandLine, dsn: str) -> None:
+    asked = ask(cli, dsn, LOAD, RUN, ANSWER)
     assert asked.code == 3
-    resumed = desk.run("resume", "rain", "--approve", "--always", "skill", "--checkpointer", dsn)
+    resumed = cli.run_process("resume", "rain", "--approve", "--always", "skill", "--checkpointer", dsn)
     assert resumed.out.endswith(f"\n\n{ANSWER}\n")
-    assert "all stations: 544 mm" in desk.run("threads", "show", "rain", "--checkpointer", dsn).out
-    assert not (desk.workspace / ".agent" / "threads.sqlite").exists()
+    assert "all stations: 544 mm" in cli.run("threads", "show", "rain", "--checkpointer", dsn).out
+    assert not (cli.workspace / ".agent" / "threads.sqlite").exists()
 
 
-def test_the_journal_is_beside_the_threads(desk: Desk, dsn: str) -> None:
+def test_the_journal_is_beside_the_threads(cli: CommandLine, dsn: str) -> None:
     """So that a thread which goes on at another machine finds what was done at this one. It goes with it."""
-    ask(desk, dsn, LOAD, RUN, ANSWER)
-    assert desk.run("resume", "rain", "--approve", "--checkpointer", dsn).code == 0
+    ask(cli, dsn, LOAD, RUN, ANSWER)
+    assert cli.run("resume", "rain", "--approve", "--checkpointer", dsn).code == 0
     with psycopg.connect(dsn) as connection:
         entries = connection.execute("SELECT value FROM store").fetchall()
     assert [(entry["tool"], entry["status"], entry["exit_code"]) for (entry,) in entries] == [
         ("run_script", "done", 0)
     ]
-    assert not (desk.workspace / ".agent" / "journal.sqlite").exists()
-    assert desk.run("threads", "delete", "rain", "--yes", "--checkpointer", dsn).code == 0
+    assert not (cli.workspace / ".agent" / "journal.sqlite").exists()
+    assert cli.run("threads", "delete", "rain", "--yes", "--checkpointer", dsn).code == 0
     with psycopg.connect(dsn) as connection:
         assert connection.execute("SELECT value FROM store").fetchall() == []
 
 
-def test_the_commands_that_read_threads_read_the_database(desk: Desk, dsn: str) -> None:
-    ask(desk, dsn, LOAD, RUN, ANSWER, thread="first")
-    ask(desk, dsn, "Nothing.", thread="second")
+def test_the_commands_that_read_threads_read_the_database(cli: CommandLine, dsn: str) -> None:
+    ask(cli, dsn, LOAD, RUN, ANSWER, thread="first")
+    ask(cli, dsn, "Nothing.", thread="second")
     variables = {"SKILLS_AGENT_CHECKPOINTER": dsn}
-    listed = desk.run("threads", "list", "--json", **variables).value
+    listed = cli.run("threads", "list", "--json", **variables).value
     assert [(line["thread"], line["status"]) for line in listed] == [("second", "done"), ("first", "waiting")]
-    desk.run("resume", "first", "--approve", "--always", "thread", **variables)
-    (grant,) = desk.run("grants", "list", "first", "--json", **variables).value
+    cli.run("resume", "first", "--approve", "--always", "thread", **variables)
+    (grant,) = cli.run("grants", "list", "first", "--json", **variables).value
     assert (grant["scope"], grant["revoked"]) == ("thread", False)
-    assert desk.run("grants", "revoke", "first", grant["id"], **variables).code == 0
-    (grant,) = desk.run("grants", "list", "first", "--json", **variables).value
+    assert cli.run("grants", "revoke", "first", grant["id"], **variables).code == 0
+    (grant,) = cli.run("grants", "list", "first", "--json", **variables).value
     assert grant["revoked"]
-    unknown = desk.run("resume", "third", **variables)
+    unknown = cli.run("resume", "third", **variables)
     assert unknown.err == "error: There is no thread 'third' here. Threads: first, second.\n"
 
 
-def test_the_password_is_shown_and_kept_nowhere(desk: Desk, dsn: str, postgres: Postgres) -> None:
-    shown = [ask(desk, dsn, LOAD, RUN, ANSWER)]
+def test_the_password_is_shown_and_kept_nowhere(cli: CommandLine, dsn: str, postgres: Postgres) -> None:
+    shown = [ask(cli, dsn, LOAD, RUN, ANSWER)]
     command = shown[0].out.rpartition("To run it: skills-agent ")[2].split()
     assert command[:3] == ["resume", "rain", "--approve"]
-    shown.append(desk.run(*command, PGPASSWORD="wrong"))
+    shown.append(cli.run(*command, PGPASSWORD="wrong"))
     assert "password authentication failed" in shown[-1].err
-    shown.append(desk.run(*command, PGPASSWORD=postgres.password))
+    shown.append(cli.run(*command, PGPASSWORD=postgres.password))
     assert shown[-1].out.endswith(f"{ANSWER}\n")
     for wrong in (f"{dsn}x", dsn.replace(f":{postgres.port}/", ":1/"), dsn.replace("//", "/"), f"{dsn}#1"):
-        shown.append(desk.run("threads", "list", "--checkpointer", wrong))
+        shown.append(cli.run("threads", "list", "--checkpointer", wrong))
         assert shown[-1].code == 1
     assert not [each for each in shown if postgres.password in each.out + each.err]
     assert postgres.password not in contents(dsn)
-    files = [path for path in desk.workspace.rglob("*") if path.is_file()]
+    files = [path for path in cli.workspace.rglob("*") if path.is_file()]
     assert not [path for path in files if postgres.password.encode() in path.read_bytes()]
 
 
@@ -156,24 +156,24 @@ def test_a_connection_string_is_shown_without_its_password(dsn: str, shown: str)
     ],
 )
 def test_a_database_that_cannot_be_used_is_one_line(
-    desk: Desk, dsn: str, change: tuple[str, str], text: str
+    cli: CommandLine, dsn: str, change: tuple[str, str], text: str
 ) -> None:
     if "," in change[1]:
         dsn = dsn.rpartition("@")[0] + "@127.0.0.1:1,127.0.0.1:2/x"
     for command in (["threads", "list"], ["ask", "x"]):
-        done = desk.run(*command, "--checkpointer", dsn.replace(*change))
+        done = cli.run(*command, "--checkpointer", dsn.replace(*change))
         assert (done.code, done.out, errors(done.err).count("\n")) == (1, "", 1)
         assert text in done.err
 
 
-def test_without_its_packages_the_command_that_installs_them_is_named(desk: Desk, dsn: str) -> None:
+def test_without_its_packages_the_command_that_installs_them_is_named(cli: CommandLine, dsn: str) -> None:
     program = (
         "import sys; sys.modules['psycopg'] = None; from skills_agent.graph.cli.main import main; main()"
     )
-    environment = {**os.environ, "HOME": str(desk.home)}
+    environment = {**os.environ, "HOME": str(cli.home)}
     done = subprocess.run(
         [sys.executable, "-c", program, "threads", "list", "--checkpointer", dsn],
-        cwd=desk.workspace,
+        cwd=cli.workspace,
         env=environment,
         capture_output=True,
         text=True,
@@ -183,16 +183,18 @@ def test_without_its_packages_the_command_that_installs_them_is_named(desk: Desk
     assert done.stderr.count("\n") == 1
 
 
-def test_no_file_of_a_workspace_names_the_database(desk: Desk, dsn: str) -> None:
-    desk.write(".agent/config.json", json.dumps({"checkpointer": dsn}))
-    done = desk.run("ask", "x", "--model", desk.script("Hello."))
+def test_no_file_of_a_workspace_names_the_database(cli: CommandLine, dsn: str) -> None:
+    cli.write(".agent/config.json", json.dumps({"checkpointer": dsn}))
+    done = cli.run("ask", "x", "--model", cli.script("Hello."))
     assert done.code == 1
     assert done.err.startswith("error: Unknown setting checkpointer")
 
 
-def test_a_conversation_goes_on_after_the_server_crashed(desk: Desk, dsn: str, postgres: Postgres) -> None:
-    options = ["--thread", "talk", "--model", desk.script("First.", "Second."), "--checkpointer", dsn]
-    process = desk.start("chat", *options)
+def test_a_conversation_goes_on_after_the_server_crashed(
+    cli: CommandLine, dsn: str, postgres: Postgres
+) -> None:
+    options = ["--thread", "talk", "--model", cli.script("First.", "Second."), "--checkpointer", dsn]
+    process = cli.start("chat", *options)
     assert process.stdin
     assert process.stdout
     say(process, "One?")
@@ -205,10 +207,10 @@ def test_a_conversation_goes_on_after_the_server_crashed(desk: Desk, dsn: str, p
 
 
 def test_a_server_that_goes_away_ends_the_command_in_one_line(
-    desk: Desk, dsn: str, postgres: Postgres
+    cli: CommandLine, dsn: str, postgres: Postgres
 ) -> None:
-    options = ["--thread", "talk", "--model", desk.script("First.", "Second."), "--checkpointer", dsn]
-    process = desk.start("chat", *options)
+    options = ["--thread", "talk", "--model", cli.script("First.", "Second."), "--checkpointer", dsn]
+    process = cli.start("chat", *options)
     assert process.stdout
     say(process, "One?")
     assert any(line == "First.\n" for line in process.stdout)
@@ -222,20 +224,20 @@ def test_a_server_that_goes_away_ends_the_command_in_one_line(
     told = errors(told)
     assert told.count("\n") == 1
     assert told.startswith("error: Cannot keep threads in postgresql://postgres@127.0.0.1")
-    assert desk.run(*["ask", "Two?", *options]).out.endswith("\nSecond.\n")
+    assert cli.run(*["ask", "Two?", *options]).out.endswith("\nSecond.\n")
 
 
 def test_a_server_that_goes_away_in_a_run_is_told_to_machines_with_the_way_on(
-    desk: Desk, dsn: str, postgres: Postgres
+    cli: CommandLine, dsn: str, postgres: Postgres
 ) -> None:
-    script = desk.skills / "rain-gauge" / "scripts" / "add_up.py"
+    script = cli.skills / "rain-gauge" / "scripts" / "add_up.py"
     script.write_text('open("gate").read()\n')
-    os.mkfifo(desk.workspace / "gate")
-    process = desk.start(
-        *("ask", "How much rain?", "--thread", "rain", "--skills-dir", str(desk.skills), "--yes", "run"),
-        *("--model", desk.script(LOAD, RUN, ANSWER), "--checkpointer", dsn, "--json"),
+    os.mkfifo(cli.workspace / "gate")
+    process = cli.start(
+        *("ask", "How much rain?", "--thread", "rain", "--skills-dir", str(cli.skills), "--yes", "run"),
+        *("--model", cli.script(LOAD, RUN, ANSWER), "--checkpointer", dsn, "--json"),
     )
-    gate = (desk.workspace / "gate").open("w")  # returns when the script reads it
+    gate = (cli.workspace / "gate").open("w")  # returns when the script reads it
     postgres.stop("immediate")
     gate.close()
     try:
@@ -250,9 +252,9 @@ def test_a_server_that_goes_away_in_a_run_is_told_to_machines_with_the_way_on(
     assert failed["resume"] == command
     assert errors(told) == f"error: {failed['error']} To go on from there: {command}\n"
     assert postgres.password not in out
-    (desk.workspace / "gate").unlink()
-    (desk.workspace / "gate").write_text("")
-    asked = desk.run("resume", "rain", "--checkpointer", dsn, "--json")
+    (cli.workspace / "gate").unlink()
+    (cli.workspace / "gate").write_text("")
+    asked = cli.run("resume", "rain", "--checkpointer", dsn, "--json")
     assert (asked.code, asked.value["status"]) == (3, "waiting")
     assert "is unknown" in asked.value["interrupt"]["action_requests"][0]["description"]
 

@@ -33,7 +33,7 @@ from skills_agent.graph.threads.journals import StoreJournal
 from skills_agent.graph.threads.locks import Release, ThreadKey
 from tests.agents import Agent, call, calls
 from tests.conftest import MakeAgent
-from tests.graph.cli_desk import LOAD, RUN, Desk
+from tests.graph.cli.command_line import LOAD, RUN, CommandLine
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "library.md"
 WRITE = call("write_file", path="out.txt", content="x")
@@ -48,27 +48,27 @@ def agent(make_agent: MakeAgent) -> Agent:
     return agent
 
 
-def test_the_program_of_the_page_runs(desk: Desk) -> None:
+def test_the_program_of_the_page_runs(cli: CommandLine) -> None:
     (program,) = (
         block
         for block in re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
         if "Threads.open" in block
     )
-    model = desk.script(LOAD, RUN, "544 mm.")
-    asked = ("ask", "How much?", "--thread", "rain", "--skills-dir", str(desk.skills), "--model", model)
-    assert desk.run(*asked).code == 3
-    assert desk.run("resume", "rain", "--approve").code == 0
+    model = cli.script(LOAD, RUN, "544 mm.")
+    asked = ("ask", "How much?", "--thread", "rain", "--skills-dir", str(cli.skills), "--model", model)
+    assert cli.run(*asked).code == 3
+    assert cli.run("resume", "rain", "--approve").code == 0
     done = subprocess.run(
         [sys.executable, "-c", program],
-        cwd=desk.workspace,
-        env=desk.environment({}),
+        cwd=cli.workspace,
+        env=cli.environment({}),
         capture_output=True,
         text=True,
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("rain done 1 How much?\n")
     assert "544 mm." in done.stdout
-    assert [each["thread"] for each in desk.run("threads", "list", "--json").value] == ["rain"]
+    assert [each["thread"] for each in cli.run("threads", "list", "--json").value] == ["rain"]
 
 
 def test_a_host_reads_and_forks_the_threads_of_its_own_graph(agent: Agent) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.graph.cli_desk import LOAD, RUN, Desk
+from tests.graph.cli.command_line import LOAD, RUN, CommandLine
 
 SCRIPT = """\
 with open("effects.txt", "a") as file:
@@ -20,34 +20,34 @@ ASK = ("ask", "How much rain?", "--thread", "t", "--yes", "run", "--model")
 class Cut:
     """A run that stands in the middle of its script."""
 
-    def __init__(self, desk: Desk) -> None:
-        self.desk = desk
-        (desk.skills / "rain-gauge" / "scripts" / "add_up.py").write_text(SCRIPT)
-        os.mkfifo(desk.workspace / "gate")
-        self.options = ("--skills-dir", str(desk.skills))
-        self.process: subprocess.Popen[str] = desk.start(
-            *ASK, desk.script(LOAD, RUN, "It rained 544 mm."), *self.options
+    def __init__(self, cli: CommandLine) -> None:
+        self.cli = cli
+        (cli.skills / "rain-gauge" / "scripts" / "add_up.py").write_text(SCRIPT)
+        os.mkfifo(cli.workspace / "gate")
+        self.options = ("--skills-dir", str(cli.skills))
+        self.process: subprocess.Popen[str] = cli.start(
+            *ASK, cli.script(LOAD, RUN, "It rained 544 mm."), *self.options
         )
         # Opens when the script reads it.
-        self.gate = (desk.workspace / "gate").open("w")
+        self.gate = (cli.workspace / "gate").open("w")
 
     def kill(self) -> None:
         """End the agent, and let no later script wait."""
         self.process.kill()
         self.process.communicate(timeout=60)
         self.gate.close()
-        (self.desk.workspace / "gate").unlink()
-        (self.desk.workspace / "gate").write_text("")
+        (self.cli.workspace / "gate").unlink()
+        (self.cli.workspace / "gate").write_text("")
 
     @property
     def effects(self) -> int:
         """Return how often the effect took place."""
-        return len((self.desk.workspace / "effects.txt").read_text().splitlines())
+        return len((self.cli.workspace / "effects.txt").read_text().splitlines())
 
 
 @pytest.fixture
-def cut(desk: Desk) -> Iterator[Cut]:
-    cut = Cut(desk)
+def cut(cli: CommandLine) -> Iterator[Cut]:
+    cut = Cut(cli)
     yield cut
     cut.process.kill()
     cut.process.communicate(timeout=60)
@@ -55,13 +55,13 @@ def cut(desk: Desk) -> Iterator[Cut]:
 
 
 def test_a_second_command_on_a_busy_thread_is_told_so_in_one_line(cut: Cut) -> None:
-    refused = cut.desk.run("resume", "t")
+    refused = cut.cli.run("resume", "t")
     assert refused.code == 1
     assert "Thread 't' is busy" in refused.err
     assert len([line for line in refused.err.splitlines() if line.startswith("error:")]) == 1
-    said = cut.desk.run("ask", "and now?", "--thread", "t")
+    said = cut.cli.run("ask", "and now?", "--thread", "t")
     assert (said.code, "is busy" in said.err) == (1, True)
-    told = cut.desk.run("resume", "t", "--json")
+    told = cut.cli.run("resume", "t", "--json")
     assert (told.code, told.value["status"], told.value["thread"]) == (1, "error", "t")
     assert f"error: {told.value['error']}\n" == told.err
     assert told.value["resume"] == "skills-agent resume t"
@@ -69,18 +69,18 @@ def test_a_second_command_on_a_busy_thread_is_told_so_in_one_line(cut: Cut) -> N
 
 def test_resume_asks_about_the_unknown_outcome_and_takes_the_answer(cut: Cut) -> None:
     cut.kill()
-    asked = cut.desk.run("resume", "t")
+    asked = cut.cli.run("resume", "t")
     assert asked.code == 3
     assert "Whether it did its work is unknown" in asked.out
-    refused = cut.desk.run("resume", "t", "--approve", "--always", "thread")
+    refused = cut.cli.run("resume", "t", "--approve", "--always", "thread")
     assert refused.code == 2
     assert "this call alone" in refused.err
     assert cut.effects == 1
-    assert cut.desk.run("runs", "list", "--json").value[0]["outcome"] == "waiting"
-    done = cut.desk.run("resume", "t", "--approve")
+    assert cut.cli.run("runs", "list", "--json").value[0]["outcome"] == "waiting"
+    done = cut.cli.run("resume", "t", "--approve")
     assert (done.code, cut.effects) == (0, 2)
     assert "It rained 544 mm." in done.out
-    story = cut.desk.run("runs", "show", "t.1").out
+    story = cut.cli.run("runs", "show", "t.1").out
     order = [
         "  act       starts run",
         "went on: ",
@@ -98,22 +98,22 @@ def test_resume_asks_about_the_unknown_outcome_and_takes_the_answer(cut: Cut) ->
 
 def test_resume_with_reject_leaves_it(cut: Cut) -> None:
     cut.kill()
-    asked = cut.desk.run("resume", "t", "--json")
+    asked = cut.cli.run("resume", "t", "--json")
     assert asked.code == 3
     (request,) = asked.value["interrupt"]["action_requests"]
     assert request["name"] == "run_script"
-    done = cut.desk.run("resume", "t", "--reject", "--message", "I looked")
+    done = cut.cli.run("resume", "t", "--reject", "--message", "I looked")
     assert (done.code, cut.effects) == (0, 1)
-    story = cut.desk.run("runs", "show", "t.1").out
+    story = cut.cli.run("runs", "show", "t.1").out
     assert "answered: reject, saying: I looked: run_script(" in story
     assert story.count("starts run_script") == 1
-    shown = cut.desk.run("threads", "show", "t", "--json").value
+    shown = cut.cli.run("threads", "show", "t", "--json").value
     assert "Outcome unknown" in str(shown)
 
 
 def test_on_a_terminal_the_question_takes_approve_and_reject_only(cut: Cut) -> None:
     cut.kill()
-    finished = cut.desk.on_terminal(
+    finished = cut.cli.on_terminal(
         "resume",
         "t",
         answers=[

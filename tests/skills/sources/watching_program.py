@@ -13,7 +13,7 @@ from pathlib import Path
 
 from skills_agent.skills.library.registry import Registry
 from skills_agent.skills.sources import DirectorySource
-from tests.skills.watching import (
+from tests.skills.sources.watching import (
     is_up_to_date,
     looks,
     next_tick,

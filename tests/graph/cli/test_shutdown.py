@@ -20,7 +20,7 @@ from langgraph.runtime import RunControl
 from skills_agent.graph.cli.signals import draining
 from tests.agents import call, calls, write_skill
 from tests.conftest import MakeAgent
-from tests.graph.cli_desk import LOAD, PATIENCE, RUN, Desk
+from tests.graph.cli.command_line import LOAD, PATIENCE, RUN, CommandLine
 
 pytestmark = pytest.mark.slow
 
@@ -48,14 +48,14 @@ SIGNALS = [(signal.SIGINT, 130, "interrupted"), (signal.SIGTERM, 143, "terminate
 
 
 @pytest.fixture
-def desk(desk: Desk, tmp_path: Path) -> Desk:
-    script = desk.skills / "rain-gauge" / "scripts" / "add_up.py"
+def cli(cli: CommandLine, tmp_path: Path) -> CommandLine:
+    script = cli.skills / "rain-gauge" / "scripts" / "add_up.py"
     script.write_text(STUBBORN.replace("TOKEN", f"child-in-{tmp_path}"))
-    return desk
+    return cli
 
 
-def chosen(desk: Desk) -> list[str]:
-    return ["--skills-dir", str(desk.skills), "--model", desk.script(LOAD, RUN, ANSWER)]
+def chosen(cli: CommandLine) -> list[str]:
+    return ["--skills-dir", str(cli.skills), "--model", cli.script(LOAD, RUN, ANSWER)]
 
 
 def wait_for(path: Path, process: subprocess.Popen[str]) -> None:
@@ -85,22 +85,22 @@ def processes_with(word: str) -> Iterator[str]:
     ],
 )
 def test_a_signal_ends_a_script_and_all_it_started_and_keeps_what_was_done(
-    desk: Desk, command: str, number: signal.Signals, sandbox: str, tmp_path: Path
+    cli: CommandLine, command: str, number: signal.Signals, sandbox: str, tmp_path: Path
 ) -> None:
     code, word = {each[0]: each[1:] for each in SIGNALS}[number]
     settings = {"SKILLS_AGENT_SANDBOX": sandbox}
-    options = [*chosen(desk), "--yes", "run"]
+    options = [*chosen(cli), "--yes", "run"]
     if command == "ask":
-        process = desk.start("ask", "Rain?", "--thread", "rain", *options, **settings)
+        process = cli.start("ask", "Rain?", "--thread", "rain", *options, **settings)
     elif command == "chat":
-        process = desk.start("chat", "--thread", "rain", *options, **settings)
+        process = cli.start("chat", "--thread", "rain", *options, **settings)
         assert process.stdin
         process.stdin.write("Rain?\nMore?\n")
         process.stdin.flush()
     else:
-        assert desk.run("ask", "Rain?", "--thread", "rain", *chosen(desk), **settings).code == 3
-        process = desk.start("resume", "rain", "--approve", **settings)
-    wait_for(desk.workspace / "started", process)
+        assert cli.run("ask", "Rain?", "--thread", "rain", *chosen(cli), **settings).code == 3
+        process = cli.start("resume", "rain", "--approve", **settings)
+    wait_for(cli.workspace / "started", process)
     assert [*processes_with(f"child-in-{tmp_path}")]
 
     process.send_signal(number)
@@ -109,9 +109,9 @@ def test_a_signal_ends_a_script_and_all_it_started_and_keeps_what_was_done(
     assert process.returncode == code, out + told
     assert f"{word}; to go on: skills-agent resume rain" in told
     assert [*processes_with(str(tmp_path))] == []
-    assert desk.run("resume", "rain", **settings).out.endswith(f"{ANSWER}\n")
-    assert (desk.workspace / "started").read_text() == "x"
-    messages = desk.run("threads", "show", "rain", "--json").value["messages"]
+    assert cli.run("resume", "rain", **settings).out.endswith(f"{ANSWER}\n")
+    assert (cli.workspace / "started").read_text() == "x"
+    messages = cli.run("threads", "show", "rain", "--json").value["messages"]
     _, ran = [each for message in messages for each in message["calls"]]
     assert ran["result"].startswith("stopped: the agent was shut down while it ran")
     assert "half of it" in ran["result"]
@@ -121,9 +121,9 @@ def test_a_signal_ends_a_script_and_all_it_started_and_keeps_what_was_done(
 def test_a_second_signal_leaves_a_model_that_does_not_answer(
     tmp_path: Path, number: signal.Signals, code: int, word: str
 ) -> None:
-    desk = Desk(tmp_path)
+    cli = CommandLine(tmp_path)
     with socket.create_server(("127.0.0.1", 0)) as silent:
-        process = ask_silent_model(desk, silent)
+        process = ask_silent_model(cli, silent)
         with silent.accept()[0]:
             assert process.stderr
             process.send_signal(number)
@@ -135,9 +135,9 @@ def test_a_second_signal_leaves_a_model_that_does_not_answer(
 
 
 def test_one_signal_is_enough_for_a_model_that_never_answers(tmp_path: Path) -> None:
-    desk = Desk(tmp_path)
+    cli = CommandLine(tmp_path)
     with socket.create_server(("127.0.0.1", 0)) as silent:
-        process = ask_silent_model(desk, silent)
+        process = ask_silent_model(cli, silent)
         with silent.accept()[0]:
             process.send_signal(signal.SIGTERM)
             _, told = process.communicate(timeout=PATIENCE)
@@ -199,14 +199,14 @@ def test_handlers_are_as_they_were_after_a_run() -> None:
     assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGALRM)] == before
 
 
-def ask_silent_model(desk: Desk, silent: socket.socket) -> "subprocess.Popen[str]":
+def ask_silent_model(cli: CommandLine, silent: socket.socket) -> "subprocess.Popen[str]":
     model = {"OPENAI_API_KEY": "key", "OPENAI_BASE_URL": f"http://127.0.0.1:{silent.getsockname()[1]}/v1"}
-    return desk.start("ask", "Rain?", "--thread", "rain", "--model", "openai:silent", **model)
+    return cli.start("ask", "Rain?", "--thread", "rain", "--model", "openai:silent", **model)
 
 
 def test_sigterm_ends_a_chat_that_waits_for_its_person(tmp_path: Path) -> None:
-    desk = Desk(tmp_path)
-    process = desk.start("chat", "--thread", "rain", "--model", desk.script("Hello."))
+    cli = CommandLine(tmp_path)
+    process = cli.start("chat", "--thread", "rain", "--model", cli.script("Hello."))
     assert process.stdin
     assert process.stdout
     process.stdin.write("Hello?\n")

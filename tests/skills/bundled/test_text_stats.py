@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-SCRIPT = Path(__file__).parents[2] / "skills" / "bundled" / "text-stats" / "scripts" / "stats.py"
+SCRIPT = Path(__file__).parents[3] / "skills" / "bundled" / "text-stats" / "scripts" / "stats.py"
 PLAIN = (
     "The boat was old. We took it out on the lake when the wind was low, and we came back before dark. "
     "She had a book with her. He had nothing but his hat. In the end they all said that it was a good day. "

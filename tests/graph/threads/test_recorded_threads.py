@@ -12,20 +12,20 @@ import pytest
 from langgraph.checkpoint.sqlite import SqliteSaver
 
 from tests.conftest import MakeAgent
-from tests.graph.cli_desk import Desk
+from tests.graph.cli.command_line import CommandLine
 from tests.recorded.record import LOAD, RUN
 
-RECORDED = sorted((Path(__file__).parent.parent / "recorded").glob("*.sqlite"))
+RECORDED = sorted((Path(__file__).parents[2] / "recorded").glob("*.sqlite"))
 
 
 @pytest.fixture(params=RECORDED, ids=lambda path: path.stem)
-def desk(request: pytest.FixtureRequest, tmp_path: Path) -> Desk:
+def cli(request: pytest.FixtureRequest, tmp_path: Path) -> CommandLine:
     """Give the recorded threads to a workspace whose skills are not where they were."""
-    desk = Desk(tmp_path)
-    (desk.workspace / ".agent").mkdir()
-    shutil.copy(request.param, desk.workspace / ".agent" / "threads.sqlite")
-    desk.write("replies.json", json.dumps([LOAD, RUN, "544 mm.", "You are welcome."]))
-    return desk
+    cli = CommandLine(tmp_path)
+    (cli.workspace / ".agent").mkdir()
+    shutil.copy(request.param, cli.workspace / ".agent" / "threads.sqlite")
+    cli.write("replies.json", json.dumps([LOAD, RUN, "544 mm.", "You are welcome."]))
+    return cli
 
 
 def test_there_is_a_recorded_database_and_it_is_small() -> None:
@@ -33,22 +33,22 @@ def test_there_is_a_recorded_database_and_it_is_small() -> None:
     assert all(path.stat().st_size < 200_000 for path in RECORDED)
 
 
-def test_recorded_threads_are_listed_and_shown(desk: Desk) -> None:
-    told = {each["thread"]: each["status"] for each in desk.run("threads", "list", "--json").value}
+def test_recorded_threads_are_listed_and_shown(cli: CommandLine) -> None:
+    told = {each["thread"]: each["status"] for each in cli.run("threads", "list", "--json").value}
     assert told == {"done": "done", "waiting": "waiting"}
-    shown = desk.run("threads", "show", "done").out
+    shown = cli.run("threads", "show", "done").out
     assert "Loaded rain-gauge: 3 lines, 1 script." in shown
     assert "all stations: 544 mm" in shown
-    steps = desk.run("threads", "show", "done", "--steps", "--json").value["steps"]
+    steps = cli.run("threads", "show", "done", "--steps", "--json").value["steps"]
     assert ["load"] in [step["nodes"] for step in steps]
 
 
-def test_a_recorded_thread_takes_another_turn_with_what_it_loaded(desk: Desk) -> None:
-    said = desk.run("ask", "Thanks", "--thread", "done", "--json")
+def test_a_recorded_thread_takes_another_turn_with_what_it_loaded(cli: CommandLine) -> None:
+    said = cli.run("ask", "Thanks", "--thread", "done", "--json")
     assert (said.code, said.value["answer"]) == (0, "You are welcome."), said.err
     assert said.value["loaded"] == ["rain-gauge"]
     assert said.value["usage"]["turn"] == 2
-    shown = desk.run("threads", "show", "done", "--json").value
+    shown = cli.run("threads", "show", "done", "--json").value
     assert [each["text"] for each in shown["messages"] if each["role"] == "user"] == [
         "How much rain?",
         "Thanks",
@@ -57,12 +57,12 @@ def test_a_recorded_thread_takes_another_turn_with_what_it_loaded(desk: Desk) ->
 
 
 @pytest.mark.parametrize("answer", ["--approve", "--reject"])
-def test_the_open_question_of_a_recorded_thread_is_answered(desk: Desk, answer: str) -> None:
-    answered = desk.run("resume", "waiting", answer, "--json")
+def test_the_open_question_of_a_recorded_thread_is_answered(cli: CommandLine, answer: str) -> None:
+    answered = cli.run("resume", "waiting", answer, "--json")
     assert (answered.code, answered.value["answer"]) == (0, "544 mm."), answered.err
     (call,) = (
         each
-        for said in desk.run("threads", "show", "waiting", "--json").value["messages"]
+        for said in cli.run("threads", "show", "waiting", "--json").value["messages"]
         for each in said["calls"]
         if each["tool"] == "run_script"
     )
@@ -71,14 +71,14 @@ def test_the_open_question_of_a_recorded_thread_is_answered(desk: Desk, answer: 
 
 
 @pytest.mark.parametrize("thread", ["done", "waiting"])
-def test_a_recorded_thread_can_be_forked_and_deleted(desk: Desk, thread: str) -> None:
-    step = desk.run("threads", "show", thread, "--steps", "--json").value["steps"][-1]["number"]
-    made = desk.run("threads", "fork", thread, "--at", str(step), "--json").value
+def test_a_recorded_thread_can_be_forked_and_deleted(cli: CommandLine, thread: str) -> None:
+    step = cli.run("threads", "show", thread, "--steps", "--json").value["steps"][-1]["number"]
+    made = cli.run("threads", "fork", thread, "--at", str(step), "--json").value
     assert made["status"] == thread
-    before, after = (desk.run("threads", "show", each, "--json").value for each in (made["thread"], thread))
+    before, after = (cli.run("threads", "show", each, "--json").value for each in (made["thread"], thread))
     assert {**before, "thread": "", "when": ""} == {**after, "thread": "", "when": ""}
-    assert desk.run("threads", "delete", thread, "--yes").code == 0
-    assert desk.run("threads", "show", made["thread"], "--json").value == before
+    assert cli.run("threads", "delete", thread, "--yes").code == 0
+    assert cli.run("threads", "show", made["thread"], "--json").value == before
 
 
 @pytest.fixture

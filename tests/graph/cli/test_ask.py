@@ -1,4 +1,4 @@
-"""skills-agent ask and resume, in pipes: each run is a process of its own."""
+"""skills-agent ask and resume, without a terminal."""
 
 import select
 import shlex
@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from skills_agent.graph.cli.printing import IN_PROGRESS
-from tests.graph.cli_desk import LOAD, RUN, Desk, Finished, call, calls
-from tests.graph.in_process import InProcessDesk
+from tests.graph.cli.command_line import LOAD, RUN, CommandLine, Finished, call, calls
 
 ANSWER = "Together it rained 544 mm."
 SLOW = """\
@@ -26,9 +25,9 @@ while not pathlib.Path("go").exists():
 @pytest.fixture(scope="module")
 def offline(tmp_path_factory: pytest.TempPathFactory) -> Finished:
     """Ask the offline model about a file and with a skill that it has never seen."""
-    desk = InProcessDesk(tmp_path_factory.mktemp("offline"))
+    cli = CommandLine(tmp_path_factory.mktemp("offline"))
     question = "How many millimetres of rain fell in rainfall.csv?"
-    return desk.run("ask", question, "--skills-dir", str(desk.write_skill()), "--yes", "run")
+    return cli.run("ask", question, "--skills-dir", str(cli.write_skill()), "--yes", "run")
 
 
 def test_a_question_about_an_unseen_file_is_answered_with_the_true_figures(offline: Finished) -> None:
@@ -50,23 +49,25 @@ def test_every_event_of_the_way_is_one_line(offline: Finished) -> None:
     assert "run_script: exit code 0" in offline.out
 
 
-def test_the_answer_is_the_last_thing_printed(desk: Desk) -> None:
-    done = desk.run("ask", "How much rain?", "--model", desk.script(ANSWER))
+def test_the_answer_is_the_last_thing_printed(cli: CommandLine) -> None:
+    done = cli.run("ask", "How much rain?", "--model", cli.script(ANSWER))
     assert done.out.endswith(f"\n\n{ANSWER}\n")
 
 
 @pytest.fixture(scope="module")
-def waiting(tmp_path_factory: pytest.TempPathFactory) -> tuple[Desk, Finished]:
+def waiting(tmp_path_factory: pytest.TempPathFactory) -> tuple[CommandLine, Finished]:
     """Stop three threads at the same question."""
-    desk = InProcessDesk(tmp_path_factory.mktemp("waiting"))
-    folder = str(desk.write_skill())
-    model = desk.script(LOAD, RUN, ANSWER)
+    cli = CommandLine(tmp_path_factory.mktemp("waiting"))
+    folder = str(cli.write_skill())
+    model = cli.script(LOAD, RUN, ANSWER)
     for thread in ("reject", "ask-again"):
-        desk.run("ask", "Rain?", "--skills-dir", folder, "--model", model, "--thread", thread)
-    return desk, desk.run("ask", "Rain?", "--skills-dir", folder, "--model", model, "--thread", "approve")
+        cli.run("ask", "Rain?", "--skills-dir", folder, "--model", model, "--thread", thread)
+    return cli, cli.run("ask", "Rain?", "--skills-dir", folder, "--model", model, "--thread", "approve")
 
 
-def test_a_call_that_is_not_reading_stops_the_run_with_exit_code_3(waiting: tuple[Desk, Finished]) -> None:
+def test_a_call_that_is_not_reading_stops_the_run_with_exit_code_3(
+    waiting: tuple[CommandLine, Finished],
+) -> None:
     _, done = waiting
     assert done.code == 3
     assert "scripts/add_up.py" in done.out
@@ -74,24 +75,24 @@ def test_a_call_that_is_not_reading_stops_the_run_with_exit_code_3(waiting: tupl
     assert ANSWER not in done.out
 
 
-def test_the_printed_command_resumes_it_in_a_new_process(waiting: tuple[Desk, Finished]) -> None:
-    desk, done = waiting
+def test_the_printed_command_resumes_it_in_a_new_process(waiting: tuple[CommandLine, Finished]) -> None:
+    cli, done = waiting
     commands = [line.partition(": ")[2] for line in done.out.splitlines() if "skills-agent resume" in line]
     assert commands == ["skills-agent resume approve --approve"]
     # Neither the folder of skills nor the model is named again: they are kept with the thread.
-    resumed = desk.run(*shlex.split(commands[0])[1:])
+    resumed = cli.run_process(*shlex.split(commands[0])[1:])
     assert resumed.code == 0
     assert "approve   answered: approve: run_script(skill=rain-gauge, " in resumed.out
     assert "exit code 0" in resumed.out
     assert resumed.out.endswith(f"{ANSWER}\n")
-    again = desk.run(*shlex.split(commands[0])[1:])
+    again = cli.run(*shlex.split(commands[0])[1:])
     assert (again.code, again.out) == (1, "")
     assert again.err == "error: Thread approve has nothing to resume: its last turn is answered.\n"
 
 
-def test_a_rejected_call_never_runs_and_the_model_reads_why(waiting: tuple[Desk, Finished]) -> None:
-    desk, _ = waiting
-    done = desk.run("resume", "reject", "--reject", "--message", "wrong file", "--json")
+def test_a_rejected_call_never_runs_and_the_model_reads_why(waiting: tuple[CommandLine, Finished]) -> None:
+    cli, _ = waiting
+    done = cli.run("resume", "reject", "--reject", "--message", "wrong file", "--json")
     assert done.code == 0
     assert done.value["status"] == "done"
     assert [each["decision"] for each in done.value["calls"]] == ["deny"]
@@ -99,17 +100,17 @@ def test_a_rejected_call_never_runs_and_the_model_reads_why(waiting: tuple[Desk,
     assert done.value["usage"]["thread"]["script_runs"] == 0
 
 
-def test_resume_without_an_answer_shows_the_question_again(waiting: tuple[Desk, Finished]) -> None:
-    desk, _ = waiting
-    done = desk.run("resume", "ask-again")
+def test_resume_without_an_answer_shows_the_question_again(waiting: tuple[CommandLine, Finished]) -> None:
+    cli, _ = waiting
+    done = cli.run("resume", "ask-again")
     assert done.code == 3
     assert "Approval needed" in done.out
     assert "skills-agent resume ask-again --approve" in done.out
 
 
-def test_json_is_one_object_for_an_answer(desk: Desk) -> None:
-    done = desk.run("ask", "Rain?", "--json", "--skills-dir", str(desk.skills), "--yes", "run,write",
-                    "--model", desk.script(LOAD, RUN, ANSWER))  # fmt: skip
+def test_json_is_one_object_for_an_answer(cli: CommandLine) -> None:
+    done = cli.run("ask", "Rain?", "--json", "--skills-dir", str(cli.skills), "--yes", "run,write",
+                    "--model", cli.script(LOAD, RUN, ANSWER))  # fmt: skip
     assert done.code == 0
     told = done.value
     assert sorted(told) == ["answer", "calls", "loaded", "status", "thread", "usage"]
@@ -120,55 +121,55 @@ def test_json_is_one_object_for_an_answer(desk: Desk) -> None:
     assert (judged["tool"], judged["decision"], judged["by"]) == ("run_script", "allow", "policy")
 
 
-def test_json_is_one_object_for_an_open_question(desk: Desk) -> None:
-    model = desk.script(calls(call("write_file", path="note.txt", content="hi")), "Written.")
-    done = desk.run("ask", "Write a note", "--json", "--model", model)
+def test_json_is_one_object_for_an_open_question(cli: CommandLine) -> None:
+    model = cli.script(calls(call("write_file", path="note.txt", content="hi")), "Written.")
+    done = cli.run("ask", "Write a note", "--json", "--model", model)
     assert done.code == 3
     told = done.value
     assert told["status"] == "waiting"
     assert told["interrupt"]["action_requests"][0]["args"] == {"path": "note.txt", "content": "hi"}
     assert told["resume"] == f"skills-agent resume {told['thread']} --approve"
-    assert not (desk.workspace / "note.txt").exists()
+    assert not (cli.workspace / "note.txt").exists()
     # From another folder, the command names the workspace.
-    seen = desk.run("resume", told["thread"], "--approve", "--json", "--workspace", str(desk.workspace))
+    seen = cli.run("resume", told["thread"], "--approve", "--json", "--workspace", str(cli.workspace))
     assert seen.value["answer"] == "Written."
-    assert (desk.workspace / "note.txt").read_text() == "hi"
+    assert (cli.workspace / "note.txt").read_text() == "hi"
 
 
-def test_a_question_is_read_from_stdin(desk: Desk) -> None:
-    done = desk.run("ask", "-", "--json", "--model", desk.script("Yes."), stdin="Did it rain?\n")
-    shown = desk.run("threads", "show", done.value["thread"])
+def test_a_question_is_read_from_stdin(cli: CommandLine) -> None:
+    done = cli.run("ask", "-", "--json", "--model", cli.script("Yes."), stdin="Did it rain?\n")
+    shown = cli.run("threads", "show", done.value["thread"])
     assert "you: Did it rain?" in shown.out
 
 
-def test_a_named_skill_is_loaded_before_the_model_is_asked(desk: Desk) -> None:
-    folder, model = str(desk.skills), desk.script("Loaded already.")
-    done = desk.run("ask", "Rain?", "--skill", "rain-gauge", "--skills-dir", folder, "--model", model)
+def test_a_named_skill_is_loaded_before_the_model_is_asked(cli: CommandLine) -> None:
+    folder, model = str(cli.skills), cli.script("Loaded already.")
+    done = cli.run("ask", "Rain?", "--skill", "rain-gauge", "--skills-dir", folder, "--model", model)
     assert done.code == 0
     assert "load      loaded rain-gauge from configured (" in done.out
     assert "asked for by the caller" in done.out
 
 
-def test_an_unknown_skill_is_wrong_usage_and_names_the_known_ones(desk: Desk) -> None:
-    done = desk.run("ask", "Rain?", "--skill", "rain-guage", "--skills-dir", str(desk.skills))
+def test_an_unknown_skill_is_wrong_usage_and_names_the_known_ones(cli: CommandLine) -> None:
+    done = cli.run("ask", "Rain?", "--skill", "rain-guage", "--skills-dir", str(cli.skills))
     assert (done.code, done.out) == (2, "")
     assert done.err.startswith("error: There is no skill named 'rain-guage'. Known skills:")
     assert "rain-gauge" in done.err
 
 
-def test_new_words_on_a_waiting_thread_drop_its_question(desk: Desk) -> None:
-    model = desk.script(calls(call("write_file", path="note.txt", content="hi")), "As you like.")
-    thread = desk.run("ask", "Write a note", "--json", "--model", model).value["thread"]
-    done = desk.run("ask", "Never mind", "--thread", thread)
+def test_new_words_on_a_waiting_thread_drop_its_question(cli: CommandLine) -> None:
+    model = cli.script(calls(call("write_file", path="note.txt", content="hi")), "As you like.")
+    thread = cli.run("ask", "Write a note", "--json", "--model", model).value["thread"]
+    done = cli.run("ask", "Never mind", "--thread", thread)
     assert done.code == 0
     assert "the open question of this thread is dropped" in done.out
     assert done.out.endswith("As you like.\n")
-    assert not (desk.workspace / "note.txt").exists()
+    assert not (cli.workspace / "note.txt").exists()
 
 
-def test_a_model_that_fails_is_one_line_and_the_thread_can_go_on(desk: Desk) -> None:
-    model = desk.script(calls(call("list_dir")))
-    done = desk.run("ask", "What is here?", "--json", "--model", model)
+def test_a_model_that_fails_is_one_line_and_the_thread_can_go_on(cli: CommandLine) -> None:
+    model = cli.script(calls(call("list_dir")))
+    done = cli.run("ask", "What is here?", "--json", "--model", model)
     assert done.code == 1
     assert done.err.startswith("error: The scripted model has 1 replies")
     assert done.err.count("\n") == 1
@@ -176,60 +177,60 @@ def test_a_model_that_fails_is_one_line_and_the_thread_can_go_on(desk: Desk) -> 
     assert (told["status"], "error" in told) == ("error", True)
     assert told["resume"] == f"skills-agent resume {told['thread']}"
     assert f"{told['error']} To go on from there: {told['resume']}" in done.err
-    desk.script(calls(call("list_dir")), "A table of rainfall.")
-    resumed = desk.run("resume", told["thread"])
+    cli.script(calls(call("list_dir")), "A table of rainfall.")
+    resumed = cli.run("resume", told["thread"])
     assert resumed.code == 0
     assert resumed.out.endswith("A table of rainfall.\n")
 
 
 @pytest.mark.parametrize("how", [[], ["--json"]])
-def test_what_policy_refuses_is_told_once(desk: Desk, how: list[str]) -> None:
-    model = desk.script(calls(call("write_file", path="note.txt", content="hi")), "I may not.")
-    done = desk.run("ask", "Note", "--approval", "deny", "--model", model, *how)
+def test_what_policy_refuses_is_told_once(cli: CommandLine, how: list[str]) -> None:
+    model = cli.script(calls(call("write_file", path="note.txt", content="hi")), "I may not.")
+    done = cli.run("ask", "Note", "--approval", "deny", "--model", model, *how)
     assert (done.code, done.err) == (0, "")
     assert done.out.count("needs an approval") == 1, done.out
 
 
-def test_a_warning_that_no_line_of_progress_says_is_printed(desk: Desk) -> None:
-    desk.write(".agent/runs", "in the way")
-    done = desk.run("ask", "Hello", "--model", desk.script("Hello."))
+def test_a_warning_that_no_line_of_progress_says_is_printed(cli: CommandLine) -> None:
+    cli.write(".agent/runs", "in the way")
+    done = cli.run("ask", "Hello", "--model", cli.script("Hello."))
     assert (done.code, done.err) == (0, "audit cannot be written: runs go on without a record\n")
 
 
 @pytest.mark.parametrize("message", sorted(IN_PROGRESS))
 def test_a_warning_that_is_left_out_is_one_of_a_step(message: str) -> None:
-    steps = Path(__file__).parent.parent.parent / "nodes"
+    steps = Path(__file__).parents[3] / "nodes"
     assert any(f'"{message}"' in step.read_text() for step in steps.glob("*.py"))
 
 
-def test_what_was_said_stays_out_of_version_control(desk: Desk) -> None:
-    desk.run("ask", "Rain?", "--model", desk.script("Yes."))
-    kept = desk.workspace / ".agent" / "threads.sqlite"
+def test_what_was_said_stays_out_of_version_control(cli: CommandLine) -> None:
+    cli.run("ask", "Rain?", "--model", cli.script("Yes."))
+    kept = cli.workspace / ".agent" / "threads.sqlite"
     assert kept.stat().st_mode & 0o077 == 0
-    assert "/threads.sqlite*" in (desk.workspace / ".agent" / ".gitignore").read_text()
+    assert "/threads.sqlite*" in (cli.workspace / ".agent" / ".gitignore").read_text()
 
 
-def test_text_of_a_model_cannot_steer_the_terminal(desk: Desk) -> None:
-    done = desk.run("ask", "Rain?", "--model", desk.script("\x1b]0;owned\x07\x1b[2Jclear\u202e"))
+def test_text_of_a_model_cannot_steer_the_terminal(cli: CommandLine) -> None:
+    done = cli.run("ask", "Rain?", "--model", cli.script("\x1b]0;owned\x07\x1b[2Jclear\u202e"))
     assert done.out.endswith("\n\n]0;owned[2Jclear\n")
 
 
-def test_ctrl_c_keeps_what_was_done(desk: Desk) -> None:
+def test_ctrl_c_keeps_what_was_done(cli: CommandLine) -> None:
     """The first one waits for the call that runs; nothing of it is lost, and nothing runs twice."""
-    desk.write_skill()
-    (desk.skills / "rain-gauge" / "scripts" / "add_up.py").write_text(SLOW)
-    chosen = ["--skills-dir", str(desk.skills), "--model", desk.script(LOAD, RUN, ANSWER), "--yes", "run"]
-    process = desk.start("ask", "Rain?", "--thread", "rain", *chosen)
+    cli.write_skill()
+    (cli.skills / "rain-gauge" / "scripts" / "add_up.py").write_text(SLOW)
+    chosen = ["--skills-dir", str(cli.skills), "--model", cli.script(LOAD, RUN, ANSWER), "--yes", "run"]
+    process = cli.start("ask", "Rain?", "--thread", "rain", *chosen)
     assert process.stdout
     assert process.stderr
     assert any(line.startswith("gate") for line in process.stdout)
-    while process.poll() is None and not (desk.workspace / "started").exists():
+    while process.poll() is None and not (cli.workspace / "started").exists():
         select.select([], [], [], 0.01)
     process.send_signal(signal.SIGINT)
     assert any("Ctrl-C again to leave now" in line for line in process.stderr)
-    desk.write("go", "")
+    cli.write("go", "")
     _, told = process.communicate()
     assert process.returncode == 130
     assert "interrupted; to go on: skills-agent resume rain" in told
-    assert desk.run("resume", "rain").out.endswith(f"{ANSWER}\n")
-    assert (desk.workspace / "started").read_text() == "x"
+    assert cli.run("resume", "rain").out.endswith(f"{ANSWER}\n")
+    assert (cli.workspace / "started").read_text() == "x"

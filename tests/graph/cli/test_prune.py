@@ -10,37 +10,37 @@ from typing import Any
 import pytest
 
 from skills_agent.graph.threads.threads import ThreadSummary, choose_threads
-from tests.graph.cli_desk import LOAD, RUN, Desk
+from tests.graph.cli.command_line import LOAD, RUN, CommandLine
 
 
 @pytest.fixture
-def desk(desk: Desk) -> Desk:
+def cli(cli: CommandLine) -> CommandLine:
     """Keep two threads that are done, then one that waits."""
-    folder = str(desk.skills)
-    model = desk.script(LOAD, "Rain is measured in millimetres.", "You are welcome.")
+    folder = str(cli.skills)
+    model = cli.script(LOAD, "Rain is measured in millimetres.", "You are welcome.")
     for thread in ("first", "second"):
-        desk.run("ask", "What is rain?", "--thread", thread, "--skills-dir", folder, "--model", model)
-    waiting = desk.script(LOAD, RUN, "544 mm.", name="waiting.json")
-    desk.run("ask", "How much rain?", "--thread", "open", "--skills-dir", folder, "--model", waiting)
-    return desk
+        cli.run("ask", "What is rain?", "--thread", thread, "--skills-dir", folder, "--model", model)
+    waiting = cli.script(LOAD, RUN, "544 mm.", name="waiting.json")
+    cli.run("ask", "How much rain?", "--thread", "open", "--skills-dir", folder, "--model", waiting)
+    return cli
 
 
-def threads(desk: Desk) -> list[str]:
-    return [each["thread"] for each in desk.run("threads", "list", "--json").value]
+def threads(cli: CommandLine) -> list[str]:
+    return [each["thread"] for each in cli.run("threads", "list", "--json").value]
 
 
-def test_the_newest_threads_are_kept_and_one_that_waits_whatever_its_age(desk: Desk) -> None:
-    record = desk.write(".agent/runs/first.jsonl", '{"run": 1}\n')
-    desk.run("ask", "Thanks", "--thread", "first")
-    told = desk.run("threads", "prune", "--keep", "1", "--dry-run", "--json").value
+def test_the_newest_threads_are_kept_and_one_that_waits_whatever_its_age(cli: CommandLine) -> None:
+    record = cli.write(".agent/runs/first.jsonl", '{"run": 1}\n')
+    cli.run("ask", "Thanks", "--thread", "first")
+    told = cli.run("threads", "prune", "--keep", "1", "--dry-run", "--json").value
     assert (told["threads"], told["kept_open"], told["dry_run"]) == (["second"], ["open"], True)
-    assert threads(desk) == ["first", "open", "second"]
-    told = desk.run("threads", "prune", "--keep", "1", "--yes").out
+    assert threads(cli) == ["first", "open", "second"]
+    told = cli.run("threads", "prune", "--keep", "1", "--yes").out
     assert "Removed 1 thread: second." in told
     assert "Not done, so kept: open." in told
-    assert threads(desk) == ["first", "open"]
+    assert threads(cli) == ["first", "open"]
     assert record.read_text() == '{"run": 1}\n'
-    assert desk.run("resume", "open", "--approve").code == 0
+    assert cli.run("resume", "open", "--approve").code == 0
 
 
 def test_by_age_only_threads_go_that_did_not_move_for_so_long() -> None:
@@ -63,37 +63,37 @@ def test_by_age_only_threads_go_that_did_not_move_for_so_long() -> None:
     assert choose_threads([ThreadSummary("x", "", 1, "done", "?")], None, month, now)[0] == ()
 
 
-def test_a_thread_that_was_cut_off_is_not_pruned(desk: Desk) -> None:
+def test_a_thread_that_was_cut_off_is_not_pruned(cli: CommandLine) -> None:
     # As a kill leaves it: the newest checkpoint has a node to run.
-    with closing(sqlite3.connect(desk.workspace / ".agent" / "threads.sqlite")) as connection, connection:
+    with closing(sqlite3.connect(cli.workspace / ".agent" / "threads.sqlite")) as connection, connection:
         connection.execute(
             "DELETE FROM checkpoints WHERE thread_id = 'second' AND checkpoint_id = "
             "(SELECT MAX(checkpoint_id) FROM checkpoints WHERE thread_id = 'second')"
         )
-    assert "second" in desk.run("threads", "prune", "--keep", "1", "--yes", "--json").value["kept_open"]
-    assert desk.run("threads", "delete", "second", "--yes").code == 0
-    assert "second" not in threads(desk)
+    assert "second" in cli.run("threads", "prune", "--keep", "1", "--yes", "--json").value["kept_open"]
+    assert cli.run("threads", "delete", "second", "--yes").code == 0
+    assert "second" not in threads(cli)
 
 
-def journaled(desk: Desk) -> dict[str, int]:
+def journaled(cli: CommandLine) -> dict[str, int]:
     """Return how many effects the journal knows of each thread."""
-    with closing(sqlite3.connect(desk.workspace / ".agent" / "journal.sqlite")) as connection:
+    with closing(sqlite3.connect(cli.workspace / ".agent" / "journal.sqlite")) as connection:
         return dict(connection.execute("SELECT thread, count(*) FROM journal GROUP BY thread").fetchall())
 
 
 @pytest.fixture
-def measured(desk: Desk) -> Desk:
+def measured(cli: CommandLine) -> CommandLine:
     """Run a script in two of the threads, twice in the first one."""
-    model = desk.script(LOAD, RUN, "544 mm.", RUN, "Still 544 mm.", name="measured.json")
+    model = cli.script(LOAD, RUN, "544 mm.", RUN, "Still 544 mm.", name="measured.json")
     for thread, question in (("one", "How much?"), ("one", "And now?"), ("two", "How much?")):
-        folder = str(desk.skills)
+        folder = str(cli.skills)
         asked = ("ask", question, "--thread", thread, "--skills-dir", folder, "--model", model)
-        assert desk.run(*asked, "--yes", "run").code == 0
-    assert journaled(desk) == {"one": 2, "two": 1}
-    return desk
+        assert cli.run(*asked, "--yes", "run").code == 0
+    assert journaled(cli) == {"one": 2, "two": 1}
+    return cli
 
 
-def test_the_journal_of_a_thread_goes_with_it(measured: Desk) -> None:
+def test_the_journal_of_a_thread_goes_with_it(measured: CommandLine) -> None:
     assert measured.run("threads", "delete", "one", "--yes").code == 0
     assert journaled(measured) == {"two": 1}
     assert measured.run("threads", "prune", "--older-than", "1h", "--keep", "1", "--yes").code == 0
@@ -103,16 +103,16 @@ def test_the_journal_of_a_thread_goes_with_it(measured: Desk) -> None:
     assert journaled(measured) == {}
 
 
-def test_nothing_goes_without_a_yes(desk: Desk) -> None:
+def test_nothing_goes_without_a_yes(cli: CommandLine) -> None:
     for words in (("prune", "--keep", "1"), ("delete", "first")):
-        refused = desk.run("threads", *words)
+        refused = cli.run("threads", *words)
         assert (refused.code, "say --yes" in refused.err) == (2, True)
-    seen = desk.on_terminal("threads", "delete", "first", answers=[("Delete thread first?", "n\n")])
+    seen = cli.on_terminal("threads", "delete", "first", answers=[("Delete thread first?", "n\n")])
     assert seen.code == 130
-    assert sorted(threads(desk)) == ["first", "open", "second"]
-    seen = desk.on_terminal("threads", "delete", "first", answers=[("Delete thread first?", "y\n")])
+    assert sorted(threads(cli)) == ["first", "open", "second"]
+    seen = cli.on_terminal("threads", "delete", "first", answers=[("Delete thread first?", "y\n")])
     assert (seen.code, "Removed thread first" in seen.out) == (0, True)
-    assert sorted(threads(desk)) == ["open", "second"]
+    assert sorted(threads(cli)) == ["open", "second"]
 
 
 @pytest.mark.parametrize(
@@ -125,14 +125,14 @@ def test_nothing_goes_without_a_yes(desk: Desk) -> None:
     ],
 )
 def test_what_cannot_be_pruned_is_told(tmp_path: Path, words: tuple[str, ...], code: int, told: str) -> None:
-    desk = Desk(tmp_path)
-    desk.run("ask", "Hi", "--thread", "first", "--model", desk.script("Hello."))
-    finished = desk.run("threads", *words)
+    cli = CommandLine(tmp_path)
+    cli.run("ask", "Hi", "--thread", "first", "--model", cli.script("Hello."))
+    finished = cli.run("threads", *words)
     assert (finished.code, told in finished.err) == (code, True), finished.err
 
 
 def test_an_empty_workspace_has_nothing_to_prune(tmp_path: Path) -> None:
-    desk = Desk(tmp_path)
-    assert desk.run("threads", "prune", "--keep", "1").out == "Removed nothing.\n"
-    assert json.loads(desk.run("threads", "prune", "--keep", "1", "--json").out)["threads"] == []
-    assert not (desk.workspace / ".agent").exists()
+    cli = CommandLine(tmp_path)
+    assert cli.run("threads", "prune", "--keep", "1").out == "Removed nothing.\n"
+    assert json.loads(cli.run("threads", "prune", "--keep", "1", "--json").out)["threads"] == []
+    assert not (cli.workspace / ".agent").exists()

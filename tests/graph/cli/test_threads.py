@@ -4,8 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.graph.cli_desk import LOAD, RUN, Desk, call, calls
-from tests.graph.in_process import InProcessDesk
+from tests.graph.cli.command_line import LOAD, RUN, CommandLine, call, calls
 
 PLAN = calls(
     call(
@@ -19,43 +18,43 @@ PLAN = calls(
 
 
 @pytest.fixture(scope="module")
-def desk(tmp_path_factory: pytest.TempPathFactory) -> Desk:
+def cli(tmp_path_factory: pytest.TempPathFactory) -> CommandLine:
     """Keep one thread that is done and one that waits."""
-    desk = InProcessDesk(tmp_path_factory.mktemp("threads"))
-    folder = str(desk.write_skill())
-    model = desk.script(PLAN, LOAD, RUN, "544 mm.", "You are welcome.")
-    desk.run("ask", "How much rain?", "--thread", "rain", "--skills-dir", folder, "--model", model)
-    desk.run("resume", "rain", "--approve")
-    desk.run("ask", "Thanks", "--thread", "rain")
-    desk.run(
-        "ask", "Rain again?", "--thread", "open", "--skills-dir", folder, "--model", desk.script(LOAD, RUN)
+    cli = CommandLine(tmp_path_factory.mktemp("threads"))
+    folder = str(cli.write_skill())
+    model = cli.script(PLAN, LOAD, RUN, "544 mm.", "You are welcome.")
+    cli.run("ask", "How much rain?", "--thread", "rain", "--skills-dir", folder, "--model", model)
+    cli.run("resume", "rain", "--approve")
+    cli.run("ask", "Thanks", "--thread", "rain")
+    cli.run(
+        "ask", "Rain again?", "--thread", "open", "--skills-dir", folder, "--model", cli.script(LOAD, RUN)
     )
-    return desk
+    return cli
 
 
 def test_an_empty_workspace_has_no_threads_and_gets_no_database(
     tmp_path: Path,
 ) -> None:
-    desk = InProcessDesk(tmp_path)
-    assert "No threads yet" in desk.run("threads", "list").out
-    assert desk.run("threads", "list", "--json").value == []
-    assert not (desk.workspace / ".agent").exists()
+    cli = CommandLine(tmp_path)
+    assert "No threads yet" in cli.run("threads", "list").out
+    assert cli.run("threads", "list", "--json").value == []
+    assert not (cli.workspace / ".agent").exists()
 
 
-def test_threads_are_listed_with_status_turns_and_first_question(desk: Desk) -> None:
-    rows = desk.run("threads", "list").out.splitlines()
+def test_threads_are_listed_with_status_turns_and_first_question(cli: CommandLine) -> None:
+    rows = cli.run("threads", "list").out.splitlines()
     assert [row.split()[0] for row in rows] == ["THREAD", "open", "rain"]
     assert rows[1].endswith("1      waiting  Rain again?")
     assert rows[2].endswith("2      done     How much rain?")
-    told = desk.run("threads", "list", "--json").value
+    told = cli.run("threads", "list", "--json").value
     assert [(each["thread"], each["status"], each["turns"]) for each in told] == [
         ("open", "waiting", 1),
         ("rain", "done", 2),
     ]
 
 
-def test_a_thread_is_shown_with_receipts_calls_decisions_plan_and_cost(desk: Desk) -> None:
-    told = desk.run("threads", "show", "rain").out
+def test_a_thread_is_shown_with_receipts_calls_decisions_plan_and_cost(cli: CommandLine) -> None:
+    told = cli.run("threads", "show", "rain").out
     lines = told.splitlines()
     assert lines[0].startswith("Thread rain: done, 2 turns, ")
     assert "you: How much rain?" in lines
@@ -70,8 +69,8 @@ def test_a_thread_is_shown_with_receipts_calls_decisions_plan_and_cost(desk: Des
     assert "and answer with its figures" not in told
 
 
-def test_a_thread_is_shown_to_a_machine(desk: Desk) -> None:
-    told = desk.run("threads", "show", "rain", "--json").value
+def test_a_thread_is_shown_to_a_machine(cli: CommandLine) -> None:
+    told = cli.run("threads", "show", "rain", "--json").value
     assert [(said["role"], said["text"]) for said in told["messages"] if said["text"]] == [
         ("user", "How much rain?"),
         ("agent", "544 mm."),
@@ -90,7 +89,7 @@ def test_a_thread_is_shown_to_a_machine(desk: Desk) -> None:
     assert told["usage"]["turn"] == 2
 
 
-def test_an_open_call_is_shown_as_open(desk: Desk) -> None:
-    told = desk.run("threads", "show", "open").out
+def test_an_open_call_is_shown_as_open(cli: CommandLine) -> None:
+    told = cli.run("threads", "show", "open").out
     assert "(not answered yet)" in told
     assert told.startswith("Thread open: waiting, 1 turn")

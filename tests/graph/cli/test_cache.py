@@ -9,36 +9,36 @@ from typing import Any
 import pytest
 
 from skills_agent.graph.threads.references import needed_in
-from tests.graph.cli_desk import Desk
+from tests.graph.cli.command_line import CommandLine
 
 LOAD = {"content": "", "tool_calls": [{"name": "load_skill", "args": {"name": "rain-gauge"}}]}
 
 
 @pytest.fixture
-def loaded(tmp_path: Path) -> Desk:
-    """Return a desk with a thread `rain` that has loaded a skill."""
-    desk = Desk(tmp_path)
-    folder, model = str(desk.write_skill()), desk.script(LOAD, "Loaded.")
-    assert desk.run("ask", "Load", "--thread", "rain", "--skills-dir", folder, "--model", model).code == 0
-    return desk
+def loaded(tmp_path: Path) -> CommandLine:
+    """Return a cli with a thread `rain` that has loaded a skill."""
+    cli = CommandLine(tmp_path)
+    folder, model = str(cli.write_skill()), cli.script(LOAD, "Loaded.")
+    assert cli.run("ask", "Load", "--thread", "rain", "--skills-dir", folder, "--model", model).code == 0
+    return cli
 
 
-def snapshots(desk: Desk) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = desk.run("cache", "show", "--json").value["snapshots"]
+def snapshots(cli: CommandLine) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = cli.run("cache", "show", "--json").value["snapshots"]
     return found
 
 
-def make_old(desk: Desk) -> None:
-    for path in (desk.home / ".cache" / "skills-agent" / "snapshots").rglob("*"):
+def make_old(cli: CommandLine) -> None:
+    for path in (cli.home / ".cache" / "skills-agent" / "snapshots").rglob("*"):
         os.utime(path, (0, 0))
 
 
-def clear(desk: Desk, *options: str) -> list[str]:
-    make_old(desk)
-    return [each["digest"] for each in desk.run("cache", "clear", "--json", *options).value["removed"]]
+def clear(cli: CommandLine, *options: str) -> list[str]:
+    make_old(cli)
+    return [each["digest"] for each in cli.run("cache", "clear", "--json", *options).value["removed"]]
 
 
-def test_show_tells_sizes_and_what_is_needed(loaded: Desk) -> None:
+def test_show_tells_sizes_and_what_is_needed(loaded: CommandLine) -> None:
     (snapshot,) = snapshots(loaded)
     assert (snapshot["skill"], snapshot["files"], snapshot["needed"]) == ("rain-gauge", 2, True)
     text = loaded.run("cache", "show").out
@@ -47,42 +47,42 @@ def test_show_tells_sizes_and_what_is_needed(loaded: Desk) -> None:
 
 
 def test_an_empty_cache_is_shown_and_cleared(tmp_path: Path) -> None:
-    desk = Desk(tmp_path)
-    assert "0 snapshots" in desk.run("cache", "show").out
-    assert clear(desk) == []
+    cli = CommandLine(tmp_path)
+    assert "0 snapshots" in cli.run("cache", "show").out
+    assert clear(cli) == []
 
 
-def test_clear_keeps_what_a_thread_has_loaded(loaded: Desk) -> None:
+def test_clear_keeps_what_a_thread_has_loaded(loaded: CommandLine) -> None:
     shutil.rmtree(loaded.skills / "rain-gauge")
     assert clear(loaded) == []
     assert len(snapshots(loaded)) == 1
 
 
-def test_clear_keeps_what_a_fork_needs_when_its_origin_is_deleted(loaded: Desk) -> None:
+def test_clear_keeps_what_a_fork_needs_when_its_origin_is_deleted(loaded: CommandLine) -> None:
     step = loaded.run("threads", "show", "rain", "--steps", "--json").value["steps"][-1]["number"]
     assert loaded.run("threads", "fork", "rain", "--at", str(step), "--as", "copy").code == 0
     assert loaded.run("threads", "delete", "rain", "--yes").code == 0
     assert clear(loaded) == []
 
 
-def test_clear_removes_what_no_thread_needs(loaded: Desk) -> None:
+def test_clear_removes_what_no_thread_needs(loaded: CommandLine) -> None:
     (snapshot,) = snapshots(loaded)
     assert loaded.run("threads", "delete", "rain", "--yes").code == 0
     assert clear(loaded) == [snapshot["digest"]]
     assert snapshots(loaded) == []
 
 
-def test_clear_removes_what_was_needed_in_a_workspace_that_is_gone(loaded: Desk) -> None:
+def test_clear_removes_what_was_needed_in_a_workspace_that_is_gone(loaded: CommandLine) -> None:
     shutil.rmtree(loaded.workspace / ".agent")
     assert len(clear(loaded)) == 1
 
 
-def test_clear_keeps_what_was_loaded_a_moment_ago(loaded: Desk) -> None:
+def test_clear_keeps_what_was_loaded_a_moment_ago(loaded: CommandLine) -> None:
     assert loaded.run("threads", "delete", "rain", "--yes").code == 0
     assert loaded.run("cache", "clear", "--json").value["removed"] == []
 
 
-def test_clear_all_removes_everything_and_warns(loaded: Desk) -> None:
+def test_clear_all_removes_everything_and_warns(loaded: CommandLine) -> None:
     make_old(loaded)
     cleared = loaded.run("cache", "clear", "--all")
     assert "Removed 1 snapshot," in cleared.out

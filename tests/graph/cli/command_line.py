@@ -1,6 +1,11 @@
-"""The command line as its users have it: real processes, a home and a workspace of their own."""
+"""The command line as its users have it: with a home and a workspace of their own.
+
+`run` calls the command in this process, which costs a hundredth of a new one, for tests that read what it
+prints. Signals, terminals and kills need processes: `start`, `on_terminal` and `run_process` begin them.
+"""
 
 import json
+import logging
 import os
 import pty
 import select
@@ -9,10 +14,14 @@ import sys
 import textwrap
 import time
 from collections.abc import Sequence
+from contextlib import chdir
 from pathlib import Path
 from typing import Any, NamedTuple
+from unittest.mock import patch
 
-from tests.graph.fork_server import can_fork, run_forked
+from click.testing import CliRunner
+
+from skills_agent.graph.cli.main import main
 
 PATIENCE = 60.0
 """Seconds until a process that says nothing new counts as hung."""
@@ -49,7 +58,7 @@ print(f"all stations: {sum(sums.values()):g} mm")
 
 
 class Finished(NamedTuple):
-    """A process that ended."""
+    """A command that ended."""
 
     code: int
     out: str
@@ -61,8 +70,8 @@ class Finished(NamedTuple):
         return json.loads(self.out)
 
 
-class Desk:
-    """A person's workspace, with skills that no release has seen, and the command."""
+class CommandLine:
+    """The command in a person's workspace, with skills that no release has seen."""
 
     def __init__(self, place: Path) -> None:
         self.home = place / "home"
@@ -80,7 +89,7 @@ class Desk:
         return file
 
     def write_skill(self, text: str = RAIN_SKILL, name: str = "rain-gauge") -> Path:
-        """Write a skill into the folder that is passed as --skills-dir."""
+        """Write a skill into the folder that is passed as --skills-dir, and return that folder."""
         scripts = self.skills / name / "scripts"
         scripts.mkdir(parents=True, exist_ok=True)
         (scripts / "add_up.py").write_text(ADD_UP, encoding="utf-8")
@@ -92,16 +101,29 @@ class Desk:
         return f"scripted:{self.write(name, json.dumps(replies))}"
 
     def run(self, *args: str, stdin: str = "", **variables: str) -> Finished:
-        """Run the command without a terminal."""
-        if can_fork(variables):
-            environment = self.environment(variables)
-            code, out, err = run_forked(args, self.workspace, environment, stdin, PATIENCE)
-        else:
-            process = self.start(*args, **variables)
+        """Call the command in this process, without a terminal, in its workspace and environment."""
+        logger = logging.getLogger("skills_agent")
+        handlers = list(logger.handlers)
+        try:
+            with (
+                chdir(self.workspace),
+                patch.dict(os.environ, self.environment(variables), clear=True),
+                patch("sys.argv", ["skills-agent", *args]),
+                CliRunner().isolation(input=stdin) as (out, err, _),
+            ):
+                code = _exit_code()
+        finally:
+            logger.handlers[:] = handlers
+        return _finished(code, out.getvalue().decode(), err.getvalue().decode())
+
+    def run_process(self, *args: str, stdin: str = "", **variables: str) -> Finished:
+        """Run the command as a process of its own, without a terminal."""
+        process = self.start(*args, **variables)
+        try:
             out, err = process.communicate(stdin, timeout=PATIENCE)
-            code = process.returncode
-        assert "Traceback" not in err, err
-        return Finished(code, out, err)
+        finally:
+            process.kill()
+        return _finished(process.returncode, out, err)
 
     def start(self, *args: str, **variables: str) -> subprocess.Popen[str]:
         """Start the command in pipes."""
@@ -140,11 +162,25 @@ class Desk:
         return [sys.executable, "-m", "skills_agent.graph.cli.main", *args]
 
     def environment(self, variables: dict[str, str]) -> dict[str, str]:
+        """Return the variables that the command has, these among them."""
         mine = {"PATH": os.environ["PATH"], "HOME": str(self.home), "LANG": "C.UTF-8"}
         # A worktree's own code, not that which is installed; and what conftest.py turns on for every test.
         passed_on = ("PYTHONPATH", "LANGGRAPH_STRICT_MSGPACK")
         mine |= {name: os.environ[name] for name in passed_on if name in os.environ}
         return {**mine, **variables}
+
+
+def _finished(code: int, out: str, err: str) -> Finished:
+    assert "Traceback" not in err, err
+    return Finished(code, out, err)
+
+
+def _exit_code() -> int:
+    try:
+        main()
+    except SystemExit as end:
+        return int(end.code or 0)
+    raise AssertionError("the command did not exit")
 
 
 class _Screen:
@@ -177,9 +213,9 @@ def call(tool: str, /, **args: Any) -> dict[str, Any]:
     return {"name": tool, "args": args}
 
 
-def calls(*wanted: dict[str, Any], content: str = "") -> dict[str, Any]:
+def calls(*tool_calls: dict[str, Any], content: str = "") -> dict[str, Any]:
     """Return a scripted reply with tool calls."""
-    return {"content": content, "tool_calls": list(wanted)}
+    return {"content": content, "tool_calls": list(tool_calls)}
 
 
 LOAD = calls(call("load_skill", name="rain-gauge"))

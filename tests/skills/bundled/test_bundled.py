@@ -13,7 +13,7 @@ import yaml
 from skills_agent.skills.library.registry import Registry
 from skills_agent.skills.sources import standard_sources
 
-BUNDLED = Path(__file__).parents[2] / "skills" / "bundled"
+BUNDLED = Path(__file__).parents[3] / "skills" / "bundled"
 NAMES = ["csv-report", "decision-record", "git-release-notes", "text-stats"]
 ENTRIES = [
     "csv-report/scripts/profile.py",

@@ -19,7 +19,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-SKILL = Path(__file__).parents[2] / "skills" / "bundled" / "csv-report"
+SKILL = Path(__file__).parents[3] / "skills" / "bundled" / "csv-report"
 SCRIPT = SKILL / "scripts" / "profile.py"
 SAMPLE = SKILL / "assets" / "sample-orders.csv"
 

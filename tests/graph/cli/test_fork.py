@@ -8,7 +8,7 @@ import pytest
 
 from skills_agent.graph.settings import Settings
 from skills_agent.graph.threads.threads import Threads
-from tests.graph.cli_desk import LOAD, RAIN_SKILL, Desk, call, calls
+from tests.graph.cli.command_line import LOAD, RAIN_SKILL, CommandLine, call, calls
 
 STAMP = """\
 import sys
@@ -30,77 +30,77 @@ REPLIES = (PLAN, LOAD, calls(stamp("one.txt"), READ, stamp("two.txt")), "Stamped
 
 
 @pytest.fixture(scope="module")
-def desk(tmp_path_factory: pytest.TempPathFactory) -> Desk:
+def cli(tmp_path_factory: pytest.TempPathFactory) -> CommandLine:
     """Keep a thread whose two stamps were approved, beside a free call, and a second turn."""
-    desk = Desk(tmp_path_factory.mktemp("fork"))
-    folder = desk.write_skill(RAIN_SKILL)
+    cli = CommandLine(tmp_path_factory.mktemp("fork"))
+    folder = cli.write_skill(RAIN_SKILL)
     (folder / "rain-gauge" / "scripts" / "stamp.py").write_text(STAMP)
-    model = desk.script(*REPLIES)
-    asked = desk.run("ask", "Stamp!", "--thread", "rain", "--skills-dir", str(folder), "--model", model)
+    model = cli.script(*REPLIES)
+    asked = cli.run("ask", "Stamp!", "--thread", "rain", "--skills-dir", str(folder), "--model", model)
     assert asked.code == 3, asked.err
-    assert desk.run("resume", "rain", "--approve").code == 0
-    assert desk.run("ask", "Thanks", "--thread", "rain").code == 0
-    assert stamps(desk) == (1, 1)
-    return desk
+    assert cli.run("resume", "rain", "--approve").code == 0
+    assert cli.run("ask", "Thanks", "--thread", "rain").code == 0
+    assert stamps(cli) == (1, 1)
+    return cli
 
 
 @pytest.fixture
-def stamped(desk: Desk) -> Callable[[], tuple[int, int]]:
+def stamped(cli: CommandLine) -> Callable[[], tuple[int, int]]:
     """Return how often each file was stamped since the test began."""
-    before = stamps(desk)
-    return lambda: (stamps(desk)[0] - before[0], stamps(desk)[1] - before[1])
+    before = stamps(cli)
+    return lambda: (stamps(cli)[0] - before[0], stamps(cli)[1] - before[1])
 
 
-def stamps(desk: Desk) -> tuple[int, int]:
+def stamps(cli: CommandLine) -> tuple[int, int]:
     counts = [
-        len((desk.workspace / name).read_text().splitlines()) if (desk.workspace / name).exists() else 0
+        len((cli.workspace / name).read_text().splitlines()) if (cli.workspace / name).exists() else 0
         for name in ("one.txt", "two.txt")
     ]
     return counts[0], counts[1]
 
 
-def steps(desk: Desk, thread: str = "rain") -> list[Any]:
+def steps(cli: CommandLine, thread: str = "rain") -> list[Any]:
     """Return the steps as the command prints them."""
-    with Threads.open(Settings.load(desk.workspace)) as threads:
+    with Threads.open(Settings.load(cli.workspace)) as threads:
         return [step.as_json() for step in threads.steps(thread)]
 
 
-def of_turn(desk: Desk, turn: int) -> list[Any]:
-    told = steps(desk)
+def of_turn(cli: CommandLine, turn: int) -> list[Any]:
+    told = steps(cli)
     begins = [place for place, step in enumerate(told) if step["nodes"] == ("input",)]
     return told[begins[turn - 1] : begins[turn] if turn < len(begins) else None]
 
 
-def after(desk: Desk, node: str, turn: int = 1) -> Any:
+def after(cli: CommandLine, node: str, turn: int = 1) -> Any:
     """Return the last step of a turn in which a node ran."""
-    return next(step for step in reversed(of_turn(desk, turn)) if node in step["nodes"])
+    return next(step for step in reversed(of_turn(cli, turn)) if node in step["nodes"])
 
 
-def state(desk: Desk, thread: str, checkpoint: str | None = None) -> dict[str, Any]:
-    with Threads.open(Settings.load(desk.workspace)) as threads:
+def state(cli: CommandLine, thread: str, checkpoint: str | None = None) -> dict[str, Any]:
+    with Threads.open(Settings.load(cli.workspace)) as threads:
         place = {"thread_id": thread} | ({"checkpoint_id": checkpoint} if checkpoint else {})
         values: dict[str, Any] = threads.graph.get_state({"configurable": place}).values
         return values
 
 
-def fork(desk: Desk, at: Any, *options: str) -> Any:
-    return desk.run("threads", "fork", "rain", "--at", str(at), *options, "--json").value
+def fork(cli: CommandLine, at: Any, *options: str) -> Any:
+    return cli.run("threads", "fork", "rain", "--at", str(at), *options, "--json").value
 
 
-def answers(desk: Desk, thread: str) -> dict[str, list[str]]:
+def answers(cli: CommandLine, thread: str) -> dict[str, list[str]]:
     """Return what every call of a thread was answered with, by its id."""
-    messages = state(desk, thread)["messages"]
+    messages = state(cli, thread)["messages"]
     made = [each["id"] for message in messages for each in getattr(message, "tool_calls", [])]
     return {
         each: [str(m.text) for m in messages if getattr(m, "tool_call_id", None) == each] for each in made
     }
 
 
-def test_steps_say_what_ran_and_what_changed(desk: Desk) -> None:
-    told = desk.run("threads", "show", "rain", "--steps", "--json").value["steps"]
+def test_steps_say_what_ran_and_what_changed(cli: CommandLine) -> None:
+    told = cli.run("threads", "show", "rain", "--steps", "--json").value["steps"]
     numbers = [step["number"] for step in told]
     assert numbers == sorted(set(numbers))
-    first = [list(step["nodes"]) for step in of_turn(desk, 1)]
+    first = [list(step["nodes"]) for step in of_turn(cli, 1)]
     assert [nodes for nodes in first if nodes != ["decide"]] == [
         *(["input"], ["discover"]),
         *(["gate"], ["act"]),  # the plan
@@ -118,8 +118,8 @@ def test_steps_say_what_ran_and_what_changed(desk: Desk) -> None:
     assert any("plan" in step["changed"] for step in told)
 
 
-def test_steps_name_the_nodes_that_langgraph_names(desk: Desk) -> None:
-    with Threads.open(Settings.load(desk.workspace)) as threads:
+def test_steps_name_the_nodes_that_langgraph_names(cli: CommandLine) -> None:
+    with Threads.open(Settings.load(cli.workspace)) as threads:
         known = {each.checkpoint: each for each in threads.steps("rain")}
         seen = 0
         for snapshot in threads.graph.get_state_history({"configurable": {"thread_id": "rain"}}):
@@ -130,9 +130,9 @@ def test_steps_name_the_nodes_that_langgraph_names(desk: Desk) -> None:
         assert seen == len(known)
 
 
-def test_steps_are_shown_to_a_person_with_the_ids_of_calls(desk: Desk) -> None:
-    told = desk.run("threads", "show", "rain", "--steps").out
-    (asked,) = [each for each in steps(desk) if len(each["changed"].get("verdicts", {})) == 3]
+def test_steps_are_shown_to_a_person_with_the_ids_of_calls(cli: CommandLine) -> None:
+    told = cli.run("threads", "show", "rain", "--steps").out
+    (asked,) = [each for each in steps(cli) if len(each["changed"].get("verdicts", {})) == 3]
     for call_id in asked["changed"]["verdicts"]:
         assert f"[{call_id}]" in told
     assert "loaded rain-gauge" in told
@@ -141,10 +141,10 @@ def test_steps_are_shown_to_a_person_with_the_ids_of_calls(desk: Desk) -> None:
 
 
 @pytest.mark.parametrize("node", ["discover", "load", "gate", "act", "answer"])
-def test_a_fork_has_the_state_of_its_step(desk: Desk, node: str) -> None:
-    step = after(desk, node)
-    made = fork(desk, step["number"])
-    then, now = state(desk, "rain", step["checkpoint"]), state(desk, made["thread"])
+def test_a_fork_has_the_state_of_its_step(cli: CommandLine, node: str) -> None:
+    step = after(cli, node)
+    made = fork(cli, step["number"])
+    then, now = state(cli, "rain", step["checkpoint"]), state(cli, made["thread"])
     for channel in ("messages", "skills_loaded", "skill_resources", "grants", "usage", "plan", "catalog"):
         if channel == "messages" and node == "gate":
             continue  # it keeps the result of the call beside the question
@@ -153,98 +153,98 @@ def test_a_fork_has_the_state_of_its_step(desk: Desk, node: str) -> None:
         assert now.get(channel) == then.get(channel), channel
 
 
-def test_the_old_thread_stays_and_the_fork_goes_on_by_itself(desk: Desk) -> None:
-    before = state(desk, "rain"), steps(desk)
-    made = fork(desk, after(desk, "answer", turn=1)["number"])
+def test_the_old_thread_stays_and_the_fork_goes_on_by_itself(cli: CommandLine) -> None:
+    before = state(cli, "rain"), steps(cli)
+    made = fork(cli, after(cli, "answer", turn=1)["number"])
     assert made["status"] == "done"
     assert made["resume"] == f"skills-agent ask QUESTION --thread {made['thread']}"
-    said = desk.run("ask", "Again?", "--thread", made["thread"], "--json").value
+    said = cli.run("ask", "Again?", "--thread", made["thread"], "--json").value
     assert said["answer"] == "You are welcome."
     assert said["usage"]["turn"] == 2
-    assert (state(desk, "rain"), steps(desk)) == before
-    (root, *_) = steps(desk, made["thread"])
+    assert (state(cli, "rain"), steps(cli)) == before
+    (root, *_) = steps(cli, made["thread"])
     assert (root["nodes"], root["origin"]) == (("fork",), f"rain@{made['step']}")
 
 
-def test_a_fork_at_a_question_keeps_it_open(desk: Desk, stamped: Callable[[], tuple[int, int]]) -> None:
-    made = fork(desk, after(desk, "gate")["number"])
+def test_a_fork_at_a_question_keeps_it_open(cli: CommandLine, stamped: Callable[[], tuple[int, int]]) -> None:
+    made = fork(cli, after(cli, "gate")["number"])
     assert made["status"] == "waiting"
-    shown = desk.run("resume", made["thread"], "--json").value
+    shown = cli.run("resume", made["thread"], "--json").value
     assert [each["name"] for each in shown["interrupt"]["action_requests"]] == ["run_script", "run_script"]
     assert stamped() == (0, 0)
-    assert desk.run("resume", made["thread"], "--reject").code == 0
+    assert cli.run("resume", made["thread"], "--reject").code == 0
     assert stamped() == (0, 0)
-    assert all(len(each) == 1 for each in answers(desk, made["thread"]).values())
-    approved = fork(desk, after(desk, "gate")["number"])
-    assert desk.run("resume", approved["thread"], "--approve").code == 0
+    assert all(len(each) == 1 for each in answers(cli, made["thread"]).values())
+    approved = fork(cli, after(cli, "gate")["number"])
+    assert cli.run("resume", approved["thread"], "--approve").code == 0
     assert stamped() == (1, 1)
 
 
 def test_calls_that_were_approved_in_the_old_thread_are_asked_about_again(
-    desk: Desk, stamped: Callable[[], tuple[int, int]]
+    cli: CommandLine, stamped: Callable[[], tuple[int, int]]
 ) -> None:
-    made = fork(desk, after(desk, "approve")["number"])
+    made = fork(cli, after(cli, "approve")["number"])
     assert made["status"] == "unfinished"
     assert [each["name"] for each in made["ran_before"]] == ["run_script", "run_script"]
-    finished = desk.run("resume", made["thread"], "--json")
+    finished = cli.run("resume", made["thread"], "--json")
     assert (finished.code, finished.value["status"]) == (3, "waiting")
     assert stamped() == (0, 0)
-    assert desk.run("resume", made["thread"], "--approve").code == 0
+    assert cli.run("resume", made["thread"], "--approve").code == 0
     assert stamped() == (1, 1)
-    assert all(len(each) == 1 for each in answers(desk, made["thread"]).values())
+    assert all(len(each) == 1 for each in answers(cli, made["thread"]).values())
 
 
 def test_a_denied_call_is_refused_once_and_the_others_are_asked_about(
-    desk: Desk, stamped: Callable[[], tuple[int, int]]
+    cli: CommandLine, stamped: Callable[[], tuple[int, int]]
 ) -> None:
-    step = after(desk, "gate")
+    step = after(cli, "gate")
     denied, _, other = step["changed"]["verdicts"]
-    made = fork(desk, step["number"], "--deny", denied)
-    asked = desk.run("resume", made["thread"], "--json").value
+    made = fork(cli, step["number"], "--deny", denied)
+    asked = cli.run("resume", made["thread"], "--json").value
     assert [each["args"]["args"] for each in asked["interrupt"]["action_requests"]] == [["two.txt"]]
-    assert desk.run("resume", made["thread"], "--approve").code == 0
+    assert cli.run("resume", made["thread"], "--approve").code == 0
     assert stamped() == (0, 1)
-    told = answers(desk, made["thread"])
+    told = answers(cli, made["thread"])
     assert all(len(each) == 1 for each in told.values())
     assert "refused this call" in told[denied][0]
     assert "stamped two.txt" in told[other][0]
-    shown = desk.run("threads", "show", made["thread"]).out
+    shown = cli.run("threads", "show", made["thread"]).out
     assert "(rejected by a person)" in shown
 
 
-def test_where_every_call_is_denied_the_model_goes_on(desk: Desk) -> None:
-    step = after(desk, "gate")
+def test_where_every_call_is_denied_the_model_goes_on(cli: CommandLine) -> None:
+    step = after(cli, "gate")
     asked = [each for each, verdict in step["changed"]["verdicts"].items() if verdict["decision"] == "ask"]
-    made = fork(desk, step["number"], *(word for each in asked for word in ("--deny", each)))
-    assert desk.run("resume", made["thread"], "--json").value["answer"] == "Stamped."
+    made = fork(cli, step["number"], *(word for each in asked for word in ("--deny", each)))
+    assert cli.run("resume", made["thread"], "--json").value["answer"] == "Stamped."
 
 
-def test_a_denied_request_for_a_skill_loads_nothing(desk: Desk) -> None:
-    asked = next(step for step in steps(desk) if "load_skill" in str(step["changed"].get("messages")))
+def test_a_denied_request_for_a_skill_loads_nothing(cli: CommandLine) -> None:
+    asked = next(step for step in steps(cli) if "load_skill" in str(step["changed"].get("messages")))
     (wanted,) = asked["changed"]["messages"][0]["calls"]
-    made = fork(desk, asked["number"], "--deny", wanted["id"])
-    desk.run("resume", made["thread"], "--json")
-    assert state(desk, made["thread"])["skills_loaded"] == {}
-    assert len(answers(desk, made["thread"])[wanted["id"]]) == 1
+    made = fork(cli, asked["number"], "--deny", wanted["id"])
+    cli.run("resume", made["thread"], "--json")
+    assert state(cli, made["thread"])["skills_loaded"] == {}
+    assert len(answers(cli, made["thread"])[wanted["id"]]) == 1
 
 
-def test_a_skill_can_be_left_out_of_a_fork(desk: Desk) -> None:
-    step = after(desk, "answer", turn=1)
-    made = fork(desk, step["number"], "--without-skill", "rain-gauge")
-    assert state(desk, made["thread"])["skills_loaded"]["rain-gauge"]["unloaded"]
-    assert not state(desk, "rain", step["checkpoint"])["skills_loaded"]["rain-gauge"]["unloaded"]
-    said = desk.run("ask", "Again?", "--thread", made["thread"], "--json").value
+def test_a_skill_can_be_left_out_of_a_fork(cli: CommandLine) -> None:
+    step = after(cli, "answer", turn=1)
+    made = fork(cli, step["number"], "--without-skill", "rain-gauge")
+    assert state(cli, made["thread"])["skills_loaded"]["rain-gauge"]["unloaded"]
+    assert not state(cli, "rain", step["checkpoint"])["skills_loaded"]["rain-gauge"]["unloaded"]
+    said = cli.run("ask", "Again?", "--thread", made["thread"], "--json").value
     assert said["loaded"] == []
 
 
 def test_a_question_about_a_left_out_skill_is_asked_no_more(
-    desk: Desk, stamped: Callable[[], tuple[int, int]]
+    cli: CommandLine, stamped: Callable[[], tuple[int, int]]
 ) -> None:
-    made = fork(desk, after(desk, "gate")["number"], "--without-skill", "rain-gauge")
-    finished = desk.run("resume", made["thread"], "--yes", "run", "--json").value
+    made = fork(cli, after(cli, "gate")["number"], "--without-skill", "rain-gauge")
+    finished = cli.run("resume", made["thread"], "--yes", "run", "--json").value
     assert finished["status"] == "done"
     assert stamped() == (0, 0)
-    assert all(len(each) == 1 for each in answers(desk, made["thread"]).values())
+    assert all(len(each) == 1 for each in answers(cli, made["thread"]).values())
 
 
 @pytest.mark.parametrize(
@@ -264,39 +264,41 @@ def test_a_question_about_a_left_out_skill_is_asked_no_more(
         (("show", "rai", "--steps"), "There is no thread 'rai' here. Threads: "),
     ],
 )
-def test_what_there_is_not_is_told_with_what_there_is(desk: Desk, words: tuple[str, ...], told: str) -> None:
-    finished = desk.run("threads", *words)
+def test_what_there_is_not_is_told_with_what_there_is(
+    cli: CommandLine, words: tuple[str, ...], told: str
+) -> None:
+    finished = cli.run("threads", *words)
     assert finished.code == 1
     assert told in finished.err
 
 
-def test_an_answered_call_cannot_be_denied(desk: Desk) -> None:
-    denied, *_ = after(desk, "gate")["changed"]["verdicts"]
-    finished = desk.run("threads", "fork", "rain", "--at", str(steps(desk)[-1]["number"]), "--deny", denied)
+def test_an_answered_call_cannot_be_denied(cli: CommandLine) -> None:
+    denied, *_ = after(cli, "gate")["changed"]["verdicts"]
+    finished = cli.run("threads", "fork", "rain", "--at", str(steps(cli)[-1]["number"]), "--deny", denied)
     assert (finished.code, "is answered at this step" in finished.err) == (1, True)
 
 
-def test_a_fork_is_told_to_a_person_with_the_command_that_goes_on(desk: Desk, tmp_path: Path) -> None:
-    told = desk.run(
-        "threads", "fork", "rain", "--at", str(after(desk, "approve")["number"]), "--as", "again"
+def test_a_fork_is_told_to_a_person_with_the_command_that_goes_on(cli: CommandLine, tmp_path: Path) -> None:
+    told = cli.run(
+        "threads", "fork", "rain", "--at", str(after(cli, "approve")["number"]), "--as", "again"
     ).out
     assert "Thread again: rain as it was at step " in told
     assert "run_script(skill=rain-gauge" in told
     assert told.rstrip().endswith("To go on: skills-agent resume again")
-    empty = Desk(tmp_path)
+    empty = CommandLine(tmp_path)
     assert empty.run("threads", "fork", "rain", "--at", "1").code == 1
     assert not (empty.workspace / ".agent").exists()
 
 
-def test_the_record_of_a_fork_begins_with_where_it_comes_from(desk: Desk) -> None:
-    step = after(desk, "gate")
+def test_the_record_of_a_fork_begins_with_where_it_comes_from(cli: CommandLine) -> None:
+    step = after(cli, "gate")
     denied, *_ = step["changed"]["verdicts"]
-    made = fork(desk, step["number"], "--deny", denied)
-    (run,) = desk.run("runs", "list", "--thread", made["thread"], "--json").value
+    made = fork(cli, step["number"], "--deny", denied)
+    (run,) = cli.run("runs", "list", "--thread", made["thread"], "--json").value
     assert (run["outcome"], run["request"]) == ("forked", "Stamp!")
-    told = desk.run("runs", "show", run["run"]).out
+    told = cli.run("runs", "show", run["run"]).out
     assert f"copied from thread rain at checkpoint {step['checkpoint']}, with call {denied} refused" in told
     assert "None" not in told
-    desk.run("resume", made["thread"], "--json")
-    (run,) = desk.run("runs", "list", "--thread", made["thread"], "--json").value
+    cli.run("resume", made["thread"], "--json")
+    (run,) = cli.run("runs", "list", "--thread", made["thread"], "--json").value
     assert run["outcome"] == "waiting"

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 SCRIPT = (
-    Path(__file__).parents[2] / "skills" / "bundled" / "git-release-notes" / "scripts" / "release_notes.py"
+    Path(__file__).parents[3] / "skills" / "bundled" / "git-release-notes" / "scripts" / "release_notes.py"
 )
 
 

@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 from skills_agent.skills.library.registry import Registry
 from skills_agent.skills.sources import DirectorySource
 from skills_agent.skills.sources.protocol import SeenFolder
-from tests.skills.watching import (
+from tests.skills.sources.watching import (
     an_hour_later,
     is_up_to_date,
     looks,
@@ -466,10 +466,10 @@ def test_file_systems_that_change_from_elsewhere_are_not_watched(tmp_path: Path)
 
 def run_program(command: str, root: Path, *prefix: str) -> None:
     done = subprocess.run(
-        [*prefix, sys.executable, "-m", "tests.skills.watching_program", command, str(root)],
+        [*prefix, sys.executable, "-m", "tests.skills.sources.watching_program", command, str(root)],
         capture_output=True,
         text=True,
-        cwd=PROGRAM.parents[2],
+        cwd=PROGRAM.parents[3],
     )
     assert done.returncode == 0, done.stderr
 

@@ -8,41 +8,41 @@ from pathlib import Path
 
 import pytest
 
-from tests.graph.cli_desk import LOAD, RUN, Desk, call, calls
+from tests.graph.cli.command_line import LOAD, RUN, CommandLine, call, calls
 
 
 @pytest.fixture
-def desk(desk: Desk) -> Desk:
+def cli(cli: CommandLine) -> CommandLine:
     """Keep one run that was approved on the command line, and one that waits."""
-    folder = str(desk.skills)
-    model = desk.script(LOAD, RUN, "544 mm.")
-    desk.run("ask", "How much rain?", "--thread", "rain", "--skills-dir", folder, "--model", model)
-    desk.run("resume", "rain", "--approve", "--yes", "write")
-    desk.run(
-        "ask", "Rain again?", "--thread", "open", "--skills-dir", folder, "--model", desk.script(LOAD, RUN)
+    folder = str(cli.skills)
+    model = cli.script(LOAD, RUN, "544 mm.")
+    cli.run("ask", "How much rain?", "--thread", "rain", "--skills-dir", folder, "--model", model)
+    cli.run("resume", "rain", "--approve", "--yes", "write")
+    cli.run(
+        "ask", "Rain again?", "--thread", "open", "--skills-dir", folder, "--model", cli.script(LOAD, RUN)
     )
-    return desk
+    return cli
 
 
-def lines_of(desk: Desk, thread: str) -> Path:
-    (found,) = (desk.workspace / ".agent" / "runs").glob(f"{thread}.*.jsonl")
+def lines_of(cli: CommandLine, thread: str) -> Path:
+    (found,) = (cli.workspace / ".agent" / "runs").glob(f"{thread}.*.jsonl")
     return found
 
 
 def test_without_runs_nothing_is_made(tmp_path: Path) -> None:
-    desk = Desk(tmp_path)
-    assert "No runs are recorded" in desk.run("runs", "list").out
-    assert desk.run("runs", "list", "--json").value == []
-    assert desk.run("runs", "verify").code == 0
-    assert not (desk.workspace / ".agent").exists()
+    cli = CommandLine(tmp_path)
+    assert "No runs are recorded" in cli.run("runs", "list").out
+    assert cli.run("runs", "list", "--json").value == []
+    assert cli.run("runs", "verify").code == 0
+    assert not (cli.workspace / ".agent").exists()
 
 
-def test_runs_are_listed_shown_exported_and_verified(desk: Desk) -> None:
-    rows = desk.run("runs", "list").out.splitlines()
+def test_runs_are_listed_shown_exported_and_verified(cli: CommandLine) -> None:
+    rows = cli.run("runs", "list").out.splitlines()
     assert [row.split()[0] for row in rows] == ["RUN", "open.1", "rain.1"]
     assert [row.split()[3] for row in rows[1:]] == ["waiting", "done"]
     assert rows[2].endswith("How much rain?")
-    (only,) = desk.run("runs", "list", "--thread", "rain", "--json").value
+    (only,) = cli.run("runs", "list", "--thread", "rain", "--json").value
     assert (only["run"], only["outcome"], only["calls"], only["skills"]) == (
         "rain.1",
         "done",
@@ -50,7 +50,7 @@ def test_runs_are_listed_shown_exported_and_verified(desk: Desk) -> None:
         ["rain-gauge"],
     )
 
-    told = desk.run("runs", "show", "rain.1").out
+    told = cli.run("runs", "show", "rain.1").out
     assert told.startswith("Run rain.1: done, ")
     order = [
         "Asked: How much rain?",
@@ -66,29 +66,29 @@ def test_runs_are_listed_shown_exported_and_verified(desk: Desk) -> None:
     ]
     places = [told.index(text) for text in order]
     assert places == sorted(places)
-    events = desk.run("runs", "show", "rain.1", "--json").value
+    events = cli.run("runs", "show", "rain.1", "--json").value
     assert [events[0]["type"], events[-1]["type"]] == ["run_started", "run_ended"]
 
-    exported = desk.run("runs", "export", "rain.1").out
+    exported = cli.run("runs", "export", "rain.1").out
     assert [json.loads(line) for line in exported.splitlines()] == events
-    assert desk.run("runs", "export", "--thread", "rain", "-o", "out.jsonl").out == ""
-    out = desk.workspace / "out.jsonl"
-    assert out.read_text() == lines_of(desk, "rain").read_text()
+    assert cli.run("runs", "export", "--thread", "rain", "-o", "out.jsonl").out == ""
+    out = cli.workspace / "out.jsonl"
+    assert out.read_text() == lines_of(cli, "rain").read_text()
     assert out.stat().st_mode & 0o777 == 0o600
-    assert len(desk.run("runs", "export").out.splitlines()) > len(events)
+    assert len(cli.run("runs", "export").out.splitlines()) > len(events)
 
-    whole = desk.run("runs", "verify")
+    whole = cli.run("runs", "verify")
     assert whole.code == 0
     assert f"rain: {len(events)} lines, as they were written." in whole.out
-    assert desk.run("runs", "verify", "rain", "--json").value["rain"]["head"] == events[-1]["hash"]
+    assert cli.run("runs", "verify", "rain", "--json").value["rain"]["head"] == events[-1]["hash"]
 
 
 def test_progress_the_record_and_the_steps_of_a_thread_say_the_same(tmp_path: Path) -> None:
-    desk = Desk(tmp_path)
-    options = ("--skills-dir", str(desk.write_skill()), "--model", desk.script(LOAD, RUN, "544 mm."))
-    asked = desk.run("ask", "Rain?", "--thread", "rain", *options, "--yes", "run")
-    shown = desk.run("runs", "show", "rain.1").out
-    steps = desk.run("threads", "show", "rain", "--steps").out
+    cli = CommandLine(tmp_path)
+    options = ("--skills-dir", str(cli.write_skill()), "--model", cli.script(LOAD, RUN, "544 mm."))
+    asked = cli.run("ask", "Rain?", "--thread", "rain", *options, "--yes", "run")
+    shown = cli.run("runs", "show", "rain.1").out
+    steps = cli.run("threads", "show", "rain", "--steps").out
     lines = asked.out.partition("\n\n")[0].splitlines()
     for node in ("discover", "decide", "load", "answer"):
         for line in (line for line in lines if line.startswith(node)):
@@ -99,44 +99,44 @@ def test_progress_the_record_and_the_steps_of_a_thread_say_the_same(tmp_path: Pa
     assert "run_script of rain-gauge: ok, exit code 0" in steps
 
 
-def test_a_changed_record_is_found_and_named(desk: Desk) -> None:
-    record = lines_of(desk, "rain")
+def test_a_changed_record_is_found_and_named(cli: CommandLine) -> None:
+    record = lines_of(cli, "rain")
     text = record.read_text()
     record.write_text(text.replace('"answer":"approve"', '"answer":"reject"'))
-    found = desk.run("runs", "verify")
+    found = cli.run("runs", "verify")
     assert found.code == 1
     answered = [json.loads(line)["type"] for line in text.splitlines()].index("approval_answered")
     assert f"rain: line {answered + 1} was changed" in found.out
     assert "open: " in found.out
-    shown = desk.run("runs", "show", "rain.1")
+    shown = cli.run("runs", "show", "rain.1")
     assert "answered: reject" in shown.out
     assert "warning: this record was changed; see skills-agent runs verify rain" in shown.err
-    assert desk.run("runs", "verify", "open").code == 0
+    assert cli.run("runs", "verify", "open").code == 0
     *kept, _ = text.splitlines(keepends=True)
     record.write_text("".join(kept))
-    assert "1 at its end are missing" in desk.run("runs", "verify", "rain").out
+    assert "1 at its end are missing" in cli.run("runs", "verify", "rain").out
     record.write_text(
         "[]\n{}\nnonsense\n" + '{"type": 5, "run": "rain.1", "yes": 7, "seq": 1, "hash": "x"}\n'
     )
-    assert desk.run("runs", "verify", "rain").code == 1
-    assert desk.run("runs", "list").code == 0
-    assert desk.run("runs", "show", "rain.1").code == 0
+    assert cli.run("runs", "verify", "rain").code == 1
+    assert cli.run("runs", "list").code == 0
+    assert cli.run("runs", "show", "rain.1").code == 0
 
 
-def test_what_does_not_exist_is_said(desk: Desk) -> None:
+def test_what_does_not_exist_is_said(cli: CommandLine) -> None:
     for words in (["show", "rain.7"], ["export", "rain.7"], ["verify", "sun"], ["list", "--thread", "sun"]):
-        done = desk.run("runs", *words)
+        done = cli.run("runs", *words)
         assert done.code == 1
         assert "There is no record of" in done.err
-    assert desk.run("runs", "export", "rain.1", "--thread", "rain").code == 2
-    assert desk.run("runs", "export", "-o", "no/such/folder/x").code == 1
+    assert cli.run("runs", "export", "rain.1", "--thread", "rain").code == 2
+    assert cli.run("runs", "export", "-o", "no/such/folder/x").code == 1
 
 
 def test_text_of_a_record_cannot_steer_the_terminal(tmp_path: Path) -> None:
-    desk = Desk(tmp_path)
-    model = desk.script(calls(call("list_dir", path="\x1b[2J\u202e")), "done")
-    desk.run("ask", "\x1b]0;title\x07hi", "--thread", "odd", "--model", model)
-    told = desk.run("runs", "show", "odd.1").out + desk.run("runs", "list").out
+    cli = CommandLine(tmp_path)
+    model = cli.script(calls(call("list_dir", path="\x1b[2J\u202e")), "done")
+    cli.run("ask", "\x1b]0;title\x07hi", "--thread", "odd", "--model", model)
+    told = cli.run("runs", "show", "odd.1").out + cli.run("runs", "list").out
     assert "\x1b" not in told
     assert "\u202e" not in told
 

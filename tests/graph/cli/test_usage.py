@@ -6,13 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.graph.cli_desk import Desk
-from tests.graph.in_process import InProcessDesk
+from tests.graph.cli.command_line import CommandLine
 
 
 @pytest.fixture(scope="module")
-def desk(tmp_path_factory: pytest.TempPathFactory) -> Desk:
-    return InProcessDesk(tmp_path_factory.mktemp("usage"))
+def cli(tmp_path_factory: pytest.TempPathFactory) -> CommandLine:
+    return CommandLine(tmp_path_factory.mktemp("usage"))
 
 
 @pytest.mark.parametrize(
@@ -28,68 +27,68 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> Desk:
         (["skills", "new", "Not_A_Name"], "lowercase letters and digits"),
     ],
 )
-def test_wrong_usage_is_one_line_and_exit_code_2(desk: Desk, arguments: list[str], text: str) -> None:
-    done = desk.run(*arguments)
+def test_wrong_usage_is_one_line_and_exit_code_2(cli: CommandLine, arguments: list[str], text: str) -> None:
+    done = cli.run(*arguments)
     assert (done.code, done.out) == (2, "")
     assert done.err.startswith("error: ")
     assert text in done.err
     assert done.err.count("\n") == 1
 
 
-def test_an_unknown_thread_is_an_error_that_names_the_known_ones(desk: Desk) -> None:
-    desk.run("ask", "Hello?", "--thread", "hello", "--model", desk.script("Hello."))
+def test_an_unknown_thread_is_an_error_that_names_the_known_ones(cli: CommandLine) -> None:
+    cli.run("ask", "Hello?", "--thread", "hello", "--model", cli.script("Hello."))
     for command in (["resume", "nobody"], ["threads", "show", "nobody"]):
-        done = desk.run(*command)
+        done = cli.run(*command)
         assert (done.code, done.out) == (1, "")
         assert done.err == "error: There is no thread 'nobody' here. Threads: hello.\n"
 
 
 def test_a_bad_config_file_is_one_line(tmp_path: Path) -> None:
-    desk = InProcessDesk(tmp_path)
-    desk.write(".agent/config.json", '{"max_model_call": 3}')
+    cli = CommandLine(tmp_path)
+    cli.write(".agent/config.json", '{"max_model_call": 3}')
     for command in (["ask", "x"], ["skills", "list"]):
-        done = desk.run(*command)
+        done = cli.run(*command)
         assert (done.code, done.out) == (1, "")
         assert done.err.startswith("error: Unknown setting max_model_call")
         assert "Did you mean max_model_calls?" in done.err
         assert done.err.count("\n") == 1
 
 
-def test_a_model_without_its_key_is_one_line(desk: Desk) -> None:
-    done = desk.run("ask", "x", "--model", "openai:gpt-5-mini")
+def test_a_model_without_its_key_is_one_line(cli: CommandLine) -> None:
+    done = cli.run("ask", "x", "--model", "openai:gpt-5-mini")
     assert (done.code, done.out) == (1, "")
     assert done.err.startswith("error: The model openai:gpt-5-mini needs a key: set OPENAI_API_KEY")
 
 
 def test_threads_that_cannot_be_kept_are_one_line(tmp_path: Path) -> None:
-    desk = InProcessDesk(tmp_path)
-    desk.write(".agent/threads.sqlite", "this is no database, and long enough to be taken for one" * 20)
-    done = desk.run("ask", "x")
+    cli = CommandLine(tmp_path)
+    cli.write(".agent/threads.sqlite", "this is no database, and long enough to be taken for one" * 20)
+    done = cli.run("ask", "x")
     assert done.code == 1
     assert done.err.startswith("error: Cannot keep threads in")
 
 
-def test_the_version_is_that_of_the_package(desk: Desk) -> None:
-    assert desk.run("--version").out == f"skills-agent {version('skills-agent')}\n"
+def test_the_version_is_that_of_the_package(cli: CommandLine) -> None:
+    assert cli.run("--version").out == f"skills-agent {version('skills-agent')}\n"
 
 
-def test_help_names_every_command_and_gives_examples(desk: Desk) -> None:
-    told = desk.run("-h").out
+def test_help_names_every_command_and_gives_examples(cli: CommandLine) -> None:
+    told = cli.run("-h").out
     for command in ("ask", "resume", "chat", "threads", "skills", "graph"):
         assert f"\n  {command} " in told
     assert "Examples:" in told
-    assert "cat question.txt | skills-agent ask - --json" in desk.run("ask", "--help").out
+    assert "cat question.txt | skills-agent ask - --json" in cli.run("ask", "--help").out
 
 
-def test_graph_prints_the_picture(desk: Desk) -> None:
-    told = desk.run("graph").out
+def test_graph_prints_the_picture(cli: CommandLine) -> None:
+    told = cli.run("graph").out
     assert "graph TD" in told
     for node in ("discover", "select", "load", "decide", "gate", "approve", "act", "answer"):
         assert node in told
 
 
 def test_click_is_known_to_the_command_line_alone() -> None:
-    project = Path(__file__).parent.parent.parent
+    project = Path(__file__).parents[3]
     files = [
         path for folder in ("graph", "nodes", "skills", "state") for path in (project / folder).rglob("*.py")
     ]

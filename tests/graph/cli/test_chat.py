@@ -4,8 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.graph.cli_desk import LOAD, RUN, Finished, call, calls
-from tests.graph.in_process import InProcessDesk
+from tests.graph.cli.command_line import LOAD, RUN, CommandLine, Finished, call, calls
 
 PLAN = calls(
     call("update_plan", goal="Talk", steps=[{"id": "1", "title": "Greet", "status": "completed"}],
@@ -16,14 +15,14 @@ PLAN = calls(
 @pytest.fixture(scope="module")
 def talk(tmp_path_factory: pytest.TempPathFactory) -> Finished:
     """Have one conversation in which everything is said once."""
-    desk = InProcessDesk(tmp_path_factory.mktemp("chat"))
+    cli = CommandLine(tmp_path_factory.mktemp("chat"))
     lines = [
         "/help", "/plan", "Hello", "/plan", "/rain-gauge how much?", "/skills", "/frobnicate now",
         "/etc/hosts is a path", "/quit", "never said",
     ]  # fmt: skip
-    model = desk.script(PLAN, "Hello yourself.", "It rained.", "So it is.")
-    folder = str(desk.write_skill())
-    return desk.run("chat", "--skills-dir", folder, "--model", model, stdin="\n".join(lines))
+    model = cli.script(PLAN, "Hello yourself.", "It rained.", "So it is.")
+    folder = str(cli.write_skill())
+    return cli.run("chat", "--skills-dir", folder, "--model", model, stdin="\n".join(lines))
 
 
 def test_a_conversation_goes_on_until_quit(talk: Finished) -> None:
@@ -51,21 +50,21 @@ def test_an_unknown_command_is_not_sent_to_the_model(talk: Finished) -> None:
 
 
 def test_an_open_question_ends_a_chat_without_a_person(tmp_path: Path) -> None:
-    desk = InProcessDesk(tmp_path)
-    folder, model = str(desk.write_skill()), desk.script(LOAD, RUN, "544 mm.")
-    done = desk.run(
+    cli = CommandLine(tmp_path)
+    folder, model = str(cli.write_skill()), cli.script(LOAD, RUN, "544 mm.")
+    done = cli.run(
         "chat", "--thread", "rain", "--skills-dir", folder, "--model", model, stdin="Rain?\nMore?\n"
     )
     assert done.code == 3
     assert "skills-agent resume rain --approve" in done.out
-    assert desk.run("resume", "rain", "--approve").out.endswith("544 mm.\n")
+    assert cli.run("resume", "rain", "--approve").out.endswith("544 mm.\n")
 
 
 def test_a_talk_that_outgrows_the_window_says_that_earlier_turns_were_summed_up(tmp_path: Path) -> None:
-    desk = InProcessDesk(tmp_path)
-    model = desk.script(*(f"Reply {number}." for number in range(6)))
+    cli = CommandLine(tmp_path)
+    model = cli.script(*(f"Reply {number}." for number in range(6)))
     lines = "".join(f"Line {number}: {'rain and ' * 300}\n" for number in range(6))
-    done = desk.run("chat", "--model", model, stdin=lines, SKILLS_AGENT_CONTEXT_WINDOW="6000")
+    done = cli.run("chat", "--model", model, stdin=lines, SKILLS_AGENT_CONTEXT_WINDOW="6000")
     assert done.code == 0
     assert "\nReply 5.\n" in done.out
     assert "summed up (extractive)\n" in done.out

@@ -1,0 +1,225 @@
+"""skills-agent skills: quick, and honest about what is not shown."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.graph.cli.command_line import CommandLine
+
+SLOW_TO_IMPORT = ("langgraph", "langchain_core", "langchain_openai", "openai", "pydantic", "rich")
+
+MINE = "---\nname: rain-gauge\ndescription: Mine.\n---\n\nMine.\n"
+BROKEN = "---\nname: broken\n---\n\nNo description.\n"
+
+
+@pytest.fixture
+def cli(tmp_path: Path) -> CommandLine:
+    return CommandLine(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["skills", "list"],
+        ["skills", "search", "totals of a table"],
+        ["skills", "lint", "."],
+        ["skills", "doctor"],
+        ["trust", "list"],
+        ["-h"],
+    ],
+    ids=" ".join,
+)
+def test_nothing_that_is_slow_is_imported(cli: CommandLine, command: list[str]) -> None:
+    program = (
+        "import sys\n"
+        "from skills_agent.graph.cli.main import cli\n"
+        f"cli.main({command}, standalone_mode=False)\n"
+        f"print('IMPORTED', *sorted(set({SLOW_TO_IMPORT}) & set(sys.modules)))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=cli.workspace, capture_output=True, text=True, check=True
+    )
+    assert len(done.stdout.splitlines()) > 1
+    assert done.stdout.splitlines()[-1] == "IMPORTED"
+
+
+def test_a_list_says_name_source_and_purpose(cli: CommandLine) -> None:
+    cli.write_skill()
+    rows = cli.run("skills", "list", "--skills-dir", str(cli.skills)).out.splitlines()
+    (row,) = [row for row in rows if row.startswith("rain-gauge")]
+    assert row.split(maxsplit=2) == ["rain-gauge", "configured", "Add up rainfall from a table of stations."]
+    assert any(row.split()[:2] == ["csv-report", "bundled"] for row in rows)
+
+
+def test_a_list_for_a_machine_says_where_each_skill_is(cli: CommandLine) -> None:
+    cli.write_skill()
+    told = cli.run("skills", "list", "--json", "--skills-dir", str(cli.skills)).value
+    (skill,) = [skill for skill in told if skill["name"] == "rain-gauge"]
+    assert skill["path"] == str(cli.skills / "rain-gauge" / "SKILL.md")
+    assert (skill["source"], skill["status"], skill["diagnostics"]) == ("configured", "shown", [])
+
+
+def test_what_is_skipped_or_shadowed_is_listed_with_the_reason(cli: CommandLine) -> None:
+    cli.write_skill()
+    cli.write_skill(BROKEN, "broken")
+    cli.write(
+        ".agent/skills/rain-gauge/SKILL.md", "---\nname: rain-gauge\ndescription: Mine.\n---\n\nMine.\n"
+    )
+    short = cli.run("skills", "list", "--skills-dir", str(cli.skills))
+    assert "broken" not in short.out
+    assert "1 skill was skipped" in short.err
+    whole = cli.run("skills", "list", "--all", "--skills-dir", str(cli.skills))
+    assert "broken (skipped)" in whole.out
+    assert "description" in whole.out.partition("broken (skipped)")[2]
+    assert "rain-gauge (shadowed)" in whole.out
+    told = cli.run("skills", "list", "--all", "--json", "--skills-dir", str(cli.skills)).value
+    assert {each["status"] for each in told} == {"shown", "shadowed", "skipped"}
+
+
+def test_case_13_a_person_without_skills_is_told_where_to_put_some(cli: CommandLine) -> None:
+    listed = cli.run("skills", "list", SKILLS_AGENT_BUNDLED_SKILLS="false")
+    assert listed.code == 0
+    assert str(cli.workspace / ".agent" / "skills") in listed.out
+    asked = cli.run("ask", "Hello?", "--model", cli.script("Hello."), SKILLS_AGENT_BUNDLED_SKILLS="false")
+    assert "no skills yet: put folders with a SKILL.md under .agent/skills" in asked.out
+
+
+def test_a_skill_is_shown_with_its_files_and_instructions(cli: CommandLine) -> None:
+    cli.write_skill()
+    folder = str(cli.skills)
+    shown = cli.run("skills", "show", "rain-gauge", "--skills-dir", folder).out
+    assert "scripts/add_up.py" in shown
+    assert "Run `scripts/add_up.py FILE` and answer with its figures." in shown
+    told = cli.run("skills", "show", "rain-gauge@configured", "--json", "--skills-dir", folder).value
+    assert [each["type"] for each in told["resources"]] == ["script"]
+    assert told["instructions"].startswith("# Rain gauge")
+
+
+def test_an_unknown_skill_is_an_error_that_names_the_known_ones(cli: CommandLine) -> None:
+    done = cli.run("skills", "show", "nothing")
+    assert (done.code, done.out) == (1, "")
+    assert done.err.startswith("error: There is no skill named 'nothing'. Known skills: ")
+
+
+def test_a_new_skill_is_valid_and_found_at_once(cli: CommandLine) -> None:
+    made = cli.run("skills", "new", "tide-table")
+    folder = cli.workspace / ".agent" / "skills" / "tide-table"
+    assert made.code == 0
+    assert str(folder) in made.out
+    assert sorted(path.name for path in folder.iterdir()) == ["SKILL.md", "assets", "references", "scripts"]
+    told = cli.run("skills", "list", "--json").value
+    (skill,) = [skill for skill in told if skill["name"] == "tide-table"]
+    assert (skill["source"], skill["diagnostics"]) == ("project", [])
+
+
+def test_a_new_skill_never_replaces_one(cli: CommandLine) -> None:
+    cli.run("skills", "new", "tide-table", "--dir", "mine")
+    kept = cli.write("mine/tide-table/SKILL.md", "my work")
+    done = cli.run("skills", "new", "tide-table", "--dir", "mine")
+    assert done.code == 1
+    assert "exists already" in done.err
+    assert kept.read_text() == "my work"
+
+
+def test_every_file_found_is_listed_for_a_machine_with_its_status_and_why(cli: CommandLine) -> None:
+    cli.write_skill()
+    cli.write_skill(BROKEN, "broken")
+    cli.write_skill("---\nname: mended\ndescription: a: b\n---\n", "mended")
+    cli.write(".agent/skills/rain-gauge/SKILL.md", MINE)
+    elsewhere = cli.write("elsewhere/SKILL.md", MINE)
+    (cli.skills / "linked").mkdir()
+    (cli.skills / "linked" / "SKILL.md").symlink_to(elsewhere)
+    (cli.skills / "lower").mkdir()
+    (cli.skills / "lower" / "skill.md").write_text(MINE.replace("rain-gauge", "lower"))
+    told = cli.run("skills", "list", "--all", "--json", "--skills-dir", str(cli.skills)).value
+    mine = {
+        Path(each["path"]).parent.name: (
+            each["status"],
+            bool(each["reason"]),
+            [found["code"] for found in each["diagnostics"]],
+        )
+        for each in told
+        if each["source"] == "configured"
+    }
+    assert mine == {
+        "rain-gauge": ("shown", False, []),
+        "broken": ("skipped", True, ["description-missing"]),
+        "mended": ("shown", False, ["yaml-repaired"]),
+        "linked": ("skipped", True, ["link-outside"]),
+        "lower": ("shown", False, ["file-name-case"]),
+    }
+    assert [each["status"] for each in told if each["source"] == "project"] == ["shadowed"]
+
+
+def test_a_search_names_the_best_skills_first(cli: CommandLine) -> None:
+    cli.write_skill()
+    folder = str(cli.skills)
+    first = cli.run("skills", "search", "rain per station", "--skills-dir", folder).out.splitlines()[0]
+    assert first.startswith("rain-gauge")
+    told = cli.run("skills", "search", "a report", "--limit", "1", "--json", "--skills-dir", folder).value
+    assert len(told) == 1
+    assert set(told[0]) == {"name", "source", "path", "description", "score"}
+
+
+def test_a_search_without_a_hit_says_so(cli: CommandLine) -> None:
+    done = cli.run("skills", "search", "xylophone")
+    assert (done.code, done.err) == (0, "")
+    assert "No skill matches" in done.out
+    assert cli.run("skills", "search", "xylophone", "--json").value == []
+
+
+def test_lint_exits_with_1_for_errors_alone(cli: CommandLine) -> None:
+    folder = cli.write_skill()
+    good = cli.run("skills", "lint", str(folder))
+    assert (good.code, good.out) == (0, "1 skill, 0 errors, 0 warnings\n")
+    cli.write_skill("---\nname: warned\ndescription: Less <than> good.\n---\n", "warned")
+    warned = cli.run("skills", "lint", str(folder))
+    assert (warned.code, warned.out.splitlines()[-1]) == (0, "2 skills, 0 errors, 1 warning")
+    cli.write_skill(BROKEN, "broken")
+    bad = cli.run("skills", "lint", str(folder))
+    assert (bad.code, bad.err) == (1, "")
+    assert f"error: {folder / 'broken' / 'SKILL.md'}: The skill has no description." in bad.out
+    assert "(description-missing)" in bad.out
+
+
+def test_lint_tells_a_machine_code_file_line_and_advice(cli: CommandLine) -> None:
+    folder = cli.write_skill("---\nname: rain-gauge\ndescription: d\ncontext: fork\n---\n")
+    done = cli.run("skills", "lint", str(folder / "rain-gauge"), "--json")
+    told = done.value
+    path = str(folder / "rain-gauge" / "SKILL.md")
+    assert (done.code, told["skills"], told["errors"], told["warnings"]) == (1, [path], 1, 1)
+    found = told["findings"][0]
+    assert set(found) == {"code", "severity", "message", "path", "line", "advice"}
+    assert (found["code"], found["path"], found["line"]) == ("field-not-in-spec", path, 4)
+
+
+def test_lint_of_a_place_that_is_not_there_is_wrong_usage(cli: CommandLine) -> None:
+    assert cli.run("skills", "lint", "nowhere").code == 2
+
+
+def test_the_doctor_says_what_is_not_used_as_written_and_what_is_missing(cli: CommandLine) -> None:
+    cli.write_skill()
+    cli.write_skill(BROKEN, "broken")
+    cli.write_skill("---\nname: mended\ndescription: a: b\n---\n", "mended")
+    cli.write(".agent/skills/rain-gauge/SKILL.md", MINE)
+    done = cli.run("skills", "doctor", "--skills-dir", str(cli.skills), PATH=str(cli.home))
+    assert (done.code, done.err) == (0, "")
+    (row,) = [row for row in done.out.splitlines() if row.strip().startswith("configured")]
+    assert row.split() == ["configured", "trusted", "2", "shown,", "1", "skipped", str(cli.skills)]
+    for part in ("Shadowed", "Skipped", "Repaired"):
+        assert part in done.out
+    assert "node is not installed, nor is bun or deno: scripts in .js, .mjs, .cjs do not run here" in done.out
+
+
+def test_the_doctor_tells_a_machine_the_same(cli: CommandLine) -> None:
+    cli.write_skill(BROKEN, "broken")
+    cli.write(".agent/skills/mended/SKILL.md", "---\nname: mended\ndescription: a: b\n---\n")
+    told = cli.run("skills", "doctor", "--json", "--skills-dir", str(cli.skills)).value
+    states = {(each["label"], each["folder"]): each for each in told["sources"]}
+    assert states["configured", str(cli.skills)]["skipped"] == 1
+    assert states["project", str(cli.workspace / ".agent" / "skills")]["trusted"] is False
+    assert [each["name"] for each in told["skipped"]] == ["broken"]
+    assert [each["diagnostics"][0]["code"] for each in told["repaired"]] == ["yaml-repaired"]
+    assert [each["name"] for each in told["programs"]] == ["python", "bash", "node", "uv", "git"]

@@ -1,0 +1,55 @@
+"""The command on a terminal: a person sees what is going on, and is asked."""
+
+import pytest
+
+from tests.graph.cli.command_line import LOAD, RUN, CommandLine, call, calls
+
+pytestmark = pytest.mark.slow
+
+WRITE = calls(call("write_file", path="note.txt", content="draft"))
+PROMPT = "\r\n? "
+
+
+def test_a_person_sees_the_steps_and_approves_a_call(cli: CommandLine) -> None:
+    chosen = ["--skills-dir", str(cli.skills), "--model", cli.script(LOAD, RUN, "It rained 544 mm.")]
+    done = cli.on_terminal("ask", "Rain?", *chosen, answers=[(PROMPT, "maybe\n"), (PROMPT, "a\n")])
+    assert done.code == 0
+    assert "Approval needed for this call:" in done.out
+    assert "path: scripts/add_up.py" in done.out
+    assert "exit code 0" in done.out
+    assert done.out.endswith("\r\nIt rained 544 mm.\r\n")
+
+
+def test_a_person_changes_the_arguments_of_a_call(cli: CommandLine) -> None:
+    changed = 'e {"path": "other.txt", "content": "final"}\n'
+    typed = [(PROMPT, "e {broken\n"), ("not JSON", ""), (PROMPT, changed)]
+    done = cli.on_terminal("ask", "Note it", "--model", cli.script(WRITE, "Done."), answers=typed)
+    assert done.code == 0
+    assert (cli.workspace / "other.txt").read_text() == "final"
+    assert not (cli.workspace / "note.txt").exists()
+
+
+def test_a_person_rejects_a_call_with_a_reason(cli: CommandLine) -> None:
+    chosen = ["--thread", "note", "--model", cli.script(WRITE, "I did not.")]
+    done = cli.on_terminal("ask", "Note it", *chosen, answers=[(PROMPT, "r not now\n")])
+    assert done.code == 0
+    assert not (cli.workspace / "note.txt").exists()
+    assert "not now" in cli.run("threads", "show", "note").out
+
+
+def test_a_person_leaves_a_question_open_and_comes_back(cli: CommandLine) -> None:
+    chosen = ["--thread", "note", "--model", cli.script(WRITE, "Written.")]
+    left = cli.on_terminal("ask", "Note it", *chosen, answers=[(PROMPT, "s\n")])
+    assert left.code == 3
+    assert "skills-agent resume note --approve" in left.out
+    back = cli.on_terminal("resume", "note", answers=[(PROMPT, "yes\n")])
+    assert back.code == 0
+    assert back.out.endswith("Written.\r\n")
+    assert (cli.workspace / "note.txt").read_text() == "draft"
+
+
+def test_a_chat_on_a_terminal_ends_with_ctrl_d(cli: CommandLine) -> None:
+    chosen = ["--model", cli.script("Hello yourself.")]
+    done = cli.on_terminal("chat", *chosen, answers=[("> ", "Hello\n"), ("> ", "\x04")])
+    assert done.code == 0
+    assert "Hello yourself." in done.out
