@@ -2,11 +2,11 @@
 
 import logging
 
-from langchain_core.messages import AIMessage, AnyMessage
+from langchain_core.messages import AIMessage
 from langgraph.runtime import Runtime
 
 from skills_agent.nodes import prompt
-from skills_agent.nodes.model_call import ModelRequest, ModelRequests, TwoPaths, model_node, usage_of
+from skills_agent.nodes.model_call import Asking, ModelRequests, TwoPaths, model_node, usage_of
 from skills_agent.state.budget import MAX_SAME_REFUSALS, refused_too_often
 from skills_agent.state.context import Context
 from skills_agent.state.records import active_skills
@@ -31,31 +31,28 @@ def answer(*, requests: ModelRequests) -> TwoPaths:
     without tools.
     """
 
-    def prepare(state: AgentState, runtime: Runtime[Context]) -> ModelRequest | AIMessage | None:
-        if not _is_cut_short(state):
-            return None
-        reason = _reason(state)
-        messages = [*state["messages"], *_refusals(state, reason)]
-        skills = requests.shown_skills(state, runtime)
-        status = prompt.last_word_text(reason)
-        return requests.prepare(state, runtime, messages, skills, status, hidden=None)
-
-    def finish(state: AgentState, _runtime: Runtime[Context], message: AIMessage | None) -> AgentUpdate:
+    def ask(state: AgentState, runtime: Runtime[Context]) -> Asking:
         loaded = _loaded(state)
-        if message is None:
+        reason = _reason(state)
+        if not reason:
             newest = last_ai(state["messages"])
             return AgentUpdate(answer=_storable(str(newest.text)) if newest else "", **loaded)
-        reason = _reason(state)
+        calls = [*open_calls(state["messages"]), *open_unreadable_calls(state["messages"])]
+        refusals = [refusal(call["id"] or "", call["name"] or "", f"Not run: {reason}.") for call in calls]
+        messages = [*state["messages"], *refusals]
+        skills = requests.shown_skills(state, runtime)
+        status = prompt.last_word_text(reason)
+        message = yield from requests.ask(state, runtime, messages, skills, status, hidden=None)
         logger.warning("turn cut short", extra={"reason": reason})
         final = _without_calls(message, reason)
         return AgentUpdate(
-            messages=[*_refusals(state, reason), final],
+            messages=[*refusals, final],
             answer=_storable(str(final.text)),
             **loaded,
             **usage_of(state, message),
         )
 
-    return model_node("answer", prepare, finish, requests.models)
+    return model_node("answer", ask, requests.models)
 
 
 def _loaded(state: AgentState) -> AgentUpdate:
@@ -72,19 +69,12 @@ def _storable(text: str) -> str:
     return text.replace("\x00", "").encode(errors="replace").decode()
 
 
-def _is_cut_short(state: AgentState) -> bool:
-    return wants_calls(state["messages"]) or refused_too_often(state) is not None
-
-
 def _reason(state: AgentState) -> str:
-    if not wants_calls(state["messages"]):
-        return f"the same call of {refused_too_often(state)} was refused {MAX_SAME_REFUSALS} times"
-    return f"the budget of {state.get('spent_budget') or 'steps'} for this turn is spent"
-
-
-def _refusals(state: AgentState, reason: str) -> list[AnyMessage]:
-    calls = [*open_calls(state["messages"]), *open_unreadable_calls(state["messages"])]
-    return [refusal(call["id"] or "", call["name"] or "", f"Not run: {reason}.") for call in calls]
+    """Return why the turn is cut short; empty where the model is done."""
+    if wants_calls(state["messages"]):
+        return f"the budget of {state.get('spent_budget') or 'steps'} for this turn is spent"
+    tool = refused_too_often(state)
+    return f"the same call of {tool} was refused {MAX_SAME_REFUSALS} times" if tool else ""
 
 
 def _without_calls(message: AIMessage, reason: str) -> AIMessage:

@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Collection, Coroutine, Generator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import cached_property, lru_cache
 from typing import Any, Final, NamedTuple
@@ -92,13 +92,13 @@ class ModelRequest(NamedTuple):
     name: str
     model: Runnable[LanguageModelInput, AIMessage]
     prompt: list[AnyMessage]
-    records: PromptRecords | None = None
-    """Only for a model that reads them."""
+    arguments: Mapping[str, Any]
+    """What the model is called with beside the prompt: nothing, for a provider's."""
 
-    @property
-    def arguments(self) -> dict[str, Any]:
-        """Return what the model is called with beside the prompt: nothing, for a provider's."""
-        return {} if self.records is None else {"records": self.records}
+
+Asking = Generator[ModelRequest, AIMessage | None, AgentUpdate]
+"""Yields each model call, takes its reply, and returns the update of a node. `Models.failure` is raised
+at the `yield` where the call failed."""
 
 
 class _BoundModel(NamedTuple):
@@ -124,7 +124,7 @@ class ModelRequests:
         self._bound: dict[tuple[Any, ...], _BoundModel] = {}
         self._show = lru_cache(_MAX_CACHED)(self._show_anew)
 
-    def prepare(
+    def ask(
         self,
         state: AgentState,
         runtime: Runtime[Context],
@@ -132,8 +132,8 @@ class ModelRequests:
         skills: ShownSkills | None,
         status: str,
         hidden: Collection[str] | None,
-    ) -> ModelRequest | AIMessage:
-        """Return the call of the caller's model for a transcript, or the answer that no prompt can fit.
+    ) -> Generator[ModelRequest, AIMessage | None, AIMessage]:
+        """Ask the caller's model about a transcript; return its message, or one that says that none can fit.
 
         `hidden` are the tools that the model is not offered; None: it is offered none at all.
         """
@@ -141,14 +141,15 @@ class ModelRequests:
         loadable = skills.catalog.loadable if skills and hidden is not None else None
         names = () if hidden is None else tuple(name for name in self._tools if name not in hidden)
         bound = self._bind(chosen, names, loadable)
-        window = chosen.window - bound.schema_tokens
         room = room_of(chosen.window) - bound.schema_tokens
         rendered = prompt.render_within(room, messages, state.get("summary"), skills, status)
         # The quarter of the window that is left free is for doubt: what may fit is tried.
-        if (tokens := tokens_of(rendered)) > window:
-            return prompt.too_large(state, tokens + bound.schema_tokens, chosen.name, chosen.window)
-        records = PromptRecords(messages, skills) if chosen.reads_records else None
-        return ModelRequest(chosen.name, bound.model, rendered, records)
+        if (tokens := tokens_of(rendered) + bound.schema_tokens) > chosen.window:
+            return prompt.too_large(state, tokens, chosen.name, chosen.window)
+        arguments = {"records": PromptRecords(messages, skills)} if chosen.reads_records else {}
+        reply = yield ModelRequest(chosen.name, bound.model, rendered, arguments)
+        assert reply is not None  # noqa: S101 - for the type: only the first `send` has no reply
+        return reply
 
     def turns_to_cover(self, state: AgentState, window: int) -> list[list[AnyMessage]]:
         """Return the turns that a summary is to take the place of, for a model of that window."""
@@ -216,40 +217,47 @@ def _schema_tokens(schema: dict[str, Any]) -> int:
     return tokens_in(json.dumps(schema, ensure_ascii=False))
 
 
-def model_node(
-    name: str,
-    prepare: Callable[[AgentState, Runtime[Context]], ModelRequest | AIMessage | None],
-    finish: Callable[[AgentState, Runtime[Context], AIMessage | None], AgentUpdate],
-    models: Models,
-) -> TwoPaths:
-    """Return a node that prepares a model call, makes it and finishes.
-
-    `prepare` returns None where no call is needed, or the message that takes the place of the model's.
+def model_node(name: str, ask: Callable[[AgentState, Runtime[Context]], Asking], models: Models) -> TwoPaths:
+    """Return a node that asks the model as often as `ask` yields a call.
 
     It has two paths because it waits for a network: hundreds of sessions under `ainvoke` must not
     hold a thread each. They differ in the lines that wait.
     """
 
     def sync_path(state: AgentState) -> AgentUpdate:
-        runtime = get_runtime(Context)
-        request = prepare(state, runtime)
-        if not isinstance(request, ModelRequest):
-            return finish(state, runtime, request)
-        with models.failures(request.name):
-            message = request.model.invoke(request.prompt, **request.arguments)
-        return finish(state, runtime, message)
+        asking = ask(state, get_runtime(Context))
+        step = _advance(asking)
+        while isinstance(step, ModelRequest):
+            try:
+                with models.failures(step.name):
+                    reply: AIMessage | Exception = step.model.invoke(step.prompt, **step.arguments)
+            except models.failure as error:
+                reply = error
+            step = _advance(asking, reply)
+        return step
 
     async def async_path(state: AgentState) -> AgentUpdate:
-        runtime = get_runtime(Context)
+        asking = ask(state, get_runtime(Context))
         # Beside the event loop: it may import a provider's package, or look for skills on a disk.
-        request = await asyncio.to_thread(prepare, state, runtime)
-        if not isinstance(request, ModelRequest):
-            return finish(state, runtime, request)
-        with models.failures(request.name):
-            message = await request.model.ainvoke(request.prompt, **request.arguments)
-        return finish(state, runtime, message)
+        step = await asyncio.to_thread(_advance, asking)
+        while isinstance(step, ModelRequest):
+            try:
+                with models.failures(step.name):
+                    reply: AIMessage | Exception = await step.model.ainvoke(step.prompt, **step.arguments)
+            except models.failure as error:
+                reply = error
+            step = _advance(asking, reply)
+        return step
 
     return TwoPaths(name, sync_path, async_path)
+
+
+def _advance(asking: Asking, reply: AIMessage | Exception | None = None) -> ModelRequest | AgentUpdate:
+    try:
+        return asking.throw(reply) if isinstance(reply, Exception) else asking.send(reply)
+    except StopIteration as end:
+        update: AgentUpdate = end.value
+        return update
 
 
 def usage_of(state: AgentState, message: AIMessage) -> AgentUpdate:

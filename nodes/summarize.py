@@ -1,15 +1,22 @@
 """summarize: a summary that stands in the prompt for older turns."""
 
-import asyncio
 import logging
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage, ToolMessage
 from langgraph.constants import TAG_NOSTREAM
-from langgraph.runtime import Runtime, get_runtime
+from langgraph.runtime import Runtime
 
-from skills_agent.nodes.model_call import ChosenModel, ModelRequest, ModelRequests, TwoPaths
+from skills_agent.nodes.model_call import (
+    Asking,
+    ChosenModel,
+    ModelRequest,
+    ModelRequests,
+    TwoPaths,
+    model_node,
+    usage_of,
+)
 from skills_agent.skills.text import escape_markup
 from skills_agent.state.context import Context
 from skills_agent.state.history import (
@@ -22,8 +29,8 @@ from skills_agent.state.history import (
     summary_tokens,
     turns_of,
 )
-from skills_agent.state.records import Counts, SummaryRecord, UsageRecord
-from skills_agent.state.reducers import spent
+from skills_agent.state.records import SummaryRecord
+from skills_agent.state.reducers import add_usage, spent
 from skills_agent.state.schema import AgentState, AgentUpdate
 
 EXTRACTIVE: Final = "extractive"
@@ -48,8 +55,6 @@ _MAX_TOOLS: Final = 200
 logger = logging.getLogger(__name__)
 
 Turns = Sequence[Sequence[AnyMessage]]
-Replies = Generator[ModelRequest | AgentUpdate, AIMessage | str | None, None]
-"""Yields each model call and takes its reply, or the text of its failure; yields the update at the end."""
 
 
 def summarize(*, requests: ModelRequests) -> TwoPaths:
@@ -61,67 +66,51 @@ def summarize(*, requests: ModelRequests) -> TwoPaths:
     """
     models = requests.models
 
-    def begin(state: AgentState, runtime: Runtime[Context]) -> Replies:
+    def ask(state: AgentState, runtime: Runtime[Context]) -> Asking:
         chosen = models.choose(Context.of(runtime.context).model)
-        return _write(state, chosen, requests.turns_to_cover(state, chosen.window))
+        turns = requests.turns_to_cover(state, chosen.window)
+        if not turns:
+            return AgentUpdate(history_too_long=False)
+        return (yield from _write(state, chosen, turns, models.failure))
 
-    def sync_path(state: AgentState) -> AgentUpdate:
-        writing = begin(state, get_runtime(Context))
-        reply: AIMessage | str | None = None
-        while isinstance(step := writing.send(reply), ModelRequest):
-            try:
-                with models.failures(step.name):
-                    reply = step.model.invoke(step.prompt)
-            except models.failure as error:
-                reply = str(error)
-        return step
-
-    async def async_path(state: AgentState) -> AgentUpdate:
-        writing = await asyncio.to_thread(begin, state, get_runtime(Context))
-        reply: AIMessage | str | None = None
-        while isinstance(step := writing.send(reply), ModelRequest):
-            try:
-                with models.failures(step.name):
-                    reply = await step.model.ainvoke(step.prompt)
-            except models.failure as error:
-                reply = str(error)
-        return step
-
-    return TwoPaths("summarize", sync_path, async_path)
+    return model_node("summarize", ask, models)
 
 
-def _write(state: AgentState, chosen: ChosenModel, turns: list[list[AnyMessage]]) -> Replies:
-    if not turns:
-        yield AgentUpdate(history_too_long=False)
-        return
+def _write(
+    state: AgentState, chosen: ChosenModel, turns: list[list[AnyMessage]], failed: type[Exception]
+) -> Asking:
     history = history_of(state.get("messages") or [], state.get("summary"))
     size = summary_tokens(chosen.window) * BYTES_PER_TOKEN
     text = history.summary["text"] if history.summary else ""
-    usage = spent(state["usage"]["turn"])["thread"]
+    turn = state["usage"]["turn"]
+    usage = spent(turn)
     failure = ""
     parts = _parts(turns, room_of(chosen.window) * BYTES_PER_TOKEN - 2 * size) if chosen.writes else []
     for part in parts:
-        reply = yield _request(chosen, part, text, size)
-        usage["model_calls"] += 1
-        if isinstance(reply, AIMessage):
+        try:
+            reply = yield _request(chosen, part, text, size)
+        except failed as error:
+            reply, failure = None, str(error)
+        usage = add_usage(usage, usage_of(state, reply or AIMessage(""))["usage"])
+        if reply:
             text = str(reply.text).strip()
-            if tokens := reply.usage_metadata:
-                usage["input_tokens"] += tokens["input_tokens"]
-                usage["output_tokens"] += tokens["output_tokens"]
-        if failure := str(reply) if not isinstance(reply, AIMessage) else _fault(text, size):
+            failure = _fault(text, size)
+        if failure:
             logger.warning("no summary by the model", extra={"model": chosen.name, "why": failure})
             break
+    # Its calls count for the thread only: a turn's are the agent's own.
+    usage["this_turn"]["model_calls"] = 0
     by_model = chosen.writes and not failure
     record = SummaryRecord(
         text=text if by_model else _extract_all(history, turns, size),
         last=turns[-1][-1].id or "",
         turns=len(turns_of(history.covered)) + len(turns),
-        turn=state["usage"]["turn"],
+        turn=turn,
         by=chosen.name if by_model else EXTRACTIVE,
         failure=failure,
     )
     logger.info("history summarized", extra={"turns": record["turns"], "by": record["by"]})
-    yield AgentUpdate(summary=record, history_too_long=False, usage=_usage(state["usage"]["turn"], usage))
+    return AgentUpdate(summary=record, history_too_long=False, usage=usage)
 
 
 def _request(chosen: ChosenModel, part: str, summary: str, size: int) -> ModelRequest:
@@ -134,6 +123,7 @@ def _request(chosen: ChosenModel, part: str, summary: str, size: int) -> ModelRe
             SystemMessage(INSTRUCTIONS.format(words=size // _BYTES_PER_WORD)),
             HumanMessage(f"{earlier}<conversation>\n{part}\n</conversation>"),
         ],
+        {},
     )
 
 
@@ -141,11 +131,6 @@ def _fault(text: str, size: int) -> str:
     if not text:
         return "it was empty"
     return f"it had {size_of(text)} bytes instead of {size} at most" if size_of(text) > size else ""
-
-
-def _usage(turn: int, counts: Counts) -> UsageRecord:
-    """Return what the summary cost. Its calls count for the thread only: a turn's are the agent's own."""
-    return UsageRecord(turn=turn, this_turn=Counts(**{**counts, "model_calls": 0}), thread=counts)
 
 
 def _parts(turns: Turns, size: int) -> list[str]:
