@@ -11,11 +11,11 @@ from skills_agent.skills.errors import SkillUndecodableError
 from skills_agent.skills.format.reading import Place, read_body, read_metadata
 from skills_agent.skills.format.rules import Finding, as_strict, diagnostic
 from skills_agent.skills.library.catalog import Catalog
-from skills_agent.skills.library.discovery import SeenSkill
+from skills_agent.skills.library.discovery import SkillReading
 from skills_agent.skills.library.registry import MAX_SKILL_BYTES
 from skills_agent.skills.skill import Diagnostic, Severity
 from skills_agent.skills.sources.directory import DirectorySource
-from skills_agent.skills.sources.protocol import FoundSkill
+from skills_agent.skills.sources.protocol import SkillEntry
 from skills_agent.skills.sources.walk import SKILL_FILE
 
 _LABEL = "lint"
@@ -39,7 +39,7 @@ def lint(path: Path, max_skill_bytes: int = MAX_SKILL_BYTES) -> LintReport:
     folder = path.parent if path.name.upper() == SKILL_FILE.upper() and path.is_file() else path
     source = DirectorySource(folder, _LABEL, required=True)
     scan = source.scan()
-    seen = [_read(source, found, max_skill_bytes) for found in scan.found]
+    seen = [_read(source, entry, max_skill_bytes) for entry in scan.skills]
     findings = [as_strict(finding) for finding in scan.diagnostics]
     # Only a catalog compares them all: two skills of one name, and names that look alike.
     for entry in Catalog(seen, sources=[_LABEL]).entries:
@@ -48,10 +48,10 @@ def lint(path: Path, max_skill_bytes: int = MAX_SKILL_BYTES) -> LintReport:
         missing = Finding("skill-file-missing", "There is no SKILL.md in the folder.")
         findings.append(diagnostic(missing, os.fspath(source.folder / SKILL_FILE), "strict"))
     findings.sort(key=lambda finding: (finding.path, finding.line or 0))
-    return LintReport(tuple(skill.found.path for skill in seen), tuple(findings))
+    return LintReport(tuple(skill.entry.path for skill in seen), tuple(findings))
 
 
-def _read(source: DirectorySource, file: FoundSkill, limit: int) -> SeenSkill:
+def _read(source: DirectorySource, file: SkillEntry, limit: int) -> SkillReading:
     place = Place(source.label, file.path, file.folder)
     try:
         raw = source.read(file.path, limit + 1)
@@ -68,8 +68,8 @@ def _read(source: DirectorySource, file: FoundSkill, limit: int) -> SeenSkill:
         except SkillUndecodableError as error:
             findings = (Finding("skill-undecodable", f"Not UTF-8 text: {error.cause}."),)
     about_body = (diagnostic(finding, place.path, "strict") for finding in findings)
-    return SeenSkill(file, source.label, metadata, (*diagnostics, *about_body))
+    return SkillReading(file, source.label, metadata, (*diagnostics, *about_body))
 
 
-def _skipped(file: FoundSkill, cause: Finding) -> SeenSkill:
-    return SeenSkill(file, _LABEL, None, (diagnostic(cause, file.path, "strict"),))
+def _skipped(file: SkillEntry, cause: Finding) -> SkillReading:
+    return SkillReading(file, _LABEL, None, (diagnostic(cause, file.path, "strict"),))

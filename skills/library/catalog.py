@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from skills_agent.skills.errors import UnknownSkillError
 from skills_agent.skills.format.rules import Finding, diagnostic, lookalikes_among
 from skills_agent.skills.format.values import name_from_folder, safe_name
-from skills_agent.skills.library.discovery import SeenSkill, SourceReport
+from skills_agent.skills.library.discovery import SkillReading, SourceReport
 from skills_agent.skills.search.tables import TextTables
 from skills_agent.skills.search.vectors import FusedIndex, Vectors
 from skills_agent.skills.search.words import SearchIndex, SearchText
@@ -97,7 +97,7 @@ class Catalog:
 
     def __init__(
         self,
-        seen: Sequence[SeenSkill],
+        seen: Sequence[SkillReading],
         reported: Sequence[SourceReport] = (),
         sources: Sequence[str] = (),
         searched: SearchSetup = SearchSetup(),  # noqa: B008 - an immutable value
@@ -110,7 +110,7 @@ class Catalog:
         for source, found in reported:
             reports.setdefault((source, found.path), []).append(found)
         if reports:
-            seen = [_with_reports(each, reports.pop((each.source, each.found.path), [])) for each in seen]
+            seen = [_with_reports(each, reports.pop((each.source, each.entry.path), [])) for each in seen]
         self._seen = _without_lookalikes(seen)
         self._passed_over = reports
         skills = [each.metadata for each in self._seen if each.metadata is not None]
@@ -232,11 +232,11 @@ def _is_whole(listing: CatalogListing) -> bool:
     )
 
 
-def _with_reports(seen: SeenSkill, reported: Sequence[Diagnostic]) -> SeenSkill:
+def _with_reports(seen: SkillReading, reported: Sequence[Diagnostic]) -> SkillReading:
     return replace(seen, diagnostics=(*reported, *seen.diagnostics)) if reported else seen
 
 
-def _without_lookalikes(seen: Sequence[SeenSkill]) -> list[SeenSkill]:
+def _without_lookalikes(seen: Sequence[SkillReading]) -> list[SkillReading]:
     """Skip skills whose name only seems to be that of another one."""
     imitated = lookalikes_among(each.metadata.name for each in seen if each.metadata is not None)
     if not imitated:
@@ -247,17 +247,17 @@ def _without_lookalikes(seen: Sequence[SeenSkill]) -> list[SeenSkill]:
             judged.append(each)
             continue
         message = f"The name only looks like `{imitated[each.metadata.name]}`, in letters of another script."
-        refused = diagnostic(Finding("name-lookalike", message), each.found.path)
+        refused = diagnostic(Finding("name-lookalike", message), each.entry.path)
         judged.append(replace(each, metadata=None, diagnostics=(*each.diagnostics, refused)))
     return judged
 
 
-def _entry(seen: SeenSkill, effective: Mapping[str, SkillMetadata]) -> CatalogEntry:
+def _entry(seen: SkillReading, effective: Mapping[str, SkillMetadata]) -> CatalogEntry:
     skill = seen.metadata
     if skill is None:
         reason = " ".join(found.message for found in seen.diagnostics if found.severity == "error")
-        name = name_from_folder(seen.found.folder)
-        return CatalogEntry(seen.found.path, seen.source, name, "skipped", reason, seen.diagnostics)
+        name = name_from_folder(seen.entry.folder)
+        return CatalogEntry(seen.entry.path, seen.source, name, "skipped", reason, seen.diagnostics)
     winner = effective[skill.name]
     if winner is skill:
         return CatalogEntry(skill.path, skill.source, skill.name, "shown", "", seen.diagnostics)

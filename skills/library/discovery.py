@@ -11,7 +11,7 @@ from skills_agent.skills.format.frontmatter import HEAD_BYTES
 from skills_agent.skills.format.reading import Place, ReadMetadata, read_metadata
 from skills_agent.skills.format.rules import Finding, diagnostic
 from skills_agent.skills.skill import Diagnostic, SkillMetadata, SkillRef
-from skills_agent.skills.sources.protocol import FoundSkill, Scan, Source
+from skills_agent.skills.sources.protocol import Scan, SkillEntry, Source
 
 _UNREADABLE: Final = "skill-unreadable"
 
@@ -25,10 +25,10 @@ class Strictness(NamedTuple):
     block_angle_brackets: bool
 
 
-class SeenSkill(msgspec.Struct, frozen=True, gc=False):
+class SkillReading(msgspec.Struct, frozen=True, gc=False):
     """One SKILL.md that a source has, and what reading it gave."""
 
-    found: FoundSkill
+    entry: SkillEntry
     source: str
     metadata: SkillMetadata | None
     """None when it is skipped."""
@@ -45,7 +45,7 @@ class SourceReport(NamedTuple):
 class SourceContents(NamedTuple):
     """Everything that the sources had at one moment, from low to high precedence."""
 
-    seen: tuple[SeenSkill, ...]
+    seen: tuple[SkillReading, ...]
     reported: tuple[SourceReport, ...]
 
 
@@ -53,10 +53,10 @@ class SourceSkill(NamedTuple):
     """A SKILL.md and the source that has it."""
 
     source: Source
-    found: FoundSkill
+    entry: SkillEntry
 
 
-SkillsByPath = Mapping[str, SeenSkill]
+SkillsByPath = Mapping[str, SkillReading]
 """What is known of the files of one source, by path."""
 
 
@@ -109,14 +109,14 @@ class Discovery:
         """Return the source of a skill that was seen."""
         for source, known in zip(self._sources, self._known, strict=True):
             if source.label == ref.source and ref.path in known:
-                return SourceSkill(source, known[ref.path].found)
+                return SourceSkill(source, known[ref.path].entry)
         return None
 
     def _compose(self) -> SourceContents:
         reported = [
-            SourceReport(source.label, found)
+            SourceReport(source.label, report)
             for source, scan in zip(self._sources, self._scans, strict=True)
-            for found in scan.diagnostics
+            for report in scan.diagnostics
         ]
         return SourceContents(
             tuple([seen for known in self._known for seen in known.values()]), tuple(reported)
@@ -127,29 +127,29 @@ class Discovery:
 
         These are the ones nearer to the root, then the first by path.
         """
-        known: dict[str, SeenSkill] = {}
-        for found in sorted(reversed(scan.found), key=_depth, reverse=True):  # noqa: C414 - sorting is stable
-            seen = before.get(found.path)
-            if seen is None or seen.found != found or not found.settled or is_unreadable(seen):
-                metadata, diagnostics = self._read(source, found)
-                seen = SeenSkill(found, source.label, metadata, diagnostics)
-                self._again = self._again or not found.settled or is_unreadable(seen)
-            known[found.path] = seen
+        known: dict[str, SkillReading] = {}
+        for entry in sorted(reversed(scan.skills), key=_depth, reverse=True):  # noqa: C414 - sorting is stable
+            seen = before.get(entry.path)
+            if seen is None or seen.entry != entry or not entry.settled or is_unreadable(seen):
+                metadata, diagnostics = self._read(source, entry)
+                seen = SkillReading(entry, source.label, metadata, diagnostics)
+                self._again = self._again or not entry.settled or is_unreadable(seen)
+            known[entry.path] = seen
         return known
 
-    def _read(self, source: Source, found: FoundSkill) -> ReadMetadata:
+    def _read(self, source: Source, entry: SkillEntry) -> ReadMetadata:
         limit = self._strictness.max_skill_bytes
-        if found.size > limit:
-            message = f"The file is {found.size:,} bytes, over the limit of {limit:,}."
-            return ReadMetadata(None, (diagnostic(Finding("skill-too-large", message), found.path),))
+        if entry.size > limit:
+            message = f"The file is {entry.size:,} bytes, over the limit of {limit:,}."
+            return ReadMetadata(None, (diagnostic(Finding("skill-too-large", message), entry.path),))
         try:
-            head = source.read(found.path, HEAD_BYTES)
+            head = source.read(entry.path, HEAD_BYTES)
         except OSError as error:
             cause = cause_of(error)
-            logger.error("SKILL.md unreadable: %s", found.path, extra={"cause": cause})  # noqa: TRY400 - the path and the cause say all, a traceback adds nothing
+            logger.error("SKILL.md unreadable: %s", entry.path, extra={"cause": cause})  # noqa: TRY400 - the path and the cause say all, a traceback adds nothing
             finding = Finding(_UNREADABLE, f"The file cannot be read: {cause}.")
-            return ReadMetadata(None, (diagnostic(finding, found.path),))
-        place = Place(source.label, found.path, found.folder, source.trusted)
+            return ReadMetadata(None, (diagnostic(finding, entry.path),))
+        place = Place(source.label, entry.path, entry.folder, source.trusted)
         return read_metadata(head, place, block_angle_brackets=self._strictness.block_angle_brackets)
 
 
@@ -158,13 +158,13 @@ def cause_of(error: OSError) -> str:
     return error.strerror or str(error) or type(error).__name__
 
 
-def is_unreadable(seen: SeenSkill) -> bool:
+def is_unreadable(seen: SkillReading) -> bool:
     """Return whether reading failed: the next attempt may not, though the file looks the same."""
-    return seen.metadata is None and any(found.code == _UNREADABLE for found in seen.diagnostics)
+    return seen.metadata is None and any(report.code == _UNREADABLE for report in seen.diagnostics)
 
 
-def _depth(found: FoundSkill) -> int:
-    return found.path.count("/")
+def _depth(entry: SkillEntry) -> int:
+    return entry.path.count("/")
 
 
 def _is_same(one: SourceContents, other: SourceContents) -> bool:
@@ -172,6 +172,6 @@ def _is_same(one: SourceContents, other: SourceContents) -> bool:
     if len(one.seen) != len(other.seen) or one.reported != other.reported:
         return False
     return all(
-        mine is theirs or mine == replace(theirs, found=replace(theirs.found, settled=mine.found.settled))
+        mine is theirs or mine == replace(theirs, entry=replace(theirs.entry, settled=mine.entry.settled))
         for mine, theirs in zip(one.seen, other.seen, strict=True)
     )

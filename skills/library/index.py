@@ -21,10 +21,10 @@ from typing import Final, NamedTuple, TypeVar
 import msgspec
 import msgspec.msgpack
 
-from skills_agent.skills.library.discovery import SeenSkill, SkillsByPath, Strictness, is_unreadable
+from skills_agent.skills.library.discovery import SkillReading, SkillsByPath, Strictness, is_unreadable
 from skills_agent.skills.search.tables import CatalogTables, TemporaryTables, TextQuery, TextTables
 from skills_agent.skills.skill import Diagnostic, SkillMetadata
-from skills_agent.skills.sources.protocol import LastingSource, SeenFolder, Source
+from skills_agent.skills.sources.protocol import FolderState, LastingSource, Source
 
 VERSION: Final = 1
 """Of the tables: raise it when they are others."""
@@ -150,7 +150,7 @@ def _names(connection: Connection, condition: str) -> list[str]:
 class _Row(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """One folder that was searched, and what was read of the skill in it."""
 
-    folder: SeenFolder
+    folder: FolderState
     was_read: bool = False
     metadata: SkillMetadata | None = None
     diagnostics: tuple[Diagnostic, ...] = ()
@@ -159,7 +159,7 @@ class _Row(msgspec.Struct, frozen=True, array_like=True, gc=False):
 class _IndexedSource(NamedTuple):
     """What the index has of one source."""
 
-    folders: Sequence[SeenFolder] = ()
+    folders: Sequence[FolderState] = ()
     known: SkillsByPath = MappingProxyType({})
 
 
@@ -279,26 +279,26 @@ class IndexedTables:
 
 
 def _read_rows(connection: Connection, key: str, label: str) -> _IndexedSource:
-    folders: list[SeenFolder] = []
-    known: dict[str, SeenSkill] = {}
+    folders: list[FolderState] = []
+    known: dict[str, SkillReading] = {}
     pieces = connection.execute("SELECT content FROM pieces WHERE source = ? ORDER BY start", (key,))
     try:
         for (piece,) in pieces:
             for row in _DECODER.decode(piece):
                 folders.append(row.folder)
-                found = row.folder.found
-                if row.was_read and found is not None:
-                    known[found.path] = SeenSkill(found, label, row.metadata, row.diagnostics)
+                entry = row.folder.skill
+                if row.was_read and entry is not None:
+                    known[entry.path] = SkillReading(entry, label, row.metadata, row.diagnostics)
     except (msgspec.MsgspecError, TypeError) as error:
         logger.warning("index damaged, skills read again: %s", error, extra={"source": key})
         return _IndexedSource()
     return _IndexedSource(folders, known)
 
 
-def _row(folder: SeenFolder, known: SkillsByPath) -> _Row:
+def _row(folder: FolderState, known: SkillsByPath) -> _Row:
     """Return what lasts of a folder: nothing of a file that changed just now, or could not be read."""
-    seen = known.get(folder.found.path) if folder.found is not None else None
-    if seen is None or seen.found != folder.found or not seen.found.settled or is_unreadable(seen):
+    seen = known.get(folder.skill.path) if folder.skill is not None else None
+    if seen is None or seen.entry != folder.skill or not seen.entry.settled or is_unreadable(seen):
         return _Row(folder)
     return _Row(folder, True, seen.metadata, seen.diagnostics)
 

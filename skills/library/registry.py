@@ -34,7 +34,7 @@ from skills_agent.skills.search.vectors import Vectors
 from skills_agent.skills.search.words import SearchSetting, SearchText
 from skills_agent.skills.skill import ResourceListing, Skill, SkillMetadata, SkillRef
 from skills_agent.skills.sources.directory import list_files
-from skills_agent.skills.sources.protocol import FoundSkill, SkillFile, Source
+from skills_agent.skills.sources.protocol import SkillEntry, SkillFile, Source
 from skills_agent.skills.sources.store import SkillStore, StoreSource, user_namespace
 from skills_agent.skills.sources.walk import SKILL_FILE
 from skills_agent.skills.text import clean_text, normalize_line_ends
@@ -147,10 +147,10 @@ class Registry:
 
     def digest(self, ref: SkillRef) -> str:
         """Return the digest of a skill as it is now, also where it was not copied. Raises as `load` does."""
-        source, found = self._owner(ref)
+        source, entry = self._owner(ref)
         self._parse(self._read(source, ref), ref, source.root(ref.path))
         root = _folder_of(source, ref)
-        return self._fetch(source, found, ref).digest if root is None else self.snapshots.digest_of(root)
+        return self._fetch(source, entry, ref).digest if root is None else self.snapshots.digest_of(root)
 
     def snapshot(self, ref: SkillRef) -> Snapshot:
         """Return the files of a skill: those of the version of the ref, or those that are there now.
@@ -235,10 +235,10 @@ class Registry:
 
     def _take(self, ref: SkillRef) -> Snapshot:
         """Return the snapshot of what is there now."""
-        source, found = self._owner(ref)
+        source, entry = self._owner(ref)
         self._read(source, ref, limit=1)
         root = _folder_of(source, ref)
-        return self._fetch(source, found, ref) if root is None else self.snapshots.take(root)
+        return self._fetch(source, entry, ref) if root is None else self.snapshots.take(root)
 
     def _take_again(self, ref: SkillRef) -> Snapshot:
         """Return the snapshot of what is there now if that is the version of the ref."""
@@ -254,13 +254,13 @@ class Registry:
             self._old[ref] = snapshot.digest
         return snapshot
 
-    def _fetch(self, source: Source, found: FoundSkill, ref: SkillRef) -> Snapshot:
+    def _fetch(self, source: Source, entry: SkillEntry, ref: SkillRef) -> Snapshot:
         """Return the snapshot of a skill that is in no folder; it is fetched again when its stamp changes."""
         stamp, digest = self._fetched.get(ref.path, ((), ""))
-        if stamp == found.stamp and (snapshot := self.snapshots.open(digest)):
+        if stamp == entry.stamp and (snapshot := self.snapshots.open(digest)):
             return snapshot
         snapshot = self.snapshots.put(_files_of(source, ref))
-        self._fetched[ref.path] = (found.stamp, snapshot.digest)
+        self._fetched[ref.path] = (entry.stamp, snapshot.digest)
         return snapshot
 
     def _read(self, source: Source, ref: SkillRef, limit: int = 0) -> bytes:
@@ -274,7 +274,7 @@ class Registry:
 
     def _parse(self, raw: bytes, ref: SkillRef, root: Path | None) -> Skill:
         owned = self._discovery.owner(ref)
-        folder = owned.found.folder if owned else ref.path.rpartition("/")[0].rpartition("/")[2]
+        folder = owned.entry.folder if owned else ref.path.rpartition("/")[0].rpartition("/")[2]
         skill = read_skill(
             raw,
             Place(ref.source, ref.path, folder, owned is not None and owned.source.trusted),
@@ -300,7 +300,7 @@ class Registry:
         owned = self._discovery.owner(skill.ref)
         if owned is None:  # gone since the catalog was made
             return search_text_of(skill)
-        key = f"{skill.source} {skill.path} {owned.found.stamp} {owned.found.settled}"
+        key = f"{skill.source} {skill.path} {owned.entry.stamp} {owned.entry.settled}"
         return search_text_of(skill)._replace(instructions=lambda: _instructions(owned), key=key)
 
 
@@ -330,7 +330,7 @@ class Library:
         if known is not None and not look:
             return known
         own = StoreSource(store, user_namespace(user_id), label=CALLER)
-        if not own.scan().found:
+        if not own.scan().skills:
             registry = self.shared
         elif known is None or known is self.shared:
             registry = self.shared.with_source(own)
@@ -346,9 +346,9 @@ class Library:
 
 def _instructions(owned: SourceSkill) -> str:
     try:
-        return read_instructions(owned.source.read(owned.found.path, _SEARCHED_BYTES))
+        return read_instructions(owned.source.read(owned.entry.path, _SEARCHED_BYTES))
     except OSError as error:
-        logger.warning("not searched: %s", owned.found.path, extra={"cause": cause_of(error)})
+        logger.warning("not searched: %s", owned.entry.path, extra={"cause": cause_of(error)})
         return ""
 
 

@@ -79,7 +79,7 @@ class TrustList:
 
         Raises NothingToTrustError, SnapshotError, TrustFileError.
         """
-        roots = [Path(found.path).parent for found in DirectorySource(folder, "trust").scan().found]
+        roots = [Path(entry.path).parent for entry in DirectorySource(folder, "trust").scan().skills]
         if not roots:
             raise NothingToTrustError(folder)
         added = tuple(

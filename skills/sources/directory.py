@@ -13,7 +13,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from skills_agent.skills.files import OutsideRootError, is_beneath, open_beneath, read_beneath
-from skills_agent.skills.sources.protocol import NOISE, Scan, SeenFolder, SkillFile
+from skills_agent.skills.sources.protocol import NOISE, FolderState, Scan, SkillFile
 from skills_agent.skills.sources.walk import (
     SKILL_FILE,
     SKIPPED_FOLDERS,
@@ -38,7 +38,7 @@ logger = logging.getLogger(__name__)
 class _Last(NamedTuple):
     """The last scan: in one piece, for several registries may share a source."""
 
-    folders: Sequence[SeenFolder]
+    folders: Sequence[FolderState]
     scan: Scan | None
     """None before the first, when another process saw the folders."""
     watch: "FolderWatch | None" = None
@@ -82,12 +82,12 @@ class DirectorySource:
         return f"{self.folder} {tuple(self._limits)}"
 
     @property
-    def folders(self) -> Sequence[SeenFolder]:
+    def folders(self) -> Sequence[FolderState]:
         """What the last scan saw of each folder: the next one looks only at those that have changed."""
         return self._last.folders
 
     @folders.setter
-    def folders(self, folders: Sequence[SeenFolder]) -> None:
+    def folders(self, folders: Sequence[FolderState]) -> None:
         self._last = _Last(folders, None)
 
     def scan(self) -> Scan:
@@ -150,7 +150,7 @@ class DirectorySource:
         return path.removeprefix(f"{self.folder}{os.sep}")
 
 
-def _watch(folders: Sequence[SeenFolder]) -> "FolderWatch | None":
+def _watch(folders: Sequence[FolderState]) -> "FolderWatch | None":
     """Watch folders if that is possible here and worth it."""
     if sys.platform != "linux" or len(folders) < _WATCHED_FROM:
         return None

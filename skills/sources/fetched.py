@@ -22,7 +22,7 @@ from typing import Final, NamedTuple
 from skills_agent.skills.files import OutsideRootError, parts_of
 from skills_agent.skills.format.rules import Finding, diagnostic
 from skills_agent.skills.skill import Diagnostic
-from skills_agent.skills.sources.protocol import NOISE, FoundSkill, Scan, SkillFile, in_path_order
+from skills_agent.skills.sources.protocol import NOISE, Scan, SkillEntry, SkillFile, in_path_order
 from skills_agent.skills.sources.walk import SKILL_FILE, SKIPPED_FOLDERS
 from skills_agent.skills.text import one_line
 
@@ -262,13 +262,13 @@ class FetchedSource(ABC):
         look = self._latest_whole[1]
         message = f"{why} Its skills are shown as they were last seen."
         report = diagnostic(Finding("source-unreachable", message), self.place)
-        return look._replace(scan=Scan(look.scan.found, (*look.scan.diagnostics, report)))
+        return look._replace(scan=Scan(look.scan.skills, (*look.scan.diagnostics, report)))
 
     def _arrange(self, listing: Listing) -> _Look:
         """Name the skills of a listing, and report those that are named oddly or too deep."""
         files = listing.finish()
         skills: dict[str, str] = {}
-        matches: list[FoundSkill] = []
+        matches: list[SkillEntry] = []
         for relative in _skill_files(files):
             folder, _, name = relative.rpartition("/")
             path = self._path(relative)
@@ -279,7 +279,7 @@ class FetchedSource(ABC):
                 listing.report("file-name-case", f"The file is named {name}.", path)
             file = files[relative]
             folder_name = folder.rpartition("/")[2] or self._root_name()
-            matches.append(FoundSkill(path, folder_name, file.stamp, file.size or 0))
+            matches.append(SkillEntry(path, folder_name, file.stamp, file.size or 0))
             skills[path] = relative
         return _Look(Scan(in_path_order(matches), tuple(listing.diagnostics())), files, skills)
 

@@ -15,7 +15,7 @@ from select import POLLIN, POLLPRI, poll
 from threading import Lock
 from typing import Final
 
-from skills_agent.skills.sources.protocol import SeenFolder
+from skills_agent.skills.sources.protocol import FolderState
 
 _MODIFY: Final = 0x2
 _ATTRIB: Final = 0x4
@@ -52,7 +52,7 @@ class FolderWatch:
     Each SKILL.md is watched besides its folder, which hears nothing of a change through another hard link.
     """
 
-    def __init__(self, folders: Sequence[SeenFolder]) -> None:
+    def __init__(self, folders: Sequence[FolderState]) -> None:
         """Begin to watch; the first folder is the root.
 
         Raises OSError where changes may come about unnoticed (ENOTSUP: a file system of another machine or
@@ -95,14 +95,14 @@ class FolderWatch:
             self._lost = self._lost or _moved(self._root, self._place)
             return None if self._lost else self._events
 
-    def _add(self, folder: SeenFolder) -> None:
+    def _add(self, folder: FolderState) -> None:
         path = os.fsencode(folder.path)
         if _file_system(path) not in _LOCAL:
             raise OSError(ENOTSUP, "changes may come from elsewhere on this file system", folder.path)
         _checked(_libc().inotify_add_watch(self._queue, path, _FOLDER_EVENTS), folder.path)
-        if folder.found is not None:
-            file = os.fsencode(folder.found.path)
-            _checked(_libc().inotify_add_watch(self._queue, file, _FILE_EVENTS), folder.found.path)
+        if folder.skill is not None:
+            file = os.fsencode(folder.skill.path)
+            _checked(_libc().inotify_add_watch(self._queue, file, _FILE_EVENTS), folder.skill.path)
 
 
 @lru_cache(maxsize=1)

@@ -13,7 +13,7 @@ NOISE: Final = frozenset({".DS_Store", "Thumbs.db"})
 """Files that belong to no skill."""
 
 
-class FoundSkill(msgspec.Struct, frozen=True, array_like=True, gc=False):
+class SkillEntry(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """A SKILL.md that a scan has seen and not read.
 
     There are thousands of these: a struct that the garbage collector passes over.
@@ -34,16 +34,16 @@ class FoundSkill(msgspec.Struct, frozen=True, array_like=True, gc=False):
 class Scan(NamedTuple):
     """Every SKILL.md of a source, in path order, and what was passed over."""
 
-    found: tuple[FoundSkill, ...]
+    skills: tuple[SkillEntry, ...]
     diagnostics: tuple[Diagnostic, ...] = ()
 
 
-def in_path_order(found: Iterable[FoundSkill]) -> tuple[FoundSkill, ...]:
+def in_path_order(skills: Iterable[SkillEntry]) -> tuple[SkillEntry, ...]:
     """Return skills as a scan has them."""
-    return tuple(sorted(found, key=attrgetter("path")))
+    return tuple(sorted(skills, key=attrgetter("path")))
 
 
-class SeenFolder(msgspec.Struct, frozen=True, array_like=True, gc=False):
+class FolderState(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """What a scan has seen of one folder, for the next one."""
 
     path: str
@@ -52,7 +52,7 @@ class SeenFolder(msgspec.Struct, frozen=True, array_like=True, gc=False):
     entries: int = 0
     inner: tuple[str, ...] = ()
     """Paths of the folders in it that are searched."""
-    found: FoundSkill | None = None
+    skill: SkillEntry | None = None
 
 
 class SkillFile(NamedTuple):
@@ -102,7 +102,7 @@ class Source(Protocol):
 class LastingSource(Source, Protocol):
     """A source whose paths and stamps mean the same to the next process, so that an index can keep them."""
 
-    folders: Sequence[SeenFolder]
+    folders: Sequence[FolderState]
     """What the last scan saw; whoever kept that of an earlier process puts it here before the first scan."""
 
     @property

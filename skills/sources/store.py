@@ -191,7 +191,7 @@ def publish(store: WritableStore, namespace: Namespace, folder: Path) -> tuple[s
     """
     source = DirectorySource(folder, "publish")
     root = source.folder
-    skill = next((each.path for each in source.scan().found if Path(each.path).parent == root), None)
+    skill = next((each.path for each in source.scan().skills if Path(each.path).parent == root), None)
     if skill is None:
         raise PublishError(str(root), "it has no SKILL.md.")
     checked_namespace(namespace)

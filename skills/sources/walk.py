@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from skills_agent.skills.files import is_beneath
 from skills_agent.skills.format.rules import Finding, diagnostic
 from skills_agent.skills.skill import Diagnostic
-from skills_agent.skills.sources.protocol import FoundSkill, Scan, SeenFolder, in_path_order
+from skills_agent.skills.sources.protocol import FolderState, Scan, SkillEntry, in_path_order
 
 SKILL_FILE: Final = "SKILL.md"
 _SKILL_FILE_UPPER: Final = SKILL_FILE.upper()
@@ -42,34 +42,34 @@ class ScanLimits(NamedTuple):
     entries: int = 2_000_000
 
 
-def is_unchanged(listing: SeenFolder) -> bool:
-    """Tell whether a folder and its SKILL.md are as they were; False where that cannot be told."""
-    found = listing.found
+def is_unchanged(listing: FolderState) -> bool:
+    """Return whether a folder and its SKILL.md are as they were; False where nobody knows."""
+    skill = listing.skill
     try:
         if not listing.changed or _changed(listing.path) != listing.changed:
             return False
-        return found is None or _stamp(os.lstat(found.path)) == found.stamp
+        return skill is None or _stamp(os.lstat(skill.path)) == skill.stamp
     except OSError:
         return False
 
 
-def scan_of(listings: Iterable[SeenFolder], diagnostics: tuple[Diagnostic, ...] = ()) -> Scan:
+def scan_of(listings: Iterable[FolderState], diagnostics: tuple[Diagnostic, ...] = ()) -> Scan:
     """Return what a walk with these listings has found."""
-    found = [listing.found for listing in listings if listing.found is not None]
-    return Scan(in_path_order(found), diagnostics)
+    skills = [listing.skill for listing in listings if listing.skill is not None]
+    return Scan(in_path_order(skills), diagnostics)
 
 
 class Walk:
     """One walk over a folder, with the listings that an earlier one kept."""
 
-    def __init__(self, root: str, limits: ScanLimits, now: int, before: Iterable[SeenFolder] = ()) -> None:
+    def __init__(self, root: str, limits: ScanLimits, now: int, before: Iterable[FolderState] = ()) -> None:
         """Take the time of day in ns, and the listings of an earlier walk."""
         self._root = root
         self._limits = limits
         self._long_ago = now - _COARSE_TICK
         self._a_tick_ago = now - _FINE_TICK
         self._before = {listing.path: listing for listing in before if listing.changed}
-        self.folders: list[SeenFolder] = []
+        self.folders: list[FolderState] = []
         """Of every folder from the root down. What is reported is of one that does not tell (`changed` 0)."""
         self._diagnostics: dict[tuple[str, str], Diagnostic] = {}
 
@@ -80,13 +80,13 @@ class Walk:
         while waiting:
             path, depth = waiting.popleft()
             if self._is_over(skills, entries):
-                self.folders.append(SeenFolder(path))
+                self.folders.append(FolderState(path))
                 break
             try:
                 listing = self._again(path) or self._folder(path, self._limits.entries - entries)
             except OSError as error:
                 self._unreadable(path, error, required=required)
-                self.folders.append(SeenFolder(path))
+                self.folders.append(FolderState(path))
                 continue
             if listing.inner and depth > self._limits.depth:
                 message = f"Folders below {path} are too deep to be searched."
@@ -94,7 +94,7 @@ class Walk:
                 listing = replace(listing, changed=0, inner=())
             self.folders.append(listing)
             entries += listing.entries
-            skills += listing.found is not None
+            skills += listing.skill is not None
             if listing.inner:
                 waiting.extend([(inner, depth + 1) for inner in listing.inner])
         return scan_of(self.folders, tuple(self._diagnostics[key] for key in sorted(self._diagnostics)))
@@ -112,37 +112,38 @@ class Walk:
         self._report("scan-limit", f"The folder has {reason}; the rest is not searched.", self._root)
         return True
 
-    def _again(self, path: str) -> SeenFolder | None:
+    def _again(self, path: str) -> FolderState | None:
         """Return what is known of a folder if it still holds; None when the folder has to be listed."""
         known = self._before.get(path)
         return known if known is not None and is_unchanged(known) else None
 
-    def _folder(self, path: str, limit: int) -> SeenFolder:
+    def _folder(self, path: str, limit: int) -> FolderState:
         """List one folder."""
         changed = _changed(path)
         tells = self._is_settled(changed)
         inner: list[str] = []
-        skill: os.DirEntry[str] | None = None
+        file: os.DirEntry[str] | None = None
         left = limit
         with os.scandir(path) as entries:
             for entry in islice(entries, limit):
                 left -= 1
                 name = entry.name
                 if len(name) == len(SKILL_FILE) and name.upper() == _SKILL_FILE_UPPER:
-                    skill = entry if skill is None or name == SKILL_FILE else skill
+                    file = entry if file is None or name == SKILL_FILE else file
                 elif entry.is_dir(follow_symlinks=False):
                     if name not in SKIPPED_FOLDERS:
                         inner.append(entry.path)
                 elif entry.is_symlink():
                     tells = False
                     self._link(entry)
-        found = None
-        if skill is not None:
-            found = self._skill(skill, path)
-            tells = tells and found is not None and found.settled and _is_plain(skill)
-        return SeenFolder(path, changed if tells and left else 0, limit - left, tuple(inner), found)
+        skill = None
+        if file is not None:
+            skill = self._skill(file, path)
+            is_plain = file.name == SKILL_FILE and not file.is_symlink()
+            tells = tells and skill is not None and skill.settled and is_plain
+        return FolderState(path, changed if tells and left else 0, limit - left, tuple(inner), skill)
 
-    def _skill(self, entry: os.DirEntry[str], folder: str) -> FoundSkill | None:
+    def _skill(self, entry: os.DirEntry[str], folder: str) -> SkillEntry | None:
         path = entry.path
         try:
             status = entry.stat()
@@ -161,11 +162,11 @@ class Walk:
                 self._report("file-name-case", f"The file is named {entry.name}.", path)
             settled = self._is_settled(status.st_ctime_ns)
             name = folder[folder.rfind(os.sep) + 1 :]
-            return FoundSkill(path, name, _stamp(status), status.st_size, settled)
+            return SkillEntry(path, name, _stamp(status), status.st_size, settled)
         return None
 
     def _is_settled(self, changed: int) -> bool:
-        """Tell whether a change is so long ago that another one would have another time.
+        """Return whether a change is so long ago that another one would have another time.
 
         File systems count time in ticks: of 4 to 10 ms, or of up to two seconds where they keep whole
         seconds.
@@ -195,17 +196,13 @@ class Walk:
 
 
 def is_text(path: str) -> bool:
-    """Tell whether a path is UTF-8: bytes that are not become lone surrogates, which nothing can write."""
+    """Return whether a path is UTF-8: bytes that are not become lone surrogates, which nothing can write."""
     return path.isascii() or not any("\ud800" <= character <= "\udfff" for character in path)
 
 
 def _changed(folder: str) -> int:
     # Nobody can set this time back, as archivers do with that of the content.
     return os.stat(folder).st_ctime_ns  # noqa: PTH116 - a Path for each folder doubles the cost
-
-
-def _is_plain(skill: os.DirEntry[str]) -> bool:
-    return skill.name == SKILL_FILE and not skill.is_symlink()
 
 
 def _stamp(status: os.stat_result) -> tuple[int, ...]:

@@ -53,15 +53,15 @@ def as_bytes(content: str | bytes) -> bytes:
 
 
 def path_of(source: Source, folder: str) -> str:
-    return next(found.path for found in source.scan().found if found.folder == folder)
+    return next(found.path for found in source.scan().skills if found.folder == folder)
 
 
 def test_a_scan_finds_every_skill_in_path_order(make_source: MakeSource) -> None:
     scan = make_source(TREE).scan()
 
-    assert [found.folder for found in scan.found] == ["csv-report", "release-notes"]
-    assert [found.path for found in scan.found] == sorted({found.path for found in scan.found})
-    assert [found.size for found in scan.found] == [
+    assert [found.folder for found in scan.skills] == ["csv-report", "release-notes"]
+    assert [found.path for found in scan.skills] == sorted({found.path for found in scan.skills})
+    assert [found.size for found in scan.skills] == [
         len(TREE[folder]["SKILL.md"]) for folder in ("csv-report", "release-notes")
     ]
     assert scan.diagnostics == ()
@@ -74,10 +74,10 @@ def test_two_scans_of_the_same_are_equal(make_source: MakeSource) -> None:
 
 
 def test_a_changed_file_has_another_stamp(make_source: MakeSource) -> None:
-    before = make_source(TREE).scan().found
+    before = make_source(TREE).scan().skills
     changed = {**TREE, "csv-report": {"SKILL.md": SKILL.format(name="csv-report") + "More.\n"}}
 
-    after = make_source(changed).scan().found
+    after = make_source(changed).scan().skills
 
     assert before[0].stamp != after[0].stamp
     assert before[1].path == after[1].path
@@ -86,7 +86,7 @@ def test_a_changed_file_has_another_stamp(make_source: MakeSource) -> None:
 def test_an_empty_source_has_nothing_to_report(make_source: MakeSource) -> None:
     scan = make_source({}).scan()
 
-    assert scan.found == ()
+    assert scan.skills == ()
     assert scan.diagnostics == ()
 
 

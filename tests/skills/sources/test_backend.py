@@ -26,7 +26,7 @@ def put(folder: Path, name: str, rest: str = "") -> Path:
 
 
 def folders(source: BackendSource) -> list[str]:
-    return [found.folder for found in source.scan().found]
+    return [found.folder for found in source.scan().skills]
 
 
 def codes(source: BackendSource) -> list[str]:
@@ -85,7 +85,7 @@ def test_nothing_is_kept_of_a_backend_that_does_not_answer(backend: FolderBacken
 
     backend.failing = {"/skills"}
 
-    assert source.scan().found == ()
+    assert source.scan().skills == ()
     assert codes(source) == ["source-unreachable"]
 
 
@@ -100,7 +100,7 @@ def test_a_folder_that_cannot_be_listed_hides_no_other(backend: FolderBackend) -
 def test_a_file_that_is_refused_is_an_os_error(backend: FolderBackend) -> None:
     backend.failing = {"/skills/a/SKILL.md"}
     source = BackendSource(backend, "sandbox")
-    path = source.scan().found[0].path
+    path = source.scan().skills[0].path
 
     with pytest.raises(PermissionError):
         source.read(path, 100)
@@ -163,7 +163,7 @@ def test_skills_of_the_run_that_asks_are_found_in_its_state(deepagents: Any) -> 
 
     assert found_in(text("a", "one")) == ["Do it.\none"]
     assert found_in(text("a", "two")) == ["Do it.\ntwo"]
-    assert source.scan().found == ()
+    assert source.scan().skills == ()
     assert codes(source) == ["source-unreachable"]
 
 
@@ -174,7 +174,7 @@ def test_a_store_backend_and_a_store_source_see_the_same_skills(deepagents: Any)
     sources = [BackendSource(backend, "backend", path="/"), StoreSource(store, ("skills", "alice"))]
 
     for source in sources:
-        path = source.scan().found[0].path
+        path = source.scan().skills[0].path
         assert source.read(path, 1_000) == text("a").encode()
         assert [*source.fetch(path)][1] == SkillFile("logo.png", b"\x89PNG\xff")
 
@@ -197,4 +197,4 @@ def test_a_link_out_of_a_confined_backend_is_not_read(deepagents: Any, tmp_path:
     (root / "skills/a/link.md").symlink_to(tmp_path / "secret.md")
     source = BackendSource(deepagents.FilesystemBackend(root_dir=root, virtual_mode=True), "files")
 
-    assert [file.path for file in source.fetch(source.scan().found[0].path)] == ["SKILL.md"]
+    assert [file.path for file in source.fetch(source.scan().skills[0].path)] == ["SKILL.md"]

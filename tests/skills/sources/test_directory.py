@@ -24,7 +24,7 @@ def put(folder: Path, name: str = "") -> Path:
 def found_in(folder: Path, limits: ScanLimits | None = None) -> tuple[list[str], list[tuple[str, str]]]:
     """Return the relative paths of the skills in a folder, and what was reported of which path."""
     scan = DirectorySource(folder, "user", limits=limits or ScanLimits()).scan()
-    found = [os.path.relpath(each.path, folder) for each in scan.found]
+    found = [os.path.relpath(each.path, folder) for each in scan.skills]
     return found, [(each.code, os.path.relpath(each.path, folder)) for each in scan.diagnostics]
 
 
@@ -46,7 +46,7 @@ def test_a_skill_in_another_skills_folder_is_found_and_its_files_are_its_own(tmp
     (tmp_path / "outer/skills/shared.md").write_text("x")
     source = DirectorySource(tmp_path, "user")
 
-    assert [each.folder for each in source.scan().found] == ["outer", "inner"]
+    assert [each.folder for each in source.scan().skills] == ["outer", "inner"]
     assert [file.path for file in source.fetch(str(outer))] == ["SKILL.md", "skills/shared.md"]
 
 
@@ -94,7 +94,7 @@ def test_a_link_inside_the_root_is_followed_for_a_file(tmp_path: Path) -> None:
     (tmp_path / "b/SKILL.md").symlink_to(shared)
     source = DirectorySource(tmp_path, "user")
 
-    found = source.scan().found
+    found = source.scan().skills
 
     assert [each.folder for each in found] == ["a", "b"]
     assert source.read(found[1].path, 3) == b"---"
@@ -307,8 +307,8 @@ def test_every_change_is_seen_by_the_next_scan(tmp_path: Path, clock: Callable[[
     for change in changes:
         change()
         again, anew = source.scan(), DirectorySource(tmp_path, "user", clock=clock).scan()
-        assert [replace(each, settled=True) for each in again.found] == [
-            replace(each, settled=True) for each in anew.found
+        assert [replace(each, settled=True) for each in again.skills] == [
+            replace(each, settled=True) for each in anew.skills
         ]
         assert again.diagnostics == anew.diagnostics
 

@@ -37,7 +37,7 @@ def put(folder: Path, name: str, rest: str = "") -> Path:
 
 
 def folders(source: RemoteSource) -> list[str]:
-    return [found.folder for found in source.scan().found]
+    return [found.folder for found in source.scan().skills]
 
 
 def codes(source: RemoteSource) -> list[str]:
@@ -117,7 +117,7 @@ def test_a_zip_behind_a_url_is_one_chain(tmp_path: Path, web: WebFolder) -> None
         archive.writestr("a/SKILL.md", text("a"))
     source = RemoteSource(f"zip://::{web.url}/skills.zip", "company")
 
-    found = source.scan().found
+    found = source.scan().skills
 
     assert [each.path for each in found] == [f"zip://a/SKILL.md::{web.url}/skills.zip"]
     assert source.read(found[0].path, 3) == b"---"
@@ -149,7 +149,7 @@ def test_a_place_is_not_asked_again_while_its_listing_is_fresh(tmp_path: Path, w
 
 def test_a_skill_that_was_read_is_read_from_memory_until_it_changes(tmp_path: Path, web: WebFolder) -> None:
     source = RemoteSource(f"{web.url}/skills/", "company", limits=ALWAYS_ASK)
-    path = source.scan().found[0].path
+    path = source.scan().skills[0].path
     content = source.read(path, 20_000)
     asked = len(web.requests)
 
@@ -170,7 +170,7 @@ def test_a_replaced_archive_is_seen(tmp_path: Path) -> None:
         (tmp_path / "new.zip").replace(tmp_path / "skills.zip")
 
         assert folders(source) == [name]
-        assert source.read(source.scan().found[0].path, 1_000) == text(name).encode()
+        assert source.read(source.scan().skills[0].path, 1_000) == text(name).encode()
 
 
 # Places that do not answer
@@ -211,7 +211,7 @@ def test_a_place_that_is_gone_is_believed(tmp_path: Path, web: WebFolder) -> Non
 
     (tmp_path / "skills").rename(tmp_path / "elsewhere")
 
-    assert source.scan().found == ()
+    assert source.scan().skills == ()
     assert codes(source) == ["source-missing"]
 
 
@@ -246,7 +246,7 @@ def test_after_one_file_that_hangs_the_others_are_not_waited_for(tmp_path: Path,
         (tmp_path / f"skills/a/{number}.md").write_text("x")
     limits = RemoteLimits(wait_seconds=2)
     source = RemoteSource(f"{web.url}/skills/", "company", limits=limits)
-    path = source.scan().found[0].path
+    path = source.scan().skills[0].path
     web.answering.clear()
 
     begin = time.monotonic()
@@ -278,7 +278,7 @@ def test_names_in_an_archive_that_lead_out_are_refused(tmp_path: Path) -> None:
         link.external_attr = 0o120777 << 16
         archive.writestr(link, f"{tmp_path}/secret")
     source = RemoteSource(f"zip://::{tmp_path}/skills.zip", "company")
-    path = source.scan().found[0].path
+    path = source.scan().skills[0].path
 
     assert folders(source) == ["good"]
     assert set(codes(source)) == {"file-refused"}
@@ -292,7 +292,7 @@ def test_an_archive_that_inflates_is_read_no_further_than_the_limit(tmp_path: Pa
         archive.writestr("a/SKILL.md", text("a", "x" * 50_000_000))
     source = RemoteSource(f"zip://::{tmp_path}/skills.zip", "company")
 
-    assert len(source.read(source.scan().found[0].path, 10_000)) == 10_000
+    assert len(source.read(source.scan().skills[0].path, 10_000)) == 10_000
 
 
 def test_an_encrypted_file_is_an_os_error(tmp_path: Path) -> None:
@@ -305,7 +305,7 @@ def test_an_encrypted_file_is_an_os_error(tmp_path: Path) -> None:
     source = RemoteSource(f"zip://::{tmp_path}/skills.zip", "company")
 
     with pytest.raises(OSError, match="encrypted"):
-        source.read(source.scan().found[0].path, 100)
+        source.read(source.scan().skills[0].path, 100)
 
 
 def test_links_of_a_page_that_lead_elsewhere_are_not_followed(tmp_path: Path, web: WebFolder) -> None:
@@ -328,7 +328,7 @@ def test_a_page_that_links_to_itself_for_ever_ends(web: WebFolder) -> None:
         web.pages["/loop/" + "again/" * depth] = page
     source = RemoteSource(f"{web.url}/loop/", "company")
 
-    assert source.scan().found == ()
+    assert source.scan().skills == ()
     assert "scan-limit" in codes(source)
 
 
@@ -368,7 +368,7 @@ def test_noise_folders_of_tools_and_other_cases_are_as_on_disk(tmp_path: Path) -
         archive.writestr("a/in/b/own.md", "x")
     source = RemoteSource(f"zip://::{tmp_path}/skills.zip", "company")
 
-    found = source.scan().found
+    found = source.scan().skills
 
     assert [each.folder for each in found] == ["b", "a"]
     assert codes(source) == ["file-name-case"]
@@ -389,7 +389,7 @@ def test_no_name_that_a_place_lists_leads_out_of_a_skill(names: list[str]) -> No
         for name in names:
             memory.store[f"{root}/s/{name}"] = memory.store[f"{root}/s/SKILL.md"]
         source = RemoteSource(f"memory:/{root}", "company")
-        for found in source.scan().found:
+        for found in source.scan().skills:
             with suppress(FileNotFoundError):  # fsspec's memory cannot open all that it lists
                 for file in source.fetch(found.path):
                     assert parts_of(file.path) == tuple(file.path.split("/"))

@@ -39,7 +39,7 @@ def put(store: BaseStore, namespace: tuple[str, ...], key: str = "SKILL.md", con
 
 
 def folders(source: StoreSource) -> list[str]:
-    return [found.folder for found in source.scan().found]
+    return [found.folder for found in source.scan().skills]
 
 
 def codes(source: StoreSource) -> list[str]:
@@ -181,13 +181,13 @@ def test_a_changed_skill_is_seen_at_the_next_refresh_even_within_a_second(store:
 def test_a_deleted_skill_is_gone(store: BaseStore) -> None:
     put(store, (*ALICE, "a"))
     source = StoreSource(store, ALICE)
-    path = source.scan().found[0].path
+    path = source.scan().skills[0].path
 
     store.delete((*ALICE, "a"), "SKILL.md")
 
     with pytest.raises(FileNotFoundError):
         source.read(path, 100)
-    assert source.scan().found == ()
+    assert source.scan().skills == ()
 
 
 def test_skills_lie_in_folders_of_any_depth_that_is_searched(store: BaseStore) -> None:
@@ -195,7 +195,7 @@ def test_skills_lie_in_folders_of_any_depth_that_is_searched(store: BaseStore) -
     put(store, (*ALICE, *"1234567", "too-deep"))
     source = StoreSource(store, ALICE)
 
-    assert [found.path for found in source.scan().found] == ["store:skills/alice/team/a/SKILL.md"]
+    assert [found.path for found in source.scan().skills] == ["store:skills/alice/team/a/SKILL.md"]
     assert codes(source) == ["scan-limit"]
 
 
@@ -203,7 +203,7 @@ def test_files_as_deepagents_stores_them_are_skills_too(store: BaseStore) -> Non
     store.put(ALICE, "/skills/a/SKILL.md", {"content": text("a").split("\n"), "created_at": "2026-01-01"})
     store.put(ALICE, "/skills/a/notes.md", {"content": "x", "encoding": "utf-8"})
     source = StoreSource(store, ALICE)
-    path = source.scan().found[0].path
+    path = source.scan().skills[0].path
 
     assert source.read(path, 1_000) == text("a").encode()
     assert [tuple(file) for file in source.fetch(path)][1:] == [("notes.md", b"x", False)]
@@ -291,7 +291,7 @@ def test_no_name_in_a_store_leads_out_of_a_skill(keys: list[tuple[str, str]]) ->
         store.put(ALICE, one, {"content": "x"})
     source = StoreSource(store, ALICE)
 
-    for found in source.scan().found:
+    for found in source.scan().skills:
         assert ".." not in found.path.split("/")
         for file in source.fetch(found.path):
             assert parts_of(file.path) == tuple(file.path.split("/"))
@@ -330,10 +330,10 @@ def test_skills_stay_for_a_day_while_the_store_does_not_answer(error: Exception)
     long_after = source.scan()
     store.down = None
 
-    assert during.found == before.found
+    assert during.skills == before.skills
     assert [each.code for each in during.diagnostics] == ["source-unreachable"]
     assert "as they were last seen" in during.diagnostics[0].message
-    assert long_after.found == ()
+    assert long_after.skills == ()
     assert [each.code for each in long_after.diagnostics] == ["source-unreachable"]
     assert source.scan() == before
 
@@ -346,7 +346,7 @@ def test_a_store_that_refuses_access_is_believed() -> None:
 
     store.down = PermissionError(13, "Permission denied")
 
-    assert source.scan().found == ()
+    assert source.scan().skills == ()
     assert codes(source) == ["source-unreadable"]
 
 
@@ -357,7 +357,7 @@ def test_a_published_skill_reads_as_its_folder(store: BaseStore, folder: Path) -
     keys = publish(store, ALICE, folder)
 
     source = StoreSource(store, ALICE)
-    path = source.scan().found[0].path
+    path = source.scan().skills[0].path
     _, *others = source.fetch(path)
     files = {file.path: file.content for file in others}
     assert keys[-1] == "SKILL.md"
@@ -390,7 +390,7 @@ def test_publishing_again_removes_what_the_folder_has_lost(store: BaseStore, fol
 
     source = StoreSource(store, ALICE)
     assert folders(source) == ["csv-report", "inner", "other"]
-    paths = [file.path for file in source.fetch(source.scan().found[0].path)][1:]
+    paths = [file.path for file in source.fetch(source.scan().skills[0].path)][1:]
     assert paths == ["assets/logo.png", "assets/zero.txt"]
 
 
@@ -451,4 +451,4 @@ def test_updates_carry_the_time_of_the_store(store: BaseStore) -> None:
 
     assert item is not None
     assert isinstance(item.updated_at, datetime)
-    assert StoreSource(store, ALICE).scan().found[0].stamp[0] == int(item.updated_at.timestamp() * 1e6)
+    assert StoreSource(store, ALICE).scan().skills[0].stamp[0] == int(item.updated_at.timestamp() * 1e6)

@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 
 from skills_agent.skills.library.registry import Registry
 from skills_agent.skills.sources import DirectorySource
-from skills_agent.skills.sources.protocol import SeenFolder
+from skills_agent.skills.sources.protocol import FolderState
 from tests.skills.sources.watching import (
     an_hour_later,
     is_up_to_date,
@@ -144,7 +144,7 @@ def test_another_root_in_its_place_is_seen(tmp_path: Path) -> None:
     (tmp_path / "parent").rename(tmp_path / "moved")
     (tmp_path / "other").rename(tmp_path / "parent")
 
-    assert [found.folder for found in source.scan().found] == ["x"]
+    assert [found.folder for found in source.scan().skills] == ["x"]
 
 
 def test_a_root_that_is_a_link_is_watched_and_may_lead_elsewhere(tmp_path: Path) -> None:
@@ -157,13 +157,13 @@ def test_a_root_that_is_a_link_is_watched_and_may_lead_elsewhere(tmp_path: Path)
     (tmp_path / "link").symlink_to(tmp_path / "other")
     (tmp_path / "link").rename(tmp_path / "root")
 
-    assert [found.folder for found in source.scan().found] == ["x"]
+    assert [found.folder for found in source.scan().skills] == ["x"]
 
 
 def test_a_root_that_is_made_later_is_seen_and_watched(tmp_path: Path) -> None:
     source = source_of(tmp_path / "root")
     for _ in range(4):
-        assert source.scan().found == ()
+        assert source.scan().skills == ()
     write_many(tmp_path / "root")
 
     assert is_up_to_date(source)
@@ -405,7 +405,7 @@ def test_an_event_that_one_thread_has_read_counts_for_the_others(tmp_path: Path)
     from skills_agent.skills.sources.inotify import FolderWatch  # noqa: PLC0415 - Linux only
 
     path = put(tmp_path / "a")
-    folder = SeenFolder(str(path.parent))
+    folder = FolderState(str(path.parent))
     watch = FolderWatch([folder])
     before = watch.events()
     (path.parent / "new").touch()
@@ -458,7 +458,7 @@ def test_file_systems_that_change_from_elsewhere_are_not_watched(tmp_path: Path)
     before = watching_descriptors()
 
     with pytest.raises(OSError, match="elsewhere") as caught:
-        FolderWatch([SeenFolder(str(tmp_path)), SeenFolder("/proc/self")])
+        FolderWatch([FolderState(str(tmp_path)), FolderState("/proc/self")])
 
     assert caught.value.errno == errno.ENOTSUP
     assert watching_descriptors() == before
