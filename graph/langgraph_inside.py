@@ -8,8 +8,8 @@ what to do when a release changes one; pyproject.toml bounds the releases.
 import asyncio
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from functools import cache, partial
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeVar, cast, get_args, get_origin
+from functools import cache, partial, reduce
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeVar, cast, get_args
 
 from langchain_core.outputs import ChatGenerationChunk, ChatResult
 from langchain_core.runnables import Runnable, RunnableConfig
@@ -22,7 +22,6 @@ from langgraph.checkpoint.serde.types import INTERRUPT, TASKS, _DeltaSnapshot
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.pregel._algo import task_path_str
 from langgraph.store.base import BaseStore
-from langgraph.types import PregelTask
 from typing_extensions import TypedDict, get_type_hints
 
 from skills_agent.nodes.model_call import TwoPaths
@@ -36,8 +35,6 @@ CHECKED: Final = {"langgraph": "1.2.22", "langgraph-checkpoint": "4.3.2", "langc
 """The releases that the names below were checked with."""
 
 Schema = TypeVar("Schema")
-
-# -- Routes -------------------------------------------------------------------------------------------
 
 
 def route_in_place(route: Callable[[Any], Any]) -> Runnable[Any, Any]:
@@ -53,8 +50,6 @@ def route_in_place(route: Callable[[Any], Any]) -> Runnable[Any, Any]:
 
     return TwoPaths(route.__name__, route, async_route)
 
-
-# -- Channels that are stored as deltas ------------------------------------------------------------------
 
 SNAPSHOTS: Final = {
     "messages": 100,
@@ -88,26 +83,24 @@ def stored(schema: type[Schema]) -> type[Schema]:
 
 
 def _as_delta(name: str, hint: Any) -> Any:
-    if name not in SNAPSHOTS or get_origin(hint) is not Annotated:
+    if name not in SNAPSHOTS:
         return hint
     kind, reducer = get_args(hint)
-    return Annotated[kind, DeltaChannel(_in_batches(reducer), snapshot_frequency=SNAPSHOTS[name])]
-
-
-def _in_batches(reducer: Callable[[Any, Any], Any]) -> Callable[[Any, Sequence[Any]], Any]:
-    """Return a reducer of a value and a batch of writes, as a delta channel wants it."""
-    # It takes many writes at once: copying a long transcript for each of them would cost its square.
-    return reducer if reducer is merge_messages else partial(_fold, reducer)
+    # A delta channel reduces many writes at once: to copy a long transcript for each would cost its square.
+    batches = reducer if reducer is merge_messages else partial(_fold, reducer)
+    return Annotated[kind, DeltaChannel(batches, snapshot_frequency=SNAPSHOTS[name])]
 
 
 def _fold(reducer: Callable[[Any, Any], Any], value: Any, writes: Sequence[Any]) -> Any:
-    for write in writes:
-        value = reducer(value, write)
-    return value
+    return reduce(reducer, writes, value)
 
 
-# -- Invocations and what they are kept in -----------------------------------------------------------------
-
+merged_config = ensure_config
+"""Merges the config of a graph, the caller's and the parent task's, as an invocation does."""
+node_path = recast_checkpoint_ns
+"""Returns the names of the nodes in a checkpoint namespace, without the ids of their tasks."""
+task_path = task_path_str
+"""Returns the path of a task as a saver stores it."""
 PARENT_TASK: Final = "__pregel_task_id"
 """In the config of a graph that a task of another one invokes. No public name says that it is nested."""
 _PARENT_RUNTIME: Final = "__pregel_runtime"
@@ -127,13 +120,6 @@ def compiled_as(
     return made
 
 
-def merged_config(
-    graph: CompiledStateGraph[Any, Any, Any, Any], config: RunnableConfig | None
-) -> RunnableConfig:
-    """Return the config that an invocation would have: the graph's, the caller's and the parent task's."""
-    return ensure_config(graph.config, config)
-
-
 def saver_in(
     graph: CompiledStateGraph[Any, Any, Any, Any], config: RunnableConfig
 ) -> BaseCheckpointSaver[Any] | None:
@@ -151,13 +137,6 @@ def is_served(configurable: Mapping[str, Any]) -> bool:
     """Return True where LangGraph's server runs the graph; LangGraph itself goes by these two keys."""
     return bool(configurable.get("assistant_id") or configurable.get("graph_id"))
 
-
-def node_path(namespace: str) -> str:
-    """Return the names of the nodes in a checkpoint namespace, without the ids of their tasks."""
-    return str(recast_checkpoint_ns(namespace))
-
-
-# -- Checkpoints ---------------------------------------------------------------------------------------------
 
 SNAPSHOT_COUNTERS: Final = "counters_since_delta_snapshot"
 """In the metadata of a checkpoint: how far each delta channel is from its last whole value."""
@@ -206,13 +185,6 @@ def is_result(channel: str) -> bool:
     """Return True for a pending write that a task gave; False for errors, questions and answers."""
     return channel not in WRITES_IDX_MAP
 
-
-def task_path(task: PregelTask) -> str:
-    """Return the path of a task as a saver stores it."""
-    return str(task_path_str(task.path))
-
-
-# -- Savers ----------------------------------------------------------------------------------------------
 
 SaverKind = Literal["memory", "sqlite", "postgres", "other"]
 
@@ -290,9 +262,6 @@ def _version(connection: "Connection[DictRow]", table: str) -> int:
         return -1
     newest = connection.execute(f"SELECT max(v) AS v FROM {table}".encode()).fetchone()  # noqa: S608 - one of two
     return -1 if newest is None or newest["v"] is None else int(newest["v"])
-
-
-# -- What langchain-openai sends and reads ---------------------------------------------------------------
 
 
 class ChatOpenAIHooks:

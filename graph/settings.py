@@ -192,11 +192,6 @@ def description_budget(settings: Settings, window: int | None) -> int:
     return max(1, min(settings.catalog_budget, share))
 
 
-def index_file(settings: Settings) -> Path | None:
-    """Return the file of the index of skills; None where the settings want no index."""
-    return cache_folder(settings) / "index.sqlite" if settings.index else None
-
-
 def snapshots_folder(settings: Settings) -> Path:
     """Return the folder of the copies of loaded skills."""
     return cache_folder(settings) / "snapshots"
@@ -204,9 +199,7 @@ def snapshots_folder(settings: Settings) -> Path:
 
 def cache_folder(settings: Settings) -> Path:
     """Return the folder below XDG_CACHE_HOME or `~/.cache`."""
-    folder = process_environment().get("XDG_CACHE_HOME", "")
-    cache = Path(folder) if Path(folder).is_absolute() else settings.home / ".cache"
-    return cache / "skills-agent"
+    return _user_folder("XDG_CACHE_HOME", settings.home / ".cache")
 
 
 def content_limits(settings: Settings) -> ContentLimits:
@@ -218,8 +211,13 @@ def trust_file_of(settings: Settings) -> Path:
     """Return the file of the trust list; by default below XDG_CONFIG_HOME, or `.config` at home."""
     if settings.trust_file is not None:
         return settings.trust_file
-    configured = process_environment().get("XDG_CONFIG_HOME")
-    return (Path(configured) if configured else settings.home / ".config") / "skills-agent" / "trust.json"
+    return _user_folder("XDG_CONFIG_HOME", settings.home / ".config") / "trust.json"
+
+
+def _user_folder(variable: str, default: Path) -> Path:
+    """Return the agent's folder in one that XDG's variable names; a relative one does not count (XDG)."""
+    folder = Path(process_environment().get(variable, ""))
+    return (folder if folder.is_absolute() else default) / "skills-agent"
 
 
 def audit_folder_of(settings: Settings) -> Path:
@@ -248,7 +246,7 @@ def make_registry(
         sources,
         max_skill_bytes=settings.max_skill_bytes,
         block_angle_brackets=settings.block_angle_brackets_in_frontmatter,
-        index=index_file(settings),
+        index=cache_folder(settings) / "index.sqlite" if settings.index else None,
         vectors=Vectors(embeddings) if embeddings else None,
         snapshots=SnapshotStore(snapshots_folder(settings), limits=content_limits(settings)),
     )
@@ -299,9 +297,12 @@ def _from_file(workspace: Path) -> dict[str, Any]:
     if len(paths) > 1:
         raise SettingsError(f"Both {paths[0]} and {paths[1]} exist. Keep one.")
     (path,) = paths
+    # Most workspaces have no such file, and every command starts here.
+    import tomllib  # noqa: PLC0415
+
     try:
         text = path.read_text(encoding="utf-8")
-        content: Any = json.loads(text) if path.suffix == ".json" else _toml(text)
+        content: Any = json.loads(text) if path.suffix == ".json" else tomllib.loads(text)
     except (OSError, ValueError, RecursionError) as error:
         raise SettingsError(f"Cannot read {path}: {error}") from error
     if not isinstance(content, dict):
@@ -310,13 +311,6 @@ def _from_file(workspace: Path) -> dict[str, Any]:
         raise SettingsError(_unknown(refused[0], str(path)))
     values = _with_valid_names(content, str(path))
     return {name: _converted(name, value, str(path)) for name, value in values.items()}
-
-
-def _toml(text: str) -> dict[str, Any]:
-    # Most workspaces have no such file, and every command starts here.
-    import tomllib  # noqa: PLC0415
-
-    return tomllib.loads(text)
 
 
 def _with_valid_names(values: Mapping[str, Any], origin: str) -> dict[str, Any]:
@@ -331,20 +325,13 @@ def _converted(name: str, value: Any, origin: str) -> Any:
     try:
         # Text from the environment may mean a number or a boolean; elsewhere types are exact.
         strict = not origin.startswith("environment")
-        return msgspec.convert(_plain(value), _kinds()[name], strict=strict, dec_hook=_path)
+        return msgspec.convert(value, _kinds()[name], strict=strict, dec_hook=_path)
     except msgspec.ValidationError as error:
         raise SettingsError(f"Setting {name} (from {origin}): {error}. Given: {value!r}.") from error
 
 
-def _plain(value: Any) -> Any:
-    """Return a value as a file could hold it: msgspec takes no paths."""
-    if isinstance(value, Path):
-        return str(value)
-    return [_plain(each) for each in value] if isinstance(value, list | tuple) else value
-
-
 def _path(kind: type, value: Any) -> Any:
-    if kind is Path and isinstance(value, str):
+    if kind is Path and isinstance(value, str | Path):
         return Path(value)
     raise msgspec.ValidationError(f"Expected `{kind.__name__}`, got `{type(value).__name__}`")
 

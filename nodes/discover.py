@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import cast
+from typing import Any, cast
 
 from langchain_core.messages import AnyMessage, RemoveMessage, ToolMessage
 from langgraph.graph.message import REMOVE_ALL_MESSAGES
@@ -80,7 +80,7 @@ def discover(
     messages = state.get("messages", [])
     if repaired := repair(messages, SUPERSEDED):
         messages = [_journaled_answer(message, running.current()) for message in repaired]
-        update["messages"] = [_remove_all(), *messages]
+        update["messages"] = [cast("AnyMessage", RemoveMessage(id=REMOVE_ALL_MESSAGES)), *messages]
     if turn % TOUCH_TURNS == 0:
         update |= AgentUpdate(
             skills_loaded={}, skill_resources={}, grants={}, summary=cast("SummaryRecord", {})
@@ -107,18 +107,11 @@ def discover(
 
 def _emptied(state: AgentState) -> AgentUpdate:
     """Return the update that clears the last turn's channels; an empty one is left out, as a write costs."""
-    update = AgentUpdate()
+    empty = AgentUpdate(admissions=[], verdicts={}, refused={}, spent_budget="")
+    update = {name: value for name, value in empty.items() if state.get(name)}
     if state.get("answer") != "":  # It is there from the beginning: callers look at it.
         update["answer"] = ""
-    if state.get("admissions"):
-        update["admissions"] = []
-    if state.get("verdicts"):
-        update["verdicts"] = {}
-    if state.get("refused"):
-        update["refused"] = {}
-    if state.get("spent_budget"):
-        update["spent_budget"] = ""
-    return update
+    return cast("AgentUpdate", update)
 
 
 def _journaled_answer(message: AnyMessage, invocation: Invocation | None) -> AnyMessage:
@@ -136,22 +129,17 @@ def _journaled_answer(message: AnyMessage, invocation: Invocation | None) -> Any
     return results[0].model_copy(update={"id": f"done-{call_id}"}) if results else message
 
 
-def _remove_all() -> AnyMessage:
-    return RemoveMessage(id=REMOVE_ALL_MESSAGES)  # type: ignore[return-value]  # a BaseMessage outside the union
-
-
 def _catalog_record(
     state: AgentState, loaded: Mapping[str, LoadedSkill], registry: Registry, requests: ModelRequests
 ) -> CatalogRecord:
-    before = state.get("catalog") or None
+    before: Mapping[str, Any] = state.get("catalog") or {}
     catalog = registry.refresh()
-    if before is not None and before["digest"] == catalog.digest:
-        pinned = before.get("pinned", [])
-    else:
-        pinned = sorted(loaded)
-    request = (before.get("request") if before else "") or _request(state)
+    human = last_human(state.get("messages", []))
+    request = before.get("request") or (str(human.text)[:MAX_REQUEST] if human else "")
+    pinned = before.get("pinned", []) if before.get("digest") == catalog.digest else sorted(loaded)
     shown = requests.shown_catalog(catalog, pinned, request)
-    changed = _changes(loaded, registry)
+    # Unchanged files cost one `stat` each.
+    changed = [change for name in sorted(loaded) if (change := _change(loaded[name], registry))]
     for change in changed:
         extra = {"skill": change["name"], "change": change["change"]}
         logger.warning("loaded skill differs on disk", extra=extra)
@@ -172,12 +160,6 @@ def _catalog_record(
         diagnostics=diagnostics,
         size=len(shown.text),
     )
-
-
-def _changes(loaded: Mapping[str, LoadedSkill], registry: Registry) -> list[ChangedSkill]:
-    """Return the loaded skills that differ on disk now; unchanged files cost one `stat` each."""
-    changes = [_change(loaded[name], registry) for name in sorted(loaded)]
-    return [change for change in changes if change]
 
 
 def _upgraded(
@@ -209,8 +191,3 @@ def _change(skill: LoadedSkill, registry: Registry) -> ChangedSkill | None:
     if now == skill["digest"]:
         return None
     return ChangedSkill(name=name, change="changed", digest=now)
-
-
-def _request(state: AgentState) -> str:
-    human = last_human(state.get("messages", []))
-    return str(human.text)[:MAX_REQUEST] if human else ""

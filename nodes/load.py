@@ -1,7 +1,6 @@
 """load: one request's skills into the ledger."""
 
 import logging
-from typing import NamedTuple
 
 from langchain_core.messages import ToolMessage
 from langgraph.runtime import Runtime
@@ -12,7 +11,7 @@ from skills_agent.skills.errors import SkillError
 from skills_agent.skills.format.instructions import cut, fill_in, note_on_rest
 from skills_agent.skills.library.contents import summarize
 from skills_agent.skills.library.registry import Registry
-from skills_agent.skills.skill import Resource, ResourceListing, Skill, SkillRef
+from skills_agent.skills.skill import ResourceListing, Skill, SkillRef
 from skills_agent.state.context import Context
 from skills_agent.state.records import Admission, LoadedSkill, ResourceRecord, SkillResources
 from skills_agent.state.schema import AgentUpdate
@@ -21,9 +20,7 @@ from skills_agent.state.transcript import LOAD_SKILL, refusal
 logger = logging.getLogger(__name__)
 
 
-class _Loaded(NamedTuple):
-    skill: Skill
-    listing: ResourceListing
+_Loaded = tuple[Skill, ResourceListing]
 
 
 def load(
@@ -54,45 +51,34 @@ def load(
         text = f"Skill {wanted.name} was not loaded. {error}"
         return AgentUpdate(messages=[refusal(admission["call_id"], LOAD_SKILL, text)])
     receipt = ToolMessage(
-        "\n".join([*(_receipt(each) for each in loaded), *notes]),
+        "\n".join([*(_receipt(*each) for each in loaded), *notes]),
         tool_call_id=admission["call_id"],
         name=LOAD_SKILL,
         id=f"receipt-{admission['call_id']}",
     )
     if invocation := running.current():
-        for each in loaded:
-            skills.snapshots.refer(each.skill.digest, invocation.address)
+        for skill, _ in loaded:
+            skills.snapshots.refer(skill.digest, invocation.address)
     update = AgentUpdate(messages=[receipt], skills_loaded={}, skill_resources={})
-    for order, each in enumerate(loaded, start=admission["order"]):
-        name = each.skill.metadata.name
-        update["skills_loaded"][name] = _ledger_entry(each.skill, admission, order, max_body_lines)
-        update["skill_resources"][name] = _files(each.listing, order)
+    for order, (skill, listing) in enumerate(loaded, start=admission["order"]):
+        files = [ResourceRecord(path=each.path, type=each.type, size=each.size) for each in listing.resources]
+        resources = SkillResources(order=order, files=files, omitted=listing.omitted)
+        update["skills_loaded"][skill.metadata.name] = _ledger_entry(skill, admission, order, max_body_lines)
+        update["skill_resources"][skill.metadata.name] = resources
     return update
 
 
 def _read(ref: SkillRef, registry: Registry) -> _Loaded:
     skill = registry.load(ref)
     listing = registry.resources(ref._replace(digest=skill.digest))
-    logger.info(
-        "skill loaded",
-        extra={"skill": ref.name, "source": ref.source, "resources": len(listing.resources)},
-    )
-    return _Loaded(skill, listing)
+    extra = {"skill": ref.name, "source": ref.source, "resources": len(listing.resources)}
+    logger.info("skill loaded", extra=extra)
+    return skill, listing
 
 
-def _receipt(loaded: _Loaded) -> str:
-    lines = "1 line" if loaded.skill.lines == 1 else f"{loaded.skill.lines} lines"
-    return f"Loaded {loaded.skill.metadata.name}: {lines}, {summarize(loaded.listing.resources)}."
-
-
-def _files(listing: ResourceListing, order: int) -> SkillResources:
-    return SkillResources(
-        order=order, files=[_file(each) for each in listing.resources], omitted=listing.omitted
-    )
-
-
-def _file(resource: Resource) -> ResourceRecord:
-    return ResourceRecord(path=resource.path, type=resource.type, size=resource.size)
+def _receipt(skill: Skill, listing: ResourceListing) -> str:
+    lines = "1 line" if skill.lines == 1 else f"{skill.lines} lines"
+    return f"Loaded {skill.metadata.name}: {lines}, {summarize(each.type for each in listing.resources)}."
 
 
 def _ledger_entry(skill: Skill, admission: Admission, order: int, max_body_lines: int) -> LoadedSkill:

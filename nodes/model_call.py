@@ -16,7 +16,7 @@ from langgraph.runtime import Runtime, get_runtime
 from typing_extensions import override
 
 from skills_agent.nodes import RegistryOf, prompt
-from skills_agent.nodes.prompt import LoadableSkills, ShownCatalog, ShownSkills
+from skills_agent.nodes.prompt import ShownCatalog, ShownSkills
 from skills_agent.skills.library.catalog import Catalog
 from skills_agent.state.context import Context
 from skills_agent.state.history import room_of, tokens_in, tokens_of, turns_to_cover
@@ -101,11 +101,6 @@ Asking = Generator[ModelRequest, AIMessage | None, AgentUpdate]
 at the `yield` where the call failed."""
 
 
-class _BoundModel(NamedTuple):
-    model: Runnable[LanguageModelInput, AIMessage]
-    schema_tokens: int
-
-
 class ModelRequests:
     """Prepares model calls: chooses the model, binds its tools, and renders a prompt that fits.
 
@@ -121,7 +116,7 @@ class ModelRequests:
         self.catalog_budget = catalog_budget
         self._registry = registry
         self._tools = {tool.name: tool for tool in tools}
-        self._bound: dict[tuple[Any, ...], _BoundModel] = {}
+        self._bound: dict[tuple[str, ...], tuple[Runnable[LanguageModelInput, AIMessage], int]] = {}
         self._show = lru_cache(_MAX_CACHED)(self._show_anew)
 
     def ask(
@@ -138,16 +133,16 @@ class ModelRequests:
         `hidden` are the tools that the model is not offered; None: it is offered none at all.
         """
         chosen = self.models.choose(Context.of(runtime.context).model)
-        loadable = skills.catalog.loadable if skills and hidden is not None else None
+        load_skill = skills.catalog.load_skill if skills and hidden is not None else None
         names = () if hidden is None else tuple(name for name in self._tools if name not in hidden)
-        bound = self._bind(chosen, names, loadable)
-        room = room_of(chosen.window) - bound.schema_tokens
+        model, schema_tokens = self._bind(chosen, names, load_skill)
+        room = room_of(chosen.window) - schema_tokens
         rendered = prompt.render_within(room, messages, state.get("summary"), skills, status)
         # The quarter of the window that is left free is for doubt: what may fit is tried.
-        if (tokens := tokens_of(rendered) + bound.schema_tokens) > chosen.window:
+        if (tokens := tokens_of(rendered) + schema_tokens) > chosen.window:
             return prompt.too_large(state, tokens, chosen.name, chosen.window)
         arguments = {"records": PromptRecords(messages, skills)} if chosen.reads_records else {}
-        reply = yield ModelRequest(chosen.name, bound.model, rendered, arguments)
+        reply = yield ModelRequest(chosen.name, model, rendered, arguments)
         assert reply is not None  # noqa: S101 - for the type: only the first `send` has no reply
         return reply
 
@@ -190,22 +185,26 @@ class ModelRequests:
             some = set(names)
             lines = tuple(each for each in listing.lines if each.skill.name in some)
             listing = listing._replace(lines=lines)
-        loadable = prompt.loadable_skills(catalog, is_cut=bool(listing.omitted)) if catalog.skills else None
-        return ShownCatalog(listing, prompt.catalog_text(listing), loadable)
+        is_cut = bool(listing.omitted)
+        load_skill = prompt.load_skill_schema(catalog, is_cut=is_cut) if catalog.skills else None
+        return ShownCatalog(listing, prompt.catalog_text(listing), load_skill)
 
     def _bind(
-        self, chosen: ChosenModel, names: tuple[str, ...], loadable: LoadableSkills | None
-    ) -> _BoundModel:
-        key = (chosen.name, names, loadable)
+        self, chosen: ChosenModel, names: tuple[str, ...], load_skill: dict[str, Any] | None
+    ) -> tuple[Runnable[LanguageModelInput, AIMessage], int]:
+        """Return the model with its tools, and the tokens of their schemas."""
+        key = (chosen.name, str(load_skill), *names)
         bound = self._bound.get(key)
         if bound is None:
             for oldest in [*self._bound][: 1 - _MAX_CACHED]:
                 self._bound.pop(oldest, None)
-            load_skill: list[dict[str, Any]] = [prompt.load_skill_schema(loadable)] if loadable else []
-            tools: list[BaseTool | dict[str, Any]] = [*load_skill, *(self._tools[name] for name in names)]
+            tools: list[BaseTool | dict[str, Any]] = [self._tools[name] for name in names]
+            tokens = sum(self._schema_tokens[name] for name in names)
+            if load_skill:
+                tools.insert(0, load_skill)
+                tokens += _schema_tokens(load_skill)
             model = chosen.chat.bind_tools(tools) if tools else chosen.chat
-            tokens = sum(map(_schema_tokens, load_skill)) + sum(self._schema_tokens[name] for name in names)
-            bound = self._bound[key] = _BoundModel(model, tokens)
+            bound = self._bound[key] = model, tokens
         return bound
 
     @cached_property

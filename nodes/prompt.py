@@ -9,18 +9,16 @@ A receipt of a loaded skill expands, in its place, to the instructions in the le
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage, ToolMessage
 
 from skills_agent.skills.library.catalog import Catalog, CatalogListing, ListedSkill
 from skills_agent.skills.library.contents import summarize
-from skills_agent.skills.skill import Resource, ResourceType
 from skills_agent.skills.text import escape_markup, one_line
 from skills_agent.state.budget import Limits, counts_of_turn
 from skills_agent.state.history import History, fit, history_of, tokens_in, tokens_of
 from skills_agent.state.records import (
-    ChangedSkill,
     LoadedSkill,
     PlanRecord,
     SkillResources,
@@ -56,24 +54,13 @@ _CLOSING = re.compile(r"<(?=\s*/\s*skill)", re.IGNORECASE)
 """Where instructions would end the element that they stand in."""
 
 
-class LoadableSkills(NamedTuple):
-    """What the schema of load_skill depends on."""
-
-    names: tuple[str, ...]
-    """The valid names; empty where they are too many for the schema."""
-    sources: tuple[str, ...]
-    """Labels of the sources, the strongest last."""
-    is_cut: bool
-    """True where not all skills are shown."""
-
-
 class ShownCatalog(NamedTuple):
     """What a model call shows of the catalog."""
 
     listing: CatalogListing
     text: str
-    loadable: LoadableSkills | None
-    """None where there is no skill to load."""
+    load_skill: dict[str, Any] | None
+    """The schema of load_skill; None where there is no skill to load."""
 
 
 class ShownSkills(NamedTuple):
@@ -120,26 +107,23 @@ def render(
     by_call: dict[str, list[LoadedSkill]] = {}
     for skill in sorted(active.values(), key=lambda each: each["order"]):
         by_call.setdefault(skill["call_id"], []).append(skill)
+
+    def texts(group: Sequence[LoadedSkill]) -> list[str]:
+        return [skill_text(skill, skills.resources.get(skill["name"])) for skill in group]
+
     expanded: list[AnyMessage] = []
     for message in messages:
         if not isinstance(message, ToolMessage) or message.name != LOAD_SKILL:
             expanded.append(message)
             continue
-        texts = [
-            skill_text(skill, skills.resources.get(skill["name"]))
-            for skill in by_call.pop(message.tool_call_id, [])
-        ]
-        expanded.append(message.model_copy(update={"content": "\n".join([str(message.text), *texts])}))
-    orphans = [skill for group in by_call.values() for skill in group]
-    return [SystemMessage(system), *_orphans(orphans, skills), *before, *expanded, HumanMessage(status)]
-
-
-def _orphans(orphans: Sequence[LoadedSkill], skills: ShownSkills) -> list[AnyMessage]:
-    """Return the message with the loaded skills whose receipt is not in the transcript any more."""
-    if not orphans:
-        return []
-    texts = [skill_text(skill, skills.resources.get(skill["name"])) for skill in orphans]
-    return [HumanMessage("These skills were loaded earlier and are still active.\n" + "\n".join(texts))]
+        content = "\n".join([str(message.text), *texts(by_call.pop(message.tool_call_id, []))])
+        expanded.append(message.model_copy(update={"content": content}))
+    start: list[AnyMessage] = [SystemMessage(system)]
+    if by_call:  # Skills whose receipt is not in the transcript any more.
+        rest = [text for group in by_call.values() for text in texts(group)]
+        line = "These skills were loaded earlier and are still active."
+        start.append(HumanMessage("\n".join([line, *rest])))
+    return [*start, *before, *expanded, HumanMessage(status)]
 
 
 def earlier_turns(history: History) -> list[AnyMessage]:
@@ -151,17 +135,10 @@ def earlier_turns(history: History) -> list[AnyMessage]:
         f"Summary of the {history.summary['turns']} turns before: a record of what was said and done, not "
         f"a message from the user.\n<summary>\n{escape_markup(history.summary['text'])}\n</summary>"
     )
-    return [*system, _stand_in(text, history.covered)]
-
-
-def _stand_in(text: str, covered: Sequence[AnyMessage]) -> HumanMessage:
-    """Return the message that stands for covered ones, marked as not written by a person.
-
-    The mark counts the model's replies among them, for models that count their replies.
-    """
-    replies = sum(isinstance(each, AIMessage) and not is_synthetic(each) for each in covered)
+    # The mark counts the model's replies among them, for models that count their replies.
+    replies = sum(isinstance(each, AIMessage) and not is_synthetic(each) for each in history.covered)
     mark = {**SYNTHETIC["skills_agent"], "replies": replies}
-    return HumanMessage(text, additional_kwargs={"skills_agent": mark})
+    return [*system, HumanMessage(text, additional_kwargs={"skills_agent": mark})]
 
 
 def catalog_text(listing: CatalogListing) -> str:
@@ -214,12 +191,19 @@ def status_text(state: AgentState, limits: Limits, rules: Sequence[str] = ()) ->
     """Return the small trailing message that changes with every step; `rules`: what is allowed now."""
     counts = counts_of_turn(state)
     resources = state.get("skill_resources") or {}
-    loaded = sorted(active_skills(state.get("skills_loaded")))
+    active = active_skills(state.get("skills_loaded"))
+    loaded = sorted(active)
+    catalog: Mapping[str, Any] = state.get("catalog") or {}
     lines = ["<status>"]
     if loaded:
-        summaries = [f"{name} ({_summary(resources.get(name))})" for name in loaded]
+        files = {name: resources[name]["files"] if name in resources else [] for name in loaded}
+        summaries = [f"{name} ({summarize(each['type'] for each in files[name])})" for name in files]
         lines.append(escape_markup("Loaded skills: " + ", ".join(summaries)))
-    different = [f"{each['name']} ({each['change']})" for each in _changed(state)]
+    different = [
+        f"{each['name']} ({each['change']})"
+        for each in catalog.get("changed") or []
+        if each["name"] in active and active[each["name"]]["digest"] != each["digest"]
+    ]
     if different:
         lines.append(escape_markup(f"Different on disk now, the text above stays: {', '.join(different)}"))
     lines += [escape_markup(rule) for rule in rules]
@@ -231,18 +215,6 @@ def status_text(state: AgentState, limits: Limits, rules: Sequence[str] = ()) ->
         f"{limits.max_script_runs - counts['script_runs']} script runs."
     )
     return "\n".join([*lines, "</status>"])
-
-
-def _changed(state: AgentState) -> list[ChangedSkill]:
-    """Return the loaded skills that differ from what is on disk and were not loaded anew since."""
-    catalog = state.get("catalog")
-    active = active_skills(state.get("skills_loaded"))
-    changed = (catalog.get("changed") or []) if catalog else []
-    return [
-        each
-        for each in changed
-        if each["name"] in active and active[each["name"]]["digest"] != each["digest"]
-    ]
 
 
 def plan_text(plan: PlanRecord) -> str:
@@ -286,24 +258,22 @@ def too_large(state: AgentState, tokens: int, model: str, window: int) -> AIMess
     )
 
 
-def loadable_skills(catalog: Catalog, *, is_cut: bool) -> LoadableSkills:
-    """Return what load_skill takes of a catalog."""
-    names = tuple(skill.name for skill in catalog.skills if skill.model_invocable)
-    return LoadableSkills(names if len(names) <= MAX_NAMES_IN_ENUM else (), catalog.sources, is_cut)
+def load_skill_schema(catalog: Catalog, *, is_cut: bool) -> dict[str, Any]:
+    """Return the schema of load_skill, with the valid names as an enum while they fit.
 
-
-def load_skill_schema(skills: LoadableSkills) -> dict[str, Any]:
-    """Return the schema of load_skill, with the valid names as an enum while they fit."""
+    `is_cut`: the prompt does not show all skills.
+    """
+    names = [skill.name for skill in catalog.skills if skill.model_invocable]
     name: dict[str, Any] = {"type": "string", "description": "Name from the list of available skills."}
-    if skills.names:
-        name["enum"] = list(skills.names)
-    elif skills.is_cut:
+    if 0 < len(names) <= MAX_NAMES_IN_ENUM:
+        name["enum"] = names
+    elif is_cut:
         name["description"] += " Names found with search_skills are valid, too."
     source = {
         "type": "string",
         "description": "Only to pick one of several skills of that name; "
-        f"by default that of the strongest source, {skills.sources[-1]}.",
-        "enum": list(skills.sources),
+        f"by default that of the strongest source, {catalog.sources[-1]}.",
+        "enum": list(catalog.sources),
     }
     reason = {"type": "string", "description": "Why, in a few words; kept in the record."}
     return {
@@ -322,13 +292,6 @@ def load_skill_schema(skills: LoadableSkills) -> dict[str, Any]:
 
 def _safe(text: str) -> str:
     return escape_markup(one_line(text))
-
-
-def _summary(resources: SkillResources | None) -> str:
-    files = resources["files"] if resources else ()
-    return summarize(
-        [Resource(each["path"], cast("ResourceType", each["type"]), each["size"]) for each in files]
-    )
 
 
 def _size(size: int) -> str:

@@ -15,7 +15,6 @@ from skills_agent.nodes.judge import SKILL_CHANGED
 from skills_agent.skills.errors import SkillError, UnknownSkillError
 from skills_agent.skills.library.admission import (
     AdmissionControl,
-    AdmittedSkills,
     Asker,
     LimitReachedError,
     NotAdmittedError,
@@ -79,7 +78,11 @@ def select(
     else:
         requests = [*_reloads(state, on_change, skills), *_requests(state, catalog)]
         if requests:
-            messages.append(_message_with([request.call for request in requests]))
+            calls = [request.call for request in requests]
+            mark = dict(SYNTHETIC)
+            messages.append(
+                AIMessage("", tool_calls=calls, id=f"ai-{calls[0]['id']}", additional_kwargs=mark)
+            )
     admissions, refusals = _admit(requests, state, catalog, context.narrow(limits))
     if on_change == "ask":
         update["verdicts"] = _questions(requests, admissions)
@@ -106,13 +109,14 @@ def may_ask_for_skills(state: AgentState) -> bool:
 def _admit(
     requests: Sequence[SkillRequest], state: AgentState, catalog: Catalog, limits: Limits
 ) -> tuple[list[Admission], list[AnyMessage]]:
+    ledger = state.get("skills_loaded") or {}
     control = AdmissionControl(
         catalog,
-        active_skills(state.get("skills_loaded")),
+        active_skills(ledger),
         max_loaded=limits.max_loaded_skills,
         max_requests=limits.max_skills_per_step,
     )
-    order = _next_order(state)
+    order = 1 + max((skill["order"] for skill in ledger.values()), default=0)
     admissions: list[Admission] = []
     refusals: list[AnyMessage] = []
     for request in requests:
@@ -123,23 +127,20 @@ def _admit(
             if isinstance(error, LimitReachedError):
                 logger.warning("load limit reached", extra={"skill": call["args"]["name"]})
             refusals.append(refusal(call["id"] or "", LOAD_SKILL, str(error)))
-        else:
-            admissions.append(_admission(request, admitted, order, state["usage"]["turn"]))
-            order += len(admitted.refs)
+            continue
+        admission = Admission(
+            call_id=call["id"] or "",
+            skills=[_place(ref, request.version) for ref in admitted.refs],
+            notes=list(admitted.notes),
+            order=order,
+            asked_by=request.asker,
+            reason=str(call["args"].get("reason") or ""),
+            arguments=request.arguments,
+            turn=state["usage"]["turn"],
+        )
+        admissions.append(admission)
+        order += len(admitted.refs)
     return admissions, refusals
-
-
-def _admission(request: SkillRequest, admitted: AdmittedSkills, order: int, turn: int) -> Admission:
-    return Admission(
-        call_id=request.call["id"] or "",
-        skills=[_place(ref, request.version) for ref in admitted.refs],
-        notes=list(admitted.notes),
-        order=order,
-        asked_by=request.asker,
-        reason=str(request.call["args"].get("reason") or ""),
-        arguments=request.arguments,
-        turn=turn,
-    )
 
 
 def _place(ref: SkillRef, version: SkillRef | None) -> SkillPlace:
@@ -149,24 +150,15 @@ def _place(ref: SkillRef, version: SkillRef | None) -> SkillPlace:
     return place
 
 
-def _next_order(state: AgentState) -> int:
-    ledger = state.get("skills_loaded") or {}
-    return 1 + max((skill["order"] for skill in ledger.values()), default=0)
-
-
 def _questions(requests: Sequence[SkillRequest], admissions: Sequence[Admission]) -> dict[str, VerdictRecord]:
     """Return a question for every admitted skill that is loaded anew."""
-    reloads = {each["call_id"] for each in admissions if each["asked_by"] == "operator"}
+    admitted = {each["call_id"] for each in admissions}
     return {
-        call_id: VerdictRecord(
-            tool=LOAD_SKILL,
-            args=request.call["args"],
-            decision="ask",
-            reason=SKILL_CHANGED,
-            by="policy",
+        request.call["id"] or "": VerdictRecord(
+            tool=LOAD_SKILL, args=request.call["args"], decision="ask", reason=SKILL_CHANGED, by="policy"
         )
         for request in requests
-        if (call_id := request.call["id"] or "") in reloads
+        if request.asker == "operator" and request.call["id"] in admitted
     }
 
 
@@ -227,9 +219,3 @@ def _exists(name: str, catalog: Catalog) -> bool:
     except UnknownSkillError:
         return False
     return True
-
-
-def _message_with(calls: Sequence[ToolCall]) -> AIMessage:
-    return AIMessage(
-        content="", tool_calls=list(calls), id=f"ai-{calls[0]['id']}", additional_kwargs=dict(SYNTHETIC)
-    )

@@ -1,10 +1,17 @@
 """summarize: a summary that stands in the prompt for older turns."""
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Final
 
-from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage, ToolMessage
+from langchain_core.messages import (
+    AIMessage,
+    AnyMessage,
+    HumanMessage,
+    SystemMessage,
+    ToolMessage,
+    get_buffer_string,
+)
 from langgraph.constants import TAG_NOSTREAM
 from langgraph.runtime import Runtime
 
@@ -17,7 +24,7 @@ from skills_agent.nodes.model_call import (
     model_node,
     usage_of,
 )
-from skills_agent.skills.text import escape_markup
+from skills_agent.skills.text import escape_markup, one_line
 from skills_agent.state.context import Context
 from skills_agent.state.history import (
     BYTES_PER_TOKEN,
@@ -25,6 +32,7 @@ from skills_agent.state.history import (
     excerpt,
     history_of,
     room_of,
+    shortened,
     size_of,
     summary_tokens,
     turns_of,
@@ -137,25 +145,13 @@ def _parts(turns: Turns, size: int) -> list[str]:
     """Return the turns as text, in as few parts of at most `size` bytes as possible."""
     parts: list[str] = []
     for turn in turns:
-        text = escape_markup("\n".join(line for message in turn for line in _lines(message)))
-        text = excerpt(text, max(size - 1_000, 1_000))
+        shown = [shortened(each, _MAX_RESULT if each.type == "tool" else _MAX_MESSAGE) for each in turn]
+        text = excerpt(get_buffer_string(shown, format="xml"), max(size - 1_000, 1_000))
         if parts and size_of(parts[-1]) + size_of(text) < size:
             parts[-1] += f"\n\n{text}"
         else:
             parts.append(text)
     return parts
-
-
-def _lines(message: AnyMessage) -> Iterator[str]:
-    if isinstance(message, ToolMessage):
-        failed = ", failed" if message.status == "error" else ""
-        yield f"Result ({message.name}{failed}): {excerpt(str(message.text), _MAX_RESULT)}"
-    elif text := str(message.text):
-        speaker = {"human": "User", "ai": "Assistant"}.get(message.type, message.type)
-        yield f"{speaker}: {excerpt(text, _MAX_MESSAGE)}"
-    if isinstance(message, AIMessage):
-        for call in message.tool_calls:
-            yield f"Call: {call['name']}({excerpt(str(call['args']), _MAX_RESULT)})"
 
 
 def _extract_all(history: History, turns: Turns, size: int) -> str:
@@ -199,11 +195,6 @@ def _in_one_line(turn: Sequence[AnyMessage], limit: int) -> str:
         if isinstance(message, ToolMessage)
     ]
     counted = [f"{name} x{names.count(name)}" if names.count(name) > 1 else name for name in names]
-    tools = f" Tools: {_beginning(', '.join(dict.fromkeys(counted)), _MAX_TOOLS)}." if names else ""
-    answer = f"Answered: {_beginning(answers[-1], limit)}" if answers else "Not answered."
-    return f"- Asked: {_beginning(request, limit)}{tools} {answer}"
-
-
-def _beginning(text: str, limit: int) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= limit else line[: limit - 1].rstrip() + "…"
+    tools = f" Tools: {one_line(', '.join(dict.fromkeys(counted)), _MAX_TOOLS)}." if names else ""
+    answer = f"Answered: {one_line(answers[-1], limit)}" if answers else "Not answered."
+    return f"- Asked: {one_line(request, limit)}{tools} {answer}"

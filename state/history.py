@@ -187,15 +187,12 @@ def fit(messages: Sequence[AnyMessage], room: int) -> list[AnyMessage]:
     older: list[AnyMessage] = list(messages[: len(messages) - len(step)])
     before_turn = len(messages) - len(turn)
     for_older = room - min(tokens_of(step), room // 2)
+    # What is to be freed is rounded up: so the prompt of the next step begins with the same messages.
+    unit = max(1, room // 4)
     for size in (EXCERPT, SHORTEST):
         excess = tokens_of(older) - for_older
-        older = _excerpts(older, before_turn, _round_up(excess, room // 4), size)
+        older = _excerpts(older, before_turn, -(-excess // unit) * unit, size)
     return [*older, *_share(step, room - tokens_of(older))]
-
-
-def _round_up(tokens: int, unit: int) -> int:
-    """Round what is to be freed up: so the prompt of the next step begins with the same messages."""
-    return -(-tokens // max(1, unit)) * max(1, unit)
 
 
 def _excerpts(messages: list[AnyMessage], before_turn: int, to_free: int, size: int) -> list[AnyMessage]:
@@ -249,16 +246,13 @@ def shortened(message: AnyMessage, size: int) -> AnyMessage:
     hint = again if isinstance(message, ToolMessage) else ""
     content: Any = message.content
     if isinstance(content, list):
-        content = [_cut(b, size, hint) if _is_text(b) else b for b in content]
+        is_text = [isinstance(block, str) or block.get("type") == "text" for block in content]
+        content = [_cut(b, size, hint) if text else b for b, text in zip(content, is_text, strict=True)]
     update: dict[str, Any] = {"content": _cut(content, size, hint) if isinstance(content, str) else content}
     if isinstance(message, AIMessage):
         for calls in ("tool_calls", "invalid_tool_calls"):
             update[calls] = [{**call, "args": _cut(call["args"], size)} for call in getattr(message, calls)]
     return message.model_copy(update=update)
-
-
-def _is_text(block: str | Mapping[str, Any]) -> bool:
-    return isinstance(block, str) or block.get("type") == "text"
 
 
 def _cut(value: Any, size: int, hint: str = "") -> Any:

@@ -18,9 +18,7 @@ from skills_agent.state.records import (
     CatalogRecord,
     Counts,
     GrantRecord,
-    LoadedSkill,
     PlanRecord,
-    SkillResources,
     SummaryRecord,
     UsageRecord,
 )
@@ -63,11 +61,9 @@ def _identify(message: BaseMessage, predecessor: BaseMessage | None) -> BaseMess
     return message.model_copy(update={"id": f"m-{hashlib.sha256(seed.encode()).hexdigest()[:16]}"})
 
 
-def merge_ledger(
-    left: dict[str, LoadedSkill] | None, right: dict[str, LoadedSkill] | None
-) -> dict[str, LoadedSkill]:
-    """Merge loads and unloads by skill name; the newer order wins."""
-    return _merge_by_key(left or {}, right, "order")
+def merge_by_order(left: dict[str, Record] | None, right: dict[str, Record] | None) -> dict[str, Record]:
+    """Merge loads and unloads of skills, or the lists of their files, by name; the newer order wins whole."""
+    return _merge_by_key(left, right, "order")
 
 
 def newest_catalog(left: CatalogRecord | None, right: CatalogRecord | None) -> CatalogRecord | None:
@@ -75,18 +71,11 @@ def newest_catalog(left: CatalogRecord | None, right: CatalogRecord | None) -> C
     return right or left
 
 
-def merge_resources(
-    left: dict[str, SkillResources] | None, right: dict[str, SkillResources] | None
-) -> dict[str, SkillResources]:
-    """Merge file lists by skill name; the list of the newer load wins whole."""
-    return _merge_by_key(left or {}, right, "order")
-
-
 def merge_grants(
     left: dict[str, GrantRecord] | None, right: dict[str, GrantRecord] | None
 ) -> dict[str, GrantRecord]:
     """Merge grants by id; a revocation wins over what it revokes, whichever comes first."""
-    return _merge_by_key(left or {}, right, "revoked")
+    return _merge_by_key(left, right, "revoked")
 
 
 def newest_plan(left: PlanRecord | None, right: PlanRecord | None) -> PlanRecord | None:
@@ -132,16 +121,18 @@ def _sum(*parts: Counts) -> Counts:
     return cast("Counts", {name: sum(cast("int", part.get(name, 0)) for part in parts) for name in names})
 
 
-def _merge_by_key(left: dict[str, Record], right: dict[str, Record] | None, rank: str) -> dict[str, Record]:
-    merged = dict(left)
+def _merge_by_key(
+    left: dict[str, Record] | None, right: dict[str, Record] | None, rank: str
+) -> dict[str, Record]:
+    merged = dict(left or {})
     for key, record in (right or {}).items():
         merged[key] = _newer(merged[key], record, rank) if key in merged else record
     return merged
 
 
 def _newer(left: Record, right: Record, rank: str) -> Record:
-    return max(left, right, key=lambda record: (record.get(rank) or 0, _canonical(record)))
-
-
-def _canonical(record: Mapping[str, Any]) -> str:
-    return json.dumps(record, sort_keys=True, default=str)
+    return max(
+        left,
+        right,
+        key=lambda each: (each.get(rank) or 0, json.dumps(each, sort_keys=True, default=str)),
+    )

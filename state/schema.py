@@ -24,10 +24,9 @@ from skills_agent.state.records import (
 )
 from skills_agent.state.reducers import (
     add_usage,
+    merge_by_order,
     merge_grants,
-    merge_ledger,
     merge_messages,
-    merge_resources,
     newest_catalog,
     newest_plan,
     newest_summary,
@@ -65,9 +64,9 @@ class AgentState(TypedDict, total=False):
     """An empty dict before the first turn."""
     admissions: list[Admission]
     """What `select` admitted in this step."""
-    skills_loaded: Annotated[dict[str, LoadedSkill], merge_ledger]
+    skills_loaded: Annotated[dict[str, LoadedSkill], merge_by_order]
     """The ledger, by name of the skill."""
-    skill_resources: Annotated[dict[str, SkillResources], merge_resources]
+    skill_resources: Annotated[dict[str, SkillResources], merge_by_order]
     """The files of loaded skills, by name of the skill."""
     summary: Annotated[SummaryRecord, newest_summary]
     """Of older turns; empty before the first."""

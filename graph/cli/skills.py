@@ -171,7 +171,7 @@ def _facts(skill: SkillMetadata, resources: Sequence[Resource]) -> list[tuple[st
         *((field, getattr(skill, field) or "") for field in fields),
         ("allowed-tools", " ".join(skill.allowed_tools or ())),
         ("files", ", ".join(resource.path for resource in resources)),
-        ("", summarize(resources)),
+        ("", summarize(resource.type for resource in resources)),
     ]
 
 

@@ -116,7 +116,7 @@ class CompiledAgent(CompiledStateGraph[AgentState, Context, AgentInput, AgentOut
 
     def _thread_of(self, config: RunnableConfig | None) -> "_Thread | None":
         """Return the thread that a config names; None where no checkpointer keeps it."""
-        whole = merged_config(self, config)
+        whole = merged_config(self.config, config)
         configurable = whole["configurable"]
         saver = saver_in(self, whole)
         thread = configurable.get("thread_id")

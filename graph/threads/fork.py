@@ -178,7 +178,7 @@ class _Source:
             questions = [write for write in self.writes[task.id] if write[0] == QUESTION]
             if writes := questions if task in self.asking else self._results(task):
                 config = _address(new, self.stored.checkpoint["id"])
-                self.saver.put_writes(config, writes, task.id, task_path(task))
+                self.saver.put_writes(config, writes, task.id, task_path(task.path))
 
     def judge_anew(self, new: str, deny: Sequence[str]) -> None:
         """Answer calls as refused, and send the others to the gate."""

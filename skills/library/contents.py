@@ -17,7 +17,7 @@ import hashlib
 import os
 import stat
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from io import FileIO
 from pathlib import Path
 from types import MappingProxyType
@@ -241,9 +241,9 @@ def relative_to(roots: Iterable[Path], path: str) -> str:
     return path
 
 
-def summarize(resources: Sequence[Resource]) -> str:
-    """Sum up as people say it: `2 scripts, 1 reference`; `no resources` when there are none."""
-    counts = Counter(resource.type for resource in resources)
+def summarize(types: Iterable[str]) -> str:
+    """Sum up types of files as people say it: `2 scripts, 1 reference`; `no resources` for none."""
+    counts = Counter(types)
     parts = [_counted(counts[kind], kind) for kind in get_args(ResourceType) if counts[kind]]
     return ", ".join(parts) or "no resources"
 

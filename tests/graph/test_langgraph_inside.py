@@ -175,7 +175,7 @@ def test_a_graph_in_a_task_of_another_one_is_known_by_its_config() -> None:
     seen: list[Any] = []
 
     def node(state: Talk) -> Talk:
-        config = merged_config(graph, None)
+        config = merged_config(graph.config, None)
         seen.append((config["configurable"], saver_in(graph, config), store_in(graph, config)))
         return graph.invoke(state)  # type: ignore[return-value]  # a dict
 
@@ -190,7 +190,9 @@ def test_a_graph_in_a_task_of_another_one_is_known_by_its_config() -> None:
     assert identity_of(its_saver) is identity_of(saver), hint
     assert its_store is store, hint
     assert node_path(configurable["checkpoint_ns"]) == "agent", hint
-    assert PARENT_TASK not in merged_config(graph, {"configurable": {"thread_id": "t"}})["configurable"]
+    assert (
+        PARENT_TASK not in merged_config(graph.config, {"configurable": {"thread_id": "t"}})["configurable"]
+    )
     assert is_served({"graph_id": "agent"})
     assert not is_served(configurable)
 
@@ -225,7 +227,7 @@ def test_a_waiting_step_holds_its_sends_questions_results_and_updates() -> None:
     results = {(task == UPDATE_TASK, str(value)) for task, channel, value in writes if is_result(channel)}
     assert (True, "['from outside']") in results, hint
     assert (False, "['end']") in results, hint
-    assert [task_path(task)[:2] for task in graph.get_state(config).tasks] == ["~_", "~_"], hint
+    assert [task_path(task.path)[:2] for task in graph.get_state(config).tasks] == ["~_", "~_"], hint
 
 
 def test_a_checkpoint_that_is_stored_whole_needs_no_earlier_one() -> None:

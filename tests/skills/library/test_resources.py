@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from skills_agent.skills.format.instructions import section_of, sections_of
 from skills_agent.skills.library.contents import list_resources, resource_type, summarize
-from skills_agent.skills.skill import Resource, ResourceType
+from skills_agent.skills.skill import ResourceType
 
 
 @pytest.mark.parametrize(
@@ -53,7 +53,7 @@ def test_a_long_listing_leaves_out_untyped_files_first_and_counts_them() -> None
     ],
 )
 def test_a_summary_reads_as_people_say_it(types: list[ResourceType], summary: str) -> None:
-    assert summarize([Resource("x", kind, 1) for kind in types]) == summary
+    assert summarize(types) == summary
 
 
 GUIDE = """# Guide
