@@ -110,7 +110,7 @@ class _FileTools:
         if result.exit_code == grep_worker.REFUSED:
             raise ToolException(result.stderr.strip())
         lines = clean_text(result.stdout).text.rstrip("\n")
-        if result.timed_out:
+        if result.stopped == "time":
             note = f"[stopped after {self._grep_seconds:g} s; narrow the pattern, the path or the glob]"
             return f"{lines}\n{note}".lstrip()
         if result.exit_code != 0:

@@ -10,7 +10,6 @@ from typing import Any, Final, Literal, NamedTuple
 
 from skills_agent.skills.scripts.bwrap import BwrapRunner, probe
 from skills_agent.skills.scripts.controlled import ControlledRunner
-from skills_agent.skills.scripts.interpreter import JAVASCRIPT, KNOWN, SHELLS
 from skills_agent.skills.scripts.runner import ScriptRequest, ScriptResult, ScriptRunner
 
 logger = logging.getLogger(__name__)
@@ -90,13 +89,9 @@ class AutoRunner:
         return self._runner.run(request)
 
 
-def _suffixes(candidates: tuple[tuple[str, ...], ...]) -> str:
-    return ", ".join(suffix for suffix, programs in KNOWN.items() if programs == candidates)
-
-
 PURPOSES: Final = {
-    tuple(program for program, *_ in SHELLS): f"scripts in {_suffixes(SHELLS)}",
-    tuple(program for program, *_ in JAVASCRIPT): f"scripts in {_suffixes(JAVASCRIPT)}",
+    ("bash", "sh"): "scripts in .sh, .bash",
+    ("node", "bun", "deno"): "scripts in .js, .mjs, .cjs",
     ("uv",): "Python scripts that name the packages they need (PEP 723)",
     ("git",): "skills that read a repository",
 }

@@ -4,14 +4,13 @@ This is no sandbox: a script can read and write whatever its user can. docs/secu
 """
 
 import os
-import tempfile
 import time
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from signal import SIGKILL
+from tempfile import TemporaryDirectory
 from threading import BoundedSemaphore
-from typing import NamedTuple
 
 from skills_agent.skills.errors import ScriptError
 from skills_agent.skills.scripts.environment import (
@@ -27,11 +26,6 @@ from skills_agent.skills.scripts.output import Capture
 from skills_agent.skills.scripts.report import written_since
 from skills_agent.skills.scripts.runner import ScriptRequest, ScriptResult, Stop
 from skills_agent.skills.scripts.supervised import FLOOD_FACTOR, ProgramStart, SupervisedProgram
-
-
-class _Ending(NamedTuple):
-    code: int
-    stopped: Stop | None
 
 
 class ControlledRunner:
@@ -85,11 +79,15 @@ class ControlledRunner:
             raise ScriptError(f"Cannot start {request.title}: there is no folder {request.workdir}.")
         secrets = secrets_of(self._secrets, request, self._environment)
         stdout, stderr = (Capture(self._max_output, secrets.values()) for _ in range(2))
-        with self._slots, _private_folder() as private, self._skill_folder(request) as folder:
+        with (
+            self._slots,
+            TemporaryDirectory(prefix="skills-agent-", ignore_cleanup_errors=True) as private,
+            self._skill_folder(request) as folder,
+        ):
             if request.shutdown():  # while it waited for its turn
                 raise ScriptError(f"{request.title} was not started: the agent is being shut down.")
-            moment = private.stat().st_ctime_ns
-            start = self._start(request, secrets, private, folder)
+            moment = Path(private).stat().st_ctime_ns
+            start = self._start(request, secrets, Path(private), folder)
             started = time.monotonic()
             program = SupervisedProgram(start, request.stdin, stdout, stderr, FLOOD_FACTOR * self._max_output)
             try:
@@ -97,10 +95,13 @@ class ControlledRunner:
             finally:
                 program.clean_up()
             seconds = time.monotonic() - started
-            written = written_since(request.workdir, moment, self._max_written)
+            written = written_since(request.workdir, moment)
         ending = _ending(program.report, request.title)
-        stopped = stopped or ending.stopped
-        exit_code = None if stopped else self._exit_code(ending.code, request, stderr.text())
+        exit_code = None
+        if isinstance(ending, str):
+            stopped = stopped or ending
+        elif not stopped:
+            exit_code = self._exit_code(ending, request, stderr.text())
         return ScriptResult(
             exit_code=exit_code,
             stdout=stdout.text(),
@@ -110,8 +111,8 @@ class ControlledRunner:
             stdout_cut=stdout.cut,
             stderr_cut=stderr.cut,
             level=level,
-            written=written.files,
-            written_more=written.more,
+            written=tuple(written[: self._max_written]),
+            written_more=max(0, len(written) - self._max_written),
             note=_advice(request, stderr.text()) if exit_code else "",
         )
 
@@ -125,7 +126,10 @@ class ControlledRunner:
         self, request: ScriptRequest, secrets: Mapping[str, str], private: Path, folder: Path | None
     ) -> ProgramStart:
         command = self._command(request, folder)
-        environment = script_environment(self._inherited, secrets, private / "home", private / "tmp")
+        home, temporary = private / "home", private / "tmp"
+        home.mkdir()
+        temporary.mkdir()
+        environment = script_environment(self._inherited, secrets, home, temporary)
         program = Path(command[0]).name
         if program == "uv" and (cache := uv_cache(self._environment)):
             environment["UV_CACHE_DIR"] = cache
@@ -163,27 +167,20 @@ def _advice(request: ScriptRequest, stderr: str) -> str:
     return f"The skill's folder is read-only. Write to the workspace ({request.workdir}) or to $TMPDIR."
 
 
-def _ending(report: str, title: str) -> _Ending:
-    """Return what the supervisor reported. Raises ScriptError when the program did not start."""
+def _ending(report: str, title: str) -> int | Stop:
+    """Return the exit code that the supervisor reported, or the limit that was met.
+
+    Raises ScriptError when the program did not start.
+    """
     word, _, number = (report.splitlines() or [""])[-1].partition(" ")
     match word:
         case "exit":
-            return _Ending(int(number), None)
+            return int(number)
         case "memory" | "processes":
-            return _Ending(0, word)
+            return word
         case "error":
             raise ScriptError(f"Cannot start {title}: {os.strerror(int(number))}.")
         case "started":  # and no line after it: the script killed its supervisor
-            return _Ending(-SIGKILL, None)
+            return -SIGKILL
         case _:
             raise ScriptError(f"Cannot start {title}: its supervisor did not start.")
-
-
-@contextmanager
-def _private_folder() -> Iterator[Path]:
-    """Yield a folder with `home` and `tmp` in it, for the time of one run."""
-    with tempfile.TemporaryDirectory(prefix="skills-agent-", ignore_cleanup_errors=True) as name:
-        folder = Path(name)
-        (folder / "home").mkdir()
-        (folder / "tmp").mkdir()
-        yield folder

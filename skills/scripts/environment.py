@@ -59,13 +59,8 @@ class ScriptLimits:
 
 def select_variables(environment: Mapping[str, str], names: Collection[str]) -> dict[str, str]:
     """Return the variables that the names let through."""
-    exact = {name for name in names if not name.endswith("*")}
     prefixes = tuple(name.removesuffix("*") for name in names if name.endswith("*"))
-    return {
-        name: value
-        for name, value in environment.items()
-        if name in exact or (prefixes and name.startswith(prefixes))
-    }
+    return {name: value for name, value in environment.items() if name in names or name.startswith(prefixes)}
 
 
 def script_environment(

@@ -19,7 +19,7 @@ from typing import Final, NamedTuple, Protocol
 
 from skills_agent.skills.errors import InterpreterMissingError, ScriptError
 from skills_agent.skills.scripts.environment import FIXED, secrets_of
-from skills_agent.skills.scripts.interpreter import candidates_for
+from skills_agent.skills.scripts.interpreter import candidates_for, names_of
 from skills_agent.skills.scripts.output import Redactor
 from skills_agent.skills.scripts.runner import ScriptRequest, ScriptResult, Stop
 from skills_agent.skills.scripts.supervised import FLOOD_FACTOR
@@ -148,7 +148,7 @@ class ExternalRunner:
             f"if command -v {shlex.quote(choice[0])} >/dev/null; then set -- {shlex.join(choice)} {tail}"
             for choice in choices
         ]
-        names = shlex.join(choice[0] for choice in choices)
+        names = shlex.join(names_of(choices))
         return "\nel".join(tests) + f'\nelse echo "$mark missing" {names}; exit; fi'
 
     def _script(self, program: str, secrets: Mapping[str, str], stdin: str, mark: str) -> str:

@@ -20,19 +20,19 @@ HEAD_BYTES = 64 * 1024
 
 SHELLS = (("bash",), ("sh",))
 JAVASCRIPT = (("node",), ("bun",), ("deno", "run", "--allow-all"))
-KNOWN = {
-    ".sh": SHELLS,
-    ".bash": SHELLS,
-    ".js": JAVASCRIPT,
-    ".mjs": JAVASCRIPT,
-    ".cjs": JAVASCRIPT,
-}
 TYPESCRIPT = (".ts", ".mts", ".cts")
-RUNS_TYPESCRIPT = (("bun",), ("deno", "run", "--allow-all"))
+KNOWN = {
+    **dict.fromkeys((".sh", ".bash"), SHELLS),
+    **dict.fromkeys((".js", ".mjs", ".cjs"), JAVASCRIPT),
+    **dict.fromkeys(TYPESCRIPT, JAVASCRIPT[1:]),
+}
 STRIPS_TYPES, STRIPS_TYPES_BY_OPTION = (22, 18), (22, 6)
 """Versions of node: nodejs.org/api/typescript.html."""
 PYTHONS = ("python", "python3")
+PYTHON = (("python3",), ("python",))
+"""On this machine, the Python of the agent."""
 UV_RUN = ("uv", "run", "--quiet", "--script")
+SCRIPT_BLOCK = re.compile(r"(?m)^# /// script\n((?:#(?: .*)?\n)*)# ///$")
 
 
 def command_for(script: Path, path: str | None = None) -> list[str]:
@@ -42,36 +42,52 @@ def command_for(script: Path, path: str | None = None) -> list[str]:
     Raises InterpreterMissingError when no program here can run it, and ScriptError when nothing
     says which program should, or the script cannot be read.
     """
-    suffix = script.suffix.lower()
-    if suffix in KNOWN:
-        return [*_first_installed(script, KNOWN[suffix], path), str(script)]
-    if suffix in TYPESCRIPT:
-        return [*_typescript(script, path), str(script)]
-    head = _head(script)
-    if suffix == ".py":
-        return _python(script, head, path)
-    return _by_shebang(script, head, path)
+    candidates = candidates_for(script)
+    needs = " or ".join(names_of(candidates))
+    if script.suffix.lower() in TYPESCRIPT:
+        candidates = (*_node_for_types(path), *candidates)
+        needs = "node 22.6 or newer, bun or deno"
+    elif candidates == (UV_RUN,):
+        needs = f"uv (to install {', '.join(packages_of(script))})"
+    for candidate in candidates:
+        if command := _with_places(candidate, path):
+            return [*command, str(script)]
+    raise InterpreterMissingError(script.name, needs)
 
 
-def candidates_for(script: Path) -> Sequence[tuple[str, ...]]:
-    """Return the programs that can run a script, the best first, by name: for a machine that is not this one.
+def candidates_for(script: Path) -> tuple[tuple[str, ...], ...]:
+    """Return the commands that can run a script on any machine, the best first.
 
+    A program named by its whole path is also looked up by its last part: `#!/usr/local/bin/bash` runs where
+    bash is somewhere else. A relative path would depend on where the agent was started.
     Raises ScriptError when nothing says which program should, or the script cannot be read.
     """
     head = _head(script)
     suffix = script.suffix.lower()
     if suffix in KNOWN:
         return KNOWN[suffix]
-    if suffix in TYPESCRIPT:
-        return RUNS_TYPESCRIPT
-    if suffix == ".py":
-        return (UV_RUN,) if inline_dependencies(head) else tuple((name,) for name in reversed(PYTHONS))
-    words = _shebang(head)
+    words = [] if suffix == ".py" else _shebang(head)
+    program = Path(words[0]).name if words else ""
+    if suffix == ".py" or (len(words) == 1 and program in PYTHONS):
+        dependencies = inline_dependencies(head)
+        if dependencies is None:
+            return PYTHON
+        return (UV_RUN,) if dependencies else (UV_RUN, *PYTHON)
     if not words:
-        raise _unknown_kind(script)
-    assignments, program, options = _split_program(words)
-    name = Path(program).name
-    return ((*(("env", *assignments) if assignments else ()), name, *options),)
+        extensions = ", ".join([".py", *KNOWN])
+        raise ScriptError(
+            f"Cannot run {script.name}: it has no #! line and none of the extensions {extensions}."
+        )
+    count = next((n for n, word in enumerate(words) if "=" not in word), len(words) - 1)
+    prefix = ("env", *words[:count]) if count else ()
+    place, options = Path(words[count]), words[count + 1 :]
+    programs = [str(place), place.name] if place.is_absolute() else [place.name]
+    return tuple((*prefix, program, *options) for program in programs)
+
+
+def names_of(candidates: Iterable[tuple[str, ...]]) -> list[str]:
+    """Return the names of the programs in commands, each once."""
+    return list(dict.fromkeys(Path(words[_program_index(words)]).name for words in candidates))
 
 
 def program_for(name: str, path: str | None = None) -> str:
@@ -92,11 +108,11 @@ def inline_dependencies(source: str) -> list[str] | None:
     Source: packaging.python.org/specifications/inline-script-metadata. A block that is not valid
     TOML, or whose dependencies are no list, declares nothing that could be installed: [].
     """
-    block = _script_block(source.splitlines())
+    block = SCRIPT_BLOCK.search(source)
     if block is None:
         return None
     try:
-        dependencies = tomllib.loads(block).get("dependencies")
+        dependencies = tomllib.loads(re.sub(r"(?m)^# ?", "", block[1])).get("dependencies")
     except tomllib.TOMLDecodeError:
         return []
     return [str(package) for package in dependencies] if isinstance(dependencies, list) else []
@@ -107,44 +123,31 @@ def packages_of(script: Path) -> list[str]:
     return inline_dependencies(_head(script)) or []
 
 
-def _script_block(lines: Sequence[str]) -> str | None:
-    if "# /// script" not in lines:
-        return None
-    start = lines.index("# /// script") + 1
-    end = None
-    for number, line in enumerate(lines[start:], start):
-        if line != "#" and not line.startswith("# "):
-            break
-        if line == "# ///":
-            end = number
-    if end is None:
-        return None
-    return "\n".join(line[2:] for line in lines[start:end])
+def _program_index(words: Sequence[str]) -> int:
+    """Return where the program is in a command: the first word, or what follows `env A=b`."""
+    rest = enumerate(words[1:], 1) if words[0] == "env" else ()
+    return next((index for index, word in rest if "=" not in word), 0)
 
 
-def _python(script: Path, head: str, path: str | None) -> list[str]:
-    dependencies = inline_dependencies(head)
-    if dependencies is not None:
-        uv = shutil.which("uv", path=path)
-        if uv:
-            return [uv, *UV_RUN[1:], str(script)]
-        if dependencies:
-            needs = f"uv (to install {', '.join(dependencies)})"
-            raise InterpreterMissingError(script.name, needs)
-    return [sys.executable, str(script)]
+def _with_places(words: Sequence[str], path: str | None) -> list[str] | None:
+    """Return a command with the whole paths of its programs; None where one is not installed."""
+    if words in PYTHON:
+        return [sys.executable]
+    command = list(words)
+    for index in {0, _program_index(words)}:
+        place = shutil.which(words[index], path=path)
+        if place is None:
+            return None
+        command[index] = place
+    return command
 
 
-def _typescript(script: Path, path: str | None) -> list[str]:
+def _node_for_types(path: str | None) -> list[tuple[str, ...]]:
     node = shutil.which("node", path=path)
     version = _node_version(node) if node else (0, 0)
-    if node and version >= STRIPS_TYPES:
-        return [node]
-    if node and version >= STRIPS_TYPES_BY_OPTION:
-        return [node, "--experimental-strip-types"]
-    try:
-        return _first_installed(script, RUNS_TYPESCRIPT, path)
-    except InterpreterMissingError as error:
-        raise InterpreterMissingError(script.name, "node 22.6 or newer, bun or deno") from error
+    if version >= STRIPS_TYPES:
+        return [("node",)]
+    return [("node", "--experimental-strip-types")] if version >= STRIPS_TYPES_BY_OPTION else []
 
 
 @lru_cache(maxsize=8)
@@ -155,25 +158,6 @@ def _node_version(node: str) -> tuple[int, int]:
         return (0, 0)
     version = re.match(r"v(\d+)\.(\d+)", answer.stdout)
     return (int(version[1]), int(version[2])) if version else (0, 0)
-
-
-def _by_shebang(script: Path, head: str, path: str | None) -> list[str]:
-    words = _shebang(head)
-    if not words:
-        raise _unknown_kind(script)
-    assignments, program, options = _split_program(words)
-    if Path(program).name in PYTHONS and not assignments and not options:
-        return _python(script, head, path)
-    command = _first_installed(script, [(program,)], path)
-    prefix = _first_installed(script, [("env",)], path) + assignments if assignments else []
-    return [*prefix, *command, *options, str(script)]
-
-
-def _unknown_kind(script: Path) -> ScriptError:
-    extensions = ", ".join([".py", *KNOWN, *TYPESCRIPT])
-    return ScriptError(
-        f"Cannot run {script.name}: it has no #! line and none of the extensions {extensions}."
-    )
 
 
 def _shebang(head: str) -> list[str]:
@@ -192,29 +176,6 @@ def _shebang(head: str) -> list[str]:
             except ValueError:
                 return []
     return rest.split()
-
-
-def _split_program(words: Sequence[str]) -> tuple[list[str], str, list[str]]:
-    """Split `FOO=1 python3 -u` into assignments, program and options."""
-    count = next((n for n, word in enumerate(words) if "=" not in word), len(words) - 1)
-    return list(words[:count]), words[count], list(words[count + 1 :])
-
-
-def _first_installed(script: Path, candidates: Iterable[tuple[str, ...]], path: str | None) -> list[str]:
-    """Return the first candidate whose program is installed, with the program's whole path.
-
-    A program named by its whole path is also looked up by its last part: `#!/usr/local/bin/bash`
-    runs where bash is somewhere else. A relative path would depend on where the agent was started.
-    """
-    names = []
-    for program, *options in candidates:
-        name = Path(program).name
-        place = shutil.which(program, path=path) if Path(program).is_absolute() else None
-        place = place or shutil.which(name, path=path)
-        if place:
-            return [place, *options]
-        names.append(name)
-    raise InterpreterMissingError(script.name, " or ".join(names))
 
 
 def _head(script: Path) -> str:

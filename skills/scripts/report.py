@@ -4,8 +4,9 @@ import os
 import re
 import signal
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
 from skills_agent.skills.scripts.runner import ScriptResult, Stop, WrittenFile
 from skills_agent.skills.text import clean_text, normalize_line_ends, one_line
@@ -22,14 +23,6 @@ STOPS: Final[dict[Stop, str]] = {
 _SKIPPED_FOLDERS: Final = frozenset({".git", ".agent", ".venv", "node_modules", "__pycache__"})
 _MAX_ENTRIES: Final = 20_000
 """Names that are looked at: about 60 ms."""
-
-
-class WrittenFiles(NamedTuple):
-    """Files of a folder that changed since a moment."""
-
-    files: tuple[WrittenFile, ...]
-    more: int
-    """How many others changed."""
 
 
 def describe(result: ScriptResult) -> str:
@@ -49,18 +42,19 @@ def describe(result: ScriptResult) -> str:
     return "\n".join(parts)
 
 
-def written_since(folder: Path, moment: int, limit: int) -> WrittenFiles:
-    """Return the files whose content or name changed since `moment`, in name order, `limit` at most.
+def written_since(folder: Path, moment: int) -> list[WrittenFile]:
+    """Return the files whose content or name changed since `moment`, in name order.
 
     `moment` is a change time (st_ctime_ns) that the kernel gave: its clock is coarser than Python's,
     and no program can set it back. Deleted files are not noticed.
     """
-    changed = sorted(
-        WrittenFile(os.path.relpath(entry.path, folder), status.st_size)
-        for entry in _files(folder)
-        if (status := _status(entry)) and status.st_ctime_ns >= moment
-    )
-    return WrittenFiles(tuple(changed[:limit]), max(0, len(changed) - limit))
+    changed = []
+    for entry in _files(folder):
+        with suppress(OSError):  # gone
+            status = entry.stat(follow_symlinks=False)
+            if status.st_ctime_ns >= moment:
+                changed.append(WrittenFile(os.path.relpath(entry.path, folder), status.st_size))
+    return sorted(changed)
 
 
 def _outcome(result: ScriptResult) -> str:
@@ -69,15 +63,10 @@ def _outcome(result: ScriptResult) -> str:
     if result.exit_code is None:
         return "exit code unknown"
     if result.exit_code < 0:
-        return f"ended by {_signal_name(-result.exit_code)}"
+        number = -result.exit_code
+        name = f" ({signal.Signals(number).name})" if number in set(signal.Signals) else ""
+        return f"ended by signal {number}{name}"
     return f"exit code {result.exit_code}"
-
-
-def _signal_name(number: int) -> str:
-    try:
-        return f"signal {number} ({signal.Signals(number).name})"
-    except ValueError:
-        return f"signal {number}"
 
 
 def _files(folder: Path) -> Iterator[os.DirEntry[str]]:
@@ -85,23 +74,13 @@ def _files(folder: Path) -> Iterator[os.DirEntry[str]]:
     left = _MAX_ENTRIES
     folders = [os.fspath(folder)]
     for path in folders:
-        try:
-            with os.scandir(path) as entries:
-                for entry in entries:
-                    left -= 1
-                    if left < 0:
-                        return
-                    if entry.is_dir(follow_symlinks=False):
-                        if entry.name not in _SKIPPED_FOLDERS:
-                            folders.append(entry.path)
-                    elif entry.is_file(follow_symlinks=False):
-                        yield entry
-        except OSError:  # gone, or not ours to read
-            continue
-
-
-def _status(entry: os.DirEntry[str]) -> os.stat_result | None:
-    try:
-        return entry.stat(follow_symlinks=False)
-    except OSError:
-        return None
+        with suppress(OSError), os.scandir(path) as entries:  # one may be gone, or not ours to read
+            for entry in entries:
+                left -= 1
+                if left < 0:
+                    return
+                if entry.is_dir(follow_symlinks=False):
+                    if entry.name not in _SKIPPED_FOLDERS:
+                        folders.append(entry.path)
+                elif entry.is_file(follow_symlinks=False):
+                    yield entry

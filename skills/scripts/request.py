@@ -4,6 +4,7 @@ The tool that runs it and the question before it use the same functions, so they
 """
 
 import os
+import re
 import shlex
 from collections.abc import Sequence
 from functools import partial
@@ -17,7 +18,9 @@ from skills_agent.skills.library.registry import Registry
 from skills_agent.skills.scripts.runner import ScriptRequest
 from skills_agent.skills.skill import SkillRef
 
-OPERATORS: Final = "|&;<>()`\n"
+OPERATOR: Final = re.compile(r"\$\(|[|&;<>()`\n]")
+QUOTED: Final = re.compile(r"""(?s)\\.|'[^']*'|"(?:\\.|[^"\\])*"|['"].*""")
+"""What a shell takes as text. A quote that is not closed quotes the rest."""
 BUILTINS: Final = frozenset(
     {"cd", "export", "source", ".", "alias", "set", "unset", "eval", "exec", "ulimit"}
 )
@@ -68,8 +71,8 @@ def split_command(line: str) -> tuple[str, ...]:
     as they are.
     """
     text = line.strip()
-    if operator := _operator(text):
-        shown = "a line break" if operator == "\n" else operator
+    if operator := OPERATOR.search(QUOTED.sub("_", text)):
+        shown = "a line break" if operator[0] == "\n" else operator[0]
         raise ScriptError(
             f"There is no shell here, so {shown} means nothing. Run one program with its arguments at a "
             "time; put text that only looks like an operator in quotes."
@@ -87,22 +90,3 @@ def split_command(line: str) -> tuple[str, ...]:
             "directory with the same environment: give paths relative to it."
         )
     return words
-
-
-def _operator(text: str) -> str | None:
-    """Return the first operator outside of quotes."""
-    quote, escaped = "", False
-    for position, character in enumerate(text):
-        if escaped:
-            escaped = False
-        elif character == "\\" and quote != "'":
-            escaped = True
-        elif quote:
-            quote = "" if character == quote else quote
-        elif character in "'\"":
-            quote = character
-        elif character in OPERATORS:
-            return character
-        elif text.startswith("$(", position):
-            return "$("
-    return None

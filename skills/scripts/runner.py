@@ -82,11 +82,6 @@ class ScriptResult:
     note: str = ""
     """Advice for the reader of the result."""
 
-    @property
-    def timed_out(self) -> bool:
-        """Return whether the time limit ended it."""
-        return self.stopped == "time"
-
 
 class ScriptRunner(Protocol):
     """Something that runs scripts at one level of isolation."""

@@ -51,7 +51,6 @@ class ProgramStart:
     processes: int
     wrapped: bool = False
     """Whether the first process is a wrapper that gets no SIGTERM."""
-    pass_fds: tuple[int, ...] = ()
 
 
 class SupervisedProgram:
@@ -133,7 +132,7 @@ class SupervisedProgram:
                 stdin=stdin,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
-                pass_fds=(control, status, *start.pass_fds),
+                pass_fds=(control, status),
                 start_new_session=True,
                 bufsize=0,
             )

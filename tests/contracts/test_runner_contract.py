@@ -97,7 +97,7 @@ def test_exit_code_and_both_streams_come_back(make_runner: MakeRunner, place: Pa
     body = "import sys; print('out'); print('err', file=sys.stderr); sys.exit(7)"
     result = make_runner().run(request_for(place, body))
     assert (result.exit_code, result.stdout, result.stderr) == (7, "out\n", "err\n")
-    assert not result.timed_out
+    assert result.stopped is None
     assert result.seconds > 0
 
 
@@ -195,7 +195,7 @@ def test_a_time_limit_ends_the_script_and_keeps_what_it_said(make_runner: MakeRu
     body = "import time; print('begun'); time.sleep(60)"
     started = time.monotonic()
     result = make_runner(timeout=1).run(request_for(place, body))
-    assert result.timed_out
+    assert result.stopped == "time"
     assert result.exit_code is None
     assert result.stdout == "begun\n"
     assert time.monotonic() - started < 10
@@ -204,7 +204,7 @@ def test_a_time_limit_ends_the_script_and_keeps_what_it_said(make_runner: MakeRu
 def test_a_script_that_refuses_to_end_is_ended(make_runner: MakeRunner, place: Path) -> None:
     body = "trap '' TERM INT HUP; echo begun; while :; do sleep 1; done"
     result = make_runner(timeout=0.5).run(request_for(place, body, name="script.sh"))
-    assert result.timed_out
+    assert result.stopped == "time"
     assert result.seconds < 10
 
 
@@ -222,7 +222,7 @@ def test_output_past_the_limit_is_cut_and_counted(make_runner: MakeRunner, place
 def test_endless_output_ends_the_script(make_runner: MakeRunner, place: Path) -> None:
     result = make_runner(max_output=10_000, timeout=30).run(request_for(place, "yes", name="script.sh"))
     assert result.exit_code is None
-    assert not result.timed_out
+    assert result.stopped == "output"
     assert len(result.stdout) < 11_000
     assert result.seconds < 15
 

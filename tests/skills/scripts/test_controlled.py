@@ -42,7 +42,7 @@ def seconds_until_all_are_dead(place: Path) -> float:
 
 def test_a_time_limit_ends_the_grandchildren_too(tmp_path: Path) -> None:
     result = run(tmp_path, HOLD_LOCK + "(sleep 30 & sleep 30) & echo begun; wait", timeout=1.5)
-    assert result.timed_out
+    assert result.stopped == "time"
     assert result.stdout == "begun\n"
     assert seconds_until_all_are_dead(tmp_path) < 5
 
@@ -75,7 +75,7 @@ def test_a_script_that_closes_its_output_is_waited_for(tmp_path: Path) -> None:
 def test_a_script_may_end_in_order_at_sigterm(tmp_path: Path) -> None:
     body = "trap 'echo tidy; exit 0' TERM; echo begun; while :; do sleep 0.05; done"
     result = run(tmp_path, body, timeout=1)
-    assert result.timed_out
+    assert result.stopped == "time"
     assert result.exit_code is None
     assert result.stdout == "begun\ntidy\n"
 
