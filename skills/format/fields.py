@@ -102,16 +102,6 @@ _ALSO_IN_METADATA: Final = ("version", "author")
 _CAMEL: Final = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
 
-class Fields(NamedTuple):
-    """The fields of one skill as clean text, and what was odd."""
-
-    values: Mapping[str, Any]
-    """What is written, by the attribute of SkillMetadata that holds it."""
-    unknown: tuple[str, ...]
-    """Keys that are no field."""
-    findings: tuple[Finding, ...]
-
-
 def find_field(key: str) -> Field | None:
     """Return the field that a key means, also where it is spelled otherwise: `userInvokable`."""
     if key in _BY_NAME:
@@ -122,9 +112,11 @@ def find_field(key: str) -> Field | None:
     return next((row for row in FIELDS if row.spellings and re.fullmatch(row.spellings, plain)), None)
 
 
-def read_fields(frontmatter: Frontmatter) -> Fields:
-    """Map the keys and values of a frontmatter, whatever their form, to fields."""
-    findings: list[Finding] = []
+def read_fields(frontmatter: Frontmatter, findings: list[Finding]) -> dict[str, Any]:
+    """Return what a frontmatter says, whatever its form, by the attribute of SkillMetadata that holds it.
+
+    What was odd is added to the findings.
+    """
     unknown: list[str] = []
     values: dict[str, Any] = {}
     for field, key in _keys_of_fields(frontmatter, unknown, findings).items():
@@ -141,7 +133,7 @@ def read_fields(frontmatter: Frontmatter) -> Fields:
     for field in _ALSO_IN_METADATA:
         if field not in values and values.get("metadata", {}).get(field):
             values[field] = values["metadata"][field]
-    return Fields(values, tuple(unknown), tuple(findings))
+    return {**values, "unknown_fields": tuple(unknown)}
 
 
 def _keys_of_fields(

@@ -61,28 +61,21 @@ def fill_in(instructions: str, arguments: str, names: Sequence[str], *, declared
     """
     if not (declared or names or "$ARGUMENTS" in instructions or "${ARGUMENTS}" in instructions):
         return instructions
-    words = _words(arguments)
+    try:
+        words = shlex.split(arguments)
+    except ValueError:  # an apostrophe, most of the time
+        words = arguments.split()
 
     def value(match: re.Match[str]) -> str:
         name = match["braced"] or match["name"]
-        if name is not None:
-            return _at(words, names.index(name)) if name in names else match[0]
-        if match["place"]:
-            return _at(words, int(match["place"]) - 1)
-        return _at(words, int(match["index"])) if match["index"] else arguments
+        if name is not None and name not in names:
+            return match[0]
+        if name is None and not match["place"] and not match["index"]:
+            return arguments
+        index = names.index(name) if name else int(match["index"] or int(match["place"]) - 1)
+        return words[index] if index < len(words) else ""
 
     return _PLACEHOLDER.sub(value, instructions)
-
-
-def _words(arguments: str) -> list[str]:
-    try:
-        return shlex.split(arguments)
-    except ValueError:  # an apostrophe, most of the time
-        return arguments.split()
-
-
-def _at(words: Sequence[str], index: int) -> str:
-    return words[index] if index < len(words) else ""
 
 
 class Heading(NamedTuple):
@@ -96,7 +89,18 @@ class Heading(NamedTuple):
 
 def heading_lines(text: str) -> list[Heading]:
     """Return the headings of a Markdown text with their lines, in order."""
-    return _headings(text.split("\n"))
+    headings: list[Heading] = []
+    fence = ""
+    for number, line in enumerate(text.split("\n")):
+        mark = _FENCE.match(line)
+        if fence:
+            if mark and mark["fence"].startswith(fence) and not line.strip(" `~"):
+                fence = ""
+        elif mark:
+            fence = mark["fence"]
+        elif heading := _HEADING.match(line):
+            headings.append(Heading(number, len(heading["marks"]), heading["title"]))
+    return headings
 
 
 def sections_of(text: str) -> list[str]:
@@ -109,26 +113,10 @@ def section_of(text: str, heading: str) -> str | None:
 
     Case, `#` marks and blanks around the heading do not matter.
     """
-    lines = text.split("\n")
-    headings = _headings(lines)
+    lines, headings = text.split("\n"), heading_lines(text)
     title = heading.strip().lstrip("#").strip().casefold()
     for number, start in enumerate(headings):
         if start.title.casefold() == title:
             following = (later.line for later in headings[number + 1 :] if later.level <= start.level)
             return "\n".join(lines[start.line : next(following, len(lines))]).rstrip("\n")
     return None
-
-
-def _headings(lines: Sequence[str]) -> list[Heading]:
-    headings: list[Heading] = []
-    fence = ""
-    for number, line in enumerate(lines):
-        mark = _FENCE.match(line)
-        if fence:
-            if mark and mark["fence"].startswith(fence) and not line.strip(" `~"):
-                fence = ""
-        elif mark:
-            fence = mark["fence"]
-        elif heading := _HEADING.match(line):
-            headings.append(Heading(number, len(heading["marks"]), heading["title"]))
-    return headings

@@ -14,7 +14,6 @@ from skills_agent.skills.format.rules import (
     RULES,
     Finding,
     FrontmatterError,
-    Strength,
     check_fields,
     check_instructions,
     diagnostic,
@@ -58,26 +57,20 @@ class Body(NamedTuple):
     findings: tuple[Finding, ...]
 
 
-def read_metadata(
-    head: bytes, place: Place, *, strength: Strength = "lenient", block_angle_brackets: bool = False
-) -> ReadMetadata:
+def read_metadata(head: bytes, place: Place, *, block_angle_brackets: bool = False) -> ReadMetadata:
     """Read the frontmatter in the first `HEAD_BYTES` of a file and hold it to the rules."""
     try:
         parts = split(head)
         frontmatter = parse(parts.frontmatter, parts.first_line)
     except FrontmatterError as error:
-        return ReadMetadata(None, (diagnostic(error.finding, place.path, strength),))
+        return ReadMetadata(None, (diagnostic(error.finding, place.path),))
     if block_angle_brackets and (b"<" in parts.frontmatter or b">" in parts.frontmatter):
-        return ReadMetadata(None, (diagnostic(_ANGLE_BRACKETS, place.path, strength),))
-    fields = read_fields(frontmatter)
-    name, description = fields.values.get("name"), fields.values.get("description", "")
-    findings = [
-        *_check_start(head, parts.first_line),
-        *frontmatter.findings,
-        *fields.findings,
-        *check_fields(name, description, place.folder, frontmatter.lines),
-    ]
-    diagnostics = tuple(diagnostic(finding, place.path, strength) for finding in findings)
+        return ReadMetadata(None, (diagnostic(_ANGLE_BRACKETS, place.path),))
+    findings = [*_check_start(head, parts.first_line), *frontmatter.findings]
+    fields = read_fields(frontmatter, findings)
+    name, description = fields.get("name"), fields.get("description", "")
+    findings += check_fields(name, description, place.folder, frontmatter.lines)
+    diagnostics = tuple(diagnostic(finding, place.path) for finding in findings)
     if any(RULES[finding.code].lenient == "error" for finding in findings):
         return ReadMetadata(None, diagnostics)
     metadata = SkillMetadata(
@@ -86,8 +79,7 @@ def read_metadata(
         folder=place.folder,
         trusted=place.trusted,
         digest=hashlib.sha256(parts.frontmatter).hexdigest(),
-        unknown_fields=fields.unknown,
-        **{**fields.values, "name": name or name_from_folder(place.folder)},
+        **{**fields, "name": name or name_from_folder(place.folder)},
     )
     return ReadMetadata(metadata, diagnostics)
 

@@ -10,13 +10,11 @@ import unicodedata
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from itertools import islice
-from typing import Final, Literal, NamedTuple
+from typing import Final, NamedTuple
 
 from skills_agent.skills.errors import DetailedError, SkillError
 from skills_agent.skills.skill import Diagnostic, Severity
 from skills_agent.skills.text import one_line
-
-Strength = Literal["lenient", "strict"]
 
 MAX_NAME: Final = 64
 MAX_LINES: Final = 500
@@ -142,11 +140,10 @@ REPAIRS: Final = frozenset(code for code, rule in RULES.items() if rule.repair)
 """Rules after whose breach a skill is used otherwise than it is written."""
 
 
-def diagnostic(finding: Finding, path: str, strength: Strength = "lenient") -> Diagnostic:
-    """Return a finding as the diagnostic of one file, as severe as the strength makes it."""
+def diagnostic(finding: Finding, path: str) -> Diagnostic:
+    """Return a finding as the diagnostic of one file, as severe as it is at discovery."""
     rule = RULES[finding.code]
-    severity = rule.lenient if strength == "lenient" else rule.strict
-    return Diagnostic(finding.code, severity, finding.message, path, finding.line, rule.advice)
+    return Diagnostic(finding.code, rule.lenient, finding.message, path, finding.line, rule.advice)
 
 
 def as_strict(lenient: Diagnostic) -> Diagnostic:
@@ -213,8 +210,5 @@ def lookalikes_among(names: Iterable[str]) -> dict[str, str]:
     distinct = set(names)
     foreign = [name for name in distinct if not name.isascii()]
     plain = {name.lower(): name for name in distinct if name.isascii()} if foreign else {}
-    return {name: plain[drawn] for name in foreign if (drawn := _as_drawn(name)) in plain}
-
-
-def _as_drawn(name: str) -> str:
-    return unicodedata.normalize("NFKC", name).translate(_DRAWN_LIKE).lower()
+    drawn = {name: unicodedata.normalize("NFKC", name).translate(_DRAWN_LIKE).lower() for name in foreign}
+    return {name: plain[latin] for name, latin in drawn.items() if latin in plain}

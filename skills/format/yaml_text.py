@@ -149,8 +149,6 @@ class _Chunk(NamedTuple):
     key: str
     first: str
     """The text after the colon, on the line of the key."""
-    rest: list[str]
-    """The lines below, as written."""
     line: int
     """0-based line in the text."""
     text: str
@@ -193,7 +191,6 @@ def _chunks_of(text: str) -> list[_Chunk]:
         _Chunk(
             key=match["key"].strip("\"'"),
             first=match["rest"],
-            rest=lines[number + 1 : end],
             line=number,
             text="\n".join(lines[number:end]),
         )
@@ -240,7 +237,7 @@ def _as_written(chunk: _Chunk) -> str:
     first = chunk.first.strip()
     lines = [
         "" if first in _BLOCK_HEADERS else first,
-        *(line.strip() for line in chunk.rest if not line.lstrip().startswith("#")),
+        *(line.strip() for line in chunk.text.split("\n")[1:] if not line.lstrip().startswith("#")),
     ]
     return _unquoted(" ".join(line for line in lines if line))
 

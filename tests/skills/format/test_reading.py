@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from skills_agent.skills.errors import SkillInvalidError, SkillTooLargeError, SkillUndecodableError
 from skills_agent.skills.format.fields import FIELDS
 from skills_agent.skills.format.reading import Place, read_metadata, read_skill
-from skills_agent.skills.format.rules import REPAIRS, RULES
+from skills_agent.skills.format.rules import REPAIRS, RULES, as_strict
 from skills_agent.skills.skill import Skill, SkillMetadata, SkillRef
 
 PLACE = Place("user", "/skills/csv-report/SKILL.md", "csv-report")
@@ -24,8 +24,9 @@ def metadata(frontmatter: str, place: Place = PLACE) -> SkillMetadata:
 def codes(frontmatter: str, *, strict: bool = False) -> dict[str, str]:
     """Return the code and severity of each finding."""
     raw = f"---\n{frontmatter}\n---\n".encode()
-    read = read_metadata(raw, PLACE, strength="strict" if strict else "lenient")
-    return {found.code: found.severity for found in read.diagnostics}
+    read = read_metadata(raw, PLACE)
+    found = map(as_strict, read.diagnostics) if strict else read.diagnostics
+    return {diagnostic.code: diagnostic.severity for diagnostic in found}
 
 
 def skill(body: str | bytes, root: Path | None = None) -> Skill:
