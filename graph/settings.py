@@ -26,7 +26,7 @@ from skills_agent.skills.policy.tool_spec import Risk
 from skills_agent.skills.policy.verdict import Approval
 from skills_agent.skills.search.vectors import Embedder, Vectors
 from skills_agent.skills.sources import Source
-from skills_agent.skills.sources.standard import standard_sources
+from skills_agent.skills.sources.directory import standard_sources
 from skills_agent.state.budget import Limits, OnChange, Positive, with_new_names
 
 PREFIX: Final = "SKILLS_AGENT_"

@@ -24,7 +24,8 @@ import msgspec.msgpack
 from skills_agent.skills.library.discovery import SkillReading, SkillsByPath, Strictness, is_unreadable
 from skills_agent.skills.search.tables import CatalogTables, TemporaryTables, TextQuery, TextTables
 from skills_agent.skills.skill import Diagnostic, SkillMetadata
-from skills_agent.skills.sources.protocol import FolderState, LastingSource, Source
+from skills_agent.skills.sources.directory import DirectorySource
+from skills_agent.skills.sources.protocol import FolderState, Source
 
 VERSION: Final = 1
 """Of the tables: raise it when they are others."""
@@ -176,7 +177,7 @@ class IndexedMemory:
         release = _release()
         self._keys = [
             f"{release} {source.label} {source.trusted} {tuple(strictness)} {source.address}"
-            if isinstance(source, LastingSource)
+            if isinstance(source, DirectorySource)
             else None
             for source in self._sources
         ]
@@ -194,7 +195,7 @@ class IndexedMemory:
         """Return what was known of each source, and hand the sources their folders."""
         self._kept = self._file.read(self._read, _DISCOVERY_WAITS) or self._kept
         for source, kept in zip(self._sources, self._kept, strict=True):
-            if isinstance(source, LastingSource):
+            if isinstance(source, DirectorySource):
                 source.folders = kept.folders
         return [kept.known for kept in self._kept]
 
@@ -203,7 +204,7 @@ class IndexedMemory:
         changed = {
             place: _IndexedSource(source.folders, seen)
             for place, (source, seen) in enumerate(zip(self._sources, known, strict=True))
-            if isinstance(source, LastingSource) and self._kept[place] != (source.folders, seen)
+            if isinstance(source, DirectorySource) and self._kept[place] != (source.folders, seen)
         }
         if changed:
             self._file.write(partial(self._write, changed), _DISCOVERY_WAITS)

@@ -12,7 +12,7 @@ import errno
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Protocol
+from typing import Any, Protocol
 from zlib import crc32
 
 from skills_agent.skills.files import NotRegularFileError
@@ -30,43 +30,19 @@ from skills_agent.skills.sources.fetched import (
 )
 
 
-class ListedFolder(Protocol):
-    """What `ls` answers (deepagents' LsResult)."""
-
-    @property
-    def error(self) -> str | None:
-        """Return why there is no answer, or not all of it."""
-        ...
-
-    @property
-    def entries(self) -> Sequence[Mapping[str, object]] | None:
-        """Return `path`, and as far as size `is_dir`, `size` and `modified_at`, of what is in the folder."""
-        ...
-
-
-class Download(Protocol):
-    """What `download_files` answers for one file (deepagents' FileDownloadResponse)."""
-
-    @property
-    def content(self) -> bytes | None:
-        """Return the whole file."""
-        ...
-
-    @property
-    def error(self) -> str | None:
-        """Return file_not_found, permission_denied, is_directory, invalid_path, or a sentence."""
-        ...
-
-
 class FileBackend(Protocol):
     """What is called of deepagents' BackendProtocol (0.7)."""
 
-    def ls(self, path: str) -> ListedFolder:
-        """List one folder."""
+    def ls(self, path: str) -> Any:
+        """List one folder (LsResult).
+
+        `entries` have `path` and, as far as known, `is_dir`, `size` and `modified_at`; `error` says why there
+        is no answer, or not all of it.
+        """
         ...
 
-    def download_files(self, paths: list[str]) -> Sequence[Download]:
-        """Read files."""
+    def download_files(self, paths: list[str]) -> Sequence[Any]:
+        """Read files (FileDownloadResponse): each has a whole `content`, or an `error`."""
         ...
 
 
@@ -132,9 +108,10 @@ class BackendSource(FetchedSource):
         path = file.key[0]
         with raising_os_errors():
             answers = self._backend.download_files([path])
-        if not answers or answers[0].content is None:
+        content: bytes | None = answers[0].content if answers else None
+        if content is None:
             raise _error((answers[0].error if answers else None) or "file_not_found", path)
-        return answers[0].content[:limit]
+        return content[:limit]
 
 
 def _error(reason: str, path: str) -> OSError:

@@ -1,4 +1,4 @@
-"""Skills in a folder on disk."""
+"""Skills in a folder on disk, and the standard folders: which of two skills of one name wins."""
 
 import logging
 import os
@@ -27,6 +27,9 @@ from skills_agent.skills.sources.walk import (
 if TYPE_CHECKING:
     from skills_agent.skills.sources.inotify import FolderWatch
 
+STANDARD_FOLDERS: Final = (".claude/skills", ".agents/skills", ".agent/skills")
+"""Low to high precedence."""
+BUNDLED_FOLDER: Final = Path(__file__).resolve().parent.parent / "bundled"
 _MAX_FILES: Final = 5_000
 """Files of one skill that a listing looks at."""
 _WATCHED_FROM: Final = 32
@@ -78,12 +81,15 @@ class DirectorySource:
 
     @property
     def address(self) -> str:
-        """Where the folder is, and how far it is searched."""
+        """Return where the folder is, and how far it is searched: with one address, a scan finds the same."""
         return f"{self.folder} {tuple(self._limits)}"
 
     @property
     def folders(self) -> Sequence[FolderState]:
-        """What the last scan saw of each folder: the next one looks only at those that have changed."""
+        """Return what the last scan saw of each folder: the next one looks only at those that have changed.
+
+        An index keeps this for the next process, which puts it here before its first scan.
+        """
         return self._last.folders
 
     @folders.setter
@@ -148,6 +154,23 @@ class DirectorySource:
         if not self.claims(path):
             raise OutsideRootError(path)
         return path.removeprefix(f"{self.folder}{os.sep}")
+
+
+def standard_sources(
+    project: Path, home: Path, configured: Sequence[Path] = (), *, bundled: bool = True
+) -> list[DirectorySource]:
+    """Return the sources from low to high precedence: bundled, user, project, configured.
+
+    A folder that does not exist is an empty source; a configured one is reported as missing. A folder that
+    is reached twice (the project is the home folder, or one is a link to the other) counts once, at its
+    strongest. Skills of a project came with somebody's repository, so nobody vouches for them.
+    """
+    sources = [DirectorySource(BUNDLED_FOLDER, "bundled")] if bundled else []
+    sources += [DirectorySource(home / folder, "user") for folder in STANDARD_FOLDERS]
+    sources += [DirectorySource(project / folder, "project", trusted=False) for folder in STANDARD_FOLDERS]
+    sources += [DirectorySource(folder, "configured", required=True) for folder in configured]
+    strongest = {os.path.realpath(source.folder): source for source in sources}
+    return [source for source in sources if strongest[os.path.realpath(source.folder)] is source]
 
 
 def _watch(folders: Sequence[FolderState]) -> "FolderWatch | None":

@@ -1,9 +1,9 @@
 """Where skills come from: the one protocol that every source keeps, and what a scan returns."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from operator import attrgetter
 from pathlib import Path
-from typing import Final, NamedTuple, Protocol, runtime_checkable
+from typing import Final, NamedTuple, Protocol
 
 import msgspec
 
@@ -95,17 +95,4 @@ class Source(Protocol):
 
     def claims(self, path: str) -> bool:
         """Return whether a SKILL.md of this path would be one of this source, also when it is gone."""
-        ...
-
-
-@runtime_checkable
-class LastingSource(Source, Protocol):
-    """A source whose paths and stamps mean the same to the next process, so that an index can keep them."""
-
-    folders: Sequence[FolderState]
-    """What the last scan saw; whoever kept that of an earlier process puts it here before the first scan."""
-
-    @property
-    def address(self) -> str:
-        """Where it is: of two sources with one address, a scan finds the same."""
         ...

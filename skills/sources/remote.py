@@ -54,13 +54,6 @@ class RemoteLimits(NamedTuple):
     """How long skills stay while the place does not answer."""
 
 
-class _Reached(NamedTuple):
-    place: RemotePlace
-    listing: Listing
-    stamp: tuple[int, ...]
-    """Of an archive: one that has not changed is not fetched again."""
-
-
 class RemoteSource(FetchedSource):
     """The skills beneath a URL."""
 
@@ -92,8 +85,8 @@ class RemoteSource(FetchedSource):
         self._url = url
         self._options = dict(storage_options or {})
         self._limits = limits
-        self._reached: _Reached | None = None
-        self._pending: Future[_Reached] | None = None
+        self._remote: RemotePlace | None = None
+        self._pending: Future[RemotePlace] | None = None
         """A listing that took longer than anybody waited for it."""
         self._silent_until = 0.0
         """After a file that nobody could wait for, a hundred others are not waited for one by one."""
@@ -101,29 +94,28 @@ class RemoteSource(FetchedSource):
         """SKILL.md files, each as far as it was read."""
 
     def _list(self) -> Listing:
-        pending = self._pending or _begin(partial(self._reach, self._reached))
+        pending = self._pending or _begin(partial(self._reach, self._remote))
         self._pending = pending
         self._wait(pending)
         self._pending = None
-        self._reached = pending.result()
-        listed = set(self._reached.listing.files.values())
+        self._remote = pending.result()
+        listed = set(self._remote.listing.files.values())
         self._read = {file: content for file, content in self._read.items() if file in listed}
-        return self._reached.listing
+        return self._remote.listing
 
-    def _reach(self, before: _Reached | None) -> _Reached:
+    def _reach(self, before: RemotePlace | None) -> RemotePlace:
         stamp = archive_stamp(self._url, self._options)
         if stamp and before is not None and before.stamp == stamp:
             return before
-        place = RemotePlace(self._url, self._options)
-        return _Reached(place, place.listing(self._limits.files, self._limits.folders), stamp)
+        return RemotePlace(self._url, self._options, stamp, self._limits.files, self._limits.folders)
 
     def _fetch(self, file: ListedFile, limit: int) -> bytes:
         content = self._read.get(file)
         if content is not None and (len(content) >= limit or len(content) == file.size):
             return content[:limit]
-        if self._reached is None:
+        if self._remote is None:
             raise OSError(errno.ENOTCONN, "the source was never reached")
-        content = self._answer(partial(self._reached.place.read, file.key[0], limit))
+        content = self._answer(partial(self._remote.read, file.key[0], limit))
         self._remember(file, content)
         return content
 

@@ -40,7 +40,7 @@ _MARKS: Final = (
 """What the file systems of fsspec call the facts that differ when a file has changed."""
 
 
-class _Reached(NamedTuple):
+class _FilesAt(NamedTuple):
     """A file system of fsspec, and the path in it."""
 
     files: Any
@@ -50,16 +50,22 @@ class _Reached(NamedTuple):
 class RemotePlace:
     """One look at a place: with a connection of its own, for fsspec's caches would hide what has changed."""
 
-    def __init__(self, url: str, options: Mapping[str, Any]) -> None:
-        """Connect, which may take long; raises OSError like the other methods."""
-        self._shown = without_secrets(url)
+    def __init__(
+        self, url: str, options: Mapping[str, Any], stamp: tuple[int, ...], max_files: int, max_folders: int
+    ) -> None:
+        """Connect, and list the files, which may take long; raises OSError.
+
+        What lies beyond the limits is reported. An archive whose `stamp` stays needs no new look.
+        """
+        self.stamp = stamp
+        self.listing = Listing(without_secrets(url), max_files)
         self._web = url.partition("://")[0] in _WEB
         with self._asking():
-            self._files, self._root = _archive(url, options) or _reach(url, options)
+            self._files, self._root = _open_archive(url, options) or _reach(url, options)
+        self._list(self.listing, max_folders)
+        self._mark_skills(self.listing)
 
-    def listing(self, max_files: int, max_folders: int) -> Listing:
-        """List the files of the place; what lies beyond the limits is reported."""
-        listing = Listing(self._shown, max_files)
+    def _list(self, listing: Listing, max_folders: int) -> None:
         failures = 0
 
         def entries_of(folder: str, relative: str) -> Iterator[ListedEntry]:
@@ -76,8 +82,6 @@ class RemotePlace:
 
         listing.walk(self._root, entries_of, max_folders)
         listing.is_whole = not failures
-        self._mark_skills(listing)
-        return listing
 
     def read(self, name: str, limit: int) -> bytes:
         """Return the first `limit` bytes of a file."""
@@ -175,13 +179,13 @@ def check_url(url: str) -> None:
             raise SourceAddressError(shown, f"{protocol}:// is of no kind that fsspec knows.") from error
 
 
-def _reach(url: str, options: Mapping[str, Any]) -> _Reached:
+def _reach(url: str, options: Mapping[str, Any]) -> _FilesAt:
     from fsspec.core import url_to_fs  # noqa: PLC0415 - an extra
 
-    return _Reached(*url_to_fs(url, skip_instance_cache=True, **options))
+    return _FilesAt(*url_to_fs(url, skip_instance_cache=True, **options))
 
 
-def _archive(url: str, options: Mapping[str, Any]) -> _Reached | None:
+def _open_archive(url: str, options: Mapping[str, Any]) -> _FilesAt | None:
     """Open a copy of an archive, `zip://...::<where it is>`; None where the URL is of no archive.
 
     Reading it where it is would need a server that gives parts of files, and an archive that nobody
@@ -200,10 +204,10 @@ def _archive(url: str, options: Mapping[str, Any]) -> _Reached | None:
         files = make(fo=copy, skip_instance_cache=True, **options.get(kind, {}))
         stack.pop_all()
     finalize(files, copy.close)
-    return _Reached(files, path)
+    return _FilesAt(files, path)
 
 
-def _copy(place: _Reached, copy: IO[bytes]) -> None:
+def _copy(place: _FilesAt, copy: IO[bytes]) -> None:
     with _opened(place.files, place.root) as file:
         for piece in _pieces(file, MAX_ARCHIVE_BYTES + 1):
             copy.write(piece)

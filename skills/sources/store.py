@@ -49,7 +49,7 @@ class StoredItem(Protocol):
 
 
 class SkillStore(Protocol):
-    """What is read of a store."""
+    """What is called of a store: the last two methods by `publish` alone."""
 
     def search(
         self, namespace_prefix: Namespace, /, *, limit: int = 10, offset: int = 0
@@ -60,10 +60,6 @@ class SkillStore(Protocol):
     def get(self, namespace: Namespace, key: str) -> StoredItem | None:
         """Return one item."""
         ...
-
-
-class WritableStore(SkillStore, Protocol):
-    """What `publish` needs besides."""
 
     def put(
         self, namespace: Namespace, key: str, value: dict[str, Any], index: Literal[False] | None = None
@@ -179,7 +175,7 @@ def checked_namespace(namespace: Sequence[str]) -> Namespace:
     return tuple(namespace)
 
 
-def publish(store: WritableStore, namespace: Namespace, folder: Path) -> tuple[str, ...]:
+def publish(store: SkillStore, namespace: Namespace, folder: Path) -> tuple[str, ...]:
     """Put a skill folder into a store, in place of what was there of it; return the keys.
 
     SKILL.md is written last of the new files, so that nobody finds a skill before its scripts. Skills in

@@ -37,7 +37,6 @@ class ScanLimits(NamedTuple):
 
     depth: int = 6
     """Folders between the source's and a skill's own: finds 99.4 % of 4,419 skills of 442 repositories."""
-    skills: int = 50_000
     folders: int = 200_000
     entries: int = 2_000_000
 
@@ -76,10 +75,10 @@ class Walk:
     def scan(self, *, required: bool) -> Scan:
         """Find every SKILL.md; `required` reports a root that is missing."""
         waiting = deque([(self._root, 0)])
-        entries = skills = 0
+        entries = 0
         while waiting:
             path, depth = waiting.popleft()
-            if self._is_over(skills, entries):
+            if self._is_over(entries):
                 self.folders.append(FolderState(path))
                 break
             try:
@@ -94,17 +93,14 @@ class Walk:
                 listing = replace(listing, changed=0, inner=())
             self.folders.append(listing)
             entries += listing.entries
-            skills += listing.skill is not None
             if listing.inner:
                 waiting.extend([(inner, depth + 1) for inner in listing.inner])
         return scan_of(self.folders, tuple(self._diagnostics[key] for key in sorted(self._diagnostics)))
 
-    def _is_over(self, skills: int, entries: int) -> bool:
+    def _is_over(self, entries: int) -> bool:
         limits = self._limits
         if len(self.folders) >= limits.folders:
             reason = f"more than {limits.folders:,} folders"
-        elif skills >= limits.skills:
-            reason = f"{limits.skills:,} skills or more"
         elif entries >= limits.entries:
             reason = f"more than {limits.entries:,} files"
         else:

@@ -158,9 +158,7 @@ def test_a_huge_file_is_skipped_without_being_read(tmp_path: Path) -> None:
     assert "skill-too-large" in [found.code for found in catalog.diagnostics]
 
 
-@pytest.mark.parametrize(
-    ("limits", "most"), [(ScanLimits(skills=3), 3), (ScanLimits(folders=4), 3), (ScanLimits(entries=5), 3)]
-)
+@pytest.mark.parametrize(("limits", "most"), [(ScanLimits(folders=4), 3), (ScanLimits(entries=5), 3)])
 def test_a_walk_is_bounded_and_says_so(tmp_path: Path, limits: ScanLimits, most: int) -> None:
     for number in range(8):
         put(tmp_path / f"skill-{number}")
