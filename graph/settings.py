@@ -11,16 +11,14 @@ import json
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import InitVar, dataclass, field, fields, replace
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal, Self, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Self, get_args, get_origin, get_type_hints
 
 import msgspec
 
 from skills_agent.skills.errors import SkillsAgentError
-from skills_agent.skills.library.contents import ContentLimits
 from skills_agent.skills.library.registry import MAX_SKILL_BYTES, Registry
-from skills_agent.skills.library.snapshots import SnapshotStore
 from skills_agent.skills.policy.permission import ALWAYS_ALLOWED, Mode
 from skills_agent.skills.policy.tool_spec import Risk
 from skills_agent.skills.policy.verdict import Approval
@@ -28,6 +26,10 @@ from skills_agent.skills.search.vectors import Embedder, Vectors
 from skills_agent.skills.sources import Source
 from skills_agent.skills.sources.directory import standard_sources
 from skills_agent.state.budget import Limits, OnChange, Positive, with_new_names
+
+if TYPE_CHECKING:
+    from skills_agent.skills.library.contents import ContentLimits
+    from skills_agent.skills.library.snapshots import SnapshotStore
 
 PREFIX: Final = "SKILLS_AGENT_"
 CHARACTERS_PER_TOKEN: Final = 4
@@ -192,18 +194,22 @@ def description_budget(settings: Settings, window: int | None) -> int:
     return max(1, min(settings.catalog_budget, share))
 
 
-def snapshots_folder(settings: Settings) -> Path:
-    """Return the folder of the copies of loaded skills."""
-    return cache_folder(settings) / "snapshots"
-
-
 def cache_folder(settings: Settings) -> Path:
     """Return the folder below XDG_CACHE_HOME or `~/.cache`."""
     return _user_folder("XDG_CACHE_HOME", settings.home / ".cache")
 
 
-def content_limits(settings: Settings) -> ContentLimits:
+def open_snapshots(settings: Settings) -> "SnapshotStore":
+    """Return the store of the copies of loaded skills."""
+    from skills_agent.skills.library.snapshots import SnapshotStore  # noqa: PLC0415
+
+    return SnapshotStore(cache_folder(settings) / "snapshots", limits=content_limits(settings))
+
+
+def content_limits(settings: Settings) -> "ContentLimits":
     """Return how much a skill's folder may hold."""
+    from skills_agent.skills.library.contents import ContentLimits  # noqa: PLC0415
+
     return ContentLimits(settings.max_snapshot_bytes, settings.max_snapshot_files)
 
 
@@ -248,7 +254,7 @@ def make_registry(
         block_angle_brackets=settings.block_angle_brackets_in_frontmatter,
         index=cache_folder(settings) / "index.sqlite" if settings.index else None,
         vectors=Vectors(embeddings) if embeddings else None,
-        snapshots=SnapshotStore(snapshots_folder(settings), limits=content_limits(settings)),
+        snapshots=partial(open_snapshots, settings),
     )
 
 

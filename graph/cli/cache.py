@@ -1,11 +1,15 @@
 """skills-agent cache: the snapshots of loaded skills, and which of them no thread needs."""
 
+from typing import TYPE_CHECKING
+
 import click
 
 from skills_agent.graph.cli import options
 from skills_agent.graph.cli.printing import count, echo, print_json, table
-from skills_agent.graph.settings import Settings, content_limits, snapshots_folder
-from skills_agent.skills.library.snapshots import CachedSnapshot, SnapshotStore
+from skills_agent.graph.settings import Settings, open_snapshots
+
+if TYPE_CHECKING:
+    from skills_agent.skills.library.snapshots import CachedSnapshot
 
 JUST_NOW = 3600
 """Seconds: a thread may have loaded a snapshot that is younger, and not have been stored yet."""
@@ -23,7 +27,7 @@ def cache() -> None:
 @options.as_json
 def show(as_json: bool) -> None:
     """List the snapshots: digest, size, files, whether a thread needs it, and the skill."""
-    store = _store()
+    store = open_snapshots(Settings.load())
     rows = [(each, _is_needed(each)) for each in store.cached()]
     if as_json:
         snapshots = [{**_json(each), "needed": needed} for each, needed in rows]
@@ -50,7 +54,7 @@ def clear(everything: bool, as_json: bool) -> None:
     A snapshot is needed while its digest stands in the database of threads that loaded it, or where that
     database cannot be searched from here. One that was used in the last hour stays.
     """
-    store = _store()
+    store = open_snapshots(Settings.load())
     removed = [each for each in store.cached() if everything or not _is_needed(each)]
     for each in removed:
         store.remove(each.digest)
@@ -66,12 +70,7 @@ def clear(everything: bool, as_json: bool) -> None:
         )
 
 
-def _store() -> SnapshotStore:
-    settings = Settings.load()
-    return SnapshotStore(snapshots_folder(settings), limits=content_limits(settings))
-
-
-def _is_needed(snapshot: CachedSnapshot) -> bool:
+def _is_needed(snapshot: "CachedSnapshot") -> bool:
     from skills_agent.graph.threads.references import needed_in
 
     return snapshot.age < JUST_NOW or any(
@@ -79,7 +78,7 @@ def _is_needed(snapshot: CachedSnapshot) -> bool:
     )
 
 
-def _json(snapshot: CachedSnapshot) -> dict[str, object]:
+def _json(snapshot: "CachedSnapshot") -> dict[str, object]:
     return {
         "digest": snapshot.digest,
         "bytes": snapshot.size,

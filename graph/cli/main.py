@@ -12,7 +12,6 @@ import click
 
 from skills_agent.graph.cli.options import LazyGroup
 from skills_agent.graph.cli.printing import print_error, print_warnings
-from skills_agent.graph.cli.signals import INTERRUPTED
 from skills_agent.skills.errors import SkillsAgentError
 
 _COMMANDS = ("ask", "resume", "chat", "threads", "runs", "grants", "trust", "skills", "cache")
@@ -58,6 +57,8 @@ def _exit_code() -> int:
     try:
         return int(cli.main(prog_name="skills-agent", standalone_mode=False) or 0)
     except click.Abort:
+        from skills_agent.graph.cli.signals import INTERRUPTED
+
         return INTERRUPTED
     except click.UsageError as error:
         command = error.ctx.command_path if error.ctx else "skills-agent"

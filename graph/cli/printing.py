@@ -79,17 +79,21 @@ def is_terminal() -> bool:
 
 def table(rows: Sequence[Sequence[str]]) -> None:
     """Print rows in columns; the last one is cut at the edge of a terminal, and not in a pipe."""
-    from shutil import get_terminal_size
-
     if not rows:
         return
     safe = [[line_of(cell) for cell in row] for row in rows]
     widths = [max(len(row[column]) for row in safe) for column in range(len(safe[0]) - 1)]
-    columns = get_terminal_size().columns if sys.stdout.isatty() else None
+    columns = _terminal_columns() if sys.stdout.isatty() else None
     for row in safe:
         start = "".join(f"{cell:<{size}}  " for cell, size in zip(row, widths, strict=False))
         last = row[-1] if columns is None else one_line(row[-1], max(columns - len(start), 10))
         click.echo((start + last).rstrip())
+
+
+def _terminal_columns() -> int:
+    from shutil import get_terminal_size
+
+    return get_terminal_size().columns
 
 
 def diagnostic_line(diagnostic: "Diagnostic") -> str:

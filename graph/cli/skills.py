@@ -13,7 +13,6 @@ from skills_agent.graph.cli.printing import diagnostic_line, echo, line_of, prin
 from skills_agent.graph.settings import Settings, registry_of
 from skills_agent.skills.format.rules import MAX_NAME
 from skills_agent.skills.library.catalog import Catalog, first_sentence
-from skills_agent.skills.library.contents import summarize
 from skills_agent.skills.skill import Resource, Skill, SkillMetadata
 
 _NAME = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
@@ -166,6 +165,8 @@ def _print_problems(catalog: Catalog, *, everything: bool) -> None:
 
 
 def _facts(skill: SkillMetadata, resources: Sequence[Resource]) -> list[tuple[str, str]]:
+    from skills_agent.skills.library.contents import summarize
+
     fields = ("name", "description", "source", "path", "version", "author", "license", "compatibility")
     return [
         *((field, getattr(skill, field) or "") for field in fields),

@@ -6,8 +6,9 @@ A skill is read from a snapshot of its folder: the one that a thread has loaded,
 import hashlib
 import logging
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Final
@@ -26,21 +27,20 @@ from skills_agent.skills.files import NotRegularFileError, OutsideRootError, is_
 from skills_agent.skills.format.frontmatter import HEAD_BYTES
 from skills_agent.skills.format.reading import Place, read_instructions, read_skill
 from skills_agent.skills.library.catalog import Catalog, SearchSetup, search_text_of
-from skills_agent.skills.library.contents import list_resources, relative_to
 from skills_agent.skills.library.discovery import Discovery, SourceContents, SourceSkill, Strictness, cause_of
-from skills_agent.skills.library.snapshots import Snapshot, SnapshotStore
 from skills_agent.skills.search.tables import TemporaryTables
 from skills_agent.skills.search.vectors import Vectors
 from skills_agent.skills.search.words import SearchSetting, SearchText
 from skills_agent.skills.skill import ResourceListing, Skill, SkillMetadata, SkillRef
 from skills_agent.skills.sources.directory import list_files
 from skills_agent.skills.sources.protocol import SkillEntry, SkillFile, Source
-from skills_agent.skills.sources.store import SkillStore, StoreSource, user_namespace
 from skills_agent.skills.sources.walk import SKILL_FILE
 from skills_agent.skills.text import clean_text, normalize_line_ends
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # what only a load needs is imported by it: `skills list` must answer at once
     from skills_agent.skills.library.index import IndexedMemory
+    from skills_agent.skills.library.snapshots import Snapshot, SnapshotStore
+    from skills_agent.skills.sources.store import SkillStore
 
 MAX_SKILL_BYTES: Final = 10_000_000
 MAX_RESOURCE_BYTES: Final = 1_000_000
@@ -71,15 +71,15 @@ class Registry:
         block_angle_brackets: bool = False,
         index: Path | None = None,
         vectors: Vectors | None = None,
-        snapshots: SnapshotStore | None = None,
+        snapshots: "Callable[[], SnapshotStore] | None" = None,
     ) -> None:
         """Read from sources, given from low to high precedence.
 
-        `index` is a file that makes the next process fast; with `vectors`, search is by meaning, too. Without
-        `snapshots`, those of this registry end with the process.
+        `index` is a file that makes the next process fast; with `vectors`, search is by meaning, too.
+        `snapshots` opens the store of snapshots; without it, those of this registry end with the process.
         """
         self.sources = tuple(sources)
-        self.snapshots = snapshots or SnapshotStore()
+        self._make_snapshots = snapshots or _temporary_snapshots
         self._fetched: dict[str, tuple[tuple[int, ...], str]] = {}
         self._old: dict[SkillRef, str] = {}
         self._strictness = Strictness(max_skill_bytes, block_angle_brackets)
@@ -101,8 +101,16 @@ class Registry:
             block_angle_brackets=self._strictness.block_angle_brackets,
             index=self._index,
             vectors=self._searched.vectors,
-            snapshots=self.snapshots,
+            snapshots=lambda: self.snapshots,
         )
+
+    @cached_property
+    def snapshots(self) -> "SnapshotStore":
+        """Return the store of snapshots; it is made with the first load."""
+        with self._lock:
+            # Another thread may have made it meanwhile.
+            made: SnapshotStore | None = self.__dict__.get("snapshots")
+            return made or self.__dict__.setdefault("snapshots", self._make_snapshots())
 
     def refresh(self) -> Catalog:
         """Return the catalog of what is there now: the same object when nothing has changed."""
@@ -152,7 +160,7 @@ class Registry:
         root = _folder_of(source, ref)
         return self._fetch(source, entry, ref).digest if root is None else self.snapshots.digest_of(root)
 
-    def snapshot(self, ref: SkillRef) -> Snapshot:
+    def snapshot(self, ref: SkillRef) -> "Snapshot":
         """Return the files of a skill: those of the version of the ref, or those that are there now.
 
         A thread of an older release names the version by the digest of its SKILL.md: the folder that is there
@@ -176,6 +184,8 @@ class Registry:
 
     def resources(self, ref: SkillRef) -> ResourceListing:
         """List the files of a skill other than its SKILL.md, reading none. Raises as `snapshot` does."""
+        from skills_agent.skills.library.contents import list_resources  # noqa: PLC0415
+
         folder = self.snapshot(ref).folder
         try:
             return list_resources(list_files(folder, _file_name(ref)))
@@ -205,6 +215,8 @@ class Registry:
             SkillUnreadableError: the skill is gone.
             ResourceError: not there, outside the folder, unreadable, or over `limit` bytes.
         """
+        from skills_agent.skills.library.contents import relative_to  # noqa: PLC0415
+
         folder = self.snapshot(ref).folder
         relative = relative_to((self.place(ref), folder), path)
         try:
@@ -233,14 +245,14 @@ class Registry:
         except SkillUnreadableError:
             return False
 
-    def _take(self, ref: SkillRef) -> Snapshot:
+    def _take(self, ref: SkillRef) -> "Snapshot":
         """Return the snapshot of what is there now."""
         source, entry = self._owner(ref)
         self._read(source, ref, limit=1)
         root = _folder_of(source, ref)
         return self._fetch(source, entry, ref) if root is None else self.snapshots.take(root)
 
-    def _take_again(self, ref: SkillRef) -> Snapshot:
+    def _take_again(self, ref: SkillRef) -> "Snapshot":
         """Return the snapshot of what is there now if that is the version of the ref."""
         try:
             snapshot = self._take(ref)
@@ -254,7 +266,7 @@ class Registry:
             self._old[ref] = snapshot.digest
         return snapshot
 
-    def _fetch(self, source: Source, entry: SkillEntry, ref: SkillRef) -> Snapshot:
+    def _fetch(self, source: Source, entry: SkillEntry, ref: SkillRef) -> "Snapshot":
         """Return the snapshot of a skill that is in no folder; it is fetched again when its stamp changes."""
         stamp, digest = self._fetched.get(ref.path, ((), ""))
         if stamp == entry.stamp and (snapshot := self.snapshots.open(digest)):
@@ -316,7 +328,7 @@ class Library:
         self._own: OrderedDict[tuple[int, str], Registry] = OrderedDict()
         self._lock = Lock()
 
-    def of(self, user_id: str | None, store: SkillStore | None, *, look: bool = False) -> Registry:
+    def of(self, user_id: str | None, store: "SkillStore | None", *, look: bool = False) -> Registry:
         """Return the registry for a caller; the shared one where there is no user, no store or no own skill.
 
         The store is asked once for each caller, and again where `look` is set (at the beginning of a
@@ -329,6 +341,8 @@ class Library:
             known = self._own.get(key)
         if known is not None and not look:
             return known
+        from skills_agent.skills.sources.store import StoreSource, user_namespace  # noqa: PLC0415
+
         own = StoreSource(store, user_namespace(user_id), label=CALLER)
         if not own.scan().skills:
             registry = self.shared
@@ -342,6 +356,12 @@ class Library:
             while len(self._own) > _CALLERS_KEPT:
                 self._own.popitem(last=False)
         return registry
+
+
+def _temporary_snapshots() -> "SnapshotStore":
+    from skills_agent.skills.library.snapshots import SnapshotStore  # noqa: PLC0415
+
+    return SnapshotStore()
 
 
 def _instructions(owned: SourceSkill) -> str:
