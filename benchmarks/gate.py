@@ -62,7 +62,8 @@ def main() -> int:
 def _judge(policy: Policy, call: ToolCall, state: AgentState | None = None) -> object:
     """Judge one call as the only one of its step: nothing is shared with others."""
     state = STATE if state is None else state
-    return Judge(policy, state, Context(), None, policy.registry(Runtime())).verdict(call)
+    judge = Judge(policy, state, Context(), None, policy.registry(Runtime()))
+    return judge.verdict(judge.call(call["name"], call["args"]))
 
 
 def _median(judge: Callable[[ToolCall], object]) -> float:

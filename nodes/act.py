@@ -19,21 +19,17 @@ from skills_agent.nodes.effects import (
     Invocation,
     Invocations,
     JournalEntry,
-    JournalMatch,
-    JournalQuery,
     as_list,
     find_effect,
     tool_messages,
 )
 from skills_agent.nodes.judge import (
-    ActionRequest,
     Answer,
     Policy,
     Reject,
     answer_unknown,
     changed_text,
     describe_unknown,
-    effect_of,
     make_question,
 )
 from skills_agent.nodes.model_call import TwoPaths
@@ -68,11 +64,9 @@ class CallObserver(Protocol):
 
     def starts(self, request: CallRequest) -> None:
         """Note that a call is about to run."""
-        ...
 
     def answered(self, request: CallRequest, question: str, *, again: bool, message: str) -> None:
         """Note what a person said about a call whose outcome is unknown."""
-        ...
 
 
 def act(*, tools: ToolNode, policy: Policy, running: Invocations, observer: CallObserver) -> TwoPaths:
@@ -117,13 +111,13 @@ def _begin(
     registry, spec = policy.registry(runtime), policy.spec(request["call"]["name"])
     info = runtime.execution_info
     invocation = None if spec.risk == "read" else running.current()
-    call = _Call(request, spec, policy, registry, observer, info.checkpoint_id if info else "")
-    return call.begin_effect(invocation, running) if invocation else call.begin()
+    attempt = _Attempt(request, spec, policy, registry, observer, info.checkpoint_id if info else "")
+    return attempt.begin_effect(invocation, running) if invocation else attempt.begin()
 
 
 @dataclass(frozen=True)
-class _Call:
-    """One call, and what it takes to decide whether it begins."""
+class _Attempt:
+    """One attempt at a call, and what it takes to decide whether it begins."""
 
     request: CallRequest
     spec: ToolSpec
@@ -131,10 +125,21 @@ class _Call:
     registry: Registry
     observer: CallObserver
     checkpoint: str
+    invocation: Invocation | None = None
+    entry: JournalEntry | None = None
+    """What the journal has of it; None where the call only reads, or the thread is not kept."""
+    note: str = ""
+    """What the model is told before the result."""
+    answers: int = 0
+    """How often a person was asked about it by this node."""
 
     @property
     def id(self) -> str:
         return self.request["call"]["id"] or ""
+
+    @property
+    def args(self) -> dict[str, Any]:
+        return self.request["call"]["args"]
 
     @property
     def skill(self) -> SkillRef | None:
@@ -142,31 +147,50 @@ class _Call:
 
     @cached_property
     def effect(self) -> Effect:
-        return effect_of(self.request["call"], self.skill, self.registry)
+        return Effect.of(self.spec.name, self.args, self.skill, self.registry)
 
     @property
     def approved(self) -> str:
         return self.request["approved"] or self.effect.digest
 
     def begin(self) -> "_Attempt | Outputs":
-        """Return the attempt at a call that only reads, or whose thread is not kept."""
+        """Begin a call that only reads, or whose thread is not kept."""
         # What may be read without a question was judged without its skill.
-        free = effect_of(self.request["call"], None, self.registry).digest
+        free = Effect.of(self.spec.name, self.args, None, self.registry).digest
         if self.request["approved"] != free and self.approved != self.effect.digest:
             return self._refuse()
         if self.spec.risk != "read":
             self.observer.starts(self.request)
-        return _Attempt(self)
+        return self
 
     def begin_effect(self, invocation: Invocation, running: Invocations) -> "_Attempt | Outputs":
         """Return the attempt that is in the journal now; outputs where the effect is done or not repeated."""
-        query = JournalQuery(self.id, self.approved, self.request.get("earlier", ()))
+        earlier = self.request.get("earlier", ())
         with invocation.lock:
-            match = find_effect(query, invocation, running.is_alive)
-            if match.entry is None or match.fate == "new":
-                return self._first(match.entry, invocation)
-            entry = self._claim(match, match.entry, invocation)
-        return self.outputs(_reused(entry)) if match.fate == "done" else self._again(entry, invocation)
+            entry = find_effect(self.id, self.approved, earlier, invocation, running)
+            if entry is None or entry.status == "paused":
+                return self._first(entry, invocation)
+            entry = self._claim(entry, invocation)
+        if entry.status == "started":
+            return self._again(entry, invocation)
+        produced = entry.produced
+        for message in tool_messages(produced):  # For the audit: this call itself did nothing.
+            message.additional_kwargs = {"skills_agent": {"reused": entry.started}}
+        return self.outputs(produced)
+
+    def end(self, produced: Any) -> Outputs:
+        """Return what the tool returned; it is in the journal by then."""
+        artifacts = (message.artifact for message in tool_messages(produced))
+        outcome = next((artifact for artifact in artifacts if isinstance(artifact, Mapping)), {})
+        produced = _with_note(produced, self.note)
+        if self.invocation and self.entry:
+            self.invocation.journal.put(self.entry.done(produced, outcome.get("exit_code")))
+        return self.outputs(produced)
+
+    def pause(self) -> None:
+        """Note that the tool itself asked a person: it runs again from its first line."""
+        if self.invocation and self.entry:
+            self.invocation.journal.put(replace(self.entry, status="paused", answers=self.answers))
 
     def outputs(self, produced: Any) -> Outputs:
         """Return what the tool returned and what it cost.
@@ -174,21 +198,21 @@ class _Call:
         LangGraph takes a list of updates only with a Command in it.
         """
         if self.request["edited"]:
-            args = json.dumps(self.request["call"]["args"], ensure_ascii=False)
+            args = json.dumps(self.args, ensure_ascii=False)
             note = f"[A person changed this call before it ran: {self.spec.name} {args}]"
             produced = _with_note(produced, note)
         scripts = int(self.spec.counts_as == "script")
         cost = spent(self.request["turn"], tool_calls=1, script_runs=scripts)
         return [*as_list(produced), Command(update=AgentUpdate(usage=cost))]
 
-    def _claim(self, match: JournalMatch, entry: JournalEntry, invocation: Invocation) -> JournalEntry:
+    def _claim(self, entry: JournalEntry, invocation: Invocation) -> JournalEntry:
         """Give an entry to this call and, if it is done, to this invocation: a later call is another one."""
-        claimed = replace(entry, call_id=self.id)
-        if match.fate == "done":
-            produced = entry.produced
-            for message in tool_messages(produced):
-                message.tool_call_id = self.id
-            if match.is_lost:
+        claimed, is_lost = replace(entry, call_id=self.id), entry.call_id != self.id
+        if entry.status == "done":
+            if is_lost:
+                produced = entry.produced
+                for message in tool_messages(produced):
+                    message.tool_call_id = self.id
                 note = (
                     f"[This call had already run, started at {entry.started}, in a run that was cut off. "
                     "It was not run again; its result was:]"
@@ -197,7 +221,7 @@ class _Call:
             run, checkpoint = invocation.id, self.checkpoint
             claimed = replace(claimed, run=run, checkpoint=checkpoint, ended=entry.ended, settled=False)
         if claimed != entry:
-            invocation.journal.put(claimed, replacing=entry.call_id if match.is_lost else None)
+            invocation.journal.put(claimed, replacing=entry.call_id if is_lost else None)
         return claimed
 
     def _first(self, paused: JournalEntry | None, invocation: Invocation) -> "_Attempt | Outputs":
@@ -241,11 +265,9 @@ class _Call:
             self._ask(entry)
 
     def _ask(self, entry: JournalEntry) -> OutcomeUnknownResponse:
-        name, args = self.spec.name, self.request["call"]["args"]
-        call = ActionRequest(name=name, args=args, description=describe_unknown(entry))
-        response: OutcomeUnknownResponse = interrupt(
-            make_question([call], fixed=[name]), response_schema=OutcomeUnknownResponse
-        )
+        name = self.spec.name
+        question = make_question([(name, self.args, describe_unknown(entry))], fixed=[name])
+        response: OutcomeUnknownResponse = interrupt(question, response_schema=OutcomeUnknownResponse)
         return response
 
     def _start(
@@ -254,7 +276,7 @@ class _Call:
         # First: where the record must be kept and cannot be, the journal has no attempt.
         self.observer.starts(self.request)
         invocation.journal.put(entry)
-        return _Attempt(self, invocation, entry, note, answers)
+        return replace(self, invocation=invocation, entry=entry, note=note, answers=answers)
 
     def _close(self, entry: JournalEntry, decision: str, invocation: Invocation) -> Outputs:
         """Answer a call whose outcome stays unknown; the answer is kept like a result."""
@@ -274,35 +296,7 @@ class _Call:
         if self.skill is None or self.spec.counts_as != "script":
             return False
         declared = self.registry.load(self.skill).metadata.metadata.get("idempotent", "")
-        return str(self.request["call"]["args"].get("path")) in declared.split()
-
-
-@dataclass(frozen=True)
-class _Attempt:
-    """One attempt at a call."""
-
-    call: _Call
-    invocation: Invocation | None = None
-    entry: JournalEntry | None = None
-    """What the journal has of it; None where the call only reads, or the thread is not kept."""
-    note: str = ""
-    """What the model is told before the result."""
-    answers: int = 0
-    """How often a person was asked about it by this node."""
-
-    def end(self, produced: Any) -> Outputs:
-        """Return what the tool returned; it is in the journal by then."""
-        artifacts = (message.artifact for message in tool_messages(produced))
-        outcome = next((artifact for artifact in artifacts if isinstance(artifact, Mapping)), {})
-        produced = _with_note(produced, self.note)
-        if self.invocation and self.entry:
-            self.invocation.journal.put(self.entry.done(produced, outcome.get("exit_code")))
-        return self.call.outputs(produced)
-
-    def pause(self) -> None:
-        """Note that the tool itself asked a person: it runs again from its first line."""
-        if self.invocation and self.entry:
-            self.invocation.journal.put(replace(self.entry, status="paused", answers=self.answers))
+        return str(self.args.get("path")) in declared.split()
 
 
 def _with_note(produced: Any, note: str) -> Any:
@@ -312,12 +306,4 @@ def _with_note(produced: Any, note: str) -> Any:
                 message.content = f"{note}\n{message.content}"
             else:
                 message.content = [{"type": "text", "text": note}, *message.content]
-    return produced
-
-
-def _reused(entry: JournalEntry) -> Any:
-    """Return the result of an earlier attempt, marked for the audit: this call itself did nothing."""
-    produced = entry.produced
-    for message in tool_messages(produced):
-        message.additional_kwargs = {"skills_agent": {"reused": entry.started}}
     return produced

@@ -5,12 +5,11 @@ from functools import partial
 from typing import Annotated, Any, Literal
 
 from langchain_core.messages import AnyMessage
-from langchain_core.messages.tool import ToolCall, tool_call
 from langgraph.runtime import Runtime
 from langgraph.types import interrupt
 from pydantic import AfterValidator, Field, create_model
 
-from skills_agent.nodes.judge import ActionRequest, Answer, Judge, Policy, Reject, changed_text, make_question
+from skills_agent.nodes.judge import Answer, Judge, Policy, Reject, changed_text, make_question
 from skills_agent.skills.policy.grants import Scope, grant_fault
 from skills_agent.skills.policy.patterns import Grammar
 from skills_agent.state.budget import count_refusals
@@ -63,10 +62,7 @@ def approve(state: AgentState, runtime: Runtime[Context], *, policy: Policy) -> 
     questions = {
         call_id: verdict for call_id, verdict in state["verdicts"].items() if verdict["decision"] == "ask"
     }
-    calls = [
-        ActionRequest(name=verdict["tool"], args=verdict["args"], description=verdict["reason"])
-        for verdict in questions.values()
-    ]
+    calls = ((verdict["tool"], verdict["args"], verdict["reason"]) for verdict in questions.values())
     request = make_question(calls, fixed=[LOAD_SKILL])
     answer = interrupt(request, response_schema=_schema(list(questions.values()), policy.grammar))
     judge = policy.judge(state, runtime)
@@ -74,7 +70,7 @@ def approve(state: AgentState, runtime: Runtime[Context], *, policy: Policy) -> 
     messages: list[AnyMessage] = []
     grants: dict[str, GrantRecord] = {}
     for (call_id, question), decision in zip(questions.items(), answer.decisions, strict=True):
-        verdict = _verdict(call_id, question, decision, judge)
+        verdict = _verdict(question, decision, judge)
         verdicts[call_id] = verdict
         grants[call_id] = _grant(call_id, verdict, decision, judge)
         if verdict["decision"] == "deny":
@@ -104,20 +100,23 @@ def _check_grants(
     return decisions
 
 
-def _verdict(call_id: str, question: VerdictRecord, decision: PersonDecision, judge: Judge) -> VerdictRecord:
+def _verdict(question: VerdictRecord, decision: PersonDecision, judge: Judge) -> VerdictRecord:
     verdict = VerdictRecord(**{**question, "by": "approval", "decision": "allow", "reason": "approved"})
     if isinstance(decision, Reject):
         verdict["decision"] = "deny"
         why = f": {decision.message}" if decision.message else "."
         verdict["reason"] = f"Not run: a person rejected this call{why}"
-    elif "digest" in question and judge.digest(_call(call_id, question)) != question["digest"]:
+    elif (
+        "digest" in question
+        and judge.digest(judge.call(question["tool"], question["args"])) != question["digest"]
+    ):
         verdict["decision"], verdict["by"] = "deny", "error"
         verdict["reason"] = changed_text(question["tool"])
     elif isinstance(decision, Edit):
         action = decision.edited_action
         verdict["tool"], verdict["args"], verdict["reason"] = action.name, action.args, "edited"
-        call = _call(call_id, verdict)
-        verdict["digest"], verdict["skill"] = judge.digest(call), judge.skill_of(call)
+        call = judge.call(action.name, action.args)
+        verdict["digest"], verdict["skill"] = judge.digest(call), call.skill
         again = judge.verdict(call)
         if again.decision == "deny":
             verdict["decision"], verdict["reason"], verdict["by"] = "deny", again.reason, again.by
@@ -126,7 +125,7 @@ def _verdict(call_id: str, question: VerdictRecord, decision: PersonDecision, ju
 
 def _grant(call_id: str, verdict: VerdictRecord, decision: PersonDecision, judge: Judge) -> GrantRecord:
     wish = decision.grant if isinstance(decision, Approve) and verdict["decision"] == "allow" else None
-    call = _call(call_id, verdict)
+    call = judge.call(verdict["tool"], verdict["args"])
     return GrantRecord(
         id=call_id,
         scope=wish.scope if wish else "call",
@@ -136,12 +135,8 @@ def _grant(call_id: str, verdict: VerdictRecord, decision: PersonDecision, judge
         message=decision.message if isinstance(decision, Reject) else "",
         revoked=False,
         pattern=(wish.pattern or "") if wish else "",
-        skill=judge.skill_of(call),
+        skill=call.skill,
         user=judge.user,
         contents=judge.contents(call) if wish and wish.scope != "call" else {},
         digest=verdict.get("digest", ""),
     )
-
-
-def _call(call_id: str, verdict: VerdictRecord) -> ToolCall:
-    return tool_call(name=verdict["tool"], args=verdict["args"], id=call_id)

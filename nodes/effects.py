@@ -5,20 +5,22 @@ durability the model may even ask again, with a new id for the same call. So `ac
 journal before and after every effect, and looks for an earlier entry first.
 """
 
-import base64
 import hashlib
 import json
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Callable, Collection, Container, Mapping
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from threading import Lock
 from typing import Any, Final, Literal, NamedTuple, Protocol, Self
 
 from langchain_core.messages import ToolMessage
-from langchain_core.messages.tool import ToolCall
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from langgraph.config import get_config
 from langgraph.types import Command
+
+from skills_agent.skills.errors import SkillError
+from skills_agent.skills.library.registry import Registry
+from skills_agent.skills.skill import SkillRef
 
 INVOCATION_KEY: Final = "__skills_agent_run"
 """Where an invocation's id stands in `configurable`. Keys with two underscores stay out of checkpoints."""
@@ -40,10 +42,15 @@ class Effect(NamedTuple):
     """Of all three: what a person approves."""
 
     @classmethod
-    def of(cls, call: ToolCall, skill: str) -> Self:
-        """Return the effect of a call with the digest of the skill that it names."""
-        name, args = call["name"], call["args"]
-        return cls(name, _digest(args), skill, _digest([name, args, skill]))
+    def of(cls, tool: str, args: Mapping[str, Any], place: SkillRef | None, registry: Registry) -> Self:
+        """Return the effect of a call; the content of the skill that it names is that of its snapshot."""
+        skill = ""
+        if place is not None:
+            try:
+                skill = registry.snapshot(place).digest
+            except SkillError as error:
+                skill = f"gone: {error.code}"
+        return cls(tool, _digest(args), skill, _digest([tool, args, skill]))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,20 +117,6 @@ class JournalEntry:
         """Return what the tool returned, as LangGraph's ToolNode handed it back."""
         return None if self.outputs is None else _SERDE.loads_typed(self.outputs)
 
-    def as_json(self) -> dict[str, Any]:
-        """Return the entry as JSON-native values."""
-        fields = asdict(self)
-        if self.outputs is not None:
-            kind, data = self.outputs
-            fields["outputs"] = [kind, base64.b64encode(data).decode("ascii")]
-        return fields
-
-    @classmethod
-    def from_json(cls, fields: dict[str, Any]) -> Self:
-        """Return the entry that `as_json` made these values of."""
-        outputs = fields["outputs"]
-        return cls(**{**fields, "outputs": (outputs[0], base64.b64decode(outputs[1])) if outputs else None})
-
 
 class Journal(Protocol):
     """The store of entries. What was written survives the end of the process.
@@ -133,23 +126,18 @@ class Journal(Protocol):
 
     def get(self, thread: str, call_id: str) -> JournalEntry | None:
         """Return the entry of a call."""
-        ...
 
     def alike(self, thread: str, digest: str) -> list[JournalEntry]:
         """Return the entries of a thread with this effect, the oldest start first."""
-        ...
 
     def unsettled(self, thread: str) -> list[JournalEntry]:
         """Return the entries of a thread that are done and not settled."""
-        ...
 
     def put(self, entry: JournalEntry, *, replacing: str | None = None) -> None:
         """Write an entry, in one step with the removal of the entry of the call id `replacing`."""
-        ...
 
     def forget(self, thread: str) -> None:
         """Remove the entries of a thread that is deleted."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -179,74 +167,42 @@ class Invocation:
                 self.journal.put(replace(entry, settled=True))
 
 
-class Invocations:
-    """The invocations of this process whose thread is kept."""
-
-    def __init__(self) -> None:
-        self._by_id: dict[str, Invocation] = {}
-
-    def add(self, invocation: Invocation) -> None:
-        """Add an invocation that begins."""
-        self._by_id[invocation.id] = invocation
-
-    def drop(self, invocation: Invocation) -> None:
-        """Remove an invocation that has ended."""
-        self._by_id.pop(invocation.id, None)
-
-    def is_alive(self, invocation_id: str) -> bool:
-        """Return whether an invocation goes on in this process. No other process runs the same thread."""
-        return invocation_id in self._by_id
+class Invocations(dict[str, Invocation]):
+    """The invocations of this process whose thread is kept, by id, as long as they last."""
 
     def current(self) -> Invocation | None:
         """Return the invocation that the calling node is part of; None where its thread is not kept."""
-        return self._by_id.get(get_config().get("configurable", {}).get(INVOCATION_KEY, ""))
+        return self.get(get_config().get("configurable", {}).get(INVOCATION_KEY, ""))
 
 
-class JournalQuery(NamedTuple):
-    """A call whose entry is looked for."""
-
-    call_id: str
-    digest: str
-    """Of its effect."""
-    earlier: Sequence[str] = ()
-    """Ids of calls of the transcript with the same tool and arguments."""
-
-
-Fate = Literal["new", "done", "unknown"]
-
-
-class JournalMatch(NamedTuple):
-    """What the journal knows of a call."""
-
-    fate: Fate
-    entry: JournalEntry | None = None
-    is_lost: bool = False
-    """The entry has another call id: that of a timeline which was lost."""
-
-
-def find_effect(query: JournalQuery, invocation: Invocation, is_alive: Callable[[str], bool]) -> JournalMatch:
+def find_effect(
+    call_id: str, digest: str, earlier: Collection[str], invocation: Invocation, alive: Container[str]
+) -> JournalEntry | None:
     """Return what the journal knows of a call: by its id, else by its effect under a lost id.
 
-    An invocation that was cut off loses what its checkpoints had not got yet: then the model asks again, and
-    its call has another id. The lost entry is in no transcript, and the checkpoint that it started from does
-    not exist. A settled result whose checkpoint is gone belongs to an earlier thread of the same name. An
-    effect that was started and not finished is unknown, whatever its id.
+    The entry is done, or paused at a question of the tool, or started and not finished: then its outcome is
+    unknown. An invocation that was cut off loses what its checkpoints had not got yet: then the model asks
+    again, and its call has another id. The lost entry is in no transcript, and the checkpoint that it started
+    from does not exist. A settled result whose checkpoint is gone belongs to an earlier thread of that name.
+
+    `earlier` are the ids of calls of the transcript with the same tool and arguments, `alive` those of the
+    invocations that go on: no other process runs the same thread.
     """
-    own = invocation.journal.get(invocation.thread, query.call_id)
-    if own is not None and own.digest == query.digest:
+    own = invocation.journal.get(invocation.thread, call_id)
+    if own is not None and own.digest == digest:
         if own.status == "started":
-            return JournalMatch("unknown", own)
+            return own
         if own.status == "done" and (not own.settled or invocation.has_checkpoint(own.checkpoint)):
-            return JournalMatch("done", own)
-    for entry in invocation.journal.alike(invocation.thread, query.digest):
-        if entry.call_id == query.call_id or is_alive(entry.run):
+            return own
+    for entry in invocation.journal.alike(invocation.thread, digest):
+        if entry.call_id == call_id or entry.run in alive:
             continue
         if entry.status == "started":
-            return JournalMatch("unknown", entry, is_lost=True)
-        is_on_record = entry.settled or entry.call_id in query.earlier
+            return entry
+        is_on_record = entry.settled or entry.call_id in earlier
         if entry.status == "done" and not is_on_record and not invocation.has_checkpoint(entry.checkpoint):
-            return JournalMatch("done", entry, is_lost=True)
-    return JournalMatch("new", own if own is not None and own.status == "paused" else None)
+            return entry
+    return own if own is not None and own.status == "paused" else None
 
 
 def tool_messages(produced: Any) -> list[ToolMessage]:

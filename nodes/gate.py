@@ -4,21 +4,16 @@ import logging
 from dataclasses import replace
 
 from langchain_core.messages import AnyMessage
-from langchain_core.messages.tool import ToolCall
 from langgraph.runtime import Runtime
 
 from skills_agent.nodes.judge import Judge, Policy
+from skills_agent.skills.policy.patterns import Call
 from skills_agent.skills.policy.verdict import ApprovalNeededError, Verdict
 from skills_agent.state.budget import Limits, count_refusals, counts_of_turn
 from skills_agent.state.context import Context
 from skills_agent.state.records import VerdictRecord
 from skills_agent.state.schema import AgentState, AgentUpdate
-from skills_agent.state.transcript import (
-    LOAD_SKILL,
-    open_calls,
-    open_unreadable_calls,
-    refusal,
-)
+from skills_agent.state.transcript import LOAD_SKILL, open_calls, open_unreadable_calls, refusal
 
 logger = logging.getLogger(__name__)
 
@@ -36,12 +31,13 @@ def gate(state: AgentState, runtime: Runtime[Context], *, policy: Policy, limits
     tool_calls, script_runs = counts["tool_calls"], counts["script_runs"]
     messages: list[AnyMessage] = []
     verdicts: dict[str, VerdictRecord] = {}
-    for call in open_calls(state["messages"]):
-        if call["name"] == LOAD_SKILL:
+    for tool_call in open_calls(state["messages"]):
+        call_id, call = tool_call["id"] or "", judge.call(tool_call["name"], tool_call["args"])
+        if call.tool == LOAD_SKILL:
             continue
         verdict = judge.verdict(call)
         if verdict.decision != "deny":
-            runs_script = policy.spec(call["name"]).counts_as == "script"
+            runs_script = call.spec.counts_as == "script"
             if tool_calls >= limits.max_tool_calls:
                 verdict = _over_budget(verdict, f"{limits.max_tool_calls} tool calls")
             elif runs_script and script_runs >= limits.max_script_runs:
@@ -50,11 +46,11 @@ def gate(state: AgentState, runtime: Runtime[Context], *, policy: Policy, limits
                 tool_calls += 1
                 script_runs += runs_script
         if verdict.decision == "ask" and policy.approval == "fail":
-            raise ApprovalNeededError(call["name"], verdict.reason)
-        verdicts[call["id"] or ""] = _record(call, verdict, judge)
+            raise ApprovalNeededError(call.tool, verdict.reason)
+        verdicts[call_id] = _record(call, verdict, judge)
         if verdict.decision == "deny":
-            logger.warning("tool blocked by policy", extra={"tool": call["name"], "by": verdict.by})
-            messages.append(refusal(call["id"] or "", call["name"], verdict.reason))
+            logger.warning("tool blocked by policy", extra={"tool": call.tool, "by": verdict.by})
+            messages.append(refusal(call_id, call.tool, verdict.reason))
     for unreadable in open_unreadable_calls(state["messages"]):
         text = f"The arguments of this call are not valid JSON: {unreadable['error'] or 'unreadable'}"
         messages.append(refusal(unreadable["id"] or "", unreadable["name"] or "", text))
@@ -69,14 +65,14 @@ def _over_budget(verdict: Verdict, budget: str) -> Verdict:
     return replace(verdict, decision="deny", reason=reason, by="budget")
 
 
-def _record(call: ToolCall, verdict: Verdict, judge: Judge) -> VerdictRecord:
+def _record(call: Call, verdict: Verdict, judge: Judge) -> VerdictRecord:
     record = VerdictRecord(
-        tool=call["name"],
-        args=call["args"],
+        tool=call.tool,
+        args=dict(call.args),
         decision=verdict.decision,
         reason=verdict.reason,
         by=verdict.by,
-        skill=judge.skill_of(call),
+        skill=call.skill,
     )
     if verdict.decision != "deny":
         record["digest"] = judge.pin(call, verdict)

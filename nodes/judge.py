@@ -4,23 +4,21 @@
 """
 
 import logging
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Literal
 
 from langchain_core.messages import ToolMessage
-from langchain_core.messages.tool import ToolCall
 from langchain_core.tools import BaseTool
 from langgraph.runtime import Runtime
 from pydantic import BaseModel, ConfigDict, ValidationError
-from typing_extensions import TypedDict  # pydantic needs this one before Python 3.12
 
 from skills_agent.nodes import RegistryOf
 from skills_agent.nodes.effects import Effect, JournalEntry
 from skills_agent.skills.errors import SkillError
 from skills_agent.skills.library.registry import Registry
-from skills_agent.skills.policy.grants import Grant, skills_concerned
+from skills_agent.skills.policy.grants import is_in_scope
 from skills_agent.skills.policy.patterns import Call, Entry, Grammar
 from skills_agent.skills.policy.permission import ALWAYS_ALLOWED, Declared, Mode, Permission
 from skills_agent.skills.policy.tool_spec import RISK_TEXTS, Risk, ToolSpec
@@ -69,7 +67,7 @@ class Policy:
 
     def spec(self, tool: str) -> ToolSpec:
         """Return what a tool is; of an unknown tool nothing good is assumed."""
-        return self.grammar.specs.get(tool) or ToolSpec(name=tool)
+        return self.grammar.spec(tool)
 
     def judge(self, state: AgentState, runtime: Runtime[Context]) -> "Judge":
         """Return the judge of the calls of one step."""
@@ -135,49 +133,47 @@ class Judge:
         self._grants = list((state.get("grants") or {}).values())
         self._permission = policy.permission(state)
 
-    def verdict(self, call: ToolCall) -> Verdict:
+    def call(self, tool: str, args: Mapping[str, Any]) -> Call:
+        """Return a call as policy sees it."""
+        return self._policy.grammar.call(tool, args, self.user)
+
+    def verdict(self, call: Call) -> Verdict:
         """Return the verdict on one call, budgets aside. A call that cannot run is never asked about."""
-        judged = self._call(call)
-        if refusal := self._refusal(judged):
+        if refusal := self._refusal(call):
             return refusal
-        words, opinion = _risk_text(judged), consult(self._policy.approvers, judged)
+        words, opinion = _risk_text(call), consult(self._policy.approvers, call)
         reason = opinion.reason.rstrip(".") if opinion else ""
         match opinion:
             case Opinion("deny"):
                 text = f"Not run: {reason or 'an approver of the operator refused it'}. Go on without it."
                 return Verdict("deny", text, "approver")
             case Opinion("ask"):
-                return self._question(judged, f" {reason or 'An approver asks'}.", "approver")
+                return self._question(call, f" {reason or 'An approver asks'}.", "approver")
             case Opinion("allow"):
                 return Verdict("allow", f"{words}; {reason or 'an approver allowed it'}.", "approver")
-        if judged.spec.risk in self._policy.ask_for:
-            return self._answer(judged) or self._question(judged)
+        if call.spec.risk in self._policy.ask_for:
+            return self._answer(call) or self._question(call)
         return Verdict("allow", f"{words}; no question is asked for that.", "policy")
 
-    def pin(self, call: ToolCall, verdict: Verdict) -> str:
+    def pin(self, call: Call, verdict: Verdict) -> str:
         """Return the digest that a verdict holds for: nothing else is run under it.
 
         What may be read without a question is read as it is then: its files do not count.
         """
-        free = verdict.decision == "allow" and self._policy.spec(call["name"]).risk == "read"
-        return effect_of(call, None, self._registry).digest if free else self.digest(call)
+        if verdict.decision == "allow" and call.spec.risk == "read":
+            return Effect.of(call.tool, call.args, None, self._registry).digest
+        return self.digest(call)
 
-    def digest(self, call: ToolCall) -> str:
+    def digest(self, call: Call) -> str:
         """Return the digest of what a call would run: tool, arguments, and the content of its skill."""
-        loaded = self.loaded.get(self._call(call).skill or "")
+        loaded = self.loaded.get(call.skill or "")
         place = SkillRef.of(loaded) if loaded else None
-        return effect_of(call, place, self._registry).digest
+        return Effect.of(call.tool, call.args, place, self._registry).digest
 
-    def contents(self, call: ToolCall) -> dict[str, str]:
-        """Return the digests of the skills that a grant for a call depends on."""
-        return self._digests(self._call(call))
-
-    def skill_of(self, call: ToolCall) -> str | None:
-        """Return the skill that a call names."""
-        return self._call(call).skill
-
-    def _call(self, call: ToolCall) -> Call:
-        return self._policy.grammar.call(call["name"], call["args"], self.user)
+    def contents(self, call: Call) -> dict[str, str]:
+        """Return the digest of each skill that a grant depends on; empty for one that is not loaded."""
+        names = sorted(self.loaded) if call.skill is None else [call.skill]
+        return {name: self.loaded[name]["digest"] if name in self.loaded else "" for name in names}
 
     def _refusal(self, call: Call) -> Verdict | None:
         """Return the refusal of a call that nobody can approve: of the operator, the caller, or a skill."""
@@ -201,7 +197,7 @@ class Judge:
         policy, risk, words = self._policy, call.spec.risk, _risk_text(call)
         if risk in policy.yes:
             return Verdict("allow", f"{words}; approved in advance with --yes {risk}.", "policy")
-        if grant := self._grant(call):
+        if grant := next((grant for grant in self._grants if self._serves(grant, call)), None):
             reason = f"{words}; a person granted it ({grant['scope']}, {grant['id']})."
             return Verdict("allow", reason, "grant", grant["id"])
         if skill := self._preapproved_by(call):
@@ -226,16 +222,22 @@ class Judge:
         text = f"{_view(call)}{words}.{note}{self._origin(call)}{isolation} Risk: {risk}."
         return Verdict("ask", text, by)
 
-    def _grant(self, call: Call) -> GrantRecord | None:
-        for record in self._grants:
-            if record["revoked"] or record["decision"] != "approve":
-                continue
-            grant = _grant_of(record)
-            digests = self._digests(call)
-            is_same = "" not in digests.values() and digests.items() <= grant.contents.items()
-            if is_same and grant.covers(call, self._policy.grammar):
-                return record
-        return None
+    def _serves(self, grant: GrantRecord, call: Call) -> bool:
+        """Return whether a person's answer to an earlier call holds for this one, too.
+
+        It serves the caller who gave it, the tool that it was given for, and the skills as they were: the
+        skill that the call names, else every loaded one. So it never reaches from one skill, user or content
+        to another.
+        """
+        if grant["revoked"] or grant["decision"] != "approve":
+            return False
+        contents = self.contents(call)
+        if "" in contents.values() or not contents.items() <= (grant.get("contents") or {}).items():
+            return False
+        if call.caller != grant.get("user") or call.tool != grant["tool"]:
+            return False
+        scope, pattern, skill = grant["scope"], grant.get("pattern", ""), grant.get("skill")
+        return is_in_scope(call, scope, pattern, skill, self._policy.grammar)
 
     def _preapproved_by(self, call: Call) -> str | None:
         """Return the trusted skill that lists a call; the skill that it would run must be trusted, too."""
@@ -274,11 +276,6 @@ class Judge:
             logger.warning("trust file unusable", extra={"cause": error.cause})
             return False
 
-    def _digests(self, call: Call) -> dict[str, str]:
-        """Return the digest of each skill that a grant depends on; empty for one that is not loaded."""
-        names = skills_concerned(call, self.loaded)
-        return {name: self.loaded[name]["digest"] if name in self.loaded else "" for name in names}
-
 
 def _risk_text(call: Call) -> str:
     return f"{call.tool} {RISK_TEXTS[call.spec.risk]}"
@@ -296,63 +293,22 @@ def _view(call: Call) -> str:
         return ""
 
 
-def effect_of(call: ToolCall, place: SkillRef | None, registry: Registry) -> Effect:
-    """Return what a call runs, as digests: the content of a skill is that of its snapshot."""
-    content = ""
-    if place is not None:
-        try:
-            content = registry.snapshot(place).digest
-        except SkillError as error:
-            content = f"gone: {error.code}"
-    return Effect.of(call, content)
+def make_question(
+    calls: Iterable[tuple[str, Mapping[str, Any], str]], fixed: Collection[str] = ()
+) -> dict[str, list[dict[str, Any]]]:
+    """Return the question about some calls, in the schema that chat UIs render: HITLRequest of langchain 1.x.
 
-
-def _grant_of(record: GrantRecord) -> Grant:
-    return Grant(
-        record["scope"],
-        record["tool"],
-        record.get("skill"),
-        record.get("pattern", ""),
-        record.get("user"),
-        record.get("contents") or {},
-    )
-
-
-Allowed = Literal["approve", "edit", "reject"]
-
-
-class ActionRequest(TypedDict):
-    """One question, in the schema that chat UIs render (langchain 1.x)."""
-
-    name: str
-    args: dict[str, Any]
-    description: str
-
-
-class ReviewConfig(TypedDict):
-    """Which answers a question takes."""
-
-    action_name: str
-    allowed_decisions: list[Allowed]
-
-
-class HITLRequest(TypedDict):
-    """All open questions of a step; `decisions` answer them by position."""
-
-    action_requests: list[ActionRequest]
-    review_configs: list[ReviewConfig]
-
-
-def make_question(calls: Sequence[ActionRequest], fixed: Collection[str] = ()) -> HITLRequest:
-    """Return the question about some calls; those of the tools in `fixed` cannot be edited."""
+    A call is its tool, its arguments, and why it is asked about; those of tools in `fixed` cannot be edited.
+    """
+    requests = [{"name": name, "args": args, "description": reason} for name, args, reason in calls]
     reviews = [
-        ReviewConfig(
-            action_name=name,
-            allowed_decisions=["approve", "reject"] if name in fixed else ["approve", "edit", "reject"],
-        )
-        for name in dict.fromkeys(call["name"] for call in calls)
+        {
+            "action_name": name,
+            "allowed_decisions": ["approve", "reject"] if name in fixed else ["approve", "edit", "reject"],
+        }
+        for name in dict.fromkeys(request["name"] for request in requests)
     ]
-    return HITLRequest(action_requests=list(calls), review_configs=reviews)
+    return {"action_requests": requests, "review_configs": reviews}
 
 
 class Answer(BaseModel):

@@ -146,11 +146,11 @@ class CompiledAgent(CompiledStateGraph[AgentState, Context, AgentInput, AgentOut
             has_checkpoint=thread.has_checkpoint,
             address=address_of(thread.saver),
         )
-        self.services.invocations.add(invocation)
+        self.services.invocations[invocation.id] = invocation
         try:
             yield invocation
         finally:
-            self.services.invocations.drop(invocation)
+            self.services.invocations.pop(invocation.id, None)
 
     def _record_update(
         self, thread: "_Thread", snapshot: StateSnapshot, supersteps: Sequence[Sequence[StateUpdate]]

@@ -10,6 +10,7 @@ from pathlib import Path
 from threading import Lock
 from typing import Any, Final
 
+import msgspec
 from langgraph.store.base import BaseStore, PutOp
 
 from skills_agent.graph.private_files import open_sqlite
@@ -138,7 +139,7 @@ class StoreJournal:
     def get(self, thread: str, call_id: str) -> JournalEntry | None:
         """Return the entry of a call."""
         item = self._store.get(_namespace(thread), _name(call_id), refresh_ttl=False)
-        return None if item is None else JournalEntry.from_json(item.value)
+        return None if item is None else msgspec.convert(item.value, JournalEntry)
 
     def alike(self, thread: str, digest: str) -> list[JournalEntry]:
         """Return the entries of a thread with this effect, the oldest start first."""
@@ -151,7 +152,7 @@ class StoreJournal:
     def put(self, entry: JournalEntry, *, replacing: str | None = None) -> None:
         """Write an entry, in one batch with the removal of the entry of the call id `replacing`."""
         namespace = _namespace(entry.thread)
-        writes = [PutOp(namespace, _name(entry.call_id), entry.as_json(), index=False, ttl=None)]
+        writes = [PutOp(namespace, _name(entry.call_id), msgspec.to_builtins(entry), index=False, ttl=None)]
         if replacing is not None and replacing != entry.call_id:
             writes.append(PutOp(namespace, _name(replacing), None))
         self._store.batch(writes)
@@ -168,7 +169,7 @@ class StoreJournal:
             page = self._store.search(
                 _namespace(thread), filter=fields, limit=_PAGE, offset=len(entries), refresh_ttl=False
             )
-            entries += [JournalEntry.from_json(item.value) for item in page]
+            entries += [msgspec.convert(item.value, JournalEntry) for item in page]
             if len(page) < _PAGE:
                 return sorted(entries, key=lambda entry: (entry.started, entry.call_id))
 

@@ -14,7 +14,7 @@ from skills_agent.skills.format.rules import Finding
 from skills_agent.skills.format.values import NAME_LIMIT, FieldValue
 from skills_agent.skills.text import one_line
 
-Effect = Literal["acted-on", "shown", "none"]
+FieldUse = Literal["acted-on", "shown", "none"]
 """Changes what happens; is shown to people or the model; is read and kept."""
 
 
@@ -22,7 +22,7 @@ class Field(NamedTuple):
     """One field of a frontmatter."""
 
     name: str
-    effect: Effect
+    effect: FieldUse
     meaning: str = ""
     """What an author has to know, in Markdown: for docs/skills.md."""
     read: Callable[[FieldValue], Any] | None = None

@@ -43,7 +43,7 @@ def plain_command(text: str) -> Words | None:
     the beginning of a word as a comment: refusing them costs little, and telling them apart would need a
     second parser that agrees with the shell.
     """
-    if any(character in _SUBSTITUTES or _is_control(character) for character in text):
+    if any(character in _SUBSTITUTES or (character < " " and character != "\t") for character in text):
         return None
     words = _split(text)
     if not words or any(_is_operator(word) or word.startswith("#") for word in words):
@@ -74,7 +74,8 @@ def command_pattern(text: str) -> Words | None:
 
 def permits(pattern: Words, words: Words) -> bool:
     """Return whether a plain command is what a pattern says; the path of a program is compared by parts."""
-    return _is_program(pattern[0], words[0]) and all_match(pattern[1:], words[1:])
+    program = all_match(pattern[0].split("/"), words[0].split("/"))
+    return program and all_match(pattern[1:], words[1:])
 
 
 def touches(pattern: Words, text: str) -> bool:
@@ -132,10 +133,6 @@ def all_match(patterns: Sequence[str], words: Sequence[str]) -> bool:
     return all(pattern == ANY for pattern in patterns[at:])
 
 
-def _is_program(pattern: str, word: str) -> bool:
-    return all_match(pattern.split("/"), word.split("/")) if "*" in pattern else pattern == word
-
-
 def _commands(text: str) -> list[Words] | None:
     """Return every command of a line, without folders and assignments; None for a line that is unclear."""
     if any(character in _SUBSTITUTES for character in text) or ("\\" in text and "\n" in text):
@@ -172,7 +169,3 @@ def _split(text: str) -> Words | None:
 
 def _is_operator(word: str) -> bool:
     return bool(word) and set(word) <= _OPERATORS
-
-
-def _is_control(character: str) -> bool:
-    return character < " " and character != "\t"

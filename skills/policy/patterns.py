@@ -149,15 +149,24 @@ class Grammar:
         self.specs: Mapping[str, ToolSpec] = {**TOOL_SPECS, **specs}
         self.parse = lru_cache(maxsize=4096)(self._parse)
         """Return what an entry says. Raises EntryNotUnderstoodError."""
-        self.parse_ban = lru_cache(maxsize=4096)(self._parse_ban)
+
+    def spec(self, tool: str) -> ToolSpec:
+        """Return what a tool is; of an unknown tool nothing good is assumed."""
+        return self.specs.get(tool) or ToolSpec(name=tool)
+
+    def call(self, tool: str, args: Mapping[str, Any], caller: str | None = None) -> Call:
+        """Return a call of a tool by its name."""
+        return Call(self.spec(tool), args, caller)
+
+    def parse_ban(self, text: str) -> Entry:
         """Return what an entry forbids: the whole tool where only its parenthesis is not understood.
 
         Raises EntryNotUnderstoodError.
         """
-
-    def call(self, tool: str, args: Mapping[str, Any], caller: str | None = None) -> Call:
-        """Return a call of a tool by its name; nothing good is assumed of an unknown tool."""
-        return Call(self.specs.get(tool) or ToolSpec(name=tool), args, caller)
+        try:
+            return self.parse(text)
+        except EntryNotUnderstoodError:
+            return replace(self.parse(text.partition("(")[0]), text=text.strip())
 
     def understood(self, texts: Iterable[str], *, bans: bool = False) -> tuple[Entry, ...]:
         """Return the entries that are understood; the others are reported at discovery and grant nothing."""
@@ -170,56 +179,41 @@ class Grammar:
 
     def exact_entry(self, call: Call) -> str | None:
         """Return the entry that permits just this call's command or path; None where none can be written."""
-        written = self.understood(_spellings(call))
-        return next((entry.text for entry in written if entry.permits(call)), None)
+        spellings = []
+        if call.command is not None and "*" not in call.command:
+            spellings.append(f"{call.tool}({call.command.strip()})")
+        if call.path is not None and "*" not in call.path:
+            spellings.append(f"{call.tool}({call.path if '/' in call.path else f'./{call.path}'})")
+        return next((entry.text for entry in self.understood(spellings) if entry.permits(call)), None)
 
     def _parse(self, text: str) -> Entry:
         text = text.strip()
         if text.startswith("mcp__"):
-            return _server_entry(text)
+            if server := _SERVER.fullmatch(text):
+                return Entry(text, server_tool=f"mcp__{server['server']}__{server['tool'] or '*'}")
+            reason = "an MCP tool is mcp__server, mcp__server__tool or mcp__server__*"
+            raise EntryNotUnderstoodError(text, reason)
         match = _ENTRY.fullmatch(text)
         if match is None:
             raise EntryNotUnderstoodError(text, "an entry is the name of a tool, or name(pattern)")
         name, argument = match["name"], match["argument"]
-        meant = [spec for spec in self.specs.values() if _is_called(spec, name)]
+        specs = self.specs.values()
+        meant = [spec for spec in specs if name == spec.name or name.lower() in spec.names_elsewhere]
         entry = Entry(text, tools=frozenset({name, *(spec.name for spec in meant)}))
         if argument is None or argument.strip() in {"*", "**"}:
             return entry
         if any(spec.command_argument for spec in meant):
-            return replace(entry, command=_command_pattern(text, argument))
+            if command := commands.command_pattern(argument):
+                return replace(entry, command=command)
+            reason = "in parentheses stands one plain command that begins with a program, as in `git diff *`"
+            raise EntryNotUnderstoodError(text, reason)
         if any(spec.path_argument for spec in meant):
             return replace(entry, path=_path_pattern(text, argument))
         raise EntryNotUnderstoodError(text, f"nothing is known of what {name} takes in parentheses")
 
-    def _parse_ban(self, text: str) -> Entry:
-        try:
-            return self.parse(text)
-        except EntryNotUnderstoodError:
-            return replace(self.parse(text.partition("(")[0]), text=text.strip())
-
 
 GRAMMAR: Final = Grammar()
 """Of the agent's own tools."""
-
-
-def _is_called(spec: ToolSpec, name: str) -> bool:
-    return name == spec.name or name.lower() in spec.names_elsewhere
-
-
-def _server_entry(text: str) -> Entry:
-    match = _SERVER.fullmatch(text)
-    if match is None:
-        raise EntryNotUnderstoodError(text, "an MCP tool is mcp__server, mcp__server__tool or mcp__server__*")
-    return Entry(text, server_tool=f"mcp__{match['server']}__{match['tool'] or '*'}")
-
-
-def _command_pattern(entry: str, argument: str) -> Words:
-    pattern = commands.command_pattern(argument)
-    if pattern is None:
-        raise EntryNotUnderstoodError(
-            entry, "in parentheses stands one plain command that begins with a program, as in `git diff *`"
-        )
-    return pattern
 
 
 def _path_pattern(entry: str, argument: str) -> Words:
@@ -256,10 +250,3 @@ def _plain_forms(call: Call) -> Sequence[Words]:
     path = "/".join(parts)
     ways = _INTERPRETERS.get(posixpath.splitext(path)[1], ())
     return [(*way, spelled, *args) for way in ((), *ways) for spelled in (path, f"./{path}")]
-
-
-def _spellings(call: Call) -> Iterable[str]:
-    if call.command is not None and "*" not in call.command:
-        yield f"{call.tool}({call.command.strip()})"
-    if call.path is not None and "*" not in call.path:
-        yield f"{call.tool}({call.path if '/' in call.path else f'./{call.path}'})"

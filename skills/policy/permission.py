@@ -13,6 +13,7 @@ nothing: it says which calls skip the question.
 """
 
 from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Final, Literal, NamedTuple
 
@@ -35,28 +36,22 @@ class Declared(NamedTuple):
     disallowed: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True)
 class Permission:
     """What the loaded skills of one thread permit at one moment."""
 
-    def __init__(
-        self,
-        declared: Sequence[Declared],
-        mode: Mode,
-        always_allowed: Collection[str] = ALWAYS_ALLOWED,
-        grammar: Grammar = GRAMMAR,
-    ) -> None:
-        self._declared = declared
-        self._grammar = grammar
-        self._mode = mode
-        self._always = frozenset(always_allowed)
+    declared: Sequence[Declared]
+    mode: Mode
+    always_allowed: Collection[str] = ALWAYS_ALLOWED
+    grammar: Grammar = GRAMMAR
 
     @cached_property
     def is_limited(self) -> bool:
         """Return whether a call is refused that no skill lists."""
-        declares = [skill.allowed is not None for skill in self._declared]
-        if self._mode == "restrict":
+        declares = [skill.allowed is not None for skill in self.declared]
+        if self.mode == "restrict":
             return bool(declares) and all(declares)
-        return self._mode == "intersection" and any(declares)
+        return self.mode == "intersection" and any(declares)
 
     def refusal(self, call: Call) -> str | None:
         """Say why a call is refused, what is allowed, and how to go on; None when it passes."""
@@ -68,7 +63,7 @@ class Permission:
                     f"Not run: the loaded skill {skill} forbids it (disallowed-tools: {ban.text}). "
                     f"Go on without it, or call unload_skill for {skill} if its task is done."
                 )
-        if not self.is_limited or call.tool in self._always or self._passes(call):
+        if not self.is_limited or call.tool in self.always_allowed or self._passes(call):
             return None
         return (
             f"Not run: the loaded skills do not list this call of {call.tool} in allowed-tools. "
@@ -88,9 +83,9 @@ class Permission:
         """Say in one line what passes; empty where there is no limit."""
         if not self.is_limited:
             return ""
-        is_joint = self._mode == "intersection" and len(self._listed) > 1
+        is_joint = self.mode == "intersection" and len(self._listed) > 1
         joint = "listed by every one of" if is_joint else "listed by"
-        always = ", ".join(sorted(self._always)) or "no other"
+        always = ", ".join(sorted(self.always_allowed)) or "no other"
         return f"Allowed now: the tools for skills and plans; always {always}; {joint} {_text(self._listed)}."
 
     def forbidden_now(self) -> str:
@@ -98,14 +93,14 @@ class Permission:
         return f"Forbidden by {_text(self._banned)}." if self._banned else ""
 
     def _passes(self, call: Call) -> bool:
-        needed = len(self._listed) if self._mode == "intersection" else 1
+        needed = len(self._listed) if self.mode == "intersection" else 1
         return len(self.listed_by(call)) >= needed
 
     @cached_property
     def _listed(self) -> dict[str, tuple[Entry, ...]]:
         return {
-            skill.skill: self._grammar.understood(skill.allowed)
-            for skill in self._declared
+            skill.skill: self.grammar.understood(skill.allowed)
+            for skill in self.declared
             if skill.allowed is not None
         }
 
@@ -113,8 +108,8 @@ class Permission:
     def _banned(self) -> dict[str, tuple[Entry, ...]]:
         return {
             skill.skill: entries
-            for skill in self._declared
-            if (entries := self._grammar.understood(skill.disallowed, bans=True))
+            for skill in self.declared
+            if (entries := self.grammar.understood(skill.disallowed, bans=True))
         }
 
 

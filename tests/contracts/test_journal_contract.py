@@ -1,9 +1,11 @@
 """What every journal keeps, and how a call finds itself in it."""
 
+import base64
+import json
 import subprocess
 import sys
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from threading import Thread
 
@@ -17,7 +19,7 @@ from langgraph.types import Command
 from skills_agent.graph.private_files import ignore_in_git
 from skills_agent.graph.threads.errors import JournalError
 from skills_agent.graph.threads.journals import FileJournal, StoreJournal
-from skills_agent.nodes.effects import Effect, Invocation, Journal, JournalEntry, JournalQuery, find_effect
+from skills_agent.nodes.effects import Effect, Invocation, Journal, JournalEntry, find_effect
 
 EFFECT = Effect("run_script", "a" * 64, "s" * 64, "d" * 64)
 OTHER = Effect("write_file", "b" * 64, "", "e" * 64)
@@ -80,6 +82,19 @@ def test_commands_of_tools_come_back_whole(journal: Journal) -> None:
     assert not command.goto
 
 
+def test_what_older_releases_wrote_into_a_store_is_read() -> None:
+    store = InMemoryStore()
+    journal = StoreJournal(store)
+    entry = started(journal, "call-1").done(answered("x", "call-1"), 0)
+    journal.put(entry)
+    (item,) = store.search(("skills-agent", "journal"))
+    kind, data = entry.outputs or ("", b"")
+    written = {**asdict(entry), "outputs": [kind, base64.b64encode(data).decode("ascii")]}
+    assert json.dumps(item.value) == json.dumps(written)
+    store.put(item.namespace, item.key, json.loads(json.dumps(written)))
+    assert journal.get("t", "call-1") == entry
+
+
 def test_what_was_never_written_is_not_found(journal: Journal) -> None:
     started(journal, "call-1")
     assert journal.get("t", "call-2") is None
@@ -126,66 +141,66 @@ def test_only_what_is_done_can_be_settled(journal: Journal) -> None:
     assert match.status == "started"
 
 
-def wanted(call: str, *earlier: str) -> JournalQuery:
-    return JournalQuery(call, EFFECT.digest, earlier)
-
-
-def nobody(run: str) -> bool:
-    return False
+def find(
+    run: Invocation, call: str, *, earlier: tuple[str, ...] = (), alive: tuple[str, ...] = ()
+) -> JournalEntry | None:
+    return find_effect(call, EFFECT.digest, earlier, run, alive)
 
 
 def test_a_call_finds_itself_by_its_id(journal: Journal) -> None:
     run = run_of(journal)
-    assert find_effect(wanted("call-1"), run, nobody).fate == "new"
+    assert find(run, "call-1") is None
     entry = started(journal, "call-1")
-    assert find_effect(wanted("call-1"), run, nobody).fate == "unknown"
-    journal.put(entry.done(answered("x", "call-1")))
-    match = find_effect(wanted("call-1"), run, nobody)
-    assert (match.fate, match.is_lost) == ("done", False)
+    assert find(run, "call-1") == entry
+    done = entry.done(answered("x", "call-1"))
+    journal.put(done)
+    assert find(run, "call-1") == done
+    paused = replace(entry, status="paused")
+    journal.put(paused)
+    assert find(run, "call-1") == paused
 
 
 def test_the_result_of_another_call_under_the_same_id_is_not_taken(journal: Journal) -> None:
     journal.put(started(journal, "call-1", OTHER).done(answered("x", "call-1")))
-    assert find_effect(wanted("call-1"), run_of(journal), nobody).fate == "new"
+    assert find(run_of(journal), "call-1") is None
 
 
 @pytest.mark.parametrize("kept", [True, False])
 def test_a_result_of_an_earlier_thread_of_that_name_is_not_taken(journal: Journal, kept: bool) -> None:
     done = started(journal, "call-1").done(answered("x", "call-1"))
-    journal.put(replace(done, settled=True))
-    assert find_effect(wanted("call-1"), run_of(journal, kept=kept), nobody).fate == (
-        "done" if kept else "new"
-    )
+    settled = replace(done, settled=True)
+    journal.put(settled)
+    assert find(run_of(journal, kept=kept), "call-1") == (settled if kept else None)
 
 
 @pytest.mark.parametrize(
-    ("status", "kept", "alive", "settled", "fate"),
+    ("status", "kept", "alive", "settled", "is_match"),
     [
-        ("done", False, False, False, "done"),
-        ("done", True, False, False, "new"),  # it is on the record, and the model called again
-        ("done", False, True, False, "new"),  # of the run that asks
-        ("done", False, False, True, "new"),  # its run ended by itself
-        ("started", False, False, False, "unknown"),
-        ("started", True, False, False, "unknown"),  # superseded before it was asked about
-        ("started", False, True, False, "new"),  # the same call beside this one
+        ("done", False, False, False, True),
+        ("done", True, False, False, False),  # it is on the record, and the model called again
+        ("done", False, True, False, False),  # of the run that asks
+        ("done", False, False, True, False),  # its run ended by itself
+        ("started", False, False, False, True),
+        ("started", True, False, False, True),  # superseded before it was asked about
+        ("started", False, True, False, False),  # the same call beside this one
     ],
 )
 def test_a_call_is_recognised_under_a_lost_id(
-    journal: Journal, status: str, kept: bool, alive: bool, settled: bool, fate: str
+    journal: Journal, status: str, kept: bool, alive: bool, settled: bool, is_match: bool
 ) -> None:
     entry = started(journal, "lost", run="before")
     if status == "done":
-        journal.put(replace(entry.done(answered("x", "lost")), settled=settled))
-    here = run_of(journal, kept=kept)
-    match = find_effect(wanted("new"), here, lambda run: alive and run == "before")
-    assert match.fate == fate
-    assert match.is_lost == (fate != "new")
+        entry = replace(entry.done(answered("x", "lost")), settled=settled)
+        journal.put(entry)
+    match = find(run_of(journal, kept=kept), "new", alive=("before",) if alive else ())
+    assert match == (entry if is_match else None)
 
 
 def test_a_call_of_the_transcript_is_not_lost(journal: Journal) -> None:
-    journal.put(started(journal, "told", run="before").done(answered("x", "told")))
-    assert find_effect(wanted("new", "told"), run_of(journal), nobody).fate == "new"
-    assert find_effect(wanted("new", "other"), run_of(journal), nobody).fate == "done"
+    done = started(journal, "told", run="before").done(answered("x", "told"))
+    journal.put(done)
+    assert find(run_of(journal), "new", earlier=("told",)) is None
+    assert find(run_of(journal), "new", earlier=("other",)) == done
 
 
 def test_a_thread_that_is_forgotten_has_no_entries_and_the_others_have_theirs(journal: Journal) -> None:

@@ -119,9 +119,10 @@ def test_no_context_allows_more_than_the_operator_alone(
     state = state_of(services, declared, {})
     chosen = Context(**context)
     registry = services.library.shared
-    alone = Judge(policy, state, Context(), None, registry).verdict(call)
-    asked = Judge(policy, state, chosen, chosen.user_id, registry).verdict(call)
-    assert LENIENCE[asked.decision] <= LENIENCE[alone.decision]
+    alone = Judge(policy, state, Context(), None, registry)
+    asked = Judge(policy, state, chosen, chosen.user_id, registry)
+    decisions = [judge.verdict(judge.call(call["name"], call["args"])).decision for judge in (asked, alone)]
+    assert LENIENCE[decisions[0]] <= LENIENCE[decisions[1]]
 
 
 @given(context=st.fixed_dictionaries({}, optional=CONTEXT), call=CALLS, giver=USERS)
@@ -133,12 +134,13 @@ def test_a_grant_serves_no_caller_but_the_one_who_gave_it(
     first = Judge(services.policy, state, Context(user_id=giver), giver, registry)
     grant = GrantRecord(
         id="g", scope="thread", tool=call["name"], decision="approve", args={}, message="", revoked=False,
-        pattern="", skill=call["args"].get("skill"), user=giver, contents=first.contents(call), digest="",
+        pattern="", skill=call["args"].get("skill"), user=giver, digest="",
+        contents=first.contents(first.call(call["name"], call["args"])),
     )  # fmt: skip
     granted = AgentState(skills_loaded=state["skills_loaded"], grants={"g": grant})
     chosen = Context(**context)
-    before = Judge(services.policy, state, chosen, chosen.user_id, registry).verdict(call)
-    after = Judge(services.policy, granted, chosen, chosen.user_id, registry).verdict(call)
+    judges = [Judge(services.policy, each, chosen, chosen.user_id, registry) for each in (state, granted)]
+    before, after = (judge.verdict(judge.call(call["name"], call["args"])) for judge in judges)
     if chosen.user_id != giver:
         assert after == before
     elif before.decision == "ask":

@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from langchain_core.messages.tool import tool_call
 
 from skills_agent.graph.services import make_services
 from skills_agent.graph.settings import Settings
@@ -168,7 +167,7 @@ def test_yes_does_not_answer_an_approver(workspace: Path, tmp_path: Path) -> Non
     settings = Settings(workspace=workspace, home=tmp_path / "home", bundled_skills=False)
     services = make_services(settings, approvers=[ask_all], yes={"write"})
     judge = Judge(services.policy, AgentState(), Context(), None, services.library.shared)
-    assert judge.verdict(tool_call(name="write_file", args=WRITE["args"], id="1")).decision == "ask"
+    assert judge.verdict(judge.call("write_file", WRITE["args"])).decision == "ask"
 
 
 def test_the_approver_in_the_documentation_does_what_it_says(
