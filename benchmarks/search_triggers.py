@@ -17,7 +17,7 @@ from statistics import fmean
 from typing import NamedTuple
 
 from skills_agent.skills.library.registry import Registry
-from skills_agent.skills.search.tables import TemporaryTables
+from skills_agent.skills.search.tables import TextTables
 from skills_agent.skills.search.vectors import FusedIndex, Vectors
 from skills_agent.skills.search.words import SearchIndex, SearchSetting, SearchText
 from skills_agent.skills.sources import DirectorySource
@@ -178,7 +178,7 @@ def choose(every: Sequence[Repository]) -> None:
 
 def graded(repository: Repository) -> Iterator[Ranks]:
     """Rank a repository's requests with every setting of the grid."""
-    tables = {setting.instruction_characters: TemporaryTables() for setting in GRID}
+    tables = {setting.instruction_characters: TextTables() for setting in GRID}
     for setting in GRID:
         shared = tables[setting.instruction_characters]
         yield rank(SearchIndex(repository.texts, shared, setting), repository.requests)

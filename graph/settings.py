@@ -252,7 +252,7 @@ def make_registry(
         sources,
         max_skill_bytes=settings.max_skill_bytes,
         block_angle_brackets=settings.block_angle_brackets_in_frontmatter,
-        index=cache_folder(settings) / "index.sqlite" if settings.index else None,
+        index=cache_folder(settings) / "index" if settings.index else None,
         vectors=Vectors(embeddings) if embeddings else None,
         snapshots=partial(open_snapshots, settings),
     )

@@ -12,7 +12,8 @@ from skills_agent.skills.errors import SkillUndecodableError
 from skills_agent.skills.format.reading import Place, read_body
 from skills_agent.skills.format.rules import Finding, as_strict, diagnostic
 from skills_agent.skills.library.catalog import Catalog
-from skills_agent.skills.library.discovery import Discovery, SkillReading, Strictness
+from skills_agent.skills.library.discovery import Discovery
+from skills_agent.skills.library.index import SkillReading, Strictness
 from skills_agent.skills.library.registry import MAX_SKILL_BYTES
 from skills_agent.skills.skill import Diagnostic, Severity
 from skills_agent.skills.sources.directory import DirectorySource

@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from threading import Lock
+from types import MappingProxyType
 from typing import Final, Literal, NamedTuple
 
 from msgspec.structs import replace
@@ -13,20 +14,15 @@ from msgspec.structs import replace
 from skills_agent.skills.errors import UnknownSkillError
 from skills_agent.skills.format.rules import Finding, diagnostic, lookalikes_among
 from skills_agent.skills.format.values import name_from_folder, safe_name
-from skills_agent.skills.library.discovery import SkillReading, SourceReport
-from skills_agent.skills.search.tables import TextTables
-from skills_agent.skills.search.vectors import FusedIndex, Vectors
-from skills_agent.skills.search.words import SearchIndex, SearchText
+from skills_agent.skills.library.index import SkillReading
+from skills_agent.skills.search.vectors import FusedIndex
+from skills_agent.skills.search.words import SearchIndex
 from skills_agent.skills.skill import Diagnostic, SkillMetadata
 from skills_agent.skills.text import escape_markup, one_line
 
 EntryStatus = Literal["shown", "shadowed", "skipped"]
 _HASHED_AT_ONCE: Final = 256
 _LISTINGS_KEPT: Final = 16
-UNTRUSTED_FACTOR: Final = 0.9
-"""Where scores are close, a skill that the operator vouches for comes before one of a stranger."""
-
-
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s|(?<=[。！？])")
 _FRAME: Final = len("- : \n")
 _NAME_ONLY: Final = 2
@@ -70,50 +66,24 @@ class CatalogEntry:
     diagnostics: tuple[Diagnostic, ...] = ()
 
 
-def search_text_of(skill: SkillMetadata) -> SearchText:
-    """Return what can be found of a skill without its instructions."""
-    description = f"{skill.description} {skill.when_to_use}" if skill.when_to_use else skill.description
-    return SearchText(skill.name, description, factor=1.0 if skill.trusted else UNTRUSTED_FACTOR)
-
-
-class SearchSetup(NamedTuple):
-    """How the skills of a catalog are searched."""
-
-    text: Callable[[SkillMetadata], SearchText] = search_text_of
-    tables: TextTables | None = None
-    """None: tables of its own."""
-    vectors: Vectors | None = None
-    """None: by words alone."""
-
-    def index_of(self, skills: Iterable[SkillMetadata]) -> SearchIndex | FusedIndex:
-        """Return an index of skills; nothing is read before it is searched."""
-        texts = [self.text(skill) for skill in skills]
-        words = SearchIndex(texts, self.tables)
-        return FusedIndex(words, texts, self.vectors) if self.vectors else words
-
-
 class Catalog:
     """The skills that are in effect, those that are not and why. Immutable, and shared by threads."""
 
     def __init__(
         self,
-        seen: Sequence[SkillReading],
-        reported: Sequence[SourceReport] = (),
+        readings: Sequence[SkillReading],
+        passed_over: Mapping[tuple[str, str], Sequence[Diagnostic]] = MappingProxyType({}),
         sources: Sequence[str] = (),
-        searched: SearchSetup = SearchSetup(),  # noqa: B008 - an immutable value
+        make_index: Callable[[Iterable[SkillMetadata]], SearchIndex | FusedIndex] | None = None,
     ) -> None:
-        """Make a catalog of what was read, from low to high precedence, and of what sources reported.
+        """Make a catalog of what was read, from low to high precedence, and of what sources reported besides.
 
-        Of several skills with one name, the last is in effect.
+        Of several skills with one name, the last is in effect. Without `make_index`, a search has no
+        matches.
         """
-        reports: dict[tuple[str, str], list[Diagnostic]] = {}
-        for source, found in reported:
-            reports.setdefault((source, found.path), []).append(found)
-        if reports:
-            seen = [_with_reports(each, reports.pop((each.source, each.entry.path), [])) for each in seen]
-        self._seen = _without_lookalikes(seen)
-        self._passed_over = reports
-        skills = [each.metadata for each in self._seen if each.metadata is not None]
+        self._readings = _without_lookalikes(readings)
+        self._passed_over = passed_over
+        skills = [each.metadata for each in self._readings if each.metadata is not None]
         self._by_name = {skill.name: skill for skill in skills}
         self._shadowed = {
             (skill.name, skill.source): skill
@@ -125,25 +95,24 @@ class Catalog:
         self.digest = _digest_of([*self.skills, *(self._shadowed[key] for key in sorted(self._shadowed))])
         self._whole = lru_cache(1)(self._whole_anew)
         self._listing = lru_cache(_LISTINGS_KEPT)(self._listing_anew)
-        self._searched = searched
+        self._make_index = make_index
         self._index: SearchIndex | FusedIndex | None = None
         self._lock = Lock()
 
     @cached_property
     def entries(self) -> tuple[CatalogEntry, ...]:
         """What became of every SKILL.md."""
-        entries = [_entry(each, self._by_name) for each in self._seen]
+        entries = [_entry(each, self._by_name) for each in self._readings]
         for (source, path), reports in self._passed_over.items():
             if path.upper().endswith("/SKILL.MD") or any(found.severity == "error" for found in reports):
-                name = name_from_folder(path.rpartition("/")[0].rpartition("/")[2])
-                reason = " ".join(found.message for found in reports)
-                entries.append(CatalogEntry(path, source, name, "skipped", reason, tuple(reports)))
+                folder = path.rpartition("/")[0].rpartition("/")[2]
+                entries.append(_skipped(path, source, folder, tuple(reports)))
         return tuple(entries)
 
     @cached_property
     def diagnostics(self) -> tuple[Diagnostic, ...]:
         """Everything that was odd: about skills, then about what sources passed over."""
-        about_skills = [found for entry in self.entries[: len(self._seen)] for found in entry.diagnostics]
+        about_skills = [found for entry in self.entries[: len(self._readings)] for found in entry.diagnostics]
         return (*about_skills, *(found for reports in self._passed_over.values() for found in reports))
 
     def find(self, name: str, source: str | None = None) -> SkillMetadata:
@@ -181,9 +150,11 @@ class Catalog:
         searched. With an embedding model, names and descriptions that are like the query are found, too.
         """
         with self._lock:
-            if self._index is None:
-                self._index = self._searched.index_of(self.skills)
+            if self._index is None and self._make_index is not None:
+                self._index = self._make_index(self.skills)
             index = self._index
+        if index is None:
+            return []
         return [SearchHit(self.skills[match.position], match.score) for match in index.search(query, limit)]
 
     @cached_property
@@ -209,7 +180,7 @@ class Catalog:
     def _names_like(self, name: str) -> list[str]:
         """Return the names of the skills in effect, those most like `name` first where they are many."""
         names = [skill.name for skill in self.skills]
-        if len(names) <= UnknownSkillError.max_listed:
+        if len(names) <= UnknownSkillError.named:
             return names
         # Only a wrong name among many needs it.
         from difflib import get_close_matches  # noqa: PLC0415
@@ -232,40 +203,36 @@ def _is_whole(listing: CatalogListing) -> bool:
     )
 
 
-def _with_reports(seen: SkillReading, reported: Sequence[Diagnostic]) -> SkillReading:
-    return replace(seen, diagnostics=(*reported, *seen.diagnostics)) if reported else seen
-
-
-def _without_lookalikes(seen: Sequence[SkillReading]) -> list[SkillReading]:
+def _without_lookalikes(readings: Sequence[SkillReading]) -> list[SkillReading]:
     """Skip skills whose name only seems to be that of another one."""
-    imitated = lookalikes_among(each.metadata.name for each in seen if each.metadata is not None)
-    if not imitated:
-        return list(seen)
-    judged = []
-    for each in seen:
-        if each.metadata is None or each.metadata.name not in imitated:
-            judged.append(each)
-            continue
-        message = f"The name only looks like `{imitated[each.metadata.name]}`, in letters of another script."
-        refused = diagnostic(Finding("name-lookalike", message), each.entry.path)
-        judged.append(replace(each, metadata=None, diagnostics=(*each.diagnostics, refused)))
-    return judged
+    imitated = lookalikes_among(each.metadata.name for each in readings if each.metadata is not None)
+    return [_refused(each, imitated) if imitated else each for each in readings]
 
 
-def _entry(seen: SkillReading, effective: Mapping[str, SkillMetadata]) -> CatalogEntry:
-    skill = seen.metadata
+def _refused(reading: SkillReading, imitated: Mapping[str, str]) -> SkillReading:
+    if reading.metadata is None or reading.metadata.name not in imitated:
+        return reading
+    message = f"The name only looks like `{imitated[reading.metadata.name]}`, in letters of another script."
+    refusal = diagnostic(Finding("name-lookalike", message), reading.entry.path)
+    return replace(reading, metadata=None, diagnostics=(*reading.diagnostics, refusal))
+
+
+def _entry(reading: SkillReading, effective: Mapping[str, SkillMetadata]) -> CatalogEntry:
+    skill, diagnostics = reading.metadata, reading.diagnostics
     if skill is None:
-        reason = " ".join(found.message for found in seen.diagnostics if found.severity == "error")
-        name = name_from_folder(seen.entry.folder)
-        return CatalogEntry(seen.entry.path, seen.source, name, "skipped", reason, seen.diagnostics)
+        return _skipped(reading.entry.path, reading.source, reading.entry.folder, diagnostics)
     winner = effective[skill.name]
     if winner is skill:
-        return CatalogEntry(skill.path, skill.source, skill.name, "shown", "", seen.diagnostics)
+        return CatalogEntry(skill.path, skill.source, skill.name, "shown", "", diagnostics)
     message = f"`{skill.name}` of {winner.source} ({winner.path}) is used instead."
-    shadowed = diagnostic(Finding("shadowed", message), skill.path)
-    return CatalogEntry(
-        skill.path, skill.source, skill.name, "shadowed", message, (*seen.diagnostics, shadowed)
-    )
+    diagnostics = (*diagnostics, diagnostic(Finding("shadowed", message), skill.path))
+    return CatalogEntry(skill.path, skill.source, skill.name, "shadowed", message, diagnostics)
+
+
+def _skipped(path: str, source: str, folder: str, diagnostics: tuple[Diagnostic, ...]) -> CatalogEntry:
+    errors = [each.message for each in diagnostics if each.severity == "error"]
+    reason = " ".join(errors or [each.message for each in diagnostics])
+    return CatalogEntry(path, source, name_from_folder(folder), "skipped", reason, diagnostics)
 
 
 def _digest_of(skills: Sequence[SkillMetadata]) -> str:

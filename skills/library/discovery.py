@@ -2,51 +2,27 @@
 
 import logging
 from collections.abc import Mapping, Sequence
-from typing import Final, NamedTuple, Protocol
+from typing import NamedTuple
 
-import msgspec
 from msgspec.structs import replace
 
 from skills_agent.skills.format.frontmatter import HEAD_BYTES
 from skills_agent.skills.format.reading import Place, ReadMetadata, read_metadata
 from skills_agent.skills.format.rules import Finding, diagnostic
-from skills_agent.skills.skill import Diagnostic, SkillMetadata, SkillRef
+from skills_agent.skills.library.index import Readings, SkillIndex, SkillReading, Strictness
+from skills_agent.skills.skill import Diagnostic, SkillRef
+from skills_agent.skills.sources.directory import DirectorySource
 from skills_agent.skills.sources.protocol import Scan, SkillEntry, Source
 
-_UNREADABLE: Final = "skill-unreadable"
-
 logger = logging.getLogger(__name__)
-
-
-class Strictness(NamedTuple):
-    """What an operator refuses beyond the rules."""
-
-    max_skill_bytes: int
-    block_angle_brackets: bool
-
-
-class SkillReading(msgspec.Struct, frozen=True, gc=False):
-    """One SKILL.md that a source has, and what reading it gave."""
-
-    entry: SkillEntry
-    source: str
-    metadata: SkillMetadata | None
-    """None when it is skipped."""
-    diagnostics: tuple[Diagnostic, ...]
-
-
-class SourceReport(NamedTuple):
-    """What a source reported of what it passed over."""
-
-    source: str
-    diagnostic: Diagnostic
 
 
 class SourceContents(NamedTuple):
     """Everything that the sources had at one moment, from low to high precedence."""
 
-    seen: tuple[SkillReading, ...]
-    reported: tuple[SourceReport, ...]
+    readings: tuple[SkillReading, ...]
+    passed_over: Mapping[tuple[str, str], Sequence[Diagnostic]]
+    """What the scans reported of paths that are no SKILL.md in them, by source and path."""
 
 
 class SourceSkill(NamedTuple):
@@ -56,86 +32,79 @@ class SourceSkill(NamedTuple):
     entry: SkillEntry
 
 
-SkillsByPath = Mapping[str, SkillReading]
-"""What is known of the files of one source, by path."""
-
-
-class Memory(Protocol):
-    """What outlives the process."""
-
-    def recall(self) -> list[SkillsByPath]:
-        """Return what was known of each source."""
-        ...
-
-    def remember(self, known: Sequence[SkillsByPath]) -> None:
-        """Keep what is known of each source."""
-        ...
-
-
 class Discovery:
     """What is known of the files of some sources. Not to be used by two threads at once."""
 
-    def __init__(self, sources: Sequence[Source], strictness: Strictness, memory: Memory | None) -> None:
+    def __init__(self, sources: Sequence[Source], strictness: Strictness, index: SkillIndex | None) -> None:
         self._sources = tuple(sources)
         self._strictness = strictness
-        self._memory = memory
-        self._known: list[SkillsByPath] = [{} for _ in self._sources]
-        self._scans: tuple[Scan, ...] = ()
+        self._index = index
+        self._readings: list[Readings] = [{} for _ in self._sources]
+        self._scans: list[Scan] = []
         self._contents: SourceContents | None = None
         self._again = False
         """Whether a file has to be read again though it looks the same."""
 
     def scan(self) -> SourceContents:
         """Return what is there now: the same object when nothing has changed."""
-        if self._contents is None and self._memory is not None:
-            self._known = self._memory.recall()
-        scans = tuple([source.scan() for source in self._sources])
+        if self._contents is None and self._index is not None:
+            self._readings = [self._index.read(source) for source in self._sources]
+        folders = [getattr(source, "folders", None) for source in self._sources]
+        scans = [source.scan() for source in self._sources]
         if self._contents is not None and not self._again and scans == self._scans:
             return self._contents
         self._again = False
         self._scans = scans
-        self._known = [
-            self._read_changed(source, scan, before)
-            for source, scan, before in zip(self._sources, scans, self._known, strict=True)
-        ]
-        if self._memory is not None:
-            self._memory.remember(self._known)
+        for place, source in enumerate(self._sources):
+            before = self._readings[place]
+            self._readings[place] = self._read_changed(source, scans[place], before)
+            if self._index is None or not isinstance(source, DirectorySource):
+                continue
+            if self._readings[place] != before or source.folders != folders[place]:
+                self._index.write(source, self._readings[place])
         contents = self._compose()
         if self._contents is None or not _is_same(contents, self._contents):
             self._contents = contents
         return self._contents
 
-    def owner(self, ref: SkillRef) -> SourceSkill | None:
-        """Return the source of a skill that was seen."""
-        for source, known in zip(self._sources, self._known, strict=True):
-            if source.label == ref.source and ref.path in known:
-                return SourceSkill(source, known[ref.path].entry)
+    def find(self, ref: SkillRef) -> SourceSkill | None:
+        """Return a skill of the last scan and the source that has it."""
+        for source, readings in zip(self._sources, self._readings, strict=True):
+            if source.label == ref.source and ref.path in readings:
+                return SourceSkill(source, readings[ref.path].entry)
         return None
 
     def _compose(self) -> SourceContents:
-        reported = [
-            SourceReport(source.label, report)
-            for source, scan in zip(self._sources, self._scans, strict=True)
-            for report in scan.diagnostics
-        ]
-        return SourceContents(
-            tuple([seen for known in self._known for seen in known.values()]), tuple(reported)
-        )
+        """Put what a scan reported of a skill before what reading it gave."""
+        every: list[SkillReading] = []
+        reports: dict[tuple[str, str], list[Diagnostic]] = {}
+        for source, scan, readings in zip(self._sources, self._scans, self._readings, strict=True):
+            for report in scan.diagnostics:
+                reports.setdefault((source.label, report.path), []).append(report)
+            if not reports:
+                every += readings.values()
+                continue
+            for reading in readings.values():
+                about = reports.pop((source.label, reading.entry.path), None)
+                every.append(
+                    replace(reading, diagnostics=(*about, *reading.diagnostics)) if about else reading
+                )
+        return SourceContents(tuple(every), reports)
 
-    def _read_changed(self, source: Source, scan: Scan, before: SkillsByPath) -> SkillsByPath:
+    def _read_changed(self, source: Source, scan: Scan, before: Readings) -> Readings:
         """Read the files that have changed, those last that win over others of their name.
 
         These are the ones nearer to the root, then the first by path.
         """
-        known: dict[str, SkillReading] = {}
+        readings: dict[str, SkillReading] = {}
         for entry in sorted(reversed(scan.skills), key=_depth, reverse=True):  # noqa: C414 - sorting is stable
-            seen = before.get(entry.path)
-            if seen is None or seen.entry != entry or not entry.settled or is_unreadable(seen):
+            reading = before.get(entry.path)
+            if reading is None or reading.entry != entry or not entry.settled or reading.is_unreadable:
                 metadata, diagnostics = self._read(source, entry)
-                seen = SkillReading(entry, source.label, metadata, diagnostics)
-                self._again = self._again or not entry.settled or is_unreadable(seen)
-            known[entry.path] = seen
-        return known
+                reading = SkillReading(entry, source.label, metadata, diagnostics)
+                self._again = self._again or not entry.settled or reading.is_unreadable
+            readings[entry.path] = reading
+        return readings
 
     def _read(self, source: Source, entry: SkillEntry) -> ReadMetadata:
         limit = self._strictness.max_skill_bytes
@@ -147,7 +116,7 @@ class Discovery:
         except OSError as error:
             cause = cause_of(error)
             logger.error("SKILL.md unreadable: %s", entry.path, extra={"cause": cause})  # noqa: TRY400 - the path and the cause say all, a traceback adds nothing
-            finding = Finding(_UNREADABLE, f"The file cannot be read: {cause}.")
+            finding = Finding("skill-unreadable", f"The file cannot be read: {cause}.")
             return ReadMetadata(None, (diagnostic(finding, entry.path),))
         place = Place(source.label, entry.path, entry.folder, source.trusted)
         return read_metadata(head, place, block_angle_brackets=self._strictness.block_angle_brackets)
@@ -158,20 +127,15 @@ def cause_of(error: OSError) -> str:
     return error.strerror or str(error) or type(error).__name__
 
 
-def is_unreadable(seen: SkillReading) -> bool:
-    """Return whether reading failed: the next attempt may not, though the file looks the same."""
-    return seen.metadata is None and any(report.code == _UNREADABLE for report in seen.diagnostics)
-
-
 def _depth(entry: SkillEntry) -> int:
     return entry.path.count("/")
 
 
 def _is_same(one: SourceContents, other: SourceContents) -> bool:
     """Return whether two scans found the same; a file that has only grown older is the same."""
-    if len(one.seen) != len(other.seen) or one.reported != other.reported:
+    if len(one.readings) != len(other.readings) or one.passed_over != other.passed_over:
         return False
     return all(
         mine is theirs or mine == replace(theirs, entry=replace(theirs.entry, settled=mine.entry.settled))
-        for mine, theirs in zip(one.seen, other.seen, strict=True)
+        for mine, theirs in zip(one.readings, other.readings, strict=True)
     )

@@ -6,7 +6,7 @@ A skill is read from a snapshot of its folder: the one that a thread has loaded,
 import hashlib
 import logging
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -26,11 +26,12 @@ from skills_agent.skills.errors import (
 from skills_agent.skills.files import NotRegularFileError, OutsideRootError, is_beneath, read_beneath
 from skills_agent.skills.format.frontmatter import HEAD_BYTES
 from skills_agent.skills.format.reading import Place, read_instructions, read_skill
-from skills_agent.skills.library.catalog import Catalog, SearchSetup, search_text_of
-from skills_agent.skills.library.discovery import Discovery, SourceContents, SourceSkill, Strictness, cause_of
-from skills_agent.skills.search.tables import TemporaryTables
-from skills_agent.skills.search.vectors import Vectors
-from skills_agent.skills.search.words import SearchSetting, SearchText
+from skills_agent.skills.library.catalog import Catalog
+from skills_agent.skills.library.discovery import Discovery, SourceContents, SourceSkill, cause_of
+from skills_agent.skills.library.index import Strictness, open_index
+from skills_agent.skills.search.tables import TextTables
+from skills_agent.skills.search.vectors import FusedIndex, Vectors
+from skills_agent.skills.search.words import SearchIndex, SearchSetting, SearchText
 from skills_agent.skills.skill import ResourceListing, Skill, SkillMetadata, SkillRef
 from skills_agent.skills.sources.directory import list_files
 from skills_agent.skills.sources.protocol import SkillEntry, SkillFile, Source
@@ -38,7 +39,6 @@ from skills_agent.skills.sources.walk import SKILL_FILE
 from skills_agent.skills.text import clean_text, normalize_line_ends
 
 if TYPE_CHECKING:  # what only a load needs is imported by it: `skills list` must answer at once
-    from skills_agent.skills.library.index import IndexedMemory
     from skills_agent.skills.library.snapshots import Snapshot, SnapshotStore
     from skills_agent.skills.sources.store import SkillStore
 
@@ -48,6 +48,9 @@ _SEARCHED_BYTES: Final = HEAD_BYTES + 4 * SearchSetting().instruction_characters
 _CATALOGS_KEPT: Final = 8
 _FILES_NAMED: Final = 50
 """In the error for a resource that is not there."""
+
+UNTRUSTED_FACTOR: Final = 0.9
+"""Where scores are close, a skill that the operator vouches for comes before one of a stranger."""
 
 CALLER: Final = "caller"
 """Label of the source that holds a caller's own skills: the strongest of all."""
@@ -75,7 +78,7 @@ class Registry:
     ) -> None:
         """Read from sources, given from low to high precedence.
 
-        `index` is a file that makes the next process fast; with `vectors`, search is by meaning, too.
+        `index` is a folder that makes the next process fast; with `vectors`, search is by meaning, too.
         `snapshots` opens the store of snapshots; without it, those of this registry end with the process.
         """
         self.sources = tuple(sources)
@@ -84,10 +87,10 @@ class Registry:
         self._old: dict[SkillRef, str] = {}
         self._strictness = Strictness(max_skill_bytes, block_angle_brackets)
         self._index = index
-        memory = None if index is None else self._memory(index)
-        self._discovery = Discovery(self.sources, self._strictness, memory)
-        tables = TemporaryTables() if memory is None else memory.tables
-        self._searched = SearchSetup(self._search_text, tables, vectors)
+        skill_index = None if index is None else open_index(index, self._strictness)
+        self._discovery = Discovery(self.sources, self._strictness, skill_index)
+        self._tables = TextTables(skill_index.tables_file(self.sources) if skill_index else None)
+        self._vectors = vectors
         self._lock = Lock()
         self._contents: SourceContents | None = None
         self._latest = Catalog(())
@@ -100,7 +103,7 @@ class Registry:
             max_skill_bytes=self._strictness.max_skill_bytes,
             block_angle_brackets=self._strictness.block_angle_brackets,
             index=self._index,
-            vectors=self._searched.vectors,
+            vectors=self._vectors,
             snapshots=lambda: self.snapshots,
         )
 
@@ -119,7 +122,7 @@ class Registry:
             if contents is self._contents:
                 return self._latest
             labels = [source.label for source in self.sources]
-            catalog = Catalog(contents.seen, contents.reported, labels, self._searched)
+            catalog = Catalog(contents.readings, contents.passed_over, labels, self._index_of)
             self._contents, self._latest = contents, catalog
             self._recent.pop(catalog.digest, None)
             self._recent[catalog.digest] = catalog
@@ -232,12 +235,6 @@ class Registry:
             raise ResourceTooLargeError(ref.name, path, (folder / relative).stat().st_size, limit)
         return raw
 
-    def _memory(self, index: Path) -> "IndexedMemory":
-        # SQLite and msgspec are imported only where there is an index.
-        from skills_agent.skills.library.index import IndexedMemory, IndexFile  # noqa: PLC0415
-
-        return IndexedMemory(IndexFile(index), self.sources, self._strictness)
-
     def is_vouched_for(self, ref: SkillRef) -> bool:
         """Return whether the operator trusts the source of a skill; False for a skill that is gone."""
         try:
@@ -285,7 +282,7 @@ class Registry:
             raise SkillUnreadableError(ref.path, cause) from error
 
     def _parse(self, raw: bytes, ref: SkillRef, root: Path | None) -> Skill:
-        owned = self._discovery.owner(ref)
+        owned = self._discovery.find(ref)
         folder = owned.entry.folder if owned else ref.path.rpartition("/")[0].rpartition("/")[2]
         skill = read_skill(
             raw,
@@ -300,20 +297,28 @@ class Registry:
 
     def _owner(self, ref: SkillRef) -> SourceSkill:
         """Return the source of a skill: only what a scan found is read, for a ref may come from anywhere."""
-        owned = self._discovery.owner(ref)
+        owned = self._discovery.find(ref)
         if owned is None:
             self.refresh()
-            owned = self._discovery.owner(ref)
+            owned = self._discovery.find(ref)
         if owned is None:
             raise SkillUnreadableError(ref.path, "no source has it")
         return owned
 
+    def _index_of(self, skills: Iterable[SkillMetadata]) -> SearchIndex | FusedIndex:
+        """Return an index of skills; no instructions are read before it is searched."""
+        texts = [self._search_text(skill) for skill in skills]
+        words = SearchIndex(texts, self._tables)
+        return FusedIndex(words, texts, self._vectors) if self._vectors else words
+
     def _search_text(self, skill: SkillMetadata) -> SearchText:
-        owned = self._discovery.owner(skill.ref)
+        description = f"{skill.description} {skill.when_to_use}" if skill.when_to_use else skill.description
+        text = SearchText(skill.name, description, factor=1.0 if skill.trusted else UNTRUSTED_FACTOR)
+        owned = self._discovery.find(skill.ref)
         if owned is None:  # gone since the catalog was made
-            return search_text_of(skill)
+            return text
         key = f"{skill.source} {skill.path} {owned.entry.stamp} {owned.entry.settled}"
-        return search_text_of(skill)._replace(instructions=lambda: _instructions(owned), key=key)
+        return text._replace(instructions=lambda: _instructions(owned), key=key)
 
 
 class Library:

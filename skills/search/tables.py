@@ -4,15 +4,35 @@ Labels (name and description) and bodies (instructions) are two tables, because 
 of a whole row: in one table a skill with long instructions could hardly be found by its description.
 """
 
+import logging
 import weakref
 from collections.abc import Callable, Collection
+from pathlib import Path
 from threading import Lock
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 if TYPE_CHECKING:
-    from sqlite3 import Connection, Cursor
+    from sqlite3 import Connection
 
 _TOKENS: Final = "tokenize = 'porter unicode61 remove_diacritics 2'"
+_WAIT: Final = 2.0
+"""Seconds, for another process that fills the tables."""
+_TABLES: Final = (
+    "CREATE TABLE IF NOT EXISTS texts (key TEXT UNIQUE, name TEXT, factor REAL)",
+    "CREATE TABLE IF NOT EXISTS filled (state TEXT)",
+    f"CREATE VIRTUAL TABLE IF NOT EXISTS labels USING fts5(name, description, {_TOKENS})",
+    f"CREATE VIRTUAL TABLE IF NOT EXISTS bodies USING fts5(instructions, {_TOKENS})",
+)
+_SEARCH: Final = """
+SELECT key, factor * sum(score) AS total FROM (
+    SELECT rowid AS number, -bm25(labels, ?, ?) AS score FROM labels WHERE labels MATCH ?
+    UNION ALL
+    SELECT rowid, -bm25(bodies) * ? FROM bodies WHERE bodies MATCH ?
+) JOIN texts ON texts.rowid = number
+GROUP BY number ORDER BY total DESC, name, key LIMIT ?
+"""
+
+logger = logging.getLogger(__name__)
 
 
 class TextRow(NamedTuple):
@@ -40,94 +60,89 @@ class TextQuery(NamedTuple):
     limit: int
 
 
-class TextTables(Protocol):
-    """A place for full-text tables."""
+class TextTables:
+    """The tables of one catalog, in a file that processes share, or without one in a temporary database.
 
-    def search(self, query: TextQuery) -> dict[str, float]:
-        """Return the scores of the best matches by their keys, best first; index what is new before."""
-        ...
+    The file is a cache: while it is locked or cannot be used, a temporary database does its work.
+    """
 
-
-class TemporaryTables:
-    """Tables of this process alone, in a database without a name that SQLite moves to disk as it grows."""
-
-    def __init__(self) -> None:
+    def __init__(self, file: Path | None = None) -> None:
+        self._file = file
         self._lock = Lock()
-        self._tables: CatalogTables | None = None
-        self._state = ""
+        self._connection: Connection | None = None
 
     def search(self, query: TextQuery) -> dict[str, float]:
         """Return the scores of the best matches by their keys, best first; index what is new before."""
+        # Only searching needs SQLite, and `skills list` should not wait for its import.
+        import sqlite3  # noqa: PLC0415
+
         with self._lock:
-            if self._tables is None:
-                # Only searching needs SQLite, and `skills list` should not wait for its import.
-                import sqlite3  # noqa: PLC0415
+            try:
+                return _search(self._open(), query)
+            except (sqlite3.DatabaseError, OSError) as error:
+                if self._file is None:
+                    raise
+                logger.warning("index not used: %s", error, extra={"path": str(self._file)})
+                if not isinstance(error, (sqlite3.OperationalError, OSError)):  # damaged
+                    # The journal first: left over, it would be taken for that of the next file.
+                    self._file.with_name(f"{self._file.name}-journal").unlink(missing_ok=True)
+                    self._file.unlink(missing_ok=True)
+                self._file = self._connection = None
+                return _search(self._open(), query)
 
-                connection = sqlite3.connect("", check_same_thread=False, isolation_level=None)
-                weakref.finalize(self, connection.close)
-                self._tables = CatalogTables(connection)
-                self._tables.create()
-            if self._state != query.state:
-                self._tables.connection.execute("BEGIN")
-                with self._tables.connection:
-                    self._tables.fill(query)
-                self._state = query.state
-            return self._tables.search(query)
+    def _open(self) -> "Connection":
+        if self._connection is None:
+            import sqlite3  # noqa: PLC0415 - as above
+
+            if self._file is not None:
+                self._file.touch(mode=0o600)
+            # SQLite moves a database without a name to disk as it grows.
+            connection = sqlite3.connect(
+                self._file or "", timeout=_WAIT, check_same_thread=False, isolation_level=None
+            )
+            weakref.finalize(self, connection.close)
+            for statement in _TABLES:
+                connection.execute(statement)
+            self._connection = connection
+        return self._connection
 
 
-class CatalogTables(NamedTuple):
-    """The tables of one catalog in a database that may hold those of others."""
+def _search(connection: "Connection", query: TextQuery) -> dict[str, float]:
+    connection.execute("BEGIN")
+    with connection:
+        if connection.execute("SELECT state FROM filled").fetchone() == (query.state,):
+            return _matches(connection, query)
+    connection.execute("BEGIN IMMEDIATE")
+    with connection:
+        _fill(connection, query)
+        return _matches(connection, query)
 
-    connection: "Connection"
-    number: int = 0
 
-    def create(self) -> None:
-        """Make the tables, empty."""
-        self._run("CREATE TABLE texts_# (key TEXT UNIQUE, name TEXT, factor REAL)")
-        self._run(f"CREATE VIRTUAL TABLE labels_# USING fts5(name, description, {_TOKENS})")
-        self._run(f"CREATE VIRTUAL TABLE bodies_# USING fts5(instructions, {_TOKENS})")
+def _fill(connection: "Connection", query: TextQuery) -> None:
+    """Make the tables hold exactly the texts of a query."""
+    indexed = dict(connection.execute("SELECT key, rowid FROM texts"))
+    for key in indexed.keys() - query.keys:
+        for table in ("texts", "labels", "bodies"):
+            connection.execute(f"DELETE FROM {table} WHERE rowid = ?", (indexed[key],))  # noqa: S608 - constants
+    for key in query.keys:
+        if key not in indexed:
+            _add(connection, key, query.row(key))
+    connection.execute("DELETE FROM filled")
+    connection.execute("INSERT INTO filled VALUES (?)", (query.state,))
 
-    def drop(self) -> None:
-        """Remove the tables."""
-        for table in ("texts_#", "labels_#", "bodies_#"):
-            self._run(f"DROP TABLE IF EXISTS {table}")
 
-    def fill(self, query: TextQuery) -> None:
-        """Make the tables hold exactly the texts of a query."""
-        indexed = {key: number for number, key in self._run("SELECT rowid, key FROM texts_#")}
-        for key in indexed.keys() - query.keys:
-            for table in ("texts_#", "labels_#", "bodies_#"):
-                self._run(f"DELETE FROM {table} WHERE rowid = ?", indexed[key])  # noqa: S608 - constants
-        for key in query.keys:
-            if key not in indexed:
-                self._add(key, query.row(key))
+def _add(connection: "Connection", key: str, row: TextRow) -> None:
+    added = connection.execute("INSERT INTO texts VALUES (?, ?, ?)", (key, row.name, row.factor))
+    label = (added.lastrowid, row.name, row.description)
+    connection.execute("INSERT INTO labels (rowid, name, description) VALUES (?, ?, ?)", label)
+    if row.instructions:
+        body = (added.lastrowid, row.instructions)
+        connection.execute("INSERT INTO bodies (rowid, instructions) VALUES (?, ?)", body)
 
-    def search(self, query: TextQuery) -> dict[str, float]:
-        """Return the scores of the best matches by their keys: best first, equal ones by name."""
-        name_weight, description_weight, instructions_weight = query.weights
-        rows = self._run(
-            """
-            SELECT key, factor * sum(score) AS total FROM (
-                SELECT rowid AS number, -bm25(labels_#, ?, ?) AS score FROM labels_# WHERE labels_# MATCH ?
-                UNION ALL
-                SELECT rowid, -bm25(bodies_#) * ? FROM bodies_# WHERE bodies_# MATCH ?
-            ) JOIN texts_# AS texts ON texts.rowid = number
-            GROUP BY number ORDER BY total DESC, name, key LIMIT ?
-            """,
-            *(name_weight, description_weight, query.expression),
-            *(instructions_weight, query.expression, query.limit),
-        )
-        return dict(rows)
 
-    def _add(self, key: str, row: TextRow) -> None:
-        number = self._run("INSERT INTO texts_# VALUES (?, ?, ?)", key, row.name, row.factor).lastrowid
-        self._run(
-            "INSERT INTO labels_# (rowid, name, description) VALUES (?, ?, ?)",
-            *(number, row.name, row.description),
-        )
-        if row.instructions:
-            self._run("INSERT INTO bodies_# (rowid, instructions) VALUES (?, ?)", number, row.instructions)
-
-    def _run(self, sql: str, *values: float | str | None) -> "Cursor":
-        """Run a statement in which `#` stands for the number of the catalog."""
-        return self.connection.execute(sql.replace("#", str(self.number)), values)
+def _matches(connection: "Connection", query: TextQuery) -> dict[str, float]:
+    """Return the scores of the best matches by their keys: best first, equal ones by name."""
+    name_weight, description_weight, instructions_weight = query.weights
+    labels = (name_weight, description_weight, query.expression)
+    bodies = (instructions_weight, query.expression)
+    return dict(connection.execute(_SEARCH, (*labels, *bodies, query.limit)).fetchall())

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final, NamedTuple
 
-from skills_agent.skills.search.tables import TemporaryTables, TextQuery, TextRow, TextTables
+from skills_agent.skills.search.tables import TextQuery, TextRow, TextTables
 
 _WORD = re.compile(r"\w+")
 _MAX_WORDS: Final = 64
@@ -72,7 +72,7 @@ class SearchIndex:
     ) -> None:
         """Take texts, and tables that may be shared: only texts that they do not hold yet are indexed."""
         self._texts = tuple(texts)
-        self._tables = tables or TemporaryTables()
+        self._tables = tables or TextTables()
         self._setting = setting
         self._positions = {
             f"{text.factor} {setting.instruction_characters} {text.key or position}": position

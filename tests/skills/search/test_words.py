@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skills_agent.skills.library.registry import Registry
-from skills_agent.skills.search.tables import TemporaryTables
+from skills_agent.skills.search.tables import TextTables
 from skills_agent.skills.search.words import SearchIndex, SearchText, query_words, search_texts
 from skills_agent.skills.sources import MemorySource
 
@@ -216,6 +216,6 @@ def test_shared_tables_answer_like_those_of_one_index(
     one: list[SearchText], other: list[SearchText], query: str
 ) -> None:
     one, other = ([text._replace(key="|".join(map(str, text[:3]))) for text in each] for each in (one, other))
-    shared = TemporaryTables()
+    shared = TextTables()
     for each in (one, other, one):
         assert SearchIndex(each, shared).search(query, 9) == SearchIndex(each).search(query, 9)
