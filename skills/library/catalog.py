@@ -180,7 +180,7 @@ class Catalog:
     def _names_like(self, name: str) -> list[str]:
         """Return the names of the skills in effect, those most like `name` first where they are many."""
         names = [skill.name for skill in self.skills]
-        if len(names) <= UnknownSkillError.named:
+        if len(names) <= UnknownSkillError.max_listed:
             return names
         # Only a wrong name among many needs it.
         from difflib import get_close_matches  # noqa: PLC0415
