@@ -268,8 +268,8 @@ class ChatOpenAIHooks:
     """Public hooks around private methods of `ChatOpenAI`: a base class to be named before that one.
 
     There is no public place to see what goes to the OpenAI client, or to tell an answer that is no chat
-    completion (KeyError, TypeError and others) from a bug. `_generate`, `_stream` and their async twins call
-    the three methods.
+    completion (IndexError, KeyError, TypeError and others) from a bug. `_generate`, `_stream` and their async
+    twins call the three methods.
     """
 
     def prepare_payload(self, payload: dict[str, Any]) -> dict[str, Any]:
@@ -280,17 +280,15 @@ class ChatOpenAIHooks:
         """Return what surrounds the reading of a reply, or of a part of a streamed one."""
         return nullcontext()
 
-    def check_result(self, result: ChatResult) -> ChatResult:
-        """Return a whole reply that was read."""
-        return result
-
     def _get_request_payload(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
         return self.prepare_payload(super()._get_request_payload(*args, **kwargs))  # type: ignore[misc]
 
     def _create_chat_result(self, *args: Any, **kwargs: Any) -> ChatResult:
         with self.reading():
-            result = super()._create_chat_result(*args, **kwargs)  # type: ignore[misc]
-        return self.check_result(result)
+            result: ChatResult = super()._create_chat_result(*args, **kwargs)  # type: ignore[misc]
+            if not result.generations:
+                raise IndexError("it holds no choices")
+        return result
 
     def _convert_chunk_to_generation_chunk(self, *args: Any, **kwargs: Any) -> ChatGenerationChunk | None:
         with self.reading():

@@ -6,7 +6,6 @@ import os
 import re
 import sqlite3
 import time
-from functools import lru_cache
 from pathlib import Path
 from typing import Final, Literal
 
@@ -16,7 +15,6 @@ _RETRY_SECONDS: Final = 0.05
 _PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 
 
-@lru_cache(1024)
 def folder_name(thread: str) -> str:
     """Return a name for a thread's folder; a client chooses the thread's id, so it may be any text.
 

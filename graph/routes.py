@@ -11,7 +11,7 @@ from langgraph.types import Send
 
 from skills_agent.nodes.select import may_ask_for_skills
 from skills_agent.state.budget import refused_too_often
-from skills_agent.state.records import SkillPlace
+from skills_agent.state.records import SkillPlace, active_skills
 from skills_agent.state.schema import AgentState, CallRequest
 from skills_agent.state.transcript import (
     LOAD_SKILL,
@@ -128,8 +128,8 @@ def _approved(state: AgentState, call_id: str) -> str:
 
 
 def _place(state: AgentState, name: object) -> SkillPlace | None:
-    loaded = (state.get("skills_loaded") or {}).get(name) if isinstance(name, str) else None
-    if loaded is None or loaded["unloaded"]:
+    loaded = active_skills(state.get("skills_loaded")).get(name) if isinstance(name, str) else None
+    if loaded is None:
         return None
     return SkillPlace(
         name=loaded["name"], source=loaded["source"], path=loaded["path"], digest=loaded["digest"]

@@ -117,7 +117,7 @@ def make_services(  # noqa: PLR0913 - the parts that a host may bring, each by i
             runner=runner,
             workspace=settings.workspace,
         ),
-        limits=settings.limits,
+        limits=settings,
         max_body_lines=settings.max_skill_body_lines,
         # An agent that must not ask keeps what its threads have loaded.
         on_change="pin" if settings.approval != "ask" and settings.on_change == "ask" else settings.on_change,

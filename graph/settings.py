@@ -168,21 +168,10 @@ class Settings(Limits):
         environment = process_environment()
         from_code = {name: value for name, value in code.items() if value is not None}
         place = workspace or Path(environment.get(f"{PREFIX}WORKSPACE") or Path.cwd())
-        settings = cls(
-            **{
-                **_from_environment(environment),
-                **_from_file(place),
-                **_with_valid_names(from_code, "code"),
-                "workspace": place,
-            }
-        )
+        values = _from_environment(environment) | _from_file(place) | _with_valid_names(from_code, "code")
+        settings = cls(**{**values, "workspace": place})
         folders = tuple(settings.workspace / folder.expanduser() for folder in settings.skills_dirs)
         return replace(settings, skills_dirs=folders)
-
-    @property
-    def limits(self) -> Limits:
-        """Return the limits alone: what one turn may spend."""
-        return Limits(**{each.name: getattr(self, each.name) for each in fields(Limits)})
 
 
 def description_budget(settings: Settings, window: int | None) -> int:

@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 from langchain_core.messages import AnyMessage, RemoveMessage, ToolMessage
 from langgraph.graph.message import REMOVE_ALL_MESSAGES
@@ -184,10 +184,7 @@ def _change(skill: LoadedSkill, registry: Registry) -> ChangedSkill | None:
     name = skill["name"]
     try:
         now = registry.digest(SkillRef.of(skill))
-    except SkillUnreadableError:
-        return ChangedSkill(name=name, change="gone", digest="")
-    except SkillError:
-        return ChangedSkill(name=name, change="broken", digest="")
-    if now == skill["digest"]:
-        return None
-    return ChangedSkill(name=name, change="changed", digest=now)
+    except SkillError as error:
+        change: Literal["gone", "broken"] = "gone" if isinstance(error, SkillUnreadableError) else "broken"
+        return ChangedSkill(name=name, change=change, digest="")
+    return None if now == skill["digest"] else ChangedSkill(name=name, change="changed", digest=now)

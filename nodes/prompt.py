@@ -94,7 +94,7 @@ def render(
     messages: Sequence[AnyMessage],
     skills: ShownSkills | None,
     status: str,
-    before: Sequence[AnyMessage] = (),
+    before: Sequence[AnyMessage],
 ) -> list[AnyMessage]:
     """Return the whole prompt. Without `skills`, it does not mention skills.
 

@@ -72,17 +72,14 @@ def select(
     skills = registry(runtime)
     catalog = skills.get(state["catalog"]["digest"]) or skills.refresh()
     messages: list[AnyMessage] = []
-    if wants_skills(state["messages"]):
-        calls = [call for call in open_calls(state["messages"]) if call["name"] == LOAD_SKILL]
-        requests = [SkillRequest(call, "model") for call in calls]
-    else:
+    calls = [call for call in open_calls(state["messages"]) if call["name"] == LOAD_SKILL]
+    requests = [SkillRequest(call, "model") for call in calls]
+    if not requests:
         requests = [*_reloads(state, on_change, skills), *_requests(state, catalog)]
-        if requests:
-            calls = [request.call for request in requests]
+        calls = [request.call for request in requests]
+        if calls:
             mark = dict(SYNTHETIC)
-            messages.append(
-                AIMessage("", tool_calls=calls, id=f"ai-{calls[0]['id']}", additional_kwargs=mark)
-            )
+            messages = [AIMessage("", tool_calls=calls, id=f"ai-{calls[0]['id']}", additional_kwargs=mark)]
     admissions, refusals = _admit(requests, state, catalog, context.narrow(limits))
     if on_change == "ask":
         update["verdicts"] = _questions(requests, admissions)
@@ -169,11 +166,8 @@ def _reloads(state: AgentState, on_change: OnChange, registry: Registry) -> Iter
     """
     if on_change == "pin":
         return
-    rejected = [
-        grant["args"]
-        for grant in (state.get("grants") or {}).values()
-        if grant["tool"] == LOAD_SKILL and grant["decision"] == "reject" and not grant["revoked"]
-    ]
+    answers = [each for each in (state.get("grants") or {}).values() if each["tool"] == LOAD_SKILL]
+    rejected = [each["args"] for each in answers if each["decision"] == "reject" and not each["revoked"]]
     ledger = state.get("skills_loaded") or {}
     for changed in state["catalog"].get("changed") or []:
         args = {"name": changed["name"], "digest": changed["digest"][:12]}
@@ -206,16 +200,8 @@ def _named_by_user(human: HumanMessage | None, catalog: Catalog) -> Iterator[tup
     """Yield the skills that a message names, with the arguments of `/name`; a path names none."""
     text = str(human.text) if human else ""
     command = _COMMAND.fullmatch(text)
-    if command and _exists(command["name"], catalog):
-        yield command["name"], (command["arguments"] or "").strip()
-    for mention in _MENTION.finditer(text):
-        if _exists(mention["name"], catalog):
-            yield mention["name"], None
-
-
-def _exists(name: str, catalog: Catalog) -> bool:
-    try:
-        catalog.find(name)
-    except UnknownSkillError:
-        return False
-    return True
+    names = [(command["name"], (command["arguments"] or "").strip())] if command else []
+    for name, arguments in [*names, *((mention["name"], None) for mention in _MENTION.finditer(text))]:
+        with suppress(UnknownSkillError):
+            catalog.find(name)
+            yield name, arguments

@@ -94,14 +94,10 @@ def refused_too_often(state: Mapping[str, Any]) -> str | None:
     """Name the tool of this step's call that was refused again and again, or None."""
     refused = state.get("refused") or {}
     verdicts: Iterable[VerdictRecord] = (state.get("verdicts") or {}).values()
-    return next(
-        (
-            verdict["tool"]
-            for verdict in verdicts
-            if verdict["decision"] == "deny" and refused.get(_key(verdict), 0) >= MAX_SAME_REFUSALS
-        ),
-        None,
-    )
+    for verdict in verdicts:
+        if verdict["decision"] == "deny" and refused.get(_key(verdict), 0) >= MAX_SAME_REFUSALS:
+            return verdict["tool"]
+    return None
 
 
 def _key(verdict: VerdictRecord) -> str:

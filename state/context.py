@@ -1,7 +1,7 @@
 """What a caller may choose for an invocation. A caller can only narrow what the operator allows."""
 
-from dataclasses import fields, replace
-from typing import Annotated, Any, Self
+from dataclasses import fields
+from typing import Any, Self
 
 from langgraph.prebuilt import ToolRuntime
 from langgraph.runtime import Runtime
@@ -19,31 +19,26 @@ class Context(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    model: Annotated[
-        str | None,
-        Field(
-            title="Model",
-            description="`offline`, or `openai:<model>`. Empty: the operator's choice.",
-            json_schema_extra={"__template_metadata__": {"kind": "llm"}},
-        ),
-    ] = None
-    enable_skills: Annotated[
-        bool, Field(title="Use skills", description="False: the same agent without any trace of skills.")
-    ] = True
-    exclude_tools: Annotated[
-        tuple[str, ...],
-        Field(title="Tools to leave out", description="Names of tools that must not be used."),
-    ] = ()
-    only_tools: Annotated[
-        tuple[str, ...] | None,
-        Field(
-            title="Only these tools",
-            description="Names of the tools that may be used, beside those for skills and plans.",
-        ),
-    ] = None
-    user_id: Annotated[
-        str | None, Field(title="User", description="Who sends the request; the audit records it.")
-    ] = None
+    model: str | None = Field(
+        default=None,
+        title="Model",
+        description="`offline`, or `openai:<model>`. Empty: the operator's choice.",
+        json_schema_extra={"__template_metadata__": {"kind": "llm"}},
+    )
+    enable_skills: bool = Field(
+        default=True, title="Use skills", description="False: the same agent without any trace of skills."
+    )
+    exclude_tools: tuple[str, ...] = Field(
+        default=(), title="Tools to leave out", description="Names of tools that must not be used."
+    )
+    only_tools: tuple[str, ...] | None = Field(
+        default=None,
+        title="Only these tools",
+        description="Names of the tools that may be used, beside those for skills and plans.",
+    )
+    user_id: str | None = Field(
+        default=None, title="User", description="Who sends the request; the audit records it."
+    )
     # Limits, by the names that they have in `Limits`.
     max_model_calls: int | None = _at_most("Model calls")
     max_tool_calls: int | None = _at_most("Tool calls")
@@ -62,12 +57,13 @@ class Context(BaseModel):
 
     def narrow(self, limits: Limits) -> Limits:
         """Return the operator's limits, lowered where this caller asks for less."""
-        lower = {
-            limit.name: min(value, getattr(limits, limit.name))
-            for limit in fields(limits)
-            if (value := getattr(self, limit.name, None)) is not None
+        lowered = {
+            limit.name: min(
+                operators := getattr(limits, limit.name), getattr(self, limit.name, 0) or operators
+            )
+            for limit in fields(Limits)
         }
-        return replace(limits, **lower)
+        return Limits(**lowered)
 
 
 def caller_of(runtime: Runtime[Context] | ToolRuntime[Any, Any]) -> str | None:

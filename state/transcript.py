@@ -1,6 +1,7 @@
 """Questions about the transcript, as pure functions of its messages."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from itertools import groupby
 
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, InvalidToolCall, ToolMessage
 from langchain_core.messages.tool import ToolCall
@@ -23,23 +24,16 @@ def in_call_order(messages: Sequence[AnyMessage]) -> list[AnyMessage]:
     process that wrote it: the prompt must not depend on that.
     """
     ordered: list[AnyMessage] = []
-    answers: list[ToolMessage] = []
-    calls: dict[str | None, int] = {}
-    for message in messages:
-        if isinstance(message, ToolMessage):
-            answers.append(message)
-            continue
-        ordered.extend(_by_call(answers, calls))
-        ordered.append(message)
-        answers = []
-        if isinstance(message, AIMessage):
-            all_calls = [*message.tool_calls, *message.invalid_tool_calls]
-            calls = {call["id"]: index for index, call in enumerate(all_calls)}
-    return [*ordered, *_by_call(answers, calls)]
-
-
-def _by_call(answers: list[ToolMessage], calls: Mapping[str | None, int]) -> list[ToolMessage]:
-    return sorted(answers, key=lambda answer: calls.get(answer.tool_call_id, len(calls)))
+    order: dict[str | None, int] = {}
+    for is_answer, group in groupby(messages, lambda each: isinstance(each, ToolMessage)):
+        part = list(group)
+        if is_answer:
+            part.sort(key=lambda each: order.get(getattr(each, "tool_call_id", None), len(order)))
+        elif newest := last_ai(part):
+            calls = [*newest.tool_calls, *newest.invalid_tool_calls]
+            order = {call["id"]: index for index, call in enumerate(calls)}
+        ordered += part
+    return ordered
 
 
 def last_ai(messages: Sequence[AnyMessage]) -> AIMessage | None:

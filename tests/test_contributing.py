@@ -132,7 +132,7 @@ def test_a_limit_takes_three_files(copy: Copy) -> None:
         "-c",
         "from skills_agent.graph import Settings\n"
         "from skills_agent.state.context import Context\n"
-        "print(Context(max_rests=1).narrow(Settings(max_rests=5).limits).max_rests)",
+        "print(Context(max_rests=1).narrow(Settings(max_rests=5)).max_rests)",
     )
 
     assert lowered == "1"

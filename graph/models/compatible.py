@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from langchain_core.outputs import ChatGenerationChunk, ChatResult
+from langchain_core.outputs import ChatGenerationChunk
 from langchain_openai import ChatOpenAI
 from typing_extensions import override
 
@@ -55,13 +55,6 @@ class CompatibleChatOpenAI(ChatOpenAIHooks, ChatOpenAI):
             yield
         except _MISREAD as error:
             raise UnreadableReplyError(cause_of(error)) from error
-
-    @override
-    def check_result(self, result: ChatResult) -> ChatResult:
-        """Return a result that holds a reply."""
-        if not result.generations:
-            raise UnreadableReplyError("it holds no choices")
-        return result
 
     @override
     def _stream(self, *args: Any, **kwargs: Any) -> Iterator[ChatGenerationChunk]:

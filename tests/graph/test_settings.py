@@ -61,7 +61,7 @@ def test_a_limit_stands_in_one_place_and_every_limit_is_a_setting() -> None:
     limits = {each.name: each.default for each in dataclasses.fields(Limits)}
     settings = {each.name: each.default for each in dataclasses.fields(Settings)}
     assert limits.items() <= settings.items()
-    assert dataclasses.asdict(Settings(max_tool_calls=3).limits) == {**limits, "max_tool_calls": 3}
+    assert dataclasses.asdict(Context().narrow(Settings(max_tool_calls=3))) == {**limits, "max_tool_calls": 3}
 
 
 def test_every_kind_of_value_comes_from_the_environment(
