@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final, Literal, NamedTuple
 
-from skills_agent.skills.format.frontmatter import Frontmatter, Value
+from skills_agent.skills.format.frontmatter import Frontmatter
 from skills_agent.skills.format.rules import Finding
 from skills_agent.skills.format.values import NAME_LIMIT, FieldValue
 from skills_agent.skills.text import one_line
@@ -127,7 +127,10 @@ def read_fields(frontmatter: Frontmatter, findings: list[Finding]) -> dict[str, 
         value = FieldValue(field, written, frontmatter.lines.get(key), findings)
         content = row.read(value)
         if row.limit is not None:
-            _check_length(row, written, content, value)
+            length = len(written if isinstance(written, str) else content or "")
+            if length > row.limit:
+                message = f"The {field} has {length:,} characters, over {row.limit:,}."
+                value.report(f"{field}-too-long", message)
         if content is not None:
             values[row.attribute or field.replace("-", "_")] = content
     for field in _ALSO_IN_METADATA:
@@ -172,11 +175,3 @@ def _key_notes(key: str, field: Field) -> list[tuple[str, str]]:
     if field.effect == "none":
         notes.append(("field-not-acted-on", f"`{key}` is read and has no effect here."))
     return notes
-
-
-def _check_length(field: Field, written: Value, content: str | None, value: FieldValue) -> None:
-    """Report a value with more characters than the specification allows, as YAML gives it."""
-    length = len(written) if isinstance(written, str) else len(content or "")
-    if field.limit is not None and length > field.limit:
-        message = f"The {field.name} has {length:,} characters, over {field.limit:,}."
-        value.report(f"{field.name}-too-long", message)

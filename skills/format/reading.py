@@ -3,7 +3,6 @@
 import codecs
 import hashlib
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -66,7 +65,12 @@ def read_metadata(head: bytes, place: Place, *, block_angle_brackets: bool = Fal
         return ReadMetadata(None, (diagnostic(error.finding, place.path),))
     if block_angle_brackets and (b"<" in parts.frontmatter or b">" in parts.frontmatter):
         return ReadMetadata(None, (diagnostic(_ANGLE_BRACKETS, place.path),))
-    findings = [*_check_start(head, parts.first_line), *frontmatter.findings]
+    findings = []
+    if parts.first_line > _FIRST_LINE:
+        findings.append(Finding("frontmatter-not-first", "There are blank lines before the frontmatter.", 1))
+    if head.startswith(codecs.BOM_UTF8):
+        findings.append(Finding("byte-order-mark", "The file starts with a byte order mark.", 1))
+    findings += frontmatter.findings
     fields = read_fields(frontmatter, findings)
     name, description = fields.get("name"), fields.get("description", "")
     findings += check_fields(name, description, place.folder, frontmatter.lines)
@@ -142,10 +146,3 @@ def read_instructions(start: bytes) -> str:
     except FrontmatterError:
         return ""
     return clean_text(start[body_start:].decode("utf-8", "ignore")).text
-
-
-def _check_start(head: bytes, first_line: int) -> Iterator[Finding]:
-    if first_line > _FIRST_LINE:
-        yield Finding("frontmatter-not-first", "There are blank lines before the frontmatter.", 1)
-    if head.startswith(codecs.BOM_UTF8):
-        yield Finding("byte-order-mark", "The file starts with a byte order mark.", 1)

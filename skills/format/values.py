@@ -6,6 +6,7 @@ Any form that YAML can give a value is accepted. What is not the usual form is r
 import json
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
@@ -22,33 +23,33 @@ _SEPARATORS: Final = re.compile(r"[/\\]+")
 _TOOL_PATTERN: Final = re.compile(r"\([^)]*\)")
 
 
+@dataclass
 class FieldValue:
     """The value of one field; each method but `report` reads it as one kind of value.
 
     A method returns None where the value says nothing: the field then has its default.
     """
 
-    def __init__(self, field: str, value: Value, line: int | None, findings: list[Finding]) -> None:
-        """Take the value as YAML gives it; findings are added to the list."""
-        self._field = field
-        self._value = value
-        self._line = line
-        self._findings = findings
+    field: str
+    value: Value
+    line_number: int | None
+    findings: list[Finding]
+    """What reading the value finds is added to it."""
 
     def report(self, code: str, message: str) -> None:
         """Add a finding about this value."""
-        self._findings.append(Finding(code, message, self._line))
+        self.findings.append(Finding(code, message, self.line_number))
 
     def line(self) -> str | None:
         """Read one line of text."""
-        return one_line(self._text(self._value)) or None
+        return one_line(self._text(self.value)) or None
 
     def skill_name(self) -> str | None:
         """Read a name that is safe wherever a name is used."""
-        if isinstance(self._value, list | dict):
+        if isinstance(self.value, list | dict):
             self.report("name-not-text", "The name is a list or a mapping; the name of the folder is used.")
             return None
-        name = one_line(self._clean(self._value or ""))
+        name = one_line(self._clean(self.value or ""))
         safe = safe_name(name)
         if safe != name:
             self.report("name-unsafe", f"The name was read as `{safe}`.")
@@ -56,13 +57,13 @@ class FieldValue:
 
     def description(self) -> str | None:
         """Read text of any number of lines."""
-        if isinstance(self._value, list | dict):
+        if isinstance(self.value, list | dict):
             self.report("description-not-text", "The description is a list or a mapping.")
-        return self._text(self._value).strip() or None
+        return self._text(self.value).strip() or None
 
     def compatibility(self) -> str | None:
         """Read one line that says what a skill needs."""
-        if isinstance(self._value, list | dict):
+        if isinstance(self.value, list | dict):
             self.report("compatibility-not-text", "The compatibility is a list or a mapping.")
         line = self.line()
         if line is None:
@@ -72,35 +73,35 @@ class FieldValue:
     def argument_hint(self) -> str | None:
         """Read one line, as it is written: to YAML the hint `[file]` is a list."""
         text = self.line()
-        if isinstance(self._value, list):
+        if isinstance(self.value, list):
             return f"[{text or ''}]"
-        return f"{{{text or ''}}}" if isinstance(self._value, dict) else text
+        return f"{{{text or ''}}}" if isinstance(self.value, dict) else text
 
     def texts_by_key(self) -> Mapping[str, str] | None:
         """Read a mapping of texts; nested values become JSON."""
-        if self._value is None:
+        if self.value is None:
             return None
-        if not isinstance(self._value, dict):
+        if not isinstance(self.value, dict):
             self.report("metadata-not-mapping", "The metadata is no mapping and was left out.")
             return None
         texts = {}
-        for key, value in self._value.items():
+        for key, value in self.value.items():
             nested = isinstance(value, list | dict)
             text = json.dumps(value, ensure_ascii=False) if nested else str(value or "")
             texts[self._clean(key)] = self._clean(text)
-        if any(isinstance(value, list | dict) for value in self._value.values()):
+        if any(isinstance(value, list | dict) for value in self.value.values()):
             self.report("metadata-nested", "Nested metadata is kept as JSON text.")
         return MappingProxyType(texts)
 
     def tools(self) -> tuple[str, ...]:
         """Read names of tools with their patterns, separated by blanks or commas or in a list."""
-        items = self._value if isinstance(self._value, list) else [self._value]
+        items = self.value if isinstance(self.value, list) else [self.value]
         texts = [item for item in items if isinstance(item, str)]
         if len(texts) < len([item for item in items if item is not None]):
-            self.report("allowed-tools-not-text", f"`{self._field}` has entries that are no names.")
+            self.report("allowed-tools-not-text", f"`{self.field}` has entries that are no names.")
         text = self._clean(", ".join(texts))
-        if isinstance(self._value, list) or _has_commas(text):
-            self.report("allowed-tools-form", f"`{self._field}` is not names with blanks between.")
+        if isinstance(self.value, list) or _has_commas(text):
+            self.report("allowed-tools-form", f"`{self.field}` is not names with blanks between.")
         names = _split_tools(text)
         for name in names:
             try:
@@ -111,24 +112,24 @@ class FieldValue:
 
     def names(self) -> tuple[str, ...]:
         """Read names, separated by blanks or commas or in a list."""
-        return self._names(self._value)
+        return self._names(self.value)
 
     def required_skills(self) -> tuple[str, ...]:
         """Read names of skills; some clients also name programs and variables, in a mapping."""
-        if not isinstance(self._value, dict):
-            return self._names(self._value)
-        if "skills" not in self._value:
-            self.report("requires-not-skills", f"`{self._field}` is a mapping without `skills`.")
-        return self._names(self._value.get("skills"))
+        if not isinstance(self.value, dict):
+            return self._names(self.value)
+        if "skills" not in self.value:
+            self.report("requires-not-skills", f"`{self.field}` is a mapping without `skills`.")
+        return self._names(self.value.get("skills"))
 
     def flag(self) -> bool | None:
         """Read true or false."""
-        if self._value is None:
+        if self.value is None:
             return None
-        text = self._value.strip().lower() if isinstance(self._value, str) else ""
+        text = self.value.strip().lower() if isinstance(self.value, str) else ""
         if text in _TRUE or text in _FALSE:
             return text in _TRUE
-        self.report("field-not-boolean", f"`{self._field}` is neither true nor false.")
+        self.report("field-not-boolean", f"`{self.field}` is neither true nor false.")
         return None
 
     def negated_flag(self) -> bool | None:
@@ -160,7 +161,7 @@ class FieldValue:
             return text
         plain, removed = clean_text(text)
         if removed:
-            message = f"Invisible characters were removed from `{self._field}` ({removed})."
+            message = f"Invisible characters were removed from `{self.field}` ({removed})."
             self.report("invisible-characters", message)
         return plain
 

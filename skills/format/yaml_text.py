@@ -11,6 +11,7 @@ each key is read on its own, and as written where it stays invalid: a fault in o
 
 import re
 from collections.abc import Iterator
+from itertools import takewhile
 from textwrap import dedent
 from typing import Final, NamedTuple
 
@@ -73,9 +74,7 @@ class _YamlReader:
 
     def document(self, depth: int) -> YamlText:
         value: Value = None
-        for event in self._events:
-            if isinstance(event, yaml.DocumentEndEvent):
-                break
+        for event in self._until(yaml.DocumentEndEvent):
             if isinstance(event, yaml.NodeEvent):
                 value = self._value(event, depth)
             elif isinstance(event, yaml.DocumentStartEvent) and (event.version or event.tags):
@@ -105,22 +104,13 @@ class _YamlReader:
             self._has_flow = True
             message = "A list or a mapping stands in brackets, which the reference validator does not read."
             self._report("yaml-flow-style", message, event)
-        is_list = isinstance(event, yaml.SequenceStartEvent)
-        return self._list(depth + 1) if is_list else self._mapping(depth + 1)
-
-    def _list(self, depth: int) -> list[Value]:
-        items: list[Value] = []
-        for event in self._events:
-            if isinstance(event, yaml.SequenceEndEvent):
-                break
-            items.append(self._value(event, depth))
-        return items
+        if isinstance(event, yaml.SequenceStartEvent):
+            return [self._value(item, depth + 1) for item in self._until(yaml.SequenceEndEvent)]
+        return self._mapping(depth + 1)
 
     def _mapping(self, depth: int) -> dict[str, Value]:
         mapping: dict[str, Value] = {}
-        for event in self._events:
-            if isinstance(event, yaml.MappingEndEvent):
-                break
+        for event in self._until(yaml.MappingEndEvent):
             key = self._value(event, depth) or ""
             if not isinstance(key, str):
                 raise yaml.MarkedYAMLError(problem="a key is no text")
@@ -130,6 +120,9 @@ class _YamlReader:
                 self._lines[key] = self._line(event)
             mapping[key] = self._value(next(self._events), depth)
         return mapping
+
+    def _until(self, end: type[yaml.Event]) -> Iterator[yaml.Event]:
+        return takewhile(lambda event: not isinstance(event, end), self._events)
 
     def _line(self, event: yaml.Event) -> int:
         return self._first_line + (event.start_mark.line if event.start_mark is not None else 0)

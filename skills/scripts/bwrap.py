@@ -11,7 +11,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import lru_cache
@@ -102,22 +102,14 @@ class BwrapRunner(ControlledRunner):
         self._program()
         return "bwrap with network" if is_granted(self._network, request) else self.level
 
-    def preflight(self, request: ScriptRequest) -> str | None:
-        """Say what is missing, the sandbox included."""
-        try:
-            self.level_for(request)
-            self._need_network(request, self._command(request, request.folder))
-        except ScriptError as error:
-            return str(error)
-        return None
-
     @contextmanager
     def _skill_folder(self, request: ScriptRequest) -> Iterator[Path | None]:
         """Yield where the sandbox shows the skill's folder: at the skill's own path, if that can be had."""
         path = request.mounted_at.resolve() if request.mounted_at else request.folder
+        own = self._workspace / OWN_FOLDER
         if path is not None and self._workspace.is_relative_to(path):  # it would hide the workspace
             yield request.folder
-        elif path is None or _has_files(path) or path.is_relative_to(self._workspace / OWN_FOLDER):
+        elif path is None or path.is_relative_to(own) or (path.is_dir() and any(path.iterdir())):
             yield path
         elif path.is_relative_to(self._workspace):
             with _mount_point(path) as is_there:
@@ -130,7 +122,6 @@ class BwrapRunner(ControlledRunner):
         self, request: ScriptRequest, secrets: Mapping[str, str], private: Path, folder: Path | None
     ) -> ProgramStart:
         inner = super()._start(request, secrets, private, folder)
-        self._need_network(request, inner.command)
         network = is_granted(self._network, request)
         size = str(self._limits.file_size)
         command = [
@@ -157,15 +148,16 @@ class BwrapRunner(ControlledRunner):
             wrapped=True,
         )
 
-    def _need_network(self, request: ScriptRequest, command: Sequence[str]) -> None:
-        """Refuse a script whose packages cannot be fetched: the error of uv is hard to understand."""
-        if request.script is None or Path(command[0]).name != "uv" or is_granted(self._network, request):
-            return
-        if packages := packages_of(request.script):
+    def _command(self, request: ScriptRequest, folder: Path | None) -> list[str]:
+        """Refuse a script whose packages cannot be fetched, too: the error of uv is hard to understand."""
+        command = super()._command(request, folder)
+        is_offline = Path(command[0]).name == "uv" and not is_granted(self._network, request)
+        if is_offline and request.script and (packages := packages_of(request.script)):
             raise ScriptError(
                 f"Cannot run {request.title}: it needs packages ({', '.join(packages)}), and {request.skill} "
                 "has no network in the sandbox to fetch them. The operator can give it (network_skills)."
             )
+        return command
 
     def _program(self) -> str:
         program, reason = self.probe()
@@ -246,10 +238,6 @@ def _mount_point(path: Path) -> Iterator[bool]:
             for folder in made or [path]:
                 folder.rmdir()
         os.close(descriptor)
-
-
-def _has_files(folder: Path) -> bool:
-    return folder.is_dir() and any(folder.iterdir())
 
 
 def _make_own_folder(own: Path) -> None:

@@ -14,9 +14,9 @@ from threading import BoundedSemaphore
 
 from skills_agent.skills.errors import ScriptError
 from skills_agent.skills.scripts.environment import (
+    FIXED,
     PASSED_ON,
     ScriptLimits,
-    script_environment,
     secrets_of,
     select_variables,
     uv_cache,
@@ -65,8 +65,9 @@ class ControlledRunner:
         return self.level
 
     def preflight(self, request: ScriptRequest) -> str | None:
-        """Say which program or file is missing; None when nothing is."""
+        """Say what is missing: the sandbox, a program, a file; None when nothing is."""
         try:
+            self.level_for(request)
             self._command(request, request.folder)
         except ScriptError as error:
             return str(error)
@@ -129,7 +130,8 @@ class ControlledRunner:
         home, temporary = private / "home", private / "tmp"
         home.mkdir()
         temporary.mkdir()
-        environment = script_environment(self._inherited, secrets, home, temporary)
+        own = {**FIXED, "HOME": str(home), "TMPDIR": str(temporary)}
+        environment = {"LANG": "C.UTF-8", **self._inherited, **secrets, **own}
         program = Path(command[0]).name
         if program == "uv" and (cache := uv_cache(self._environment)):
             environment["UV_CACHE_DIR"] = cache

@@ -63,22 +63,12 @@ def select_variables(environment: Mapping[str, str], names: Collection[str]) -> 
     return {name: value for name, value in environment.items() if name in names or name.startswith(prefixes)}
 
 
-def script_environment(
-    inherited: Mapping[str, str], secrets: Mapping[str, str], home: Path, temporary: Path
-) -> dict[str, str]:
-    """Return the whole environment of one run."""
-    own = {"HOME": str(home), "TMPDIR": str(temporary)}
-    return {"LANG": "C.UTF-8", **inherited, **secrets, **FIXED, **own}
-
-
 def uv_cache(environment: Mapping[str, str]) -> str | None:
     """Return the cache that uv uses outside of a run: with HOME replaced, it would start a new one."""
-    if environment.get("UV_CACHE_DIR"):
-        return environment["UV_CACHE_DIR"]
-    if environment.get("XDG_CACHE_HOME"):
-        return str(Path(environment["XDG_CACHE_HOME"], "uv"))
-    home = environment.get("HOME")
-    return str(Path(home, ".cache", "uv")) if home else None
+    for variable, folder in (("UV_CACHE_DIR", ""), ("XDG_CACHE_HOME", "uv"), ("HOME", ".cache/uv")):
+        if environment.get(variable):
+            return str(Path(environment[variable], folder))
+    return None
 
 
 def is_granted(grants: Collection[str], request: ScriptRequest) -> bool:

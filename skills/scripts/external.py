@@ -9,6 +9,7 @@ import base64
 import gzip
 import hashlib
 import io
+import re
 import shlex
 import tarfile
 import time
@@ -30,6 +31,8 @@ MAX_COMMAND: Final = 100_000
 """Characters: Linux takes 128 KiB for one argument."""
 OVERLAP: Final = 4096
 """More than what is kept is fetched, so that a secret at the cut is seen whole."""
+BAD_CHARACTER: Final = re.compile("[\0\ud800-\udfff]")
+"""No argument can hold a NUL or a lone surrogate."""
 TIMED_OUT, KILLED, SIGNAL_OFFSET = 124, 137, 128
 PATIENCE: Final = 10
 """Seconds beyond the script's own limit that a backend may take."""
@@ -139,7 +142,7 @@ class ExternalRunner:
         else:
             choices = [*candidates_for(request.script)]
             args.insert(0, f"{place}/{request.script.relative_to(_folder(request))}")
-        if any("\0" in argument or _has_lone_surrogate(argument) for argument in args):
+        if BAD_CHARACTER.search("".join(args)):
             raise ScriptError(f"Cannot start {request.title}: bad argument.")
         tail = shlex.join(args)
         if len(tail) > MAX_COMMAND:
@@ -236,10 +239,6 @@ def _plain(member: tarfile.TarInfo) -> tarfile.TarInfo:
     member.mtime = member.uid = member.gid = 0
     member.uname = member.gname = ""
     return member
-
-
-def _has_lone_surrogate(argument: str) -> bool:
-    return any("\ud800" <= character <= "\udfff" for character in argument)
 
 
 def _decoded(coded: str) -> bytes:

@@ -54,9 +54,9 @@ class Capture:
     def text(self) -> str:
         """Return the kept parts as text, with a line of its own where something is left out."""
         if not self.cut:
-            return _decoded(bytes(self._head + self._tail))
-        head = _decoded(bytes(self._head))
-        tail = _decoded(bytes(self._tail[len(self._tail) - self._tail_limit :]))
+            return (self._head + self._tail).decode(errors="replace")
+        head = self._head.decode(errors="replace")
+        tail = self._tail[len(self._tail) - self._tail_limit :].decode(errors="replace")
         # A character that the cut goes through shows as U+FFFD on both sides.
         return f"{head.rstrip(REPLACEMENT)}\n[{self.cut} bytes cut]\n{tail.lstrip(REPLACEMENT)}"
 
@@ -112,7 +112,3 @@ def forms_of(value: str) -> Iterator[bytes]:
         if last - first >= SHORTEST:
             yield coded[first:last]
             yield coded[first:last].translate(bytes.maketrans(b"+/", b"-_"))
-
-
-def _decoded(raw: bytes) -> str:
-    return raw.decode("utf-8", errors="replace")

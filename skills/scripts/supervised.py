@@ -139,7 +139,9 @@ class SupervisedProgram:
         except (OSError, ValueError) as error:
             os.close(self._lifeline)
             os.close(self._status)
-            raise ScriptError(f"Cannot start {start.title}: {_cause(error)}.") from error
+            # A ValueError: a NUL or a lone surrogate in an argument.
+            cause = error.strerror if isinstance(error, OSError) else f"bad argument ({error})"
+            raise ScriptError(f"Cannot start {start.title}: {cause or error}.") from error
         finally:
             os.close(control)
             os.close(status)
@@ -195,8 +197,3 @@ class SupervisedProgram:
         self._unsent = self._unsent[sent:]
         if not self._unsent:
             self._forget(key)
-
-
-def _cause(error: OSError | ValueError) -> str:
-    # A ValueError: a NUL or a lone surrogate in an argument.
-    return error.strerror or str(error) if isinstance(error, OSError) else f"bad argument ({error})"
