@@ -8,7 +8,6 @@ import hashlib
 import json
 import os
 import stat
-from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -22,9 +21,7 @@ from skills_agent.skills.errors import DetailedError, SkillsAgentError
 SUFFIX: Final = ".jsonl"
 HEAD_SUFFIX: Final = ".head"
 
-MAX_TAILS: Final = 1_000
-"""Files whose ends one process remembers."""
-CHUNK: Final = 65_536
+CHUNK: Final = 16_384
 MAX_FRAGMENT: Final = 500
 
 REPEATABLE: Final = frozenset({"run_failed", "model_called", "call_started", "call_ended"})
@@ -56,7 +53,8 @@ class Head(NamedTuple):
 EMPTY: Final = Head(0, "0" * 64)
 
 
-class Fault(NamedTuple):
+@dataclass(frozen=True)
+class Fault:
     """One finding about a chain."""
 
     line: int
@@ -64,12 +62,13 @@ class Fault(NamedTuple):
     text: str
 
 
-class Verification(NamedTuple):
-    """What is wrong with one file."""
+@dataclass(frozen=True)
+class Verification:
+    """What is wrong with one file, as `runs verify --json` prints it."""
 
     lines: int
-    head: Head | None
-    """Where the chain ends. Keep it on another machine: nothing before it can be changed unseen."""
+    head: str | None
+    """Hash of the last line. Keep it on another machine: nothing before it can be changed unseen."""
     faults: list[Fault]
     torn: int
     """Bytes of a last line that a killed process left behind."""
@@ -172,23 +171,11 @@ def _content(record: Record) -> Record:
     return {name: value for name, value in record.items() if name not in position}
 
 
-@dataclass
-class _Tail:
-    """What must be known of a file to append to it."""
-
-    inode: int
-    size: int
-    head: Head
-    has_head: bool = False
-    """Whether this process has made sure that there is a head file."""
-
-
 class RunLog:
     """The audit's folder. Nothing is made before the first event."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self._tails: OrderedDict[str, _Tail] = OrderedDict()
 
     def append(self, thread: str, drafts: Sequence[Mapping[str, Any]], *, sync: bool = True) -> list[Record]:
         """Write events at the end of a thread's file, and return their records.
@@ -202,22 +189,22 @@ class RunLog:
             return []
         name = folder_name(thread)
         with self._opened(name) as file:
-            tail, fragment = self._tail(name, file)
-            records, lines, head = [], [], tail.head
+            head, fragment = _read_end(file)
+            size = os.fstat(file).st_size - len(fragment)
+            os.ftruncate(file, size)
+            records, content = [], b""
             for draft in [*_torn(fragment, drafts[0]), *drafts]:
                 record, line = seal(draft, head)
                 head = head_of(record)
                 records.append(record)
-                lines.append(line + b"\n")
-            content = b"".join(lines)
+                content += line + b"\n"
             try:
                 _write(file, content, sync=sync)
-                if sync or not tail.has_head or drafts[-1]["type"] == "run_ended":
+                if sync or drafts[-1]["type"] == "run_ended" or self._read_head(name) is None:
                     self._write_head(name, head)
             except OSError:
-                os.ftruncate(file, tail.size)
+                os.ftruncate(file, size)
                 raise
-            tail.size, tail.head, tail.has_head = tail.size + len(content), head, True
         return records
 
     def threads(self) -> list[str]:
@@ -250,7 +237,7 @@ class RunLog:
         elif known and not faults and (last := read(lines[known.lines - 1])) and last["hash"] != known.hash:
             text = "is not the one that was written: the head file has another hash"
             faults.append(Fault(known.lines, text))
-        return Verification(len(lines), head, faults, len(fragment))
+        return Verification(len(lines), head.hash if head else None, faults, len(fragment))
 
     def _read(self, name: str) -> tuple[list[bytes], bytes, Head | None]:
         """Return the whole lines of a file, what stands behind them, and the content of its head file."""
@@ -268,28 +255,11 @@ class RunLog:
         try:
             # Released with the descriptor, also where the process dies.
             fcntl.flock(file, fcntl.LOCK_EX)
+            if not stat.S_ISREG(os.fstat(file).st_mode):
+                raise OSError(f"{self.folder / name}{SUFFIX} is no regular file")
             yield file
         finally:
             os.close(file)
-
-    def _tail(self, name: str, file: int) -> tuple[_Tail, bytes]:
-        """Return where a file ends; the file is read again where another process has written.
-
-        The second value stood behind the last whole line: a writer was killed there. It is cut off.
-        """
-        status = os.fstat(file)
-        if not stat.S_ISREG(status.st_mode):
-            raise OSError(f"{self.folder / name}{SUFFIX} is no regular file")
-        tail = self._tails.get(name)
-        if tail is not None and (tail.inode, tail.size) == (status.st_ino, status.st_size):
-            return tail, b""
-        head, fragment = _read_end(file, status.st_size)
-        if fragment:
-            os.ftruncate(file, status.st_size - len(fragment))
-        tail = self._tails[name] = _Tail(status.st_ino, status.st_size - len(fragment), head)
-        if len(self._tails) > MAX_TAILS:
-            self._tails.popitem(last=False)
-        return tail, fragment
 
     def _write_head(self, name: str, head: Head) -> None:
         flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -301,9 +271,7 @@ class RunLog:
 
     def _read_head(self, name: str) -> Head | None:
         try:
-            count, _, digest = (
-                (self.folder / f"{name}{HEAD_SUFFIX}").read_text("ascii").strip().partition(" ")
-            )
+            count, digest = (self.folder / f"{name}{HEAD_SUFFIX}").read_text("ascii").split()
             return Head(int(count), digest)
         except (FileNotFoundError, ValueError):
             return None
@@ -327,15 +295,16 @@ def _torn(fragment: bytes, draft: Mapping[str, Any]) -> Iterator[Record]:
         yield {**place, **TornLine(bytes=len(fragment), fragment=text).as_record()}
 
 
-def _read_end(file: int, size: int) -> tuple[Head, bytes]:
-    """Return the head of the last record of a file, and what stands behind its last whole line."""
-    span = CHUNK
+def _read_end(file: int) -> tuple[Head, bytes]:
+    """Return the head of the last record of a file, and what a killed writer left behind its last line."""
+    size, span = os.fstat(file).st_size, CHUNK
     while True:
         begin = max(0, size - span)
         *lines, fragment = os.pread(file, size - begin, begin).split(b"\n")
         # The first line of a part is cut off at its beginning.
-        records = (read(line) for line in reversed(lines if begin == 0 else lines[1:]))
-        last = next((record for record in records if record), None)
-        if last is not None or begin == 0:
-            return head_of(last) if last else EMPTY, fragment
+        for line in reversed(lines[1:] if begin else lines):
+            if record := read(line):
+                return head_of(record), fragment
+        if not begin:
+            return EMPTY, fragment
         span *= 4

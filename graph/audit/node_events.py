@@ -73,13 +73,11 @@ def merge_updates(change: Any) -> dict[str, Any]:
     return merged
 
 
-def turn_of(node: str, before: State, update: State) -> int:
+def turn_of(node: str, before: State) -> int:
     """Return the number of the turn that a step belongs to; 0 where an older thread does not say it."""
-    if node == "discover":
-        return int(update["usage"]["turn"])
     if "turn" in before:
         return int(before["turn"])
-    return int((before.get("usage") or {}).get("turn", 0))
+    return int((before.get("usage") or {}).get("turn", 0)) + (node == "discover")
 
 
 def call_started(request: CallRequest) -> Event:

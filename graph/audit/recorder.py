@@ -5,13 +5,13 @@ import logging
 import secrets
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
-from threading import Lock
-from typing import Any, Final, NamedTuple, cast
+from threading import RLock
+from typing import Any, Final, cast
 
 import msgspec
 from langgraph.errors import GraphBubbleUp, GraphInterrupt
@@ -19,14 +19,7 @@ from langgraph.runtime import RunControl, Runtime, get_runtime
 from langgraph.types import StateSnapshot, StateUpdate
 
 from skills_agent.graph.audit import node_events
-from skills_agent.graph.audit.events import (
-    Event,
-    EventsLost,
-    Operator,
-    RunFailed,
-    RunResumed,
-    ThreadForked,
-)
+from skills_agent.graph.audit.events import Event, EventsLost, Operator, RunFailed, RunResumed, ThreadForked
 from skills_agent.graph.audit.log import AuditError, Record, RunLog
 from skills_agent.graph.audit.node_events import NodeStep, State, turn_of
 from skills_agent.graph.audit.redaction import Redaction
@@ -57,37 +50,6 @@ MAX_INVOCATIONS: Final = 10_000
 Node = Callable[..., Any] | TwoPaths
 
 
-class _Location(NamedTuple):
-    """Where an event belongs."""
-
-    thread: str
-    turn: int
-    node: str
-    checkpoint: str
-    """Id of the checkpoint that the step started from."""
-    task: str
-    """LangGraph's id of the step: the same when it runs again after a crash."""
-    control: RunControl | None = None
-    """Stands for the invocation: every invoke or stream has a control of its own."""
-
-    @property
-    def run(self) -> str:
-        """Return the id of the run: `THREAD.TURN`."""
-        return f"{self.thread}.{self.turn}"
-
-    def envelope(self) -> dict[str, str]:
-        """Return what every event has beside its own fields."""
-        now = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-        return {
-            "time": now,
-            "thread": self.thread,
-            "run": self.run,
-            "node": self.node,
-            "checkpoint": self.checkpoint,
-            "task": self.task,
-        }
-
-
 @dataclass
 class _Memory:
     """What one invocation has recorded so far."""
@@ -97,13 +59,6 @@ class _Memory:
     """Runs in which a call has started that does more than read."""
     threads: dict[str, str] = field(default_factory=dict)
     """Made-up names of threads, where the graph runs without one."""
-
-
-@dataclass
-class _Result:
-    """What a node returned."""
-
-    change: Any = None
 
 
 class Audit:
@@ -120,157 +75,133 @@ class Audit:
         self._redaction = redaction
         self._operator = operator
         self._required = required
+        # By the control of the invocation: every invoke or stream has one of its own.
         self._invocations: OrderedDict[RunControl | None, _Memory] = OrderedDict()
-        self._lock = Lock()
-        self._resuming = Lock()
+        self._lock = RLock()
         self._lost = 0
 
     @contextmanager
-    def watch(self, node: str, before: State, runtime: Runtime[Context]) -> Iterator[_Result]:
-        """Record one run of a node, which puts what it returned into the result.
+    def watch(self, node: str, before: State, runtime: Runtime[Context]) -> Iterator[list[Any]]:
+        """Record one run of a node, which appends what it returned to the list.
 
         Interrupts and errors pass through after they were recorded.
         """
-        if self.is_resumed(node, before, runtime):
-            self._resume(node, before, runtime)
-        result, start = _Result(), time.perf_counter()
+        turn = turn_of(node, before)
+        tell = partial(self._tell, node, turn, runtime)
+        if node != "discover":
+            self._resume(node, turn, runtime)
+        changes, start = list[Any](), time.perf_counter()
         try:
-            yield result
+            yield changes
         except GraphInterrupt as interrupt:
-            location = self._locate(node, turn_of(node, before, {}), runtime)
-            self._tell(location, node_events.questions_asked(node, before, interrupt), runtime)
+            tell(node_events.questions_asked(node, before, interrupt))
             raise
         except (GraphBubbleUp, AuditError):
             raise
         except Exception as error:
-            turn = 1 + turn_of("", before, {}) if node == "discover" else turn_of(node, before, {})
-            failure = RunFailed(error=type(error).__name__, message=str(error))
-            self._tell(self._locate(node, turn, runtime), [failure], runtime, after_effects=True)
+            tell([RunFailed(error=type(error).__name__, message=str(error))], after_effects=True)
             raise
-        seconds, update = round(time.perf_counter() - start, 4), node_events.merge_updates(result.change)
-        location = self._locate(node, turn_of(node, before, update), runtime)
+        seconds, update = round(time.perf_counter() - start, 4), node_events.merge_updates(changes[0])
         step = NodeStep(before, update, seconds, partial(self._resumed, runtime))
-        events = node_events.events_of(node, step)
-        self._tell(location, events, runtime, after_effects=node in AFTER_EFFECTS)
-        if node == "discover":
-            self._remember(location)
+        tell(node_events.events_of(node, step), after_effects=node in AFTER_EFFECTS)
 
-    def is_resumed(self, node: str, before: State, runtime: Runtime[Context]) -> bool:
-        """Return whether a run goes on in an invocation that has not recorded anything of it yet."""
-        if node == "discover":
-            return False
-        location = self._locate(node, turn_of(node, before, {}), runtime)
-        with self._lock:
-            return location.run not in self._memory(location.control).runs
-
-    def _resume(self, node: str, before: State, runtime: Runtime[Context]) -> None:
-        location = self._locate(node, turn_of(node, before, {}), runtime)
-        with self._resuming:  # No branch of the step records anything before the run is said to go on.
-            if self.is_resumed(node, before, runtime):
-                self._tell(location, [self._resumed(runtime)], runtime)
-                self._remember(location)
+    def _resume(self, node: str, turn: int, runtime: Runtime[Context]) -> None:
+        """Record that a run goes on, in an invocation that has not recorded anything of it yet."""
+        with self._lock:  # No branch of the step records anything before the run is said to go on.
+            envelope, memory = self._locate(node, turn, runtime)
+            if envelope["run"] not in memory.runs:
+                self._tell(node, turn, runtime, [self._resumed(runtime)])
 
     def starts(self, request: CallRequest) -> None:
         """Record that a call is about to run; `act` knows when, after it has looked into the journal."""
-        self._record_call(request, node_events.call_started(request), get_runtime(Context))
+        self._record_call(request, node_events.call_started(request))
 
     def answered(self, request: CallRequest, question: str, *, again: bool, message: str) -> None:
         """Record what a person said about a call whose outcome is unknown."""
-        runtime = get_runtime(Context)
-        user = caller_of(runtime)
+        user = caller_of(get_runtime(Context))
         event = node_events.outcome_answered(request, question, user, again=again, message=message)
-        self._record_call(request, event, runtime)
+        self._record_call(request, event)
 
-    def _record_call(self, request: CallRequest, event: Event, runtime: Runtime[Context]) -> None:
-        turn = turn_of("act", cast("State", request), {})
-        self._tell(self._locate("act", turn, runtime), [event], runtime)
+    def _record_call(self, request: CallRequest, event: Event) -> None:
+        self._tell("act", turn_of("act", cast("State", request)), get_runtime(Context), [event])
 
     def record_fork(self, thread: str, event: ThreadForked, turn: int) -> None:
         """Record that a thread was made as a copy of another one, in that turn."""
-        self._record(_Location(thread, turn, "", event.at, ""), [event], after_effects=True)
+        self._record(_envelope(thread, turn, checkpoint=event.at), _Memory(), [event], after_effects=True)
 
     def record_update(self, thread: str, snapshot: StateSnapshot, updates: Sequence[StateUpdate]) -> None:
         """Record what was changed in a thread from outside of the graph; `snapshot` is the state after it."""
         before = (snapshot.parent_config or {}).get("configurable", {}).get("checkpoint_id", "")
         # No step did it: the checkpoint that was made tells one change from the next.
         change = snapshot.config["configurable"].get("checkpoint_id", "")
-        location = _Location(thread, turn_of("", snapshot.values, {}), "", before, change)
+        envelope = _envelope(thread, turn_of("", snapshot.values), checkpoint=before, task=change)
         events = [event for each in updates for event in node_events.state_updated(each.values, each.as_node)]
-        self._record(location, events, after_effects=True)
+        self._record(envelope, _Memory(), events, after_effects=True)
 
     def _tell(
-        self, location: _Location, events: Sequence[Event], runtime: Runtime[Context], **options: bool
+        self, node: str, turn: int, runtime: Runtime[Context], events: Sequence[Event], **options: bool
     ) -> None:
         """Record events, and send them on the `custom` stream."""
-        for record in self._record(location, events, **options):
+        envelope, memory = self._locate(node, turn, runtime)
+        for record in self._record(envelope, memory, events, **options):
             runtime.stream_writer({**record, "type": PREFIX + record["type"]})
+        memory.runs.add(envelope["run"])
 
     def _record(
-        self, location: _Location, events: Sequence[Event], *, after_effects: bool = False
+        self,
+        envelope: Mapping[str, str],
+        memory: _Memory,
+        events: Sequence[Event],
+        *,
+        after_effects: bool = False,
     ) -> Sequence[Record]:
         """Write events, and return their records; after a time without a file, say how much is missing."""
-        if not events:
-            return []
-        envelope, lost = location.envelope(), self._lost
-        drafts = [{**self._redaction.fields(event.as_record(), MAX_TEXT), **envelope} for event in events]
-        if self._log is None:
+        drafts = [{**self._redacted(event), **envelope} for event in events]
+        if self._log is None or not events:
             return drafts
+        lost = self._lost
         gap = EventsLost(lost=lost, cause="the file could not be written")
         gaps = [{**gap.as_record(), **envelope}] if lost else []
         try:
-            records = self._log.append(location.thread, [*gaps, *drafts], sync=self._waits(location, drafts))
+            records = self._log.append(envelope["thread"], [*gaps, *drafts], sync=_waits(drafts, memory))
         except OSError as error:
-            self._lose(self._log, error, len(drafts), after_effects=after_effects)
+            failure = AuditError(str(self._log.folder), error.strerror or str(error))
+            if self._required and not after_effects:
+                raise failure from error
+            self._lose(failure, len(drafts))
             return drafts
         if lost:
             self._lost = 0
             logger.warning("audit can be written again", extra={"lost": lost})
         return records
 
-    def _lose(self, log: RunLog, error: OSError, number: int, *, after_effects: bool) -> None:
-        """Stop the run where the record is required; else log the first of the events that are lost."""
-        cause = error.strerror or str(error)
-        if self._required and not after_effects:
-            raise AuditError(str(log.folder), cause) from error
+    def _lose(self, failure: AuditError, number: int) -> None:
+        """Count events that are lost; log the first of them."""
         if not self._lost:
-            facts = {"folder": str(log.folder), "cause": cause}
+            facts = {"folder": failure.folder, "cause": failure.cause}
             logger.error("audit cannot be written: runs go on without a record", extra=facts)
         self._lost += number
 
-    def _waits(self, location: _Location, drafts: Sequence[Record]) -> bool:
-        """Return whether events are to be on the disk before the run goes on."""
-        kinds = {draft["type"] for draft in drafts}
+    def _redacted(self, event: Event) -> Record:
+        """Return the record of an event without secrets; the names of its fields are our own."""
+        record = event.as_record()
+        return {name: self._redaction.value(value, MAX_TEXT) for name, value in record.items()}
+
+    def _locate(self, node: str, turn: int, runtime: Runtime[Context]) -> tuple[dict[str, str], _Memory]:
+        """Return what the events of a step have in common, and the memory of its invocation."""
         with self._lock:
-            effects = self._memory(location.control).effects
-            if "call_started" in kinds:
-                effects.add(location.run)
-            return not SYNCED.isdisjoint(kinds) or ("run_ended" in kinds and location.run in effects)
-
-    def _locate(self, node: str, turn: int, runtime: Runtime[Context]) -> _Location:
-        info = runtime.execution_info
-        checkpoint, task, thread, nested = "", "", None, ""
-        if info is not None:
-            checkpoint, task, thread = info.checkpoint_id, info.task_id, info.thread_id
-            # Every call of a graph inside another one has a namespace, and counts turns of its own.
-            nested = info.checkpoint_ns.rpartition("|")[0]
-        if thread is None:
-            checkpoint = ""
-            with self._lock:
-                made_up = self._memory(runtime.control).threads
-                thread = made_up.setdefault(nested, f"run-{secrets.token_hex(6)}")
-        thread = f"{thread}/{nested}" if nested else thread
-        return _Location(thread, turn, node, checkpoint, task, runtime.control)
-
-    def _remember(self, location: _Location) -> None:
-        with self._lock:
-            self._memory(location.control).runs.add(location.run)
-
-    def _memory(self, control: RunControl | None) -> _Memory:
-        if control not in self._invocations:
-            self._invocations[control] = _Memory()
+            memory = self._invocations.setdefault(runtime.control, _Memory())
             if len(self._invocations) > MAX_INVOCATIONS:
                 self._invocations.popitem(last=False)
-        return self._invocations[control]
+            info = runtime.execution_info
+            # Every call of a graph inside another one has a namespace, and counts turns of its own.
+            nested = info.checkpoint_ns.rpartition("|")[0] if info else ""
+            thread, checkpoint = (info.thread_id, info.checkpoint_id) if info else (None, "")
+            if thread is None:
+                thread = memory.threads.setdefault(nested, f"run-{secrets.token_hex(6)}")
+                checkpoint = ""
+        thread = f"{thread}/{nested}" if nested else thread
+        return _envelope(thread, turn, node, checkpoint, info.task_id if info else ""), memory
 
     def _resumed(self, runtime: Runtime[Context]) -> RunResumed:
         """Return who calls the graph, and under which of the operator's settings."""
@@ -281,39 +212,49 @@ class Audit:
         return RunResumed(caller=caller_of(runtime), verified=verified, **operator)
 
 
+def _envelope(thread: str, turn: int, node: str = "", checkpoint: str = "", task: str = "") -> dict[str, str]:
+    """Return what every event has beside its own fields; docs/audit.md says what each is."""
+    return {
+        "time": datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+        "thread": thread,
+        "run": f"{thread}.{turn}",
+        "node": node,
+        "checkpoint": checkpoint,
+        "task": task,
+    }
+
+
+def _waits(drafts: Sequence[Record], memory: _Memory) -> bool:
+    """Return whether events are to be on the disk before the run goes on."""
+    kinds, run = {draft["type"] for draft in drafts}, drafts[0]["run"]
+    if "call_started" in kinds:
+        memory.effects.add(run)
+    return not SYNCED.isdisjoint(kinds) or ("run_ended" in kinds and run in memory.effects)
+
+
 def record_node(name: str, node: Node, audit: Audit) -> Node:
     """Return a node that does what `node` does, and that the audit records.
 
     A plain function stays one; a node with an async path waits for the disk in a thread there.
     """
-    if isinstance(node, TwoPaths):
-        return _two_paths(name, node, audit)
 
     def run(state: Any, runtime: Runtime[Context]) -> Any:
-        with audit.watch(name, state, runtime) as result:
-            result.change = node(state, runtime)
-        return result.change
+        with audit.watch(name, state, runtime) as changes:
+            changes.append(node.path(state) if isinstance(node, TwoPaths) else node(state, runtime))
+        return changes[0]
 
-    return run
+    if not isinstance(node, TwoPaths):
+        return run
 
-
-def _two_paths(name: str, node: TwoPaths, audit: Audit) -> TwoPaths:
-    def sync_path(state: Any) -> Any:
-        with audit.watch(name, state, get_runtime(Context)) as result:
-            result.change = node.path(state)
-        return result.change
-
-    async def async_path(state: Any) -> Any:
-        runtime = get_runtime(Context)
-        watch = audit.watch(name, state, runtime)
-        waits = audit.is_resumed(name, state, runtime)
-        result = await asyncio.to_thread(watch.__enter__) if waits else watch.__enter__()
+    async def run_async(state: Any) -> Any:
+        watch = audit.watch(name, state, get_runtime(Context))
+        changes = await asyncio.to_thread(watch.__enter__)
         try:
-            result.change = await node.async_path(state)
+            changes.append(await node.async_path(state))
         except Exception as error:
             await asyncio.to_thread(watch.__exit__, type(error), error, error.__traceback__)
             raise
         await asyncio.to_thread(watch.__exit__, None, None, None)
-        return result.change
+        return changes[0]
 
-    return TwoPaths(name, sync_path, async_path)
+    return TwoPaths(name, lambda state: run(state, get_runtime(Context)), run_async)

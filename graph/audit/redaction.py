@@ -146,19 +146,6 @@ class Redaction:
             return self._list(list(value), limit, _depth)
         return self.text(str(value), limit)
 
-    def fields(self, record: Mapping[str, Any], limit: int) -> dict[str, Any]:
-        """Return a record whose field names are our own, with each value as `value` returns it.
-
-        Most records hold no secret; one look at all of their texts together shows that.
-        """
-        texts = "\n".join([each for each in record.values() if isinstance(each, str) and len(each) <= limit])
-        if self._redacted(texts) != texts:
-            return {name: self.value(each, limit) for name, each in record.items()}
-        return {
-            name: each if isinstance(each, str) and len(each) <= limit else self.value(each, limit)
-            for name, each in record.items()
-        }
-
     def _object(self, value: Mapping[Any, Any], limit: int | None, depth: int) -> dict[str, Any]:
         redacted = {}
         for key, each in list(value.items())[:MAX_ITEMS]:

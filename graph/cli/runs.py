@@ -3,7 +3,7 @@
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -110,7 +110,7 @@ def verify_runs(thread: str | None, workspace: Path | None, as_json: bool) -> No
 
     threads = verify_threads(open_log(workspace), thread)
     if as_json:
-        print_json({name: _as_json(verification) for name, verification in threads.items()})
+        print_json(threads)
     elif not threads:
         click.echo("No runs are recorded here yet.")
     else:
@@ -128,12 +128,3 @@ def _print_verification(thread: str, verification: "Verification") -> None:
     for fault in verification.faults:
         where = f"line {fault.line}" if fault.line else "the file"
         click.echo(f"{thread}: {where} {line_of(fault.text)}.")
-
-
-def _as_json(verification: "Verification") -> dict[str, Any]:
-    return {
-        "lines": verification.lines,
-        "head": verification.head.hash if verification.head else None,
-        "faults": [{"line": fault.line, "text": fault.text} for fault in verification.faults],
-        "torn": verification.torn,
-    }
