@@ -93,8 +93,7 @@ class CompiledAgent(CompiledStateGraph[AgentState, Context, AgentInput, AgentOut
         thread = self._thread_of(config)
         with _locked(thread):
             updated = super().bulk_update_state(config, supersteps)
-            if thread and thread.is_recorded:
-                self._record_update(thread, self.get_state(updated), supersteps)
+            self._record_update(thread, self.get_state(updated), supersteps)
             return updated
 
     @override
@@ -105,9 +104,8 @@ class CompiledAgent(CompiledStateGraph[AgentState, Context, AgentInput, AgentOut
         thread = self._thread_of(config)
         async with _locked_async(thread):
             updated = await super().abulk_update_state(config, supersteps)
-            if thread and thread.is_recorded:
-                snapshot = await self.aget_state(updated)
-                await asyncio.to_thread(self._record_update, thread, snapshot, supersteps)
+            snapshot = await self.aget_state(updated)
+            await asyncio.to_thread(self._record_update, thread, snapshot, supersteps)
             return updated
 
     def locked(self, config: RunnableConfig) -> AbstractContextManager[None]:
@@ -153,10 +151,11 @@ class CompiledAgent(CompiledStateGraph[AgentState, Context, AgentInput, AgentOut
             self.services.invocations.pop(invocation.id, None)
 
     def _record_update(
-        self, thread: "_Thread", snapshot: StateSnapshot, supersteps: Sequence[Sequence[StateUpdate]]
+        self, thread: "_Thread | None", snapshot: StateSnapshot, supersteps: Sequence[Sequence[StateUpdate]]
     ) -> None:
-        updates = [update for superstep in supersteps for update in superstep]
-        self.services.audit.record_update(thread.key.thread, snapshot, updates)
+        if thread and thread.is_root and not thread.key.namespace:  # not inside another graph
+            updates = [update for superstep in supersteps for update in superstep]
+            self.services.audit.record_update(thread.key.thread, snapshot, updates)
 
 
 class AgentGraph(StateGraph[AgentState, Context, AgentInput, AgentOutput]):
@@ -196,11 +195,6 @@ class _Thread:
     """True if the config names a checkpoint: there, an answered question may be answered again."""
     locks: LockTable | None
     """None on a server, which has locks of its own."""
-
-    @property
-    def is_recorded(self) -> bool:
-        """Return True where updates from outside belong into the audit: not inside another graph."""
-        return self.is_root and not self.key.namespace
 
     def has_checkpoint(self, checkpoint: str) -> bool:
         """Return True if a checkpoint of this thread is kept."""

@@ -7,12 +7,13 @@ import sqlite3
 import time
 import zlib
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import BaseCheckpointSaver
+from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.store.base import BaseStore
@@ -92,45 +93,45 @@ def options_of(saver: BaseCheckpointSaver[Any], thread: str) -> dict[str, Any] |
     newest = saver.get_tuple(config_of(thread))
     if newest is None:
         return None
-    metadata: Mapping[str, Any] = dict(newest.metadata)
-    options: dict[str, Any] = json.loads(metadata.get(OPTIONS, "{}"))
+    options: dict[str, Any] = json.loads(str(dict(newest.metadata).get(OPTIONS, "{}")))
     return options
 
 
-def has_threads(settings: Settings) -> bool:
-    """Return False if there is no database yet; this makes none."""
-    return bool(settings.checkpointer) or (settings.workspace / FILE).is_file()
-
-
 @contextmanager
-def open_database(settings: Settings) -> Iterator[Database]:
+def open_database(settings: Settings, *, create: bool = True) -> Iterator[Database]:
     """Open the threads of a workspace or of a database, making the tables where there are none.
 
-    Raises DatabaseError where it cannot be used, or goes away while it is.
+    Without `create`, a workspace without threads stays so. Raises DatabaseError where it cannot be used, or
+    goes away while it is.
     """
-    opening = _open_postgres(settings.checkpointer) if settings.checkpointer else _open_file(settings)
+    path = settings.workspace / FILE
+    opening: AbstractContextManager[Database]
+    if settings.checkpointer:
+        opening = _open_postgres(settings.checkpointer)
+    elif create or path.is_file():
+        opening = _open_file(path)
+    else:
+        opening = nullcontext(Database(InMemorySaver(), None))
     with opening as database:
         yield database
 
 
 @contextmanager
-def _open_file(settings: Settings) -> Iterator[Database]:
-    path = settings.workspace / FILE
+def _open_file(path: Path) -> Iterator[Database]:
+    def unusable(error: Exception) -> DatabaseError:
+        return DatabaseError(f"Cannot keep threads in {path}: {error}.")
+
     with ExitStack() as stack:
         try:
             connection = stack.enter_context(closing(open_sqlite(path)))
             saver = SqliteSaver(connection, serde=CompressedSerializer())
             saver.setup()
         except (OSError, sqlite3.Error) as error:
-            raise _unusable(path, error) from error
+            raise unusable(error) from error
         try:
             yield Database(saver, None)
         except sqlite3.OperationalError as error:
-            raise _unusable(path, error) from error
-
-
-def _unusable(path: Path, error: Exception) -> DatabaseError:
-    return DatabaseError(f"Cannot keep threads in {path}: {error}.")
+            raise unusable(error) from error
 
 
 def compact(saver: BaseCheckpointSaver[Any]) -> int:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from langchain_core.messages.tool import ToolCall
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import BaseCheckpointSaver, CheckpointTuple
-from langgraph.types import PregelTask, StateSnapshot
+from langgraph.types import PregelTask
 
 from skills_agent.graph.audit.events import ThreadForked
 from skills_agent.graph.langgraph_inside import (
@@ -80,12 +80,9 @@ def fork_thread(
     if not keeps_question and (deny or source.asking or "act" in step.next):
         source.judge_anew(new, deny)
     copy = graph.get_state(config_of(new))
-    return Fork(new, thread, step.number, status_of(copy), _answered_since(graph, thread, copy))
-
-
-def _answered_since(graph: CompiledAgent, thread: str, copy: StateSnapshot) -> tuple[ToolCall, ...]:
     since = answered_ids(graph.get_state(config_of(thread)).values.get("messages") or [])
-    return tuple(call for call in open_calls(copy.values.get("messages") or []) if call["id"] in since)
+    ran_before = tuple(call for call in open_calls(copy.values.get("messages") or []) if call["id"] in since)
+    return Fork(new, thread, step.number, status_of(copy), ran_before)
 
 
 class _Source:
@@ -103,12 +100,12 @@ class _Source:
         assert stored is not None  # noqa: S101 - it was just listed
         self.stored: CheckpointTuple = stored
         self.snapshot = graph.get_state(config)
-        newest = graph.get_state(config_of(thread)).config["configurable"]["checkpoint_id"]
-        self.is_newest = newest == step.checkpoint
         self.writes: dict[str, list[tuple[str, Any]]] = defaultdict(list)
         for task, channel, value in stored.pending_writes or []:
             self.writes[task].append((channel, value))
-        self.asking = [task for task in self.snapshot.tasks if self._asks(task)]
+        self.asking = [
+            task for task in self.snapshot.tasks if any(name == QUESTION for name, _ in self.writes[task.id])
+        ]
         self.values: dict[str, Any] = dict(self.snapshot.values)
         self.changed: set[str] = set()
         # A grant that was revoked while the step waited stays revoked.
@@ -131,7 +128,8 @@ class _Source:
                 raise ForkError(f"Skill {name!r} is not loaded at this step. Loaded: {listed}.")
             order = 1 + max(skill["order"] for skill in ledger.values())
             ledger[name] = {**ledger[name], "unloaded": True, "order": order}
-        self._set("skills_loaded", ledger)
+        self.values["skills_loaded"] = ledger
+        self.changed.add("skills_loaded")
 
     def check_open(self, calls: Sequence[str]) -> None:
         """Raise ForkError for a call that has its answer at this step, or does not exist."""
@@ -146,7 +144,8 @@ class _Source:
 
     def take_results(self) -> None:
         """Add the results of calls that ended beside an open question, or before the thread was cut off."""
-        if self.asking or self.is_newest:
+        newest = self.graph.get_state(config_of(self.thread)).config["configurable"]["checkpoint_id"]
+        if self.asking or newest == self.stored.checkpoint["id"]:
             for task in self.snapshot.tasks:
                 if task not in self.asking:
                     self._add(self._results(task))
@@ -187,7 +186,15 @@ class _Source:
         for call in open_calls(messages):
             if (call_id := call["id"] or "") in deny:
                 update["messages"].append(refusal(call_id, call["name"], DENIED))
-                update["grants"][call_id] = _rejection(call)
+                update["grants"][call_id] = GrantRecord(
+                    id=call_id,
+                    scope="call",
+                    tool=call["name"],
+                    decision="reject",
+                    args=call["args"],
+                    message="",
+                    revoked=False,
+                )
         config = config_of(new, json.loads(str(dict(self.stored.metadata).get(OPTIONS, "{}"))))
         # Not as `decide`: its route sees the few steps that an update has left, and ends the turn.
         as_node = "discover" if wants_skills([*messages, *update["messages"]]) else "load"
@@ -199,30 +206,12 @@ class _Source:
             value = self.values.get(name)
             after = with_write(self.graph, name, value, write)
             if after is not value:
-                self._set(name, after)
-
-    def _set(self, name: str, value: Any) -> None:
-        self.values[name] = value
-        self.changed.add(name)
-
-    def _asks(self, task: PregelTask) -> bool:
-        return any(name == QUESTION for name, _ in self.writes[task.id])
+                self.values[name] = after
+                self.changed.add(name)
 
     def _results(self, task: PregelTask) -> list[tuple[str, Any]]:
         """Return what a task that ended wrote; nothing of one that failed, asks or was cut off."""
         return [write for write in self.writes[task.id] if is_result(write[0])]
-
-
-def _rejection(call: ToolCall) -> GrantRecord:
-    return GrantRecord(
-        id=call["id"] or "",
-        scope="call",
-        tool=call["name"],
-        decision="reject",
-        args=call["args"],
-        message="",
-        revoked=False,
-    )
 
 
 def _address(thread: str, checkpoint: str | None = None) -> RunnableConfig:

@@ -1,5 +1,6 @@
 """One invocation of a thread at a time: locks that end with the process that holds them."""
 
+import fcntl
 import hashlib
 import os
 from collections.abc import Callable
@@ -67,7 +68,7 @@ class LockTable:
         Calls of one subgraph may run in parallel: they share a lock, and LangGraph numbers their namespaces.
         """
         with self._lock:
-            count, release = self._held.get(key, (0, _do_nothing))
+            count, release = self._held.get(key, (0, lambda: None))
             if count and not key.namespace:
                 raise ThreadBusyError(key.thread)
             if not count and self._locks is not None:
@@ -96,26 +97,21 @@ class FileLocks:
 
     def take(self, key: ThreadKey) -> Release:
         """Lock a thread; raises ThreadBusyError, and OSError where no file can be made."""
-        # Windows has none.
-        import fcntl
-
         path = self._folder / f"{key.digest.hex()}.lock"
         while True:
             file = open_private(path, os.O_RDWR)
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                is_current = _is_same(file, path)
+                if os.path.samestat(os.fstat(file), path.stat()):
+                    _locked.add(file)
+                    return lambda: _remove(file, path)
+            except FileNotFoundError:
+                pass  # Its last holder removed it after it was opened here.
             except BlockingIOError as error:
-                os.close(file)
                 raise ThreadBusyError(key.thread) from error
-            except BaseException:
-                os.close(file)
-                raise
-            if is_current:
-                _locked.add(file)
-                return lambda: _remove(file, path)
-            # Its last holder removed it after it was opened here.
-            os.close(file)
+            finally:
+                if file not in _locked:
+                    os.close(file)
 
 
 class PostgresLocks:
@@ -183,13 +179,6 @@ class PostgresLocks:
             self._connection = None
 
 
-def _is_same(file: int, path: Path) -> bool:
-    try:
-        return os.path.samestat(os.fstat(file), path.stat())
-    except FileNotFoundError:
-        return False
-
-
 def _remove(file: int, path: Path) -> None:
     """Unlock; the file goes while it is locked, so that nobody locks one that is gone."""
     if file in _locked:
@@ -211,9 +200,4 @@ def _close_in_child() -> None:
     _locked.clear()
 
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_close_in_child)
-
-
-def _do_nothing() -> None:
-    return
+os.register_at_fork(after_in_child=_close_in_child)

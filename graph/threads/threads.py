@@ -4,12 +4,12 @@ import asyncio
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, Literal, NamedTuple, Self
 
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
 from langgraph.checkpoint.base import BaseCheckpointSaver
-from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command, StateSnapshot, StateUpdate
 
 from skills_agent.graph.build import wire
@@ -17,14 +17,7 @@ from skills_agent.graph.langgraph_inside import loop_of, thread_ids
 from skills_agent.graph.services import make_services
 from skills_agent.graph.settings import Settings
 from skills_agent.graph.threads.compiled import CompiledAgent, ThreadStatus, status_of
-from skills_agent.graph.threads.database import (
-    Database,
-    compact,
-    config_of,
-    has_threads,
-    open_database,
-    options_of,
-)
+from skills_agent.graph.threads.database import compact, config_of, open_database, options_of
 from skills_agent.graph.threads.errors import (
     AgeError,
     ThreadError,
@@ -35,7 +28,7 @@ from skills_agent.graph.threads.errors import (
 from skills_agent.graph.threads.fork import Fork, fork_thread
 from skills_agent.graph.threads.steps import ThreadStep, read_steps
 from skills_agent.state.records import GrantRecord, LoadedSkill, PlanRecord, UsageRecord
-from skills_agent.state.transcript import SYNTHETIC, calls_of
+from skills_agent.state.transcript import calls_of, is_synthetic
 
 Ruling = Literal["allowed", "approved", "edited", "rejected", "refused", "open"]
 """What became of a call: allowed or refused by policy, one of a person's answers, or not answered yet."""
@@ -57,7 +50,8 @@ class ThreadSummary(NamedTuple):
     """The first one."""
 
 
-class ThreadCall(NamedTuple):
+@dataclass(frozen=True)
+class ThreadCall:
     """One tool call and what came of it."""
 
     tool: str
@@ -66,7 +60,8 @@ class ThreadCall(NamedTuple):
     result: str
 
 
-class ThreadMessage(NamedTuple):
+@dataclass(frozen=True)
+class ThreadMessage:
     """One message of a person or of the agent."""
 
     role: Literal["user", "agent", "request"]
@@ -75,7 +70,8 @@ class ThreadMessage(NamedTuple):
     calls: tuple[ThreadCall, ...] = ()
 
 
-class ThreadRecord(NamedTuple):
+@dataclass(frozen=True)
+class ThreadRecord:
     """One thread, whole."""
 
     summary: ThreadSummary
@@ -88,12 +84,8 @@ class ThreadRecord(NamedTuple):
 
     def as_json(self) -> dict[str, Any]:
         """Return the thread for a machine."""
-        messages = [
-            {**message._asdict(), "calls": [call._asdict() for call in message.calls]}
-            for message in self.messages
-        ]
-        state = {"skills": self.skills, "plan": self.plan, "usage": self.usage, "grants": self.grants}
-        return {**self.summary._asdict(), "messages": messages, **state}
+        fields = asdict(self)
+        return {**fields.pop("summary")._asdict(), **fields}
 
 
 class Pruned(NamedTuple):
@@ -126,16 +118,9 @@ class Threads:
 
         Raises DatabaseError.
         """
-        if has_threads(settings):
-            with open_database(settings) as database:
-                yield cls._over(settings, database)
-        else:
-            yield cls._over(settings, Database(InMemorySaver(), None))
-
-    @classmethod
-    def _over(cls, settings: Settings, database: Database) -> Self:
-        graph = wire(make_services(settings)).compile(checkpointer=database.saver, store=database.store)
-        return cls(graph)
+        with open_database(settings, create=False) as database:
+            graph = wire(make_services(settings)).compile(checkpointer=database.saver, store=database.store)
+            yield cls(graph)
 
     def list(self) -> Sequence[ThreadSummary]:
         """Return all threads, the one that moved last first."""
@@ -146,14 +131,14 @@ class Threads:
         return _record(thread, self.snapshot(thread))
 
     def snapshot(self, thread: str) -> StateSnapshot:
-        """Return LangGraph's snapshot of a thread as it is now; raises UnknownThreadError."""
+        """Return LangGraph's snapshot of a thread; raises UnknownThreadError."""
         snapshot = self._snapshot(thread)
         if snapshot.created_at is None:
             raise UnknownThreadError(thread, thread_ids(self._saver))
         return snapshot
 
     def steps(self, thread: str) -> Sequence[ThreadStep]:
-        """Return the steps that led to where a thread is, oldest first; raises UnknownThreadError."""
+        """Return the steps of a thread, oldest first; raises UnknownThreadError."""
         self.snapshot(thread)
         return read_steps(self.graph, thread)
 
@@ -244,7 +229,11 @@ class Threads:
     @property
     def _saver(self) -> BaseCheckpointSaver[Any]:
         """The checkpointer. Raises ThreadError on the event loop that it needs to answer."""
-        if _is_running(loop_of(self._checkpointer)):
+        try:
+            running = asyncio.get_running_loop()
+        except RuntimeError:
+            return self._checkpointer
+        if running is loop_of(self._checkpointer):
             raise ThreadError(
                 "This checkpointer answers on this event loop: use Threads in another thread, as in "
                 "await asyncio.to_thread(threads.list)."
@@ -263,31 +252,18 @@ def parse_age(text: str) -> timedelta:
 def choose_threads(
     summaries: Sequence[ThreadSummary], keep: int | None, older_than: timedelta | None, now: datetime
 ) -> Pruned:
-    """Return which threads go: beyond the `keep` newest, and older than an age; with one limit, by it alone.
+    """Return which of the threads, newest first, `Threads.prune` removes."""
 
-    `summaries` are newest first. Threads that are not done stay, whatever their age.
-    """
-    chosen = [
-        summary
-        for place, summary in enumerate(summaries)
-        if (keep is None or place >= keep) and (older_than is None or _moved(summary, now) < now - older_than)
-    ]
+    def is_old(summary: ThreadSummary) -> bool:
+        if older_than is None or not summary.when:  # one whose time is unknown moved now
+            return older_than is None
+        return datetime.fromisoformat(summary.when).astimezone(UTC) < now - older_than
+
+    chosen = [each for each in summaries[keep or 0 :] if is_old(each)]
     return Pruned(
-        tuple(summary.thread for summary in chosen if summary.status == "done"),
-        tuple(summary.thread for summary in chosen if summary.status != "done"),
+        tuple(each.thread for each in chosen if each.status == "done"),
+        tuple(each.thread for each in chosen if each.status != "done"),
     )
-
-
-def _moved(summary: ThreadSummary, now: datetime) -> datetime:
-    """Return when a thread moved last; one whose time is unknown moved now."""
-    return datetime.fromisoformat(summary.when).astimezone(UTC) if summary.when else now
-
-
-def _is_running(loop: asyncio.AbstractEventLoop | None) -> bool:
-    try:
-        return asyncio.get_running_loop() is loop
-    except RuntimeError:
-        return False
 
 
 def _summary(thread: str, snapshot: StateSnapshot) -> ThreadSummary:
@@ -321,23 +297,17 @@ def _message(
     text = str(message.text)
     if not isinstance(message, AIMessage):
         return ThreadMessage("user", text)
-    calls = tuple(
-        ThreadCall(
-            call["name"],
-            call["args"],
-            _ruling(call["id"] or "", results, grants),
-            str(results[call["id"] or ""].text) if call["id"] in results else "",
-        )
-        for call in calls_of(message)
-    )
-    # No model wrote a message with these marks: it stands for skills that the person or the caller named.
-    is_request = all(message.additional_kwargs.get(key) == value for key, value in SYNTHETIC.items())
-    return ThreadMessage("request" if is_request else "agent", text, calls)
+    calls = []
+    for call in calls_of(message):
+        result = results.get(call["id"] or "")
+        ruling = _ruling(result, grants.get(call["id"] or ""))
+        calls.append(ThreadCall(call["name"], call["args"], ruling, str(result.text) if result else ""))
+    return ThreadMessage("request" if is_synthetic(message) else "agent", text, tuple(calls))
 
 
-def _ruling(call_id: str, results: Mapping[str, ToolMessage], grants: Mapping[str, GrantRecord]) -> Ruling:
-    if call_id in grants:
-        return _RULINGS[grants[call_id]["decision"]]
-    if call_id not in results:
+def _ruling(result: ToolMessage | None, grant: GrantRecord | None) -> Ruling:
+    if grant:
+        return _RULINGS[grant["decision"]]
+    if result is None:
         return "open"
-    return "refused" if (results[call_id].id or "").startswith("refused-") else "allowed"
+    return "refused" if (result.id or "").startswith("refused-") else "allowed"
