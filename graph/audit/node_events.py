@@ -82,34 +82,34 @@ def turn_of(node: str, before: State) -> int:
 
 def call_started(request: CallRequest) -> Event:
     """Return the event of a call that is about to run."""
-    return events.CallStarted(**_call_fields(request), skill=_skill_of(request))
+    return _pick(events.CallStarted, _call_record(request))
 
 
 def questions_asked(node: str, before: State, interrupt: GraphInterrupt) -> list[Event]:
     """Return what a person is asked: by `approve`, by `act` itself, or by a host's tool in any shape."""
-    if node == "act":
-        return [_outcome_asked(cast("CallRequest", before), each.value) for each in interrupt.args[0]]
-    return [
-        _pick(events.ApprovalAsked, verdict, call_id=call_id, question=verdict["reason"])
-        for call_id, verdict in (before.get("verdicts") or {}).items()
-        if verdict["decision"] == "ask"
-    ]
+    if node != "act":
+        return [
+            _pick(events.ApprovalAsked, verdict, call_id=call_id, question=verdict["reason"])
+            for call_id, verdict in (before.get("verdicts") or {}).items()
+            if verdict["decision"] == "ask"
+        ]
+    call = _call_record(cast("CallRequest", before))
+    questions = [_question_of(each.value) for each in interrupt.args[0]]
+    return [_pick(events.ApprovalAsked, call, question=question) for question in questions]
 
 
-def _outcome_asked(request: CallRequest, value: Any) -> Event:
+def _question_of(value: Any) -> str:
     actions = value.get("action_requests") if isinstance(value, Mapping) else None
-    question = str(actions[0]["description"] if actions else value)
-    args, digest = request["call"]["args"], request["approved"]
-    return events.ApprovalAsked(**_call_fields(request), args=args, question=question, digest=digest)
+    return str(actions[0]["description"] if actions else value)
 
 
 def outcome_answered(
     request: CallRequest, question: str, user: str | None, *, again: bool, message: str
 ) -> Event:
     """Return the event of a person's answer about a call whose outcome is unknown."""
-    return events.ApprovalAnswered(
-        **_call_fields(request),
-        args=request["call"]["args"],
+    return _pick(
+        events.ApprovalAnswered,
+        _call_record(request),
         answer="approve" if again else "reject",
         scope="call",
         message=message,
@@ -118,7 +118,6 @@ def outcome_answered(
         # The question names the attempt: the same answer about the next attempt is another event.
         reason=f"{'run again' if again else 'not run again'}: {question}",
         by="approval",
-        digest=request["approved"],
     )
 
 
@@ -129,15 +128,14 @@ def state_updated(values: Any, as_node: str | None) -> list[Event]:
     grants: Mapping[str, State] = values.get("grants") or {}
     revoked = {call_id: grant for call_id, grant in grants.items() if grant.get("revoked")}
     updates: list[Event] = [
-        events.GrantRevoked(
-            call_id=call_id, **{name: grant.get(name, "") for name in ("tool", "scope", "pattern")}
-        )
+        _pick(events.GrantRevoked, {"scope": "", "pattern": "", **grant}, call_id=call_id)
         for call_id, grant in revoked.items()
     ]
     if channels := sorted(set(values) - ({"grants"} if len(revoked) == len(grants) else set())):
         given, skills = sorted(set(grants) - set(revoked)), sorted(values.get("skills_loaded") or {})
-        fields = {"channels": channels, "grants": given, "skills": skills}
-        updates.append(events.StateUpdated(as_node=as_node or "", **fields))
+        updates.append(
+            events.StateUpdated(as_node=as_node or "", channels=channels, grants=given, skills=skills)
+        )
     return updates
 
 
@@ -159,7 +157,7 @@ def _discovered(step: NodeStep) -> Iterator[Event]:
     for each in changed:
         yield _pick(events.SkillChanged, each, skill=each["name"])
     known = {message.id for message in before.get("messages") or []}
-    yield from _dropped([each for each in step.answers if each.id not in known])
+    yield from (events.CallDropped(**_dropped(each)) for each in step.answers if each.id not in known)
 
 
 def _selected(step: NodeStep) -> Iterator[Event]:
@@ -209,10 +207,7 @@ def _judged(step: NodeStep) -> Iterator[Event]:
         yield _pick(events.CallJudged, verdict, call_id=call_id)
     for answer in step.answers:
         if answer.tool_call_id not in step.verdicts:  # arguments that are no JSON
-            call_id, tool, reason = answer.tool_call_id, answer.name or "", str(answer.text)
-            yield events.CallJudged(
-                call_id=call_id, tool=tool, args={}, decision="deny", reason=reason, by="error"
-            )
+            yield _pick(events.CallJudged, _dropped(answer), args={}, decision="deny", by="error")
 
 
 def _answered(step: NodeStep) -> Iterator[Event]:
@@ -222,29 +217,26 @@ def _answered(step: NodeStep) -> Iterator[Event]:
 
 
 def _acted(step: NodeStep) -> Iterator[Event]:
-    request = cast("CallRequest", step.before)
-    fields = _call_fields(request)
-    answer = next((each for each in step.answers if each.tool_call_id == fields["call_id"]), None)
+    call = _call_record(cast("CallRequest", step.before))
+    answer = next((each for each in step.answers if each.tool_call_id == call["call_id"]), None)
     text = str(answer.text) if answer else ""
     failed = answer is not None and answer.status == "error"
-    artifact = answer.artifact if answer else None
-    yield events.CallEnded(
-        **fields,
-        skill=_skill_of(request),
+    yield _pick(
+        events.CallEnded,
+        call,
         status="error" if failed else "ok",
         bytes=len(text.encode(errors="replace")),
         seconds=step.seconds,
         error=text if failed else "",
         reused=(reused_since(answer) if answer else "") or UNSET,
-        **_outcome_of(artifact),
+        **_outcome_of(answer.artifact if answer else None),
     )
-    spec = TOOL_SPECS.get(fields["tool"])
+    spec = TOOL_SPECS.get(call["tool"])
     if spec and spec.counts_as == "resource" and not failed:
-        path = str(request["call"]["args"].get("path") or "")
-        yield events.ResourceRead(call_id=fields["call_id"], skill=_skill_of(request), path=path)
+        yield _pick(events.ResourceRead, call, path=str(call["args"].get("path") or ""))
     for name, skill in (step.update.get("skills_loaded") or {}).items():
         if skill["unloaded"]:
-            yield events.SkillUnloaded(call_id=fields["call_id"], skill=name, digest=skill["digest"])
+            yield events.SkillUnloaded(call_id=call["call_id"], skill=name, digest=skill["digest"])
 
 
 def _outcome_of(artifact: object) -> dict[str, Any]:
@@ -257,12 +249,11 @@ def _outcome_of(artifact: object) -> dict[str, Any]:
 
 
 def _finished(step: NodeStep) -> Iterator[Event]:
-    dropped = step.answers
     called = [each for each in step.update.get("messages") or [] if isinstance(each, AIMessage)]
-    yield from _dropped(dropped)
+    yield from (events.CallDropped(**_dropped(each)) for each in step.answers)
     yield from _model_called(step)
     usage = add_usage(step.before.get("usage"), step.update.get("usage"))
-    reason = str(dropped[0].text) if dropped else "the same call was refused again and again"
+    reason = str(step.answers[0].text) if step.answers else "the same call was refused again and again"
     yield events.RunEnded(
         outcome="cut short" if called else "done",
         reason=reason if called else "",
@@ -278,9 +269,9 @@ def _step_ended(step: NodeStep) -> Iterator[Event]:
     )
 
 
-def _dropped(answers: list[ToolMessage]) -> Iterator[Event]:
-    for answer in answers:
-        yield events.CallDropped(call_id=answer.tool_call_id, tool=answer.name or "", reason=str(answer.text))
+def _dropped(answer: ToolMessage) -> dict[str, str]:
+    """Return a call that was answered without being run."""
+    return {"call_id": answer.tool_call_id, "tool": answer.name or "", "reason": str(answer.text)}
 
 
 def _pick(kind: type[_Kind], record: Mapping[str, Any], **fields: Any) -> _Kind:
@@ -289,13 +280,16 @@ def _pick(kind: type[_Kind], record: Mapping[str, Any], **fields: Any) -> _Kind:
     return kind(**{name: record[name] for name in names if name in record} | fields)
 
 
-def _call_fields(request: CallRequest) -> dict[str, Any]:
-    return {"call_id": request["call"]["id"] or "", "tool": request["call"]["name"]}
-
-
-def _skill_of(request: CallRequest) -> str:
-    skill = request["call"]["args"].get("skill")
-    return skill if isinstance(skill, str) else ""
+def _call_record(request: CallRequest) -> dict[str, Any]:
+    name, args, call_id = request["call"]["name"], request["call"]["args"], request["call"]["id"]
+    skill = args.get("skill")
+    return {
+        "call_id": call_id or "",
+        "tool": name,
+        "args": args,
+        "skill": skill if isinstance(skill, str) else "",
+        "digest": request["approved"],
+    }
 
 
 _EVENTS: Final[Mapping[str, Callable[[NodeStep], Iterator[Event]]]] = {

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 import click
-from langchain_core.messages import AIMessageChunk, BaseMessage, ToolMessage
+from langchain_core.messages import AIMessageChunk, ToolMessage
 from langgraph.types import StreamMode
 from typing_extensions import override
 
@@ -53,27 +53,23 @@ class View:
 
 
 class Progress:
-    """Follows the stream of one invocation: shows its events, and remembers the verdicts."""
+    """Follows the stream of one invocation: shows its events, and adds its verdicts to `verdicts`."""
 
-    def __init__(self, view: View) -> None:
+    def __init__(self, view: View, verdicts: Mapping[str, VerdictRecord]) -> None:
         self._view = view
-        self._verdicts: dict[str, VerdictRecord] = {}
-
-    @property
-    def calls(self) -> list[VerdictRecord]:
-        """Return every judged call, with the last verdict on it."""
-        return list(self._verdicts.values())
-
-    def remember(self, verdicts: Mapping[str, VerdictRecord]) -> None:
-        """Add verdicts, of an earlier process or of an update."""
-        self._verdicts.update(verdicts)
+        self.verdicts = dict(verdicts)
 
     def take(self, part: Mapping[str, Any]) -> None:
         """Follow one part of the stream (LangGraph's v2 form)."""
         content = part["data"]
         match part["type"]:
             case "messages":
-                self._show_speech(*content)
+                message, metadata = content
+                if isinstance(message, AIMessageChunk) and metadata.get("langgraph_node") in {
+                    "decide",
+                    "answer",
+                }:
+                    self._view.token(str(message.text))
             case "tasks" if "input" in content:
                 self._view.working(content["name"], _work_of(content["name"], content["input"]))
             case "custom" if isinstance(content, dict):
@@ -81,10 +77,6 @@ class Progress:
             case "updates" if not content.get("__metadata__", {}).get("cached"):
                 for node, change in content.items():
                     self._take_update(node, merge_updates(change))
-
-    def _show_speech(self, message: BaseMessage, metadata: Mapping[str, Any]) -> None:
-        if isinstance(message, AIMessageChunk) and metadata.get("langgraph_node") in {"decide", "answer"}:
-            self._view.token(str(message.text))
 
     def _show_event(self, event: Mapping[str, Any]) -> None:
         """Show an event of the audit; tools of a host stream what they like."""
@@ -95,7 +87,7 @@ class Progress:
 
     def _take_update(self, node: str, update: Mapping[str, Any]) -> None:
         if node in {"gate", "approve"}:
-            self.remember(update.get("verdicts") or {})
+            self.verdicts.update(update.get("verdicts") or {})
         for message in update.get("messages", []) if node == "act" else []:
             # The event of a failed call has its text.
             if isinstance(message, ToolMessage) and message.status != "error":

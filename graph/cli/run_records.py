@@ -82,9 +82,11 @@ class RunRecord(NamedTuple):
     def story(self) -> str:
         """Return the run as a person reads it. All of it is untrusted."""
         summary, beginning = self.as_json(), self.beginning
-        lines = [f"Run {self.run}: {self.outcome}, {local_time(summary['time'])}{_caller_text(beginning)}"]
-        lines.append(f"Asked: {beginning.get('request', '(the beginning is not in the record)')}")
-        lines.append("")
+        lines = [
+            f"Run {self.run}: {self.outcome}, {local_time(summary['time'])}{_caller_text(beginning)}",
+            f"Asked: {beginning.get('request', '(the beginning is not in the record)')}",
+            "",
+        ]
         for event in self.events:
             clock = local_time(event.get("time"))[-8:]
             lines.append(f"{clock}  {event.get('node', '')!s:<9} {events.line_of(event)}")
@@ -107,10 +109,10 @@ def read_runs(log: RunLog, thread: str | None = None) -> list[RunRecord]:
 
 def find_run(log: RunLog, run: str) -> RunRecord:
     """Return one run; raises UnknownRunError."""
-    for record in _runs(log, _file_of(run)):
-        if record.run == run:
-            return record
-    raise UnknownRunError(run, [record.run for record in read_runs(log)])
+    match = next((record for record in _runs(log, _file_of(run)) if record.run == run), None)
+    if match is None:
+        raise UnknownRunError(run, [record.run for record in read_runs(log)])
+    return match
 
 
 def read_lines(log: RunLog, run: str | None, thread: str | None) -> Iterator[bytes]:

@@ -2,6 +2,7 @@
 
 import os
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -114,17 +115,15 @@ def verify_runs(thread: str | None, workspace: Path | None, as_json: bool) -> No
     elif not threads:
         click.echo("No runs are recorded here yet.")
     else:
-        for name, verification in threads.items():
-            _print_verification(line_of(name), verification)
+        echo("\n".join(line for name, each in threads.items() for line in _verification_lines(name, each)))
     if any(verification.faults for verification in threads.values()):
         raise click.exceptions.Exit(1)
 
 
-def _print_verification(thread: str, verification: "Verification") -> None:
+def _verification_lines(thread: str, verification: "Verification") -> Iterator[str]:
+    name, torn = line_of(thread), verification.torn
     if not verification.faults:
-        torn = verification.torn
         note = f" A killed process left {torn} bytes of a line at its end." if torn else ""
-        click.echo(f"{thread}: {verification.lines} lines, as they were written.{note}")
+        yield f"{name}: {verification.lines} lines, as they were written.{note}"
     for fault in verification.faults:
-        where = f"line {fault.line}" if fault.line else "the file"
-        click.echo(f"{thread}: {where} {line_of(fault.text)}.")
+        yield f"{name}: {f'line {fault.line}' if fault.line else 'the file'} {line_of(fault.text)}."

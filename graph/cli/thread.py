@@ -107,9 +107,8 @@ class OpenThread:
 
     def _invoke(self, graph_input: AgentInput | Command[Any] | None) -> None:
         with draining(self.control, self.resume_command()), open_view(quiet=self.quiet) as view:
-            progress = Progress(view)
-            if not isinstance(graph_input, dict):
-                progress.remember(self.snapshot.values.get("verdicts") or {})
+            earlier = {} if isinstance(graph_input, dict) else self.snapshot.values.get("verdicts")
+            progress = Progress(view, earlier or {})
             parts: Iterator[Any] = self.agent.stream(
                 graph_input,
                 self.config,
@@ -123,7 +122,7 @@ class OpenThread:
                 for part in parts:
                     progress.take(part)
             self.refresh()
-            self.calls = progress.calls
+            self.calls = list(progress.verdicts.values())
 
     def refresh(self) -> None:
         """Read the thread as it is now."""

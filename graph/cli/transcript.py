@@ -8,9 +8,9 @@ from skills_agent.graph.cli.printing import count, local_time
 from skills_agent.graph.cli.progress import excerpt
 from skills_agent.graph.threads.fork import Fork
 from skills_agent.graph.threads.steps import ThreadStep
-from skills_agent.graph.threads.threads import Ruling, ThreadCall, ThreadMessage, ThreadRecord
+from skills_agent.graph.threads.threads import Ruling, ThreadMessage, ThreadRecord
 from skills_agent.nodes.prompt import plan_text
-from skills_agent.state.records import GrantRecord, LoadedSkill, UsageRecord
+from skills_agent.state.records import GrantRecord, LoadedSkill
 
 MAX_RESULT_LINES = 15
 
@@ -73,50 +73,37 @@ def _message_lines(message: Mapping[str, Any]) -> Iterator[str]:
         yield f"calls {call_text(call['tool'], call['args'])}  [{call['id']}]"
 
 
-def usage_text(usage: UsageRecord) -> str:
-    """Return what a thread cost."""
-    spent = usage["thread"]
-    return ", ".join(
-        [
-            count(spent["model_calls"], "model call"),
-            count(spent["tool_calls"], "tool call"),
-            count(spent["script_runs"], "script run"),
-            f"{spent['input_tokens']:,} tokens in, {spent['output_tokens']:,} out",
-        ]
-    )
+def _message_text_lines(message: ThreadMessage) -> Iterator[str]:
+    yield f"{_ROLES[message.role]}: {message.text.strip()}".rstrip()
+    for call in message.calls:
+        yield f"  {call_text(call.tool, call.args, limit=None)}{_RULINGS[call.ruling]}"
+        lines = call.result.splitlines()
+        yield from (f"    {line}" for line in lines[:MAX_RESULT_LINES])
+        if len(lines) > MAX_RESULT_LINES:
+            yield f"    [{len(lines) - MAX_RESULT_LINES} more lines; whole with --json]"
 
 
-def _message_text_lines(said: ThreadMessage) -> Iterator[str]:
-    if said.text or not said.calls:
-        yield f"{_ROLES[said.role]}: {said.text.strip()}"
-    else:
-        yield f"{_ROLES[said.role]}:"
-    for call in said.calls:
-        yield from _call_lines(call)
+def _summary_lines(record: ThreadRecord) -> Iterator[str]:
+    if record.skills:
+        yield f"Skills: {', '.join(map(_skill, record.skills))}"
+    if record.plan:
+        yield plan_text(record.plan)
+    if record.grants:
+        yield f"Your decisions: {', '.join(map(_decision, record.grants))}"
+    if record.usage:
+        spent = record.usage["thread"]
+        counts = [count(spent["model_calls"], "model call"), count(spent["tool_calls"], "tool call")]
+        tokens = f"{spent['input_tokens']:,} tokens in, {spent['output_tokens']:,} out"
+        yield f"Cost: {', '.join([*counts, count(spent['script_runs'], 'script run'), tokens])}"
 
 
-def _call_lines(call: ThreadCall) -> Iterator[str]:
-    yield f"  {call_text(call.tool, call.args, limit=None)}{_RULINGS[call.ruling]}"
-    lines = call.result.splitlines()
-    yield from (f"    {line}" for line in lines[:MAX_RESULT_LINES])
-    if len(lines) > MAX_RESULT_LINES:
-        yield f"    [{len(lines) - MAX_RESULT_LINES} more lines; whole with --json]"
+def _skill(skill: LoadedSkill) -> str:
+    return f"{skill['name']} ({skill['source']}{', unloaded' if skill['unloaded'] else ''})"
 
 
-def _summary_lines(history: ThreadRecord) -> Iterator[str]:
-    if history.skills:
-        yield f"Skills: {_skills(history.skills)}"
-    if history.plan:
-        yield plan_text(history.plan)
-    if history.grants:
-        said = [
-            f"{grant['tool']}: {grant['decision']}"
-            + (f" ({holds_for(grant)})" if grant["scope"] != "call" or grant["revoked"] else "")
-            for grant in history.grants
-        ]
-        yield f"Your decisions: {', '.join(said)}"
-    if history.usage:
-        yield f"Cost: {usage_text(history.usage)}"
+def _decision(grant: GrantRecord) -> str:
+    scope = f" ({holds_for(grant)})" if grant["scope"] != "call" or grant["revoked"] else ""
+    return f"{grant['tool']}: {grant['decision']}{scope}"
 
 
 def holds_for(grant: GrantRecord) -> str:
@@ -130,9 +117,3 @@ def holds_for(grant: GrantRecord) -> str:
         "thread": "this thread",
     }[grant["scope"]]
     return f"{words}, granted by {user}" if (user := grant.get("user")) else words
-
-
-def _skills(skills: Sequence[LoadedSkill]) -> str:
-    return ", ".join(
-        f"{skill['name']} ({skill['source']}{', unloaded' if skill['unloaded'] else ''})" for skill in skills
-    )
