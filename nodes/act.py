@@ -14,24 +14,8 @@ from langgraph.runtime import get_runtime
 from langgraph.types import Command, interrupt
 from pydantic import Field
 
-from skills_agent.nodes.effects import (
-    Effect,
-    Invocation,
-    Invocations,
-    JournalEntry,
-    as_list,
-    find_effect,
-    tool_messages,
-)
-from skills_agent.nodes.judge import (
-    Answer,
-    Policy,
-    Reject,
-    answer_unknown,
-    changed_text,
-    describe_unknown,
-    make_question,
-)
+from skills_agent.nodes.effects import Effect, Invocation, Invocations, JournalEntry, as_list, tool_messages
+from skills_agent.nodes.judge import Answer, Policy, Reject, answer_unknown, changed_text, make_question
 from skills_agent.nodes.model_call import TwoPaths
 from skills_agent.skills.library.registry import Registry
 from skills_agent.skills.policy.tool_spec import ToolSpec
@@ -108,7 +92,7 @@ def _begin(
 ) -> "_Attempt | Outputs":
     """Return the attempt that begins now, or outputs where nothing is to be run."""
     runtime = get_runtime(Context)
-    registry, spec = policy.registry(runtime), policy.spec(request["call"]["name"])
+    registry, spec = policy.registry(runtime), policy.grammar.spec(request["call"]["name"])
     info = runtime.execution_info
     invocation = None if spec.risk == "read" else running.current()
     attempt = _Attempt(request, spec, policy, registry, observer, info.checkpoint_id if info else "")
@@ -167,7 +151,7 @@ class _Attempt:
         """Return the attempt that is in the journal now; outputs where the effect is done or not repeated."""
         earlier = self.request.get("earlier", ())
         with invocation.lock:
-            entry = find_effect(self.id, self.approved, earlier, invocation, running)
+            entry = invocation.find_entry(self.id, self.approved, earlier, running)
             if entry is None or entry.status == "paused":
                 return self._first(entry, invocation)
             entry = self._claim(entry, invocation)
@@ -247,11 +231,11 @@ class _Attempt:
         if self.policy.approval == "deny":
             return self._close(entry, "It was not run again: nobody is asked here.", invocation)
         if self.policy.approval == "fail":
-            raise ApprovalNeededError(self.spec.name, describe_unknown(entry))
+            raise ApprovalNeededError(self.spec.name, entry.description)
         self._replay(entry)
         decision = self._ask(entry).decisions[0]
         message, is_repeated = getattr(decision, "message", ""), isinstance(decision, RunAgain)
-        self.observer.answered(self.request, describe_unknown(entry), again=is_repeated, message=message)
+        self.observer.answered(self.request, entry.description, again=is_repeated, message=message)
         if not is_repeated:
             reason = f": {message}" if message else "."
             return self._close(entry, f"A person decided not to run it again{reason}", invocation)
@@ -266,7 +250,7 @@ class _Attempt:
 
     def _ask(self, entry: JournalEntry) -> OutcomeUnknownResponse:
         name = self.spec.name
-        question = make_question([(name, self.args, describe_unknown(entry))], fixed=[name])
+        question = make_question([(name, self.args, entry.description)], fixed=[name])
         response: OutcomeUnknownResponse = interrupt(question, response_schema=OutcomeUnknownResponse)
         return response
 

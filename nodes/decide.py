@@ -43,5 +43,5 @@ def decide(*, requests: ModelRequests, policy: Policy, limits: Limits) -> TwoPat
 def _useless_tools(skills: ShownSkills | None, policy: Policy) -> frozenset[str]:
     """Return the tools that make no sense with what is shown: a thread's list depends on nothing else."""
     if skills is None:
-        return frozenset(name for name in policy.tools if policy.spec(name).needs_skills)
+        return frozenset(name for name in policy.tools if policy.grammar.spec(name).needs_skills)
     return frozenset() if skills.catalog.listing.omitted else frozenset({"search_skills"})

@@ -117,6 +117,14 @@ class JournalEntry:
         """Return what the tool returned, as LangGraph's ToolNode handed it back."""
         return None if self.outputs is None else _SERDE.loads_typed(self.outputs)
 
+    @property
+    def description(self) -> str:
+        """Return what is known of an effect that was cut off."""
+        return (
+            f"{self.tool} was started at {self.started} (attempt {self.attempt}) and cut off before its "
+            "result was kept. Whether it did its work is unknown."
+        )
+
 
 class Journal(Protocol):
     """The store of entries. What was written survives the end of the process.
@@ -166,6 +174,36 @@ class Invocation:
             if entry.run == self.id or self.has_checkpoint(entry.checkpoint):
                 self.journal.put(replace(entry, settled=True))
 
+    def find_entry(
+        self, call_id: str, digest: str, earlier: Collection[str], alive: Container[str]
+    ) -> JournalEntry | None:
+        """Return what the journal knows of a call: by its id, else by its effect under a lost id.
+
+        The entry is done, or paused at a question of the tool, or started and not finished: then its outcome
+        is unknown. An invocation that was cut off loses what its checkpoints had not got yet: then the model
+        asks again, and its call has another id. The lost entry is in no transcript, and the checkpoint that
+        it started from does not exist. A settled result whose checkpoint is gone belongs to an earlier thread
+        of that name.
+
+        `earlier` are the ids of calls of the transcript with the same tool and arguments, `alive` those of
+        the invocations that go on: no other process runs the same thread.
+        """
+        own = self.journal.get(self.thread, call_id)
+        if own is not None and own.digest == digest:
+            if own.status == "started":
+                return own
+            if own.status == "done" and (not own.settled or self.has_checkpoint(own.checkpoint)):
+                return own
+        for entry in self.journal.alike(self.thread, digest):
+            if entry.call_id == call_id or entry.run in alive:
+                continue
+            if entry.status == "started":
+                return entry
+            is_on_record = entry.settled or entry.call_id in earlier
+            if entry.status == "done" and not is_on_record and not self.has_checkpoint(entry.checkpoint):
+                return entry
+        return own if own is not None and own.status == "paused" else None
+
 
 class Invocations(dict[str, Invocation]):
     """The invocations of this process whose thread is kept, by id, as long as they last."""
@@ -173,36 +211,6 @@ class Invocations(dict[str, Invocation]):
     def current(self) -> Invocation | None:
         """Return the invocation that the calling node is part of; None where its thread is not kept."""
         return self.get(get_config().get("configurable", {}).get(INVOCATION_KEY, ""))
-
-
-def find_effect(
-    call_id: str, digest: str, earlier: Collection[str], invocation: Invocation, alive: Container[str]
-) -> JournalEntry | None:
-    """Return what the journal knows of a call: by its id, else by its effect under a lost id.
-
-    The entry is done, or paused at a question of the tool, or started and not finished: then its outcome is
-    unknown. An invocation that was cut off loses what its checkpoints had not got yet: then the model asks
-    again, and its call has another id. The lost entry is in no transcript, and the checkpoint that it started
-    from does not exist. A settled result whose checkpoint is gone belongs to an earlier thread of that name.
-
-    `earlier` are the ids of calls of the transcript with the same tool and arguments, `alive` those of the
-    invocations that go on: no other process runs the same thread.
-    """
-    own = invocation.journal.get(invocation.thread, call_id)
-    if own is not None and own.digest == digest:
-        if own.status == "started":
-            return own
-        if own.status == "done" and (not own.settled or invocation.has_checkpoint(own.checkpoint)):
-            return own
-    for entry in invocation.journal.alike(invocation.thread, digest):
-        if entry.call_id == call_id or entry.run in alive:
-            continue
-        if entry.status == "started":
-            return entry
-        is_on_record = entry.settled or entry.call_id in earlier
-        if entry.status == "done" and not is_on_record and not invocation.has_checkpoint(entry.checkpoint):
-            return entry
-    return own if own is not None and own.status == "paused" else None
 
 
 def tool_messages(produced: Any) -> list[ToolMessage]:

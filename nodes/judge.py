@@ -21,7 +21,7 @@ from skills_agent.skills.library.registry import Registry
 from skills_agent.skills.policy.grants import is_in_scope
 from skills_agent.skills.policy.patterns import Call, Entry, Grammar
 from skills_agent.skills.policy.permission import ALWAYS_ALLOWED, Declared, Mode, Permission
-from skills_agent.skills.policy.tool_spec import RISK_TEXTS, Risk, ToolSpec
+from skills_agent.skills.policy.tool_spec import RISK_TEXTS, Risk
 from skills_agent.skills.policy.trust import TrustFileError, TrustList
 from skills_agent.skills.policy.verdict import Approval, Approver, Author, Opinion, Verdict, consult
 from skills_agent.skills.scripts.request import command_request, script_request
@@ -36,7 +36,6 @@ logger = logging.getLogger(__name__)
 
 MAX_VIEW: Final = 600
 """Characters of a tool's own words in a question."""
-SKILL_CHANGED: Final = "The skill has changed on disk since this thread loaded it. Load the new text?"
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,12 +61,8 @@ class Policy:
     approval: Approval = "ask"
     yes: Collection[Risk] = ()
     """Risks that a person approved in advance."""
-    schemas: dict[str, type[BaseModel] | None] = field(default_factory=dict)
+    schemas: dict[str, Any] = field(default_factory=dict)
     """Of the tools' arguments: LangChain makes them anew at every look."""
-
-    def spec(self, tool: str) -> ToolSpec:
-        """Return what a tool is; of an unknown tool nothing good is assumed."""
-        return self.grammar.spec(tool)
 
     def judge(self, state: AgentState, runtime: Runtime[Context]) -> "Judge":
         """Return the judge of the calls of one step."""
@@ -95,19 +90,17 @@ class Policy:
         if any(entry.is_whole and entry.names(tool) for entry in self.excluded):
             return True
         return tool in context.exclude_tools or not (
-            context.only_tools is None or self.spec(tool).framework or tool in context.only_tools
+            context.only_tools is None or self.grammar.spec(tool).framework or tool in context.only_tools
         )
 
     def fault(self, tool: BaseTool, args: Mapping[str, Any]) -> str | None:
         """Say what is wrong with a call's arguments; None where they fit or the schema is not a class."""
         if tool.name not in self.schemas:
-            schema = tool.tool_call_schema
-            is_model = isinstance(schema, type) and issubclass(schema, BaseModel)
-            self.schemas[tool.name] = schema if is_model else None  # type: ignore[assignment]  # as just checked
-        model = self.schemas[tool.name]
+            self.schemas[tool.name] = tool.tool_call_schema
+        schema = self.schemas[tool.name]
         try:
-            if model is not None:
-                model.model_validate(args)
+            if isinstance(schema, type) and issubclass(schema, BaseModel):
+                schema.model_validate(args)
         except ValidationError as error:
             return "; ".join(
                 f"{'.'.join(str(part) for part in fault['loc']) or 'arguments'}: {fault['msg']}"
@@ -324,17 +317,9 @@ class Reject(Answer):
     message: str = ""
 
 
-def describe_unknown(entry: JournalEntry) -> str:
-    """Return what is known of an effect that was cut off."""
-    return (
-        f"{entry.tool} was started at {entry.started} (attempt {entry.attempt}) and cut off before its "
-        "result was kept. Whether it did its work is unknown."
-    )
-
-
 def answer_unknown(call_id: str, entry: JournalEntry, decision: str) -> ToolMessage:
     """Return the tool message for a call whose outcome is unknown; `decision` says what becomes of it."""
-    text = f"Outcome unknown: {describe_unknown(entry)} {decision} Check what it would have changed."
+    text = f"Outcome unknown: {entry.description} {decision} Check what it would have changed."
     return ToolMessage(text, tool_call_id=call_id, name=entry.tool, status="error", id=f"unknown-{call_id}")
 
 

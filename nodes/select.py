@@ -11,7 +11,6 @@ from langchain_core.messages.tool import ToolCall, tool_call
 from langgraph.runtime import Runtime
 
 from skills_agent.nodes import RegistryOf
-from skills_agent.nodes.judge import SKILL_CHANGED
 from skills_agent.skills.errors import SkillError, UnknownSkillError
 from skills_agent.skills.library.admission import (
     AdmissionControl,
@@ -152,7 +151,11 @@ def _questions(requests: Sequence[SkillRequest], admissions: Sequence[Admission]
     admitted = {each["call_id"] for each in admissions}
     return {
         request.call["id"] or "": VerdictRecord(
-            tool=LOAD_SKILL, args=request.call["args"], decision="ask", reason=SKILL_CHANGED, by="policy"
+            tool=LOAD_SKILL,
+            args=request.call["args"],
+            decision="ask",
+            reason="The skill has changed on disk since this thread loaded it. Load the new text?",
+            by="policy",
         )
         for request in requests
         if request.asker == "operator" and request.call["id"] in admitted

@@ -34,9 +34,7 @@ _NO_PATH: Final = re.compile(r"[\s\0\\?\[\]{}$`\"'<>|;&]")
 _INTERPRETERS: Final[Mapping[str, tuple[Words, ...]]] = {
     ".py": (("python",), ("python3",), ("uv", "run")),
     ".sh": (("sh",), ("bash",)),
-    ".js": (("node",), ("bun",), ("deno", "run")),
-    ".mjs": (("node",), ("bun",), ("deno", "run")),
-    ".ts": (("node",), ("bun",), ("deno", "run")),
+    **dict.fromkeys((".js", ".mjs", ".ts"), (("node",), ("bun",), ("deno", "run"))),
 }
 """How a command names a script that `run_script` would run."""
 MAX_SHOWN: Final = 120
@@ -243,9 +241,8 @@ def _plain_forms(call: Call) -> Sequence[Words]:
         words = commands.plain_command(call.command)
         return [words] if words else []
     parts, args = _parts(call), call.args.get("args", ())
-    if not (call.skill and parts and isinstance(args, list | tuple)):
-        return []
-    if not all(isinstance(word, str) for word in args):
+    are_words = isinstance(args, list | tuple) and all(isinstance(word, str) for word in args)
+    if not (call.skill and parts and are_words):
         return []
     path = "/".join(parts)
     ways = _INTERPRETERS.get(posixpath.splitext(path)[1], ())

@@ -63,7 +63,8 @@ class Permission:
                     f"Not run: the loaded skill {skill} forbids it (disallowed-tools: {ban.text}). "
                     f"Go on without it, or call unload_skill for {skill} if its task is done."
                 )
-        if not self.is_limited or call.tool in self.always_allowed or self._passes(call):
+        needed = len(self._listed) if self.mode == "intersection" else 1
+        if not self.is_limited or call.tool in self.always_allowed or len(self.listed_by(call)) >= needed:
             return None
         return (
             f"Not run: the loaded skills do not list this call of {call.tool} in allowed-tools. "
@@ -73,10 +74,9 @@ class Permission:
 
     def listed_by(self, call: Call) -> tuple[str, ...]:
         """Return the skills whose `allowed-tools` list a call."""
+        listed = self._listed.items()
         return tuple(
-            skill
-            for skill, entries in self._listed.items()
-            if any(entry.permits(call, skill) for entry in entries)
+            skill for skill, entries in listed if any(entry.permits(call, skill) for entry in entries)
         )
 
     def allowed_now(self) -> str:
@@ -91,10 +91,6 @@ class Permission:
     def forbidden_now(self) -> str:
         """Say in one line what loaded skills forbid; empty where they forbid nothing."""
         return f"Forbidden by {_text(self._banned)}." if self._banned else ""
-
-    def _passes(self, call: Call) -> bool:
-        needed = len(self._listed) if self.mode == "intersection" else 1
-        return len(self.listed_by(call)) >= needed
 
     @cached_property
     def _listed(self) -> dict[str, tuple[Entry, ...]]:

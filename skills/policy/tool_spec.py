@@ -12,15 +12,13 @@ from typing import Any, Final, Literal, get_args
 
 Risk = Literal["read", "run", "write", "network", "delete"]
 RISKS: Final[tuple[Risk, ...]] = get_args(Risk)
-RISK_TEXTS: Final[Mapping[Risk, str]] = MappingProxyType(
-    {
-        "read": "only reads",
-        "run": "runs a program",
-        "write": "changes files",
-        "network": "may reach the network",
-        "delete": "deletes files",
-    }
-)
+RISK_TEXTS: Final[Mapping[Risk, str]] = {
+    "read": "only reads",
+    "run": "runs a program",
+    "write": "changes files",
+    "network": "may reach the network",
+    "delete": "deletes files",
+}
 """What a tool of that risk does, for the person who is asked."""
 
 

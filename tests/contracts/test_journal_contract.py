@@ -19,7 +19,7 @@ from langgraph.types import Command
 from skills_agent.graph.private_files import ignore_in_git
 from skills_agent.graph.threads.errors import JournalError
 from skills_agent.graph.threads.journals import FileJournal, StoreJournal
-from skills_agent.nodes.effects import Effect, Invocation, Journal, JournalEntry, find_effect
+from skills_agent.nodes.effects import Effect, Invocation, Journal, JournalEntry
 
 EFFECT = Effect("run_script", "a" * 64, "s" * 64, "d" * 64)
 OTHER = Effect("write_file", "b" * 64, "", "e" * 64)
@@ -144,7 +144,7 @@ def test_only_what_is_done_can_be_settled(journal: Journal) -> None:
 def find(
     run: Invocation, call: str, *, earlier: tuple[str, ...] = (), alive: tuple[str, ...] = ()
 ) -> JournalEntry | None:
-    return find_effect(call, EFFECT.digest, earlier, run, alive)
+    return run.find_entry(call, EFFECT.digest, earlier, alive)
 
 
 def test_a_call_finds_itself_by_its_id(journal: Journal) -> None:
