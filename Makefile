@@ -66,10 +66,10 @@ docs: $(VENV)/.dev
 	$(BIN)/python docs/generate.py
 
 test: $(VENV)/.test
-	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "not slow"
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal --hypothesis-profile quick -m "not slow"
 
 test-all: $(VENV)/.dev
-	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m slow
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "slow or property"
 
 cover: $(VENV)/.dev
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "not slow" --cov --cov-report=term

@@ -24,14 +24,18 @@ from tests.postgres import NoPostgresError, Postgres, running_postgres
 
 # A busy machine is no reason to fail: what is tested here is behaviour, never time.
 hypothesis.settings.register_profile(
-    "project", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+    "full", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
 )
-hypothesis.settings.load_profile("project")
+# Property tests run in both: `make test` tries a few examples of each, `make test-all` as many as each says.
+hypothesis.settings.register_profile("quick", hypothesis.settings.get_profile("full"), max_examples=20)
+hypothesis.settings.load_profile("full")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Leave what needs a database server to `make test-all`."""
+    """Mark property tests, and leave what needs a database server to `make test-all`."""
     for item in items:
+        if hypothesis.is_hypothesis_test(getattr(item, "function", None)):
+            item.add_marker(pytest.mark.property)
         if "postgres" in item.name or "postgres" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.slow)
 

@@ -119,7 +119,7 @@ class Host:
         """Wait for the processes that hold the lock."""
         started = time.monotonic()
         with (self.work / "lock").open() as lock:
-            while time.monotonic() - started < 10:
+            while time.monotonic() - started < 60:
                 try:
                     fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 except BlockingIOError:
@@ -328,7 +328,7 @@ def test_an_agents_folder_that_is_a_link_is_no_way_in(host: Host) -> None:
     shutil.rmtree(host.work / ".agent")
     (host.work / ".agent").symlink_to(host.place / "outside")
     process = host.start("echo OPEN")
-    out, err = process.communicate(timeout=30)
+    out, err = process.communicate(timeout=60)
     assert "it is a link" in err
     assert not out
 
@@ -350,13 +350,13 @@ HOLD = (
     "import fcntl, os, signal, subprocess, sys, time\n"
     "lock = open('lock', 'w'); fcntl.flock(lock, fcntl.LOCK_EX)\n"
 )
-SLEEP = "subprocess.Popen(['sleep', '60'], pass_fds=[lock.fileno()]{more}); print('begun')\n"
+SLEEP = "subprocess.Popen(['sleep', '600'], pass_fds=[lock.fileno()]{more}); print('begun')\n"
 DAEMON = (
     HOLD + "if os.fork() == 0:\n"
     "    os.setsid()\n"
     "    if os.fork() == 0:\n"
     "        signal.signal(signal.SIGTERM, signal.SIG_IGN); signal.signal(signal.SIGHUP, signal.SIG_IGN)\n"
-    "        time.sleep(60)\n"
+    "        time.sleep(600)\n"
     "    os._exit(0)\n"
     "os.wait(); print('begun')\n"
 )
@@ -371,10 +371,10 @@ DAEMON = (
         HOLD
         + SLEEP.format(more=", start_new_session=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL"),
         DAEMON,
-        DAEMON + "time.sleep(60)",
-        HOLD + SLEEP.format(more=", start_new_session=True") + "time.sleep(60)",
-        HOLD + "signal.signal(signal.SIGTERM, signal.SIG_IGN); print('begun'); time.sleep(60)",
-        HOLD + "print('begun', flush=True); os.closerange(0, 3); time.sleep(60)",
+        DAEMON + "time.sleep(600)",
+        HOLD + SLEEP.format(more=", start_new_session=True") + "time.sleep(600)",
+        HOLD + "signal.signal(signal.SIGTERM, signal.SIG_IGN); print('begun'); time.sleep(600)",
+        HOLD + "print('begun', flush=True); os.closerange(0, 3); time.sleep(600)",
     ],
     ids=[
         "child",
@@ -391,24 +391,24 @@ def test_nothing_is_left_of_a_script(host: Host, level: str, body: str) -> None:
     host.level = level
     result = host.run(body, timeout=2)
     assert result["stdout"] == "begun\n"
-    assert result["stopped"] == ("time" if "sleep(60)" in body.splitlines()[-1] else None)
-    assert host.seconds_until_lock_is_free() < 2
+    assert result["stopped"] == ("time" if "sleep(600)" in body.splitlines()[-1] else None)
+    assert host.seconds_until_lock_is_free() < 60
 
 
 @LEVELS
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM], ids=["kill", "term"])
 def test_nothing_is_left_when_the_agent_is_killed(host: Host, level: str, number: int) -> None:
     host.level = level
-    process = host.start(DAEMON + HOLD.replace("'lock'", "'lock2'") + "open('ready', 'w'); time.sleep(60)")
+    process = host.start(DAEMON + HOLD.replace("'lock'", "'lock2'") + "open('ready', 'w'); time.sleep(600)")
     for _ in range(3_000):
         if (host.work / "ready").exists():
             break
         time.sleep(0.01)
     process.send_signal(number)
-    process.communicate(timeout=10)
-    assert host.seconds_until_lock_is_free() < 3
+    process.communicate(timeout=60)
+    assert host.seconds_until_lock_is_free() < 60
     (host.work / "lock2").rename(host.work / "lock")
-    assert host.seconds_until_lock_is_free() < 3
+    assert host.seconds_until_lock_is_free() < 60
 
 
 EATERS = (
@@ -484,7 +484,7 @@ def test_no_program_gives_new_privileges(host: Host, level: str) -> None:
 
 
 def test_a_script_dies_with_its_supervisor_also_when_the_agent_hears_nothing(host: Host) -> None:
-    body = "while not os.path.exists('go'): time.sleep(0.01)\nos.kill(os.getppid(), 9); time.sleep(60)"
+    body = "while not os.path.exists('go'): time.sleep(0.01)\nos.kill(os.getppid(), 9); time.sleep(600)"
     process = host.start(HOLD + "open('ready', 'w')\n" + body)
     for _ in range(3_000):
         if (host.work / "ready").exists():
@@ -494,14 +494,14 @@ def test_a_script_dies_with_its_supervisor_also_when_the_agent_hears_nothing(hos
     (host.work / "go").touch()
     freed_after = host.seconds_until_lock_is_free()
     process.send_signal(signal.SIGCONT)
-    assert json.loads(process.communicate(timeout=20)[0])["exit_code"] == -9
-    assert freed_after < 3
+    assert json.loads(process.communicate(timeout=60)[0])["exit_code"] == -9
+    assert freed_after < 60
 
 
 def test_a_script_that_kills_its_supervisor_is_told_from_one_that_ends(host: Host) -> None:
-    result = host.run("kill -9 $PPID; sleep 20", timeout=10)
+    result = host.run("kill -9 $PPID; sleep 600", timeout=100)
     assert result["exit_code"] == -9
-    assert result["seconds"] < 5
+    assert result["seconds"] < 60
 
 
 def test_the_docs_say_what_each_level_closes() -> None:

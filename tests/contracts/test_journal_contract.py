@@ -243,6 +243,7 @@ for number in range(25):
 """
 
 
+@pytest.mark.slow
 def test_processes_write_one_file_side_by_side_from_its_first_write(tmp_path: Path) -> None:
     place = tmp_path / ".agent" / "journal.sqlite"
     writers = [

@@ -192,20 +192,20 @@ def test_home_is_not_the_agents(make_runner: MakeRunner, place: Path) -> None:
 
 
 def test_a_time_limit_ends_the_script_and_keeps_what_it_said(make_runner: MakeRunner, place: Path) -> None:
-    body = "import time; print('begun'); time.sleep(60)"
+    body = "import time; print('begun'); time.sleep(600)"
     started = time.monotonic()
-    result = make_runner(timeout=1).run(request_for(place, body))
+    result = make_runner(timeout=3).run(request_for(place, body))
     assert result.stopped == "time"
     assert result.exit_code is None
     assert result.stdout == "begun\n"
-    assert time.monotonic() - started < 10
+    assert time.monotonic() - started < 100
 
 
 def test_a_script_that_refuses_to_end_is_ended(make_runner: MakeRunner, place: Path) -> None:
     body = "trap '' TERM INT HUP; echo begun; while :; do sleep 1; done"
     result = make_runner(timeout=0.5).run(request_for(place, body, name="script.sh"))
     assert result.stopped == "time"
-    assert result.seconds < 10
+    assert result.seconds < 100
 
 
 def test_output_past_the_limit_is_cut_and_counted(make_runner: MakeRunner, place: Path) -> None:
@@ -220,11 +220,10 @@ def test_output_past_the_limit_is_cut_and_counted(make_runner: MakeRunner, place
 
 
 def test_endless_output_ends_the_script(make_runner: MakeRunner, place: Path) -> None:
-    result = make_runner(max_output=10_000, timeout=30).run(request_for(place, "yes", name="script.sh"))
+    result = make_runner(max_output=10_000, timeout=100).run(request_for(place, "yes", name="script.sh"))
     assert result.exit_code is None
     assert result.stopped == "output"
     assert len(result.stdout) < 11_000
-    assert result.seconds < 15
 
 
 def test_a_broken_pipe_ends_a_program_as_in_a_shell(make_runner: MakeRunner, place: Path) -> None:
@@ -351,20 +350,20 @@ def test_preflight_says_what_is_missing_and_starts_nothing(
 
 EATERS = """
 import subprocess, sys, time
-eat = "import time; kept = bytearray(90 << 20); time.sleep(20)"
+eat = "import time; kept = bytearray(90 << 20); time.sleep(600)"
 all = [subprocess.Popen([sys.executable, "-c", eat]) for _ in range(4)]
-time.sleep(20)
+time.sleep(600)
 """
 SLEEPERS = """
 import subprocess, time
 all = []
 try:
     while len(all) < 60:
-        all.append(subprocess.Popen(["sleep", "20"]))
+        all.append(subprocess.Popen(["sleep", "600"]))
 except OSError:
     print(len(all), "and no more")
 else:
-    time.sleep(20)
+    time.sleep(600)
 """
 
 
@@ -373,14 +372,14 @@ def test_a_limit_of_memory_holds_for_all_processes_together(
 ) -> None:
     result = make_local_runner(limits=ScriptLimits(memory=200 << 20)).run(request_for(place, EATERS))
     assert (result.stopped, result.exit_code) == ("memory", None)
-    assert result.seconds < 15
+    assert result.seconds < 100
 
 
 def test_a_limit_of_processes_holds(make_local_runner: MakeRunner, place: Path) -> None:
     result = make_local_runner(limits=ScriptLimits(processes=20)).run(request_for(place, SLEEPERS))
     # In a sandbox that is not root's, the kernel refuses the next process instead.
     assert result.stopped == "processes" or re.fullmatch(r"1\d and no more\n", result.stdout)
-    assert result.seconds < 15
+    assert result.seconds < 100
 
 
 @pytest.mark.parametrize(
@@ -397,10 +396,10 @@ def test_a_limit_of_processes_holds(make_local_runner: MakeRunner, place: Path) 
 def test_a_limit_of_one_process_holds(
     make_local_runner: MakeRunner, place: Path, limits: ScriptLimits, body: str, shown: str
 ) -> None:
-    result = make_local_runner(limits=limits, timeout=20).run(request_for(place, body))
+    result = make_local_runner(limits=limits, timeout=100).run(request_for(place, body))
     assert result.exit_code not in {0, None}
     assert shown in result.stderr
-    assert result.seconds < 15
+    assert result.stopped is None
 
 
 def test_javascript_runs_where_node_is(make_runner: MakeRunner, place: Path) -> None:

@@ -503,6 +503,7 @@ PROCESS = """
 """
 
 
+@pytest.mark.slow
 def test_another_process_goes_on_with_summary_skill_plan_and_the_open_question(
     workspace: Path, provider: Provider
 ) -> None:

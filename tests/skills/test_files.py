@@ -86,7 +86,7 @@ def test_only_regular_files_are_opened_and_nothing_blocks(root: Path) -> None:
         with pytest.raises(NotRegularFileError):
             open_beneath(root, relative)
 
-    assert time.monotonic() - start < 1
+    assert time.monotonic() - start < 60
 
 
 def test_devices_are_refused() -> None:

@@ -204,6 +204,7 @@ HOSTILE = [
 ]  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("piece", HOSTILE)
 def test_no_text_takes_time_out_of_proportion(piece: str) -> None:
     """Ten times the text may take ten times as long, not a hundred times: a ratio, no clock."""

@@ -111,6 +111,7 @@ def test_resume_with_reject_leaves_it(cut: Cut) -> None:
     assert "Outcome unknown" in str(shown)
 
 
+@pytest.mark.slow
 def test_on_a_terminal_the_question_takes_approve_and_reject_only(cut: Cut) -> None:
     cut.kill()
     finished = cut.cli.on_terminal(

@@ -96,6 +96,7 @@ def test_an_unknown_grant_is_named_with_those_that_there_are(cli: CommandLine) -
     assert cli.run("grants", "list", "other").code == 1
 
 
+@pytest.mark.slow
 def test_a_person_grants_on_the_terminal(cli: CommandLine) -> None:
     model = cli.script(LOAD, RUN, RUN, calls(call("write_file", path="out/a.txt", content="x")), ANSWER)
     done = cli.on_terminal(

@@ -84,7 +84,7 @@ class CommandLine:
         return {"messages": [message], "skills_loaded": self.ledger, "plan": self.plan}
 
     def graph(self) -> Any:
-        runner = ControlledRunner(environment=ENVIRONMENT, timeout=20)
+        runner = ControlledRunner(environment=ENVIRONMENT, timeout=60)
         builder = StateGraph(AgentState)
         builder.add_node(
             "tools", ToolNode(build_tools(Library(self.registry), runner, Workdir(self.workspace)))

@@ -377,6 +377,7 @@ print(json.dumps(sorted(names)))
 """
 
 
+@pytest.mark.slow
 def test_processes_that_write_at_once_all_see_what_is_there(skills: Path, index: Path) -> None:
     processes = [
         subprocess.Popen(

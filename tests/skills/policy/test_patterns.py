@@ -431,7 +431,7 @@ def _run_in_shell(text: str, place: Path) -> list[list[str]]:
     log.touch()
     bash = shutil.which("bash")
     environment = {"PATH": os.fspath(programs), "LOG": os.fspath(log)}
-    subprocess.run([str(bash), "--norc", "-c", text], cwd=work, env=environment, check=True, timeout=20)
+    subprocess.run([str(bash), "--norc", "-c", text], cwd=work, env=environment, check=True, timeout=60)
     assert list(work.iterdir()) == []
     return [line.split("\0")[:-1] for line in log.read_text().split("\n")[:-1]]
 

@@ -40,30 +40,32 @@ def seconds_until_all_are_dead(place: Path) -> float:
     return time.monotonic() - started
 
 
+@pytest.mark.slow
 def test_a_time_limit_ends_the_grandchildren_too(tmp_path: Path) -> None:
-    result = run(tmp_path, HOLD_LOCK + "(sleep 30 & sleep 30) & echo begun; wait", timeout=1.5)
+    result = run(tmp_path, HOLD_LOCK + "(sleep 600 & sleep 600) & echo begun; wait", timeout=3)
     assert result.stopped == "time"
     assert result.stdout == "begun\n"
-    assert seconds_until_all_are_dead(tmp_path) < 5
+    assert seconds_until_all_are_dead(tmp_path) < 60
 
 
+@pytest.mark.slow
 def test_grandchildren_that_ignore_sigterm_are_killed(tmp_path: Path) -> None:
-    result = run(tmp_path, HOLD_LOCK + "trap '' TERM; sleep 30 & echo begun; wait", timeout=1.5)
+    result = run(tmp_path, HOLD_LOCK + "trap '' TERM; sleep 600 & echo begun; wait", timeout=3)
     assert result.stdout == "begun\n"
-    assert seconds_until_all_are_dead(tmp_path) < 5
+    assert seconds_until_all_are_dead(tmp_path) < 60
 
 
 def test_a_background_child_does_not_outlive_its_script(tmp_path: Path) -> None:
-    result = run(tmp_path, HOLD_LOCK + "sleep 30 >/dev/null 2>&1 & echo done")
+    result = run(tmp_path, HOLD_LOCK + "sleep 600 >/dev/null 2>&1 & echo done")
     assert (result.exit_code, result.stdout) == (0, "done\n")
-    assert seconds_until_all_are_dead(tmp_path) < 5
+    assert seconds_until_all_are_dead(tmp_path) < 60
 
 
 @pytest.mark.parametrize("start", ["", "setsid "], ids=["same-group", "own-session"])
 def test_a_daemon_that_holds_stdout_holds_up_nothing(tmp_path: Path, start: str) -> None:
-    result = run(tmp_path, f"{start}sleep 4 & echo done")
+    result = run(tmp_path, f"{start}sleep 100 & echo done")
     assert (result.exit_code, result.stdout) == (0, "done\n")
-    assert result.seconds < 3
+    assert result.seconds < 60
 
 
 def test_a_script_that_closes_its_output_is_waited_for(tmp_path: Path) -> None:
@@ -72,9 +74,10 @@ def test_a_script_that_closes_its_output_is_waited_for(tmp_path: Path) -> None:
     assert (tmp_path / "made").exists()
 
 
+@pytest.mark.slow
 def test_a_script_may_end_in_order_at_sigterm(tmp_path: Path) -> None:
     body = "trap 'echo tidy; exit 0' TERM; echo begun; while :; do sleep 0.05; done"
-    result = run(tmp_path, body, timeout=1)
+    result = run(tmp_path, body, timeout=3)
     assert result.stopped == "time"
     assert result.exit_code is None
     assert result.stdout == "begun\ntidy\n"
@@ -125,7 +128,7 @@ def test_scripts_run_side_by_side_where_allowed(tmp_path: Path) -> None:
     script = tmp_path / "script.sh"
     # Each waits for the other: they end only if both run.
     script.write_text('touch "$1"; until [ -e "$2" ]; do sleep 0.01; done')
-    runner = ControlledRunner(environment={"PATH": PATH}, max_parallel=2, timeout=10)
+    runner = ControlledRunner(environment={"PATH": PATH}, max_parallel=2, timeout=60)
     requests = [ScriptRequest("demo", script, pair, None, tmp_path) for pair in (("a", "b"), ("b", "a"))]
     with ThreadPoolExecutor(2) as pool:
         results = list(pool.map(runner.run, requests))

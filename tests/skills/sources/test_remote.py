@@ -234,7 +234,7 @@ def test_nobody_waits_for_a_place_that_hangs_and_its_late_answer_is_used(web: We
 
     assert codes(source) == ["source-unreachable"]
     web.answering.set()
-    end = time.monotonic() + 30
+    end = time.monotonic() + 60
     while not (found := folders(source)) and time.monotonic() < end:
         pass
     assert found == ["a", "b"]
@@ -244,17 +244,21 @@ def test_nobody_waits_for_a_place_that_hangs_and_its_late_answer_is_used(web: We
 def test_after_one_file_that_hangs_the_others_are_not_waited_for(tmp_path: Path, web: WebFolder) -> None:
     for number in range(50):
         (tmp_path / f"skills/a/{number}.md").write_text("x")
-    limits = RemoteLimits(wait_seconds=2)
-    source = RemoteSource(f"{web.url}/skills/", "company", limits=limits)
-    path = source.scan().skills[0].path
+    hours = iter(range(0, 1_000_000, 3_600))
+    now = next(hours)
+    source = RemoteSource(
+        f"{web.url}/skills/", "company", limits=RemoteLimits(wait_seconds=2), clock=lambda: now
+    )
+    while not (found := source.scan().skills):  # a busy machine may answer later than in two seconds
+        now = next(hours)
     web.answering.clear()
 
     begin = time.monotonic()
     for _ in range(50):
         with pytest.raises(TimeoutError):
-            list(source.fetch(path))
+            list(source.fetch(found[0].path))
 
-    assert time.monotonic() - begin < 50 * 2 / 4
+    assert time.monotonic() - begin < 50 * 2 / 2
 
 
 def test_what_is_no_archive_is_reported(tmp_path: Path) -> None:
