@@ -147,7 +147,7 @@ def test_a_tool_takes_three_files_and_the_generated_table(copy: Copy) -> None:
 
 
 def roll_die(sides: int) -> str:
-    """Return a number that no die has."""
+    """Roll a die."""
     return str(sides + 1)
 ''',
     )
@@ -159,8 +159,8 @@ def roll_die(sides: int) -> str:
     )
     copy.edit(
         tools,
-        "        declare(update_plan, description=UPDATE_PLAN),\n",
-        '        declare(roll_die, description="Roll a die."),\n',
+        "        declare(update_plan),\n",
+        "        declare(roll_die),\n",
     )
     copy.edit(
         "skills/policy/tool_spec.py", "_OWN: Final = (\n", '    ToolSpec(name="roll_die", risk="read"),\n'

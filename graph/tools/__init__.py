@@ -5,7 +5,7 @@ from langchain_core.tools import BaseTool
 from skills_agent.graph.tools.declare import declare, spec_of
 from skills_agent.graph.tools.execution import Workdir, run_tools
 from skills_agent.graph.tools.files import file_tools
-from skills_agent.graph.tools.plan import UPDATE_PLAN, update_plan
+from skills_agent.graph.tools.plan import update_plan
 from skills_agent.graph.tools.skills import skill_tools
 from skills_agent.graph.tools.workspace import Workspace
 from skills_agent.skills.library.registry import Library
@@ -31,7 +31,7 @@ def build_tools(
     return [
         *skill_tools(library, images=images),
         run_script,
-        declare(update_plan, description=UPDATE_PLAN),
+        declare(update_plan),
         *file_tools(Workspace(workdir.workspace), images=images),
         *commands,
     ]

@@ -23,22 +23,18 @@ R = TypeVar("R")
 
 
 def declare(
-    function: Callable[P, R],
-    *,
-    description: str,
-    arguments: type[BaseModel] | None = None,
-    with_artifact: bool = False,
+    function: Callable[P, R], *, arguments: type[BaseModel] | None = None, with_artifact: bool = False
 ) -> BaseTool:
     """Return a tool named like the function, whose nature `TOOL_SPECS` has.
 
-    `description` is what the model reads. `arguments` replaces the schema that the signature gives
+    The function's docstring is what the model reads. `arguments` replaces the schema that the signature gives
     (LangChain drops a parameter called `args` from that one). `with_artifact`: the function returns what the
     model reads and what machines keep, as a pair.
     """
     return StructuredTool.from_function(
         _refusing(function),
         name=function.__name__,
-        description=description,
+        description=" ".join((function.__doc__ or "").split()),
         args_schema=arguments,
         metadata={"risk": TOOL_SPECS[function.__name__].risk},
         response_format="content_and_artifact" if with_artifact else "content",

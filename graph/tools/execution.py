@@ -24,15 +24,6 @@ from skills_agent.state.context import caller_of
 
 WORK_FOLDER: Final = Path(".agent", "work")
 
-RUN_SCRIPT = (
-    "Run a script of a loaded skill in the workspace. Gives exit code, stdout and stderr. There is no "
-    "shell: no wildcards, pipes or redirections in args."
-)
-RUN_COMMAND = (
-    "Run one program with its arguments in the working directory. Gives exit code, stdout and stderr. "
-    "There is no shell: no pipes, redirections, wildcards, variables or `cd`."
-)
-
 Command = Annotated[str, Field(description="E.g. git log --oneline -5")]
 
 
@@ -99,12 +90,8 @@ def run_tools(
 ) -> list[BaseTool]:
     """Return run_script, and run_command if it is turned on."""
     tools = _RunTools(library, runner, workdir)
-    declared = [
-        declare(tools.run_script, description=RUN_SCRIPT, arguments=RunScriptArguments, with_artifact=True)
-    ]
-    if run_command:
-        declared.append(declare(tools.run_command, description=RUN_COMMAND, with_artifact=True))
-    return declared
+    script = declare(tools.run_script, arguments=RunScriptArguments, with_artifact=True)
+    return [script, declare(tools.run_command, with_artifact=True)] if run_command else [script]
 
 
 @dataclass(frozen=True)
@@ -121,7 +108,10 @@ class _RunTools:
         args: Sequence[str] = (),
         stdin: str | None = None,
     ) -> RunOutput:
-        """Run a file of a loaded skill and return what came of it; a failing script is a result."""
+        """Run a script of a loaded skill in the workspace.
+
+        Gives exit code, stdout and stderr. There is no shell: no wildcards, pipes or redirections in args.
+        """
         ref = SkillRef.of(loaded_skill(runtime, skill))
         registry = self.library.of(caller_of(runtime), runtime.store)
         workdir = self.workdir.of(runtime.config)
@@ -130,7 +120,11 @@ class _RunTools:
     def run_command(
         self, command: Command, runtime: ToolRuntime[Any, Mapping[str, Any]], stdin: str | None = None
     ) -> RunOutput:
-        """Run a program and return what came of it; a failing program is a result."""
+        """Run one program with its arguments in the working directory.
+
+        Gives exit code, stdout and stderr. There is no shell: no pipes, redirections, wildcards, variables
+        or `cd`.
+        """
         return self._run(command_request(command, workdir=self.workdir.of(runtime.config)), stdin)
 
     def _run(self, request: ScriptRequest, stdin: str | None) -> RunOutput:

@@ -10,23 +10,15 @@ from pydantic import Field
 from skills_agent.graph.tools import grep_worker
 from skills_agent.graph.tools.content import Lines, Start, excerpt, image_content, image_type
 from skills_agent.graph.tools.declare import declare
-from skills_agent.graph.tools.workspace import FolderEntry, Workspace
+from skills_agent.graph.tools.workspace import Workspace
 from skills_agent.skills.scripts.controlled import ControlledRunner
 from skills_agent.skills.scripts.runner import ScriptRequest, ScriptResult
-from skills_agent.skills.text import clean_text, one_line
+from skills_agent.skills.text import clean_text
 
 MAX_FILE_BYTES: Final = 10_000_000
 MAX_ENTRIES: Final = 500
 MAX_PATTERN: Final = 500
 MAX_GREP_BYTES: Final = 60_000
-
-READ_FILE = "Read a text file of the workspace, whole or some of its lines."
-LIST_DIR = "List a folder of the workspace."
-GREP = (
-    "Search the files of the workspace for a regular expression (Python syntax), line by line. "
-    "Gives path:line: text. Skips hidden folders and binary files."
-)
-WRITE_FILE = "Write a text file of the workspace, replacing it if it exists; makes missing folders."
 
 Glob = Annotated[str | None, Field(description="Only these files, e.g. *.py or docs/**/*.md")]
 
@@ -34,12 +26,7 @@ Glob = Annotated[str | None, Field(description="Only these files, e.g. *.py or d
 def file_tools(workspace: Workspace, *, images: bool = False, grep_seconds: float = 5) -> list[BaseTool]:
     """Return the four tools; with `images`, read_file shows images to the model."""
     tools = _FileTools(workspace, images, grep_seconds)
-    return [
-        declare(tools.read_file, description=READ_FILE),
-        declare(tools.list_dir, description=LIST_DIR),
-        declare(tools.grep, description=GREP),
-        declare(tools.write_file, description=WRITE_FILE),
-    ]
+    return [declare(each) for each in (tools.read_file, tools.list_dir, tools.grep, tools.write_file)]
 
 
 class _FileTools:
@@ -50,7 +37,7 @@ class _FileTools:
         self._runner = ControlledRunner(timeout=grep_seconds, max_output=MAX_GREP_BYTES, environment={})
 
     def read_file(self, path: str, start: Start = None, lines: Lines = None) -> str | list[dict[str, Any]]:
-        """Return a file as text, bounded; a binary file is named, not pasted."""
+        """Read a text file of the workspace, whole or some of its lines."""
         raw = self._workspace.read(path, MAX_FILE_BYTES)
         if self._images and (kind := image_type(raw)):
             return image_content(path, raw, kind)
@@ -61,30 +48,25 @@ class _FileTools:
         return excerpt(raw.decode("utf-8-sig", errors="replace").replace("\r\n", "\n"), start, lines)
 
     def list_dir(self, path: str = ".") -> str:
-        """Return the names in a folder, folders first, bounded."""
-        entries = sorted(
-            self._workspace.entries(path), key=lambda entry: (entry.kind != "folder", entry.name)
-        )
-        shown = [_listed(entry) for entry in entries[:MAX_ENTRIES]]
-        if len(entries) > MAX_ENTRIES:
-            shown.append(f"[{len(entries) - MAX_ENTRIES} more]")
+        """List a folder of the workspace."""
+        lines = self._workspace.list(path)
+        shown = lines[:MAX_ENTRIES]
+        if len(lines) > MAX_ENTRIES:
+            shown.append(f"[{len(lines) - MAX_ENTRIES} more]")
         return "\n".join(shown) or f"[{path} is empty]"
 
     def grep(self, pattern: str, path: str = ".", ignore_case: bool = False, glob: Glob = None) -> str:
-        """Return the lines that match, bounded in number, size and time.
+        """Search the files of the workspace for a regular expression (Python syntax), line by line.
 
-        The search runs in a process that can be ended: Python's matcher cannot be interrupted, and some
-        patterns never end (`(a+)+$` on forty letters). The `regex` package has a time limit, but unrolls
-        `a{99999999}` into all the memory there is.
+        Gives path:line: text. Skips hidden folders and binary files.
         """
+        # In a process that can be ended: Python's matcher cannot be interrupted, and some patterns never end
+        # (`(a+)+$` on forty letters). The `regex` package has a time limit, but unrolls `a{99999999}` into
+        # all the memory there is.
         if not 0 < len(pattern) <= MAX_PATTERN:
             raise ToolException(f"The pattern has to have 1 to {MAX_PATTERN} characters.")
-        query = {
-            "path": self._workspace.real(path),
-            "pattern": pattern,
-            "ignore_case": ignore_case,
-            "glob": glob,
-        }
+        real = self._workspace.real(path)
+        query = {"path": real, "pattern": pattern, "ignore_case": ignore_case, "glob": glob}
         request = ScriptRequest(
             skill="",
             script=Path(grep_worker.__file__),
@@ -95,7 +77,7 @@ class _FileTools:
         return self._grep_result(self._runner.run(request))
 
     def write_file(self, path: str, content: str) -> str:
-        """Put a file in place whole, and say what is there now."""
+        """Write a text file of the workspace, replacing it if it exists; makes missing folders."""
         raw = content.encode("utf-8", errors="replace")
         if len(raw) > MAX_FILE_BYTES:
             raise ToolException(
@@ -116,14 +98,3 @@ class _FileTools:
         if result.exit_code != 0:
             raise RuntimeError(f"the search ended with exit code {result.exit_code}: {result.stderr}")
         return lines or "No line matches."
-
-
-def _listed(entry: FolderEntry) -> str:
-    name = one_line(entry.name)
-    match entry.kind:
-        case "folder":
-            return f"{name}/"
-        case "file":
-            return f"{name} ({entry.size:,} bytes)"
-        case _:
-            return f"{name} ({entry.kind})"

@@ -12,8 +12,6 @@ from pydantic import BaseModel, BeforeValidator
 
 from skills_agent.state.records import PlanRecord, PlanStep
 
-UPDATE_PLAN = "Make or replace the plan for a task of several steps. Send every step each time."
-
 
 class Step(BaseModel):
     """One step of the plan."""
@@ -30,14 +28,12 @@ def update_plan(
     assumptions: list[str] = [],  # noqa: B006 - a schema default, never changed
     constraints: list[str] = [],  # noqa: B006
 ) -> Command[None]:
-    """Put a plan into the thread's state, as the next revision.
-
-    The revision depends on the state and on the message alone: a call that runs again makes the
-    same one, and of two in one message the later is the newer.
-    """
+    """Make or replace the plan for a task of several steps. Send every step each time."""
     repeated = [name for name, count in Counter(step.id for step in steps).items() if count > 1]
     if repeated:
         raise ToolException(f"The plan was not changed: several steps have the id {', '.join(repeated)}.")
+    # From the state and the message alone: a call that runs again makes the same revision, and of two in one
+    # message the later is the newer.
     before = (runtime.state.get("plan") or {}).get("revision", 0)
     plan = PlanRecord(
         goal=goal,

@@ -23,10 +23,6 @@ from skills_agent.state.records import LoadedSkill, active_skills
 MAX_HITS = 5
 MAX_DESCRIPTION = 300
 
-SEARCH_SKILLS = "Find skills for a task among all that exist, also those that are not listed."
-UNLOAD_SKILL = "Take a skill's instructions out of the conversation when it is no longer needed."
-READ_RESOURCE = "Read a text file of a loaded skill, whole, one section, or some of its lines."
-
 ThreadRuntime = ToolRuntime[Any, Mapping[str, Any]]
 Section = Annotated[str | None, Field(description="A Markdown heading of the file")]
 
@@ -34,11 +30,7 @@ Section = Annotated[str | None, Field(description="A Markdown heading of the fil
 def skill_tools(library: Library, *, images: bool = False) -> list[BaseTool]:
     """Return the three tools; with `images`, read_resource shows images to the model."""
     tools = _SkillTools(library, images)
-    return [
-        declare(tools.search_skills, description=SEARCH_SKILLS),
-        declare(tools.unload_skill, description=UNLOAD_SKILL),
-        declare(tools.read_resource, description=READ_RESOURCE),
-    ]
+    return [declare(tools.search_skills), declare(tools.unload_skill), declare(tools.read_resource)]
 
 
 def loaded_skill(runtime: ThreadRuntime, name: str) -> LoadedSkill:
@@ -56,7 +48,7 @@ class _SkillTools:
     images: bool
 
     def search_skills(self, query: str, runtime: ThreadRuntime) -> str:
-        """Return names and descriptions, best first, without the skills that are hidden from the model."""
+        """Find skills for a task among all that exist, also those that are not listed."""
         hits = self._registry(runtime).refresh().search(query, limit=4 * MAX_HITS)
         skills = [hit.skill for hit in hits if hit.skill.model_invocable][:MAX_HITS]
         if not skills:
@@ -69,7 +61,7 @@ class _SkillTools:
         return "\n".join([*lines, "Load one with load_skill(name)."])
 
     def unload_skill(self, name: str, runtime: ThreadRuntime) -> Command[None]:
-        """Set a tombstone in the ledger, newer than the load."""
+        """Take a skill's instructions out of the conversation when it is no longer needed."""
         record = loaded_skill(runtime, name)
         tombstone: LoadedSkill = {**record, "unloaded": True, "order": record["order"] + 1}
         receipt = ToolMessage(
@@ -88,7 +80,7 @@ class _SkillTools:
         start: Start = None,
         lines: Lines = None,
     ) -> str | list[dict[str, Any]]:
-        """Return a text file of a loaded skill, bounded; a binary file is named, not pasted."""
+        """Read a text file of a loaded skill, whole, one section, or some of its lines."""
         ref = SkillRef.of(loaded_skill(runtime, skill))
         registry = self._registry(runtime)
         try:

@@ -6,7 +6,6 @@ import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Literal, NamedTuple
 
 from langchain_core.tools import ToolException
 
@@ -18,6 +17,7 @@ from skills_agent.skills.files import (
     open_beneath,
     open_folder_beneath,
 )
+from skills_agent.skills.text import one_line
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -36,15 +36,6 @@ class SecondNameError(ConfinedError):
     """The file has another name, which may be outside of the workspace."""
 
     reason = "has a second name (a hard link), perhaps outside of the workspace; make a copy of it"
-
-
-class FolderEntry(NamedTuple):
-    """One name in a folder."""
-
-    name: str
-    kind: Literal["folder", "file", "link", "other"]
-    size: int
-    """Bytes of a file; else 0."""
 
 
 class Workspace:
@@ -91,14 +82,14 @@ class Workspace:
                 )
             return file.read(limit)
 
-    def entries(self, path: str) -> Iterator[FolderEntry]:
-        """Yield what a folder holds, unordered."""
+    def list(self, path: str) -> list[str]:
+        """Return the names in a folder, folders first, with what each is."""
         real = self.real(path)
         with _refusals(path):
             descriptor = open_folder_beneath(self.root.resolve(), real, follow=False)
             try:
                 with os.scandir(descriptor) as entries:
-                    yield from map(_entry, entries)
+                    return [_listed(entry) for entry in sorted(entries, key=_place_in_list)]
             finally:
                 os.close(descriptor)
 
@@ -160,14 +151,17 @@ def _mode_of(name: str, folder: int) -> int | None:
     return stat.S_IMODE(mode)
 
 
-def _entry(entry: os.DirEntry[str]) -> FolderEntry:
-    if entry.is_symlink():
-        return FolderEntry(entry.name, "link", 0)
+def _place_in_list(entry: os.DirEntry[str]) -> tuple[bool, str]:
+    return not entry.is_dir(follow_symlinks=False), entry.name
+
+
+def _listed(entry: os.DirEntry[str]) -> str:
+    name = one_line(entry.name)
     if entry.is_dir(follow_symlinks=False):
-        return FolderEntry(entry.name, "folder", 0)
+        return f"{name}/"
     if entry.is_file(follow_symlinks=False):
-        return FolderEntry(entry.name, "file", entry.stat(follow_symlinks=False).st_size)
-    return FolderEntry(entry.name, "other", 0)
+        return f"{name} ({entry.stat(follow_symlinks=False).st_size:,} bytes)"
+    return f"{name} (link)" if entry.is_symlink() else f"{name} (other)"
 
 
 @contextmanager
