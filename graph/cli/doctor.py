@@ -1,9 +1,7 @@
 """skills-agent skills doctor and lint: is a skill used, and is it well written? Imports no LangGraph."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -12,7 +10,7 @@ from skills_agent.graph.cli.printing import count, diagnostic_line, line_of, pri
 from skills_agent.graph.settings import Settings, process_environment, registry_of
 from skills_agent.skills.format.lint import lint as lint_folder
 from skills_agent.skills.library.catalog import CatalogEntry
-from skills_agent.skills.library.checkup import Checkup, SourceState, check_up
+from skills_agent.skills.library.checkup import SourceState, check_up
 from skills_agent.skills.scripts.choice import Isolation, Program, isolation_here, wanted_programs
 
 _LINT_EPILOG = """\b
@@ -47,8 +45,7 @@ def lint(ctx: click.Context, folder: Path, as_json: bool) -> None:
 
 
 @click.command(epilog="\b\nExamples:\n  skills-agent skills doctor\n  skills-agent skills doctor --json\n")
-@options.workspace
-@options.skills_dirs
+@options.folders
 @options.as_json
 def doctor(workspace: Path | None, skills_dirs: tuple[Path, ...], as_json: bool) -> None:
     """Show sources, hidden and repaired skills, missing programs, and whether scripts run in a sandbox."""
@@ -57,14 +54,21 @@ def doctor(workspace: Path | None, skills_dirs: tuple[Path, ...], as_json: bool)
     programs = wanted_programs()
     isolation = isolation_here(settings.sandbox, process_environment().get("PATH"))
     if as_json:
-        print_json({**_checkup_json(checkup, programs), "isolation": isolation._asdict()})
+        print_json(
+            {
+                **checkup._asdict(),
+                "sources": [source._asdict() for source in checkup.sources],
+                "programs": [program._asdict() for program in programs],
+                "isolation": isolation._asdict(),
+            }
+        )
         return
     _print_sources(checkup.sources)
     _print_lines("Shadowed: a stronger source has a skill of that name", map(_entry_text, checkup.shadowed))
     _print_lines("Skipped", map(_entry_text, checkup.skipped))
-    repairs = [diagnostic for repaired in checkup.repaired for diagnostic in repaired.repairs]
+    repairs = [diagnostic for entry in checkup.repaired for diagnostic in entry.diagnostics]
     _print_lines("Repaired: used, though not as written", map(diagnostic_line, repairs))
-    _print_lines("Passed over", map(diagnostic_line, checkup.reported))
+    _print_lines("Passed over", map(diagnostic_line, checkup.diagnostics))
     _print_lines("Programs that scripts want", map(_program_line, programs))
     _print_isolation(isolation)
 
@@ -115,14 +119,3 @@ def _print_isolation(isolation: Isolation) -> None:
         "bwrap": "run in a sandbox (bubblewrap)",
     }
     click.echo(f"\nScripts {words[isolation.level]}\n  {line_of(isolation.reason)}")
-
-
-def _checkup_json(checkup: Checkup, programs: Sequence[Program]) -> dict[str, Any]:
-    return {
-        "sources": [source._asdict() for source in checkup.sources],
-        "shadowed": checkup.shadowed,
-        "skipped": checkup.skipped,
-        "repaired": [replace(repaired.entry, diagnostics=repaired.repairs) for repaired in checkup.repaired],
-        "diagnostics": checkup.reported,
-        "programs": [program._asdict() for program in programs],
-    }

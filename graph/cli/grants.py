@@ -1,6 +1,6 @@
 """skills-agent grants: what you allowed in a thread beyond single calls."""
 
-from pathlib import Path
+from typing import Any
 
 import click
 
@@ -16,14 +16,13 @@ def grants() -> None:
 
 @grants.command("list", epilog="\b\nExamples:\n  skills-agent grants list t-1f2e3d4c\n")
 @click.argument("thread", callback=options.thread_id)
-@options.workspace
-@options.checkpointer
+@options.database
 @options.as_json
-def list_grants(thread: str, workspace: Path | None, checkpointer: str | None, as_json: bool) -> None:
+def list_grants(thread: str, as_json: bool, **database: Any) -> None:
     """List the decisions of THREAD, and for what they hold."""
     from skills_agent.graph.cli.transcript import holds_for
 
-    with open_threads(workspace, checkpointer) as threads:
+    with open_threads(**database) as threads:
         records = threads.read(thread).grants
     if as_json:
         print_json(list(records))
@@ -38,15 +37,14 @@ def list_grants(thread: str, workspace: Path | None, checkpointer: str | None, a
 @grants.command("revoke", epilog="\b\nExamples:\n  skills-agent grants revoke t-1f2e3d4c call-0-1\n")
 @click.argument("thread", callback=options.thread_id)
 @click.argument("grant", metavar="ID")
-@options.workspace
-@options.checkpointer
-def revoke(thread: str, grant: str, workspace: Path | None, checkpointer: str | None) -> None:
+@options.database
+def revoke(thread: str, grant: str, **database: Any) -> None:
     """Revoke the grant ID of THREAD: what it served is asked about again."""
     from skills_agent.graph.cli.thread import open_thread
     from skills_agent.graph.threads.errors import UnfinishedError
     from skills_agent.graph.threads.threads import Threads
 
-    with open_thread(thread, must_exist=True, workspace=workspace, checkpointer=checkpointer) as current:
+    with open_thread(thread, must_exist=True, **database) as current:
         try:
             Threads(current.agent).revoke(thread, grant)
         except UnfinishedError as error:

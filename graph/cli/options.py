@@ -118,3 +118,13 @@ def choices(command: Decorated) -> Decorated:
     for option in (checkpointer, workspace, approval, yes, model, skills_dirs):
         command = option(command)
     return command
+
+
+def database(command: Decorated) -> Decorated:
+    """Add the options of `open_threads`."""
+    return workspace(checkpointer(command))
+
+
+def folders(command: Decorated) -> Decorated:
+    """Add the options that say where skills are."""
+    return workspace(skills_dirs(command))

@@ -45,8 +45,7 @@ def skills() -> None:
     "list", epilog="\b\nExamples:\n  skills-agent skills list\n  skills-agent skills list --all --json\n"
 )
 @click.option("--all", "everything", is_flag=True, help="Also list shadowed and skipped skills, and why.")
-@options.workspace
-@options.skills_dirs
+@options.folders
 @options.as_json
 def list_skills(
     everything: bool, workspace: Path | None, skills_dirs: tuple[Path, ...], as_json: bool
@@ -70,8 +69,7 @@ def list_skills(
 
 @skills.command("show", epilog="\b\nExamples:\n  skills-agent skills show csv-report\n")
 @click.argument("name")
-@options.workspace
-@options.skills_dirs
+@options.folders
 @options.as_json
 def show_skill(name: str, workspace: Path | None, skills_dirs: tuple[Path, ...], as_json: bool) -> None:
     """Show the instructions and the files of skill NAME (or NAME@SOURCE)."""
@@ -113,8 +111,7 @@ def new_skill(name: str, folder: Path | None, workspace: Path | None) -> None:
 )
 @click.argument("query")
 @click.option("--limit", type=click.IntRange(min=1), default=5, show_default=True, help="Show only the best.")
-@options.workspace
-@options.skills_dirs
+@options.folders
 @options.as_json
 def search_skills(
     query: str, limit: int, workspace: Path | None, skills_dirs: tuple[Path, ...], as_json: bool

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -22,13 +22,11 @@ def threads() -> None:
 
 
 @threads.command("list", epilog="\b\nExamples:\n  skills-agent threads list --json\n")
-@options.workspace
-@options.checkpointer
+@options.database
 @options.as_json
-def list_threads(workspace: Path | None, checkpointer: str | None, as_json: bool) -> None:
+def list_threads(as_json: bool, **database: Any) -> None:
     """List threads, newest first: when, turns, status, and the first question."""
-
-    with open_threads(workspace, checkpointer) as opened:
+    with open_threads(**database) as opened:
         summaries = opened.list()
     if as_json:
         print_json([summary._asdict() for summary in summaries])
@@ -51,16 +49,13 @@ def list_threads(workspace: Path | None, checkpointer: str | None, as_json: bool
 )
 @click.argument("thread", callback=options.thread_id)
 @click.option("--steps", is_flag=True, help="Show instead which nodes ran, and what each step changed.")
-@options.workspace
-@options.checkpointer
+@options.database
 @options.as_json
-def show_thread(
-    thread: str, steps: bool, workspace: Path | None, checkpointer: str | None, as_json: bool
-) -> None:
+def show_thread(thread: str, steps: bool, as_json: bool, **database: Any) -> None:
     """Show what was said and done in THREAD: calls, decisions, results, skills, plan and costs."""
     from skills_agent.graph.cli.transcript import as_text, steps_text
 
-    with open_threads(workspace, checkpointer) as opened:
+    with open_threads(**database) as opened:
         if steps:
             listed = opened.steps(thread)
             value = {"thread": thread, "steps": [step.as_json() for step in listed]}
@@ -91,8 +86,7 @@ def show_thread(
     "--deny", metavar="CALL", multiple=True, help="Answer an open call as refused, by its id. Repeatable."
 )
 @click.option("--as", "new", callback=options.thread_id, metavar="ID", help="Name the new thread.")
-@options.workspace
-@options.checkpointer
+@options.database
 @options.as_json
 def fork(
     thread: str,
@@ -101,9 +95,8 @@ def fork(
     without: tuple[str, ...],
     deny: tuple[str, ...],
     new: str | None,
-    workspace: Path | None,
-    checkpointer: str | None,
     as_json: bool,
+    **database: Any,
 ) -> None:
     """Make a new thread of THREAD as it was after a step; THREAD stays as it is.
 
@@ -112,9 +105,9 @@ def fork(
     """
     from skills_agent.graph.cli.transcript import fork_text
 
-    with open_threads(workspace, checkpointer) as opened:
+    with open_threads(**database) as opened:
         made = opened.fork(thread, at, new=new, without_skills=without, deny=deny)
-    command = _next_command(made.status, made.thread, workspace, checkpointer)
+    command = options.shell_command(*_next_words(made.status, made.thread), **database)
     print_json({**made._asdict(), "resume": command}) if as_json else echo(fork_text(made, command))
 
 
@@ -128,18 +121,10 @@ def fork(
 @click.option("--older-than", metavar="AGE", help="Remove threads that did not move for 12h, 30d, 8w.")
 @click.option("--dry-run", is_flag=True, help="Say what would go.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
-@options.workspace
-@options.checkpointer
+@options.database
 @options.as_json
 def prune(
-    *,
-    keep: int | None,
-    older_than: str | None,
-    dry_run: bool,
-    yes: bool,
-    workspace: Path | None,
-    checkpointer: str | None,
-    as_json: bool,
+    *, keep: int | None, older_than: str | None, dry_run: bool, yes: bool, as_json: bool, **database: Any
 ) -> None:
     """Remove old threads.
 
@@ -151,7 +136,7 @@ def prune(
 
     if keep is None and older_than is None:
         raise click.UsageError("say what stays: --keep N, or --older-than 30d")
-    with open_threads(workspace, checkpointer) as opened:
+    with open_threads(**database) as opened:
         try:
             pruned = opened.prune(keep=keep, older_than=older_than, dry_run=True)
         except AgeError as error:
@@ -168,14 +153,13 @@ def prune(
 @threads.command("delete", epilog="\b\nExamples:\n  skills-agent threads delete t-1f2e3d4c\n")
 @click.argument("thread", callback=options.thread_id)
 @click.option("--yes", is_flag=True, help="Do not ask.")
-@options.workspace
-@options.checkpointer
+@options.database
 @options.as_json
-def delete(thread: str, yes: bool, workspace: Path | None, checkpointer: str | None, as_json: bool) -> None:
+def delete(thread: str, yes: bool, as_json: bool, **database: Any) -> None:
     """Delete THREAD whole, also when it waits or was cut off. Records under .agent/runs stay."""
     from skills_agent.graph.threads.threads import Pruned
 
-    with open_threads(workspace, checkpointer) as opened:
+    with open_threads(**database) as opened:
         opened.snapshot(thread)
         _confirm(f"Delete thread {thread}?", yes=yes)
         opened.delete(thread)
@@ -184,7 +168,7 @@ def delete(thread: str, yes: bool, workspace: Path | None, checkpointer: str | N
 
 
 @contextmanager
-def open_threads(workspace: Path | None, checkpointer: str | None) -> Iterator["Threads"]:
+def open_threads(workspace: Path | None = None, checkpointer: str | None = None) -> Iterator["Threads"]:
     """Open the threads of a workspace, or of the database that the command line names."""
     from skills_agent.graph.settings import Settings
     from skills_agent.graph.threads.threads import Threads
@@ -193,14 +177,13 @@ def open_threads(workspace: Path | None, checkpointer: str | None) -> Iterator["
         yield opened
 
 
-def _next_command(status: str, thread: str, workspace: Path | None, checkpointer: str | None) -> str:
-    """Return the command that goes on with a thread, for the shell the person is in."""
-    words = {
+def _next_words(status: str, thread: str) -> list[str]:
+    """Return the command that goes on with a thread."""
+    return {
         "done": ["ask", "QUESTION", "--thread", thread],
         "waiting": ["resume", thread, "--approve"],
         "unfinished": ["resume", thread],
     }[status]
-    return options.shell_command(*words, workspace=workspace, checkpointer=checkpointer)
 
 
 def _confirm(question: str, *, yes: bool) -> None:

@@ -3,6 +3,7 @@
 import os
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 from skills_agent.skills.format.rules import REPAIRS
@@ -26,13 +27,6 @@ class SourceState(NamedTuple):
     skipped: int
 
 
-class RepairedSkill(NamedTuple):
-    """A skill in effect that is used otherwise than it is written."""
-
-    entry: CatalogEntry
-    repairs: tuple[Diagnostic, ...]
-
-
 class Checkup(NamedTuple):
     """What a person would want to know before asking why a skill is not used."""
 
@@ -40,8 +34,9 @@ class Checkup(NamedTuple):
     """From low to high precedence."""
     shadowed: tuple[CatalogEntry, ...]
     skipped: tuple[CatalogEntry, ...]
-    repaired: tuple[RepairedSkill, ...]
-    reported: tuple[Diagnostic, ...]
+    repaired: tuple[CatalogEntry, ...]
+    """Used otherwise than written; the diagnostics are those of the repairs alone."""
+    diagnostics: tuple[Diagnostic, ...]
     """What sources passed over, and is no skill."""
 
 
@@ -49,19 +44,22 @@ def check_up(registry: Registry) -> Checkup:
     """Return what discovery says of the skills of every source."""
     catalog = registry.refresh()
     entries = catalog.entries
-    repaired = [
-        RepairedSkill(entry, tuple(each for each in entry.diagnostics if each.code in REPAIRS))
-        for entry in entries
-        if entry.status != "skipped"
-    ]
     paths = {entry.path for entry in entries}
     return Checkup(
         sources=tuple(_state(source, registry.sources, entries) for source in registry.sources),
         shadowed=tuple(entry for entry in entries if entry.status == "shadowed"),
         skipped=tuple(entry for entry in entries if entry.status == "skipped"),
-        repaired=tuple(each for each in repaired if each.repairs),
-        reported=tuple(each for each in catalog.diagnostics if each.path not in paths),
+        repaired=tuple(
+            replace(entry, diagnostics=repairs)
+            for entry in entries
+            if entry.status != "skipped" and (repairs := _repairs(entry))
+        ),
+        diagnostics=tuple(each for each in catalog.diagnostics if each.path not in paths),
     )
+
+
+def _repairs(entry: CatalogEntry) -> tuple[Diagnostic, ...]:
+    return tuple(each for each in entry.diagnostics if each.code in REPAIRS)
 
 
 def _state(source: Source, sources: Sequence[Source], entries: Sequence[CatalogEntry]) -> SourceState:

@@ -56,10 +56,10 @@ def test_shadowed_skipped_and_repaired_skills_are_told_with_the_reason(tmp_path:
     (skipped,) = checkup.skipped
     assert (skipped.path, bool(skipped.reason)) == (str(broken), True)
     (repaired,) = checkup.repaired
-    assert (repaired.entry.name, [found.code for found in repaired.repairs]) == ("mended", ["yaml-repaired"])
+    assert (repaired.name, [found.code for found in repaired.diagnostics]) == ("mended", ["yaml-repaired"])
 
 
 def test_what_a_source_passed_over_is_told(tmp_path: Path) -> None:
     checkup = check_up(Registry([DirectorySource(tmp_path / "none", "configured", required=True)]))
 
-    assert [found.code for found in checkup.reported] == ["source-missing"]
+    assert [found.code for found in checkup.diagnostics] == ["source-missing"]
