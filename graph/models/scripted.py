@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
 from langchain_core.messages import AIMessage, BaseMessage
 from langchain_core.messages.tool import tool_call
 from pydantic import Field
@@ -20,6 +21,18 @@ Reply = AIMessage | str | Mapping[str, Any]
 ScriptEntry = Reply | Callable[[Sequence[BaseMessage]], Reply]
 """A reply: a message, its text, `{"content": ..., "tool_calls": [{"name", "args"}]}`, or a function of the
 prompt that returns one of these."""
+
+
+class _WrittenCall(msgspec.Struct):
+    name: str
+    args: dict[str, Any] | None = None
+    id: str | None = None
+
+
+class _WrittenReply(msgspec.Struct, forbid_unknown_fields=True):
+    content: Any = ""
+    tool_calls: list[_WrittenCall] | None = None
+
 
 _ID = re.compile(r"scripted-(\d+)-")
 
@@ -36,7 +49,6 @@ class ScriptedChatModel(LocalChatModel):
     """Entries, each a ScriptEntry."""
 
     def __init__(self, script: Sequence[ScriptEntry] = (), **fields: Any) -> None:
-        """Play `script`."""
         super().__init__(**{"script": list(script), **fields})
 
     @property
@@ -63,10 +75,7 @@ class ScriptedChatModel(LocalChatModel):
 
 
 def read_script(path: Path) -> list[ScriptEntry]:
-    """Read the replies of a `scripted:<path>` model from a JSON file.
-
-    Raises ReplyScriptError.
-    """
+    """Read the replies of a `scripted:<path>` model from a JSON file. Raises ReplyScriptError."""
     try:
         entries = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
@@ -78,39 +87,20 @@ def read_script(path: Path) -> list[ScriptEntry]:
     for number, entry in enumerate(entries, start=1):
         try:
             as_message(entry)
-        except (TypeError, ValueError) as error:
+        except (msgspec.ValidationError, ValueError) as error:
             raise ReplyScriptError(str(path), f"entry {number} is not a reply ({error})") from error
     return entries
 
 
 def as_message(entry: Reply) -> AIMessage:
-    """Return a fresh message for an entry.
-
-    Raises TypeError or ValueError for anything that is not a reply.
-    """
+    """Return a fresh message for an entry. Raises ValidationError for anything else."""
     if isinstance(entry, AIMessage):
         return entry.model_copy(deep=True)
     if isinstance(entry, str):
         return AIMessage(content=entry)
-    if not isinstance(entry, Mapping):
-        raise TypeError(f"a {type(entry).__name__} is neither a text nor an object")
-    unknown = set(entry) - {"content", "tool_calls"}
-    if unknown:
-        raise ValueError(f"unknown field {', '.join(sorted(unknown))}")
-    calls = [
-        tool_call(name=call["name"], args=dict(call.get("args") or {}), id=call.get("id"))
-        for call in _calls(entry)
-    ]
-    return AIMessage(content=entry.get("content") or "", tool_calls=calls)
-
-
-def _calls(entry: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    calls = entry.get("tool_calls") or []
-    if not isinstance(calls, list) or not all(
-        isinstance(call, Mapping) and isinstance(call.get("name"), str) for call in calls
-    ):
-        raise ValueError("tool_calls must be a list of objects with a name")
-    return calls
+    reply = msgspec.convert(entry, _WrittenReply)
+    calls = [tool_call(name=call.name, args=call.args or {}, id=call.id) for call in reply.tool_calls or ()]
+    return AIMessage(content=reply.content or "", tool_calls=calls)
 
 
 def _position(messages: Sequence[BaseMessage]) -> int:
@@ -118,11 +108,8 @@ def _position(messages: Sequence[BaseMessage]) -> int:
 
     What stands in the prompt for summarized turns says it, too.
     """
-    replies = [
-        message for message in messages if isinstance(message, AIMessage) and not is_synthetic(message)
-    ]
+    replies = [each for each in messages if isinstance(each, AIMessage) and not is_synthetic(each)]
     matches = (_ID.match(reply.id or "") for reply in replies)
-    summarized: int = sum(
-        each.additional_kwargs.get("skills_agent", {}).get("replies", 0) for each in messages
-    )
+    notes = (each.additional_kwargs.get("skills_agent", {}) for each in messages)
+    summarized: int = sum(note.get("replies", 0) for note in notes)
     return max([summarized + len(replies), *(int(match[1]) + 1 for match in matches if match)])

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -83,9 +84,9 @@ def test_a_script_that_is_at_its_end_says_so() -> None:
 
 
 def test_an_entry_of_another_shape_is_refused() -> None:
-    with pytest.raises(TypeError, match="int"):
+    with pytest.raises(msgspec.ValidationError, match="int"):
         ScriptedChatModel([3]).invoke("go")  # type: ignore[list-item]
-    with pytest.raises(ValueError, match="contents"):
+    with pytest.raises(msgspec.ValidationError, match="contents"):
         ScriptedChatModel([{"contents": "typo"}]).invoke("go")
 
 
