@@ -13,7 +13,7 @@ from pydantic import Field
 from skills_agent.graph.tools.content import Lines, Start, excerpt, image_content, image_type
 from skills_agent.graph.tools.declare import declare
 from skills_agent.skills.errors import ResourceNotTextError, SectionNotFoundError
-from skills_agent.skills.format.instructions import section_of, sections_of
+from skills_agent.skills.format.instructions import heading_lines, section_of
 from skills_agent.skills.library.registry import Library, Registry
 from skills_agent.skills.skill import SkillRef
 from skills_agent.skills.text import escape_markup, one_line
@@ -93,7 +93,8 @@ class _SkillTools:
         if section:
             part = section_of(text, section)
             if part is None:
-                raise SectionNotFoundError(skill, path, section, sections_of(text))
+                headings = [heading.title for heading in heading_lines(text)]
+                raise SectionNotFoundError(skill, path, section, headings)
             text = part
         return excerpt(text, start, lines)
 

@@ -103,11 +103,6 @@ def heading_lines(text: str) -> list[Heading]:
     return headings
 
 
-def sections_of(text: str) -> list[str]:
-    """Return the headings of a Markdown text in order."""
-    return [heading.title for heading in heading_lines(text)]
-
-
 def section_of(text: str, heading: str) -> str | None:
     """Return the section under a heading, with its subsections; None when there is no such heading.
 

@@ -15,10 +15,9 @@ from threading import BoundedSemaphore
 from skills_agent.skills.errors import ScriptError
 from skills_agent.skills.scripts.environment import (
     FIXED,
-    PASSED_ON,
     ScriptLimits,
+    inherited_variables,
     secrets_of,
-    select_variables,
     uv_cache,
 )
 from skills_agent.skills.scripts.interpreter import command_for, program_for
@@ -33,13 +32,12 @@ class ControlledRunner:
 
     level = "controlled"
 
-    def __init__(  # noqa: PLR0913 - one name for each limit
+    def __init__(
         self,
         *,
         timeout: float = 60,
         max_output: int = 100_000,
         environment: Mapping[str, str],
-        passed_on: Collection[str] = PASSED_ON,
         max_parallel: int = 4,
         limits: ScriptLimits | None = None,
         secrets: Mapping[str, Collection[str]] | None = None,
@@ -48,13 +46,13 @@ class ControlledRunner:
         """Set the limits of every run.
 
         `timeout` is in seconds, from the start of the process; `max_output` in bytes that are kept
-        of each stream; `max_written` is how many written files are listed. Only the variables of
-        `environment` that `passed_on` names reach a script, and those that `secrets` names for its skill.
+        of each stream; `max_written` is how many written files are listed. Of `environment`
+        a script gets PATH, language and time zone, and what `secrets` names for its skill.
         """
         self._timeout = timeout
         self._max_output = max_output
         self._environment = environment
-        self._inherited = select_variables(environment, passed_on)
+        self._inherited = inherited_variables(environment)
         self._slots = BoundedSemaphore(max_parallel)
         self._limits = limits or ScriptLimits()
         self._secrets = secrets or {}

@@ -12,8 +12,7 @@ from skills_agent.skills.scripts.runner import ScriptRequest
 MEBIBYTE: Final = 1 << 20
 RESERVES_WITHOUT_USE: Final = frozenset({"bun", "deno"})
 """Programs that reserve far more addresses than memory: a limit of addresses would end them at once."""
-PASSED_ON: Final = ("PATH", "LANG", "LC_*", "TZ")
-"""The variables that a script inherits; a `*` at the end stands for any ending."""
+INHERITED: Final = frozenset({"PATH", "LANG", "TZ"})
 FIXED: Final = {
     "PYTHONUTF8": "1",
     "PYTHONIOENCODING": "utf-8",
@@ -57,10 +56,9 @@ class ScriptLimits:
         return limits
 
 
-def select_variables(environment: Mapping[str, str], names: Collection[str]) -> dict[str, str]:
-    """Return the variables that the names let through."""
-    prefixes = tuple(name.removesuffix("*") for name in names if name.endswith("*"))
-    return {name: value for name, value in environment.items() if name in names or name.startswith(prefixes)}
+def inherited_variables(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables that every script inherits: where programs are, language and time zone."""
+    return {name: value for name, value in environment.items() if name in INHERITED or name.startswith("LC_")}
 
 
 def uv_cache(environment: Mapping[str, str]) -> str | None:

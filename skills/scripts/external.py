@@ -141,7 +141,7 @@ class ExternalRunner:
             choices: list[tuple[str, ...]] = [(args.pop(0) if args else "",)]
         else:
             choices = [*candidates_for(request.script)]
-            args.insert(0, f"{place}/{request.script.relative_to(_folder(request))}")
+            args.insert(0, f"{place}/{request.script.absolute().relative_to(request.folder or '/')}")
         if BAD_CHARACTER.search("".join(args)):
             raise ScriptError(f"Cannot start {request.title}: bad argument.")
         tail = shlex.join(args)
@@ -194,9 +194,9 @@ rm -rf "$own" {stdin if stdin != "/dev/null" else ""}
 
     def _send_skill(self, request: ScriptRequest) -> str:
         """Put the skill's folder on the other machine, unless it is there; return where."""
-        if request.script is None:
+        if request.script is None or request.folder is None:
             return ""
-        packed = _packed(_folder(request))
+        packed = _packed(request.folder)
         place = f"{PLACE}-{hashlib.sha256(packed).hexdigest()[:32]}"
         if "ready" not in self._execute(f"test -e {place}/.sent && echo ready"):
             archive = self._send(packed)
@@ -216,11 +216,6 @@ rm -rf "$own" {stdin if stdin != "/dev/null" else ""}
 
     def _execute(self, command: str, timeout: float = 60) -> str:
         return self._backend.execute(command, timeout=int(timeout) + 1).output
-
-
-def _folder(request: ScriptRequest) -> Path:
-    assert request.script is not None  # noqa: S101 - for the type checker; callers ask before
-    return request.root or request.script.parent
 
 
 def _packed(folder: Path) -> bytes:

@@ -17,7 +17,6 @@ import sys
 from collections.abc import Callable
 from contextlib import suppress
 
-LINUX = sys.platform == "linux"
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER, PR_SET_NO_NEW_PRIVS = 1, 36, 38
 SIGKILL, SIGTERM = _signal.SIGKILL, _signal.SIGTERM
 IGNORED_BY_PYTHON = (_signal.SIGPIPE, _signal.SIGXFSZ)
@@ -205,7 +204,7 @@ def report(status: int, line: str) -> None:
 
 def prctl(option: int, value: int = 1) -> None:
     """Set an attribute of this process, where the system has such."""
-    if LINUX:
+    if sys.platform == "linux":
         import ctypes  # noqa: PLC0415 - the slowest import, of use on Linux alone
 
         ctypes.CDLL(None).prctl(option, value, 0, 0, 0)

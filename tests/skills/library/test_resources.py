@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skills_agent.skills.format.instructions import section_of, sections_of
+from skills_agent.skills.format.instructions import heading_lines, section_of
 from skills_agent.skills.library.contents import list_resources, resource_type, summarize
 from skills_agent.skills.skill import ResourceType
 
@@ -72,7 +72,7 @@ Done.
 
 
 def test_a_section_goes_up_to_the_next_heading_of_its_level() -> None:
-    assert sections_of(GUIDE) == ["Guide", "Install", "On Linux", "Use"]
+    assert [heading.title for heading in heading_lines(GUIDE)] == ["Guide", "Install", "On Linux", "Use"]
     assert section_of(GUIDE, "install") == "## Install\nRun it.\n### On Linux\napt"
     assert section_of(GUIDE, "## Use") == "## Use ##\n```\n# not a heading\n## Install\n```\nDone."
     assert section_of(GUIDE, "On Linux") == "### On Linux\napt"
@@ -81,5 +81,5 @@ def test_a_section_goes_up_to_the_next_heading_of_its_level() -> None:
 
 @given(st.lists(st.sampled_from(["# A", "## B", "text", "```", "~~~~", "#", "#c", ""])).map("\n".join))
 def test_every_section_that_is_listed_can_be_read(text: str) -> None:
-    for heading in sections_of(text):
+    for heading in (heading.title for heading in heading_lines(text)):
         assert section_of(text, heading) is not None
