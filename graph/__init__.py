@@ -9,24 +9,14 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from skills_agent.graph.app import graph
-    from skills_agent.graph.build import build_graph
-    from skills_agent.graph.settings import Settings
-    from skills_agent.graph.threads.database import CompressedSerializer
-    from skills_agent.graph.threads.errors import AnsweredError, ThreadBusyError
-    from skills_agent.graph.threads.threads import Threads
-    from skills_agent.state.context import Context
-
-__all__ = [
-    "AnsweredError",
-    "CompressedSerializer",
-    "Context",
-    "Settings",
-    "ThreadBusyError",
-    "Threads",
-    "build_graph",
-    "graph",
-]
+    from skills_agent.graph.app import graph as graph
+    from skills_agent.graph.build import build_graph as build_graph
+    from skills_agent.graph.settings import Settings as Settings
+    from skills_agent.graph.threads.database import CompressedSerializer as CompressedSerializer
+    from skills_agent.graph.threads.errors import AnsweredError as AnsweredError
+    from skills_agent.graph.threads.errors import ThreadBusyError as ThreadBusyError
+    from skills_agent.graph.threads.threads import Threads as Threads
+    from skills_agent.state.context import Context as Context
 
 _HOMES = {
     "AnsweredError": "skills_agent.graph.threads.errors",

@@ -40,9 +40,7 @@ NO_SKILLS = DiagnosticRecord(
 )
 """For a person who reads the state in Studio; the model does not see it."""
 
-_NO_CATALOG = CatalogRecord(
-    digest="", total=0, shown=[], pinned=[], request="", sources=[], changed=[], diagnostics=[]
-)
+_NO_CATALOG = CatalogRecord(digest="", total=0, shown=[], sources=[], diagnostics=[])
 
 MAX_REQUEST = 500
 """Characters of the first request that count for ranking: a pasted document is no request."""

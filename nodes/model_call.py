@@ -5,6 +5,7 @@ import json
 from collections.abc import Callable, Collection, Coroutine, Generator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import cached_property, lru_cache
+from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 from langchain_core.language_models import BaseChatModel, LanguageModelInput
@@ -92,11 +93,11 @@ class ModelRequest(NamedTuple):
     name: str
     model: Runnable[LanguageModelInput, AIMessage]
     prompt: list[AnyMessage]
-    arguments: Mapping[str, Any]
+    arguments: Mapping[str, Any] = MappingProxyType({})
     """What the model is called with beside the prompt: nothing, for a provider's."""
 
 
-Asking = Generator[ModelRequest, AIMessage | None, AgentUpdate]
+Asking = Generator[ModelRequest, AIMessage, AgentUpdate]
 """Yields each model call, takes its reply, and returns the update of a node. `Models.failure` is raised
 at the `yield` where the call failed."""
 
@@ -127,7 +128,7 @@ class ModelRequests:
         skills: ShownSkills | None,
         status: str,
         hidden: Collection[str] | None,
-    ) -> Generator[ModelRequest, AIMessage | None, AIMessage]:
+    ) -> Generator[ModelRequest, AIMessage, AIMessage]:
         """Ask the caller's model about a transcript; return its message, or one that says that none can fit.
 
         `hidden` are the tools that the model is not offered; None: it is offered none at all.
@@ -142,9 +143,7 @@ class ModelRequests:
         if (tokens := tokens_of(rendered) + schema_tokens) > chosen.window:
             return prompt.too_large(state, tokens, chosen.name, chosen.window)
         arguments = {"records": PromptRecords(messages, skills)} if chosen.reads_records else {}
-        reply = yield ModelRequest(chosen.name, model, rendered, arguments)
-        assert reply is not None  # noqa: S101 - for the type: only the first `send` has no reply
-        return reply
+        return (yield ModelRequest(chosen.name, model, rendered, arguments))
 
     def turns_to_cover(self, state: AgentState, window: int) -> list[list[AnyMessage]]:
         """Return the turns that a summary is to take the place of, for a model of that window."""
@@ -253,6 +252,8 @@ def model_node(name: str, ask: Callable[[AgentState, Runtime[Context]], Asking],
 
 def _advance(asking: Asking, reply: AIMessage | Exception | None = None) -> ModelRequest | AgentUpdate:
     try:
+        if reply is None:
+            return next(asking)
         return asking.throw(reply) if isinstance(reply, Exception) else asking.send(reply)
     except StopIteration as end:
         update: AgentUpdate = end.value

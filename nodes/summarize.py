@@ -97,12 +97,11 @@ def _write(
     for part in parts:
         try:
             reply = yield _request(chosen, part, text, size)
-        except failed as error:
-            reply, failure = None, str(error)
-        usage = add_usage(usage, usage_of(state, reply or AIMessage(""))["usage"])
-        if reply:
             text = str(reply.text).strip()
             failure = _fault(text, size)
+        except failed as error:
+            reply, failure = AIMessage(""), str(error)
+        usage = add_usage(usage, usage_of(state, reply)["usage"])
         if failure:
             logger.warning("no summary by the model", extra={"model": chosen.name, "why": failure})
             break
@@ -123,16 +122,11 @@ def _write(
 
 def _request(chosen: ChosenModel, part: str, summary: str, size: int) -> ModelRequest:
     earlier = f"<earlier_summary>\n{escape_markup(summary)}\n</earlier_summary>\n" if summary else ""
-    return ModelRequest(
-        chosen.name,
-        # It is not part of the conversation, so no client is to show it as it comes.
-        chosen.chat.with_config(tags=[TAG_NOSTREAM]),
-        [
-            SystemMessage(INSTRUCTIONS.format(words=size // _BYTES_PER_WORD)),
-            HumanMessage(f"{earlier}<conversation>\n{part}\n</conversation>"),
-        ],
-        {},
-    )
+    instructions = SystemMessage(INSTRUCTIONS.format(words=size // _BYTES_PER_WORD))
+    material = HumanMessage(f"{earlier}<conversation>\n{part}\n</conversation>")
+    # It is not part of the conversation, so no client is to show it as it comes.
+    model = chosen.chat.with_config(tags=[TAG_NOSTREAM])
+    return ModelRequest(chosen.name, model, [instructions, material])
 
 
 def _fault(text: str, size: int) -> str:

@@ -57,12 +57,8 @@ class Context(BaseModel):
 
     def narrow(self, limits: Limits) -> Limits:
         """Return the operator's limits, lowered where this caller asks for less."""
-        lowered = {
-            limit.name: min(
-                operators := getattr(limits, limit.name), getattr(self, limit.name, 0) or operators
-            )
-            for limit in fields(Limits)
-        }
+        operators = {limit.name: getattr(limits, limit.name) for limit in fields(Limits)}
+        lowered = {name: min(most, getattr(self, name, None) or most) for name, most in operators.items()}
         return Limits(**lowered)
 
 

@@ -107,15 +107,12 @@ def room_for_history(state: Mapping[str, Any], window: int, schemas: int) -> int
     """
     active = active_skills(state.get("skills_loaded"))
     resources: Mapping[str, Any] = state.get("skill_resources") or {}
-    skills = sum(tokens_in(skill["instructions"]) for skill in active.values())
-    files = sum(
-        tokens_in(file["path"]) + BYTES_PER_TOKEN
-        for name in active
-        for file in resources.get(name, {}).get("files", ())
-    )
+    files = [file["path"] for name in active for file in resources.get(name, {}).get("files", ())]
+    texts = [*(skill["instructions"] for skill in active.values()), *files, str(state.get("plan") or "")]
     catalog: int = (state.get("catalog") or {}).get("size", 0) // BYTES_PER_TOKEN
-    plan = tokens_in(str(state.get("plan") or ""))
-    return max(0, room_of(window) - schemas - FIXED - skills - files - catalog - plan)
+    # A file's type and size take about four tokens beside its path.
+    taken = FIXED + catalog + 4 * len(files) + sum(map(tokens_in, texts))
+    return max(0, room_of(window) - schemas - taken)
 
 
 def turns_to_cover(state: Mapping[str, Any], window: int, schemas: int) -> list[list[AnyMessage]]:
