@@ -288,7 +288,7 @@ def _call_record(request: CallRequest) -> dict[str, Any]:
         "tool": name,
         "args": args,
         "skill": skill if isinstance(skill, str) else "",
-        "digest": request["approved"],
+        "digest": request.get("approved", ""),
     }
 
 
