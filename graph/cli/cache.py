@@ -71,11 +71,9 @@ def clear(everything: bool, as_json: bool) -> None:
 
 
 def _is_needed(snapshot: "CachedSnapshot") -> bool:
-    from skills_agent.graph.threads.references import needed_in
+    from skills_agent.graph.threads.references import is_needed
 
-    return snapshot.age < JUST_NOW or any(
-        needed_in(address, [snapshot.digest]) for address in snapshot.addresses
-    )
+    return snapshot.age < JUST_NOW or any(is_needed(snapshot.digest, each) for each in snapshot.addresses)
 
 
 def _json(snapshot: "CachedSnapshot") -> dict[str, object]:

@@ -9,7 +9,6 @@ import os
 import re
 import sqlite3
 import zlib
-from collections.abc import Collection, Iterator
 from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any, Final
@@ -19,8 +18,7 @@ from langgraph.checkpoint.base import BaseCheckpointSaver
 from skills_agent.graph.langgraph_inside import kind_of
 
 _PROCESS: Final = "process "
-_DIGEST: Final = re.compile(rb"[0-9a-f]{64}")
-_UNREADABLE: Final = re.compile(r"\w+\+(?!zlib)\w+")
+_ENCRYPTED: Final = re.compile(r"\w+\+(?!zlib)\w+")
 """What a serializer that encrypts puts into the column `type`."""
 
 
@@ -35,32 +33,32 @@ def address_of(saver: BaseCheckpointSaver[Any]) -> str:
     return type(saver).__name__
 
 
-def needed_in(address: str, digests: Collection[str]) -> set[str]:
-    """Return which snapshots the threads at an address need."""
+def is_needed(digest: str, address: str) -> bool:
+    """Return whether a thread at an address needs a snapshot; True where that cannot be told."""
     if address.startswith(_PROCESS):
-        return set(digests) if _is_alive(address.removeprefix(_PROCESS)) else set()
+        return _is_alive(address.removeprefix(_PROCESS))
     file = Path(address)
-    if file.is_absolute() and not file.exists():
-        return set()
+    if not file.is_absolute():
+        return True
     try:
-        return set(digests).intersection(_digests_in(file) if file.is_absolute() else digests)
-    except (sqlite3.Error, OSError, _UnreadableError):
-        return set(digests)
+        return file.exists() and _is_in(digest.encode(), file)
+    except (sqlite3.Error, OSError):
+        return True
 
 
-class _UnreadableError(Exception):
-    """The values of a database cannot be searched."""
-
-
-def _digests_in(file: Path) -> Iterator[str]:
-    """Yield the digests that stand in a database of threads."""
+def _is_in(digest: bytes, file: Path) -> bool:
+    """Return whether a digest stands in a database of threads, or in one that is encrypted may stand."""
     with closing(sqlite3.connect(f"{file.as_uri()}?mode=ro", uri=True, timeout=30)) as connection:
         query = "SELECT name FROM sqlite_master WHERE type = 'table' AND sql NOT LIKE 'CREATE VIRTUAL%'"
         for (table,) in connection.execute(query).fetchall():
             for row in connection.execute(f'SELECT * FROM "{table}"'):  # noqa: S608 - a name of the database itself
-                for value in row:
-                    for digest in _DIGEST.findall(_plain(value)):
-                        yield digest.decode("ascii")
+                if any(_is_encrypted(value) or digest in _plain(value) for value in row):
+                    return True
+    return False
+
+
+def _is_encrypted(value: object) -> bool:
+    return isinstance(value, str) and _ENCRYPTED.fullmatch(value) is not None
 
 
 def _plain(value: object) -> bytes:
@@ -68,8 +66,6 @@ def _plain(value: object) -> bytes:
         with suppress(zlib.error):
             return zlib.decompress(value)
         return value
-    if isinstance(value, str) and _UNREADABLE.fullmatch(value):
-        raise _UnreadableError
     return str(value).encode(errors="replace")
 
 

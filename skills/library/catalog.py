@@ -2,9 +2,11 @@
 
 import hashlib
 import re
+from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from itertools import accumulate
 from threading import Lock
 from types import MappingProxyType
 from typing import Final, Literal, NamedTuple
@@ -302,11 +304,7 @@ def _levels(ladders: Sequence[_Steps], budget: int) -> list[int | None]:
 
 def _names_that_fit(ladders: Sequence[_Steps], budget: int) -> int:
     """Count the first names that fit: half of the budget, so that the first can keep their descriptions."""
-    for number, ladder in enumerate(ladders):
-        budget -= ladder[_NAME_ONLY].cost
-        if budget < 0:
-            return number
-    return len(ladders)
+    return bisect_right(list(accumulate(ladder[_NAME_ONLY].cost for ladder in ladders)), budget)
 
 
 def first_sentence(text: str) -> str:

@@ -102,7 +102,10 @@ class Contents(NamedTuple):
     @property
     def signature(self) -> str:
         """Return what differs, as far as `stat` can tell, when a member differs."""
-        stamps = [(each.path, each.kind, each.target, *_stamp(each.status)) for each in self.members]
+        stamps = []
+        for path, kind, status, target in self.members:
+            times = (status.st_mtime_ns, status.st_ctime_ns)
+            stamps.append((path, kind, target, status.st_ino, status.st_size, *times, status.st_mode))
         return hashlib.sha256(repr((self.is_whole, stamps)).encode(errors="surrogateescape")).hexdigest()
 
     @property
@@ -192,10 +195,6 @@ def _member(root: str, relative: str, entry: os.DirEntry[str]) -> Member | None:
 
 def _size(member: Member) -> int:
     return 0 if member.kind == "link" else member.status.st_size
-
-
-def _stamp(status: os.stat_result) -> tuple[int, ...]:
-    return (status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_mode)
 
 
 def _too_many(folder: Path, members: Iterable[Member], limits: ContentLimits) -> SnapshotTooLargeError:

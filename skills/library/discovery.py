@@ -81,14 +81,10 @@ class Discovery:
         for source, scan, readings in zip(self._sources, self._scans, self._readings, strict=True):
             for report in scan.diagnostics:
                 reports.setdefault((source.label, report.path), []).append(report)
-            if not reports:
-                every += readings.values()
-                continue
-            for reading in readings.values():
-                about = reports.pop((source.label, reading.entry.path), None)
-                every.append(
-                    replace(reading, diagnostics=(*about, *reading.diagnostics)) if about else reading
-                )
+            for path, reading in readings.items():
+                about = reports.pop((source.label, path), None)
+                with_reports = (*about, *reading.diagnostics) if about else reading.diagnostics
+                every.append(replace(reading, diagnostics=with_reports) if about else reading)
         return SourceContents(tuple(every), reports)
 
     def _read_changed(self, source: Source, scan: Scan, before: Readings) -> Readings:

@@ -7,7 +7,6 @@ the skills are read again.
 import hashlib
 import logging
 import os
-import secrets
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -97,7 +96,7 @@ class SkillIndex:
         rows = [_row(folder, readings) for folder in source.folders]
         pieces = [_ENCODER.encode(rows[start : start + _PIECE]) for start in range(0, len(rows), _PIECE)]
         try:
-            draft = self._folder / f"{secrets.token_hex(8)}.skills"
+            draft = self._folder / f"{os.urandom(8).hex()}.skills"
             draft.touch(mode=0o600, exist_ok=False)
             draft.write_bytes(_ENCODER.encode(pieces))
             draft.replace(self._file([source], ".skills"))

@@ -227,8 +227,8 @@ class Registry:
         except OutsideRootError as error:
             raise ResourceOutsideError(ref.name, path) from error
         except (FileNotFoundError, NotADirectoryError, NotRegularFileError) as error:
-            known = [resource.path for resource in self.resources(ref).resources[:_FILES_NAMED]]
-            raise ResourceNotFoundError(ref.name, path, known) from error
+            names = [resource.path for resource in self.resources(ref).resources[:_FILES_NAMED]]
+            raise ResourceNotFoundError(ref.name, path, names) from error
         except OSError as error:
             raise ResourceUnreadableError(ref.name, path, cause_of(error)) from error
         if len(raw) > limit:

@@ -41,7 +41,6 @@ _DIGEST_LENGTH: Final = 64
 _DRAFT: Final = ".draft-"
 _DRAFT_SECONDS: Final = 3600
 """A draft that is older was left behind by a process that was killed."""
-_MEASURED_KEPT: Final = 1024
 _TICK: Final = 2_000_000_000
 """Nanoseconds: the coarsest clock of a file system. A later change has another time then."""
 _PIECE: Final = 1 << 20
@@ -72,11 +71,6 @@ class CachedSnapshot(NamedTuple):
     addresses: tuple[str, ...]
 
 
-class _Measured(NamedTuple):
-    signature: str
-    digest: str
-
-
 class SnapshotStore:
     """The snapshots beneath one folder, which is made when it is needed. Threads and processes share it.
 
@@ -96,7 +90,8 @@ class SnapshotStore:
         if folder is None:
             self._be_temporary()
         self._limits = limits
-        self._measured: dict[str, _Measured] = {}
+        self._digests: dict[str, tuple[str, str]] = {}
+        """Of folders, by path: the signature of the contents that were measured, and their digest."""
 
     def take(self, root: Path) -> Snapshot:
         """Return the snapshot of a folder as it is now; unchanged files cost one `stat` each.
@@ -182,19 +177,14 @@ class SnapshotStore:
         return self.folder / f"{digest}.needed"
 
     def _measure(self, root: Path, contents: Contents) -> str:
-        place, signature = str(root), contents.signature
-        known = self._measured.get(place)
-        if known is not None and known.signature == signature:
-            return known.digest
+        signature = contents.signature
+        last_signature, digest = self._digests.get(str(root), ("", ""))
+        if last_signature == signature:
+            return digest
         digest = read_digest(root, contents, self._limits)
         if self._is_settled(contents) and list_contents(root, self._limits).signature == signature:
-            self._remember(place, _Measured(signature, digest))
+            self._digests[str(root)] = (signature, digest)
         return digest
-
-    def _remember(self, place: str, measured: _Measured) -> None:
-        while len(self._measured) >= _MEASURED_KEPT:
-            self._measured.pop(next(iter(self._measured)), None)
-        self._measured[place] = measured
 
     def _is_settled(self, contents: Contents) -> bool:
         """Return whether the newest change is so long ago that another one would have another time."""
@@ -211,7 +201,7 @@ class SnapshotStore:
             snapshot = self._put_in_place(draft, read_digest(draft, contents, self._limits))
             # Nobody else writes here, so what `stat` tells now needs no time to settle.
             signature = list_contents(snapshot.folder, self._limits).signature
-            self._remember(str(snapshot.folder), _Measured(signature, snapshot.digest))
+            self._digests[str(snapshot.folder)] = (signature, snapshot.digest)
         except OSError as error:
             raise SnapshotError(self.folder, error.strerror or type(error).__name__) from error
         finally:
@@ -262,17 +252,23 @@ class SnapshotStore:
                 continue
             with open_member(root, member.path) as source, FileIO(target, "xb") as copy:
                 left -= _copy_bytes(source, copy, left)
-                if left < 0:
-                    raise SnapshotTooLargeError(root, f"{member.path} grew while it was copied")
+                if left < 0:  # it has grown since it was listed: whoever measures the draft refuses it
+                    return
                 executable = os.fstat(source.fileno()).st_mode & stat.S_IXUSR
                 os.fchmod(copy.fileno(), 0o500 if executable else 0o400)
 
     def _write(self, files: Iterable[SkillFile], draft: Path) -> None:
-        left = self._limits
-        for file in files:
-            left = ContentLimits(left.max_bytes - len(file.content), left.max_files - 1)
-            if min(left) < 0:
-                raise SnapshotTooLargeError(self.folder, _beyond(file, left, self._limits))
+        size = 0
+        for number, file in enumerate(files, start=1):
+            size += len(file.content)
+            if number > self._limits.max_files:
+                reason = f"{self._limits.max_files:,} files; the setting is max_snapshot_files"
+                raise SnapshotTooLargeError(self.folder, f"the skill has more than {reason}")
+            if size > self._limits.max_bytes:
+                reason = (
+                    f"{self._limits.max_bytes:,} bytes with {file.path}; the setting is max_snapshot_bytes"
+                )
+                raise SnapshotTooLargeError(self.folder, f"the skill has more than {reason}")
             target = draft.joinpath(*parts_of(file.path))
             target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             with target.open("xb") as copy:
@@ -295,15 +291,6 @@ def _copy_bytes(source: FileIO, target: FileIO, limit: int) -> int:
         while piece:
             piece = piece[target.write(piece) :]
     return copied
-
-
-def _beyond(file: SkillFile, left: ContentLimits, limits: ContentLimits) -> str:
-    if left.max_files < 0:
-        return f"the skill has more than {limits.max_files:,} files; the setting is max_snapshot_files"
-    return (
-        f"the skill has more than {limits.max_bytes:,} bytes, of which {file.path} has "
-        f"{len(file.content):,}; the setting is max_snapshot_bytes"
-    )
 
 
 def _is_own(folder: Path) -> bool:

@@ -102,9 +102,8 @@ class TrustList:
         draft = self.file.with_name(f".{self.file.name}.{secrets.token_hex(4)}")
         try:
             self.file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-            with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-                file.write(f"{text}\n")
+            draft.touch(mode=0o600, exist_ok=False)
+            draft.write_text(f"{text}\n", encoding="utf-8")
             draft.replace(self.file)
         except OSError as error:
             raise TrustFileError(self.file, error.strerror or str(error)) from error

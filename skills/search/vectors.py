@@ -65,7 +65,6 @@ class Vectors:
         self._clock = clock
         self._vectors_by_text: OrderedDict[str, Vector] = OrderedDict()
         self._embedding = Lock()
-        self._warning = Lock()
         self._dimensions = 0
         self._paused_until = -math.inf
         self._failing = False
@@ -96,10 +95,9 @@ class Vectors:
             vectors = self._units(embed(), count)
         except Exception as error:  # any model of any host: its failures have no class in common
             self._paused_until = self._clock() + PAUSE_SECONDS
-            with self._warning:
-                was_failing, self._failing = self._failing, True
-            if not was_failing:
+            if not self._failing:
                 logger.warning("embedding model failed, searching by words alone: %r", error)
+            self._failing = True
             raise NoVectorsError(str(error)) from error
         self._failing = False
         return vectors

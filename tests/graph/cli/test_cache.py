@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from skills_agent.graph.threads.references import needed_in
+from skills_agent.graph.threads.references import is_needed
 from tests.graph.cli.command_line import CommandLine
 
 LOAD = {"content": "", "tool_calls": [{"name": "load_skill", "args": {"name": "rain-gauge"}}]}
@@ -91,13 +91,13 @@ def test_clear_all_removes_everything_and_warns(loaded: CommandLine) -> None:
 
 
 def test_what_cannot_be_searched_needs_all_that_was_noted_for_it(tmp_path: Path) -> None:
-    digests = ["0" * 64, "1" * 64]
-    assert needed_in("AsyncPostgresSaver", digests) == set(digests)
-    assert needed_in(f"process {os.getpid()}", digests) == set(digests)
+    digest = "0" * 64
+    assert is_needed(digest, "AsyncPostgresSaver")
+    assert is_needed(digest, f"process {os.getpid()}")
     (tmp_path / "no.sqlite").write_text("no database")
-    assert needed_in(str(tmp_path / "no.sqlite"), digests) == set(digests)
+    assert is_needed(digest, str(tmp_path / "no.sqlite"))
     with sqlite3.connect(tmp_path / "secret.sqlite") as connection:
         connection.execute("CREATE TABLE checkpoints (type TEXT, checkpoint BLOB)")
         connection.execute("INSERT INTO checkpoints VALUES ('msgpack+aes', x'00')")
     connection.close()
-    assert needed_in(str(tmp_path / "secret.sqlite"), digests) == set(digests)
+    assert is_needed(digest, str(tmp_path / "secret.sqlite"))
