@@ -180,10 +180,9 @@ class RunLog:
     def append(self, thread: str, drafts: Sequence[Mapping[str, Any]], *, sync: bool = True) -> list[Record]:
         """Write events at the end of a thread's file, and return their records.
 
-        A line that a kill cut off is kept as an event of its own. When this returns, the operating system
-        has the lines: they survive the end of the process. With `sync` they are on the disk with all lines
-        before them, and survive a power failure. The head file names the last line then, and at the end of
-        a run. Raises OSError: then nothing of it is in the file.
+        A line that a kill cut off is kept as an event of its own. The lines survive the end of the process;
+        with `sync`, they and all before them survive a power failure. The head file names the last line
+        then, and at the end of a run. Raises OSError: then nothing of it is in the file.
         """
         if not drafts:
             return []

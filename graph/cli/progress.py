@@ -65,10 +65,8 @@ class Progress:
         match part["type"]:
             case "messages":
                 message, metadata = content
-                if isinstance(message, AIMessageChunk) and metadata.get("langgraph_node") in {
-                    "decide",
-                    "answer",
-                }:
+                is_speech = metadata.get("langgraph_node") in {"decide", "answer"}
+                if is_speech and isinstance(message, AIMessageChunk):
                     self._view.token(str(message.text))
             case "tasks" if "input" in content:
                 self._view.working(content["name"], _work_of(content["name"], content["input"]))

@@ -135,10 +135,10 @@ def _open_file(path: Path) -> Iterator[Database]:
 
 
 def compact(saver: BaseCheckpointSaver[Any]) -> int:
-    """Give the room of what was deleted back to the disk; returns the bytes by which the file shrank.
+    """Give the room of what was deleted back to the disk; return the bytes by which an SQLite file shrank.
 
-    Where another process works with the file it keeps its size: the room is used again by what comes. A
-    server gives room back by itself.
+    It needs room for a copy. Where another process works with the file it keeps its size, and the room is
+    used again by what comes. A server gives room back by itself.
     """
     if not isinstance(saver, SqliteSaver):
         return 0

@@ -53,16 +53,11 @@ def fork_thread(
     thread: str,
     at: str,
     *,
-    new: str | None = None,
-    without_skills: Sequence[str] = (),
-    deny: Sequence[str] = (),
+    new: str | None,
+    without_skills: Sequence[str],
+    deny: Sequence[str],
 ) -> Fork:
-    """Copy a thread as it was at a step into a new one, and return how it stands.
-
-    `without_skills` are unloaded in the copy; the calls of `deny` are answered as refused. Raises
-    UnknownStepError, and ForkError for a skill that is not loaded at that step, for a call that is not
-    open, and for a new name that is taken.
-    """
+    """Copy a thread as it was at a step into a new one, and return how it stands: see `Threads.fork`."""
     step = find_step(graph, thread, at)
     new = new or f"t-{secrets.token_hex(4)}"
     if graph.get_state(config_of(new)).created_at is not None:

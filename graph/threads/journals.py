@@ -68,16 +68,11 @@ class FileJournal:
 
     def put(self, entry: JournalEntry, *, replacing: str | None = None) -> None:
         """Write an entry, in one step with the removal of the entry of the call id `replacing`."""
-        with self._connection() as connection:
+        with self._connection() as connection, connection:  # commits, or rolls back
             connection.execute("BEGIN IMMEDIATE")
-            try:
-                if replacing is not None:
-                    connection.execute(f"{_DELETE} AND call_id = ?", (entry.thread, replacing))
-                connection.execute(_PUT, _row(entry))
-            except BaseException:
-                connection.execute("ROLLBACK")
-                raise
-            connection.execute("COMMIT")
+            if replacing is not None:
+                connection.execute(f"{_DELETE} AND call_id = ?", (entry.thread, replacing))
+            connection.execute(_PUT, _row(entry))
 
     def forget(self, thread: str) -> None:
         """Remove the entries of a thread that is deleted."""

@@ -71,9 +71,8 @@ def _plain(value: object) -> bytes:
 
 def _is_alive(process: str) -> bool:
     try:
-        os.kill(int(process), 0)
+        with suppress(PermissionError):
+            os.kill(int(process), 0)
     except (ProcessLookupError, ValueError, OverflowError):
         return False
-    except PermissionError:
-        return True
     return True

@@ -8,9 +8,8 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from langchain_core.messages import AIMessage, AnyMessage, RemoveMessage, ToolMessage, convert_to_messages
+from langchain_core.messages import AIMessage, AnyMessage, ToolMessage, convert_to_messages
 from langgraph.checkpoint.base import BaseCheckpointSaver, CheckpointTuple
-from langgraph.graph.message import REMOVE_ALL_MESSAGES
 from langgraph.types import Overwrite, Send
 
 from skills_agent.graph.audit.events import Event
@@ -19,7 +18,7 @@ from skills_agent.graph.langgraph_inside import SENDS, UPDATE_TASK
 from skills_agent.graph.threads.compiled import CompiledAgent
 from skills_agent.graph.threads.database import config_of
 from skills_agent.graph.threads.errors import UnknownStepError
-from skills_agent.state.reducers import add_usage
+from skills_agent.state.reducers import add_usage, merge_messages
 from skills_agent.state.transcript import calls_of
 
 FORKED_FROM = "skills_agent_forked_from"
@@ -172,34 +171,35 @@ class _Replay:
 
     def __init__(self, values: Mapping[str, Any]) -> None:
         """Begin with the state of the oldest step: no known step changed what it holds."""
-        self._values = dict(values)
-        self._messages: dict[str, AnyMessage] = {each.id: each for each in values.get("messages") or []}
+        self._values = {**values, "messages": values.get("messages") or []}
 
     def events(self, tasks: Sequence[_Task]) -> Iterator[Event]:
         """Yield the events of what the nodes of a step wrote."""
-        before = {**self._values, "messages": list(self._messages.values())}
         for task in tasks:
             if task.node == "update":
                 yield from state_updated(task.update, None)
             elif task.node != "__start__":
-                yield from events_of(task.node, NodeStep(task.argument or before, task.update))
+                yield from events_of(task.node, NodeStep(task.argument or self._values, task.update))
 
     def apply(self, updates: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         """Change the state as a step did; return what changed, without what did not."""
         ledger = [skill for update in updates for skill in (update.get("skills_loaded") or {}).values()]
         verdicts = self._values.get("verdicts") or {}
+        before: list[AnyMessage] = self._values["messages"]
+        messages = merge_messages(
+            before, [message for each in updates for message in each.get("messages", [])]
+        )
+        ids, ids_before = {each.id for each in messages}, {each.id for each in before}
         usage: Any = None
         for update in updates:
             usage = add_usage(usage, update["usage"]) if "usage" in update else usage
             spent = add_usage(self._values.get("usage"), update.get("usage"))
             self._values |= {**update, "usage": spent}
-        messages, removed = self._apply_messages(
-            [message for update in updates for message in update.get("messages", [])]
-        )
+        self._values["messages"] = messages
         judged = (self._values.get("verdicts") or {}).items()
         changed = {
-            "messages": [_as_json(message) for message in messages],
-            "removed": removed,
+            "messages": [_as_json(each) for each in messages if each.id not in ids_before],
+            "removed": len(ids_before - ids),
             "loaded": tuple(skill["name"] for skill in ledger if not skill["unloaded"]),
             "unloaded": tuple(skill["name"] for skill in ledger if skill["unloaded"]),
             "grants": tuple(grant for each in updates for grant in (each.get("grants") or {}).values()),
@@ -208,20 +208,6 @@ class _Replay:
             "usage": usage if usage and any(usage["thread"].values()) else None,
         }
         return {name: value for name, value in changed.items() if value}
-
-    def _apply_messages(self, writes: Sequence[AnyMessage | RemoveMessage]) -> tuple[list[AnyMessage], int]:
-        """Return the messages that came, and how many went. A rewritten transcript has its old ids."""
-        before, added = set(self._messages), []
-        for message in writes:
-            if message.id == REMOVE_ALL_MESSAGES:
-                self._messages.clear()
-            elif isinstance(message, RemoveMessage):
-                self._messages.pop(message.id or "", None)
-            else:
-                if message.id not in before:
-                    added.append(message)
-                self._messages[message.id or ""] = message
-        return added, len(before.difference(self._messages))
 
 
 def _as_json(message: AnyMessage) -> dict[str, Any]:

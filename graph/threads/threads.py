@@ -196,10 +196,7 @@ class Threads:
                 self.graph.services.journal_of(self._saver, self.graph.store).forget(thread)
 
     def compact(self) -> int:
-        """Give the room of deleted threads back to the disk; return the bytes by which the file shrank.
-
-        For threads in an SQLite file; it needs room for a copy. Servers give room back by themselves.
-        """
+        """Give the room of deleted threads back to the disk, and return how many bytes that was."""
         return compact(self._saver)
 
     def prune(
