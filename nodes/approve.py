@@ -101,23 +101,21 @@ def _check_grants(
 
 
 def _verdict(question: VerdictRecord, decision: PersonDecision, judge: Judge) -> VerdictRecord:
+    call = judge.call(question["tool"], question["args"])
     verdict = VerdictRecord(**{**question, "by": "approval", "decision": "allow", "reason": "approved"})
     if isinstance(decision, Reject):
         verdict["decision"] = "deny"
         why = f": {decision.message}" if decision.message else "."
         verdict["reason"] = f"Not run: a person rejected this call{why}"
-    elif (
-        "digest" in question
-        and judge.digest(judge.call(question["tool"], question["args"])) != question["digest"]
-    ):
+    elif "digest" in question and judge.digest(call) != question["digest"]:
         verdict["decision"], verdict["by"] = "deny", "error"
         verdict["reason"] = changed_text(question["tool"])
     elif isinstance(decision, Edit):
         action = decision.edited_action
         verdict["tool"], verdict["args"], verdict["reason"] = action.name, action.args, "edited"
-        call = judge.call(action.name, action.args)
-        verdict["digest"], verdict["skill"] = judge.digest(call), call.skill
-        again = judge.verdict(call)
+        new_call = judge.call(action.name, action.args)
+        verdict["digest"], verdict["skill"] = judge.digest(new_call), new_call.skill
+        again = judge.verdict(new_call)
         if again.decision == "deny":
             verdict["decision"], verdict["reason"], verdict["by"] = "deny", again.reason, again.by
     return verdict

@@ -72,12 +72,8 @@ class Policy:
     def permission(self, state: AgentState) -> Permission:
         """Return what the loaded skills permit now."""
         declared = [
-            Declared(
-                skill["name"],
-                None if skill["allowed_tools"] is None else tuple(skill["allowed_tools"]),
-                tuple(skill.get("disallowed_tools") or ()),
-            )
-            for skill in active_skills(state.get("skills_loaded")).values()
+            Declared(name, skill["allowed_tools"], skill.get("disallowed_tools") or ())
+            for name, skill in active_skills(state.get("skills_loaded")).items()
         ]
         return Permission(declared, self.mode, self.always_allowed, self.grammar)
 

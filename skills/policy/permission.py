@@ -31,9 +31,9 @@ class Declared(NamedTuple):
     """What one loaded skill declares."""
 
     skill: str
-    allowed: tuple[str, ...] | None
+    allowed: Sequence[str] | None
     """None when it declares nothing."""
-    disallowed: tuple[str, ...] = ()
+    disallowed: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
@@ -94,19 +94,13 @@ class Permission:
 
     @cached_property
     def _listed(self) -> dict[str, tuple[Entry, ...]]:
-        return {
-            skill.skill: self.grammar.understood(skill.allowed)
-            for skill in self.declared
-            if skill.allowed is not None
-        }
+        understood = self.grammar.understood
+        return {name: understood(allowed) for name, allowed, _ in self.declared if allowed is not None}
 
     @cached_property
     def _banned(self) -> dict[str, tuple[Entry, ...]]:
-        return {
-            skill.skill: entries
-            for skill in self.declared
-            if (entries := self.grammar.understood(skill.disallowed, bans=True))
-        }
+        bans = {name: self.grammar.understood(texts, bans=True) for name, _, texts in self.declared}
+        return {name: entries for name, entries in bans.items() if entries}
 
 
 def _text(entries_by_skill: dict[str, tuple[Entry, ...]]) -> str:
