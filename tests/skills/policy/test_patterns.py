@@ -397,6 +397,13 @@ def test_what_an_entry_permits_a_ban_of_the_same_text_forbids(entry: str, text: 
             assert GRAMMAR.parse_ban(f"Bash({entry})").may_mean(command(text))
 
 
+def test_a_script_whose_arguments_are_no_words_is_permitted_by_no_pattern_and_met_by_a_ban() -> None:
+    for args in ([1], "x", None):
+        call = GRAMMAR.call("run_script", {"skill": "alpha", "path": "scripts/run.py", "args": args})
+        assert not GRAMMAR.parse("Bash(python:*)").permits(call)
+        assert GRAMMAR.parse_ban("Bash(rm:*)").may_mean(call)
+
+
 def test_a_pattern_of_many_stars_costs_nothing() -> None:
     entry = GRAMMAR.parse(f"Bash(git {'*a' * 400}b)")
     assert not entry.permits(command(f"git {'a' * 50_000}"))
