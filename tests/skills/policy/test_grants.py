@@ -1,4 +1,4 @@
-"""Which later calls an approval is meant for; its caller, tool and contents: tests/scenarios/test_grants.py."""
+"""Which later calls an approval is meant for; tests/scenarios/test_grants.py has whose and of what content."""
 
 import pytest
 
