@@ -1,4 +1,4 @@
-"""Which later calls an approval is meant for; tests/scenarios/test_grants.py has whose and of what content."""
+"""Which later calls an approval is meant for. Whose approval: tests/scenarios/test_grants.py."""
 
 import pytest
 
