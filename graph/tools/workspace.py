@@ -10,7 +10,7 @@ from pathlib import Path
 from langchain_core.tools import ToolException
 
 from skills_agent.graph.tools.grep_worker import LINKED_BY_TOOLS
-from skills_agent.skills.files import (
+from skills_agent.skills.confined import (
     ConfinedError,
     NotRegularFileError,
     OutsideRootError,

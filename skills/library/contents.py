@@ -23,8 +23,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final, Literal, NamedTuple, get_args
 
+from skills_agent.skills.confined import open_beneath
 from skills_agent.skills.errors import DetailedError, SkillError
-from skills_agent.skills.files import open_beneath
 from skills_agent.skills.skill import Resource, ResourceListing, ResourceType
 
 LEFT_OUT: Final = frozenset(

@@ -13,6 +13,7 @@ from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Final
 
+from skills_agent.skills.confined import NotRegularFileError, OutsideRootError, is_beneath, read_beneath
 from skills_agent.skills.errors import (
     ResourceNotFoundError,
     ResourceNotTextError,
@@ -23,7 +24,6 @@ from skills_agent.skills.errors import (
     SkillUnreadableError,
     SkillVersionGoneError,
 )
-from skills_agent.skills.files import NotRegularFileError, OutsideRootError, is_beneath, read_beneath
 from skills_agent.skills.format.frontmatter import HEAD_BYTES
 from skills_agent.skills.format.reading import Place, read_instructions, read_skill
 from skills_agent.skills.library.catalog import Catalog

@@ -24,7 +24,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from skills_agent.skills.files import parts_of
+from skills_agent.skills.confined import parts_of
 from skills_agent.skills.library.contents import (
     ContentLimits,
     Contents,

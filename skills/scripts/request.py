@@ -11,8 +11,8 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
+from skills_agent.skills.confined import NotRegularFileError, OutsideRootError, open_beneath
 from skills_agent.skills.errors import ResourceOutsideError, ScriptError, ScriptNotFoundError
-from skills_agent.skills.files import NotRegularFileError, OutsideRootError, open_beneath
 from skills_agent.skills.library.contents import relative_to
 from skills_agent.skills.library.registry import Registry
 from skills_agent.skills.scripts.runner import ScriptRequest

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 from zlib import crc32
 
-from skills_agent.skills.files import NotRegularFileError
+from skills_agent.skills.confined import NotRegularFileError
 from skills_agent.skills.sources.fetched import (
     MAX_FILE_BYTES,
     FetchedSource,

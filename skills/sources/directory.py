@@ -12,7 +12,7 @@ from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from skills_agent.skills.files import OutsideRootError, is_beneath, open_beneath, read_beneath
+from skills_agent.skills.confined import OutsideRootError, is_beneath, open_beneath, read_beneath
 from skills_agent.skills.sources.protocol import NOISE, FolderState, Scan, SkillFile
 from skills_agent.skills.sources.walk import (
     SKILL_FILE,

@@ -19,7 +19,7 @@ from pathlib import Path
 from threading import Lock
 from typing import Final, NamedTuple
 
-from skills_agent.skills.files import OutsideRootError, parts_of
+from skills_agent.skills.confined import OutsideRootError, parts_of
 from skills_agent.skills.format.rules import Finding, diagnostic
 from skills_agent.skills.skill import Diagnostic
 from skills_agent.skills.sources.protocol import NOISE, Scan, SkillEntry, SkillFile, in_path_order

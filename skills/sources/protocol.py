@@ -68,7 +68,7 @@ class Source(Protocol):
     """A place that holds skills.
 
     Paths that a source takes are those of its last scans. `read` and `fetch` raise OSError:
-    FileNotFoundError for what is not there, OutsideRootError and NotRegularFileError (skills/files.py)
+    FileNotFoundError for what is not there, OutsideRootError and NotRegularFileError (skills/confined.py)
     for what is refused.
     """
 

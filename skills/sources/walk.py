@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 
 from msgspec.structs import replace
 
-from skills_agent.skills.files import is_beneath
+from skills_agent.skills.confined import is_beneath
 from skills_agent.skills.format.rules import Finding, diagnostic
 from skills_agent.skills.skill import Diagnostic
 from skills_agent.skills.sources.protocol import FolderState, Scan, SkillEntry, in_path_order

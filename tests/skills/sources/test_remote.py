@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from skills_agent.skills.confined import parts_of
 from skills_agent.skills.errors import SkillUnreadableError, SourceAddressError, SourceExtraError
-from skills_agent.skills.files import parts_of
 from skills_agent.skills.library.registry import Registry
 from skills_agent.skills.sources.remote import RemoteLimits, RemoteSource
 from tests.web_server import WebFolder, serving

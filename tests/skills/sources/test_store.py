@@ -14,8 +14,8 @@ from langgraph.store.base import BaseStore, PutOp, SearchItem
 from langgraph.store.memory import InMemoryStore
 from langgraph.store.sqlite import SqliteStore
 
+from skills_agent.skills.confined import parts_of
 from skills_agent.skills.errors import PublishError, SourceAddressError
-from skills_agent.skills.files import parts_of
 from skills_agent.skills.library.registry import Registry
 from skills_agent.skills.sources.fetched import MAX_FILES
 from skills_agent.skills.sources.store import (

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from skills_agent.skills.files import (
+from skills_agent.skills.confined import (
     NotRegularFileError,
     OutsideRootError,
     is_beneath,
