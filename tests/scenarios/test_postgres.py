@@ -23,7 +23,7 @@ from psycopg_pool import AsyncConnectionPool
 from skills_agent.graph.threads.database import without_password
 from tests.agents import Agent, call, calls, write_skill
 from tests.conftest import MakeAgent
-from tests.graph.cli.command_line import LOAD, PATIENCE, RUN, CommandLine
+from tests.graph.cli.command_line import LOAD, PATIENCE, RUN, CommandLine, without_sandbox_warning
 from tests.postgres import Postgres
 
 pytestmark = pytest.mark.slow
@@ -38,11 +38,6 @@ def dsn(postgres_dsn: str) -> str:
 
 
 # --- the command line
-
-
-def errors(text: str) -> str:
-    """Return stderr without the warning of a machine that has no sandbox."""
-    return "".join(line for line in text.splitlines(True) if "WITHOUT a sandbox" not in line)
 
 
 def ask(cli: CommandLine, dsn: str, *replies: Any, thread: str = "rain") -> Any:
@@ -162,7 +157,7 @@ def test_a_database_that_cannot_be_used_is_one_line(
         dsn = dsn.rpartition("@")[0] + "@127.0.0.1:1,127.0.0.1:2/x"
     for command in (["threads", "list"], ["ask", "x"]):
         done = cli.run(*command, "--checkpointer", dsn.replace(*change))
-        assert (done.code, done.out, errors(done.err).count("\n")) == (1, "", 1)
+        assert (done.code, done.out, done.errors.count("\n")) == (1, "", 1)
         assert text in done.err
 
 
@@ -202,7 +197,7 @@ def test_a_conversation_goes_on_after_the_server_crashed(
     postgres.stop("immediate")
     postgres.start()
     out, told = process.communicate("Two?\n", timeout=PATIENCE)
-    assert (process.returncode, errors(told)) == (0, "")
+    assert (process.returncode, without_sandbox_warning(told)) == (0, "")
     assert "Second." in out
 
 
@@ -221,7 +216,7 @@ def test_a_server_that_goes_away_ends_the_command_in_one_line(
         postgres.start()
     assert process.returncode == 1
     assert postgres.password not in told
-    told = errors(told)
+    told = without_sandbox_warning(told)
     assert told.count("\n") == 1
     assert told.startswith("error: Cannot keep threads in postgresql://postgres@127.0.0.1")
     assert cli.run(*["ask", "Two?", *options]).out.endswith("\nSecond.\n")
@@ -250,7 +245,7 @@ def test_a_server_that_goes_away_in_a_run_is_told_to_machines_with_the_way_on(
     assert failed["error"].startswith("Cannot keep threads in postgresql://postgres@127.0.0.1")
     command = f"skills-agent resume rain --checkpointer {without_password(dsn)}"
     assert failed["resume"] == command
-    assert errors(told) == f"error: {failed['error']} To go on from there: {command}\n"
+    assert without_sandbox_warning(told) == f"error: {failed['error']} To go on from there: {command}\n"
     assert postgres.password not in out
     (cli.workspace / "gate").unlink()
     (cli.workspace / "gate").write_text("")

@@ -69,6 +69,16 @@ class Finished(NamedTuple):
         """Return stdout as the one JSON value that it must be."""
         return json.loads(self.out)
 
+    @property
+    def errors(self) -> str:
+        """Return stderr without the warning of a machine that has no sandbox."""
+        return without_sandbox_warning(self.err)
+
+
+def without_sandbox_warning(text: str) -> str:
+    """Return what a command wrote to stderr without the warning of a machine that has no sandbox."""
+    return "".join(line for line in text.splitlines(True) if "WITHOUT a sandbox" not in line)
+
 
 class CommandLine:
     """The command in a person's workspace, with skills that no release has seen."""

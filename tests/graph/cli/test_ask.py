@@ -32,7 +32,7 @@ def offline(tmp_path_factory: pytest.TempPathFactory) -> Finished:
 
 def test_a_question_about_an_unseen_file_is_answered_with_the_true_figures(offline: Finished) -> None:
     assert offline.code == 0
-    assert offline.err == ""
+    assert offline.errors == ""
     answer = offline.out.partition("\n\n")[2]
     assert "all stations: 544 mm" in answer
     assert "Bergen: 353.5 mm" in answer
@@ -187,14 +187,14 @@ def test_a_model_that_fails_is_one_line_and_the_thread_can_go_on(cli: CommandLin
 def test_what_policy_refuses_is_told_once(cli: CommandLine, how: list[str]) -> None:
     model = cli.script(calls(call("write_file", path="note.txt", content="hi")), "I may not.")
     done = cli.run("ask", "Note", "--approval", "deny", "--model", model, *how)
-    assert (done.code, done.err) == (0, "")
+    assert (done.code, done.errors) == (0, "")
     assert done.out.count("needs an approval") == 1, done.out
 
 
 def test_a_warning_that_no_line_of_progress_says_is_printed(cli: CommandLine) -> None:
     cli.write(".agent/runs", "in the way")
     done = cli.run("ask", "Hello", "--model", cli.script("Hello."))
-    assert (done.code, done.err) == (0, "audit cannot be written: runs go on without a record\n")
+    assert (done.code, done.errors) == (0, "audit cannot be written: runs go on without a record\n")
 
 
 @pytest.mark.parametrize("message", sorted(IN_PROGRESS))

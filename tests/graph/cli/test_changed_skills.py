@@ -64,7 +64,7 @@ def test_refresh_loads_the_new_text_at_the_next_turn_and_says_what_changed(cli: 
 
 
 @pytest.mark.parametrize(("answer", "text"), [("--approve", "INCHES"), ("--reject", "its figures")])
-def test_ask_waits_for_a_person_who_answers_in_another_process(
+def test_ask_waits_for_a_person_who_answers_with_another_command(
     cli: CommandLine, answer: str, text: str
 ) -> None:
     cli.write_skill(CHANGED)

@@ -107,6 +107,11 @@ def test_nothing_goes_without_a_yes(cli: CommandLine) -> None:
     for words in (("prune", "--keep", "1"), ("delete", "first")):
         refused = cli.run("threads", *words)
         assert (refused.code, "say --yes" in refused.err) == (2, True)
+    assert sorted(threads(cli)) == ["first", "open", "second"]
+
+
+@pytest.mark.slow
+def test_a_person_is_asked_before_a_thread_goes(cli: CommandLine) -> None:
     seen = cli.on_terminal("threads", "delete", "first", answers=[("Delete thread first?", "n\n")])
     assert seen.code == 130
     assert sorted(threads(cli)) == ["first", "open", "second"]

@@ -333,6 +333,7 @@ def test_a_pattern_that_never_ends_is_ended(call: Call, workspace: Path) -> None
     assert answer.splitlines()[-1].startswith("[stopped after 2 s")
 
 
+@pytest.mark.slow
 def test_what_was_found_before_the_time_limit_is_given(call: Call, workspace: Path) -> None:
     (workspace / "a.txt").write_text("aaa\n")
     (workspace / "b.txt").write_text("a" * 60 + "!\n")

@@ -258,6 +258,7 @@ def test_a_thousand_bad_items_are_a_short_report() -> None:
     assert "980 more" in " ".join(each.message for each in reported)
 
 
+@pytest.mark.slow
 def test_items_beyond_the_limit_are_reported() -> None:
     store = InMemoryStore()
     put(store, (*ALICE, "a"))
