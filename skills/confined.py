@@ -107,17 +107,10 @@ def read_beneath(root: Path, relative: str, limit: int) -> bytes:
     """Read the first `limit` bytes of a regular file beneath `root`; raises like `open_beneath`."""
     descriptor = open_beneath(root, relative)
     try:
-        first = os.read(descriptor, min(limit, _PIECE))
-        if len(first) < _PIECE:  # a regular file gives less only at its end
-            return first
-        pieces = [first]
-        left = limit - len(first)
-        while left > 0:
-            size = min(left, _PIECE)
-            pieces.append(os.read(descriptor, size))
-            left -= len(pieces[-1])
-            if len(pieces[-1]) < size:
-                break
+        pieces = []
+        while limit > 0 and (piece := os.read(descriptor, min(limit, _PIECE))):
+            pieces.append(piece)
+            limit -= len(piece)
         return b"".join(pieces)
     finally:
         os.close(descriptor)

@@ -3,13 +3,11 @@
 from skills_agent.skills.sources.directory import DirectorySource, standard_sources
 from skills_agent.skills.sources.memory import MemorySource
 from skills_agent.skills.sources.protocol import Scan, SkillEntry, SkillFile, Source
-from skills_agent.skills.sources.walk import ScanLimits
 
 __all__ = [
     "DirectorySource",
     "MemorySource",
     "Scan",
-    "ScanLimits",
     "SkillEntry",
     "SkillFile",
     "Source",

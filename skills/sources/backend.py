@@ -39,11 +39,9 @@ class FileBackend(Protocol):
         `entries` have `path` and, as far as known, `is_dir`, `size` and `modified_at`; `error` says why there
         is no answer, or not all of it.
         """
-        ...
 
     def download_files(self, paths: list[str]) -> Sequence[Any]:
         """Read files (FileDownloadResponse): each has a whole `content`, or an `error`."""
-        ...
 
 
 class BackendSource(FetchedSource):

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from skills_agent.skills.confined import OutsideRootError, is_beneath, open_beneath, read_beneath
 from skills_agent.skills.sources.protocol import NOISE, FolderState, Scan, SkillFile
 from skills_agent.skills.sources.walk import (
+    MAX_DEPTH,
     SKILL_FILE,
     SKIPPED_FOLDERS,
-    ScanLimits,
     Walk,
     is_text,
     is_unchanged,
@@ -66,7 +66,6 @@ class DirectorySource:
         *,
         trusted: bool = True,
         required: bool = False,
-        limits: ScanLimits = ScanLimits(),  # noqa: B008 - an immutable value
         clock: Callable[[], int] = time.time_ns,
     ) -> None:
         """Name a folder; `required` reports it when it is missing."""
@@ -74,15 +73,14 @@ class DirectorySource:
         self.label = label
         self.trusted = trusted
         self._required = required
-        self._limits = limits
         self._clock = clock
         self._last = _Last((), None)
         self._confirming = Lock()
 
     @property
     def address(self) -> str:
-        """Return where the folder is, and how far it is searched: with one address, a scan finds the same."""
-        return f"{self.folder} {tuple(self._limits)}"
+        """Return where the folder is: with one address, a scan finds the same."""
+        return str(self.folder)
 
     @property
     def folders(self) -> Sequence[FolderState]:
@@ -107,7 +105,7 @@ class DirectorySource:
             scan = last.scan or scan_of(last.folders)
             self._confirm(last, scan, events)
             return scan
-        walk = Walk(str(self.folder), self._limits, self._clock(), last.folders)
+        walk = Walk(str(self.folder), self._clock(), last.folders)
         scan = walk.scan(required=self._required)
         self._last = _Last(walk.folders, scan)
         return scan
@@ -120,7 +118,7 @@ class DirectorySource:
         """Yield every file of the skill's folder, its SKILL.md first."""
         yield SkillFile(SKILL_FILE, self.read(path, sys.maxsize))
         folder, name = os.path.split(path)
-        for relative, _ in list_files(Path(folder), name, self._limits.depth):
+        for relative, _ in list_files(Path(folder), name):
             with FileIO(open_beneath(Path(folder), relative)) as file:
                 mode = os.fstat(file.fileno()).st_mode
                 yield SkillFile(relative, file.readall(), executable=bool(mode & stat.S_IXUSR))
@@ -188,7 +186,7 @@ def _watch(folders: Sequence[FolderState]) -> "FolderWatch | None":
         return None
 
 
-def list_files(folder: Path, skill_file: str, depth: int = ScanLimits().depth) -> Iterator[tuple[str, int]]:
+def list_files(folder: Path, skill_file: str) -> Iterator[tuple[str, int]]:
     """Yield path and size (bytes) of each file beside a SKILL.md; folders of other skills are left out."""
     waiting = [("", 0)]
     looked = 0
@@ -203,7 +201,7 @@ def list_files(folder: Path, skill_file: str, depth: int = ScanLimits().depth) -
             looked += 1
             relative = prefix + entry.name
             if entry.is_dir(follow_symlinks=False):
-                if entry.name not in SKIPPED_FOLDERS and level < depth:
+                if entry.name not in SKIPPED_FOLDERS and level < MAX_DEPTH:
                     inner.append((f"{relative}/", level + 1))
             elif relative != skill_file and entry.name not in NOISE and is_text(relative):
                 size = _size_of(entry, folder)

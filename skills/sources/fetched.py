@@ -23,7 +23,7 @@ from skills_agent.skills.confined import OutsideRootError, parts_of
 from skills_agent.skills.format.rules import Finding, diagnostic
 from skills_agent.skills.skill import Diagnostic
 from skills_agent.skills.sources.protocol import NOISE, Scan, SkillEntry, SkillFile, in_path_order
-from skills_agent.skills.sources.walk import SKILL_FILE, SKIPPED_FOLDERS
+from skills_agent.skills.sources.walk import MAX_DEPTH, SKILL_FILE, SKIPPED_FOLDERS
 from skills_agent.skills.text import one_line
 
 KEEP_SECONDS: Final = 24 * 3600.0
@@ -32,8 +32,6 @@ MAX_FILE_BYTES: Final = 64 * 1024 * 1024
 """Clients that only know whole files hold one in memory: no larger one is asked for."""
 MAX_FILES: Final = 20_000
 MAX_FOLDERS: Final = 2_000
-_MAX_DEPTH: Final = 6
-"""Folders between the source's and a skill's own, as for folders on disk."""
 _MAX_REPORTED: Final = 20
 """Findings of one kind that are reported one by one."""
 
@@ -63,21 +61,15 @@ class ListedEntry(NamedTuple):
 class Listing:
     """The files of a place at one time, by their checked path; refuses names that lead out of it."""
 
-    def __init__(self, place: str, max_files: int = MAX_FILES) -> None:
+    def __init__(self, place: str) -> None:
         self.files: dict[str, ListedFile] = {}
         self.is_whole = True
         """False where a part of the place did not answer."""
         self._place = place
-        self._max_files = max_files
         self._diagnostics: dict[str, dict[str, Diagnostic]] = {}
         """By code and message: each is reported once."""
 
-    def walk(
-        self,
-        root: str,
-        entries_of: Callable[[str, str], Iterable[ListedEntry]],
-        max_folders: int = MAX_FOLDERS,
-    ) -> None:
+    def walk(self, root: str, entries_of: Callable[[str, str], Iterable[ListedEntry]]) -> None:
         """Add the files of a folder and of those in it; `entries_of(name, relative)` lists one of them."""
         waiting = deque([(root, "", 0)])
         names = {root.rstrip("/")}
@@ -90,7 +82,7 @@ class Listing:
                 name, plain = entry.name.rstrip("/"), self.plain(entry.relative)
                 if not plain or name in names or plain.rpartition("/")[2] in SKIPPED_FOLDERS:
                     continue
-                if depth >= 2 * _MAX_DEPTH or len(names) >= max_folders:
+                if depth >= 2 * MAX_DEPTH or len(names) >= MAX_FOLDERS:
                     self.report("scan-limit", "Not all folders are searched: they are too many, or too deep.")
                     break
                 names.add(name)
@@ -99,7 +91,7 @@ class Listing:
     @property
     def is_full(self) -> bool:
         """Return whether there are more files than are listed."""
-        return len(self.files) > self._max_files
+        return len(self.files) > MAX_FILES
 
     def add(self, relative: str, file: ListedFile) -> None:
         """Add a file; of two with one path the first stays."""
@@ -132,8 +124,8 @@ class Listing:
     def finish(self) -> dict[str, ListedFile]:
         """Return the files, at most as many as are allowed."""
         if self.is_full:
-            self.report("scan-limit", f"There are more than {self._max_files:,} files; the rest is left out.")
-        return dict(islice(self.files.items(), self._max_files))
+            self.report("scan-limit", f"There are more than {MAX_FILES:,} files; the rest is left out.")
+        return dict(islice(self.files.items(), MAX_FILES))
 
     def diagnostics(self) -> Iterator[Diagnostic]:
         """Yield what was reported, of each code a bounded number."""
@@ -152,6 +144,23 @@ class _Look(NamedTuple):
     files: Mapping[str, ListedFile] = {}
     skills: Mapping[str, str] = {}
     """The SKILL.md files in `files`, by the path that the source gives them."""
+
+    def relative(self, path: str) -> str:
+        """Return a SKILL.md's path in `files`; raises FileNotFoundError."""
+        if path not in self.skills:
+            raise missing(path)
+        return self.skills[path]
+
+    def files_beside(self, skill_file: str) -> Iterator[tuple[str, ListedFile]]:
+        """Yield the other files of a skill, with their path in it: no noise, and no folder of another."""
+        cut = skill_file.rfind("/") + 1
+        folder = skill_file[:cut]
+        others = {other[: other.rfind("/") + 1] for other in self.skills.values()} - {folder}
+        inner = tuple(other for other in others if other.startswith(folder))
+        for relative in sorted(self.files):
+            is_beside = relative.startswith(folder) and not relative.startswith(inner)
+            if is_beside and relative.rpartition("/")[2] not in NOISE and relative != skill_file:
+                yield relative[cut:], self.files[relative]
 
 
 class FetchedSource(ABC):
@@ -201,17 +210,14 @@ class FetchedSource(ABC):
     def read(self, path: str, limit: int) -> bytes:
         """Return the first `limit` bytes of a SKILL.md."""
         look = self._look()
-        if path not in look.skills:
-            raise missing(path)
-        return self._fetch(look.files[look.skills[path]], limit)
+        return self._fetch(look.files[look.relative(path)], limit)
 
     def fetch(self, path: str) -> Iterator[SkillFile]:
         """Yield every file of a skill, whole; its SKILL.md comes first and has that name."""
         look = self._look()
-        if path not in look.skills:
-            raise missing(path)
-        yield SkillFile(SKILL_FILE, self._whole(look.files[look.skills[path]]))
-        for relative, file in _files_beside(look, look.skills[path]):
+        skill_file = look.relative(path)
+        yield SkillFile(SKILL_FILE, self._whole(look.files[skill_file]))
+        for relative, file in look.files_beside(skill_file):
             yield SkillFile(relative, self._whole(file))
 
     def root(self, path: str) -> Path | None:
@@ -272,7 +278,7 @@ class FetchedSource(ABC):
         for relative in _skill_files(files):
             folder, _, name = relative.rpartition("/")
             path = self._path(relative)
-            if folder.count("/") > _MAX_DEPTH:
+            if folder.count("/") > MAX_DEPTH:
                 listing.report("scan-limit", f"{path} is too deep to be searched.")
                 continue
             if name != SKILL_FILE:
@@ -331,15 +337,3 @@ def _skill_files(files: Mapping[str, ListedFile]) -> list[str]:
         if name == SKILL_FILE or folder not in names:
             names[folder] = relative
     return [names[folder] for folder in sorted(names)]
-
-
-def _files_beside(look: _Look, skill_file: str) -> Iterator[tuple[str, ListedFile]]:
-    """Yield the other files of a skill with their path in it: no folders of skills in it, and no noise."""
-    cut = skill_file.rfind("/") + 1
-    folder = skill_file[:cut]
-    others = {other[: other.rfind("/") + 1] for other in look.skills.values()} - {folder}
-    inner = tuple(other for other in others if other.startswith(folder))
-    for relative in sorted(look.files):
-        is_beside = relative.startswith(folder) and not relative.startswith(inner)
-        if is_beside and relative.rpartition("/")[2] not in NOISE and relative != skill_file:
-            yield relative[cut:], look.files[relative]

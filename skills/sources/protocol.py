@@ -79,20 +79,15 @@ class Source(Protocol):
 
     def scan(self) -> Scan:
         """Find every SKILL.md, reading none. Never raises for what it finds: it reports."""
-        ...
 
     def read(self, path: str, limit: int) -> bytes:
         """Return the first `limit` bytes of a SKILL.md."""
-        ...
 
     def fetch(self, path: str) -> Iterator[SkillFile]:
         """Yield every file of a skill: its SKILL.md first; folders of other skills and links out left out."""
-        ...
 
     def root(self, path: str) -> Path | None:
         """Return the skill's folder on this machine; None where there is none."""
-        ...
 
     def claims(self, path: str) -> bool:
         """Return whether a SKILL.md of this path would be one of this source, also when it is gone."""
-        ...

@@ -18,40 +18,14 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Future, wait
 from functools import partial
 from threading import Thread
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, TypeVar
 
-from skills_agent.skills.sources.fetched import (
-    KEEP_SECONDS,
-    MAX_FILES,
-    MAX_FOLDERS,
-    FetchedSource,
-    ListedFile,
-    Listing,
-    is_skill_file,
-)
-from skills_agent.skills.sources.remote_place import (
-    RemotePlace,
-    archive_stamp,
-    check_url,
-    without_secrets,
-)
+from skills_agent.skills.sources.fetched import FetchedSource, ListedFile, Listing, is_skill_file
+from skills_agent.skills.sources.remote_place import RemotePlace, archive_stamp, check_url, without_secrets
 
 Result = TypeVar("Result")
 _MAX_KEPT_BYTES: Final = 16 * 1024 * 1024
 """Of all SKILL.md files that stay in memory."""
-
-
-class RemoteLimits(NamedTuple):
-    """How much is asked of a remote place, and how long for."""
-
-    files: int = MAX_FILES
-    folders: int = MAX_FOLDERS
-    wait_seconds: float = 10.0
-    """For a listing, and for a file."""
-    fresh_seconds: float = 30.0
-    """A listing is not asked for again before this."""
-    keep_seconds: float = KEEP_SECONDS
-    """How long skills stay while the place does not answer."""
 
 
 class RemoteSource(FetchedSource):
@@ -64,27 +38,24 @@ class RemoteSource(FetchedSource):
         *,
         trusted: bool = False,
         storage_options: Mapping[str, Any] | None = None,
-        limits: RemoteLimits = RemoteLimits(),  # noqa: B008 - an immutable value
+        wait_seconds: float = 10.0,
+        fresh_seconds: float = 30.0,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """Name a URL, and what its file system is made with (keys, tokens, endpoints); asks nothing yet.
+
+        A listing, or a file, is waited for `wait_seconds`; a listing stays fresh for `fresh_seconds`.
 
         Raises:
             SourceAddressError: the URL is of no known kind, or a folder on this machine.
             SourceExtraError: fsspec, or what it needs for this kind of URL, is not installed.
         """
         check_url(url)
-        super().__init__(
-            label,
-            without_secrets(url),
-            trusted=trusted,
-            clock=clock,
-            fresh_seconds=limits.fresh_seconds,
-            keep_seconds=limits.keep_seconds,
-        )
+        place = without_secrets(url)
+        super().__init__(label, place, trusted=trusted, clock=clock, fresh_seconds=fresh_seconds)
         self._url = url
         self._options = dict(storage_options or {})
-        self._limits = limits
+        self._wait_seconds = wait_seconds
         self._remote: RemotePlace | None = None
         self._pending: Future[RemotePlace] | None = None
         """A listing that took longer than anybody waited for it."""
@@ -107,7 +78,7 @@ class RemoteSource(FetchedSource):
         stamp = archive_stamp(self._url, self._options)
         if stamp and before is not None and before.stamp == stamp:
             return before
-        return RemotePlace(self._url, self._options, stamp, self._limits.files, self._limits.folders)
+        return RemotePlace(self._url, self._options, stamp)
 
     def _fetch(self, file: ListedFile, limit: int) -> bytes:
         content = self._read.get(file)
@@ -116,13 +87,10 @@ class RemoteSource(FetchedSource):
         if self._remote is None:
             raise OSError(errno.ENOTCONN, "the source was never reached")
         content = self._answer(partial(self._remote.read, file.key[0], limit))
-        self._remember(file, content)
-        return content
-
-    def _remember(self, file: ListedFile, content: bytes) -> None:
         size = len(content) + sum(map(len, self._read.values()))
         if file.stamp and is_skill_file(file.key[0]) and size <= _MAX_KEPT_BYTES:
             self._read[file] = content
+        return content
 
     def _answer(self, ask: Callable[[], Result]) -> Result:
         if self._clock() < self._silent_until:
@@ -131,14 +99,14 @@ class RemoteSource(FetchedSource):
         try:
             self._wait(answer)
         except TimeoutError:
-            self._silent_until = self._clock() + self._limits.fresh_seconds
+            self._silent_until = self._clock() + self._fresh_seconds
             raise
         return answer.result()
 
     def _wait(self, answer: Future[Result]) -> None:
-        wait([answer], self._limits.wait_seconds)
+        wait([answer], self._wait_seconds)
         if not answer.done():
-            raise OSError(errno.ETIMEDOUT, f"no answer in {self._limits.wait_seconds:g} seconds")
+            raise OSError(errno.ETIMEDOUT, f"no answer in {self._wait_seconds:g} seconds")
 
     def _path(self, relative: str) -> str:
         # The inner path of a chain stands in its first link: zip://csv-report/SKILL.md::s3://bucket/skills.zip

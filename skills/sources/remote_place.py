@@ -3,10 +3,10 @@
 import errno
 import re
 from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, ExitStack, suppress
+from contextlib import ExitStack, suppress
 from hashlib import sha256
 from tempfile import SpooledTemporaryFile
-from typing import IO, Any, Final, NamedTuple
+from typing import IO, Any, Final
 from urllib.parse import unquote
 from weakref import finalize
 from zlib import crc32
@@ -40,32 +40,23 @@ _MARKS: Final = (
 """What the file systems of fsspec call the facts that differ when a file has changed."""
 
 
-class _FilesAt(NamedTuple):
-    """A file system of fsspec, and the path in it."""
-
-    files: Any
-    root: str
-
-
 class RemotePlace:
     """One look at a place: with a connection of its own, for fsspec's caches would hide what has changed."""
 
-    def __init__(
-        self, url: str, options: Mapping[str, Any], stamp: tuple[int, ...], max_files: int, max_folders: int
-    ) -> None:
+    def __init__(self, url: str, options: Mapping[str, Any], stamp: tuple[int, ...]) -> None:
         """Connect, and list the files, which may take long; raises OSError.
 
         What lies beyond the limits is reported. An archive whose `stamp` stays needs no new look.
         """
         self.stamp = stamp
-        self.listing = Listing(without_secrets(url), max_files)
+        self.listing = Listing(without_secrets(url))
         self._web = url.partition("://")[0] in _WEB
-        with self._asking():
+        with raising_os_errors(without_secrets):
             self._files, self._root = _open_archive(url, options) or _reach(url, options)
-        self._list(self.listing, max_folders)
+        self._list(self.listing)
         self._mark_skills(self.listing)
 
-    def _list(self, listing: Listing, max_folders: int) -> None:
+    def _list(self, listing: Listing) -> None:
         failures = 0
 
         def entries_of(folder: str, relative: str) -> Iterator[ListedEntry]:
@@ -80,16 +71,16 @@ class RemotePlace:
                 listing.report("folder-unreadable", f"{relative} cannot be read: {cause_of(error)}.")
                 failures += _is_silence(error)
 
-        listing.walk(self._root, entries_of, max_folders)
+        listing.walk(self._root, entries_of)
         listing.is_whole = not failures
 
     def read(self, name: str, limit: int) -> bytes:
         """Return the first `limit` bytes of a file."""
-        with self._asking(), _opened(self._files, name) as file:
+        with raising_os_errors(without_secrets), _opened(self._files, name) as file:
             return b"".join(_pieces(file, limit))
 
     def _entries(self, folder: str, listing: Listing) -> Iterator[ListedEntry]:
-        with self._asking():
+        with raising_os_errors(without_secrets):
             entries = list(self._files.ls(folder, detail=True))
         for entry in entries:
             name = str(entry["name"])
@@ -125,15 +116,13 @@ class RemotePlace:
                 listing.is_whole = listing.is_whole and not _is_silence(error)
 
     def _looked_at(self, name: str) -> ListedFile:
-        with suppress(FileNotFoundError), self._asking():  # which is what some clients say of any failure
+        # Some clients say FileNotFoundError of any failure.
+        with suppress(FileNotFoundError), raising_os_errors(without_secrets):
             file = _listed({**self._files.info(name), "name": name})
             if file.size is not None and file.stamp:
                 return file
         head = self.read(name, _HEAD_BYTES)
         return ListedFile((name,), len(head), (crc32(head),))
-
-    def _asking(self) -> AbstractContextManager[None]:
-        return raising_os_errors(without_secrets)
 
 
 def without_secrets(text: str) -> str:
@@ -149,8 +138,8 @@ def archive_stamp(url: str, options: Mapping[str, Any]) -> tuple[int, ...]:
     if not outer:
         return ()
     with raising_os_errors(without_secrets):
-        place = _reach(outer, _without(options, kind))
-        return _listed({**place.files.info(place.root), "name": outer}).stamp
+        files, path = _reach_archive(outer, kind, options)
+        return _listed({**files.info(path), "name": outer}).stamp
 
 
 def check_url(url: str) -> None:
@@ -179,13 +168,19 @@ def check_url(url: str) -> None:
             raise SourceAddressError(shown, f"{protocol}:// is of no kind that fsspec knows.") from error
 
 
-def _reach(url: str, options: Mapping[str, Any]) -> _FilesAt:
+def _reach(url: str, options: Mapping[str, Any]) -> tuple[Any, str]:
+    """Return the file system of fsspec for a URL, and the path in it."""
     from fsspec.core import url_to_fs  # noqa: PLC0415 - an extra
 
-    return _FilesAt(*url_to_fs(url, skip_instance_cache=True, **options))
+    files, path = url_to_fs(url, skip_instance_cache=True, **options)
+    return files, path
 
 
-def _open_archive(url: str, options: Mapping[str, Any]) -> _FilesAt | None:
+def _reach_archive(outer: str, kind: str, options: Mapping[str, Any]) -> tuple[Any, str]:
+    return _reach(outer, {name: value for name, value in options.items() if name != kind})
+
+
+def _open_archive(url: str, options: Mapping[str, Any]) -> tuple[Any, str] | None:
     """Open a copy of an archive, `zip://...::<where it is>`; None where the URL is of no archive.
 
     Reading it where it is would need a server that gives parts of files, and an archive that nobody
@@ -196,19 +191,18 @@ def _open_archive(url: str, options: Mapping[str, Any]) -> _FilesAt | None:
         return None
     from fsspec import get_filesystem_class  # noqa: PLC0415 - an extra
 
-    place = _reach(outer, _without(options, kind))
     with ExitStack() as stack:
         copy = stack.enter_context(SpooledTemporaryFile(max_size=_MAX_IN_MEMORY))
-        _copy(place, copy)
+        _copy(*_reach_archive(outer, kind, options), copy)
         make = get_filesystem_class(kind)
         files = make(fo=copy, skip_instance_cache=True, **options.get(kind, {}))
         stack.pop_all()
     finalize(files, copy.close)
-    return _FilesAt(files, path)
+    return files, path
 
 
-def _copy(place: _FilesAt, copy: IO[bytes]) -> None:
-    with _opened(place.files, place.root) as file:
+def _copy(files: Any, path: str, copy: IO[bytes]) -> None:
+    with _opened(files, path) as file:
         for piece in _pieces(file, MAX_ARCHIVE_BYTES + 1):
             copy.write(piece)
     if copy.tell() > MAX_ARCHIVE_BYTES:
@@ -216,21 +210,11 @@ def _copy(place: _FilesAt, copy: IO[bytes]) -> None:
     copy.seek(0)
 
 
-class _ArchiveParts(NamedTuple):
-    kind: str
-    inside: str
-    outer: str
-    """URL of the archive; empty for what is no archive."""
-
-
-def _archive_parts(url: str) -> _ArchiveParts:
-    inner, chained, outer = url.partition("::")
+def _archive_parts(url: str) -> tuple[str, str, str]:
+    """Return the kind of an archive, the path in it, and its URL, which is empty for what is no archive."""
+    inner, _, outer = url.partition("::")
     kind, _, path = inner.partition("://")
-    return _ArchiveParts(kind, path, outer if chained and kind in _ARCHIVES else "")
-
-
-def _without(options: Mapping[str, Any], kind: str) -> dict[str, Any]:
-    return {name: value for name, value in options.items() if name != kind}
+    return kind, path, outer if kind in _ARCHIVES else ""
 
 
 def _opened(files: Any, name: str) -> Any:

@@ -23,7 +23,6 @@ from zlib import crc32
 from skills_agent.skills.errors import PublishError, SourceAddressError
 from skills_agent.skills.sources.directory import DirectorySource
 from skills_agent.skills.sources.fetched import (
-    KEEP_SECONDS,
     MAX_FILE_BYTES,
     MAX_FILES,
     FetchedSource,
@@ -55,21 +54,17 @@ class SkillStore(Protocol):
         self, namespace_prefix: Namespace, /, *, limit: int = 10, offset: int = 0
     ) -> Sequence[StoredItem]:
         """Return items of the namespace and those beneath it."""
-        ...
 
     def get(self, namespace: Namespace, key: str) -> StoredItem | None:
         """Return one item."""
-        ...
 
     def put(
         self, namespace: Namespace, key: str, value: dict[str, Any], index: Literal[False] | None = None
     ) -> None:
         """Store one item."""
-        ...
 
     def delete(self, namespace: Namespace, key: str) -> None:
         """Remove one item."""
-        ...
 
 
 class StoreSource(FetchedSource):
@@ -82,7 +77,6 @@ class StoreSource(FetchedSource):
         label: str = "user",
         *,
         trusted: bool = False,
-        keep_seconds: float = KEEP_SECONDS,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """Name a namespace.
@@ -93,7 +87,7 @@ class StoreSource(FetchedSource):
         self._store = store
         self._namespace = checked_namespace(namespace)
         place = f"store:{'/'.join(self._namespace)}"
-        super().__init__(label, place, trusted=trusted, clock=clock, keep_seconds=keep_seconds)
+        super().__init__(label, place, trusted=trusted, clock=clock)
 
     def _list(self) -> Listing:
         listing = Listing(self.place)
@@ -133,7 +127,7 @@ class StoreSource(FetchedSource):
         return None if item.key.startswith("/") else "/".join((*folders, item.key))
 
 
-def user_namespace(user_id: str, *, root: str = "skills") -> Namespace:
+def user_namespace(user_id: str) -> Namespace:
     """Return the namespace of one user's skills: another one for every other id, whatever it holds.
 
     Ids come from outside (`alice@example.com`, `../bob`, `a.b`), and a namespace label can hold no dot:
@@ -148,7 +142,7 @@ def user_namespace(user_id: str, *, root: str = "skills") -> Namespace:
         label = quote(user_id, safe="@+:").replace(".", "%2E")
     except UnicodeEncodeError as error:
         raise SourceAddressError(ascii(user_id), "the user id is no text.") from error
-    return checked_namespace((root, label))
+    return checked_namespace(("skills", label))
 
 
 def checked_namespace(namespace: Sequence[str]) -> Namespace:

@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from skills_agent.skills.library.registry import Registry
-from skills_agent.skills.sources import DirectorySource, ScanLimits, standard_sources
+from skills_agent.skills.sources import DirectorySource, standard_sources, walk
 
 SKILL = "---\nname: {name}\ndescription: Does {name}.\n---\nDo it.\n"
 
@@ -21,9 +21,9 @@ def put(folder: Path, name: str = "") -> Path:
     return path
 
 
-def found_in(folder: Path, limits: ScanLimits | None = None) -> tuple[list[str], list[tuple[str, str]]]:
+def found_in(folder: Path) -> tuple[list[str], list[tuple[str, str]]]:
     """Return the relative paths of the skills in a folder, and what was reported of which path."""
-    scan = DirectorySource(folder, "user", limits=limits or ScanLimits()).scan()
+    scan = DirectorySource(folder, "user").scan()
     found = [os.path.relpath(each.path, folder) for each in scan.skills]
     return found, [(each.code, os.path.relpath(each.path, folder)) for each in scan.diagnostics]
 
@@ -158,14 +158,17 @@ def test_a_huge_file_is_skipped_without_being_read(tmp_path: Path) -> None:
     assert "skill-too-large" in [found.code for found in catalog.diagnostics]
 
 
-@pytest.mark.parametrize(("limits", "most"), [(ScanLimits(folders=4), 3), (ScanLimits(entries=5), 3)])
-def test_a_walk_is_bounded_and_says_so(tmp_path: Path, limits: ScanLimits, most: int) -> None:
-    for number in range(8):
-        put(tmp_path / f"skill-{number}")
+@pytest.mark.parametrize(("bound", "number"), [("MAX_FOLDERS", 4), ("MAX_ENTRIES", 5)])
+def test_a_walk_is_bounded_and_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bound: str, number: int
+) -> None:
+    monkeypatch.setattr(walk, bound, number)
+    for each in range(8):
+        put(tmp_path / f"skill-{each}")
 
-    found, reported = found_in(tmp_path, limits)
+    found, reported = found_in(tmp_path)
 
-    assert len(found) <= most
+    assert len(found) <= 3
     assert [code for code, _ in reported] == ["scan-limit"]
 
 

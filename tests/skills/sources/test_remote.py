@@ -16,13 +16,12 @@ from hypothesis import strategies as st
 from skills_agent.skills.confined import parts_of
 from skills_agent.skills.errors import SkillUnreadableError, SourceAddressError, SourceExtraError
 from skills_agent.skills.library.registry import Registry
-from skills_agent.skills.sources.remote import RemoteLimits, RemoteSource
+from skills_agent.skills.sources import fetched
+from skills_agent.skills.sources.remote import RemoteSource
 from tests.web_server import WebFolder, serving
 
 fsspec = pytest.importorskip("fsspec", reason="the extra `remote` is not installed")
 pytest.importorskip("aiohttp", reason="the extra `remote` is not installed")
-
-ALWAYS_ASK = RemoteLimits(fresh_seconds=0)
 
 
 def text(name: str, rest: str = "") -> str:
@@ -126,7 +125,7 @@ def test_a_zip_behind_a_url_is_one_chain(tmp_path: Path, web: WebFolder) -> None
 def test_an_archive_that_has_not_changed_is_not_fetched_again(tmp_path: Path, web: WebFolder) -> None:
     with zipfile.ZipFile(tmp_path / "skills.zip", "w") as archive:
         archive.writestr("a/SKILL.md", text("a"))
-    source = RemoteSource(f"zip://::{web.url}/skills.zip", "company", limits=ALWAYS_ASK)
+    source = RemoteSource(f"zip://::{web.url}/skills.zip", "company", fresh_seconds=0)
     before = source.scan()
     web.requests.clear()
 
@@ -148,7 +147,7 @@ def test_a_place_is_not_asked_again_while_its_listing_is_fresh(tmp_path: Path, w
 
 
 def test_a_skill_that_was_read_is_read_from_memory_until_it_changes(tmp_path: Path, web: WebFolder) -> None:
-    source = RemoteSource(f"{web.url}/skills/", "company", limits=ALWAYS_ASK)
+    source = RemoteSource(f"{web.url}/skills/", "company", fresh_seconds=0)
     path = source.scan().skills[0].path
     content = source.read(path, 20_000)
     asked = len(web.requests)
@@ -162,7 +161,7 @@ def test_a_skill_that_was_read_is_read_from_memory_until_it_changes(tmp_path: Pa
 
 
 def test_a_replaced_archive_is_seen(tmp_path: Path) -> None:
-    source = RemoteSource(f"zip://::{tmp_path}/skills.zip", "company", limits=ALWAYS_ASK)
+    source = RemoteSource(f"zip://::{tmp_path}/skills.zip", "company", fresh_seconds=0)
     assert codes(source) == ["source-missing"]
     for name in ("a", "b"):
         with zipfile.ZipFile(tmp_path / "new.zip", "w") as archive:
@@ -178,7 +177,7 @@ def test_a_replaced_archive_is_seen(tmp_path: Path) -> None:
 
 def test_skills_stay_and_load_while_the_place_fails(web: WebFolder) -> None:
     now = [0.0]
-    source = RemoteSource(f"{web.url}/skills/", "company", limits=ALWAYS_ASK, clock=lambda: now[0])
+    source = RemoteSource(f"{web.url}/skills/", "company", fresh_seconds=0, clock=lambda: now[0])
     registry = Registry([source])
     before = registry.refresh()
 
@@ -206,7 +205,7 @@ def test_a_file_that_was_never_read_says_that_the_place_fails(tmp_path: Path, we
 
 
 def test_a_place_that_is_gone_is_believed(tmp_path: Path, web: WebFolder) -> None:
-    source = RemoteSource(f"{web.url}/skills/", "company", limits=ALWAYS_ASK)
+    source = RemoteSource(f"{web.url}/skills/", "company", fresh_seconds=0)
     source.scan()
 
     (tmp_path / "skills").rename(tmp_path / "elsewhere")
@@ -216,7 +215,7 @@ def test_a_place_that_is_gone_is_believed(tmp_path: Path, web: WebFolder) -> Non
 
 
 def test_a_folder_that_fails_hides_no_skill_that_was_seen_before(tmp_path: Path, web: WebFolder) -> None:
-    source = RemoteSource(f"{web.url}/skills/", "company", limits=ALWAYS_ASK)
+    source = RemoteSource(f"{web.url}/skills/", "company", fresh_seconds=0)
     source.scan()
     put(tmp_path / "skills", "c")
 
@@ -228,8 +227,7 @@ def test_a_folder_that_fails_hides_no_skill_that_was_seen_before(tmp_path: Path,
 
 
 def test_nobody_waits_for_a_place_that_hangs_and_its_late_answer_is_used(web: WebFolder) -> None:
-    limits = RemoteLimits(wait_seconds=0.05, fresh_seconds=0)
-    source = RemoteSource(f"{web.url}/skills/", "company", limits=limits)
+    source = RemoteSource(f"{web.url}/skills/", "company", wait_seconds=0.05, fresh_seconds=0)
     web.answering.clear()
 
     assert codes(source) == ["source-unreachable"]
@@ -246,9 +244,7 @@ def test_after_one_file_that_hangs_the_others_are_not_waited_for(tmp_path: Path,
         (tmp_path / f"skills/a/{number}.md").write_text("x")
     hours = iter(range(0, 1_000_000, 3_600))
     now = next(hours)
-    source = RemoteSource(
-        f"{web.url}/skills/", "company", limits=RemoteLimits(wait_seconds=2), clock=lambda: now
-    )
+    source = RemoteSource(f"{web.url}/skills/", "company", wait_seconds=2, clock=lambda: now)
     while not (found := source.scan().skills):  # a busy machine may answer later than in two seconds
         now = next(hours)
     web.answering.clear()
@@ -336,12 +332,15 @@ def test_a_page_that_links_to_itself_for_ever_ends(web: WebFolder) -> None:
     assert "scan-limit" in codes(source)
 
 
-@pytest.mark.parametrize("limits", [RemoteLimits(files=3), RemoteLimits(folders=3)])
-def test_a_place_that_is_too_large_is_listed_in_part(tmp_path: Path, limits: RemoteLimits) -> None:
+@pytest.mark.parametrize("bound", ["MAX_FILES", "MAX_FOLDERS"])
+def test_a_place_that_is_too_large_is_listed_in_part(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bound: str
+) -> None:
+    monkeypatch.setattr(fetched, bound, 3)
     with zipfile.ZipFile(tmp_path / "skills.zip", "w") as archive:
         for number in range(10):
             archive.writestr(f"{number}/SKILL.md", text(f"s{number}"))
-    source = RemoteSource(f"zip://::{tmp_path}/skills.zip", "company", limits=limits)
+    source = RemoteSource(f"zip://::{tmp_path}/skills.zip", "company")
 
     assert 0 < len(folders(source)) <= 3
     assert codes(source) == ["scan-limit"]
