@@ -82,7 +82,7 @@ def open_beneath(root: Path, relative: str, *, follow: bool = True) -> int:
     if not parts:
         raise NotRegularFileError(relative)
     try:
-        descriptor = _open(root, parts, _FILE, follow=follow)
+        descriptor = _open(root, parts, follow=follow)
     except OSError as error:
         if error.errno in {errno.ENXIO, errno.ENODEV}:  # a socket, or a device without a driver
             raise NotRegularFileError(relative) from error
@@ -93,14 +93,14 @@ def open_beneath(root: Path, relative: str, *, follow: bool = True) -> int:
     return descriptor
 
 
-def open_folder_beneath(root: Path, relative: str = ".", *, follow: bool = True) -> int:
-    """Open a folder beneath `root` and return its descriptor, for `dir_fd`; the caller closes it.
+def open_folder_beneath(root: Path, relative: str) -> int:
+    """Open a folder beneath `root`, following no link, and return its descriptor; the caller closes it.
 
     Raises:
-        OutsideRootError: the path leads out of `root`.
+        OutsideRootError: the path leads out of `root` by its text.
         OSError: the operating system refuses, FileNotFoundError and NotADirectoryError most of all.
     """
-    return _open(root, parts_of(relative), _FOLDER, follow=follow)
+    return _open_at(os.fspath(root), parts_of(relative), _FOLDER)
 
 
 def read_beneath(root: Path, relative: str, limit: int) -> bytes:
@@ -123,13 +123,13 @@ def is_beneath(root: Path, path: Path) -> bool:
     return real == real_root or real.startswith(real_root.rstrip(os.sep) + os.sep)
 
 
-def _open(root: Path, parts: tuple[str, ...], flags: int, *, follow: bool) -> int:
+def _open(root: Path, parts: tuple[str, ...], *, follow: bool) -> int:
     try:
-        return _open_at(os.fspath(root), parts, flags)
+        return _open_at(os.fspath(root), parts, _FILE)
     except OSError as error:
         if error.errno not in _LINK_REFUSED or not follow:
             raise
-    return _open_at(*_resolve(root, parts), flags)
+    return _open_at(*_resolve(root, parts), _FILE)
 
 
 def _open_at(root: str, parts: tuple[str, ...], flags: int) -> int:

@@ -67,12 +67,8 @@ class DetailedError(SkillsAgentError):
 
     def __str__(self) -> str:
         details = {name: getattr(self, name) for name in self.details}
-        return self.sentence.format_map(
-            {
-                name: list_names(detail) if type(detail) is tuple else detail
-                for name, detail in details.items()
-            }
-        )
+        lists = {name: list_names(names) for name, names in details.items() if type(names) is tuple}
+        return self.sentence.format_map(details | lists)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({str(self)!r})"
@@ -247,34 +243,31 @@ class SandboxMissingError(DetailedError, ScriptError):
     reason: str
 
 
-class SourceError(SkillError):
+class SourceError(DetailedError, SkillError):
     """A source cannot be made, or a skill cannot be put into one."""
 
     code = "source-error"
+    place: str
+    """An address, or a folder."""
+    cause: str
 
 
-class SourceAddressError(DetailedError, SourceError):
+class SourceAddressError(SourceError):
     """The address can be no place of skills."""
 
     code = "source-address"
-    sentence = "{address!r} cannot be a source of skills: {cause}"
-    address: str
-    cause: str
+    sentence = "{place!r} cannot be a source of skills: {cause}"
 
 
-class SourceExtraError(DetailedError, SourceError):
+class SourceExtraError(SourceError):
     """The package that reaches the place is not installed."""
 
     code = "source-extra-missing"
-    sentence = "Cannot reach {address}: {cause}. Try pip install skills-agent[remote]."
-    address: str
-    cause: str
+    sentence = "Cannot reach {place}: {cause}. Try pip install skills-agent[remote]."
 
 
-class PublishError(DetailedError, SourceError):
+class PublishError(SourceError):
     """A folder cannot be put into a store as a skill."""
 
     code = "skill-not-published"
-    sentence = "Cannot publish {folder}: {cause}"
-    folder: str
-    cause: str
+    sentence = "Cannot publish {place}: {cause}"

@@ -86,7 +86,7 @@ class Workspace:
         """Return the names in a folder, folders first, with what each is."""
         real = self.real(path)
         with _refusals(path):
-            descriptor = open_folder_beneath(self.root.resolve(), real, follow=False)
+            descriptor = open_folder_beneath(self.root.resolve(), real)
             try:
                 with os.scandir(descriptor) as entries:
                     return [_listed(entry) for entry in sorted(entries, key=_place_in_list)]

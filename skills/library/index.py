@@ -110,7 +110,7 @@ class SkillIndex:
         return self._file(folders, ".sqlite") if len(folders) == len(sources) else None
 
     def _file(self, sources: Sequence[DirectorySource], kind: str) -> Path:
-        keys = [f"{source.label} {source.trusted} {source.address}" for source in sources]
+        keys = [f"{source.label} {source.trusted} {source.folder}" for source in sources]
         name = hashlib.sha256("\n".join([self._version, *keys]).encode()).hexdigest()
         return self._folder / f"{name[:32]}{kind}"
 

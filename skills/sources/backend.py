@@ -10,8 +10,8 @@ and folders on disk are better read by DirectorySource.
 
 import errno
 import os
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, Protocol
 from zlib import crc32
 
@@ -48,18 +48,12 @@ class BackendSource(FetchedSource):
     """The skills beneath a folder of a backend. Sizes are those that the backend gives: some approximate."""
 
     def __init__(
-        self,
-        backend: FileBackend,
-        label: str,
-        *,
-        path: str = "/skills",
-        trusted: bool = False,
-        clock: Callable[[], float] = time.monotonic,
+        self, backend: FileBackend, label: str, *, path: str = "/skills", trusted: bool = False
     ) -> None:
         """Name a folder of a backend, as the backend calls it."""
         self._backend = backend
         self._folder = path
-        super().__init__(label, f"{label}:{path}", trusted=trusted, clock=clock, keep_seconds=0.0)
+        super().__init__(label, f"{label}:{path}", trusted=trusted, keep_seconds=0.0)
 
     def _list(self) -> Listing:
         listing = Listing(self.place)
@@ -92,13 +86,12 @@ class BackendSource(FetchedSource):
         size = size if isinstance(size, int) else None
         if changed:
             return ListedFile((path,), size, (size or 0, crc32(str(changed).encode())))
-        if not is_skill_file(path):
-            return ListedFile((path,), size)
-        try:
-            content = self._fetch(ListedFile((path,), size), MAX_FILE_BYTES)
-        except OSError:  # the reader will report it
-            return ListedFile((path,), size)
-        return ListedFile((path,), len(content), (crc32(content),))
+        file = ListedFile((path,), size)
+        if is_skill_file(path):
+            with suppress(OSError):  # the reader will report it
+                content = self._fetch(file, MAX_FILE_BYTES)
+                return ListedFile((path,), len(content), (crc32(content),))
+        return file
 
     def _fetch(self, file: ListedFile, limit: int) -> bytes:
         if (file.size or 0) > MAX_FILE_BYTES:

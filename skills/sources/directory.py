@@ -78,11 +78,6 @@ class DirectorySource:
         self._confirming = Lock()
 
     @property
-    def address(self) -> str:
-        """Return where the folder is: with one address, a scan finds the same."""
-        return str(self.folder)
-
-    @property
     def folders(self) -> Sequence[FolderState]:
         """Return what the last scan saw of each folder: the next one looks only at those that have changed.
 

@@ -9,12 +9,14 @@ snapshot, where it is read and run.
 
 import errno
 import os
+import time
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import islice
+from operator import attrgetter
 from pathlib import Path
 from threading import Lock
 from typing import Final, NamedTuple
@@ -22,7 +24,7 @@ from typing import Final, NamedTuple
 from skills_agent.skills.confined import OutsideRootError, parts_of
 from skills_agent.skills.format.rules import Finding, diagnostic
 from skills_agent.skills.skill import Diagnostic
-from skills_agent.skills.sources.protocol import NOISE, Scan, SkillEntry, SkillFile, in_path_order
+from skills_agent.skills.sources.protocol import NOISE, Scan, SkillEntry, SkillFile
 from skills_agent.skills.sources.walk import MAX_DEPTH, SKILL_FILE, SKIPPED_FOLDERS
 from skills_agent.skills.text import one_line
 
@@ -172,7 +174,7 @@ class FetchedSource(ABC):
         place: str,
         *,
         trusted: bool,
-        clock: Callable[[], float],
+        clock: Callable[[], float] = time.monotonic,
         fresh_seconds: float = 0.0,
         keep_seconds: float = KEEP_SECONDS,
     ) -> None:
@@ -287,7 +289,8 @@ class FetchedSource(ABC):
             folder_name = folder.rpartition("/")[2] or self._root_name()
             matches.append(SkillEntry(path, folder_name, file.stamp, file.size or 0))
             skills[path] = relative
-        return _Look(Scan(in_path_order(matches), tuple(listing.diagnostics())), files, skills)
+        matches.sort(key=attrgetter("path"))
+        return _Look(Scan(tuple(matches), tuple(listing.diagnostics())), files, skills)
 
 
 def is_skill_file(relative: str) -> bool:

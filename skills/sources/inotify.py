@@ -10,13 +10,14 @@ import weakref
 from collections.abc import Sequence
 from contextlib import ExitStack
 from errno import ENOTSUP
-from functools import lru_cache
 from select import POLLIN, POLLPRI, poll
 from threading import Lock
 from typing import Final
 
 from skills_agent.skills.sources.protocol import FolderState
 
+_LIBC: Final = ctypes.CDLL(None, use_errno=True)
+"""Python has no functions for inotify and statfs."""
 _MODIFY: Final = 0x2
 _ATTRIB: Final = 0x4
 _CLOSE_WRITE: Final = 0x8
@@ -67,7 +68,7 @@ class FolderWatch:
             # The mounts first: what is mounted over one of the folders is no event of inotify.
             self._mounts = os.open("/proc/self/mountinfo", os.O_RDONLY)
             opened.callback(os.close, self._mounts)
-            self._queue = _checked(_libc().inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC))
+            self._queue = _checked(_LIBC.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC))
             opened.callback(os.close, self._queue)
             self._place = _place(self._root)
             for folder in folders:
@@ -92,23 +93,17 @@ class FolderWatch:
                     self._events += 1
                 else:
                     self._lost = True
-            self._lost = self._lost or _moved(self._root, self._place)
+            self._lost = self._lost or _place(self._root) != self._place
             return None if self._lost else self._events
 
     def _add(self, folder: FolderState) -> None:
         path = os.fsencode(folder.path)
         if _file_system(path) not in _LOCAL:
             raise OSError(ENOTSUP, "changes may come from elsewhere on this file system", folder.path)
-        _checked(_libc().inotify_add_watch(self._queue, path, _FOLDER_EVENTS), folder.path)
+        _checked(_LIBC.inotify_add_watch(self._queue, path, _FOLDER_EVENTS), folder.path)
         if folder.skill is not None:
             file = os.fsencode(folder.skill.path)
-            _checked(_libc().inotify_add_watch(self._queue, file, _FILE_EVENTS), folder.skill.path)
-
-
-@lru_cache(maxsize=1)
-def _libc() -> ctypes.CDLL:
-    """Return the C library: Python has no functions for inotify and statfs."""
-    return ctypes.CDLL(None, use_errno=True)
+            _checked(_LIBC.inotify_add_watch(self._queue, file, _FILE_EVENTS), folder.skill.path)
 
 
 def _checked(result: int, path: str | None = None) -> int:
@@ -121,17 +116,13 @@ def _checked(result: int, path: str | None = None) -> int:
 
 def _file_system(path: bytes) -> int:
     status = ctypes.create_string_buffer(_STATFS_BYTES)
-    _checked(_libc().statfs(path, status), os.fsdecode(path))
+    _checked(_LIBC.statfs(path, status), os.fsdecode(path))
     return ctypes.c_long.from_buffer(status).value & 0xFFFFFFFF
 
 
-def _place(folder: str) -> tuple[int, int]:
-    status = os.stat(folder)  # noqa: PTH116 - once for each look
-    return status.st_dev, status.st_ino
-
-
-def _moved(folder: str, place: tuple[int, int]) -> bool:
+def _place(folder: str) -> tuple[int, int] | None:
     try:
-        return _place(folder) != place
+        status = os.stat(folder)  # noqa: PTH116 - once for each look
     except OSError:
-        return True
+        return None
+    return status.st_dev, status.st_ino

@@ -1,6 +1,5 @@
 """Skills that live in the process: made by a program, or by a test."""
 
-import time
 from collections.abc import Mapping
 from zlib import crc32
 
@@ -14,13 +13,9 @@ class MemorySource(FetchedSource):
     """
 
     def __init__(
-        self,
-        skills: Mapping[str, Mapping[str, str | bytes]],
-        label: str = "memory",
-        *,
-        trusted: bool = True,
+        self, skills: Mapping[str, Mapping[str, str | bytes]], label: str = "memory", *, trusted: bool = True
     ) -> None:
-        super().__init__(label, f"{label}:", trusted=trusted, clock=time.monotonic)
+        super().__init__(label, f"{label}:", trusted=trusted)
         self._skills = skills
 
     def _list(self) -> Listing:

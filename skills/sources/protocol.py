@@ -1,7 +1,6 @@
 """Where skills come from: the one protocol that every source keeps, and what a scan returns."""
 
-from collections.abc import Iterable, Iterator
-from operator import attrgetter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final, NamedTuple, Protocol
 
@@ -36,11 +35,6 @@ class Scan(NamedTuple):
 
     skills: tuple[SkillEntry, ...]
     diagnostics: tuple[Diagnostic, ...] = ()
-
-
-def in_path_order(skills: Iterable[SkillEntry]) -> tuple[SkillEntry, ...]:
-    """Return skills as a scan has them."""
-    return tuple(sorted(skills, key=attrgetter("path")))
 
 
 class FolderState(msgspec.Struct, frozen=True, array_like=True, gc=False):

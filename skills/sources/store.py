@@ -159,9 +159,8 @@ def checked_namespace(namespace: Sequence[str]) -> Namespace:
         if not isinstance(label, str) or not label.strip():
             raise SourceAddressError(shown, "a label of a namespace is a text that is not blank.")
         if not label.isprintable() or any(character in "./*" for character in label):
-            raise SourceAddressError(
-                shown, "a label of a namespace has no '.', '/', '*' or control character."
-            )
+            cause = "a label of a namespace has no '.', '/', '*' or control character."
+            raise SourceAddressError(shown, cause)
         if len(label) > _MAX_LABEL:
             raise SourceAddressError(shown, f"a label of a namespace has at most {_MAX_LABEL} characters.")
     if namespace[0] == "langgraph":

@@ -9,6 +9,7 @@ import stat
 from collections import deque
 from collections.abc import Iterable
 from itertools import islice
+from operator import attrgetter
 from pathlib import Path
 from typing import Final
 
@@ -17,7 +18,7 @@ from msgspec.structs import replace
 from skills_agent.skills.confined import is_beneath
 from skills_agent.skills.format.rules import Finding, diagnostic
 from skills_agent.skills.skill import Diagnostic
-from skills_agent.skills.sources.protocol import FolderState, Scan, SkillEntry, in_path_order
+from skills_agent.skills.sources.protocol import FolderState, Scan, SkillEntry
 
 SKILL_FILE: Final = "SKILL.md"
 _SKILL_FILE_UPPER: Final = SKILL_FILE.upper()
@@ -50,7 +51,7 @@ def is_unchanged(listing: FolderState) -> bool:
 def scan_of(listings: Iterable[FolderState], diagnostics: tuple[Diagnostic, ...] = ()) -> Scan:
     """Return what a walk with these listings has found."""
     skills = [listing.skill for listing in listings if listing.skill is not None]
-    return Scan(in_path_order(skills), diagnostics)
+    return Scan(tuple(sorted(skills, key=attrgetter("path"))), diagnostics)
 
 
 class Walk:
@@ -72,7 +73,10 @@ class Walk:
         entries = 0
         while waiting:
             path, depth = waiting.popleft()
-            if self._is_over(entries):
+            if len(self.folders) >= MAX_FOLDERS or entries >= MAX_ENTRIES:
+                bound = f"{MAX_ENTRIES:,} files" if entries >= MAX_ENTRIES else f"{MAX_FOLDERS:,} folders"
+                message = f"The folder has more than {bound}; the rest is not searched."
+                self._report("scan-limit", message, self._root)
                 self.folders.append(FolderState(path))
                 break
             try:
@@ -92,16 +96,6 @@ class Walk:
             if listing.inner:
                 waiting.extend([(inner, depth + 1) for inner in listing.inner])
         return scan_of(self.folders, tuple(self._diagnostics[key] for key in sorted(self._diagnostics)))
-
-    def _is_over(self, entries: int) -> bool:
-        if len(self.folders) >= MAX_FOLDERS:
-            reason = f"more than {MAX_FOLDERS:,} folders"
-        elif entries >= MAX_ENTRIES:
-            reason = f"more than {MAX_ENTRIES:,} files"
-        else:
-            return False
-        self._report("scan-limit", f"The folder has {reason}; the rest is not searched.", self._root)
-        return True
 
     def _folder(self, path: str, limit: int) -> FolderState:
         """List one folder."""
