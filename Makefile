@@ -4,6 +4,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 UV := $(shell command -v uv 2>/dev/null)
 WORKERS ?= 2
+# Tests start many processes: each would compile every library again.
+unexport PYTHONDONTWRITEBYTECODE
 
 ifdef UV
   MAKE_VENV = $(UV) venv --quiet --allow-existing --python $(PYTHON) $(VENV)
@@ -18,7 +20,8 @@ endif
 help:
 	@echo "make demo      answer a real question about a real file, without a key or a network"
 	@echo "make test      run the quick tests, in under three minutes"
-	@echo "make test-all  run the slow rest: kill -9, hostile scripts, PostgreSQL, a real langgraph dev"
+	@echo "make test-all  run the slow rest: kill -9, hostile scripts, PostgreSQL, a real langgraph dev,"
+	@echo "               and the property tests with all their examples"
 	@echo "make check     formatting, lint, types, layers, the drawn graph, and the generated docs"
 	@echo "make format    format the code"
 	@echo "make docs      write the tables that are generated from the code into docs/"

@@ -27,9 +27,9 @@ def call(name: str, /, **args: Any) -> dict[str, Any]:
     return {"name": name, "args": args}
 
 
-def calls(*wanted: dict[str, Any], content: str = "") -> dict[str, Any]:
+def calls(*tool_calls: dict[str, Any], content: str = "") -> dict[str, Any]:
     """Return a scripted reply with tool calls."""
-    return {"content": content, "tool_calls": list(wanted)}
+    return {"content": content, "tool_calls": list(tool_calls)}
 
 
 @dataclass

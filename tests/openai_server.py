@@ -40,7 +40,7 @@ class Raw(NamedTuple):
     headers: Sequence[tuple[str, str]] = ()
 
 
-class Asked(NamedTuple):
+class Request(NamedTuple):
     """A request that came in."""
 
     path: str
@@ -62,7 +62,7 @@ class OpenAIServer:
     """What the next requests get; an empty queue is answered by `respond`, else with status 500."""
     respond: Callable[[dict[str, Any]], Completion | Raw] | None = None
     """Makes the answers instead, from the body of a request, where nothing is queued."""
-    asked: list[Asked] = field(default_factory=list)
+    requests: list[Request] = field(default_factory=list)
 
 
 @contextmanager
@@ -85,7 +85,7 @@ class _ChatCompletions(BaseHTTPRequestHandler):
         state: OpenAIServer = self.server.state  # type: ignore[attr-defined]
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         authorization = self.headers.get("Authorization", "")
-        state.asked.append(Asked(self.path, authorization, body))
+        state.requests.append(Request(self.path, authorization, body))
         if authorization != f"Bearer {KEY}":
             self._send(error(401, "Incorrect API key provided."))
             return

@@ -281,7 +281,7 @@ def test_the_hooks_of_chat_openai_are_called() -> None:
         model = Model(model="x", api_key=SecretStr(KEY), base_url=server.base_url)
         model.invoke("hi")
         whole, streamed = [*seen], [*model.stream("hi")]
-    assert (whole, server.asked[0].body["user"]) == (["payload", "reading"], "hook"), (
+    assert (whole, server.requests[0].body["user"]) == (["payload", "reading"], "hook"), (
         "ChatOpenAI does not call what ChatOpenAIHooks overrides: see how _generate makes "
         "its payload and reads the reply now, and override what does."
     )

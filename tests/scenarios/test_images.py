@@ -50,7 +50,7 @@ def ask(workspace: Path, skills_dir: Path, monkeypatch: pytest.MonkeyPatch) -> A
             answers = [
                 each for each in messages if isinstance(each, ToolMessage) and each.name != "load_skill"
             ]
-            return answers, server.asked[-1].body["messages"]
+            return answers, server.requests[-1].body["messages"]
 
     return run
 

@@ -239,8 +239,8 @@ def test_two_hundred_turns_stay_within_the_window_and_lose_nothing_that_counts(
 
     # The transcript is whole, and what the summaries cost is counted.
     assert sum(isinstance(each, HumanMessage) for each in thread.values["messages"]) == 200
-    assert result["usage"]["thread"]["model_calls"] == len(server.asked)
-    assert result["usage"]["thread"]["input_tokens"] == 11 * len(server.asked)
+    assert result["usage"]["thread"]["model_calls"] == len(server.requests)
+    assert result["usage"]["thread"]["input_tokens"] == 11 * len(server.requests)
 
 
 def test_the_summary_is_the_first_thing_of_a_turn_and_covers_whole_turns(
@@ -362,7 +362,7 @@ def test_a_turn_that_outgrows_the_window_is_shown_with_its_older_results_shorten
         server.answers.append(Completion(calls=[read]))
     thread = Thread(workspace)
     thread.say("Read it all.")
-    bodies = [asked.body for asked in server.asked]
+    bodies = [asked.body for asked in server.requests]
     assert len(bodies) == 12
     assert max(map(size, bodies)) <= WINDOW
     for number, body in enumerate(bodies):
@@ -389,7 +389,7 @@ def test_parallel_results_that_are_too_large_together_share_the_room(
     ]
     server.answers.append(Completion(calls=reads))
     Thread(workspace).say("Read them.")
-    body = server.asked[-1].body
+    body = server.requests[-1].body
     assert size(body) <= WINDOW
     assert_no_call_is_split(body)
     results = [message["content"] for message in body["messages"] if message["role"] == "tool"]
@@ -402,7 +402,7 @@ def test_a_message_that_is_larger_than_the_window_is_answered_and_not_sent(
 ) -> None:
     thread = Thread(workspace)
     result = thread.say("apples " * 10_000)
-    assert server.asked == []
+    assert server.requests == []
     assert "openai:some-model reads 8,000" in result["answer"]
     assert "your message about 17,5" in result["answer"]
     assert result["usage"]["thread"]["model_calls"] == 0
@@ -417,7 +417,7 @@ def test_loaded_skills_that_leave_no_room_are_named_as_the_cause(
     write_skill(skills_dir, "tome", "Long.", "Do the next thing with care.\n" * 490)
     thread = Thread(workspace, context_window=4_000)
     answer = thread.say("/tome")["answer"]
-    assert server.asked == []
+    assert server.requests == []
     assert "the loaded skills about 3,5" in answer
     assert "fewer skills" in answer
 

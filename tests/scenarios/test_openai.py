@@ -56,7 +56,7 @@ APPROVED: Any = Command(resume={"decisions": [{"type": "approve"}]})
 
 def assert_protocol_is_kept(server: OpenAIServer) -> None:
     """Every tool call is followed by its answers; requests only grow at their end; tools never change."""
-    bodies = [asked.body for asked in server.asked]
+    bodies = [asked.body for asked in server.requests]
     for body in bodies:
         waiting: set[str] = set()
         for message in body["messages"]:
@@ -78,14 +78,16 @@ def test_a_whole_run_keeps_the_protocol(workspace: Path, server: OpenAIServer) -
     assert result["loaded"] == ["alpha", "beta"]
     assert result["usage"]["thread"]["input_tokens"] == 33
     assert_protocol_is_kept(server)
-    sent = json.dumps(server.asked[-1].body["messages"])
+    sent = json.dumps(server.requests[-1].body["messages"])
     assert "APRICOT" in sent
     assert "3 apples" in sent
     (load,) = [
-        tool["function"] for tool in server.asked[0].body["tools"] if tool["function"]["name"] == "load_skill"
+        tool["function"]
+        for tool in server.requests[0].body["tools"]
+        if tool["function"]["name"] == "load_skill"
     ]
     assert load["parameters"]["properties"]["name"]["enum"] == ["alpha", "beta"]
-    assert {*server.asked[0].body} <= {"messages", "tools", "model", "stream", "stream_options"}
+    assert {*server.requests[0].body} <= {"messages", "tools", "model", "stream", "stream_options"}
 
 
 async def test_a_whole_run_keeps_the_protocol_asynchronously_and_streamed(

@@ -22,6 +22,7 @@ from unittest.mock import patch
 from click.testing import CliRunner
 
 from skills_agent.graph.cli.main import main
+from tests.agents import call, calls
 
 PATIENCE = 60.0
 """Seconds until a process that says nothing new counts as hung."""
@@ -216,16 +217,6 @@ class _Screen:
                 return
             self.text += piece.decode(errors="replace")
         self._seen = self.text.index(prompt, self._seen) + len(prompt)
-
-
-def call(tool: str, /, **args: Any) -> dict[str, Any]:
-    """Return one tool call of a scripted reply."""
-    return {"name": tool, "args": args}
-
-
-def calls(*tool_calls: dict[str, Any], content: str = "") -> dict[str, Any]:
-    """Return a scripted reply with tool calls."""
-    return {"content": content, "tool_calls": list(tool_calls)}
 
 
 LOAD = calls(call("load_skill", name="rain-gauge"))

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from skills_agent.graph.cli.printing import IN_PROGRESS
-from tests.graph.cli.command_line import LOAD, RUN, CommandLine, Finished, call, calls
+from tests.agents import call, calls
+from tests.graph.cli.command_line import LOAD, RUN, CommandLine, Finished
 
 ANSWER = "Together it rained 544 mm."
 SLOW = """\

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.graph.cli.command_line import LOAD, RUN, CommandLine, Finished, call, calls
+from tests.agents import call, calls
+from tests.graph.cli.command_line import LOAD, RUN, CommandLine, Finished
 
 PLAN = calls(
     call("update_plan", goal="Talk", steps=[{"id": "1", "title": "Greet", "status": "completed"}],

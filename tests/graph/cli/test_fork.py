@@ -8,7 +8,8 @@ import pytest
 
 from skills_agent.graph.settings import Settings
 from skills_agent.graph.threads.threads import Threads
-from tests.graph.cli.command_line import LOAD, RAIN_SKILL, CommandLine, call, calls
+from tests.agents import call, calls
+from tests.graph.cli.command_line import LOAD, RAIN_SKILL, CommandLine
 
 STAMP = """\
 import sys

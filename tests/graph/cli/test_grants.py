@@ -4,7 +4,8 @@ import json
 
 import pytest
 
-from tests.graph.cli.command_line import LOAD, RUN, CommandLine, call, calls
+from tests.agents import call, calls
+from tests.graph.cli.command_line import LOAD, RUN, CommandLine
 
 ANSWER = "544 mm."
 AGAIN = [LOAD, RUN, RUN, ANSWER]

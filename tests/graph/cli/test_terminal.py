@@ -2,7 +2,8 @@
 
 import pytest
 
-from tests.graph.cli.command_line import LOAD, RUN, CommandLine, call, calls
+from tests.agents import call, calls
+from tests.graph.cli.command_line import LOAD, RUN, CommandLine
 
 pytestmark = pytest.mark.slow
 

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.graph.cli.command_line import LOAD, RUN, CommandLine, call, calls
+from tests.agents import call, calls
+from tests.graph.cli.command_line import LOAD, RUN, CommandLine
 
 PLAN = calls(
     call(

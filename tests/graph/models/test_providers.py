@@ -76,7 +76,7 @@ def test_a_missing_key_is_named() -> None:
 def test_parameters_reach_the_provider_and_unknown_ones_are_refused(server: OpenAIServer) -> None:
     server.answers.append(Completion("ok"))
     model_on(server, temperature=0.25).invoke("hi")
-    assert server.asked[0].body["temperature"] == 0.25
+    assert server.requests[0].body["temperature"] == 0.25
     with pytest.raises(ModelError, match="temprature") as caught:
         model_on(server, temprature=1)
     assert caught.value.code == "model-parameter"
@@ -105,8 +105,8 @@ def test_a_plain_answer_arrives_with_its_usage(server: OpenAIServer) -> None:
     assert message.text == "Twelve rows."
     assert message.usage_metadata
     assert message.usage_metadata["total_tokens"] == 18
-    assert server.asked[0].path == "/v1/chat/completions"
-    assert server.asked[0].authorization == f"Bearer {KEY}"
+    assert server.requests[0].path == "/v1/chat/completions"
+    assert server.requests[0].authorization == f"Bearer {KEY}"
 
 
 def test_a_streamed_answer_arrives_in_pieces_and_with_its_usage(server: OpenAIServer) -> None:
@@ -123,7 +123,10 @@ def test_parallel_tool_calls_arrive_whole(server: OpenAIServer) -> None:
     server.answers.append(Completion(calls=[LOAD, READ]))
     message = model_on(server).bind_tools(TOOLS).invoke("Go.")
     assert [(call["name"], call["args"], call["id"]) for call in message.tool_calls] == [LOAD, READ]
-    assert [tool["function"]["name"] for tool in server.asked[0].body["tools"]] == ["load_skill", "read_file"]
+    assert [tool["function"]["name"] for tool in server.requests[0].body["tools"]] == [
+        "load_skill",
+        "read_file",
+    ]
 
 
 def test_streamed_tool_calls_are_put_together(server: OpenAIServer) -> None:
@@ -140,7 +143,7 @@ def test_messages_and_tools_are_sent_alike_with_and_without_the_clients_conversi
     model = model_on(server, skip_conversion=skip_conversion)
     model.bind_tools(TOOLS, extra_body={"top_k": 3}).invoke("Go.")
     model.bind(response_format={"type": "json_object"}).invoke("Go.")
-    plain, formatted = (each.body for each in server.asked)
+    plain, formatted = (each.body for each in server.requests)
     assert plain["messages"] == formatted["messages"] == [{"content": "Go.", "role": "user"}]
     assert (len(plain["tools"]), plain["top_k"]) == (2, 3)
     assert formatted["response_format"] == {"type": "json_object"}
@@ -178,7 +181,7 @@ def test_a_model_that_prefers_the_responses_api_uses_chat_completions_behind_a_b
     server.answers.append(Completion("ok"))
     environment = {"OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": server.base_url}
     resolve_model("openai:gpt-5.2-pro", environment=environment).invoke("hi")
-    assert server.asked[0].path == "/v1/chat/completions"
+    assert server.requests[0].path == "/v1/chat/completions"
 
 
 # Failures
@@ -187,7 +190,7 @@ def test_a_model_that_prefers_the_responses_api_uses_chat_completions_behind_a_b
 def test_a_rate_limit_is_waited_out(server: OpenAIServer) -> None:
     server.answers += [error(429, "Slow down.", ("retry-after-ms", "1")), Completion("Here.")]
     assert model_on(server, max_retries=2).invoke("hi").text == "Here."
-    assert len(server.asked) == 2
+    assert len(server.requests) == 2
 
 
 @pytest.mark.parametrize(
