@@ -12,25 +12,7 @@ from skills_agent.skills.sources.backend import BackendSource, FileBackend
 from skills_agent.skills.sources.protocol import SkillFile
 from skills_agent.skills.sources.store import StoreSource
 from tests.folder_backend import FolderBackend
-
-
-def text(name: str, rest: str = "") -> str:
-    return f"---\nname: {name}\ndescription: Does {name}.\n---\nDo it.\n{rest}"
-
-
-def put(folder: Path, name: str, rest: str = "") -> Path:
-    path = folder / name / "SKILL.md"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text(name, rest))
-    return path
-
-
-def folders(source: BackendSource) -> list[str]:
-    return [found.folder for found in source.scan().skills]
-
-
-def codes(source: BackendSource) -> list[str]:
-    return [each.code for each in source.scan().diagnostics]
+from tests.skills.sources.skill_files import codes, folders, put, text
 
 
 @pytest.fixture

@@ -18,29 +18,11 @@ from skills_agent.skills.errors import SkillUnreadableError, SourceAddressError,
 from skills_agent.skills.library.registry import Registry
 from skills_agent.skills.sources import fetched
 from skills_agent.skills.sources.remote import RemoteSource
+from tests.skills.sources.skill_files import codes, folders, put, text
 from tests.web_server import WebFolder, serving
 
 fsspec = pytest.importorskip("fsspec", reason="the extra `remote` is not installed")
 pytest.importorskip("aiohttp", reason="the extra `remote` is not installed")
-
-
-def text(name: str, rest: str = "") -> str:
-    return f"---\nname: {name}\ndescription: Does {name}.\n---\nDo it.\n{rest}"
-
-
-def put(folder: Path, name: str, rest: str = "") -> Path:
-    path = folder / name / "SKILL.md"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text(name, rest))
-    return path
-
-
-def folders(source: RemoteSource) -> list[str]:
-    return [found.folder for found in source.scan().skills]
-
-
-def codes(source: RemoteSource) -> list[str]:
-    return [each.code for each in source.scan().diagnostics]
 
 
 @pytest.fixture
