@@ -3,7 +3,8 @@
 Every reducer takes two values, either of which may be None or of an older version. All but `add_usage` are
 commutative, associative and idempotent: the value does not depend on the order in which parallel branches
 finish, and an update that is applied again changes nothing. Where two updates contradict each other, the
-higher `order` or `revision` wins, then the greater canonical JSON, which is arbitrary but always the same.
+higher `order`, `revision` or `turn` wins, or what is `revoked`, then the greater canonical JSON, which is
+arbitrary but always the same.
 """
 
 import hashlib
@@ -14,14 +15,7 @@ from typing import Any, TypeVar, cast
 from langchain_core.messages import AnyMessage, BaseMessage, RemoveMessage, convert_to_messages
 from langgraph.graph.message import REMOVE_ALL_MESSAGES
 
-from skills_agent.state.records import (
-    CatalogRecord,
-    Counts,
-    GrantRecord,
-    PlanRecord,
-    SummaryRecord,
-    UsageRecord,
-)
+from skills_agent.state.records import CatalogRecord, Counts, UsageRecord
 
 Record = TypeVar("Record", bound=Mapping[str, Any])
 
@@ -61,35 +55,22 @@ def _identify(message: BaseMessage, predecessor: BaseMessage | None) -> BaseMess
     return message.model_copy(update={"id": f"m-{hashlib.sha256(seed.encode()).hexdigest()[:16]}"})
 
 
-def merge_by_order(left: dict[str, Record] | None, right: dict[str, Record] | None) -> dict[str, Record]:
-    """Merge loads and unloads of skills, or the lists of their files, by name; the newer order wins whole."""
-    return _merge_by_key(left, right, "order")
+def merge_records(left: dict[str, Record] | None, right: dict[str, Record] | None) -> dict[str, Record]:
+    """Merge records by key: loads and unloads of skills, lists of their files, grants by id."""
+    merged = dict(left or {})
+    for key, record in (right or {}).items():
+        merged[key] = newest(merged.get(key), record) or record
+    return merged
+
+
+def newest(left: Record | None, right: Record | None) -> Record | None:
+    """Keep the newer record, whole: a load, an unload, a plan, a summary; of a grant, the revoked one."""
+    return max(left, right, key=_rank) if left and right else right or left
 
 
 def newest_catalog(left: CatalogRecord | None, right: CatalogRecord | None) -> CatalogRecord | None:
-    """Keep the record that was written last: one node writes it, whole."""
+    """Keep the record that was written last: one node writes it."""
     return right or left
-
-
-def merge_grants(
-    left: dict[str, GrantRecord] | None, right: dict[str, GrantRecord] | None
-) -> dict[str, GrantRecord]:
-    """Merge grants by id; a revocation wins over what it revokes, whichever comes first."""
-    return _merge_by_key(left, right, "revoked")
-
-
-def newest_plan(left: PlanRecord | None, right: PlanRecord | None) -> PlanRecord | None:
-    """Keep the plan with the higher revision."""
-    if left is None or right is None:
-        return left if right is None else right
-    return _newer(left, right, "revision")
-
-
-def newest_summary(left: SummaryRecord | None, right: SummaryRecord | None) -> SummaryRecord | dict[str, Any]:
-    """Keep the summary of the newest turn; an empty record before the first."""
-    if not left or not right:
-        return left or right or {}
-    return _newer(left, right, "turn")
 
 
 def add_usage(left: UsageRecord | None, right: UsageRecord | None) -> UsageRecord:
@@ -121,18 +102,6 @@ def _sum(*parts: Counts) -> Counts:
     return cast("Counts", {name: sum(cast("int", part.get(name, 0)) for part in parts) for name in names})
 
 
-def _merge_by_key(
-    left: dict[str, Record] | None, right: dict[str, Record] | None, rank: str
-) -> dict[str, Record]:
-    merged = dict(left or {})
-    for key, record in (right or {}).items():
-        merged[key] = _newer(merged[key], record, rank) if key in merged else record
-    return merged
-
-
-def _newer(left: Record, right: Record, rank: str) -> Record:
-    return max(
-        left,
-        right,
-        key=lambda each: (each.get(rank) or 0, json.dumps(each, sort_keys=True, default=str)),
-    )
+def _rank(record: Mapping[str, Any]) -> tuple[list[int], str]:
+    numbers = [record.get(name) or 0 for name in ("order", "revision", "turn", "revoked")]
+    return numbers, json.dumps(record, sort_keys=True, default=str)

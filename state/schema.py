@@ -1,4 +1,4 @@
-"""The channels of the graph, in the order in which a turn fills them.
+"""The channels of the graph: input, output, and the rest in the order in which a turn fills them.
 
 How they are stored is the graph's subject: `graph/langgraph_inside.py`.
 """
@@ -22,15 +22,7 @@ from skills_agent.state.records import (
     UsageRecord,
     VerdictRecord,
 )
-from skills_agent.state.reducers import (
-    add_usage,
-    merge_by_order,
-    merge_grants,
-    merge_messages,
-    newest_catalog,
-    newest_plan,
-    newest_summary,
-)
+from skills_agent.state.reducers import add_usage, merge_messages, merge_records, newest, newest_catalog
 
 Messages = Annotated[list[AnyMessage], merge_messages]
 
@@ -43,7 +35,7 @@ class AgentInput(TypedDict, total=False):
     """Names of skills to activate before the model is asked; `name@source` picks a source."""
 
 
-class AgentOutput(TypedDict):
+class AgentOutput(TypedDict, total=False):
     """The output of the graph."""
 
     messages: Messages
@@ -53,36 +45,27 @@ class AgentOutput(TypedDict):
     usage: Annotated[UsageRecord, add_usage]
 
 
-class AgentState(TypedDict, total=False):
+class AgentState(AgentInput, AgentOutput, total=False):
     """The channels of a thread."""
 
-    messages: Messages
-    """The transcript."""
-    skills: list[str]
-    """The caller's request of this turn; emptied by `select`."""
     catalog: Annotated[CatalogRecord, newest_catalog]
     """An empty dict before the first turn."""
     admissions: list[Admission]
     """What `select` admitted in this step."""
-    skills_loaded: Annotated[dict[str, LoadedSkill], merge_by_order]
+    skills_loaded: Annotated[dict[str, LoadedSkill], merge_records]
     """The ledger, by name of the skill."""
-    skill_resources: Annotated[dict[str, SkillResources], merge_by_order]
+    skill_resources: Annotated[dict[str, SkillResources], merge_records]
     """The files of loaded skills, by name of the skill."""
-    summary: Annotated[SummaryRecord, newest_summary]
+    summary: Annotated[SummaryRecord, newest]
     """Of older turns; empty before the first."""
     history_too_long: bool
     """True where `discover` saw that older turns must be summarized first."""
-    plan: Annotated[PlanRecord | None, newest_plan]
+    plan: Annotated[PlanRecord | None, newest]
     verdicts: dict[str, VerdictRecord]
     """The verdicts on the calls of this step, by tool call id."""
-    grants: Annotated[dict[str, GrantRecord], merge_grants]
-    refused: dict[str, int]
-    """How often each call was refused in this turn, by digest; written by one node of a step."""
+    grants: Annotated[dict[str, GrantRecord], merge_records]
     spent_budget: str
     """The budget that is spent while the model wants more calls; empty otherwise. Written by `decide`."""
-    usage: Annotated[UsageRecord, add_usage]
-    answer: str
-    loaded: list[str]
     remaining_steps: RemainingSteps
 
 

@@ -12,12 +12,10 @@ from langgraph.graph.message import REMOVE_ALL_MESSAGES
 
 from skills_agent.state.reducers import (
     add_usage,
-    merge_by_order,
-    merge_grants,
     merge_messages,
+    merge_records,
+    newest,
     newest_catalog,
-    newest_plan,
-    newest_summary,
     spent,
 )
 
@@ -57,11 +55,11 @@ USAGES = st.builds(
 
 
 IDEMPOTENT = [
-    pytest.param(merge_by_order, LEDGERS, id="skills_loaded"),
-    pytest.param(merge_by_order, RESOURCES, id="skill_resources"),
-    pytest.param(merge_grants, GRANTS, id="grants"),
-    pytest.param(newest_plan, PLANS, id="plan"),
-    pytest.param(newest_summary, SUMMARIES, id="summary"),
+    pytest.param(merge_records, LEDGERS, id="skills_loaded"),
+    pytest.param(merge_records, RESOURCES, id="skill_resources"),
+    pytest.param(merge_records, GRANTS, id="grants"),
+    pytest.param(newest, PLANS, id="plan"),
+    pytest.param(newest, SUMMARIES, id="summary"),
 ]
 
 
@@ -113,11 +111,11 @@ def test_usage_sums_in_any_order(updates: list[Any]) -> None:
 
 @pytest.mark.parametrize(
     "reducer",
-    [merge_by_order, merge_grants, newest_plan, newest_summary, add_usage],
+    [merge_records, newest, add_usage],
 )
 def test_nothing_is_a_value_that_every_reducer_takes(reducer: Callable[[Any, Any], Any]) -> None:
     reducer(None, None)
-    older = {"a": {"of": "another version"}} if reducer is not newest_plan else {"goal": "x"}
+    older = {"a": {"of": "another version"}} if reducer is not newest else {"goal": "x"}
     if reducer is not add_usage:
         assert reducer(older, None) == older
         assert reducer(None, older) == older
@@ -131,8 +129,8 @@ def test_the_newer_load_wins_over_an_unload_and_the_reverse() -> None:
     first: Any = {"a": {"order": 1, "unloaded": False}}
     gone: Any = {"a": {"order": 2, "unloaded": True}}
     again: Any = {"a": {"order": 3, "unloaded": False}}
-    assert merge_by_order(gone, first) == gone
-    assert merge_by_order(merge_by_order(again, first), gone) == again
+    assert merge_records(gone, first) == gone
+    assert merge_records(merge_records(again, first), gone) == again
 
 
 def test_the_last_catalog_that_was_written_stays_where_nothing_is_written() -> None:
