@@ -64,30 +64,26 @@ def history_of(messages: Sequence[AnyMessage], summary: SummaryRecord | None) ->
 
 
 def turns_of(messages: Sequence[AnyMessage]) -> list[list[AnyMessage]]:
-    """Cut a transcript before each message of a person; never between a tool call and its answer."""
-    turns: list[list[AnyMessage]] = []
-    for part in _cut_before(messages, HumanMessage):
-        if turns and not any(isinstance(message, HumanMessage) for message in turns[-1]):
-            turns[-1].extend(part)  # what stands before the first message of a person belongs to its turn
-        else:
-            turns.append(part)
-    return turns
+    """Cut a transcript before each message of a person; what stands before the first belongs to its turn."""
+    return _cut_before(messages, HumanMessage)
 
 
 def _cut_before(
     messages: Sequence[AnyMessage], kind: type[HumanMessage] | type[AIMessage]
 ) -> list[list[AnyMessage]]:
+    """Cut messages before each of a kind but the first, and never between a tool call and its answer."""
     answers = {each.tool_call_id: at for at, each in enumerate(messages) if isinstance(each, ToolMessage)}
-    parts: list[list[AnyMessage]] = []
+    parts: list[list[AnyMessage]] = [[]]
     waiting_until = -1
     for index, message in enumerate(messages):
-        if not parts or (isinstance(message, kind) and index > waiting_until):
+        has_one = any(isinstance(each, kind) for each in parts[-1])
+        if has_one and isinstance(message, kind) and index > waiting_until:
             parts.append([])
         parts[-1].append(message)
         if isinstance(message, AIMessage):
             calls = [*calls_of(message), *unreadable_calls_of(message)]
             waiting_until = max([waiting_until, *(answers.get(call["id"] or "", -1) for call in calls)])
-    return parts
+    return parts if parts[0] else []
 
 
 def room_of(window: int) -> int:
