@@ -10,12 +10,12 @@ from langchain_core.messages.tool import ToolCall
 from langgraph.types import Send
 
 from skills_agent.nodes.select import may_ask_for_skills
-from skills_agent.state.budget import refused_too_often
 from skills_agent.state.records import SkillPlace, active_skills
 from skills_agent.state.schema import AgentState, CallRequest
 from skills_agent.state.transcript import (
     LOAD_SKILL,
     alike_calls,
+    refused_too_often,
     wants_calls,
     wants_skills,
     wants_tools,
@@ -86,7 +86,7 @@ def after_act(state: AgentState) -> list[Literal["done"]]:
 
 def _after_refusals(state: AgentState) -> AfterRefusals:
     """End the turn where the model repeats a call after several refusals."""
-    return "denied again and again" if refused_too_often(state) else "denied"
+    return "denied again and again" if refused_too_often(state["messages"]) else "denied"
 
 
 def _has_open_question(state: AgentState) -> bool:

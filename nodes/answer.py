@@ -1,24 +1,18 @@
 """answer: the end of a turn."""
 
 import logging
+from collections.abc import Sequence
 
-from langchain_core.messages import AIMessage
+from langchain_core.messages import AIMessage, AnyMessage
 from langgraph.runtime import Runtime
 
 from skills_agent.nodes import prompt
 from skills_agent.nodes.model_call import Asking, ModelRequests, TwoPaths, model_node, usage_of
-from skills_agent.state.budget import MAX_SAME_REFUSALS, refused_too_often
+from skills_agent.state.budget import MAX_SAME_REFUSALS
 from skills_agent.state.context import Context
 from skills_agent.state.records import active_skills
 from skills_agent.state.schema import AgentState, AgentUpdate
-from skills_agent.state.transcript import (
-    calls_of,
-    last_ai,
-    open_calls,
-    open_unreadable_calls,
-    refusal,
-    wants_calls,
-)
+from skills_agent.state.transcript import last_ai, refused_too_often, repair, wants_calls
 
 logger = logging.getLogger(__name__)
 
@@ -32,21 +26,20 @@ def answer(*, requests: ModelRequests) -> TwoPaths:
     """
 
     def ask(state: AgentState, runtime: Runtime[Context]) -> Asking:
+        messages = state["messages"]
         loaded = _loaded(state)
-        reason = _reason(state)
+        reason = _reason(messages, state.get("spent_budget"))
         if not reason:
-            newest = last_ai(state["messages"])
+            newest = last_ai(messages)
             return AgentUpdate(answer=_storable(str(newest.text)) if newest else "", **loaded)
-        calls = [*open_calls(state["messages"]), *open_unreadable_calls(state["messages"])]
-        refusals = [refusal(call["id"] or "", call["name"] or "", f"Not run: {reason}.") for call in calls]
-        messages = [*state["messages"], *refusals]
+        answered = repair(messages, f"Not run: {reason}.") or messages
         skills = requests.shown_skills(state, runtime)
         status = prompt.last_word_text(reason)
-        message = yield from requests.ask(state, runtime, messages, skills, status, hidden=None)
+        message = yield from requests.ask(state, runtime, answered, skills, status, hidden=None)
         logger.warning("turn cut short", extra={"reason": reason})
         final = _without_calls(message, reason)
         return AgentUpdate(
-            messages=[*refusals, final],
+            messages=[*answered[len(messages) :], final],
             answer=_storable(str(final.text)),
             **loaded,
             **usage_of(state, message),
@@ -69,17 +62,17 @@ def _storable(text: str) -> str:
     return text.replace("\x00", "").encode(errors="replace").decode()
 
 
-def _reason(state: AgentState) -> str:
+def _reason(messages: Sequence[AnyMessage], spent_budget: str | None) -> str:
     """Return why the turn is cut short; empty where the model is done."""
-    if wants_calls(state["messages"]):
-        return f"the budget of {state.get('spent_budget') or 'steps'} for this turn is spent"
-    tool = refused_too_often(state)
+    if wants_calls(messages):
+        return f"the budget of {spent_budget or 'steps'} for this turn is spent"
+    tool = refused_too_often(messages)
     return f"the same call of {tool} was refused {MAX_SAME_REFUSALS} times" if tool else ""
 
 
 def _without_calls(message: AIMessage, reason: str) -> AIMessage:
     """Return the message as a final one: no call in it would ever be answered."""
-    text = str(message.text).strip() or f"I stopped: {reason}."
-    if not calls_of(message) and not message.invalid_tool_calls and message.text:
+    if message.text.strip() and not message.tool_calls and not message.invalid_tool_calls:
         return message
+    text = str(message.text).strip() or f"I stopped: {reason}."
     return AIMessage(text, id=message.id, usage_metadata=message.usage_metadata)

@@ -12,7 +12,6 @@ from pydantic import AfterValidator, Field, create_model
 from skills_agent.nodes.judge import Answer, Judge, Policy, Reject, changed_text, make_question
 from skills_agent.skills.policy.grants import Scope, grant_fault
 from skills_agent.skills.policy.patterns import Grammar
-from skills_agent.state.budget import count_refusals
 from skills_agent.state.context import Context
 from skills_agent.state.records import GrantRecord, VerdictRecord
 from skills_agent.state.schema import AgentState, AgentUpdate
@@ -75,8 +74,7 @@ def approve(state: AgentState, runtime: Runtime[Context], *, policy: Policy) -> 
         grants[call_id] = _grant(call_id, verdict, decision, judge)
         if verdict["decision"] == "deny":
             messages.append(refusal(call_id, question["tool"], verdict["reason"]))
-    refused = count_refusals(state, [verdicts[call_id] for call_id in questions])
-    return AgentUpdate(verdicts=verdicts, grants=grants, messages=messages, refused=refused)
+    return AgentUpdate(verdicts=verdicts, grants=grants, messages=messages)
 
 
 def _schema(questions: Sequence[VerdictRecord], grammar: Grammar) -> type[Any]:

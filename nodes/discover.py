@@ -105,7 +105,7 @@ def discover(
 
 def _emptied(state: AgentState) -> AgentUpdate:
     """Return the update that clears the last turn's channels; an empty one is left out, as a write costs."""
-    empty = AgentUpdate(admissions=[], verdicts={}, refused={}, spent_budget="")
+    empty = AgentUpdate(admissions=[], verdicts={}, spent_budget="")
     update = {name: value for name, value in empty.items() if state.get(name)}
     if state.get("answer") != "":  # It is there from the beginning: callers look at it.
         update["answer"] = ""

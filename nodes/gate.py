@@ -9,7 +9,7 @@ from langgraph.runtime import Runtime
 from skills_agent.nodes.judge import Judge, Policy
 from skills_agent.skills.policy.patterns import Call
 from skills_agent.skills.policy.verdict import ApprovalNeededError, Verdict
-from skills_agent.state.budget import Limits, count_refusals, counts_of_turn
+from skills_agent.state.budget import Limits, counts_of_turn
 from skills_agent.state.context import Context
 from skills_agent.state.records import VerdictRecord
 from skills_agent.state.schema import AgentState, AgentUpdate
@@ -56,7 +56,7 @@ def gate(state: AgentState, runtime: Runtime[Context], *, policy: Policy, limits
         messages.append(refusal(unreadable["id"] or "", unreadable["name"] or "", text))
     update = AgentUpdate(verdicts=verdicts)
     if messages:
-        update |= AgentUpdate(messages=messages, refused=count_refusals(state, verdicts.values()))
+        update["messages"] = messages
     return update
 
 

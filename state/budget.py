@@ -3,16 +3,14 @@
 Imports no LangGraph: the settings have these limits, too.
 """
 
-import hashlib
-import json
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Final, Literal
 
 import msgspec
 
-from skills_agent.state.records import Counts, VerdictRecord
+from skills_agent.state.records import Counts
 
 logger = logging.getLogger(__name__)
 
@@ -81,25 +79,3 @@ def spent_budget(state: Mapping[str, Any], limits: Limits) -> str | None:
     if state.get("remaining_steps", STEPS_OF_A_ROUND) < STEPS_OF_A_ROUND:
         return "graph steps"
     return None
-
-
-def count_refusals(state: Mapping[str, Any], verdicts: Iterable[VerdictRecord]) -> dict[str, int]:
-    """Return how often each call was refused in this turn; calls alike in one step count once."""
-    before = state.get("refused") or {}
-    refused = {_key(verdict) for verdict in verdicts if verdict["decision"] == "deny"}
-    return {**before, **{key: before.get(key, 0) + 1 for key in refused}}
-
-
-def refused_too_often(state: Mapping[str, Any]) -> str | None:
-    """Name the tool of this step's call that was refused again and again, or None."""
-    refused = state.get("refused") or {}
-    verdicts: Iterable[VerdictRecord] = (state.get("verdicts") or {}).values()
-    for verdict in verdicts:
-        if verdict["decision"] == "deny" and refused.get(_key(verdict), 0) >= MAX_SAME_REFUSALS:
-            return verdict["tool"]
-    return None
-
-
-def _key(verdict: VerdictRecord) -> str:
-    call = json.dumps([verdict["tool"], verdict["args"]], sort_keys=True, default=str)
-    return hashlib.sha256(call.encode()).hexdigest()[:16]

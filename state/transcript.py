@@ -1,10 +1,12 @@
 """Questions about the transcript, as pure functions of its messages."""
 
 from collections.abc import Sequence
-from itertools import groupby
+from itertools import groupby, takewhile
 
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, InvalidToolCall, ToolMessage
 from langchain_core.messages.tool import ToolCall
+
+from skills_agent.state.budget import MAX_SAME_REFUSALS
 
 LOAD_SKILL = "load_skill"
 SYNTHETIC = {"skills_agent": {"synthetic": True}}
@@ -79,15 +81,13 @@ def answered_ids(messages: Sequence[AnyMessage]) -> set[str]:
 
 def open_calls(messages: Sequence[AnyMessage]) -> list[ToolCall]:
     """Return the calls of the newest AI message that have no tool message yet, in its order."""
-    message = last_ai(messages)
-    answered = answered_ids(messages)
+    message, answered = last_ai(messages), answered_ids(messages)
     return [call for call in calls_of(message) if call["id"] not in answered] if message else []
 
 
 def open_unreadable_calls(messages: Sequence[AnyMessage]) -> list[InvalidToolCall]:
     """Return the unreadable calls of the newest AI message that have no tool message yet."""
-    message = last_ai(messages)
-    answered = answered_ids(messages)
+    message, answered = last_ai(messages), answered_ids(messages)
     return [call for call in unreadable_calls_of(message) if call["id"] not in answered] if message else []
 
 
@@ -134,3 +134,22 @@ def repair(messages: Sequence[AnyMessage], text: str) -> list[AnyMessage] | None
 def refusal(call_id: str, tool: str, text: str) -> ToolMessage:
     """Return the tool message that refuses one call; its id derives from the call: no second copy."""
     return ToolMessage(text, tool_call_id=call_id, name=tool, status="error", id=f"refused-{call_id}")
+
+
+def refused_too_often(messages: Sequence[AnyMessage]) -> str | None:
+    """Name the tool of the newest step's call that was refused again and again in this turn, or None.
+
+    Calls alike in one step count once.
+    """
+    turn = list(takewhile(lambda each: not isinstance(each, HumanMessage), reversed(messages)))
+    results = (each for each in turn if isinstance(each, ToolMessage))
+    refused = {each.tool_call_id for each in results if (each.id or "").startswith("refused-")}
+    steps = [
+        [(call["name"], call["args"]) for call in calls_of(message) if call["id"] in refused]
+        for message in turn
+        if isinstance(message, AIMessage)
+    ]
+    for call in steps[0] if steps else ():
+        if sum(call in step for step in steps) >= MAX_SAME_REFUSALS:
+            return call[0]
+    return None
