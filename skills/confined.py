@@ -2,7 +2,7 @@
 
     OSError
     ├── FileNotFoundError, PermissionError, ...   as the operating system says
-    └── ConfinedError (a SkillsAgentError, too)   path-refused
+    └── ConfinedError (a SkillsAgentError, too): refused whatever the operating system would say
         ├── OutsideRootError       absolute, `..`, NUL, or a link that leads out of the folder
         └── NotRegularFileError    a folder, FIFO, socket or device
 
@@ -29,9 +29,6 @@ _PIECE: Final = 1 << 20
 
 
 class ConfinedError(OSError, SkillsAgentError):
-    """A path that is refused whatever the operating system would say."""
-
-    code: ClassVar[str] = "path-refused"
     reason: ClassVar[str] = "is refused"
 
     def __init__(self, path: str) -> None:
@@ -40,14 +37,10 @@ class ConfinedError(OSError, SkillsAgentError):
 
 
 class OutsideRootError(ConfinedError):
-    """The path leads out of the folder: absolute, `..`, NUL, or through a link."""
-
     reason: ClassVar[str] = "leads out of its folder"
 
 
 class NotRegularFileError(ConfinedError):
-    """The path is no regular file: a folder, FIFO, socket or device."""
-
     reason: ClassVar[str] = "is not a regular file"
 
 
@@ -59,12 +52,10 @@ def parts_of(relative: str) -> tuple[str, ...]:
     """
     if "\0" in relative or relative.startswith("/"):
         raise OutsideRootError(relative)
-    parts = relative.split("/")
-    if "" in parts or "." in parts:
-        parts = [part for part in parts if part not in {"", "."}]
+    parts = tuple(part for part in relative.split("/") if part not in {"", "."})
     if ".." in parts:
         raise OutsideRootError(relative)
-    return tuple(parts)
+    return parts
 
 
 def open_beneath(root: Path, relative: str, *, follow: bool = True) -> int:

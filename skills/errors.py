@@ -1,7 +1,7 @@
 """The root of all errors of this project, and the refusals of the domain, as one tree.
 
     SkillsAgentError                the root; threads, models, settings and audit have branches of their own
-    └── SkillError
+    └── SkillError                     skill-error            a refusal of the domain
         ├── UnknownSkillError          unknown-skill          no skill of that name in the catalog
         ├── SkillUnreadableError       skill-unreadable       SKILL.md vanished or cannot be opened
         ├── SkillVersionGoneError      skill-version-gone     what a thread has loaded is nowhere any more
@@ -9,18 +9,18 @@
         ├── SkillUndecodableError      skill-undecodable      SKILL.md is not UTF-8 text
         ├── SkillInvalidError          skill-invalid          SKILL.md has no frontmatter, no description, ...
         ├── FrontmatterError           frontmatter-unreadable  in format/rules.py: carries a finding
-        ├── ResourceError
+        ├── ResourceError              resource-error         a file of a skill cannot be read
         │   ├── ResourceNotFoundError  resource-not-found     no such file in the skill's folder
         │   ├── ResourceOutsideError   resource-outside       the path leads out of the skill's folder
         │   ├── ResourceNotTextError   resource-not-text      a binary file: named, never pasted
         │   ├── ResourceTooLargeError  resource-too-large     over the size limit
         │   ├── ResourceUnreadableError  resource-unreadable  the operating system refuses to read it
         │   └── SectionNotFoundError   section-not-found      no such Markdown heading
-        ├── ScriptError
+        ├── ScriptError                script-error           a script cannot be started
         │   ├── ScriptNotFoundError    script-not-found       no such script in the skill's folder
         │   ├── InterpreterMissingError  interpreter-missing  nothing on this machine can run the script
         │   └── SandboxMissingError    sandbox-missing        the sandbox that is required does not work here
-        └── SourceError
+        └── SourceError                source-error           a place cannot hold or take skills
             ├── SourceAddressError     source-address         a URL or namespace that cannot hold skills
             ├── SourceExtraError       source-extra-missing   the package that reaches it is not installed
             └── PublishError           skill-not-published    a folder that cannot be put into a store
@@ -30,8 +30,12 @@ line on stderr. A check that can find several faults returns diagnostics instead
 raised where it is made: a source that was made never raises from a scan, it reports.
 """
 
+import re
 from collections.abc import Sequence
-from typing import ClassVar, dataclass_transform, get_origin
+from typing import ClassVar, Final, dataclass_transform, get_origin
+
+MAX_LISTED: Final = 50
+"""Names in a sentence; of more, it says how many there are."""
 
 
 class SkillsAgentError(RuntimeError):
@@ -42,7 +46,11 @@ class SkillsAgentError(RuntimeError):
     """
 
     code: ClassVar[str] = "skills-agent-error"
-    """Stable, kebab-case: programs distinguish errors by it."""
+    """Stable: programs distinguish errors by it. It is the class's name in kebab-case, or else written."""
+
+    def __init_subclass__(cls) -> None:
+        if "code" not in vars(cls):
+            cls.code = re.sub("(?<!^)(?=[A-Z])", "-", cls.__name__.removesuffix("Error")).lower()
 
 
 @dataclass_transform(eq_default=False)
@@ -57,6 +65,7 @@ class DetailedError(SkillsAgentError):
     details: ClassVar[tuple[str, ...]] = ()
 
     def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
         annotations = vars(cls).get("__annotations__", {})
         cls.details += tuple(name for name, kind in annotations.items() if get_origin(kind) is not ClassVar)
 
@@ -75,45 +84,29 @@ class DetailedError(SkillsAgentError):
 
 
 def list_names(names: Sequence[object]) -> str:
-    """Return names as a sentence lists them."""
-    return ", ".join(map(str, names)) or "none"
+    """Return names as a sentence lists them, bounded."""
+    rest = len(names) - MAX_LISTED
+    more = f" and {rest:,} more" if rest > 0 else ""
+    return (", ".join(map(str, names[:MAX_LISTED])) or "none") + more
 
 
 class SkillError(SkillsAgentError):
-    """A refusal of the domain."""
-
     code = "skill-error"
 
 
 class UnknownSkillError(DetailedError, SkillError):
-    """No skill of that name (and source) is in the catalog."""
-
-    code = "unknown-skill"
-    max_listed: ClassVar[int] = 50
-    """How many names of skills the sentence lists."""
+    sentence = "There is no skill named {name!r}. Known skills: {known}."
     name: str
     known: Sequence[str]
 
-    def __str__(self) -> str:
-        rest = len(self.known) - self.max_listed
-        more = f" and {rest:,} more" if rest > 0 else ""
-        listed = list_names(self.known[: self.max_listed])
-        return f"There is no skill named {self.name!r}. Known skills: {listed}{more}."
-
 
 class SkillUnreadableError(DetailedError, SkillError):
-    """SKILL.md cannot be read: it vanished, is no regular file, or access is refused."""
-
-    code = "skill-unreadable"
     sentence = "Cannot read {path}: {cause}. Check that the file exists and is readable."
     path: str
     cause: str
 
 
 class SkillVersionGoneError(DetailedError, SkillError):
-    """The version of a skill that a thread has loaded is neither in the cache nor in the folder."""
-
-    code = "skill-version-gone"
     sentence = (
         "The version of {name} that was loaded ({digest:.12}) is gone: it is not in the cache of "
         "snapshots, and the skill has changed since. Unload and load it to use what is there now."
@@ -123,9 +116,6 @@ class SkillVersionGoneError(DetailedError, SkillError):
 
 
 class SkillTooLargeError(DetailedError, SkillError):
-    """SKILL.md is larger than the limit (bytes)."""
-
-    code = "skill-too-large"
     sentence = "{path} is {size:,} bytes, over the limit of {limit:,}. Move detail into references/."
     path: str
     size: int
@@ -133,93 +123,59 @@ class SkillTooLargeError(DetailedError, SkillError):
 
 
 class SkillUndecodableError(DetailedError, SkillError):
-    """SKILL.md is not UTF-8."""
-
-    code = "skill-undecodable"
     sentence = "{path} is not UTF-8 text ({cause}). Save it as UTF-8."
     path: str
     cause: str
 
 
 class SkillInvalidError(DetailedError, SkillError):
-    """SKILL.md is no skill: it has no frontmatter, no description, ..."""
-
-    code = "skill-invalid"
     sentence = "{path} is not a valid skill: {cause}"
     path: str
     cause: str
 
 
 class ResourceError(DetailedError, SkillError):
-    """A file of a skill cannot be read."""
-
     code = "resource-error"
     skill: str
     path: str
 
 
 class ResourceNotFoundError(ResourceError):
-    """The skill's folder has no such file."""
-
-    code = "resource-not-found"
     sentence = "Skill {skill} has no file {path!r}. Its files: {known}."
     known: Sequence[str]
 
 
 class ResourceOutsideError(ResourceError):
-    """The path leads out of the skill's folder (`..`, absolute, or through a link)."""
-
-    code = "resource-outside"
     sentence = "{path!r} is not inside the folder of skill {skill}. Use a path relative to it."
 
 
 class ResourceNotTextError(ResourceError):
-    """The file is binary; it is named with its size, never pasted."""
-
-    code = "resource-not-text"
     sentence = "{path} of skill {skill} is a binary file of {size:,} bytes, not text to read."
     size: int
 
 
 class ResourceTooLargeError(ResourceError):
-    """The file is larger than the limit (bytes)."""
-
-    code = "resource-too-large"
     sentence = "{path} of skill {skill} is {size:,} bytes, over the limit of {limit:,}."
     size: int
     limit: int
 
 
 class ResourceUnreadableError(ResourceError):
-    """The file is there and cannot be read."""
-
-    code = "resource-unreadable"
     sentence = "Cannot read {path} of skill {skill}: {cause}."
     cause: str
 
 
 class SectionNotFoundError(ResourceError):
-    """The file has no such Markdown heading."""
-
-    code = "section-not-found"
+    sentence = "{path} has no section {section!r}. Its sections: {sections}."
     section: str
     sections: Sequence[str]
 
-    def __str__(self) -> str:
-        listed = "; ".join(self.sections) or "none"
-        return f"{self.path} has no section {self.section!r}. Its sections: {listed}."
-
 
 class ScriptError(SkillError):
-    """A script cannot be started."""
-
     code = "script-error"
 
 
 class ScriptNotFoundError(DetailedError, ScriptError):
-    """The skill's folder has no such script."""
-
-    code = "script-not-found"
     sentence = "Skill {skill} has no script {path!r}. Its scripts: {known}."
     skill: str
     path: str
@@ -227,25 +183,17 @@ class ScriptNotFoundError(DetailedError, ScriptError):
 
 
 class InterpreterMissingError(DetailedError, ScriptError):
-    """Nothing on this machine can run the script."""
-
-    code = "interpreter-missing"
     sentence = "Cannot run {path}: it needs {needs}, which is not installed here."
     path: str
     needs: str
 
 
 class SandboxMissingError(DetailedError, ScriptError):
-    """The operator requires a sandbox, and this machine offers none."""
-
-    code = "sandbox-missing"
     sentence = "No script is run without a sandbox here (sandbox = require), and {reason}."
     reason: str
 
 
 class SourceError(DetailedError, SkillError):
-    """A source cannot be made, or a skill cannot be put into one."""
-
     code = "source-error"
     place: str
     """An address, or a folder."""
@@ -253,21 +201,14 @@ class SourceError(DetailedError, SkillError):
 
 
 class SourceAddressError(SourceError):
-    """The address can be no place of skills."""
-
-    code = "source-address"
     sentence = "{place!r} cannot be a source of skills: {cause}"
 
 
 class SourceExtraError(SourceError):
-    """The package that reaches the place is not installed."""
-
     code = "source-extra-missing"
     sentence = "Cannot reach {place}: {cause}. Try pip install skills-agent[remote]."
 
 
 class PublishError(SourceError):
-    """A folder cannot be put into a store as a skill."""
-
     code = "skill-not-published"
     sentence = "Cannot publish {place}: {cause}"

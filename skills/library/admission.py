@@ -17,8 +17,6 @@ Asker = Literal["user", "caller", "model", "operator"]
 class NotAdmittedError(SkillError):
     """One request is refused; the text says why and what to do."""
 
-    code = "not-admitted"
-
 
 class LimitReachedError(NotAdmittedError):
     """As many skills are loaded as may be."""

@@ -5,7 +5,7 @@ import re
 from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
 from itertools import accumulate
 from threading import Lock
 from types import MappingProxyType
@@ -13,7 +13,7 @@ from typing import Final, Literal, NamedTuple
 
 from msgspec.structs import replace
 
-from skills_agent.skills.errors import UnknownSkillError
+from skills_agent.skills.errors import MAX_LISTED, UnknownSkillError
 from skills_agent.skills.format.rules import Finding, diagnostic, lookalikes_among
 from skills_agent.skills.format.values import name_from_folder, safe_name
 from skills_agent.skills.library.index import SkillReading
@@ -23,12 +23,8 @@ from skills_agent.skills.skill import Diagnostic, SkillMetadata
 from skills_agent.skills.text import escape_markup, one_line
 
 EntryStatus = Literal["shown", "shadowed", "skipped"]
-_HASHED_AT_ONCE: Final = 256
-_LISTINGS_KEPT: Final = 16
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s|(?<=[。！？])")
 _FRAME: Final = len("- : \n")
-_NAME_ONLY: Final = 2
-"""The last of the steps in which a skill is shown with less."""
 
 
 class ListedSkill(NamedTuple):
@@ -87,16 +83,10 @@ class Catalog:
         self._passed_over = passed_over
         skills = [each.metadata for each in self._readings if each.metadata is not None]
         self._by_name = {skill.name: skill for skill in skills}
-        self._shadowed = {
-            (skill.name, skill.source): skill
-            for skill in skills
-            if self._by_name[skill.name].source != skill.source
-        }
+        self._by_source = {(skill.name, skill.source): skill for skill in skills}
         self.skills = tuple(self._by_name[name] for name in sorted(self._by_name))
         self.sources = tuple(dict.fromkeys(sources))
-        self.digest = _digest_of([*self.skills, *(self._shadowed[key] for key in sorted(self._shadowed))])
-        self._whole = lru_cache(1)(self._whole_anew)
-        self._listing = lru_cache(_LISTINGS_KEPT)(self._listing_anew)
+        self.digest = _digest_of([*self.skills, *(self._by_source[key] for key in sorted(self._by_source))])
         self._make_index = make_index
         self._index: SearchIndex | FusedIndex | None = None
         self._lock = Lock()
@@ -137,13 +127,25 @@ class Catalog:
 
         In name order while everything fits whole: then threads share their prompts, and a provider's
         cache. Otherwise what is pinned comes first, then what fits the request, best first, then the rest
-        by name. Cached, because every model call of every thread asks.
+        by name.
         """
-        return self._whole(budget) or self._listing(budget, frozenset(pinned), request)
+        visible = [skill for skill in self.skills if skill.model_invocable]
+        first = frozenset(pinned)
+        if not self.is_whole(budget):
+            hits = self.search(request, len(self.skills))
+            ranks = {hit.skill.name: rank for rank, hit in enumerate(hits)}
+            last = len(hits)
+            visible.sort(key=lambda skill: (skill.name not in first, ranks.get(skill.name, last), skill.name))
+        return fit(visible, budget, first)
 
     def is_whole(self, budget: int) -> bool:
         """Return whether all descriptions fit: then nothing depends on what is pinned or requested."""
-        return self._whole(budget) is not None
+        return self._whole_cost <= budget
+
+    @cached_property
+    def _whole_cost(self) -> int:
+        visible = [skill for skill in self.skills if skill.model_invocable]
+        return sum(_cost(skill.name) + _FRAME + _cost(one_line(skill.description)) for skill in visible)
 
     def search(self, query: str, limit: int = 5) -> list[SearchHit]:
         """Return the skills in effect that match any word of the query, best first.
@@ -159,30 +161,10 @@ class Catalog:
             return []
         return [SearchHit(self.skills[match.position], match.score) for match in index.search(query, limit)]
 
-    @cached_property
-    def _visible(self) -> list[SkillMetadata]:
-        return [skill for skill in self.skills if skill.model_invocable]
-
-    def _whole_anew(self, budget: int) -> CatalogListing | None:
-        listing = fit(self._visible, budget)
-        return listing if _is_whole(listing) else None
-
-    def _listing_anew(self, budget: int, pinned: frozenset[str], request: str) -> CatalogListing:
-        visible = self._visible
-        listing = fit(visible, budget, pinned)
-        if _is_whole(listing):
-            return listing
-        ranks = {hit.skill.name: rank for rank, hit in enumerate(self.search(request, len(self.skills)))}
-        ordered = sorted(
-            visible,
-            key=lambda skill: (skill.name not in pinned, ranks.get(skill.name, len(ranks)), skill.name),
-        )
-        return fit(ordered, budget, pinned)
-
     def _names_like(self, name: str) -> list[str]:
         """Return the names of the skills in effect, those most like `name` first where they are many."""
         names = [skill.name for skill in self.skills]
-        if len(names) <= UnknownSkillError.max_listed:
+        if len(names) <= MAX_LISTED:
             return names
         # Only a wrong name among many needs it.
         from difflib import get_close_matches  # noqa: PLC0415
@@ -192,21 +174,14 @@ class Catalog:
     def _lookup(self, name: str, source: str | None) -> SkillMetadata | None:
         for spelling in (name, safe_name(name)):
             found = self._by_name.get(spelling)
-            if found is not None and source is not None and found.source != source:
-                found = self._shadowed.get((spelling, source))
+            if source is not None:
+                found = self._by_source.get((spelling, source))
             if found is not None:
                 return found
         return None
 
 
-def _is_whole(listing: CatalogListing) -> bool:
-    return not listing.omitted and all(
-        line.description == one_line(line.skill.description) for line in listing.lines
-    )
-
-
 def _without_lookalikes(readings: Sequence[SkillReading]) -> list[SkillReading]:
-    """Skip skills whose name only seems to be that of another one."""
     imitated = lookalikes_among(each.metadata.name for each in readings if each.metadata is not None)
     return [_refused(each, imitated) if imitated else each for each in readings]
 
@@ -239,11 +214,8 @@ def _skipped(path: str, source: str, folder: str, diagnostics: tuple[Diagnostic,
 
 def _digest_of(skills: Sequence[SkillMetadata]) -> str:
     """Hash what a prompt can show: the frontmatter covers every field but a name that the folder gave."""
-    digest = hashlib.sha256()
-    for start in range(0, len(skills), _HASHED_AT_ONCE):
-        some = skills[start : start + _HASHED_AT_ONCE]
-        digest.update("".join([f"{each.source}\0{each.name}\0{each.digest}\n" for each in some]).encode())
-    return digest.hexdigest()
+    lines = [f"{each.source}\0{each.name}\0{each.digest}\n" for each in skills]
+    return hashlib.sha256("".join(lines).encode()).hexdigest()
 
 
 def fit(skills: Sequence[SkillMetadata], budget_chars: int, always: Collection[str] = ()) -> CatalogListing:
@@ -252,59 +224,27 @@ def fit(skills: Sequence[SkillMetadata], budget_chars: int, always: Collection[s
     Descriptions go from whole to their first sentence, to nothing; only then are skills left out. Skills
     named in `always` (the loaded ones) are shown whole and cost nothing.
     """
-    ladders = [_steps(skill) for skill in skills]
-    paying = [ladder for skill, ladder in zip(skills, ladders, strict=True) if skill.name not in always]
-    levels = iter(_levels(paying, budget_chars))
-    lines: list[ListedSkill] = []
-    for skill, ladder in zip(skills, ladders, strict=True):
-        level = 0 if skill.name in always else next(levels)
-        if level is not None:
-            lines.append(ListedSkill(skill, ladder[level].text))
+    paying = [skill for skill in skills if skill.name not in always]
+    names = list(accumulate(_cost(skill.name) + _FRAME for skill in paying))
+    # Where not all names fit, the first of them can keep their descriptions.
+    room = budget_chars // 2 if names and names[-1] > budget_chars else budget_chars
+    shown = paying[: bisect_right(names, room)]
+    left = budget_chars - sum(names[len(shown) - 1 : len(shown)])
+    descriptions: dict[str, str | None] = {skill.name: None for skill in shown}
+    for shorten in (first_sentence, str):
+        for skill in shown:
+            text = shorten(one_line(skill.description))
+            more = _cost(text) - _cost(descriptions[skill.name] or "")
+            if more <= left:
+                descriptions[skill.name] = text
+                left -= more
+    descriptions |= {skill.name: one_line(skill.description) for skill in skills if skill.name in always}
+    lines = [ListedSkill(each, descriptions[each.name]) for each in skills if each.name in descriptions]
     return CatalogListing(tuple(lines), len(skills) - len(lines), len(skills))
 
 
-class _Step(NamedTuple):
-    """One way to show a skill, and the characters it takes."""
-
-    text: str | None
-    cost: int
-
-
-_Steps = tuple[_Step, _Step, _Step]
-
-
-def _steps(skill: SkillMetadata) -> _Steps:
-    """Return a skill as shown whole, by its first sentence, and by its name."""
-    name = len(escape_markup(skill.name)) + _FRAME
-    whole = one_line(skill.description)
-    first = first_sentence(whole)
-    return (
-        _Step(whole, name + len(escape_markup(whole))),
-        _Step(first, name + len(escape_markup(first))),
-        _Step(None, name),
-    )
-
-
-def _levels(ladders: Sequence[_Steps], budget: int) -> list[int | None]:
-    """Choose a step for each skill: the richest that all can have, then better ones while budget is left."""
-    costs = [sum(ladder[level].cost for ladder in ladders) for level in range(_NAME_ONLY + 1)]
-    level = next((level for level, cost in enumerate(costs) if cost <= budget), None)
-    shown = len(ladders) if level is not None else _names_that_fit(ladders, budget // 2)
-    start = _NAME_ONLY if level is None else level
-    left = budget - sum(ladder[start].cost for ladder in ladders[:shown])
-    levels: list[int | None] = []
-    for ladder in ladders[:shown]:
-        better = next(
-            level for level in range(start + 1) if ladder[level].cost - ladder[start].cost <= max(left, 0)
-        )
-        left -= ladder[better].cost - ladder[start].cost
-        levels.append(better)
-    return levels + [None] * (len(ladders) - shown)
-
-
-def _names_that_fit(ladders: Sequence[_Steps], budget: int) -> int:
-    """Count the first names that fit: half of the budget, so that the first can keep their descriptions."""
-    return bisect_right(list(accumulate(ladder[_NAME_ONLY].cost for ladder in ladders)), budget)
+def _cost(text: str) -> int:
+    return len(escape_markup(text))
 
 
 def first_sentence(text: str) -> str:

@@ -46,8 +46,6 @@ MAX_SKILL_BYTES: Final = 10_000_000
 MAX_RESOURCE_BYTES: Final = 1_000_000
 _SEARCHED_BYTES: Final = HEAD_BYTES + 4 * SearchSetting().instruction_characters
 _CATALOGS_KEPT: Final = 8
-_FILES_NAMED: Final = 50
-"""In the error for a resource that is not there."""
 
 UNTRUSTED_FACTOR: Final = 0.9
 """Where scores are close, a skill that the operator vouches for comes before one of a stranger."""
@@ -227,7 +225,7 @@ class Registry:
         except OutsideRootError as error:
             raise ResourceOutsideError(ref.name, path) from error
         except (FileNotFoundError, NotADirectoryError, NotRegularFileError) as error:
-            names = [resource.path for resource in self.resources(ref).resources[:_FILES_NAMED]]
+            names = [resource.path for resource in self.resources(ref).resources]
             raise ResourceNotFoundError(ref.name, path, names) from error
         except OSError as error:
             raise ResourceUnreadableError(ref.name, path, cause_of(error)) from error

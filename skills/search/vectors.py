@@ -13,7 +13,7 @@ from functools import partial
 from operator import mul
 from threading import Lock
 from time import monotonic
-from typing import ClassVar, Final, Protocol, TypeAlias
+from typing import Final, Protocol, TypeAlias
 
 from skills_agent.skills.errors import SkillsAgentError
 from skills_agent.skills.search.words import Match, SearchIndex, SearchText
@@ -49,8 +49,6 @@ class Embedder(Protocol):
 
 class NoVectorsError(SkillsAgentError):
     """The embedding model failed a moment ago, or its answer is not one vector for each text."""
-
-    code: ClassVar[str] = "no-vectors"
 
 
 class Vectors:

@@ -2,9 +2,11 @@
 
 import copy
 import pickle
+import re
 
 import pytest
 
+from skills_agent.skills import errors
 from skills_agent.skills.errors import DetailedError, ResourceTooLargeError, UnknownSkillError
 
 ERRORS = [
@@ -32,3 +34,12 @@ def test_a_list_of_names_is_kept_as_it_was() -> None:
     names.append("y")
 
     assert error.known == ("x",)
+
+
+def test_an_error_has_the_code_that_is_drawn_at_the_top_of_the_file() -> None:
+    drawn = re.findall(r"── (\w+Error) +([a-z-]+) ", errors.__doc__ or "")
+
+    assert len(drawn) > 20
+    assert [(name, getattr(errors, name).code) for name, _ in drawn if hasattr(errors, name)] == [
+        each for each in drawn if hasattr(errors, each[0])
+    ]

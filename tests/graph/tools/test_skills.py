@@ -238,7 +238,7 @@ def test_lines_come_with_the_way_to_the_rest(loaded: CommandLine) -> None:
 def test_a_missing_section_names_the_sections_there_are(loaded: CommandLine) -> None:
     answer = loaded.call("read_resource", skill="demo", path="references/guide.md", section="Nope")
     assert answer.status == "error"
-    assert "Guide; Setup; Deep; Use" in text_of(answer)
+    assert "Guide, Setup, Deep, Use" in text_of(answer)
 
 
 def test_a_long_resource_is_bounded(loaded: CommandLine) -> None:

@@ -90,7 +90,7 @@ def test_more_budget_never_shows_fewer_skills(skills: list[SkillMetadata], budge
     assert len(fit(skills, budget + 50).lines) >= len(fit(skills, budget).lines)
 
 
-def test_a_catalog_fits_what_a_model_may_load_and_does_so_once() -> None:
+def test_a_catalog_fits_what_a_model_may_load() -> None:
     def written(name: str, more: str = "") -> dict[str, str | bytes]:
         return {"SKILL.md": f"---\ndescription: Does {name}. And so on.\n{more}---\n"}
 
@@ -100,4 +100,3 @@ def test_a_catalog_fits_what_a_model_may_load_and_does_so_once() -> None:
     assert [line.skill.name for line in catalog.listing(16_000).lines] == ["a", "b"]
     pinned = catalog.listing(15, ["b"])
     assert [line.description for line in pinned.lines] == ["Does b. And so on.", "Does a."]
-    assert catalog.listing(15, ["b"]) is catalog.listing(15, {"b"})
