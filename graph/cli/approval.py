@@ -9,7 +9,7 @@ from itertools import islice
 from typing import Any, Final
 
 import click
-from langgraph.types import Interrupt
+from langgraph.types import Command, Interrupt
 
 from skills_agent.graph.cli.printing import line_of, strip_controls
 from skills_agent.skills.policy.grants import grant_fault
@@ -18,8 +18,6 @@ from skills_agent.skills.policy.patterns import GRAMMAR
 Request = Mapping[str, Any]
 """One call of a question: `name`, `args` and `description`."""
 Decision = Mapping[str, Any]
-Decisions = Mapping[str, Sequence[Decision]]
-"""Answers by the id of an interrupt, one for each of its requests, by position."""
 
 MAX_ARGUMENT_LINES: Final = 20
 _KEYS: Final = (
@@ -37,34 +35,37 @@ def question_text(interrupt: Interrupt) -> str:
     return "\n".join([f"Approval needed for {calls}:", *map(_request_text, requests)])
 
 
-def repeat_decision(interrupts: Sequence[Interrupt], decision: Decision) -> Decisions:
-    """Answer every request with one decision. Raises UsageError where a grant does not fit a request."""
-    for interrupt in interrupts:
-        for request in _requests(interrupt):
-            if fault := _grant_fault(interrupt, request, decision):
-                raise click.UsageError(f"the approval cannot be granted so: {fault}.")
-    return {interrupt.id: [decision] * len(_requests(interrupt)) for interrupt in interrupts}
+def answer_all(interrupts: Sequence[Interrupt], decision: Decision) -> Command[Any]:
+    """Answer every request with one decision. Raises UsageError where a request does not take it."""
+    requests = [(interrupt, request) for interrupt in interrupts for request in _requests(interrupt)]
+    for interrupt, request in requests:
+        if fault := _fault(interrupt, request, decision):
+            raise click.UsageError(f"the question cannot be answered so: {fault}.")
+    return answer_each(interrupts, [decision] * len(requests))
 
 
-def assign_decisions(interrupts: Sequence[Interrupt], decisions: Sequence[Any]) -> Decisions:
+def answer_each(interrupts: Sequence[Interrupt], decisions: Sequence[Any]) -> Command[Any]:
     """Answer the requests one by one, in order. Raises UsageError for another number of decisions."""
     number = sum(len(_requests(interrupt)) for interrupt in interrupts)
     if len(decisions) != number:
         raise click.UsageError(f"{number} calls are open, and there are {len(decisions)} decisions")
     left = iter(decisions)
-    return {interrupt.id: list(islice(left, len(_requests(interrupt)))) for interrupt in interrupts}
+    answers = {
+        interrupt.id: {"decisions": list(islice(left, len(_requests(interrupt))))} for interrupt in interrupts
+    }
+    return Command(resume=answers)
 
 
-def ask_person(interrupts: Sequence[Interrupt]) -> Decisions | None:
+def ask_person(interrupts: Sequence[Interrupt]) -> Command[Any] | None:
     """Ask on the terminal; None when the person leaves the questions open."""
-    decisions: dict[str, list[Decision]] = {}
+    decisions: list[Decision] = []
     try:
         for interrupt in interrupts:
             click.echo(f"\n{question_text(interrupt)}\n{_KEYS}")
-            decisions[interrupt.id] = [_ask(interrupt, request) for request in _requests(interrupt)]
+            decisions += [_ask(interrupt, request) for request in _requests(interrupt)]
     except (EOFError, click.Abort):
         return None
-    return decisions
+    return answer_each(interrupts, decisions)
 
 
 def _requests(interrupt: Interrupt) -> Sequence[Request]:
@@ -93,12 +94,15 @@ def _ask(interrupt: Interrupt, request: Request) -> Decision:
             click.echo(_KEYS)
             continue
         decision = _decision(word, request, rest.strip())
-        if decision is not None and _fits(interrupt, request, decision):
+        if decision is None:
+            continue
+        fault = _fault(interrupt, request, decision)
+        if fault is None:
             return decision
+        click.echo(f"That is not possible: {line_of(fault)}.")
 
 
 def _decision(word: str, request: Request, rest: str) -> Decision | None:
-    """Return the decision that a word and what follows it mean; None where they mean none."""
     match word:
         case "approve" | "yes":
             return {"type": "approve"}
@@ -107,22 +111,17 @@ def _decision(word: str, request: Request, rest: str) -> Decision | None:
         case "edit":
             return _edit(request, rest)
         case "skill" | "k":
-            return _approve_for("skill")
+            return {"type": "approve", "grant": {"scope": "skill"}}
         case "thread":
-            return _approve_for("thread")
+            return {"type": "approve", "grant": {"scope": "thread"}}
         case "pattern":
-            return _approve_for("pattern", rest or _ask_pattern(request))
+            pattern = rest or _ask_pattern(request)
+            return {"type": "approve", "grant": {"scope": "pattern", "pattern": pattern}}
         case _:
             raise click.Abort  # stop: the person decides later
 
 
-def _approve_for(scope: str, pattern: str | None = None) -> Decision:
-    """Return an approval that holds for later calls, too."""
-    return {"type": "approve", "grant": {"scope": scope, "pattern": pattern}}
-
-
 def _edit(request: Request, rest: str) -> Decision | None:
-    """Return the call with other arguments; None when they are no JSON object."""
     if not rest:
         click.echo(f"now:  {line_of(json.dumps(request['args'], ensure_ascii=False))}")
         rest = input("new arguments as JSON: ")
@@ -138,25 +137,19 @@ def _edit(request: Request, rest: str) -> Decision | None:
 
 
 def _ask_pattern(request: Request) -> str:
-    """Ask for a pattern; that of just this call is offered where one can be written."""
     exact = GRAMMAR.exact_entry(GRAMMAR.call(request["name"], request["args"])) or ""
     offer = f" [{line_of(exact)}]" if exact else ""
     return input(f"entry as in allowed-tools{offer}: ").strip() or exact
 
 
-def _fits(interrupt: Interrupt, request: Request, decision: Decision) -> bool:
-    """Return whether a request takes a decision, and say why where it does not."""
-    if decision["type"] == "edit" and not _takes_edit(interrupt, request):
-        click.echo("This call cannot be changed here: approve or reject it.")
-        return False
-    if fault := _grant_fault(interrupt, request, decision):
-        click.echo(f"That cannot be granted: {line_of(fault)}.")
-        return False
-    return True
-
-
-def _grant_fault(interrupt: Interrupt, request: Request, decision: Decision) -> str | None:
-    """Say why an approval of a request cannot hold for later calls; None where it can, or is not meant to."""
+def _fault(interrupt: Interrupt, request: Request, decision: Decision) -> str | None:
+    """Say why a request does not take a decision; None where it does."""
+    takes_edit = any(
+        review["action_name"] == request["name"] and "edit" in review["allowed_decisions"]
+        for review in interrupt.value["review_configs"]
+    )
+    if decision["type"] == "edit" and not takes_edit:
+        return "this call cannot be changed here; approve or reject it"
     grant = decision.get("grant")
     if grant is None:
         return None
@@ -165,13 +158,5 @@ def _grant_fault(interrupt: Interrupt, request: Request, decision: Decision) -> 
         grant["scope"],
         grant.get("pattern"),
         GRAMMAR.call(request["name"], request["args"]),
-        is_outcome_unknown=not _takes_edit(interrupt, request),
-    )
-
-
-def _takes_edit(interrupt: Interrupt, request: Request) -> bool:
-    """Return whether a request may be answered with another call."""
-    return any(
-        review["action_name"] == request["name"] and "edit" in review["allowed_decisions"]
-        for review in interrupt.value["review_configs"]
+        is_outcome_unknown=not takes_edit,
     )

@@ -38,16 +38,16 @@ def ask(question: str, skills: tuple[str, ...], thread: str | None, as_json: boo
     if not text.strip():
         raise click.UsageError("the question is empty")
 
-    from skills_agent.graph.cli.progress import open_view
-    from skills_agent.graph.cli.thread import open_thread, run_once
+    from skills_agent.graph.cli.progress import Progress
+    from skills_agent.graph.cli.thread import open_thread, person_says, run_once
 
     with open_thread(thread, quiet=as_json, **chosen) as current:
         _check_skills(current.registry, skills)
-        with open_view(quiet=as_json) as view:
-            view.did("thread", current.name)
-            if current.interrupts:
-                view.did("note", "the open question of this thread is dropped: you said something new")
-        run_once(current, lambda: current.ask(text, skills))
+        progress = Progress({}, quiet=as_json)
+        progress.did("thread", current.name)
+        if current.interrupts:
+            progress.did("note", "the open question of this thread is dropped: you said something new")
+        run_once(current, person_says(text, skills))
 
 
 def _check_skills(registry: "Registry", names: Sequence[str]) -> None:

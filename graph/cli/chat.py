@@ -2,7 +2,7 @@
 
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -48,10 +48,8 @@ def _converse(thread: "OpenThread") -> None:
     Ends with exit code 3 where a question stays open, and with the error of a model in a pipe.
     """
     click.echo(f"thread {thread.name}. /help for commands, /quit to end.")
-    if thread.status == "waiting":
-        _turn(thread, lambda: None)
-    elif thread.status == "unfinished":
-        _turn(thread, thread.go_on)
+    if thread.status != "done":
+        _turn(thread, None)
     with ending_on_sigterm(thread.command("chat", "--thread", thread.name)):
         for line in _lines():
             if not _answer(thread, line):
@@ -73,7 +71,7 @@ def _answer(thread: "OpenThread", line: str) -> bool:
         case name if name and not _is_skill(thread, name):
             click.echo(f"There is no command and no skill {'/' + name!r} here. /help lists what there is.")
         case _:
-            _turn(thread, lambda: thread.ask(line))
+            _turn(thread, line)
     return True
 
 
@@ -96,19 +94,17 @@ def _lines() -> Iterator[str]:
             yield line.strip()
 
 
-def _turn(thread: "OpenThread", invoke: Callable[[], None]) -> None:
-    from skills_agent.graph.cli.thread import WAITING, TurnError, print_turn, take_turn
+def _turn(thread: "OpenThread", text: str | None) -> None:
+    from skills_agent.graph.cli.thread import TurnError, person_says, print_turn, take_turn
 
     try:
-        take_turn(thread, invoke)
+        take_turn(thread, person_says(text) if text else None)
     except TurnError as error:
         if not is_terminal():
             raise
         print_error(str(error))
         return
     print_turn(thread)
-    if thread.interrupts:
-        raise click.exceptions.Exit(WAITING)
     if code := exit_code_of(thread.control):  # the turn was done before the signal could end it
         leave(code, thread.command("chat", "--thread", thread.name))
 

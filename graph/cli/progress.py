@@ -2,11 +2,13 @@
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import click
 from langchain_core.messages import AIMessageChunk, ToolMessage
 from langgraph.types import StreamMode
+from rich.console import Console
+from rich.text import Text
 from typing_extensions import override
 
 from skills_agent.graph.audit import events
@@ -15,13 +17,9 @@ from skills_agent.graph.audit.recorder import PREFIX
 from skills_agent.graph.cli.printing import count, is_terminal, line_of, strip_controls
 from skills_agent.state.records import VerdictRecord
 
-if TYPE_CHECKING:  # a pipe needs no rich
-    from rich.console import Console, RenderableType
-
 STREAM_MODES: Final[tuple[StreamMode, ...]] = ("tasks", "custom", "updates", "messages")
 NODE_COLUMN: Final = 9
 MAX_LINE: Final = 200
-REFRESH_PER_SECOND: Final = 12
 SPEECH_LINES: Final = 12
 """Of a long answer the end is shown while it comes in; it is printed whole when it is complete."""
 
@@ -34,13 +32,32 @@ _WORK: Final = {
 }
 
 
-class View:
-    """Prints one line an event, for pipes and logs; nothing at all where it is quiet, for machines."""
+class Progress:
+    """Follows the stream of one invocation: prints one line an event, and gathers `verdicts` by call."""
 
-    def __init__(self, *, quiet: bool = False) -> None:
+    def __init__(self, verdicts: dict[str, VerdictRecord], *, quiet: bool = False) -> None:
+        """Print nothing at all where it is quiet, for machines."""
+        self._verdicts = verdicts
         self._quiet = quiet
 
-    def working(self, node: str, text: str = "") -> None:
+    def take(self, part: Mapping[str, Any]) -> None:
+        """Follow one part of the stream (LangGraph's v2 form)."""
+        content = part["data"]
+        match part["type"]:
+            case "messages":
+                message, metadata = content
+                is_speech = metadata.get("langgraph_node") in {"decide", "answer"}
+                if is_speech and isinstance(message, AIMessageChunk):
+                    self.token(str(message.text))
+            case "tasks" if "input" in content:
+                self.working(content["name"], _work_of(content["name"], content["input"]))
+            case "custom" if isinstance(content, dict):
+                self._show_event(content)
+            case "updates" if not content.get("__metadata__", {}).get("cached"):
+                for node, change in content.items():
+                    self._take_update(node, merge_updates(change))
+
+    def working(self, node: str, text: str) -> None:
         """Say what is being done now."""
 
     def did(self, node: str, text: str) -> None:
@@ -51,45 +68,20 @@ class View:
     def token(self, text: str) -> None:
         """Show a piece of what the model is saying; `did` ends it."""
 
-
-class Progress:
-    """Follows the stream of one invocation: shows its events, and adds its verdicts to `verdicts`."""
-
-    def __init__(self, view: View, verdicts: Mapping[str, VerdictRecord]) -> None:
-        self._view = view
-        self.verdicts = dict(verdicts)
-
-    def take(self, part: Mapping[str, Any]) -> None:
-        """Follow one part of the stream (LangGraph's v2 form)."""
-        content = part["data"]
-        match part["type"]:
-            case "messages":
-                message, metadata = content
-                is_speech = metadata.get("langgraph_node") in {"decide", "answer"}
-                if is_speech and isinstance(message, AIMessageChunk):
-                    self._view.token(str(message.text))
-            case "tasks" if "input" in content:
-                self._view.working(content["name"], _work_of(content["name"], content["input"]))
-            case "custom" if isinstance(content, dict):
-                self._show_event(content)
-            case "updates" if not content.get("__metadata__", {}).get("cached"):
-                for node, change in content.items():
-                    self._take_update(node, merge_updates(change))
-
     def _show_event(self, event: Mapping[str, Any]) -> None:
         """Show an event of the audit; tools of a host stream what they like."""
         kind = str(event.get("type"))
         name = kind.removeprefix(PREFIX)
         if name != kind and name not in _IN_PROGRESS:
-            self._view.did(str(event["node"]), events.line_of({**event, "type": name}))
+            self.did(str(event["node"]), events.line_of({**event, "type": name}))
 
     def _take_update(self, node: str, update: Mapping[str, Any]) -> None:
         if node in {"gate", "approve"}:
-            self.verdicts.update(update.get("verdicts") or {})
+            self._verdicts.update(update.get("verdicts") or {})
         for message in update.get("messages", []) if node == "act" else []:
             # The event of a failed call has its text.
             if isinstance(message, ToolMessage) and message.status != "error":
-                self._view.did(node, f"{message.name}: {excerpt(str(message.text)) or 'no output'}")
+                self.did(node, f"{message.name}: {excerpt(str(message.text)) or 'no output'}")
 
 
 def excerpt(text: str) -> str:
@@ -106,37 +98,27 @@ def _work_of(node: str, task_input: Any) -> str:
     return _WORK.get(node, "")
 
 
-class Terminal(View):
+class Terminal(Progress):
     """Prints what was done, and keeps a spinner and the newest words of the model below."""
 
-    def __init__(self, console: "Console") -> None:
-        from rich.spinner import Spinner
-
-        super().__init__()
+    def __init__(self, verdicts: dict[str, VerdictRecord], console: Console) -> None:
+        super().__init__(verdicts)
         self._console = console
-        self._spinner = Spinner("dots", style="cyan")
+        self._work = Text()
         self._speech = ""
 
-    def __rich__(self) -> "RenderableType":
-        """Return what stands below the printed lines."""
-        from rich.console import Group
-        from rich.text import Text
-
+    def __rich__(self) -> Text:
+        """Return what stands below the printed lines, beside the spinner."""
         lines = strip_controls(self._speech).splitlines()[-SPEECH_LINES:]
-        speech = [Text("\n".join(lines), style="dim")] if lines else []
-        return Group(*speech, self._spinner)
+        return Text("\n").join([self._work, *(Text(line, style="dim") for line in lines)])
 
     @override
-    def working(self, node: str, text: str = "") -> None:
-        from rich.text import Text
-
+    def working(self, node: str, text: str) -> None:
         room = max(self._console.width - NODE_COLUMN - 4, 20)
-        self._spinner.update(text=Text.assemble((node, "cyan"), "  ", line_of(text, room)))
+        self._work = Text.assemble((node, "cyan"), "  ", line_of(text, room))
 
     @override
     def did(self, node: str, text: str) -> None:
-        from rich.text import Text
-
         self._speech = ""
         room = max(self._console.width - NODE_COLUMN - 1, 20)
         line = Text.assemble((f"{node:<{NODE_COLUMN}} ", "bold cyan"), line_of(text, room))
@@ -148,16 +130,12 @@ class Terminal(View):
 
 
 @contextmanager
-def open_view(*, quiet: bool = False) -> Iterator[View]:
+def open_progress(verdicts: dict[str, VerdictRecord], *, quiet: bool) -> Iterator[Progress]:
     """Show the progress of one invocation in the way that stdout can show it."""
     if quiet or not is_terminal():
-        yield View(quiet=quiet)
+        yield Progress(verdicts, quiet=quiet)
         return
-    from rich.console import Console
-    from rich.live import Live
-
     console = Console(highlight=False)
-    view = Terminal(console)
-    # Transient: the spinner leaves no trace.
-    with Live(view, console=console, transient=True, refresh_per_second=REFRESH_PER_SECOND):
-        yield view
+    progress = Terminal(verdicts, console)
+    with console.status(progress):
+        yield progress

@@ -1,7 +1,7 @@
 """skills-agent resume: go on with a thread that waits or was cut off."""
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, TextIO
 
 import click
@@ -10,7 +10,7 @@ from skills_agent.graph.cli import options
 from skills_agent.graph.threads.errors import ThreadError
 
 if TYPE_CHECKING:  # `skills-agent -h` imports this module: LangGraph is imported where it runs
-    from skills_agent.graph.cli.thread import OpenThread
+    from skills_agent.graph.cli.thread import GraphInput, OpenThread
 
 EXAMPLES = """\b
 Examples:
@@ -77,9 +77,9 @@ def resume(
 
     decision = _read(decisions) if decisions else _decision(answer, message, always, pattern)
     with open_thread(thread, must_exist=True, quiet=as_json, **chosen) as current:
-        invoke = _first_invocation(current, decision)
+        graph_input = _first_input(current, decision)
         try:
-            run_once(current, invoke)
+            run_once(current, graph_input)
         except ValidationError as error:
             if not isinstance(decision, list):
                 raise
@@ -91,7 +91,6 @@ def resume(
 def _decision(
     answer: str | None, message: str, always: str | None, pattern: str | None
 ) -> dict[str, Any] | None:
-    """Return the decision for all open calls from the options; None without one."""
     if answer is None:
         return None
     decision: dict[str, Any] = {"type": answer}
@@ -102,28 +101,21 @@ def _decision(
     return decision
 
 
-def _first_invocation(
-    thread: "OpenThread", decision: Mapping[str, Any] | list[Any] | None
-) -> Callable[[], None]:
-    """Return the first invocation; without a decision there is none, and the person is asked."""
-    from skills_agent.graph.cli.approval import assign_decisions, repeat_decision
+def _first_input(thread: "OpenThread", decision: Mapping[str, Any] | list[Any] | None) -> "GraphInput":
+    """Return the first input; without a decision there is none, and an open question is asked."""
+    from skills_agent.graph.cli.approval import answer_all, answer_each
 
     if thread.status == "done":
         raise ThreadError(f"Thread {thread.name} has nothing to resume: its last turn is answered.")
-    if thread.status == "unfinished":
-        if decision is not None:
-            raise ThreadError(
-                f"Thread {thread.name} has no open question: it was cut off. "
-                f"To go on: {thread.resume_command()}"
-            )
-        return thread.go_on
     if decision is None:
-        return lambda: None
+        return None
+    if thread.status == "unfinished":
+        raise ThreadError(
+            f"Thread {thread.name} has no open question: it was cut off. To go on: {thread.resume_command()}"
+        )
     if isinstance(decision, list):
-        decisions = assign_decisions(thread.interrupts, decision)
-    else:
-        decisions = repeat_decision(thread.interrupts, decision)
-    return lambda: thread.decide(decisions)
+        return answer_each(thread.interrupts, decision)
+    return answer_all(thread.interrupts, decision)
 
 
 def _read(file: TextIO) -> list[Any]:

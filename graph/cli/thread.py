@@ -1,6 +1,6 @@
 """One thread at the command line: open it, invoke the graph in it, and print the result.
 
-`ask`, `resume` and `chat` differ in their first invocation; from there on all of them call `take_turn`.
+`ask`, `resume` and `chat` differ in the first input of the graph; all of them call `take_turn` with it.
 """
 
 import secrets
@@ -19,10 +19,10 @@ from langgraph.runtime import RunControl
 from langgraph.types import Command, Interrupt, StateSnapshot
 
 from skills_agent.graph.build import wire
-from skills_agent.graph.cli.approval import Decisions, ask_person, question_text
+from skills_agent.graph.cli.approval import ask_person, question_text
 from skills_agent.graph.cli.options import shell_command
 from skills_agent.graph.cli.printing import echo, is_terminal, print_json
-from skills_agent.graph.cli.progress import STREAM_MODES, Progress, open_view
+from skills_agent.graph.cli.progress import STREAM_MODES, open_progress
 from skills_agent.graph.cli.signals import INTERRUPTED, draining, ending_on_sigterm, exit_code_of, leave
 from skills_agent.graph.langgraph_inside import thread_ids
 from skills_agent.graph.models.errors import ModelError
@@ -38,6 +38,9 @@ from skills_agent.skills.policy.verdict import Approval, ApprovalNeededError
 from skills_agent.state.records import VerdictRecord, active_skills
 from skills_agent.state.schema import AgentInput
 
+GraphInput = AgentInput | Command[Any] | None
+"""A message, an answer to open questions, or nothing: a turn that was cut off goes on."""
+
 WAITING: Final = 3
 """Exit code of a turn that waits for an approval."""
 _PRIVATE: Final = frozenset({"digest", "skill"})
@@ -52,13 +55,14 @@ class TurnError(DetailedError, SkillsAgentError):
     cause: Exception
     command: str
 
+    def as_json(self) -> dict[str, str]:
+        """Return what `--json` says of it."""
+        return {"status": "error", "error": str(self.cause), "resume": self.command}
+
 
 @dataclass
 class OpenThread:
-    """An open thread: invoke the graph in it, and read its state.
-
-    Each invocation shows its progress, and then renews `snapshot` and `calls`.
-    """
+    """An open thread: invoke the graph in it, and read its state as the last invocation left it."""
 
     name: str
     agent: CompiledAgent
@@ -72,11 +76,12 @@ class OpenThread:
     control: RunControl = field(default_factory=RunControl)
     """A signal drains an invocation by it: running scripts end, and no node begins."""
     snapshot: StateSnapshot = field(init=False)
-    calls: Sequence[VerdictRecord] = field(init=False)
-    """Every call that the last invocation judged, with the last verdict on it."""
+    verdicts: dict[str, VerdictRecord] = field(init=False)
+    """The last verdict on every call of this turn, as far as this command has seen it."""
 
     def __post_init__(self) -> None:
-        self.refresh()
+        self.snapshot = self.agent.get_state(self.config)
+        self.verdicts = dict(self.snapshot.values.get("verdicts") or {})
 
     @property
     def status(self) -> ThreadStatus:
@@ -93,44 +98,32 @@ class OpenThread:
         """Return the names of the loaded skills."""
         return sorted(active_skills(self.snapshot.values.get("skills_loaded")))
 
-    def ask(self, question: str, skills: Sequence[str] = ()) -> None:
-        """Say something, and let the agent work until it has an answer or a question."""
-        self._invoke(AgentInput(messages=[HumanMessage(question)], skills=list(skills)))
-
-    def decide(self, decisions: Decisions) -> None:
-        """Answer the open questions, and let the agent go on."""
-        self._invoke(Command(resume={key: {"decisions": list(each)} for key, each in decisions.items()}))
-
-    def go_on(self) -> None:
-        """Finish a turn that was cut off."""
-        self._invoke(None)
-
-    def _invoke(self, graph_input: AgentInput | Command[Any] | None) -> None:
-        with draining(self.control, self.resume_command()), open_view(quiet=self.quiet) as view:
-            earlier = {} if isinstance(graph_input, dict) else self.snapshot.values.get("verdicts")
-            progress = Progress(view, earlier or {})
-            parts: Iterator[Any] = self.agent.stream(
-                graph_input,
-                self.config,
-                stream_mode=list(STREAM_MODES),
-                durability="sync",
-                version="v2",
-                control=self.control,
-            )
-            # A drained invocation is one that is not finished: its steps are kept.
-            with suppress(GraphDrained):
+    def invoke(self, graph_input: GraphInput) -> None:
+        """Let the agent work until it has an answer or a question."""
+        if isinstance(graph_input, dict):
+            self.verdicts.clear()
+        try:
+            with (
+                draining(self.control, self.resume_command()),
+                open_progress(self.verdicts, quiet=self.quiet) as progress,
+                # A drained invocation is one that is not finished: its steps are kept.
+                suppress(GraphDrained),
+            ):
+                parts: Iterator[Any] = self.agent.stream(
+                    graph_input,
+                    self.config,
+                    stream_mode=list(STREAM_MODES),
+                    durability="sync",
+                    version="v2",
+                    control=self.control,
+                )
                 for part in parts:
                     progress.take(part)
-            self.refresh()
-            self.calls = list(progress.verdicts.values())
+        finally:
+            self.snapshot = self.agent.get_state(self.config)
 
-    def refresh(self) -> None:
-        """Read the thread as it is now."""
-        self.snapshot = self.agent.get_state(self.config)
-        self.calls = list((self.snapshot.values.get("verdicts") or {}).values())
-
-    def as_json(self, resume: str) -> dict[str, Any]:
-        """Return the thread for a machine; `resume` is the command that answers its question."""
+    def as_json(self) -> dict[str, Any]:
+        """Return the thread for a machine, with the command that answers its open question."""
         values = self.snapshot.values
         facts: dict[str, Any] = {
             "thread": self.name,
@@ -139,7 +132,8 @@ class OpenThread:
             "loaded": self.loaded,
             "usage": values.get("usage"),
             "calls": [
-                {key: value for key, value in call.items() if key not in _PRIVATE} for call in self.calls
+                {key: value for key, value in call.items() if key not in _PRIVATE}
+                for call in self.verdicts.values()
             ],
         }
         if self.interrupts:
@@ -147,12 +141,17 @@ class OpenThread:
             facts["interrupt"] = questions[0]
             if len(questions) > 1:
                 facts["interrupts"] = questions
-            facts["resume"] = resume
+            facts["resume"] = self.resume_command("--approve")
         return facts
 
     def resume_command(self, *answer: str) -> str:
         """Return the command that finishes this thread's turn, for the shell the person is in."""
         return self.command("resume", self.name, *answer)
+
+
+def person_says(text: str, skills: Sequence[str] = ()) -> AgentInput:
+    """Return the input for something that a person says; the skills are loaded first."""
+    return AgentInput(messages=[HumanMessage(text)], skills=list(skills))
 
 
 @contextmanager
@@ -201,7 +200,7 @@ def open_thread(
             raise
         failure = TurnError(error, thread.resume_command())
         if quiet:
-            print_json({"thread": thread.name, **_failure(failure)})
+            print_json({"thread": thread.name, **failure.as_json()})
         raise failure from error
 
 
@@ -215,7 +214,7 @@ def _apply_options(settings: Settings, options: Mapping[str, Any], approval: App
     )
 
 
-def take_turn(thread: OpenThread, invoke: Callable[[], None]) -> None:
+def take_turn(thread: OpenThread, graph_input: GraphInput) -> None:
     """Invoke the graph until there is an answer, or a question that nobody answers now.
 
     Raises TurnError for a model that could not answer, and where a call needs an approval that must not be
@@ -223,13 +222,14 @@ def take_turn(thread: OpenThread, invoke: Callable[[], None]) -> None:
     done.
     """
     try:
-        invoke()
+        if graph_input is not None or not thread.interrupts:
+            thread.invoke(graph_input)
         while thread.interrupts and is_terminal() and not thread.quiet and not thread.control.drain_requested:
             with ending_on_sigterm(thread.resume_command()):
-                decisions = ask_person(thread.interrupts)
-            if decisions is None:
+                answer = ask_person(thread.interrupts)
+            if answer is None:
                 return
-            thread.decide(decisions)
+            thread.invoke(answer)
     except ModelError as error:
         raise TurnError(error, thread.resume_command()) from error
     except ApprovalNeededError as error:
@@ -241,35 +241,27 @@ def take_turn(thread: OpenThread, invoke: Callable[[], None]) -> None:
         leave(code, thread.resume_command())
 
 
-def run_once(thread: OpenThread, invoke: Callable[[], None]) -> None:
-    """Take one turn, print its result, and exit with 3 where a question stays open."""
+def run_once(thread: OpenThread, graph_input: GraphInput) -> None:
+    """Take one turn and print its result; with `--json`, also that of a turn that stopped on an error."""
     try:
-        take_turn(thread, invoke)
+        take_turn(thread, graph_input)
     except SkillsAgentError as error:
         if thread.quiet:
             failure = error if isinstance(error, TurnError) else TurnError(error, thread.resume_command())
-            thread.refresh()
-            print_json({**thread.as_json(""), **_failure(failure)})
+            print_json({**thread.as_json(), **failure.as_json()})
         raise
-    if thread.quiet:
-        print_json(thread.as_json(thread.resume_command("--approve")))
-    else:
-        print_turn(thread)
-    if thread.interrupts:
-        raise click.exceptions.Exit(WAITING)
+    print_turn(thread)
 
 
 def print_turn(thread: OpenThread) -> None:
-    """Print the answer, or the open question and the command that answers it."""
-    click.echo()
-    if not thread.interrupts:
-        echo((thread.snapshot.values.get("answer") or "").strip() or "(The model gave no text.)")
-        return
-    for interrupt in thread.interrupts:
-        click.echo(question_text(interrupt))
-    click.echo(f"\nTo run it: {thread.resume_command('--approve')}")
-
-
-def _failure(error: TurnError) -> dict[str, Any]:
-    """Return what `--json` adds for a turn that stopped on an error."""
-    return {"status": "error", "error": str(error.cause), "resume": error.command}
+    """Print the answer; or the open question with the command that answers it, and exit with 3."""
+    if thread.quiet:
+        print_json(thread.as_json())
+    elif thread.interrupts:
+        questions = "\n".join(map(question_text, thread.interrupts))
+        click.echo(f"\n{questions}\n\nTo run it: {thread.resume_command('--approve')}")
+    else:
+        answer = (thread.snapshot.values.get("answer") or "").strip()
+        echo(f"\n{answer or '(The model gave no text.)'}")
+    if thread.interrupts:
+        raise click.exceptions.Exit(WAITING)

@@ -102,7 +102,7 @@ def test_a_person_grants_on_the_terminal(cli: CommandLine) -> None:
     model = cli.script(LOAD, RUN, RUN, calls(call("write_file", path="out/a.txt", content="x")), ANSWER)
     done = cli.on_terminal(
         "ask", "Rain?", "--skills-dir", str(cli.skills), "--model", model,
-        answers=[("? ", "k\n"), ("write_file", ""), ("? ", "skill\n"), ("cannot be granted", ""),
+        answers=[("? ", "k\n"), ("write_file", ""), ("? ", "skill\n"), ("not possible", ""),
                  ("? ", "pattern\n"), ("[write_file(out/a.txt)]", "\n")],
     )  # fmt: skip
     assert done.code == 0
