@@ -201,12 +201,9 @@ class Judge:
             return Verdict("deny", text, "policy")
         try:
             request = self._request(call)
-            fault = self._policy.runner.preflight(request) if request else None
-            level = self._policy.runner.level_for(request) if request else ""
+            level = self._policy.runner.preflight(request) if request else ""
         except SkillError as error:
-            fault, level = str(error), ""
-        if fault:
-            return Verdict("deny", fault, "error")
+            return Verdict("deny", str(error), "error")
         isolation = f" Isolation: {level}." if level else ""
         text = f"{_view(call)}{words}.{note}{self._origin(call)}{isolation} Risk: {risk}."
         return Verdict("ask", text, by)

@@ -13,10 +13,10 @@ import subprocess
 import sys
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import ClassVar, Final, NamedTuple
 
 from skills_agent.skills.errors import SandboxMissingError, ScriptError
 from skills_agent.skills.scripts.controlled import ControlledRunner
@@ -78,40 +78,36 @@ def probe(path: str | None = None) -> Probe:
     return Probe(program, "works")
 
 
+@dataclass(kw_only=True, eq=False)
 class BwrapRunner(ControlledRunner):
     """Runs each script in a sandbox of its own."""
 
-    level = "bwrap"
+    workspace: Path
+    """A script sees everything of it but the agent's own folder."""
+    network: Collection[str] = ()
+    """The skills that may reach it, as `name` or `name@source`."""
+    level: ClassVar[str] = "bwrap"
 
-    def __init__(self, *, workspace: Path, network: Collection[str] = (), **control: Any) -> None:
-        """Set the limits of every run.
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.workspace = self.workspace.absolute()
 
-        Of `workspace` a script sees everything but the agent's own folder. `network` are the skills
-        that may reach it, as `name` or `name@source`. The rest is as for ControlledRunner.
-        """
-        super().__init__(**control)
-        self._workspace = workspace.absolute()
-        self._network = network
-
-    def probe(self) -> Probe:
-        """Return whether the sandbox works here."""
-        return probe(self._inherited.get("PATH"))
-
-    def level_for(self, request: ScriptRequest) -> str:
-        """Return `bwrap` or `bwrap with network`. Raises ScriptError where the sandbox does not work."""
+    def preflight(self, request: ScriptRequest) -> str:
+        """Return `bwrap` or `bwrap with network`. Raises ScriptError where the sandbox does not work, too."""
         self._program()
-        return "bwrap with network" if is_granted(self._network, request) else self.level
+        super().preflight(request)
+        return "bwrap with network" if is_granted(self.network, request) else self.level
 
     @contextmanager
     def _skill_folder(self, request: ScriptRequest) -> Iterator[Path | None]:
         """Yield where the sandbox shows the skill's folder: at the skill's own path, if that can be had."""
         path = request.mounted_at.resolve() if request.mounted_at else request.folder
-        own = self._workspace / OWN_FOLDER
-        if path is not None and self._workspace.is_relative_to(path):  # it would hide the workspace
+        own = self.workspace / OWN_FOLDER
+        if path is not None and self.workspace.is_relative_to(path):  # it would hide the workspace
             yield request.folder
         elif path is None or path.is_relative_to(own) or (path.is_dir() and any(path.iterdir())):
             yield path
-        elif path.is_relative_to(self._workspace):
+        elif path.is_relative_to(self.workspace):
             with _mount_point(path) as is_there:
                 yield path if is_there else request.folder
         else:  # bubblewrap makes it in a file system of its own, but for folders that it shows read-only
@@ -122,19 +118,19 @@ class BwrapRunner(ControlledRunner):
         self, request: ScriptRequest, secrets: Mapping[str, str], private: Path, folder: Path | None
     ) -> ProgramStart:
         inner = super()._start(request, secrets, private, folder)
-        network = is_granted(self._network, request)
-        size = str(self._limits.file_size)
+        network = is_granted(self.network, request)
+        size = str(self.limits.file_size)
         command = [
             *(self._program(), *ISOLATION, *(("--share-net",) if network else ())),
             *_system(network=network),
             *("--size", size, "--tmpfs", "/dev/shm", "--remount-ro", "/dev"),  # noqa: S108
             *("--size", size, "--tmpfs", str(INSIDE), "--dir", str(HOME)),
-            *_work_folders(self._workspace, request.workdir.absolute(), folder),
-            *_read_only(_programs(inner.command[0], self._workspace)),
+            *_work_folders(self.workspace, request.workdir.absolute(), folder),
+            *_read_only(_programs(inner.command[0], self.workspace)),
             *(("--ro-bind", str(request.folder), str(folder)) if folder else ()),
-            *("--remount-ro", str(self._workspace / OWN_FOLDER)),
+            *("--remount-ro", str(self.workspace / OWN_FOLDER)),
             *("--remount-ro", "/", "--chdir", str(request.workdir.absolute()), "--"),
-            *("prlimit", f"--nproc={self._limits.processes}", "--"),
+            *("prlimit", f"--nproc={self.limits.processes}", "--"),
             *inner.command,
         ]
         own = {"HOME": str(HOME), "TMPDIR": str(INSIDE)}
@@ -151,7 +147,7 @@ class BwrapRunner(ControlledRunner):
     def _command(self, request: ScriptRequest, folder: Path | None) -> list[str]:
         """Refuse a script whose packages cannot be fetched, too: the error of uv is hard to understand."""
         command = super()._command(request, folder)
-        is_offline = Path(command[0]).name == "uv" and not is_granted(self._network, request)
+        is_offline = Path(command[0]).name == "uv" and not is_granted(self.network, request)
         if is_offline and request.script and (packages := packages_of(request.script)):
             raise ScriptError(
                 f"Cannot run {request.title}: it needs packages ({', '.join(packages)}), and {request.skill} "
@@ -160,7 +156,7 @@ class BwrapRunner(ControlledRunner):
         return command
 
     def _program(self) -> str:
-        program, reason = self.probe()
+        program, reason = probe(self.environment.get("PATH"))
         if program is None:
             raise SandboxMissingError(reason)
         return program

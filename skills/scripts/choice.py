@@ -4,6 +4,7 @@ import logging
 import shutil
 import sys
 from collections.abc import Collection
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple
@@ -57,31 +58,27 @@ def isolation_here(sandbox: Sandbox, path: str | None) -> Isolation:
     return Isolation(None if sandbox == "require" else ControlledRunner.level, result.reason)
 
 
+@dataclass(frozen=True)
 class AutoRunner:
     """Uses the sandbox if it works, else plain control; finds out at the first use, and logs a warning."""
 
-    def __init__(self, sandboxed: BwrapRunner, plain: ControlledRunner) -> None:
-        self._sandboxed = sandboxed
-        self._plain = plain
+    sandboxed: BwrapRunner
+    plain: ControlledRunner
 
     @cached_property
     def _runner(self) -> ScriptRunner:
-        result = self._sandboxed.probe()
+        result = probe(self.sandboxed.environment.get("PATH"))
         if result.program:
-            return self._sandboxed
+            return self.sandboxed
         logger.warning(
             "scripts run WITHOUT a sandbox: %s. They can read and write whatever this user can "
             "(sandbox = require refuses to run them so)",
             result.reason,
         )
-        return self._plain
+        return self.plain
 
-    def level_for(self, request: ScriptRequest) -> str:
-        """Return the level that is really used."""
-        return self._runner.level_for(request)
-
-    def preflight(self, request: ScriptRequest) -> str | None:
-        """Say what is missing for the level that is used."""
+    def preflight(self, request: ScriptRequest) -> str:
+        """Return the level that is really used. Raises ScriptError: something is missing for it."""
         return self._runner.preflight(request)
 
     def run(self, request: ScriptRequest) -> ScriptResult:

@@ -7,10 +7,12 @@ import os
 import time
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from signal import SIGKILL
 from tempfile import TemporaryDirectory
 from threading import BoundedSemaphore
+from typing import ClassVar
 
 from skills_agent.skills.errors import ScriptError
 from skills_agent.skills.scripts.environment import (
@@ -27,57 +29,38 @@ from skills_agent.skills.scripts.runner import ScriptRequest, ScriptResult, Stop
 from skills_agent.skills.scripts.supervised import FLOOD_FACTOR, ProgramStart, SupervisedProgram
 
 
+@dataclass(kw_only=True, eq=False)
 class ControlledRunner:
     """Runs each script under a supervisor of its own, and leaves no process of it behind."""
 
-    level = "controlled"
+    environment: Mapping[str, str]
+    """A script gets PATH, language and time zone of it, and what `secrets` names for its skill."""
+    timeout: float = 60
+    """Seconds, from the start of the process."""
+    max_output: int = 100_000
+    """Bytes that are kept of each stream."""
+    max_written: int = 50
+    """How many written files are listed."""
+    max_parallel: int = 4
+    limits: ScriptLimits = field(default_factory=ScriptLimits)
+    secrets: Mapping[str, Collection[str]] = field(default_factory=dict)
+    level: ClassVar[str] = "controlled"
 
-    def __init__(
-        self,
-        *,
-        timeout: float = 60,
-        max_output: int = 100_000,
-        environment: Mapping[str, str],
-        max_parallel: int = 4,
-        limits: ScriptLimits | None = None,
-        secrets: Mapping[str, Collection[str]] | None = None,
-        max_written: int = 50,
-    ) -> None:
-        """Set the limits of every run.
+    def __post_init__(self) -> None:
+        self._slots = BoundedSemaphore(self.max_parallel)
 
-        `timeout` is in seconds, from the start of the process; `max_output` in bytes that are kept
-        of each stream; `max_written` is how many written files are listed. Of `environment`
-        a script gets PATH, language and time zone, and what `secrets` names for its skill.
-        """
-        self._timeout = timeout
-        self._max_output = max_output
-        self._environment = environment
-        self._inherited = inherited_variables(environment)
-        self._slots = BoundedSemaphore(max_parallel)
-        self._limits = limits or ScriptLimits()
-        self._secrets = secrets or {}
-        self._max_written = max_written
-
-    def level_for(self, request: ScriptRequest) -> str:  # noqa: ARG002 - the same for all
-        """Return `controlled`."""
+    def preflight(self, request: ScriptRequest) -> str:
+        """Return the isolation of a run. Raises ScriptError: the sandbox, a program or a file is missing."""
+        self._command(request, request.folder)
         return self.level
-
-    def preflight(self, request: ScriptRequest) -> str | None:
-        """Say what is missing: the sandbox, a program, a file; None when nothing is."""
-        try:
-            self.level_for(request)
-            self._command(request, request.folder)
-        except ScriptError as error:
-            return str(error)
-        return None
 
     def run(self, request: ScriptRequest) -> ScriptResult:
         """Run to the end, or to the limits. Raises ScriptError when the script cannot be started."""
-        level = self.level_for(request)
+        level = self.preflight(request)
         if not request.workdir.is_dir():
             raise ScriptError(f"Cannot start {request.title}: there is no folder {request.workdir}.")
-        secrets = secrets_of(self._secrets, request, self._environment)
-        stdout, stderr = (Capture(self._max_output, secrets.values()) for _ in range(2))
+        secrets = secrets_of(self.secrets, request, self.environment)
+        stdout, stderr = (Capture(self.max_output, secrets.values()) for _ in range(2))
         with (
             self._slots,
             TemporaryDirectory(prefix="skills-agent-", ignore_cleanup_errors=True) as private,
@@ -88,9 +71,9 @@ class ControlledRunner:
             moment = Path(private).stat().st_ctime_ns
             start = self._start(request, secrets, Path(private), folder)
             started = time.monotonic()
-            program = SupervisedProgram(start, request.stdin, stdout, stderr, FLOOD_FACTOR * self._max_output)
+            program = SupervisedProgram(start, request.stdin, stdout, stderr, FLOOD_FACTOR * self.max_output)
             try:
-                stopped = program.until_end(started + self._timeout, request.shutdown)
+                stopped = program.until_end(started + self.timeout, request.shutdown)
             finally:
                 program.clean_up()
             seconds = time.monotonic() - started
@@ -110,8 +93,8 @@ class ControlledRunner:
             stdout_cut=stdout.cut,
             stderr_cut=stderr.cut,
             level=level,
-            written=tuple(written[: self._max_written]),
-            written_more=max(0, len(written) - self._max_written),
+            written=tuple(written[: self.max_written]),
+            written_more=max(0, len(written) - self.max_written),
             note=_advice(request, stderr.text()) if exit_code else "",
         )
 
@@ -129,22 +112,22 @@ class ControlledRunner:
         home.mkdir()
         temporary.mkdir()
         own = {**FIXED, "HOME": str(home), "TMPDIR": str(temporary)}
-        environment = {"LANG": "C.UTF-8", **self._inherited, **secrets, **own}
+        environment = {"LANG": "C.UTF-8", **inherited_variables(self.environment), **secrets, **own}
         program = Path(command[0]).name
-        if program == "uv" and (cache := uv_cache(self._environment)):
+        if program == "uv" and (cache := uv_cache(self.environment)):
             environment["UV_CACHE_DIR"] = cache
         return ProgramStart(
             title=request.title,
             command=command,
             workdir=request.workdir,
             environment=environment,
-            rlimits=self._limits.rlimits(program, self._timeout),
-            memory=self._limits.memory,
-            processes=self._limits.processes,
+            rlimits=self.limits.rlimits(program, self.timeout),
+            memory=self.limits.memory,
+            processes=self.limits.processes,
         )
 
     def _command(self, request: ScriptRequest, folder: Path | None) -> list[str]:
-        path = self._inherited.get("PATH")
+        path = self.environment.get("PATH")
         if request.script is None:
             name, *args = request.args or ("",)
             return [program_for(name, path), *args]

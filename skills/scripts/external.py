@@ -14,9 +14,10 @@ import shlex
 import tarfile
 import time
 from collections.abc import Collection, Mapping
+from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
 from threading import BoundedSemaphore
-from typing import Final, NamedTuple, Protocol
+from typing import ClassVar, Final, NamedTuple, Protocol
 
 from skills_agent.skills.errors import InterpreterMissingError, ScriptError
 from skills_agent.skills.scripts.environment import FIXED, secrets_of
@@ -61,49 +62,33 @@ class _Stream(NamedTuple):
     size: int
 
 
+@dataclass(eq=False)
 class ExternalRunner:
     """Runs scripts on a backend; what holds there is what the backend promises."""
 
-    level = "external"
+    backend: CommandBackend
+    _: KW_ONLY
+    workdir: str = "."
+    """The folder on the other machine that scripts work in."""
+    timeout: float = 60
+    max_output: int = 100_000
+    max_parallel: int = 4
+    environment: Mapping[str, str] = field(default_factory=dict)
+    """Only what `secrets` names for a skill is sent of it."""
+    secrets: Mapping[str, Collection[str]] = field(default_factory=dict)
+    level: ClassVar[str] = "external"
 
-    def __init__(
-        self,
-        backend: CommandBackend,
-        *,
-        workdir: str = ".",
-        timeout: float = 60,
-        max_output: int = 100_000,
-        max_parallel: int = 4,
-        environment: Mapping[str, str] | None = None,
-        secrets: Mapping[str, Collection[str]] | None = None,
-    ) -> None:
-        """Set the limits of every run. `workdir` is the folder on the other machine that scripts work in.
+    def __post_init__(self) -> None:
+        self._slots = BoundedSemaphore(self.max_parallel)
 
-        Of `environment` only what `secrets` names for a skill is sent.
-        """
-        self._backend = backend
-        self._workdir = workdir
-        self._timeout = timeout
-        self._max_output = max_output
-        self._environment = environment or {}
-        self._secrets = secrets or {}
-        self._slots = BoundedSemaphore(max_parallel)
-
-    def level_for(self, request: ScriptRequest) -> str:  # noqa: ARG002 - the same for all
-        """Return `external`."""
+    def preflight(self, request: ScriptRequest) -> str:
+        """Return `external`. Raises ScriptError for a wrong request; the other machine is not asked."""
+        self._program(request, "")
         return self.level
-
-    def preflight(self, request: ScriptRequest) -> str | None:
-        """Say what is wrong with the request itself; the other machine is not asked."""
-        try:
-            self._program(request, "")
-        except ScriptError as error:
-            return str(error)
-        return None
 
     def run(self, request: ScriptRequest) -> ScriptResult:
         """Run to the end, or to the limits. Raises ScriptError when the script cannot be started."""
-        secrets = secrets_of(self._secrets, request, self._environment)
+        secrets = secrets_of(self.secrets, request, self.environment)
         with self._slots:
             if request.shutdown():  # what runs elsewhere is not reached; what waits is not started
                 raise ScriptError(f"{request.title} was not started: the agent is being shut down.")
@@ -111,7 +96,7 @@ class ExternalRunner:
             stdin = self._send((request.stdin or "").encode(errors="replace"))
             mark = f"skills-agent-{time.monotonic_ns()}"
             started = time.monotonic()
-            output = self._execute(self._script(program, secrets, stdin, mark), self._timeout + PATIENCE)
+            output = self._execute(self._script(program, secrets, stdin, mark), self.timeout + PATIENCE)
             seconds = time.monotonic() - started
         fields = output.partition(f"{mark} ")[2].split()
         if not fields:
@@ -158,13 +143,13 @@ class ExternalRunner:
         """Return the command: run the program, then report its exit code and its streams on one line."""
         variables = {"LANG": "C.UTF-8", **secrets, **FIXED}
         settings = " ".join(f"{name}={shlex.quote(value)}" for name, value in variables.items())
-        head, tail = self._max_output + OVERLAP, self._max_output // 2 + OVERLAP
-        flood = FLOOD_FACTOR * self._max_output
+        head, tail = self.max_output + OVERLAP, self.max_output // 2 + OVERLAP
+        flood = FLOOD_FACTOR * self.max_output
         return f"""
-mark={mark}; own=$(mktemp -d) && mkdir "$own/home" "$own/tmp" && cd {shlex.quote(self._workdir)} || exit 1
+mark={mark}; own=$(mktemp -d) && mkdir "$own/home" "$own/tmp" && cd {shlex.quote(self.workdir)} || exit 1
 {program}
 (ulimit -f {flood // 512 + 1}
-exec timeout -k 1 {self._timeout:g} env -i PATH="$PATH" HOME="$own/home" TMPDIR="$own/tmp" {settings} "$@") \
+exec timeout -k 1 {self.timeout:g} env -i PATH="$PATH" HOME="$own/home" TMPDIR="$own/tmp" {settings} "$@") \
 <{stdin} >"$own/out" 2>"$own/err"
 echo "$mark" $?
 for each in out err; do
@@ -178,18 +163,18 @@ rm -rf "$own" {stdin if stdin != "/dev/null" else ""}
     def _stream(self, size: str, head: str, tail: str, *, secrets: Mapping[str, str]) -> _Stream:
         total = int(size or 0)
         first, last = (_redacted(_decoded(part), secrets) for part in (head, tail))
-        if total <= self._max_output + OVERLAP and len(first) <= self._max_output:
+        if total <= self.max_output + OVERLAP and len(first) <= self.max_output:
             return _Stream(first.decode(errors="replace"), 0, total)
-        tail_limit = self._max_output // 2
-        cut = total - self._max_output
-        beginning = first[: self._max_output - tail_limit].decode(errors="replace")
+        tail_limit = self.max_output // 2
+        cut = total - self.max_output
+        beginning = first[: self.max_output - tail_limit].decode(errors="replace")
         end = last[len(last) - tail_limit :].decode(errors="replace")
         return _Stream(f"{beginning}\n[{cut} bytes cut]\n{end}", cut, total)
 
     def _stopped(self, code: int, size: int, seconds: float) -> Stop | None:
-        if size >= FLOOD_FACTOR * self._max_output:
+        if size >= FLOOD_FACTOR * self.max_output:
             return "output"
-        late = seconds >= self._timeout and code in {TIMED_OUT, KILLED}
+        late = seconds >= self.timeout and code in {TIMED_OUT, KILLED}
         return "time" if late else None
 
     def _send_skill(self, request: ScriptRequest) -> str:
@@ -215,7 +200,7 @@ rm -rf "$own" {stdin if stdin != "/dev/null" else ""}
         return path
 
     def _execute(self, command: str, timeout: float = 60) -> str:
-        return self._backend.execute(command, timeout=int(timeout) + 1).output
+        return self.backend.execute(command, timeout=int(timeout) + 1).output
 
 
 def _packed(folder: Path) -> bytes:

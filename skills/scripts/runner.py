@@ -86,17 +86,10 @@ class ScriptResult:
 class ScriptRunner(Protocol):
     """Something that runs scripts at one level of isolation."""
 
-    def level_for(self, request: ScriptRequest) -> str:
+    def preflight(self, request: ScriptRequest) -> str:
         """Return the isolation that a run of this request would really have.
 
-        Raises ScriptError when it would not be run at all.
-        """
-        ...
-
-    def preflight(self, request: ScriptRequest) -> str | None:
-        """Say why the request cannot be run here; None when nothing speaks against a start.
-
-        Nothing is started: a person is asked only afterwards.
+        Raises ScriptError when it cannot be run here. Nothing is started: a person is asked only afterwards.
         """
         ...
 

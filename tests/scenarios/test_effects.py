@@ -207,10 +207,7 @@ class CutOffRunner:
         self._runner = runner
         self.cut_off = True
 
-    def level_for(self, request: ScriptRequest) -> str:
-        return self._runner.level_for(request)
-
-    def preflight(self, request: ScriptRequest) -> str | None:
+    def preflight(self, request: ScriptRequest) -> str:
         return self._runner.preflight(request)
 
     def run(self, request: ScriptRequest) -> ScriptResult:

@@ -164,9 +164,9 @@ class Noting(ControlledRunner):
         self.asked: list[bool] = []
         self.ran: list[bool] = []
 
-    def level_for(self, request: ScriptRequest) -> str:
+    def preflight(self, request: ScriptRequest) -> str:
         self.asked.append(request.trusted)
-        return super().level_for(request)
+        return super().preflight(request)
 
     def run(self, request: ScriptRequest) -> ScriptResult:
         self.ran.append(request.trusted)
