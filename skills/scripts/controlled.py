@@ -71,9 +71,10 @@ class ControlledRunner:
             moment = Path(private).stat().st_ctime_ns
             start = self._start(request, secrets, Path(private), folder)
             started = time.monotonic()
-            program = SupervisedProgram(start, request.stdin, stdout, stderr, FLOOD_FACTOR * self.max_output)
+            program = SupervisedProgram(start, stdout, stderr)
             try:
-                stopped = program.until_end(started + self.timeout, request.shutdown)
+                flood = FLOOD_FACTOR * self.max_output
+                stopped = program.until_end(started + self.timeout, flood, request.shutdown)
             finally:
                 program.clean_up()
             seconds = time.monotonic() - started
@@ -124,6 +125,7 @@ class ControlledRunner:
             rlimits=self.limits.rlimits(program, self.timeout),
             memory=self.limits.memory,
             processes=self.limits.processes,
+            stdin=request.stdin,
         )
 
     def _command(self, request: ScriptRequest, folder: Path | None) -> list[str]:
@@ -155,15 +157,14 @@ def _ending(report: str, title: str) -> int | Stop:
 
     Raises ScriptError when the program did not start.
     """
-    word, _, number = (report.splitlines() or [""])[-1].partition(" ")
-    match word:
-        case "exit":
-            return int(number)
-        case "memory" | "processes":
-            return word
-        case "error":
+    match report.split():
+        case ["started", _, "exit", code]:
+            return int(code)
+        case ["started", _, "memory" | "processes" as limit]:
+            return limit
+        case ["started", _, "error", number, *_]:
             raise ScriptError(f"Cannot start {title}: {os.strerror(int(number))}.")
-        case "started":  # and no line after it: the script killed its supervisor
+        case ["started", _]:  # and no line after it: the script killed its supervisor
             return -SIGKILL
         case _:
             raise ScriptError(f"Cannot start {title}: its supervisor did not start.")

@@ -1,13 +1,13 @@
 """What a script gets of the machine: variables by an allow-list, granted secrets, and limits."""
 
 import os
-import sys
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from skills_agent.skills.scripts.runner import ScriptRequest
+from skills_agent.skills.scripts.supervisor import prctl
 
 MEBIBYTE: Final = 1 << 20
 RESERVES_WITHOUT_USE: Final = frozenset({"bun", "deno"})
@@ -91,8 +91,4 @@ def make_undumpable() -> bool:
     It also refuses core dumps, debuggers and profilers that attach from outside. It stops neither root nor
     a child that was forked and has not started another program. False on other systems than Linux.
     """
-    if sys.platform != "linux":
-        return False
-    import ctypes  # noqa: PLC0415 - of use on Linux alone
-
-    return bool(ctypes.CDLL(None).prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0) == 0)
+    return prctl(_PR_SET_DUMPABLE, 0)

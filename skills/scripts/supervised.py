@@ -15,7 +15,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from signal import SIGKILL
-from typing import IO, Final
+from tempfile import TemporaryFile
+from typing import Final
 
 from skills_agent.skills.errors import ScriptError
 from skills_agent.skills.scripts import supervisor
@@ -49,6 +50,7 @@ class ProgramStart:
     memory: int
     """Bytes of all processes together."""
     processes: int
+    stdin: str | None
     wrapped: bool = False
     """Whether the first process is a wrapper that gets no SIGTERM."""
 
@@ -59,39 +61,34 @@ class SupervisedProgram:
     Only the program itself is waited for: a daemon that keeps its output open holds up nothing.
     """
 
-    def __init__(
-        self, start: ProgramStart, stdin: str | None, stdout: Capture, stderr: Capture, flood: int
-    ) -> None:
-        """Start both. `flood` is how many bytes of a stream are taken before the program is stopped.
-
-        Raises ScriptError when the system refuses.
-        """
-        self._unsent = memoryview((stdin or "").encode(errors="replace"))
+    def __init__(self, start: ProgramStart, stdout: Capture, stderr: Capture) -> None:
+        """Start both. Raises ScriptError when the system refuses."""
         self._captures = (stdout, stderr)
-        self._flood = flood
         self._report = bytearray()
-        self._alive = True
-        self._start(start, subprocess.DEVNULL if stdin is None else subprocess.PIPE)
+        self._start(start)
         self._selector = selectors.DefaultSelector()
-        self._selector.register(self._status, selectors.EVENT_READ, None)
-        self._register(self._process.stdout, selectors.EVENT_READ, stdout)
-        self._register(self._process.stderr, selectors.EVENT_READ, stderr)
-        self._register(self._process.stdin, selectors.EVENT_WRITE, None)
+        self._selector.register(self._status, selectors.EVENT_READ, self._report.extend)
+        self._pipes = [pipe for pipe in (self._process.stdout, self._process.stderr) if pipe]
+        for pipe, capture in zip(self._pipes, self._captures, strict=True):
+            self._selector.register(pipe, selectors.EVENT_READ, capture.add)
 
     @property
     def report(self) -> str:
         """What the supervisor has reported until now."""
         return self._report.decode("ascii")
 
-    def until_end(self, deadline: float, shutdown: Callable[[], bool]) -> Stop | None:
-        """Return why it was ended here, or None. `deadline` is a time of the monotonic clock."""
-        while self._alive:
+    def until_end(self, deadline: float, flood: int, shutdown: Callable[[], bool]) -> Stop | None:
+        """Return why it was ended here, or None.
+
+        `deadline` is a time of the monotonic clock, `flood` the bytes that may come from a stream.
+        """
+        while self._is_alive():
             now = time.monotonic()
             if shutdown():
                 return self._stop("shutdown")
             if now >= deadline:
                 return self._stop("time")
-            if max(capture.total for capture in self._captures) > self._flood:
+            if max(capture.total for capture in self._captures) > flood:
                 return self._stop("output")
             self._transfer(min(deadline - now, LOOKOUT_SECONDS))
         return None
@@ -106,36 +103,38 @@ class SupervisedProgram:
         for _ in range(DRAIN_CHUNKS):
             if not self._transfer(0):
                 break
-        for key in list(self._selector.get_map().values()):
-            self._forget(key)
         self._selector.close()
-        for capture in self._captures:
+        for pipe, capture in zip(self._pipes, self._captures, strict=True):
+            pipe.close()
             capture.close()
         os.close(self._status)
         with suppress(subprocess.TimeoutExpired):  # it waits for a process that the kernel cannot end
             self._process.wait(1)
-        word, _, group = self.report.strip().partition(" ")
-        if word == "started" and group.isdigit():  # and no line after it
-            with suppress(OSError):
-                os.killpg(int(group), SIGKILL)
+        match self.report.split():
+            case ["started", group]:  # and no line after it
+                with suppress(OSError):
+                    os.killpg(int(group), SIGKILL)
 
-    def _start(self, start: ProgramStart, stdin: int) -> None:
+    def _start(self, start: ProgramStart) -> None:
         control, self._lifeline = os.pipe()
         self._status, status = os.pipe()
         limits = ",".join(f"{name}={value}" for name, value in start.rlimits.items())
         options = (control, status, os.getpid(), int(start.wrapped), start.memory, start.processes, limits)
         try:
-            self._process = subprocess.Popen(  # noqa: S603 - an argument list, and running scripts is the purpose
-                [*SUPERVISOR, *map(str, options), *start.command],
-                cwd=start.workdir,
-                env=dict(start.environment),
-                stdin=stdin,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                pass_fds=(control, status),
-                start_new_session=True,
-                bufsize=0,
-            )
+            with TemporaryFile() as stdin:  # it takes a text of any length at once, unlike a pipe
+                stdin.write((start.stdin or "").encode(errors="replace"))
+                stdin.seek(0)
+                self._process = subprocess.Popen(  # noqa: S603 - an argument list, and running scripts is the purpose
+                    [*SUPERVISOR, *map(str, options), *start.command],
+                    cwd=start.workdir,
+                    env=dict(start.environment),
+                    stdin=subprocess.DEVNULL if start.stdin is None else stdin,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.PIPE,
+                    pass_fds=(control, status),
+                    start_new_session=True,
+                    bufsize=0,
+                )
         except (OSError, ValueError) as error:
             os.close(self._lifeline)
             os.close(self._status)
@@ -146,6 +145,9 @@ class SupervisedProgram:
             os.close(control)
             os.close(status)
 
+    def _is_alive(self) -> bool:
+        return self._status in self._selector.get_map()
+
     def _stop(self, reason: Stop) -> Stop:
         """Have SIGTERM sent to every process of the run, and wait a little."""
         with suppress(OSError):
@@ -155,45 +157,15 @@ class SupervisedProgram:
 
     def _transfer_for(self, seconds: float) -> None:
         end = time.monotonic() + seconds
-        while self._alive and (left := end - time.monotonic()) > 0:
+        while self._is_alive() and (left := end - time.monotonic()) > 0:
             self._transfer(left)
 
-    def _register(self, pipe: IO[bytes] | None, event: int, capture: Capture | None) -> None:
-        if pipe is not None:
-            os.set_blocking(pipe.fileno(), False)
-            self._selector.register(pipe, event, capture)
-
-    def _forget(self, key: selectors.SelectorKey) -> None:
-        self._selector.unregister(key.fileobj)
-        if not isinstance(key.fileobj, int):
-            with suppress(BrokenPipeError):
-                key.fileobj.close()  # type: ignore[attr-defined]  # typeshed: HasFileno has no close
-
     def _transfer(self, seconds: float) -> bool:
-        """Move all bytes that can be moved within some seconds; False when there were none."""
+        """Take all bytes that come within some seconds; False when there were none."""
         ready = self._selector.select(seconds)
         for key, _ in ready:
-            if key.events == selectors.EVENT_WRITE:
-                self._write(key)
+            if chunk := os.read(key.fd, CHUNK_BYTES):
+                key.data(chunk)
             else:
-                self._read(key)
+                self._selector.unregister(key.fileobj)
         return bool(ready)
-
-    def _read(self, key: selectors.SelectorKey) -> None:
-        chunk = os.read(key.fd, CHUNK_BYTES)
-        if key.fd == self._status:
-            self._report += chunk
-            self._alive = bool(chunk)
-        elif chunk:
-            key.data.add(chunk)
-        if not chunk:
-            self._forget(key)
-
-    def _write(self, key: selectors.SelectorKey) -> None:
-        try:
-            sent = os.write(key.fd, self._unsent[:CHUNK_BYTES])
-        except BrokenPipeError:
-            sent = len(self._unsent)
-        self._unsent = self._unsent[sent:]
-        if not self._unsent:
-            self._forget(key)

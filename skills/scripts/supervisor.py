@@ -4,9 +4,9 @@
 
 CONTROL and STATUS are numbers of descriptors. A byte from CONTROL asks the script to end (SIGTERM);
 its end means that the agent closed it or is dead, however it died: everything is killed. STATUS gets
-`started PID` and then one of `exit CODE` (negative: a signal), `memory`, `processes`, `error ERRNO`; its
-end says that no process of the run is left. Written in one thread and importing next to nothing: it is
-started for every script.
+`started PID`, `error ERRNO` if it could not be started, and then one of `exit CODE` (negative: a signal),
+`memory`, `processes`; its end says that no process of the run is left. Written in one thread and importing
+next to nothing: it is started for every script.
 """
 
 import _signal  # type: ignore[import-not-found]  # `signal` would cost as much as the rest
@@ -33,25 +33,21 @@ def main(arguments: list[str]) -> None:
         os.set_inheritable(descriptor, False)
     prctl(PR_SET_CHILD_SUBREAPER)
     prctl(PR_SET_NO_NEW_PRIVS)
-    child, errno = start(arguments[7:], limits, status)
-    if errno:
-        report(status, f"error {errno}")
-        return
+    child = start(arguments[7:], limits, status)
     release_streams()
     outcome = watch(child, control, parent, term_from, memory, processes)
     code = end_all(child)
     report(status, outcome or f"exit {code}")
 
 
-def start(command: list[str], limits: list[tuple[str, int]], status: int) -> tuple[int, int]:
-    """Start the program in a session of its own; return its number, and why it did not start (0: it did).
+def start(command: list[str], limits: list[tuple[str, int]], status: int) -> int:
+    """Start the program in a session of its own, and return its number.
 
     It reports itself: it could kill this process before that had come to it.
     """
-    reading, writing = os.pipe()
     child = os.fork()
     if not child:
-        errno = 0
+        errno = 1
         try:
             os.setsid()
             report(status, f"started {os.getpid()}")
@@ -59,23 +55,18 @@ def start(command: list[str], limits: list[tuple[str, int]], status: int) -> tup
             for number in IGNORED_BY_PYTHON:
                 _signal.signal(number, _signal.SIG_DFL)
             for name, value in limits:
-                limit(getattr(resource, f"RLIMIT_{name}", None), value)
+                limit(getattr(resource, f"RLIMIT_{name}"), value)
             os.execve(command[0], command, os.environ)  # noqa: S606 - the purpose
         except OSError as error:
             errno = error.errno or 1
         finally:
-            os.write(writing, str(errno or 1).encode())
+            report(status, f"error {errno}")
             os._exit(127)
-    os.close(writing)
-    failed = os.read(reading, 16)
-    os.close(reading)
-    return child, int(failed or 0)
+    return child
 
 
-def limit(kind: int | None, value: int) -> None:
+def limit(kind: int, value: int) -> None:
     """Lower one limit, as far as the one that holds already allows."""
-    if kind is None:
-        return
     hard = resource.getrlimit(kind)[1]
     value = value if hard == resource.RLIM_INFINITY else min(value, hard)
     with suppress(ValueError, OSError):  # macOS refuses some
@@ -202,12 +193,13 @@ def report(status: int, line: str) -> None:
         os.write(status, f"{line}\n".encode())
 
 
-def prctl(option: int, value: int = 1) -> None:
-    """Set an attribute of this process, where the system has such."""
-    if sys.platform == "linux":
-        import ctypes  # noqa: PLC0415 - the slowest import, of use on Linux alone
+def prctl(option: int, value: int = 1) -> bool:
+    """Set an attribute of this process; False where the system has no such."""
+    if sys.platform != "linux":
+        return False
+    import ctypes  # noqa: PLC0415 - the slowest import, of use on Linux alone
 
-        ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
+    return bool(ctypes.CDLL(None).prctl(option, value, 0, 0, 0) == 0)
 
 
 if __name__ == "__main__":

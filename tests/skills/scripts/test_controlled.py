@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from skills_agent.skills.errors import ScriptError
 from skills_agent.skills.scripts import ControlledRunner, ScriptRequest, ScriptResult
 
 PATH = "/usr/local/bin:/usr/bin:/bin"
@@ -105,6 +106,14 @@ def test_only_listed_variables_are_inherited(tmp_path: Path) -> None:
 def test_a_python_script_runs_with_the_agents_python(tmp_path: Path) -> None:
     result = run(tmp_path, "import sys; print(sys.executable)", name="script.py", environment={"LANG": "C"})
     assert result.stdout == f"{sys.executable}\n"
+
+
+def test_a_file_that_the_system_cannot_run_is_no_result(tmp_path: Path) -> None:
+    program = tmp_path / "program"
+    program.write_bytes(b"\x7fELF")
+    program.chmod(0o755)
+    with pytest.raises(ScriptError, match=r"Cannot start .*program: Exec format error"):
+        ControlledRunner(environment={}).run(ScriptRequest("", None, (str(program),), None, tmp_path))
 
 
 def test_no_more_scripts_run_at_once_than_allowed(tmp_path: Path) -> None:
