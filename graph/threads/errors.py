@@ -18,7 +18,7 @@ Imports nothing but the root: any command may meet these.
 
 from collections.abc import Sequence
 
-from skills_agent.skills.errors import DetailedError, SkillsAgentError, list_names
+from skills_agent.skills.errors import DetailedError, SkillsAgentError
 
 _MAX_LISTED = 8
 
@@ -44,28 +44,20 @@ class AnsweredError(DetailedError, ThreadError):
     """A question of a thread is not open: it was answered already, or never asked. Nothing was run."""
 
     code = "already-answered"
+    sentence = "The question of thread {thread!r} was answered already. Not open: {closed}. Open: {open}."
     thread: str
     closed: Sequence[str]
     """Ids of the questions that the answer names and that are not open."""
     open: Sequence[str]
-
-    def __str__(self) -> str:
-        subject = f"Question {', '.join(self.closed)}" if self.closed else "No question"
-        verb = "is not open" if self.closed else "is open"
-        others = f"Open: {', '.join(self.open)}." if self.open else "None is open."
-        return f"{subject} of thread {self.thread!r} {verb}: it was answered already. {others}"
 
 
 class UnfinishedError(DetailedError, ThreadError):
     """A thread was cut off in the middle of a turn."""
 
     code = "thread-unfinished"
+    sentence = "Thread {thread} was cut off. Finish it first: {command}"
     thread: str
-    command: str = ""
-
-    def __str__(self) -> str:
-        command = self.command or f"skills-agent resume {self.thread}"
-        return f"Thread {self.thread} was cut off. Finish it first: {command}"
+    command: str
 
 
 class UnknownThreadError(DetailedError, ThreadError):
@@ -84,18 +76,10 @@ class UnknownStepError(DetailedError, ThreadError):
     """A thread has no such step."""
 
     code = "unknown-step"
+    sentence = "Thread {thread} has no step {step!r}. To see them: skills-agent threads show {thread} --steps"
     thread: str
     step: str
     steps: Sequence[int]
-
-    def __str__(self) -> str:
-        steps: Sequence[object] = self.steps
-        if len(steps) > _MAX_LISTED:
-            steps = [steps[0], "...", *steps[1 - _MAX_LISTED :]]
-        return (
-            f"Thread {self.thread} has no step {self.step!r}. Steps: {list_names(steps)}. "
-            f"What they are: skills-agent threads show {self.thread} --steps"
-        )
 
 
 class UnknownGrantError(DetailedError, ThreadError):

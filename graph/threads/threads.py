@@ -124,7 +124,8 @@ class Threads:
 
     def list(self) -> Sequence[ThreadSummary]:
         """Return all threads, the one that moved last first."""
-        return [_summary(thread, self._snapshot(thread)) for thread in thread_ids(self._saver)]
+        threads = thread_ids(self._saver)
+        return [_summary(thread, self.graph.get_state(config_of(thread))) for thread in threads]
 
     def read(self, thread: str) -> ThreadRecord:
         """Return one thread with its messages, skills, plan, usage and grants; raises UnknownThreadError."""
@@ -132,9 +133,10 @@ class Threads:
 
     def snapshot(self, thread: str) -> StateSnapshot:
         """Return LangGraph's snapshot of a thread; raises UnknownThreadError."""
-        snapshot = self._snapshot(thread)
+        saver = self._saver  # before anything else: it refuses on its own event loop
+        snapshot = self.graph.get_state(config_of(thread))
         if snapshot.created_at is None:
-            raise UnknownThreadError(thread, thread_ids(self._saver))
+            raise UnknownThreadError(thread, thread_ids(saver))
         return snapshot
 
     def steps(self, thread: str) -> Sequence[ThreadStep]:
@@ -173,12 +175,12 @@ class Threads:
         config = config_of(thread, options_of(self._saver, thread) or None)
         match status_of(snapshot):
             case "unfinished":
-                raise UnfinishedError(thread)
+                raise UnfinishedError(thread, f"skills-agent resume {thread}")
             case "waiting":
                 # update_state would drop the question, and run again what runs beside it.
                 self.graph.invoke(Command(update=update), config, durability="sync")
-                updated = self._snapshot(thread)
-                self.graph.services.audit.record_update(thread, updated, [StateUpdate(update)])
+                updates = [StateUpdate(update)]
+                self.graph.services.audit.record_update(thread, self.snapshot(thread), updates)
             case "done":
                 self.graph.update_state(config, update, as_node="answer")
 
@@ -219,13 +221,8 @@ class Threads:
             self.delete(*pruned.threads)
         return pruned
 
-    def _snapshot(self, thread: str) -> StateSnapshot:
-        assert self._saver  # noqa: S101 - it refuses on its own event loop
-        return self.graph.get_state(config_of(thread))
-
     @property
     def _saver(self) -> BaseCheckpointSaver[Any]:
-        """The checkpointer. Raises ThreadError on the event loop that it needs to answer."""
         try:
             running = asyncio.get_running_loop()
         except RuntimeError:
@@ -252,9 +249,8 @@ def choose_threads(
     """Return which of the threads, newest first, `Threads.prune` removes."""
 
     def is_old(summary: ThreadSummary) -> bool:
-        if older_than is None or not summary.when:  # one whose time is unknown moved now
-            return older_than is None
-        return datetime.fromisoformat(summary.when).astimezone(UTC) < now - older_than
+        when = datetime.fromisoformat(summary.when) if summary.when else now
+        return older_than is None or when < now - older_than
 
     chosen = [each for each in summaries[keep or 0 :] if is_old(each)]
     return Pruned(

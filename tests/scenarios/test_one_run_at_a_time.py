@@ -249,7 +249,7 @@ def test_of_two_answers_at_a_time_one_runs_and_one_is_refused(
     with pytest.raises(AnsweredError, match="answered already") as refused:
         agent.run(Command(resume=answer))
     assert refused.value.closed == (question.id,)
-    with pytest.raises(AnsweredError, match="No question"):
+    with pytest.raises(AnsweredError, match="Not open: none"):
         agent.run(Command(resume={"decisions": [{"type": "approve"}]}))
     assert waiting.times == 1
     assert agent.values["answer"] == "done"

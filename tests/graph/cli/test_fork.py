@@ -252,7 +252,7 @@ def test_a_question_about_a_left_out_skill_is_asked_no_more(
     ("words", "told"),
     [
         (("fork", "rai", "--at", "1"), "There is no thread 'rai' here. Threads: "),
-        (("fork", "rain", "--at", "999"), "Thread rain has no step '999'. Steps: 0, "),
+        (("fork", "rain", "--at", "999"), "Thread rain has no step '999'. To see them: "),
         (
             ("fork", "rain", "--at", "0", "--without-skill", "x"),
             "Skill 'x' is not loaded at this step. Loaded: none",
