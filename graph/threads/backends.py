@@ -1,12 +1,11 @@
 """The journal and the locks of a thread: named by the host, else chosen here from the checkpointer."""
 
 import logging
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from pathlib import Path
 from threading import Lock
-from typing import Any, Final, TypeVar
+from typing import Any, Final, NamedTuple
 from weakref import WeakKeyDictionary
 
 from langgraph.checkpoint.base import BaseCheckpointSaver
@@ -23,8 +22,6 @@ JOURNAL_FILE: Final = Path(".agent", "journal.sqlite")
 LOCK_FOLDER: Final = Path(".agent", "locks")
 
 logger = logging.getLogger(__name__)
-
-Backend = TypeVar("Backend")
 
 
 @dataclass(frozen=True)
@@ -51,7 +48,7 @@ class ThreadServices:
         if store is not None and (in_memory or not isinstance(store, InMemoryStore)):
             return StoreJournal(store)
         if in_memory:
-            return _shared(_journals, saver, lambda: StoreJournal(InMemoryStore()))
+            return _shared_by(saver).journal
         if kind_of(saver) == "other":
             _warn_of_files(type(saver).__name__)
         return self._file_journal
@@ -59,10 +56,8 @@ class ThreadServices:
     def locks_of(self, saver: BaseCheckpointSaver[Any]) -> LockTable:
         """Return the locks for threads of a saver: the host's, else in memory, on the server, or files."""
         kind = kind_of(saver)
-        if self.locks is None and kind == "memory":
-            return _shared(_lock_tables, saver, lambda: LockTable(None))
-        if self.locks is None and kind == "postgres":
-            return _shared(_lock_tables, saver, lambda: LockTable(PostgresLocks.beside(saver), waits=True))
+        if self.locks is None and kind in {"memory", "postgres"}:
+            return _shared_by(saver).locks
         if self.locks is None and kind == "other":
             _warn_of_files(type(saver).__name__)
         return self._lock_table
@@ -73,25 +68,28 @@ class ThreadServices:
 
     @cached_property
     def _lock_table(self) -> LockTable:
-        own = self.locks is not None
-        return LockTable(self.locks if own else FileLocks(self.workspace / LOCK_FOLDER), waits=own)
+        return LockTable(self.locks or FileLocks(self.workspace / LOCK_FOLDER), waits=self.locks is not None)
 
 
-_journals: WeakKeyDictionary[Any, Journal] = WeakKeyDictionary()
-_lock_tables: WeakKeyDictionary[Any, LockTable] = WeakKeyDictionary()
-"""By saver: several graphs of this process may share one."""
+class _Shared(NamedTuple):
+    """What all graphs of this process over the threads of a saver share."""
+
+    locks: LockTable
+    journal: Journal
+    """Of threads in memory."""
+
+
+_shared: WeakKeyDictionary[Any, _Shared] = WeakKeyDictionary()
 _lock: Final = Lock()
 
 
-def _shared(
-    made: WeakKeyDictionary[Any, Backend], saver: BaseCheckpointSaver[Any], make: Callable[[], Backend]
-) -> Backend:
-    """Return what all graphs of this process over the threads of a saver share."""
+def _shared_by(saver: BaseCheckpointSaver[Any]) -> _Shared:
     key = identity_of(saver)
     with _lock:
-        if key not in made:
-            made[key] = make()
-        return made[key]
+        if key not in _shared:
+            locks = PostgresLocks(saver) if kind_of(saver) == "postgres" else None
+            _shared[key] = _Shared(LockTable(locks, waits=locks is not None), StoreJournal(InMemoryStore()))
+        return _shared[key]
 
 
 @cache

@@ -22,6 +22,7 @@ from skills_agent.graph.langgraph_inside import has_current_tables
 from skills_agent.graph.private_files import is_busy, open_sqlite
 from skills_agent.graph.settings import Settings
 from skills_agent.graph.threads.errors import DatabaseError
+from skills_agent.graph.threads.references import address_of
 
 if TYPE_CHECKING:
     from psycopg import Connection
@@ -37,6 +38,7 @@ WORTHWHILE: Final = 128
 _FAST: Final = 1
 """zlib's level: a checkpoint takes 40 microseconds, and higher levels save little more."""
 
+_COMPACT_SECONDS: Final = 2
 _CONNECT_SECONDS: Final = 10
 _RETRY_SECONDS: Final = 0.05
 _SETUP_SECONDS: Final = 60
@@ -118,20 +120,21 @@ def open_database(settings: Settings, *, create: bool = True) -> Iterator[Databa
 
 @contextmanager
 def _open_file(path: Path) -> Iterator[Database]:
-    def unusable(error: Exception) -> DatabaseError:
-        return DatabaseError(f"Cannot keep threads in {path}: {error}.")
-
     with ExitStack() as stack:
-        try:
+        with _unusable(path, OSError, sqlite3.Error):
             connection = stack.enter_context(closing(open_sqlite(path)))
             saver = SqliteSaver(connection, serde=CompressedSerializer())
             saver.setup()
-        except (OSError, sqlite3.Error) as error:
-            raise unusable(error) from error
-        try:
+        with _unusable(path, sqlite3.OperationalError):
             yield Database(saver, None)
-        except sqlite3.OperationalError as error:
-            raise unusable(error) from error
+
+
+@contextmanager
+def _unusable(path: Path, *errors: type[Exception]) -> Iterator[None]:
+    try:
+        yield
+    except errors as error:
+        raise DatabaseError(f"Cannot keep threads in {path}: {error}.") from error
 
 
 def compact(saver: BaseCheckpointSaver[Any]) -> int:
@@ -140,26 +143,18 @@ def compact(saver: BaseCheckpointSaver[Any]) -> int:
     It needs room for a copy. Where another process works with the file it keeps its size, and the room is
     used again by what comes. A server gives room back by itself.
     """
-    if not isinstance(saver, SqliteSaver):
+    file = Path(address_of(saver))
+    if not file.is_absolute():
         return 0
-    with saver.cursor(transaction=False) as cursor:
-        (timeout,) = cursor.execute("PRAGMA busy_timeout").fetchone()
-        size = _size(cursor)
-        try:
-            cursor.execute("PRAGMA busy_timeout = 2000")
-            cursor.execute("VACUUM")
-            cursor.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-        except sqlite3.OperationalError as error:
-            if not is_busy(error):
-                raise
-        finally:
-            cursor.execute(f"PRAGMA busy_timeout = {timeout:d}")
-        return max(size - _size(cursor), 0)
-
-
-def _size(cursor: sqlite3.Cursor) -> int:
-    (_, _, file), *_ = cursor.execute("PRAGMA database_list").fetchall()
-    return Path(file).stat().st_size if file else 0
+    size = file.stat().st_size
+    try:
+        with closing(sqlite3.connect(file, timeout=_COMPACT_SECONDS)) as connection:
+            connection.execute("VACUUM")
+            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    except sqlite3.OperationalError as error:
+        if not is_busy(error):
+            raise
+    return max(size - file.stat().st_size, 0)
 
 
 def without_password(dsn: str) -> str:

@@ -3,9 +3,9 @@
 import hashlib
 import sqlite3
 import weakref
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import astuple
 from pathlib import Path
 from threading import Lock
 from typing import Any, Final
@@ -26,12 +26,8 @@ CREATE TABLE IF NOT EXISTS journal (
     PRIMARY KEY (thread, call_id)
 ) WITHOUT ROWID
 """
-_PUT: Final = """
-REPLACE INTO journal VALUES (
-    :thread, :call_id, :tool, :arguments, :skill, :digest, :run, :checkpoint, :started, :attempt, :status,
-    :ended, :exit_code, :output_kind, :output, :answers, :settled
-)
-"""
+"""The fields of an entry in their order, with `outputs` in two columns."""
+_PUT: Final = "REPLACE INTO journal VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 _SELECT: Final = "SELECT * FROM journal WHERE thread = ? "
 _DELETE: Final = "DELETE FROM journal WHERE thread = ? "
 _IN_ORDER: Final = "ORDER BY started, call_id"
@@ -76,18 +72,16 @@ class FileJournal:
 
     def forget(self, thread: str) -> None:
         """Remove the entries of a thread that is deleted."""
-        if self._exists():
-            with self._connection() as connection:
-                connection.execute(_DELETE, (thread,))
-
-    def _exists(self) -> bool:
-        return self._open is not None or self._path.exists()
+        self._execute(_DELETE, thread)
 
     def _read(self, query: str, *parameters: str) -> list[JournalEntry]:
-        if not self._exists():
+        return [_entry(row) for row in self._execute(query, *parameters)]
+
+    def _execute(self, query: str, *parameters: str) -> list[Any]:
+        if self._open is None and not self._path.exists():
             return []
         with self._connection() as connection:
-            return [_entry(row) for row in connection.execute(query, parameters)]
+            return connection.execute(query, parameters).fetchall()
 
     @contextmanager
     def _connection(self) -> Iterator[sqlite3.Connection]:
@@ -96,7 +90,6 @@ class FileJournal:
                 if self._open is None:
                     connection = open_sqlite(self._path, isolation=None)
                     weakref.finalize(self, connection.close)
-                    connection.row_factory = sqlite3.Row
                     connection.execute(_TABLE)
                     self._open = connection
                 yield self._open
@@ -107,17 +100,15 @@ class FileJournal:
             ) from error
 
 
-def _row(entry: JournalEntry) -> dict[str, Any]:
-    kind, output = entry.outputs or (None, None)
-    return {**asdict(entry), "outputs": None, "output_kind": kind, "output": output}
+def _row(entry: JournalEntry) -> list[Any]:
+    *fields, outputs, answers, settled = astuple(entry)
+    return [*fields, *(outputs or (None, None)), answers, settled]
 
 
-def _entry(row: sqlite3.Row) -> JournalEntry:
-    fields = dict(row)
-    kind, output = fields.pop("output_kind"), fields.pop("outputs")
-    fields["checkpoint"] = fields.pop("checkpoint_id")
-    fields["settled"] = bool(fields["settled"])
-    return JournalEntry(**fields, outputs=None if kind is None else (kind, output))
+def _entry(row: Sequence[Any]) -> JournalEntry:
+    *fields, kind, output, answers, settled = row
+    values = (*fields, (kind, output) if kind else None, answers, bool(settled))
+    return JournalEntry(**dict(zip(JournalEntry.__slots__, values, strict=True)))
 
 
 class StoreJournal:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from threading import Lock
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from langgraph.checkpoint.base import BaseCheckpointSaver
 
@@ -121,37 +121,32 @@ class PostgresLocks:
     it breaks. A connection pooler that shares sessions cannot do this.
     """
 
-    def __init__(self, connect: Callable[[], "Connection[Any]"]) -> None:
-        """Open no connection yet; `connect` opens one that commits by itself."""
-        self._connect = connect
-        self._lock = Lock()
-        self._connection: Connection[Any] | None = None
-        self._count = 0
-
-    @classmethod
-    def beside(cls, saver: BaseCheckpointSaver[Any]) -> Self:
-        """Return the locks for threads of a PostgresSaver or an AsyncPostgresSaver.
+    def __init__(self, saver: BaseCheckpointSaver[Any]) -> None:
+        """Take a PostgresSaver or an AsyncPostgresSaver, and open no connection yet.
 
         Raises TypeError for a saver whose connection does not say how to make another one.
         """
-        from psycopg import Connection
         from psycopg.conninfo import make_conninfo
 
         held = saver.conn  # type: ignore[attr-defined]  # every class of that package has it
         if hasattr(held, "conninfo"):  # a pool
             if not isinstance(held.conninfo, str):
                 raise TypeError("The pool's connection string must be a text: threads are locked beside it.")
-            conninfo = held.conninfo
+            self._conninfo = held.conninfo
         else:
-            conninfo = make_conninfo(**{**held.info.get_parameters(), "password": held.info.password})
-        return cls(lambda: Connection.connect(conninfo, autocommit=True))
+            self._conninfo = make_conninfo(**held.info.get_parameters(), password=held.info.password)
+        self._lock = Lock()
+        self._connection: Connection[Any] | None = None
+        self._count = 0
 
     def take(self, key: ThreadKey) -> Release:
         """Lock a thread; raises ThreadBusyError, and psycopg.Error where the server cannot be reached."""
+        from psycopg import Connection
+
         number = int.from_bytes(key.digest[:8], "big", signed=True)
         with self._lock:
             if self._connection is None:
-                self._connection = self._connect()
+                self._connection = Connection.connect(self._conninfo, autocommit=True)
             try:
                 row = self._connection.execute("SELECT pg_try_advisory_lock(%s)", [number]).fetchone()
                 if row is None or not row[0]:

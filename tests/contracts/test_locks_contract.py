@@ -27,7 +27,7 @@ else:
     from langgraph.checkpoint.postgres import PostgresSaver
     from skills_agent.graph.threads.locks import PostgresLocks, ThreadKey
     entered = PostgresSaver.from_conn_string(place)
-    locks = PostgresLocks.beside(entered.__enter__())
+    locks = PostgresLocks(entered.__enter__())
 release = locks.take(ThreadKey("t"))
 print("held", flush=True)
 sys.stdin.readline()
@@ -58,7 +58,7 @@ def kind(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Kind]:
         return
     dsn = request.getfixturevalue("postgres").new_database()
     with PostgresSaver.from_conn_string(dsn) as saver:
-        yield Kind("postgres", dsn, lambda: PostgresLocks.beside(saver))
+        yield Kind("postgres", dsn, lambda: PostgresLocks(saver))
 
 
 def test_a_thread_is_held_once(kind: Kind) -> None:
@@ -226,7 +226,7 @@ def test_a_connection_is_open_while_a_lock_is_held(request: pytest.FixtureReques
                 row: Any = cursor.execute(query).fetchone()
             return int(row["n"])
 
-        locks = PostgresLocks.beside(saver)
+        locks = PostgresLocks(saver)
         releases = [locks.take(ThreadKey(str(number))) for number in range(50)]
         assert connections() == 2
         for release in releases:
