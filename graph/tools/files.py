@@ -1,24 +1,17 @@
 """The tools for files of the workspace: read_file, list_dir, grep, write_file."""
 
-import json
-from pathlib import Path
 from typing import Annotated, Any, Final
 
 from langchain_core.tools import BaseTool, ToolException
 from pydantic import Field
 
-from skills_agent.graph.tools import grep_worker
 from skills_agent.graph.tools.content import Lines, Start, excerpt, image_content, image_type
 from skills_agent.graph.tools.declare import declare
+from skills_agent.graph.tools.grep import search
 from skills_agent.graph.tools.workspace import Workspace
-from skills_agent.skills.scripts.controlled import ControlledRunner
-from skills_agent.skills.scripts.runner import ScriptRequest, ScriptResult
-from skills_agent.skills.text import clean_text
 
 MAX_FILE_BYTES: Final = 10_000_000
 MAX_ENTRIES: Final = 500
-MAX_PATTERN: Final = 500
-MAX_GREP_BYTES: Final = 60_000
 
 Glob = Annotated[str | None, Field(description="Only these files, e.g. *.py or docs/**/*.md")]
 
@@ -34,7 +27,6 @@ class _FileTools:
         self._workspace = workspace
         self._images = images
         self._grep_seconds = grep_seconds
-        self._runner = ControlledRunner(timeout=grep_seconds, max_output=MAX_GREP_BYTES, environment={})
 
     def read_file(self, path: str, start: Start = None, lines: Lines = None) -> str | list[dict[str, Any]]:
         """Read a text file of the workspace, whole or some of its lines."""
@@ -56,25 +48,13 @@ class _FileTools:
         return "\n".join(shown) or f"[{path} is empty]"
 
     def grep(self, pattern: str, path: str = ".", ignore_case: bool = False, glob: Glob = None) -> str:
-        """Search the files of the workspace for a regular expression (Python syntax), line by line.
+        """Search the files of the workspace for a regular expression (RE2 syntax), line by line.
 
         Gives path:line: text. Skips hidden folders and binary files.
         """
-        # In a process that can be ended: Python's matcher cannot be interrupted, and some patterns never end
-        # (`(a+)+$` on forty letters). The `regex` package has a time limit, but unrolls `a{99999999}` into
-        # all the memory there is.
-        if not 0 < len(pattern) <= MAX_PATTERN:
-            raise ToolException(f"The pattern has to have 1 to {MAX_PATTERN} characters.")
-        real = self._workspace.real(path)
-        query = {"path": real, "pattern": pattern, "ignore_case": ignore_case, "glob": glob}
-        request = ScriptRequest(
-            skill="",
-            script=Path(grep_worker.__file__),
-            args=(),
-            stdin=json.dumps(query),
-            workdir=self._workspace.root,
+        return search(
+            self._workspace, path, pattern, ignore_case=ignore_case, glob=glob, seconds=self._grep_seconds
         )
-        return self._grep_result(self._runner.run(request))
 
     def write_file(self, path: str, content: str) -> str:
         """Write a text file of the workspace, replacing it if it exists; makes missing folders."""
@@ -87,14 +67,3 @@ class _FileTools:
         lines = len(content.splitlines())
         counted = f"{lines} line" if lines == 1 else f"{lines} lines"
         return f"{'Wrote' if new else 'Replaced'} {path}: {len(raw):,} bytes, {counted}."
-
-    def _grep_result(self, result: ScriptResult) -> str:
-        if result.exit_code == grep_worker.REFUSED:
-            raise ToolException(result.stderr.strip())
-        lines = clean_text(result.stdout).text.rstrip("\n")
-        if result.stopped == "time":
-            note = f"[stopped after {self._grep_seconds:g} s; narrow the pattern, the path or the glob]"
-            return f"{lines}\n{note}".lstrip()
-        if result.exit_code != 0:
-            raise RuntimeError(f"the search ended with exit code {result.exit_code}: {result.stderr}")
-        return lines or "No line matches."

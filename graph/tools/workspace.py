@@ -6,10 +6,10 @@ import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import BinaryIO
 
 from langchain_core.tools import ToolException
 
-from skills_agent.graph.tools.grep_worker import LINKED_BY_TOOLS
 from skills_agent.skills.confined import (
     ConfinedError,
     NotRegularFileError,
@@ -24,6 +24,10 @@ _NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 OWN_FOLDER = ".agent"
 SKILLS_FOLDER = "skills"
+LINKED_BY_TOOLS = frozenset({".git", ".venv", "node_modules", "site-packages"})
+"""Folders whose files have second names in good faith: package installers and `git clone` link them."""
+NOT_SEARCHED = frozenset({"node_modules", "__pycache__"})
+MAX_DEPTH = 40
 
 
 class OwnFolderError(ConfinedError):
@@ -46,7 +50,7 @@ class Workspace:
     """
 
     def __init__(self, root: Path) -> None:
-        self.root = root
+        self._root = root.resolve()
 
     def real(self, path: str) -> str:
         """Return a model's path relative to the real root, with its links resolved; the root is `.`.
@@ -54,14 +58,13 @@ class Workspace:
         An absolute path may lead to a place beneath the root. Raises ToolException for a way out, and for
         the agent's own folder.
         """
-        root = self.root.resolve()
         with _refusals(path):
             if "\0" in path:
                 raise OutsideRootError(path)
-            real = (root / os.path.normpath(path or ".")).resolve()
-            if not real.is_relative_to(root):
+            real = (self._root / os.path.normpath(path or ".")).resolve()
+            if not real.is_relative_to(self._root):
                 raise OutsideRootError(path)
-            inside = real.relative_to(root)
+            inside = real.relative_to(self._root)
             # Some file systems do not tell cases apart.
             first, second = (*(part.casefold() for part in inside.parts[:2]), "", "")[:2]
             if first == OWN_FOLDER and second != SKILLS_FOLDER:
@@ -70,23 +73,44 @@ class Workspace:
 
     def read(self, path: str, limit: int) -> bytes:
         """Return a file's bytes. Raises ToolException for a file over `limit` bytes."""
-        real = self.real(path)
-        with _refusals(path), os.fdopen(open_beneath(self.root.resolve(), real, follow=False), "rb") as file:
-            status = os.fstat(file.fileno())
-            if status.st_nlink > 1 and not LINKED_BY_TOOLS.intersection(real.split("/")):
-                raise SecondNameError(path)
-            if status.st_size > limit:
+        with _refusals(path), self.open(self.real(path)) as file:
+            size = os.fstat(file.fileno()).st_size
+            if size > limit:
                 raise ToolException(
-                    f"{path} has {status.st_size:,} bytes, over the limit of {limit:,}. "
+                    f"{path} has {size:,} bytes, over the limit of {limit:,}. "
                     "Search it with grep, or run a script on it."
                 )
             return file.read(limit)
 
+    def open(self, real: str) -> BinaryIO:
+        """Open a regular file by its real path, following no link. Raises OSError."""
+        file = os.fdopen(open_beneath(self._root, real, follow=False), "rb")
+        if os.fstat(file.fileno()).st_nlink > 1 and LINKED_BY_TOOLS.isdisjoint(real.split("/")):
+            file.close()
+            raise SecondNameError(real)
+        return file
+
+    def files(self, path: str) -> Iterator[str]:
+        """Yield the real path of a file, or of all beneath a folder, in order and without hidden ones.
+
+        Raises ToolException for a path that is not there. Links may be among them: `open` refuses them.
+        """
+        top = self._root / self.real(path)
+        with _refusals(path):
+            is_folder = stat.S_ISDIR(top.stat(follow_symlinks=False).st_mode)
+        if not is_folder:
+            yield str(top.relative_to(self._root))
+            return
+        for folder, inner, names in os.walk(top):
+            here = Path(folder).relative_to(self._root)
+            deep = len(here.parts) >= MAX_DEPTH
+            inner[:] = [] if deep else sorted(name for name in inner if not _is_skipped(name))
+            yield from (str(here / name) for name in sorted(names) if not name.startswith("."))
+
     def list(self, path: str) -> list[str]:
         """Return the names in a folder, folders first, with what each is."""
-        real = self.real(path)
         with _refusals(path):
-            descriptor = open_folder_beneath(self.root.resolve(), real)
+            descriptor = open_folder_beneath(self._root, self.real(path))
             try:
                 with os.scandir(descriptor) as entries:
                     return [_listed(entry) for entry in sorted(entries, key=_place_in_list)]
@@ -102,7 +126,7 @@ class Workspace:
         with _refusals(path):
             if not name:
                 raise IsADirectoryError
-            folder = _make_folders(self.root.resolve(), folders)
+            folder = _make_folders(self._root, folders)
             try:
                 return _replace(folder, name, content)
             finally:
@@ -149,6 +173,10 @@ def _mode_of(name: str, folder: int) -> int | None:
     if not stat.S_ISREG(mode):
         raise NotRegularFileError(name)
     return stat.S_IMODE(mode)
+
+
+def _is_skipped(folder: str) -> bool:
+    return folder.startswith(".") or folder in NOT_SEARCHED
 
 
 def _place_in_list(entry: os.DirEntry[str]) -> tuple[bool, str]:

@@ -1,6 +1,7 @@
 """The file tools: what they give, and that they stay inside the workspace."""
 
 import os
+import re
 import socket
 import stat
 import time
@@ -325,19 +326,30 @@ def test_grep_leaves_out_hidden_and_binary_files_and_links(call: Call, workspace
     assert call("grep", pattern="needle", path=".git") == ".git/config:1: needle"
 
 
-def test_a_pattern_that_never_ends_is_ended(call: Call, workspace: Path) -> None:
-    (workspace / "a.txt").write_text("hit aa\n" + "a" * 60 + "!\n")
+@pytest.mark.parametrize("pattern", [r"^(a+)+$", r"(a|aa)+$", r"(a+a+)+b", r"(.*a){20}b", r"(a?){900}b"])
+def test_no_pattern_takes_time_out_of_proportion(call: Call, workspace: Path, pattern: str) -> None:
+    (workspace / "a.txt").write_text("a" * 60 + "!\n")
     started = time.monotonic()
-    answer = call("grep", pattern=r"hit|^(a+)+$")
-    assert time.monotonic() - started < 60
-    assert answer.splitlines()[-1].startswith("[stopped after 2 s")
+    assert call("grep", pattern=pattern) == "No line matches."
+    assert time.monotonic() - started < 1
 
 
-@pytest.mark.slow
-def test_what_was_found_before_the_time_limit_is_given(call: Call, workspace: Path) -> None:
-    (workspace / "a.txt").write_text("aaa\n")
-    (workspace / "b.txt").write_text("a" * 60 + "!\n")
-    assert call("grep", pattern=r"^(a+)+$").splitlines()[0] == "a.txt:1: aaa"
+def test_a_search_ends_at_its_time_limit(workspace: Path) -> None:
+    (workspace / "a.txt").write_text("hit\n")
+    tools = {tool.name: tool for tool in file_tools(Workspace(workspace), grep_seconds=0)}
+    answer = tools["grep"].invoke({"pattern": "hit"})
+    assert answer == "[stopped after 0 s; narrow the pattern, the path or the glob]"
+
+
+def test_what_was_found_before_the_time_limit_is_given(workspace: Path) -> None:
+    """Every line but the first takes a tenth of a second and more."""
+    (workspace / "a.txt").write_text("b\n" + ("a" * 3_900 + "\n") * 500)
+    tools = {tool.name: tool for tool in file_tools(Workspace(workspace), grep_seconds=0.5)}
+    answer = tools["grep"].invoke({"pattern": "(.?){1000}b"})
+    assert answer.splitlines() == [
+        "a.txt:1: b",
+        "[stopped after 0.5 s; narrow the pattern, the path or the glob]",
+    ]
 
 
 def test_hits_are_bounded_in_number_and_length(call: Call, workspace: Path) -> None:
@@ -354,10 +366,35 @@ def test_a_line_that_matches_twice_is_one_hit(call: Call, workspace: Path) -> No
     assert found == ["1", "2"]
 
 
-@pytest.mark.parametrize("pattern", ["(", "[a", "*x", "(?P<a>x)(?P<a>y)", "a{99999999999}"])
+@pytest.mark.parametrize(
+    "pattern",
+    ["(", "[a", "*x", "(?P<a", "a{1001}", "\udc80", r"(a)\1", "a(?=b)", "(?<!a)b", r"(\w{99}){99}"],
+)
 def test_what_is_no_pattern_is_an_error_to_act_on(call: Call, workspace: Path, pattern: str) -> None:
     (workspace / "a.txt").write_text("x")
-    assert call("grep", pattern=pattern).startswith("ERROR This is no regular expression that Python knows:")
+    answer = call("grep", pattern=pattern)
+    assert answer.startswith("ERROR RE2 does not understand this pattern: ")
+    assert answer.endswith("no lookaround and no backreferences: write the pattern without them.")
+
+
+@pytest.mark.parametrize(
+    "pattern", ["^$", "^a", "b$", r"\Aa", r"b\z", "[^a]b", r"b\s", "(?-m:^a)", "(?i)A.", "a|^b", r"\bé?b"]
+)
+@given(lines=st.lists(st.text("abé x", max_size=3), max_size=8), end=st.sampled_from(["\n", "\r\n"]))
+def test_a_line_matches_as_if_it_were_alone(
+    tmp_path_factory: pytest.TempPathFactory, pattern: str, lines: list[str], end: str
+) -> None:
+    folder = tmp_path_factory.mktemp("lines")
+    (folder / "a.txt").write_bytes("".join(line + end for line in lines).encode())
+    matcher = re.compile(pattern.replace(r"\z", r"\Z"), re.ASCII)
+    expected = [f"a.txt:{number}: {line}" for number, line in enumerate(lines, 1) if matcher.search(line)]
+    grep = next(tool for tool in file_tools(Workspace(folder)) if tool.name == "grep")
+    assert grep.invoke({"pattern": pattern}) == ("\n".join(expected) or "No line matches.")
+
+
+def test_a_line_beyond_the_first_block_has_its_number(call: Call, workspace: Path) -> None:
+    (workspace / "a.txt").write_text("line\n" * 5_000 + "needle\n")
+    assert call("grep", pattern="^needle$") == "a.txt:5001: needle"
 
 
 @pytest.mark.parametrize("pattern", ["", "x" * 501])
