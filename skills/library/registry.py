@@ -29,9 +29,8 @@ from skills_agent.skills.format.reading import Place, read_instructions, read_sk
 from skills_agent.skills.library.catalog import Catalog
 from skills_agent.skills.library.discovery import Discovery, SourceContents, SourceSkill, cause_of
 from skills_agent.skills.library.index import Strictness, open_index
-from skills_agent.skills.search.tables import TextTables
 from skills_agent.skills.search.vectors import FusedIndex, Vectors
-from skills_agent.skills.search.words import SearchIndex, SearchSetting, SearchText
+from skills_agent.skills.search.words import SearchIndex, SearchSetting, SearchText, TextTables
 from skills_agent.skills.skill import ResourceListing, Skill, SkillMetadata, SkillRef
 from skills_agent.skills.sources.directory import list_files
 from skills_agent.skills.sources.protocol import SkillEntry, SkillFile, Source

@@ -1,4 +1,4 @@
-"""Find skills by words: which words of a query count, and which texts are searched.
+"""Find skills by words: which words of a query count, and the tables that rank texts by them.
 
 SQLite's FTS5 is in the standard library, and finds the right skill among 2,100 as well as a
 sentence-embedding model once instructions are indexed beside descriptions. The numbers of `SearchSetting`
@@ -6,11 +6,17 @@ were chosen by leave-one-repository-out cross-validation: benchmarks/search_trig
 """
 
 import hashlib
+import logging
 import re
+import weakref
 from collections.abc import Callable, Iterable, Sequence
-from typing import Final, NamedTuple
+from functools import partial
+from pathlib import Path
+from threading import Lock
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from skills_agent.skills.search.tables import TextQuery, TextRow, TextTables
+if TYPE_CHECKING:
+    from sqlite3 import Connection
 
 _WORD = re.compile(r"\w+")
 _MAX_WORDS: Final = 64
@@ -28,6 +34,29 @@ FUNCTION_WORDS: Final = frozenset(_FUNCTION_WORDS.split())
 _HIRAGANA = re.compile("[\u3040-\u309f]+")
 _KATAKANA = re.compile("[\u30a0-\u30ff]+")
 _HAN = re.compile("[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]+")
+_TOKENS: Final = "tokenize = 'porter unicode61 remove_diacritics 2'"
+_WAIT: Final = 2.0
+"""Seconds, for another process that fills the tables."""
+# Labels and bodies (instructions) are two tables, because BM25 divides by the length of a whole row: in one
+# table a skill with long instructions could hardly be found by its description.
+_TABLES: Final = (
+    "CREATE TABLE IF NOT EXISTS texts (key TEXT UNIQUE, name TEXT, factor REAL)",
+    "CREATE TABLE IF NOT EXISTS filled (state TEXT)",
+    f"CREATE VIRTUAL TABLE IF NOT EXISTS labels USING fts5(name, description, {_TOKENS})",
+    f"CREATE VIRTUAL TABLE IF NOT EXISTS bodies USING fts5(instructions, {_TOKENS})",
+)
+_SEARCH: Final = """
+SELECT key, factor * sum(score) AS total FROM (
+    SELECT rowid AS number, -bm25(labels, ?, ?) AS score FROM labels WHERE labels MATCH ?
+    UNION ALL
+    SELECT rowid, -bm25(bodies) * ? FROM bodies WHERE bodies MATCH ?
+) JOIN texts ON texts.rowid = number
+GROUP BY number ORDER BY total DESC, name, key LIMIT ?
+"""
+_Rows = list[tuple[str, float]]
+"""Keys of texts and their scores, best first."""
+
+logger = logging.getLogger(__name__)
 
 
 class SearchSetting(NamedTuple):
@@ -61,6 +90,53 @@ class Match(NamedTuple):
     score: float
 
 
+class TextTables:
+    """Full-text tables, in a file that processes share, or without one in a temporary database.
+
+    The file is a cache: while it is locked or cannot be used, a temporary database does its work.
+    """
+
+    def __init__(self, file: Path | None = None) -> None:
+        self._file = file
+        self._lock = Lock()
+        self._connection: Connection | None = None
+
+    def run(self, work: "Callable[[Connection], _Rows]") -> _Rows:
+        """Return what work on the tables gives; no other thread works on them meanwhile."""
+        # Only searching needs SQLite, and `skills list` should not wait for its import.
+        import sqlite3  # noqa: PLC0415
+
+        with self._lock:
+            try:
+                return work(self._open())
+            except (sqlite3.DatabaseError, OSError) as error:
+                if self._file is None:
+                    raise
+                logger.warning("index not used: %s", error, extra={"path": str(self._file)})
+                if not isinstance(error, (sqlite3.OperationalError, OSError)):  # damaged
+                    # The journal first: left over, it would be taken for that of the next file.
+                    self._file.with_name(f"{self._file.name}-journal").unlink(missing_ok=True)
+                    self._file.unlink(missing_ok=True)
+                self._file = self._connection = None
+                return work(self._open())
+
+    def _open(self) -> "Connection":
+        if self._connection is None:
+            import sqlite3  # noqa: PLC0415 - as above
+
+            if self._file is not None:
+                self._file.touch(mode=0o600)
+            # SQLite moves a database without a name to disk as it grows.
+            connection = sqlite3.connect(
+                self._file or "", timeout=_WAIT, check_same_thread=False, isolation_level=None
+            )
+            weakref.finalize(self, connection.close)
+            for statement in _TABLES:
+                connection.execute(statement)
+            self._connection = connection
+        return self._connection
+
+
 class SearchIndex:
     """Texts that any thread may search; they are indexed at the first search."""
 
@@ -86,16 +162,42 @@ class SearchIndex:
         words = query_words(request, skip_function_words=setting.skip_function_words)
         if not words or limit < 1:
             return []
-        weights = (setting.name, setting.description, setting.instructions)
         expression = " OR ".join(f'"{word}"' for word in words)
-        query = TextQuery(self._state, self._positions.keys(), self._row, expression, weights, limit)
-        return [Match(self._positions[key], score) for key, score in self._tables.search(query).items()]
+        labels = (setting.name, setting.description, expression)
+        bodies = (setting.instructions, expression)
+        rows = self._tables.run(partial(self._rows, values=(*labels, *bodies, limit)))
+        return [Match(self._positions[key], score) for key, score in rows]
 
-    def _row(self, key: str) -> TextRow:
+    def _rows(self, connection: "Connection", values: tuple[object, ...]) -> _Rows:
+        connection.execute("BEGIN")
+        with connection:
+            if connection.execute("SELECT state FROM filled").fetchone() == (self._state,):
+                return connection.execute(_SEARCH, values).fetchall()
+        connection.execute("BEGIN IMMEDIATE")
+        with connection:
+            self._fill(connection)
+            return connection.execute(_SEARCH, values).fetchall()
+
+    def _fill(self, connection: "Connection") -> None:
+        """Make the tables hold exactly the texts of this index."""
+        indexed = dict(connection.execute("SELECT key, rowid FROM texts"))
+        for key in indexed.keys() - self._positions.keys():
+            for table in ("texts", "labels", "bodies"):
+                connection.execute(f"DELETE FROM {table} WHERE rowid = ?", (indexed[key],))  # noqa: S608 - constants
+        for key in self._positions.keys() - indexed.keys():
+            self._add(connection, key)
+        connection.execute("DELETE FROM filled")
+        connection.execute("INSERT INTO filled VALUES (?)", (self._state,))
+
+    def _add(self, connection: "Connection", key: str) -> None:
         text = self._texts[self._positions[key]]
+        added = connection.execute("INSERT INTO texts VALUES (?, ?, ?)", (key, text.name, text.factor))
+        label = (added.lastrowid, text.name, spaced(text.description))
+        connection.execute("INSERT INTO labels (rowid, name, description) VALUES (?, ?, ?)", label)
         written = text.instructions if isinstance(text.instructions, str) else text.instructions()
-        instructions = written[: self._setting.instruction_characters]
-        return TextRow(text.name, spaced(text.description), spaced(instructions), text.factor)
+        if instructions := written[: self._setting.instruction_characters]:
+            body = (added.lastrowid, spaced(instructions))
+            connection.execute("INSERT INTO bodies (rowid, instructions) VALUES (?, ?)", body)
 
 
 def query_words(query: str, *, skip_function_words: bool = True) -> list[str]:

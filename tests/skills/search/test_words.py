@@ -6,8 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skills_agent.skills.library.registry import Registry
-from skills_agent.skills.search.tables import TextTables
-from skills_agent.skills.search.words import SearchIndex, SearchText, query_words, search_texts
+from skills_agent.skills.search.words import SearchIndex, SearchText, TextTables, query_words, search_texts
 from skills_agent.skills.sources import MemorySource
 
 ENTRIES = [
