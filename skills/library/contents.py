@@ -17,7 +17,7 @@ import hashlib
 import os
 import stat
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from io import FileIO
 from pathlib import Path
 from types import MappingProxyType
@@ -52,9 +52,7 @@ _TYPES: Final = MappingProxyType[str, ResourceType](
         "template": "asset",
     }
 )  # the folders of the specification, and how they are spelled in the wild
-_PLURALS: Final = MappingProxyType(
-    {"script": "scripts", "reference": "references", "asset": "assets", "other": "other files"}
-)
+_RANKS: Final[Sequence[str]] = get_args(ResourceType)
 
 Kind = Literal["file", "exec", "link"]
 
@@ -70,8 +68,6 @@ class SnapshotError(DetailedError, SkillError):
 
 class SnapshotTooLargeError(SnapshotError):
     """A skill's folder beyond the limits. Nothing of it is loaded."""
-
-    code = "snapshot-too-large"
 
 
 class ContentLimits(NamedTuple):
@@ -116,54 +112,59 @@ class Contents(NamedTuple):
 
 def folder_digest(folder: Path, limits: ContentLimits) -> str:
     """Return the digest of a folder as it is now. Raises SnapshotError."""
-    return read_digest(folder, list_contents(folder, limits), limits)
+    return read_digest(folder, list_contents(folder, limits))
 
 
 def list_contents(folder: Path, limits: ContentLimits) -> Contents:
     """List what a folder holds, reading no file. Raises SnapshotError."""
     members: list[Member] = []
-    left_out = False
+    is_whole = True
     try:
-        root = os.path.realpath(folder, strict=True)
-        for member in _members(root):
+        for member in _members(os.path.realpath(folder, strict=True)):
             if member is None:
-                left_out = True
-                continue
-            members.append(member)
+                is_whole = False
+            else:
+                members.append(member)
             if len(members) > limits.max_files:
-                raise _too_many(folder, members, limits)
+                break
     except OSError as error:
         raise SnapshotError(folder, error.strerror or type(error).__name__) from error
-    if sum(_size(each) for each in members) > limits.max_bytes:
-        raise _too_large(folder, members, limits)
+    sizes = {each.path: 0 if each.kind == "link" else each.status.st_size for each in members}
+    if len(sizes) > limits.max_files or sum(sizes.values()) > limits.max_bytes:
+        raise too_large(folder, sizes, limits)
     members.sort(key=lambda each: os.fsencode(each.path))
-    return Contents(tuple(members), not left_out)
+    return Contents(tuple(members), is_whole)
 
 
-def read_digest(folder: Path, contents: Contents, limits: ContentLimits) -> str:
+def read_digest(folder: Path, contents: Contents) -> str:
     """Read the members of a folder and return the digest. Raises SnapshotError."""
     whole = hashlib.sha256()
-    left = limits.max_bytes
     for member in contents.members:
         content = hashlib.sha256(os.fsencode(member.target))
         if member.kind != "link":
-            with open_member(folder, member.path) as file:
-                while piece := file.read(_PIECE):
-                    left -= len(piece)
-                    if left < 0:  # it has grown since it was listed
-                        raise _too_large(folder, contents.members, limits)
-                    content.update(piece)
+            for piece in pieces_of(folder, member):
+                content.update(piece)
         line = (member.kind.encode(), os.fsencode(member.path), content.hexdigest().encode())
         whole.update(b"\0".join(line) + b"\n")
     return whole.hexdigest()
 
 
-def open_member(folder: Path, path: str) -> FileIO:
-    """Open a file beneath a folder; no link is followed on the way. Raises SnapshotError."""
+def pieces_of(folder: Path, member: Member) -> Iterator[bytes]:
+    """Yield the content of a file; no link is followed on the way.
+
+    Raises SnapshotError, also for a file that is no longer as large as it was when it was listed.
+    """
+    left = member.status.st_size
     try:
-        return FileIO(open_beneath(folder, path, follow=False))
+        with FileIO(open_beneath(folder, member.path, follow=False)) as file:
+            while left and (piece := file.read(min(left, _PIECE))):
+                left -= len(piece)
+                yield piece
+            is_same = not left and not file.read(1)
     except OSError as error:
-        raise SnapshotError(folder, f"{path}: {error.strerror or type(error).__name__}") from error
+        raise SnapshotError(folder, f"{member.path}: {error.strerror or type(error).__name__}") from error
+    if not is_same:
+        raise SnapshotError(folder, f"{member.path}: it changes while it is read")
 
 
 def _members(root: str) -> Iterator[Member | None]:
@@ -193,26 +194,17 @@ def _member(root: str, relative: str, entry: os.DirEntry[str]) -> Member | None:
     return Member(relative, "exec" if status.st_mode & stat.S_IXUSR else "file", status)
 
 
-def _size(member: Member) -> int:
-    return 0 if member.kind == "link" else member.status.st_size
-
-
-def _too_many(folder: Path, members: Iterable[Member], limits: ContentLimits) -> SnapshotTooLargeError:
-    counts = Counter(each.path.partition("/")[0] for each in members if "/" in each.path)
-    largest = ", ".join(f"{name} ({count:,} or more)" for name, count in counts.most_common(_NAMED))
-    within = f", most of them in {largest}" if largest else ""
-    reason = f"it has more than {limits.max_files:,} files{within}; the setting is max_snapshot_files"
+def too_large(folder: Path, sizes: Mapping[str, int], limits: ContentLimits) -> SnapshotTooLargeError:
+    """Return the error for files, given by path, of which there are too many, or too many bytes."""
+    if len(sizes) > limits.max_files:
+        bound, setting = f"{limits.max_files:,} files", "max_snapshot_files"
+        weights = Counter(path.partition("/")[0] for path in sizes)
+    else:
+        bound, setting = f"{limits.max_bytes:,} bytes", "max_snapshot_bytes"
+        weights = Counter(sizes)
+    heaviest = ", ".join(f"{name} ({weight:,})" for name, weight in weights.most_common(_NAMED))
+    reason = f"it has more than {bound}, most of them in {heaviest}; the setting is {setting}"
     return SnapshotTooLargeError(folder, reason)
-
-
-def _too_large(folder: Path, members: Iterable[Member], limits: ContentLimits) -> SnapshotTooLargeError:
-    by_size = sorted(members, key=_size, reverse=True)[:_NAMED]
-    largest = ", ".join(f"{each.path} ({_size(each):,})" for each in by_size)
-    return SnapshotTooLargeError(
-        folder,
-        f"it has more than {limits.max_bytes:,} bytes, most of them in {largest}; "
-        "the setting is max_snapshot_bytes",
-    )
 
 
 def resource_type(path: str) -> ResourceType:
@@ -227,8 +219,7 @@ def list_resources(files: Iterable[tuple[str, int]], limit: int = MAX_LISTED) ->
     Of too many, those of no known type are left out first.
     """
     resources = [Resource(path, resource_type(path), size) for path, size in files]
-    ranks = get_args(ResourceType)
-    first = sorted(resources, key=lambda resource: (ranks.index(resource.type), resource.path))[:limit]
+    first = sorted(resources, key=lambda resource: (_RANKS.index(resource.type), resource.path))[:limit]
     first.sort(key=lambda resource: resource.path)
     return ResourceListing(tuple(first), omitted=len(resources) - len(first))
 
@@ -242,12 +233,6 @@ def relative_to(roots: Iterable[Path], path: str) -> str:
 
 def summarize(types: Iterable[str]) -> str:
     """Sum up types of files as people say it: `2 scripts, 1 reference`; `no resources` for none."""
-    counts = Counter(types)
-    parts = [_counted(counts[kind], kind) for kind in get_args(ResourceType) if counts[kind]]
+    counts = Counter("other file" if each == "other" else each for each in sorted(types, key=_RANKS.index))
+    parts = [f"{count} {noun}" if count == 1 else f"{count} {noun}s" for noun, count in counts.items()]
     return ", ".join(parts) or "no resources"
-
-
-def _counted(count: int, kind: str) -> str:
-    if count == 1:
-        return f"1 {kind}" if kind != "other" else "1 other file"
-    return f"{count} {_PLURALS[kind]}"

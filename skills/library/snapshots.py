@@ -19,7 +19,6 @@ import weakref
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from functools import partial
-from io import FileIO
 from itertools import islice
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -29,10 +28,10 @@ from skills_agent.skills.library.contents import (
     ContentLimits,
     Contents,
     SnapshotError,
-    SnapshotTooLargeError,
     list_contents,
-    open_member,
+    pieces_of,
     read_digest,
+    too_large,
 )
 from skills_agent.skills.sources.protocol import SkillFile
 from skills_agent.skills.text import clean_text
@@ -43,8 +42,6 @@ _DRAFT_SECONDS: Final = 3600
 """A draft that is older was left behind by a process that was killed."""
 _TICK: Final = 2_000_000_000
 """Nanoseconds: the coarsest clock of a file system. A later change has another time then."""
-_PIECE: Final = 1 << 20
-_BY_REFERENCE: Final = 1 << 30
 _DEFAULT_LIMITS: Final = ContentLimits()
 
 logger = logging.getLogger(__name__)
@@ -102,7 +99,7 @@ class SnapshotStore:
 
     def put(self, files: Iterable[SkillFile]) -> Snapshot:
         """Return the snapshot of files that come from elsewhere. Raises SnapshotError."""
-        return self._make(partial(self._write, files))
+        return self._make(partial(self._write_all, files))
 
     def open(self, digest: str) -> Snapshot | None:
         """Return a snapshot that is there and holds what its name says; remove one that does not.
@@ -181,7 +178,7 @@ class SnapshotStore:
         last_signature, digest = self._digests.get(str(root), ("", ""))
         if last_signature == signature:
             return digest
-        digest = read_digest(root, contents, self._limits)
+        digest = read_digest(root, contents)
         if self._is_settled(contents) and list_contents(root, self._limits).signature == signature:
             self._digests[str(root)] = (signature, digest)
         return digest
@@ -197,8 +194,8 @@ class SnapshotStore:
             draft = self._draft()
             fill(draft)
             _protect(draft)
-            contents = list_contents(draft, self._limits)
-            snapshot = self._put_in_place(draft, read_digest(draft, contents, self._limits))
+            digest = read_digest(draft, list_contents(draft, self._limits))
+            snapshot = self._put_in_place(draft, digest)
             # Nobody else writes here, so what `stat` tells now needs no time to settle.
             signature = list_contents(snapshot.folder, self._limits).signature
             self._digests[str(snapshot.folder)] = (signature, snapshot.digest)
@@ -243,54 +240,30 @@ class SnapshotStore:
         weakref.finalize(self, _remove, self.folder)
 
     def _copy(self, root: Path, draft: Path) -> None:
-        left = self._limits.max_bytes
         for member in list_contents(root, self._limits).members:
             target = draft / member.path
-            target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             if member.kind == "link":
+                target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
                 target.symlink_to(os.path.relpath(member.target, os.path.dirname(member.path) or "."))  # noqa: PTH120
-                continue
-            with open_member(root, member.path) as source, FileIO(target, "xb") as copy:
-                left -= _copy_bytes(source, copy, left)
-                if left < 0:  # it has grown since it was listed: whoever measures the draft refuses it
-                    return
-                executable = os.fstat(source.fileno()).st_mode & stat.S_IXUSR
-                os.fchmod(copy.fileno(), 0o500 if executable else 0o400)
+            else:
+                _write(target, pieces_of(root, member), executable=member.kind == "exec")
 
-    def _write(self, files: Iterable[SkillFile], draft: Path) -> None:
-        size = 0
-        for number, file in enumerate(files, start=1):
-            size += len(file.content)
-            if number > self._limits.max_files:
-                reason = f"{self._limits.max_files:,} files; the setting is max_snapshot_files"
-                raise SnapshotTooLargeError(self.folder, f"the skill has more than {reason}")
-            if size > self._limits.max_bytes:
-                reason = (
-                    f"{self._limits.max_bytes:,} bytes with {file.path}; the setting is max_snapshot_bytes"
-                )
-                raise SnapshotTooLargeError(self.folder, f"the skill has more than {reason}")
-            target = draft.joinpath(*parts_of(file.path))
-            target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            with target.open("xb") as copy:
-                copy.write(file.content)
-                os.fchmod(copy.fileno(), 0o500 if file.executable else 0o400)
+    def _write_all(self, files: Iterable[SkillFile], draft: Path) -> None:
+        sizes: dict[str, int] = {}
+        left = self._limits.max_bytes
+        for file in files:
+            sizes[file.path] = len(file.content)
+            left -= len(file.content)
+            if left < 0 or len(sizes) > self._limits.max_files:
+                raise too_large(self.folder, sizes, self._limits)
+            _write(draft.joinpath(*parts_of(file.path)), [file.content], executable=file.executable)
 
 
-def _copy_bytes(source: FileIO, target: FileIO, limit: int) -> int:
-    """Copy a file, by reference where the file system can; stop where it is over the limit."""
-    copied = size = 0
-    with suppress(AttributeError, OSError):  # another system, or two file systems
-        while copied <= limit and (
-            size := os.copy_file_range(
-                source.fileno(), target.fileno(), min(_BY_REFERENCE, limit + 1 - copied)
-            )
-        ):
-            copied += size
-    while copied <= limit and (piece := source.read(min(_PIECE, limit + 1 - copied))):
-        copied += len(piece)
-        while piece:
-            piece = piece[target.write(piece) :]
-    return copied
+def _write(target: Path, pieces: Iterable[bytes], *, executable: bool) -> None:
+    target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with target.open("xb") as copy:
+        copy.writelines(pieces)
+        os.fchmod(copy.fileno(), 0o500 if executable else 0o400)
 
 
 def _is_own(folder: Path) -> bool:

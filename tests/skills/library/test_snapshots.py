@@ -10,7 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from skills_agent.skills.library.contents import ContentLimits, SnapshotError, SnapshotTooLargeError
+from skills_agent.skills.library.contents import (
+    ContentLimits,
+    SnapshotError,
+    SnapshotTooLargeError,
+    list_contents,
+    read_digest,
+)
 from skills_agent.skills.library.snapshots import SnapshotStore
 from skills_agent.skills.sources.protocol import SkillFile
 from tests.agents import write_skill
@@ -195,6 +201,13 @@ def test_a_change_of_a_moment_ago_is_read_again(skill: Path, tmp_path: Path) -> 
     assert not store.is_same(skill, before.digest)
     later = SnapshotStore(tmp_path / "cache", clock=lambda: time.time_ns() + 10**10)
     assert later.is_same(skill, before.digest)
+
+
+def test_a_file_that_changes_between_the_look_and_the_read_is_refused(skill: Path) -> None:
+    contents = list_contents(skill, ContentLimits())
+    (skill / "data.csv").write_text("a,b\nc,d\n")
+    with pytest.raises(SnapshotError, match=r"data\.csv: it changes"):
+        read_digest(skill, contents)
 
 
 SWAPPER = """
