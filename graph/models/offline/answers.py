@@ -7,16 +7,13 @@ from typing import Any, NamedTuple
 
 from langchain_core.messages import ToolMessage
 
-from skills_agent.graph.models.offline.message import PersonMessage, stems
 from skills_agent.skills.library.catalog import CatalogListing
 from skills_agent.skills.text import one_line
 
 NOTE = "(Offline model: not a language model, but fixed rules that chose the skill and what to run.)"
 MAX_LINES = 80
-_MAX_RELEVANT = 10
 _MAX_SKILLS = 20
 _MAX_TEXT = 200
-_LABEL = re.compile(r"([^:=]+)[:=]\s*\S")
 
 
 class ToolResult(NamedTuple):
@@ -31,9 +28,18 @@ def close(*paragraphs: str) -> str:
     return "\n\n".join([*paragraphs, NOTE])
 
 
-def tell_runs(runs: Sequence[ToolResult], message: PersonMessage) -> str:
-    """Answer from what scripts printed, or from why they did not run."""
-    return close(*(paragraph for run in runs for paragraph in _tell_run(run, message)))
+def tell_run(run: ToolResult) -> str:
+    """Answer from what a script printed, or from why it did not run."""
+    passed = run.args.get("args")
+    arguments = f" with `{shlex.join(map(str, passed))}`" if isinstance(passed, list) and passed else ""
+    script = f"`{run.args.get('path')}` of the skill {run.args.get('skill')}"
+    if run.message.status == "error":
+        reason = one_line(run.message.text, _MAX_TEXT)
+        return close(f"{script} was not run{arguments}. The reason given: {reason}")
+    outcome, _, report = run.message.text.partition("\n")
+    if not isinstance(run.message.artifact, dict) or run.message.artifact.get("exit_code") != 0:
+        return close(f"{script} did not succeed{arguments}: {outcome}.", _bound(report))
+    return close(f"{script} was run{arguments}. Its output:", _bound(report.removeprefix("stdout:\n")))
 
 
 def ask_for(skill: str, command: str, missing: Sequence[str]) -> str:
@@ -42,10 +48,10 @@ def ask_for(skill: str, command: str, missing: Sequence[str]) -> str:
     return close(f"Please name {names}: the skill {skill} answers this with `{command}`.")
 
 
-def tell_calls(skill: str, script: str, calls: Sequence[Sequence[str]]) -> str:
+def tell_call(skill: str, call: Sequence[str]) -> str:
     """Answer what would be run, where no tool to run scripts is offered."""
-    lines = "\n".join(shlex.join([script, *call]) for call in calls)
-    return close(f"No script can be run here. The skill {skill} would answer this by running:", _fence(lines))
+    lead = f"No script can be run here. The skill {skill} would answer this by running:"
+    return close(lead, _fence(shlex.join(call)))
 
 
 def tell_instructions(skill: str, instructions: str) -> str:
@@ -75,34 +81,8 @@ def tell_not_loaded(name: str, reason: str) -> str:
     return close(f"The skill {name} fits this request, but it could not be loaded: {reason}")
 
 
-def _tell_run(run: ToolResult, message: PersonMessage) -> list[str]:
-    passed = run.args.get("args")
-    arguments = f" with `{shlex.join(map(str, passed))}`" if isinstance(passed, list) and passed else ""
-    script = f"`{run.args.get('path')}` of the skill {run.args.get('skill')}"
-    outcome, _, report = run.message.text.partition("\n")
-    if run.message.status == "error":
-        reason = one_line(run.message.text, _MAX_TEXT)
-        return [f"{script} was not run{arguments}. The reason given: {reason}"]
-    if not isinstance(run.message.artifact, dict) or run.message.artifact.get("exit_code") != 0:
-        return [f"{script} did not succeed{arguments}: {outcome}.", _bound(report or "It printed nothing.")]
-    output = report.removeprefix("stdout:\n")
-    if not output.strip():
-        return [f"{script} was run{arguments}. It succeeded and printed nothing."]
-    relevant = _relevant_lines(output, message)
-    lead = ["Most relevant to the question:", _fence("\n".join(relevant)), "The whole output:"]
-    return [f"{script} was run{arguments}.", *(lead if relevant else ["Its output:"]), _bound(output)]
-
-
-def _relevant_lines(output: str, message: PersonMessage) -> list[str]:
-    """Return the lines whose label the message names: `total of visits: 7`. None where they are too many."""
-    lines, named = output.splitlines(), stems(message.query)
-    labels = [stems(match[1]) if (match := _LABEL.match(line)) else frozenset() for line in lines]
-    relevant = [line for line, label in zip(lines, labels, strict=True) if label and label <= named]
-    return relevant if len(relevant) <= min(_MAX_RELEVANT, len(lines) - 1) else []
-
-
 def _bound(text: str) -> str:
-    lines = text.strip("\n").splitlines()
+    lines = text.strip("\n").splitlines() or ["(nothing)"]
     shown = "\n".join(lines[:MAX_LINES])
     more = f"\n\n[{len(lines) - MAX_LINES} more lines]" if len(lines) > MAX_LINES else ""
     # Markdown is meant to be read as such; everything else keeps its columns.

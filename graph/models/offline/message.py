@@ -1,7 +1,7 @@
 """What a person's message names: files, addresses, quoted texts, options and plain words."""
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Literal, NamedTuple
 
 from skills_agent.skills.search.words import FUNCTION_WORDS
@@ -9,15 +9,14 @@ from skills_agent.skills.search.words import FUNCTION_WORDS
 TokenKind = Literal["word", "text", "file", "path", "url", "flag"]
 
 _TOKEN = re.compile(
-    r"""(?P<flag>(?<!\S)--?[A-Za-z][\w-]*(?:=(?:"[^"\n]*"|'[^'\n]*'|\S*[^\s.,;!?)]))?(?=[\s.,;!?)]|$))"""
+    r"""(?P<flag>(?<!\S)--?[A-Za-z][\w-]*(?:=\S*[^\s.,;!?)])?(?=[\s.,;!?)]|$))"""
     r"""|"(?P<double>[^"\n]+)"|“(?P<curly>[^”\n]+)”|`(?P<code>[^`\n]+)`"""
     r"""|(?<![\w'])'(?P<single>[^'\n]+)'(?!\w)|(?P<bare>[^\s"“`]+)"""
 )
-_FLAG = re.compile(r"--?[A-Za-z][\w-]*(?:=.*)?", re.DOTALL)
 _URL = re.compile(r"[a-z][a-z0-9+.-]*://\S+", re.IGNORECASE)
 _FILE = re.compile(r"(?!(?:\w\.)+\w$)(?:[^/\n]*/)*[^/\n]*[^\s./]\.(?:[A-Za-z][A-Za-z0-9]{0,9}|7z|mp\d)")
 _WORD = re.compile(r"[^\W_]+")
-_MIN_STEM = 3
+_ENDING = re.compile(r"(?<=\w{3})(?:ies|ing|ed|es|(?<!s)s|e|y)$")
 
 
 class Token(NamedTuple):
@@ -45,37 +44,32 @@ class PersonMessage(NamedTuple):
     def query(self) -> str:
         """The words that say what the message is about; a file counts by its extension."""
         extensions = [path.rpartition(".")[2] for path in self.of("file")]
-        spoken = words(" ".join([*self.of("word", "text"), *extensions]))
-        return " ".join(dict.fromkeys(word for word in spoken if word not in FUNCTION_WORDS))
+        return " ".join([*self.of("word", "text"), *extensions])
 
     def answering(self, earlier: "PersonMessage", places: Sequence[str]) -> "PersonMessage":
         """Return both as one message, or this one alone where it says more than an answer would.
 
         `places` are the names that the person was asked for. The few words of an answer are values.
         """
-        ignored = FUNCTION_WORDS.union(word for name in places for word in words(name))
-        plain = [token for token in self.tokens if token.kind == "word" and token.text.lower() not in ignored]
-        if len(plain) > len(places):
+        ignored = FUNCTION_WORDS.union(words(" ".join(places)))
+        tokens = [token for token in self.tokens if token.text.lower() not in ignored]
+        if sum(token.kind == "word" for token in tokens) > len(places):
             return self
-        values = (Token("text", token.text) if token in plain else token for token in self.tokens)
-        return _merge([*earlier.tokens, *values])
+        values = [token._replace(kind="text") if token.kind == "word" else token for token in tokens]
+        return _message([*earlier.tokens, *values])
 
 
 def read_message(text: str, skills: Collection[str] = ()) -> PersonMessage:
     """Read a message. `/name` at its start, which activates one of `skills`, is no part of the task."""
     first, _, rest = text.strip().partition(" ")
     is_activation = first.startswith("/") and first[1:].partition("@")[0] in skills
-    return _merge(_tokens(rest if is_activation else text))
+    return _message([*_tokens(rest if is_activation else text)])
 
 
-def _merge(tokens: Iterable[Token]) -> PersonMessage:
-    """Return a message in which each value stands once, where it was named last."""
-    merged: list[Token] = []
-    for token in tokens:
-        if token.kind not in {"word", "flag"} and token in merged:
-            merged.remove(token)
-        merged.append(token)
-    return PersonMessage(tuple(merged))
+def _message(tokens: Sequence[Token]) -> PersonMessage:
+    """Return a message in which each value stands once."""
+    seen = (token for at, token in enumerate(tokens) if token.kind == "word" or token not in tokens[:at])
+    return PersonMessage(tuple(seen))
 
 
 def words(text: str) -> list[str]:
@@ -83,17 +77,9 @@ def words(text: str) -> list[str]:
     return [word.lower() for word in _WORD.findall(text)]
 
 
-def stem(word: str) -> str:
-    """Return a rough stem: `groups`, `grouped` and `grouping` meet in `group`."""
-    for ending, rest in (("ies", "y"), ("ing", ""), ("ed", ""), ("es", ""), ("s", ""), ("e", "")):
-        if word.endswith(ending) and len(word) - len(ending) >= _MIN_STEM and not word.endswith("ss"):
-            return word[: len(word) - len(ending)] + rest
-    return word
-
-
 def stems(text: str) -> frozenset[str]:
-    """Return the stems of the words that say something."""
-    return frozenset(stem(word) for word in words(text) if word not in FUNCTION_WORDS)
+    """Return rough stems of the words that say something: `groups` and `grouping` meet in `group`."""
+    return frozenset(_ENDING.sub("", word) for word in words(text) if word not in FUNCTION_WORDS)
 
 
 def _tokens(text: str) -> Iterator[Token]:
@@ -106,8 +92,7 @@ def _tokens(text: str) -> Iterator[Token]:
 
 
 def _without_punctuation(text: str) -> str:
-    text = text.lstrip("([{<*").rstrip(",;:!?)]}>*").removesuffix("'s")
-    return text if text in {".", ".."} else text.rstrip(".,;:")
+    return text.lstrip("([{<*").rstrip(",;:!?)]}>*").removesuffix("'s").rstrip(".,;:")
 
 
 def _kind(text: str, otherwise: TokenKind) -> TokenKind:
@@ -115,6 +100,4 @@ def _kind(text: str, otherwise: TokenKind) -> TokenKind:
         return "url"
     if _FILE.fullmatch(text):
         return "file"
-    if text in {".", ".."} or "/" in text.strip("/") or (len(text) > 1 and "/" in text[0] + text[-1]):
-        return "path"
-    return "flag" if _FLAG.fullmatch(text) else otherwise
+    return "path" if "/" in text and len(text) > 1 else otherwise

@@ -61,7 +61,7 @@ class _Turn:
     def next_message(self) -> AIMessage:
         """Return the answer, or the tools to call. It never calls for the same thing twice."""
         if runs := self._results("run_script"):
-            return AIMessage(answers.tell_runs(runs, self.message))
+            return AIMessage(answers.tell_run(runs[-1]))
         name = self._choose_skill()
         loaded = [str(each.args.get("name")).partition("@")[0] for each in self._results("load_skill")]
         if loaded and name not in loaded:
@@ -73,7 +73,7 @@ class _Turn:
     def _load(self, name: str) -> AIMessage:
         refused = self._results("load_skill")
         if not refused and "load_skill" in self.tools:
-            return _call_tools("load_skill", {"name": name})
+            return _call("load_skill", {"name": name})
         reason = refused[-1].message.text if refused else "no tool to load skills is offered here."
         return AIMessage(answers.tell_not_loaded(name, reason))
 
@@ -135,15 +135,13 @@ class _Turn:
         usage = self._choose_usage(find_usages(skill["instructions"], self._scripts_of(name)))
         if usage is None:
             return AIMessage(answers.tell_instructions(name, skill["instructions"]))
-        calls, missing = fill(usage, self.message)
+        args, missing = fill(usage, self.message)
         if missing:
             text = answers.ask_for(name, usage.command, missing)
-            return AIMessage(text, response_metadata={ASKS_FOR: [*missing]})
+            return AIMessage(text, response_metadata={ASKS_FOR: missing})
         if "run_script" not in self.tools:
-            return AIMessage(answers.tell_calls(name, usage.script, calls))
-        return _call_tools(
-            "run_script", *({"skill": name, "path": usage.script, "args": [*args]} for args in calls)
-        )
+            return AIMessage(answers.tell_call(name, [usage.script, *args]))
+        return _call("run_script", {"skill": name, "path": usage.script, "args": args})
 
     def _scripts_of(self, skill: str) -> list[str]:
         resources = self.shown.resources.get(skill) if self.shown else None
@@ -172,5 +170,5 @@ def _is_of_person(message: BaseMessage) -> bool:
     return isinstance(message, HumanMessage) and not is_synthetic(message)
 
 
-def _call_tools(tool: str, *args: dict[str, Any]) -> AIMessage:
-    return AIMessage("", tool_calls=[tool_call(name=tool, args=each, id=None) for each in args])
+def _call(tool: str, args: dict[str, Any]) -> AIMessage:
+    return AIMessage("", tool_calls=[tool_call(name=tool, args=args, id=None)])

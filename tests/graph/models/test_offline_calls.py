@@ -17,9 +17,9 @@ def filled(instructions: str, message: str, script: str = "scripts/latency.py") 
 
 def args(instructions: str, message: str, script: str = "scripts/latency.py") -> list[str]:
     """Return the arguments of the one call that a message means."""
-    ((call,), missing) = filled(instructions, message, script)
-    assert missing == ()
-    return [*call]
+    arguments, missing = filled(instructions, message, script)
+    assert missing == []
+    return arguments
 
 
 @pytest.mark.parametrize(
@@ -31,9 +31,8 @@ def args(instructions: str, message: str, script: str = "scripts/latency.py") ->
         "Run `python3 {baseDir}/scripts/latency.py data.csv`.",
         "Run `python3 /home/me/my-skills/tail/scripts/latency.py {file}`.",
         'Run `python3 "/home/me/my skills/tail/scripts/latency.py" {file}`.',
-        "Usage: latency.py LOG [--top N]",
         'Call `python3 "${SKILL_DIR}/scripts/latency.py" "$1"`.',
-        "1. Get the file.\n2. Run the script:\n\n       uv run scripts/latency.py $ARGUMENTS\n",
+        "1. Get the file.\n2. Run the script:\n\n   ```\n   uv run scripts/latency.py $ARGUMENTS\n   ```\n",
         "- `uv run python scripts/latency.py THING...`",
         "```bash\npython scripts/latency.py \\\n  access.log | tee out.txt\n```",
         "```bash\ncd project && python scripts/latency.py --input ACCESS_LOG\n```",
@@ -91,7 +90,6 @@ def test_a_preposition_is_followed_by_its_value() -> None:
         ("`latency.py PATTERN FILE`", "find 'time out' in app.log", ["time out", "app.log"]),
         ("`latency.py PATTERN FILE`", "look in app.log for 'time out'", ["time out", "app.log"]),
         ("`latency.py FILE THRESHOLD`", "threshold 0.5 for app.log", ["app.log", "0.5"]),
-        ("`latency.py SIDES`", "a die with 20 sides", ["20"]),
         ("`latency.py URL`", "fetch https://example.org/a?b=c.", ["https://example.org/a?b=c"]),
         ("`latency.py FILE...`", "a.csv, b.csv and c.csv", ["a.csv", "b.csv", "c.csv"]),
         ("`latency.py [FILE ...] [--json]`", "a.csv and b.csv", ["a.csv", "b.csv"]),
@@ -108,10 +106,6 @@ def test_places_are_filled_by_what_they_are(instructions: str, message: str, exp
     assert args(instructions, message) == expected
 
 
-def test_a_script_for_one_file_is_called_once_for_each() -> None:
-    assert filled(LATENCY, "compare a.log and b.log").calls == (("a.log",), ("b.log",))
-
-
 @pytest.mark.parametrize(
     ("instructions", "message", "missing"),
     [
@@ -121,13 +115,13 @@ def test_a_script_for_one_file_is_called_once_for_each() -> None:
         ("`latency.py AMOUNT UNIT`", "convert 5 kg", ["AMOUNT", "UNIT"]),
         ("`latency.py BASE OTHER`", "merge a.json", ["OTHER"]),
         ("`latency.py start|stop`", "do it", ["start|stop"]),
-        ('`latency.py --text "Good morning" --out a.wav`', "say it to b.wav", ["--text"]),
+        ('`latency.py --text "Good morning" --out a.wav`', "say it to b.wav", ["--text Good morning"]),
     ],
 )
 def test_what_the_message_does_not_name_is_missing(
     instructions: str, message: str, missing: list[str]
 ) -> None:
-    assert [*filled(instructions, message).missing] == missing
+    assert filled(instructions, message).missing == missing
 
 
 @pytest.mark.parametrize(
@@ -137,7 +131,7 @@ def test_what_the_message_does_not_name_is_missing(
 def test_the_words_of_an_answer_are_values(answer: str, expected: list[str]) -> None:
     usage = find_usages("`x.py AMOUNT UNIT`", ["x.py"])[0]
     message = read_message(answer).answering(read_message("convert it"), ["AMOUNT", "UNIT"])
-    assert fill(usage, message).calls == ((*expected,),)
+    assert fill(usage, message).args == expected
 
 
 def test_a_message_that_says_more_than_an_answer_stands_alone() -> None:
@@ -164,5 +158,5 @@ PIECES = st.sampled_from([*MARKS.split(" "), " ", "\n", "\\\n", "\0"])
 @given(st.lists(PIECES, max_size=25).map("".join), st.lists(PIECES, max_size=15).map("".join))
 def test_no_instructions_and_no_message_break_it(instructions: str, message: str) -> None:
     for usage in find_usages(instructions, ["scripts/x.py"]):
-        calls, missing = fill(usage, read_message(message))
-        assert missing or all(isinstance(each, str) and each for call in calls for each in call)
+        arguments, missing = fill(usage, read_message(message))
+        assert missing or all(isinstance(each, str) and each for each in arguments)

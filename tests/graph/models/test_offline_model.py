@@ -97,14 +97,6 @@ def test_the_script_that_the_message_is_about_is_run(agent: Agent) -> None:
     assert "balance of access.log" in answer(agent, "What is the balance of the stock in access.log?")
 
 
-def test_a_line_whose_label_the_message_names_comes_first(agent: Agent, skills_dir: Path) -> None:
-    figures = "rows: 3\ntotal of visits: 7\ncity=Oslo: visits 3\n"
-    body = "`scripts/sum.sh FILE`"
-    write_skill(skills_dir, "visit-sums", "Totals of visits.", body, scripts__sum_sh=f"cat <<E\n{figures}E\n")
-    said = answer(agent, "What is the total of visits in access.log?")
-    assert said.index("total of visits: 7") < said.index("The whole output") < said.index("rows: 3")
-
-
 def test_long_output_is_cut_at_whole_lines_and_cannot_leave_its_fence(agent: Agent, skills_dir: Path) -> None:
     write_skill(
         skills_dir,
