@@ -1,24 +1,26 @@
 """Any server that speaks the OpenAI chat-completions protocol.
 
-This module imports langchain-openai, which takes a second: import it where such a model is made.
+This module imports langchain-openai, which takes a second: import it where such a model is made. It is the
+only one that overrides private methods of `ChatOpenAI`: there is no public place to see what goes to the
+client, or to tell an answer that is no chat completion from a bug.
 """
 
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from langchain_core.outputs import ChatGenerationChunk
+from langchain_core.outputs import ChatGenerationChunk, ChatResult
 from langchain_openai import ChatOpenAI
 from typing_extensions import override
 
-from skills_agent.graph.langgraph_inside import ChatOpenAIHooks
 from skills_agent.graph.models.errors import UnreadableReplyError, cause_of
 
 _MISREAD = (AttributeError, IndexError, KeyError, TypeError, ValueError)
 """What langchain-openai raises when a reply lacks what it reads from it."""
+_NO_EVENTS = "the stream held no events"
 
 
-class CompatibleChatOpenAI(ChatOpenAIHooks, ChatOpenAI):
+class CompatibleChatOpenAI(ChatOpenAI):
     """ChatOpenAI that raises UnreadableReplyError when a server's answer is no chat completion.
 
     The library raises KeyError, TypeError and others then, which cannot be told from bugs where the model is
@@ -39,8 +41,9 @@ class CompatibleChatOpenAI(ChatOpenAIHooks, ChatOpenAI):
         return False
 
     @override
-    def prepare_payload(self, payload: dict[str, Any]) -> dict[str, Any]:
-        """Return what the client is called with. It needs to see the messages where a format is wanted."""
+    def _get_request_payload(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
+        payload = super()._get_request_payload(*args, **kwargs)
+        # The client needs to see the messages where a format is wanted.
         if not self.skip_conversion or "messages" not in payload or "response_format" in payload:
             return payload
         moved = {key: payload[key] for key in ("messages", "tools") if key in payload}
@@ -48,31 +51,44 @@ class CompatibleChatOpenAI(ChatOpenAIHooks, ChatOpenAI):
         return {**payload, **{key: [] for key in moved}, "extra_body": body}
 
     @override
-    @contextmanager
-    def reading(self) -> Iterator[None]:
-        """Raise what goes wrong while a reply or a part of one is read as an UnreadableReplyError."""
-        try:
-            yield
-        except _MISREAD as error:
-            raise UnreadableReplyError(cause_of(error)) from error
+    def _create_chat_result(self, *args: Any, **kwargs: Any) -> ChatResult:
+        with _reading():
+            result = super()._create_chat_result(*args, **kwargs)
+            if not result.generations:
+                raise IndexError("it holds no choices")
+        return result
+
+    @override
+    def _convert_chunk_to_generation_chunk(self, *args: Any, **kwargs: Any) -> ChatGenerationChunk | None:
+        with _reading():
+            return super()._convert_chunk_to_generation_chunk(*args, **kwargs)
 
     @override
     def _stream(self, *args: Any, **kwargs: Any) -> Iterator[ChatGenerationChunk]:
-        is_empty = True
+        chunk: ChatGenerationChunk | None = None
         with _reading_events():
             for chunk in super()._stream(*args, **kwargs):
-                is_empty = False
                 yield chunk
-        _check_stream(is_empty)
+        if chunk is None:
+            raise UnreadableReplyError(_NO_EVENTS)
 
     @override
     async def _astream(self, *args: Any, **kwargs: Any) -> AsyncIterator[ChatGenerationChunk]:
-        is_empty = True
+        chunk: ChatGenerationChunk | None = None
         with _reading_events():
             async for chunk in super()._astream(*args, **kwargs):
-                is_empty = False
                 yield chunk
-        _check_stream(is_empty)
+        if chunk is None:
+            raise UnreadableReplyError(_NO_EVENTS)
+
+
+@contextmanager
+def _reading() -> Iterator[None]:
+    """Name what goes wrong while a reply, or a part of a streamed one, is read."""
+    try:
+        yield
+    except _MISREAD as error:
+        raise UnreadableReplyError(cause_of(error)) from error
 
 
 @contextmanager
@@ -84,8 +100,3 @@ def _reading_events() -> Iterator[None]:
         if error.name != "model_dump":
             raise
         raise UnreadableReplyError("an event is no JSON object") from error
-
-
-def _check_stream(is_empty: bool) -> None:
-    if is_empty:
-        raise UnreadableReplyError("the stream held no events")

@@ -19,17 +19,7 @@ import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from langchain_core.exceptions import (
-    ContextOverflowError,
-    ModelAuthenticationError,
-    ModelConnectionError,
-    ModelInvalidRequestError,
-    ModelNotFoundError,
-    ModelPermissionDeniedError,
-    ModelRateLimitError,
-    ModelTimeoutError,
-)
-from langchain_core.exceptions import ModelError as ProviderError
+from langchain_core import exceptions as provider
 
 from skills_agent.skills.errors import DetailedError, SkillsAgentError
 
@@ -39,14 +29,14 @@ _PROVIDER_PACKAGES = frozenset(
 """An exception that one of these packages defines is about a provider, whichever chat model raised it."""
 
 _SENTENCES: tuple[tuple[type[Exception], str], ...] = (
-    (ModelAuthenticationError, "the provider refused the key; check it and the base URL"),
-    (ModelPermissionDeniedError, "the key may not use this model"),
-    (ModelNotFoundError, "the provider has no such model or address; check the name and the base URL"),
-    (ModelRateLimitError, "the provider's rate limit or quota is used up; wait, or use another key"),
-    (ModelTimeoutError, "no answer in time; try again, or allow a longer timeout"),
-    (ModelConnectionError, "the server cannot be reached; check the network and the base URL"),
-    (ContextOverflowError, "the conversation is longer than the model's context window"),
-    (ModelInvalidRequestError, "the provider refused the request"),
+    (provider.ModelAuthenticationError, "the provider refused the key; check it and the base URL"),
+    (provider.ModelPermissionDeniedError, "the key may not use this model"),
+    (provider.ModelNotFoundError, "the provider has no such model or address; check name and base URL"),
+    (provider.ModelRateLimitError, "the provider's rate limit or quota is used up; wait, or use another key"),
+    (provider.ModelTimeoutError, "no answer in time; try again, or allow a longer timeout"),
+    (provider.ModelConnectionError, "the server cannot be reached; check the network and the base URL"),
+    (provider.ContextOverflowError, "the conversation is longer than the model's context window"),
+    (provider.ModelInvalidRequestError, "the provider refused the request"),
 )
 """What to say of an error, the most specific class first."""
 
@@ -69,12 +59,9 @@ class ModelNotAllowedError(DetailedError, ModelError):
     """The caller chose a model that the operator does not allow."""
 
     code = "model-not-allowed"
+    sentence = "The model {name!r} may not be chosen here. Allowed beside the operator's: {allowed}."
     name: str
     allowed: Sequence[str]
-
-    def __str__(self) -> str:
-        listed = ", ".join(self.allowed) or "none but the operator's"
-        return f"The model {self.name!r} may not be chosen here. Allowed: {listed}."
 
 
 class ModelKeyMissingError(DetailedError, ModelError):
@@ -126,8 +113,6 @@ class ModelCallError(DetailedError, ModelError):
     code = "model-call-failed"
     sentence = "{text}"
     text: str
-    retryable: bool = False
-    """Whether the same call may succeed later."""
 
 
 class UnreadableReplyError(ModelCallError):
@@ -138,7 +123,6 @@ class UnreadableReplyError(ModelCallError):
         "The model's server answered with something that is not a chat completion ({text}). "
         "Check that the base URL is that of an OpenAI-compatible API (it often ends in /v1)."
     )
-    retryable: bool = True
 
 
 @contextmanager
@@ -149,26 +133,22 @@ def calling(model: str) -> Iterator[None]:
     """
     try:
         yield
+    except ModelCallError:
+        raise
     except Exception as error:
-        explained = explain(error, model)
-        if explained is None or explained is error:
-            raise
-        raise explained from error
+        if explained := explain(error, model):
+            raise explained from error
+        raise
 
 
 def explain(error: Exception, model: str) -> ModelCallError | None:
     """Return the failure in one sentence, or None when `error` is not about a provider."""
-    if isinstance(error, ModelCallError):
-        return error
     if isinstance(error, json.JSONDecodeError):  # During a call nothing but a reply is parsed.
         return UnreadableReplyError(cause_of(error))
     if not _is_of_provider(error):
         return None
-    retryable = bool(getattr(error, "is_retryable", False))
     sentence = next((text for kind, text in _SENTENCES if isinstance(error, kind)), "the provider failed")
-    return ModelCallError(
-        f"The model {model} could not answer: {sentence}{_detail(error)}.", retryable=retryable
-    )
+    return ModelCallError(f"The model {model} could not answer: {sentence}{_detail(error)}.")
 
 
 def cause_of(error: Exception) -> str:
@@ -177,7 +157,7 @@ def cause_of(error: Exception) -> str:
 
 
 def _is_of_provider(error: Exception) -> bool:
-    if isinstance(error, ProviderError | ConnectionError | TimeoutError):
+    if isinstance(error, provider.ModelError | ConnectionError | TimeoutError):
         return True
     return any(kind.__module__.partition(".")[0] in _PROVIDER_PACKAGES for kind in type(error).__mro__)
 

@@ -7,11 +7,11 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from langchain_core.callbacks import CallbackManagerForLLMRun
 from langchain_core.language_models import BaseChatModel, LanguageModelInput
-from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage, ToolCall
+from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage
 from langchain_core.messages.ai import UsageMetadata
 from langchain_core.messages.tool import tool_call_chunk
+from langchain_core.messages.utils import count_tokens_approximately
 from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
 from langchain_core.runnables import Runnable
 from langchain_core.tools import BaseTool
@@ -20,7 +20,6 @@ from typing_extensions import override
 
 from skills_agent.nodes.model_call import PromptRecords
 
-_CHARACTERS_PER_TOKEN = 4
 _WORD = re.compile(r"\s*\S+|\s+$")
 
 
@@ -43,33 +42,18 @@ class LocalChatModel(BaseChatModel):
 
     @override
     def bind_tools(
-        self,
-        tools: Sequence[dict[str, Any] | type | Callable[..., Any] | BaseTool],
-        *,
-        tool_choice: str | None = None,
-        **kwargs: Any,
+        self, tools: Sequence[dict[str, Any] | type | Callable[..., Any] | BaseTool], **kwargs: Any
     ) -> Runnable[LanguageModelInput, AIMessage]:
         """Return this model with tools that it may call."""
-        schemas = [convert_to_openai_tool(tool) for tool in tools]
-        return self.bind(tools=schemas, tool_choice=tool_choice, **kwargs)
+        return self.bind(tools=[convert_to_openai_tool(tool) for tool in tools], **kwargs)
 
     @override
-    def _generate(
-        self,
-        messages: list[BaseMessage],
-        stop: list[str] | None = None,
-        run_manager: CallbackManagerForLLMRun | None = None,
-        **kwargs: Any,
-    ) -> ChatResult:
+    def _generate(self, messages: list[BaseMessage], *args: Any, **kwargs: Any) -> ChatResult:
         return ChatResult(generations=[ChatGeneration(message=self._whole(messages, kwargs))])
 
     @override
     def _stream(
-        self,
-        messages: list[BaseMessage],
-        stop: list[str] | None = None,
-        run_manager: CallbackManagerForLLMRun | None = None,
-        **kwargs: Any,
+        self, messages: list[BaseMessage], *args: Any, **kwargs: Any
     ) -> Iterator[ChatGenerationChunk]:
         yield from _chunks(self._whole(messages, kwargs))
 
@@ -92,13 +76,9 @@ def fingerprint(messages: Sequence[BaseMessage]) -> str:
 
 
 def _usage(messages: Sequence[BaseMessage], reply: AIMessage) -> UsageMetadata:
-    """Estimate tokens from characters: there is no tokenizer here to count them."""
-    size_out = len(reply.text) + sum(len(_arguments(call)) + len(call["name"]) for call in reply.tool_calls)
-    size_in = sum(len(message.text) for message in messages)
-    tokens_in, tokens_out = (-(-size // _CHARACTERS_PER_TOKEN) for size in (size_in, size_out))
-    return UsageMetadata(
-        input_tokens=tokens_in, output_tokens=tokens_out, total_tokens=tokens_in + tokens_out
-    )
+    """Estimate tokens: there is no tokenizer here to count them."""
+    given, written = count_tokens_approximately(messages), count_tokens_approximately([reply])
+    return UsageMetadata(input_tokens=given, output_tokens=written, total_tokens=given + written)
 
 
 def _chunks(message: AIMessage) -> Iterator[ChatGenerationChunk]:
@@ -106,7 +86,8 @@ def _chunks(message: AIMessage) -> Iterator[ChatGenerationChunk]:
     for piece in pieces:
         yield ChatGenerationChunk(message=AIMessageChunk(content=piece, id=message.id))
     for index, call in enumerate(message.tool_calls):
-        chunk = tool_call_chunk(name=call["name"], args=_arguments(call), id=call["id"], index=index)
+        arguments = json.dumps(call["args"], ensure_ascii=False)
+        chunk = tool_call_chunk(name=call["name"], args=arguments, id=call["id"], index=index)
         yield ChatGenerationChunk(message=AIMessageChunk(content="", id=message.id, tool_call_chunks=[chunk]))
     yield ChatGenerationChunk(
         message=AIMessageChunk(
@@ -118,7 +99,3 @@ def _chunks(message: AIMessage) -> Iterator[ChatGenerationChunk]:
             chunk_position="last",
         )
     )
-
-
-def _arguments(call: ToolCall) -> str:
-    return json.dumps(call["args"], ensure_ascii=False)
