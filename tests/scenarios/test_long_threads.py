@@ -18,7 +18,7 @@ from langgraph.graph import END, START, MessagesState, StateGraph
 from langgraph.types import Command
 
 from skills_agent.graph import Settings, build_graph
-from skills_agent.graph.models import OfflineChatModel
+from skills_agent.graph.models.offline.model import OfflineChatModel
 from skills_agent.graph.models.scripted import ScriptedChatModel
 from skills_agent.state.context import Context
 from skills_agent.state.history import tokens_of

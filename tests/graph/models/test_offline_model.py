@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from langchain_core.messages import AIMessageChunk, HumanMessage, SystemMessage
 
-from skills_agent.graph.models import OfflineChatModel
+from skills_agent.graph.models.offline.model import OfflineChatModel
 from tests.agents import Agent, write_skill
 from tests.conftest import MakeAgent
 

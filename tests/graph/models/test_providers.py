@@ -11,15 +11,14 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, AIMessageChunk
 from openai.resources.chat import Completions
 
-from skills_agent.graph.models import (
+from skills_agent.graph.models.errors import (
     ModelCallError,
     ModelError,
+    UnreadableReplyError,
     calling,
-    default_model,
     explain,
-    resolve_model,
 )
-from skills_agent.graph.models.errors import UnreadableReplyError
+from skills_agent.graph.models.provider import default_model, resolve_model
 from tests.openai_server import KEY, Call, Completion, OpenAIServer, Raw, error
 
 LOAD = Call("load_skill", {"name": "csv-report"}, "call_1")

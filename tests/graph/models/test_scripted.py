@@ -17,9 +17,8 @@ from langchain_core.messages import (
     ToolMessage,
 )
 
-from skills_agent.graph.models import ModelError, ScriptedChatModel
-from skills_agent.graph.models.errors import ScriptExhaustedError
-from skills_agent.graph.models.scripted import ScriptEntry
+from skills_agent.graph.models.errors import ModelError, ScriptExhaustedError
+from skills_agent.graph.models.scripted import ScriptedChatModel, ScriptEntry
 
 CALL = {"name": "read_file", "args": {"path": "a.txt"}}
 TWO: list[ScriptEntry] = ["First.", {"content": "Reading.", "tool_calls": [CALL, {"name": "list_dir"}]}]

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 
-from skills_agent.graph.models import OfflineChatModel, ScriptedChatModel
+from skills_agent.graph.models.offline.model import OfflineChatModel
+from skills_agent.graph.models.scripted import ScriptedChatModel
 
 if TYPE_CHECKING:
     from langchain_tests.integration_tests import ChatModelIntegrationTests
