@@ -30,16 +30,15 @@ def show(as_json: bool) -> None:
     store = open_snapshots(Settings.load())
     rows = [(each, _is_needed(each)) for each in store.cached()]
     if as_json:
-        snapshots = [{**_json(each), "needed": needed} for each, needed in rows]
+        snapshots = [{**each._asdict(), "needed": needed} for each, needed in rows]
         print_json({"folder": str(store.folder), "snapshots": snapshots})
         return
-    header = [("DIGEST", "BYTES", "FILES", "NEEDED", "SKILL")] if rows else []
     table(
-        header
-        + [
+        [
             (each.digest[:12], f"{each.size:,}", f"{each.files:,}", "yes" if needed else "no", each.skill)
             for each, needed in rows
-        ]
+        ],
+        header=("DIGEST", "BYTES", "FILES", "NEEDED", "SKILL"),
     )
     total = sum(each.size for each, _ in rows)
     echo(f"{count(len(rows), 'snapshot')}, {total:,} bytes, in {store.folder}.")
@@ -59,7 +58,7 @@ def clear(everything: bool, as_json: bool) -> None:
     for each in removed:
         store.remove(each.digest)
     if as_json:
-        print_json({"folder": str(store.folder), "removed": [_json(each) for each in removed]})
+        print_json({"folder": str(store.folder), "removed": [each._asdict() for each in removed]})
         return
     echo(f"Removed {count(len(removed), 'snapshot')}, {sum(each.size for each in removed):,} bytes.")
     if everything and removed:
@@ -74,12 +73,3 @@ def _is_needed(snapshot: "CachedSnapshot") -> bool:
     from skills_agent.graph.threads.references import is_needed
 
     return snapshot.age < JUST_NOW or any(is_needed(snapshot.digest, each) for each in snapshot.addresses)
-
-
-def _json(snapshot: "CachedSnapshot") -> dict[str, object]:
-    return {
-        "digest": snapshot.digest,
-        "bytes": snapshot.size,
-        "files": snapshot.files,
-        "skill": snapshot.skill,
-    }

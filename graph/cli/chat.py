@@ -26,9 +26,7 @@ HELP = """\
 _COMMAND = re.compile(r"/(?P<name>[^\s/]+)(?=\s|$)")
 
 
-@click.command(
-    epilog="\b\nExamples:\n  skills-agent chat\n  skills-agent chat --thread t-1f2e3d4c --yes run\n"
-)
+@click.command(epilog=options.examples("chat", "chat --thread t-1f2e3d4c --yes run"))
 @options.thread
 @options.choices
 def chat(thread: str | None, **chosen: Any) -> None:
@@ -123,9 +121,7 @@ def _print_skills(thread: "OpenThread") -> None:
         ("*" if skill.name in thread.loaded else " ", skill.name, first_sentence(skill.description))
         for skill in skills
     ]
-    table(rows)
-    if not rows:
-        click.echo("No skills yet. Put folders with a SKILL.md under .agent/skills.")
+    table(rows, empty="No skills yet. Put folders with a SKILL.md under .agent/skills.")
 
 
 def _print_plan(thread: "OpenThread") -> None:

@@ -1,29 +1,24 @@
 """skills-agent skills doctor and lint: is a skill used, and is it well written? Imports no LangGraph."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 
 import click
 
 from skills_agent.graph.cli import options
-from skills_agent.graph.cli.printing import count, diagnostic_line, line_of, print_json, table
+from skills_agent.graph.cli.printing import count, line_of, print_json, table
 from skills_agent.graph.settings import Settings, process_environment, registry_of
 from skills_agent.skills.format.lint import lint as lint_folder
 from skills_agent.skills.library.catalog import CatalogEntry
 from skills_agent.skills.library.checkup import SourceState, check_up
 from skills_agent.skills.scripts.choice import Isolation, Program, isolation_here, wanted_programs
-
-_LINT_EPILOG = """\b
-Exit codes: 0 no errors (there may be warnings), 1 errors.
-
-\b
-Examples:
-  skills-agent skills lint my-skills/csv-report
-  skills-agent skills lint my-skills --json
-"""
+from skills_agent.skills.skill import Diagnostic
 
 
-@click.command(epilog=_LINT_EPILOG)
+@click.command(
+    epilog="Exit codes: 0 no errors (there may be warnings), 1 errors.\n\n"
+    + options.examples("skills lint my-skills/csv-report", "skills lint my-skills --json")
+)
 @click.argument("folder", metavar="DIR", type=click.Path(exists=True, path_type=Path))
 @options.as_json
 @click.pass_context
@@ -44,7 +39,7 @@ def lint(ctx: click.Context, folder: Path, as_json: bool) -> None:
         ctx.exit(1)
 
 
-@click.command(epilog="\b\nExamples:\n  skills-agent skills doctor\n  skills-agent skills doctor --json\n")
+@click.command(epilog=options.examples("skills doctor", "skills doctor --json"))
 @options.folders
 @options.as_json
 def doctor(workspace: Path | None, skills_dirs: tuple[Path, ...], as_json: bool) -> None:
@@ -63,7 +58,8 @@ def doctor(workspace: Path | None, skills_dirs: tuple[Path, ...], as_json: bool)
             }
         )
         return
-    _print_sources(checkup.sources)
+    click.echo("Sources, the strongest last")
+    table(list(map(_source_row, checkup.sources)), empty="  none: skills are turned off (enable_skills)")
     _print_lines("Shadowed: a stronger source has a skill of that name", map(_entry_text, checkup.shadowed))
     _print_lines("Skipped", map(_entry_text, checkup.skipped))
     repairs = [diagnostic for entry in checkup.repaired for diagnostic in entry.diagnostics]
@@ -73,20 +69,17 @@ def doctor(workspace: Path | None, skills_dirs: tuple[Path, ...], as_json: bool)
     _print_isolation(isolation)
 
 
-def _print_sources(sources: Sequence[SourceState]) -> None:
-    click.echo("Sources, the strongest last")
-    rows = [
-        (
-            f"  {source.label}",
-            "trusted" if source.trusted else "not trusted",
-            _holds(source),
-            source.folder or "",
-        )
-        for source in sources
-    ]
-    table(rows)
-    if not rows:
-        click.echo("  none: skills are turned off (enable_skills)")
+def diagnostic_line(diagnostic: Diagnostic) -> str:
+    """Return a diagnostic as one line: severity, place, what is wrong, what to do, code."""
+    place = f"{diagnostic.path}:{diagnostic.line}" if diagnostic.line else diagnostic.path
+    return line_of(
+        f"{diagnostic.severity}: {place}: {diagnostic.message} {diagnostic.advice} ({diagnostic.code})"
+    )
+
+
+def _source_row(source: SourceState) -> tuple[str, ...]:
+    trust = "trusted" if source.trusted else "not trusted"
+    return f"  {source.label}", trust, _holds(source), source.folder or ""
 
 
 def _holds(source: SourceState) -> str:

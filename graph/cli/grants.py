@@ -14,7 +14,7 @@ def grants() -> None:
     """See and revoke what you decided in a thread."""
 
 
-@grants.command("list", epilog="\b\nExamples:\n  skills-agent grants list t-1f2e3d4c\n")
+@grants.command("list", epilog=options.examples("grants list t-1f2e3d4c"))
 @click.argument("thread", callback=options.thread_id)
 @options.database
 @options.as_json
@@ -26,15 +26,15 @@ def list_grants(thread: str, as_json: bool, **database: Any) -> None:
         records = threads.read(thread).grants
     if as_json:
         print_json(list(records))
-    elif not records:
-        click.echo("Nothing was decided in this thread.")
-    else:
-        rows: list[tuple[str, ...]] = [("ID", "TOOL", "DECISION", "HOLDS FOR")]
-        rows += [(grant["id"], grant["tool"], grant["decision"], holds_for(grant)) for grant in records]
-        table(rows)
+        return
+    table(
+        [(grant["id"], grant["tool"], grant["decision"], holds_for(grant)) for grant in records],
+        header=("ID", "TOOL", "DECISION", "HOLDS FOR"),
+        empty="Nothing was decided in this thread.",
+    )
 
 
-@grants.command("revoke", epilog="\b\nExamples:\n  skills-agent grants revoke t-1f2e3d4c call-0-1\n")
+@grants.command("revoke", epilog=options.examples("grants revoke t-1f2e3d4c call-0-1"))
 @click.argument("thread", callback=options.thread_id)
 @click.argument("grant", metavar="ID")
 @options.database

@@ -6,34 +6,44 @@ codes: 0 done, 1 our error, 2 wrong usage, 3 waiting for an approval, 130 interr
 """
 
 import sys
+from importlib import import_module
 from typing import TextIO, cast
 
 import click
 
-from skills_agent.graph.cli.options import LazyGroup
+from skills_agent.graph.cli.options import examples
 from skills_agent.graph.cli.printing import print_error, print_warnings
+from skills_agent.graph.cli.signals import INTERRUPTED
 from skills_agent.skills.errors import SkillsAgentError
 
 _COMMANDS = ("ask", "resume", "chat", "threads", "runs", "grants", "trust", "skills", "cache")
 
 
-@click.command()
-def graph() -> None:
-    """Print the graph that every run follows, as a Mermaid diagram."""
-    from skills_agent.graph.build import build_graph
+class _LazyGroup(click.Group):
+    """Imports a command, the function named like its file, when it is used."""
 
-    click.echo(build_graph().compile().get_graph().draw_mermaid().rstrip())
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the names in the order in which a newcomer needs them."""
+        del ctx
+        return [*_COMMANDS, *self.commands]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Return one command."""
+        if cmd_name not in _COMMANDS:
+            return super().get_command(ctx, cmd_name)
+        module = import_module(f"skills_agent.graph.cli.{cmd_name}")
+        return cast("click.Command", getattr(module, cmd_name))
 
 
 @click.group(
-    cls=LazyGroup,
-    lazy={name: name for name in _COMMANDS} | {"graph": "main"},
+    cls=_LazyGroup,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
-    epilog="\b\nExamples:\n"
-    '  skills-agent ask "How many rows has orders.csv?"\n'
-    '  skills-agent ask "Total per region in orders.csv" --skill csv-report --yes run\n'
-    "  skills-agent skills list\n"
-    "  skills-agent ask -h",
+    epilog=examples(
+        'ask "How many rows has orders.csv?"',
+        'ask "Total per region in orders.csv" --skill csv-report --yes run',
+        "skills list",
+        "ask -h",
+    ),
 )
 @click.version_option(package_name="skills-agent", prog_name="skills-agent", message="%(prog)s %(version)s")
 def cli() -> None:
@@ -42,6 +52,14 @@ def cli() -> None:
     Without a key it answers with the offline model; set OPENAI_API_KEY (and OPENAI_BASE_URL) for
     a language model. Conversations are kept as threads under .agent/ of the workspace.
     """
+
+
+@cli.command()
+def graph() -> None:
+    """Print the graph that every run follows, as a Mermaid diagram."""
+    from skills_agent.graph.build import build_graph
+
+    click.echo(build_graph().compile().get_graph().draw_mermaid().rstrip())
 
 
 def main() -> None:
@@ -57,15 +75,11 @@ def _exit_code() -> int:
     try:
         return int(cli.main(prog_name="skills-agent", standalone_mode=False) or 0)
     except click.Abort:
-        from skills_agent.graph.cli.signals import INTERRUPTED
-
         return INTERRUPTED
-    except click.UsageError as error:
-        command = error.ctx.command_path if error.ctx else "skills-agent"
-        print_error(f"{error.format_message()} (see: {command} -h)")
-        return error.exit_code
     except click.ClickException as error:
-        print_error(error.format_message())
+        context = error.ctx if isinstance(error, click.UsageError) else None
+        hint = f" (see: {context.command_path} -h)" if context else ""
+        print_error(error.format_message() + hint)
         return error.exit_code
     except SkillsAgentError as error:
         print_error(str(error))

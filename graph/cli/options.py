@@ -1,11 +1,10 @@
-"""Options that several commands share, and the group of commands that are imported when they are used."""
+"""What several commands share: options, and the examples under their help."""
 
 import re
 import shlex
-from collections.abc import Callable, Mapping
-from importlib import import_module
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar, cast, get_args
+from typing import Any, TypeVar, get_args
 
 import click
 
@@ -17,27 +16,9 @@ Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 _THREAD = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 
-class LazyGroup(click.Group):
-    """A group that imports a command when it is used: `skills list` needs no LangGraph.
-
-    `lazy` maps the name of a command, which is its function's name, too, to its file in this folder.
-    """
-
-    def __init__(self, *args: Any, lazy: Mapping[str, str], **attrs: Any) -> None:
-        super().__init__(*args, **attrs)
-        self._lazy = lazy
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        """Return the names in the order in which a newcomer needs them."""
-        del ctx
-        return [*self.commands, *self._lazy]
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Return one command."""
-        if cmd_name not in self._lazy:
-            return super().get_command(ctx, cmd_name)
-        module = import_module(f"skills_agent.graph.cli.{self._lazy[cmd_name]}")
-        return cast("click.Command", getattr(module, cmd_name))
+def examples(*commands: str) -> str:
+    """Return commands of ours, without their first word, as the examples under a command's help."""
+    return "\b\nExamples:\n" + "".join(f"  skills-agent {command}\n" for command in commands)
 
 
 def risks(ctx: click.Context, param: click.Parameter, value: str) -> frozenset[Risk]:

@@ -4,18 +4,16 @@ Text that a model, a skill or a script wrote is untrusted: it must not steer the
 """
 
 import logging
+import os
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict, is_dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import click
 
 from skills_agent.skills.text import clean_text, normalize_line_ends, one_line
-
-if TYPE_CHECKING:  # main imports this module: help needs no skills
-    from skills_agent.skills.skill import Diagnostic
 
 IN_PROGRESS: Final = frozenset(
     {
@@ -77,42 +75,32 @@ def is_terminal() -> bool:
     return sys.stdin.isatty() and sys.stdout.isatty()
 
 
-def table(rows: Sequence[Sequence[str]]) -> None:
-    """Print rows in columns; the last one is cut at the edge of a terminal, and not in a pipe."""
+def table(rows: Sequence[Sequence[str]], *, header: Sequence[str] = (), empty: str = "") -> None:
+    """Print rows in columns, or say why there are none.
+
+    The last column is cut at the edge of a terminal, and not in a pipe.
+    """
     if not rows:
+        if empty:
+            click.echo(empty)
         return
-    safe = [[line_of(cell) for cell in row] for row in rows]
+    safe = [[line_of(cell) for cell in row] for row in ([header, *rows] if header else rows)]
     widths = [max(len(row[column]) for row in safe) for column in range(len(safe[0]) - 1)]
-    columns = _terminal_columns() if sys.stdout.isatty() else None
+    columns = (os.get_terminal_size().columns or 80) if sys.stdout.isatty() else None
     for row in safe:
         start = "".join(f"{cell:<{size}}  " for cell, size in zip(row, widths, strict=False))
         last = row[-1] if columns is None else one_line(row[-1], max(columns - len(start), 10))
         click.echo((start + last).rstrip())
 
 
-def _terminal_columns() -> int:
-    from shutil import get_terminal_size
-
-    return get_terminal_size().columns
-
-
-def diagnostic_line(diagnostic: "Diagnostic") -> str:
-    """Return a diagnostic as one line: severity, place, what is wrong, what to do, code."""
-    place = f"{diagnostic.path}:{diagnostic.line}" if diagnostic.line else diagnostic.path
-    return line_of(
-        f"{diagnostic.severity}: {place}: {diagnostic.message} {diagnostic.advice} ({diagnostic.code})"
-    )
-
-
 class _Stderr(logging.Handler):
     """Writes to the stderr of the moment: a spinner replaces it while it turns."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        click.echo(strip_controls(self.format(record)), err=True)
+        if record.msg not in IN_PROGRESS:
+            click.echo(strip_controls(self.format(record)), err=True)
 
 
 def print_warnings() -> None:
     """Print the warnings of this package on stderr, without those that progress says."""
-    handler = _Stderr(logging.WARNING)
-    handler.addFilter(lambda record: record.msg not in IN_PROGRESS)
-    logging.getLogger("skills_agent").addHandler(handler)
+    logging.getLogger("skills_agent").addHandler(_Stderr(logging.WARNING))

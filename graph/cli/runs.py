@@ -4,15 +4,20 @@ import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
+from skills_agent.graph.audit.log import Record, Verification
 from skills_agent.graph.cli import options
 from skills_agent.graph.cli.printing import echo, line_of, local_time, print_json, table
-
-if TYPE_CHECKING:
-    from skills_agent.graph.audit.log import Verification
+from skills_agent.graph.cli.run_records import (
+    find_run,
+    is_changed,
+    open_log,
+    read_lines,
+    read_runs,
+    verify_threads,
+)
 
 
 @click.group()
@@ -23,36 +28,26 @@ def runs() -> None:
 _thread = click.option("--thread", metavar="ID", help="Only of this thread.")
 
 
-@runs.command("list", epilog="\b\nExamples:\n  skills-agent runs list --thread t-1f2e3d4c\n")
+@runs.command("list", epilog=options.examples("runs list --thread t-1f2e3d4c"))
 @_thread
 @options.workspace
 @options.as_json
 def list_runs(thread: str | None, workspace: Path | None, as_json: bool) -> None:
     """List runs, newest first: a run is one turn of a thread."""
-    from skills_agent.graph.cli.run_records import open_log, read_runs
-
     lines = [run.as_json() for run in read_runs(open_log(workspace), thread)]
     if as_json:
         print_json(lines)
-    elif not lines:
-        click.echo("No runs are recorded here yet.")
-    else:
-        rows: list[tuple[str, ...]] = [("RUN", "WHEN", "OUTCOME", "CALLS", "REFUSED", "BY", "REQUEST")]
-        for line in lines:
-            counts = str(line["calls"]), str(line["refused"])
-            request = line["caller"] or "-", line["request"]
-            rows.append((line["run"], local_time(line["time"]), line["outcome"], *counts, *request))
-        table(rows)
+        return
+    header = ("RUN", "WHEN", "OUTCOME", "CALLS", "REFUSED", "BY", "REQUEST")
+    table(list(map(_row, lines)), header=header, empty="No runs are recorded here yet.")
 
 
-@runs.command("show", epilog="\b\nExamples:\n  skills-agent runs show t-1f2e3d4c.1\n")
+@runs.command("show", epilog=options.examples("runs show t-1f2e3d4c.1"))
 @click.argument("run")
 @options.workspace
 @options.as_json
 def show_run(run: str, workspace: Path | None, as_json: bool) -> None:
     """Show what happened in RUN, in order."""
-    from skills_agent.graph.cli.run_records import find_run, is_changed, open_log
-
     log = open_log(workspace)
     record = find_run(log, run)
     if is_changed(log, run):
@@ -64,9 +59,7 @@ def show_run(run: str, workspace: Path | None, as_json: bool) -> None:
         echo(record.story())
 
 
-@runs.command(
-    "export", epilog="\b\nExamples:\n  skills-agent runs export --thread t-1f2e3d4c -o thread.jsonl\n"
-)
+@runs.command("export", epilog=options.examples("runs export --thread t-1f2e3d4c -o thread.jsonl"))
 @click.argument("run", required=False)
 @_thread
 @click.option(
@@ -81,8 +74,6 @@ def export_runs(run: str | None, thread: str | None, output: Path | None, worksp
     """
     if run and thread:
         raise click.UsageError("name a run or a thread, not both")
-    from skills_agent.graph.cli.run_records import open_log, read_lines
-
     lines = read_lines(open_log(workspace), run, thread)
     if output is None:
         sys.stdout.buffer.writelines(line + b"\n" for line in lines)
@@ -95,9 +86,7 @@ def export_runs(run: str | None, thread: str | None, output: Path | None, worksp
         raise click.ClickException(f"Cannot write {output}: {error.strerror}.") from error
 
 
-@runs.command(
-    "verify", epilog="\b\nExamples:\n  skills-agent runs verify\n  skills-agent runs verify t-1f2e3d4c\n"
-)
+@runs.command("verify", epilog=options.examples("runs verify", "runs verify t-1f2e3d4c"))
 @click.argument("thread", required=False)
 @options.workspace
 @options.as_json
@@ -107,8 +96,6 @@ def verify_runs(thread: str | None, workspace: Path | None, as_json: bool) -> No
     What it cannot find: somebody who writes the whole rest of a file and its head anew. Keep the heads that
     --json prints on another machine, and compare.
     """
-    from skills_agent.graph.cli.run_records import open_log, verify_threads
-
     threads = verify_threads(open_log(workspace), thread)
     if as_json:
         print_json(threads)
@@ -120,7 +107,19 @@ def verify_runs(thread: str | None, workspace: Path | None, as_json: bool) -> No
         raise click.exceptions.Exit(1)
 
 
-def _verification_lines(thread: str, verification: "Verification") -> Iterator[str]:
+def _row(line: Record) -> tuple[str, ...]:
+    counts = str(line["calls"]), str(line["refused"])
+    return (
+        line["run"],
+        local_time(line["time"]),
+        line["outcome"],
+        *counts,
+        line["caller"] or "-",
+        line["request"],
+    )
+
+
+def _verification_lines(thread: str, verification: Verification) -> Iterator[str]:
     name, torn = line_of(thread), verification.torn
     if not verification.faults:
         note = f" A killed process left {torn} bytes of a line at its end." if torn else ""

@@ -7,13 +7,15 @@ from pathlib import Path
 from typing import Any
 
 import click
+from msgspec import structs
 
 from skills_agent.graph.cli import options
-from skills_agent.graph.cli.printing import diagnostic_line, echo, line_of, print_json, table
+from skills_agent.graph.cli.doctor import diagnostic_line, doctor, lint
+from skills_agent.graph.cli.printing import echo, line_of, print_json, table
 from skills_agent.graph.settings import Settings, registry_of
 from skills_agent.skills.format.rules import MAX_NAME
 from skills_agent.skills.library.catalog import Catalog, first_sentence
-from skills_agent.skills.skill import Resource, Skill, SkillMetadata
+from skills_agent.skills.skill import Resource, SkillMetadata
 
 _NAME = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
 _FOLDERS = ("scripts", "references", "assets")
@@ -36,14 +38,12 @@ is not always needed into `references/`, and name the file where it is needed.
 """
 
 
-@click.group(cls=options.LazyGroup, lazy={"lint": "doctor", "doctor": "doctor"})
+@click.group(commands=[lint, doctor])
 def skills() -> None:
     """List, search, check and begin skills."""
 
 
-@skills.command(
-    "list", epilog="\b\nExamples:\n  skills-agent skills list\n  skills-agent skills list --all --json\n"
-)
+@skills.command("list", epilog=options.examples("skills list", "skills list --all --json"))
 @click.option("--all", "everything", is_flag=True, help="Also list shadowed and skipped skills, and why.")
 @options.folders
 @options.as_json
@@ -56,18 +56,16 @@ def list_skills(
     if as_json:
         print_json(_catalog_json(catalog, everything=everything))
         return
-    rows = [(skill.name, skill.source, first_sentence(skill.description)) for skill in catalog.skills]
-    table(rows)
-    if not rows:
-        here, home = (folder / ".agent" / "skills" for folder in (settings.workspace, settings.home))
-        click.echo(
-            f"No skills yet. Put folders with a SKILL.md under {here} (this project) or {home} (all your "
-            "projects), or begin one: skills-agent skills new NAME"
-        )
+    here, home = (folder / ".agent" / "skills" for folder in (settings.workspace, settings.home))
+    table(
+        [(skill.name, skill.source, first_sentence(skill.description)) for skill in catalog.skills],
+        empty=f"No skills yet. Put folders with a SKILL.md under {here} (this project) or {home} (all your "
+        "projects), or begin one: skills-agent skills new NAME",
+    )
     _print_problems(catalog, everything=everything)
 
 
-@skills.command("show", epilog="\b\nExamples:\n  skills-agent skills show csv-report\n")
+@skills.command("show", epilog=options.examples("skills show csv-report"))
 @click.argument("name")
 @options.folders
 @options.as_json
@@ -78,7 +76,9 @@ def show_skill(name: str, workspace: Path | None, skills_dirs: tuple[Path, ...],
     skill = registry.load(metadata.ref)
     resources = registry.resources(metadata.ref).resources
     if as_json:
-        print_json(_skill_json(skill, resources))
+        fields = {**structs.asdict(metadata), "metadata": dict(metadata.metadata)}
+        more = {"resources": resources, "diagnostics": skill.diagnostics, "instructions": skill.instructions}
+        print_json({**fields, "digest": skill.digest, **more})
         return
     table([(label, value) for label, value in _facts(metadata, resources) if value])
     for diagnostic in skill.diagnostics:
@@ -86,7 +86,7 @@ def show_skill(name: str, workspace: Path | None, skills_dirs: tuple[Path, ...],
     echo(f"\n{skill.instructions.strip()}")
 
 
-@skills.command("new", epilog="\b\nExamples:\n  skills-agent skills new invoice-check\n")
+@skills.command("new", epilog=options.examples("skills new invoice-check"))
 @click.argument("name")
 @click.option(
     "--dir",
@@ -102,13 +102,20 @@ def new_skill(name: str, folder: Path | None, workspace: Path | None) -> None:
         rule = f"lowercase letters and digits with single hyphens between, at most {MAX_NAME} characters"
         raise click.UsageError(f"{name!r} is no name for a skill: use {rule}.")
     made = (folder or Settings.load(workspace).workspace / ".agent" / "skills") / name
-    _write_skill(made)
+    text = _TEMPLATE.format(name=name, title=name.replace("-", " ").capitalize())
+    try:
+        made.mkdir(parents=True)
+        for part in _FOLDERS:
+            (made / part).mkdir()
+        (made / "SKILL.md").write_text(text, encoding="utf-8")
+    except FileExistsError as error:
+        raise click.ClickException(f"{made} exists already. Choose another name.") from error
+    except OSError as error:
+        raise click.ClickException(f"Cannot make {made}: {error.strerror}.") from error
     click.echo(f"Made {made}. Say in {made / 'SKILL.md'} what the skill does and when to use it.")
 
 
-@skills.command(
-    "search", epilog='\b\nExamples:\n  skills-agent skills search "totals from a spreadsheet" --limit 3\n'
-)
+@skills.command("search", epilog=options.examples('skills search "totals from a spreadsheet" --limit 3'))
 @click.argument("query")
 @click.option("--limit", type=click.IntRange(min=1), default=5, show_default=True, help="Show only the best.")
 @options.folders
@@ -122,23 +129,10 @@ def search_skills(
         keys = ("name", "source", "path", "description")
         print_json([{**{key: getattr(hit.skill, key) for key in keys}, "score": hit.score} for hit in hits])
         return
-    table([(hit.skill.name, hit.skill.source, first_sentence(hit.skill.description)) for hit in hits])
-    if not hits:
-        click.echo("No skill matches. All that there are: skills-agent skills list")
-
-
-def _write_skill(folder: Path) -> None:
-    """Make the folder of a new skill, with a SKILL.md to fill in."""
-    text = _TEMPLATE.format(name=folder.name, title=folder.name.replace("-", " ").capitalize())
-    try:
-        folder.mkdir(parents=True)
-        for name in _FOLDERS:
-            (folder / name).mkdir()
-        (folder / "SKILL.md").write_text(text, encoding="utf-8")
-    except FileExistsError as error:
-        raise click.ClickException(f"{folder} exists already. Choose another name.") from error
-    except OSError as error:
-        raise click.ClickException(f"Cannot make {folder}: {error.strerror}.") from error
+    table(
+        [(hit.skill.name, hit.skill.source, first_sentence(hit.skill.description)) for hit in hits],
+        empty="No skill matches. All that there are: skills-agent skills list",
+    )
 
 
 def _print_problems(catalog: Catalog, *, everything: bool) -> None:
@@ -174,24 +168,9 @@ def _facts(skill: SkillMetadata, resources: Sequence[Resource]) -> list[tuple[st
 
 
 def _catalog_json(catalog: Catalog, *, everything: bool) -> list[Any]:
-    entries = {(entry.source, entry.path): entry for entry in catalog.entries}
-    listed = [
-        {**asdict(entries[skill.source, skill.path]), "description": skill.description}
-        for skill in catalog.skills
+    described = {(skill.source, skill.path): skill.description for skill in catalog.skills}
+    return [
+        {**asdict(entry), "description": described.get((entry.source, entry.path))}
+        for entry in catalog.entries
+        if everything or entry.status == "shown"
     ]
-    if everything:
-        return [*listed, *(entry for entry in catalog.entries if entry.status != "shown")]
-    return listed
-
-
-def _skill_json(skill: Skill, resources: Sequence[Resource]) -> dict[str, Any]:
-    metadata = skill.metadata
-    return {
-        **{field: getattr(metadata, field) for field in ("name", "description", "source", "path")},
-        "digest": skill.digest,
-        **{field: getattr(metadata, field) for field in ("license", "compatibility", "allowed_tools")},
-        "metadata": dict(metadata.metadata),
-        "resources": resources,
-        "diagnostics": skill.diagnostics,
-        "instructions": skill.instructions,
-    }

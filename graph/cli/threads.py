@@ -1,19 +1,17 @@
 """skills-agent threads: see earlier conversations, go on from a step of one, and remove old ones."""
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from skills_agent.graph.cli import options
-from skills_agent.graph.cli.printing import echo, is_terminal, local_time, print_json, table
+from skills_agent.graph.cli.printing import count, echo, is_terminal, local_time, print_json, table
+from skills_agent.graph.threads.errors import AgeError, list_first
 
 if TYPE_CHECKING:
     from skills_agent.graph.threads.threads import Pruned, Threads
-
-MAX_NAMED = 10
 
 
 @click.group()
@@ -21,7 +19,7 @@ def threads() -> None:
     """See earlier conversations, go on from a step of one, remove old ones."""
 
 
-@threads.command("list", epilog="\b\nExamples:\n  skills-agent threads list --json\n")
+@threads.command("list", epilog=options.examples("threads list --json"))
 @options.database
 @options.as_json
 def list_threads(as_json: bool, **database: Any) -> None:
@@ -30,22 +28,19 @@ def list_threads(as_json: bool, **database: Any) -> None:
         summaries = opened.list()
     if as_json:
         print_json([summary._asdict() for summary in summaries])
-    elif not summaries:
-        click.echo('No threads yet. Begin one: skills-agent ask "QUESTION"')
-    else:
-        rows: list[tuple[str, ...]] = [("THREAD", "WHEN", "TURNS", "STATUS", "FIRST QUESTION")]
-        rows += [
+        return
+    table(
+        [
             (each.thread, local_time(each.when), str(each.turns), each.status, each.question)
             for each in summaries
-        ]
-        table(rows)
+        ],
+        header=("THREAD", "WHEN", "TURNS", "STATUS", "FIRST QUESTION"),
+        empty='No threads yet. Begin one: skills-agent ask "QUESTION"',
+    )
 
 
 @threads.command(
-    "show",
-    epilog="\b\nExamples:\n"
-    "  skills-agent threads show t-1f2e3d4c\n"
-    "  skills-agent threads show t-1f2e3d4c --steps\n",
+    "show", epilog=options.examples("threads show t-1f2e3d4c", "threads show t-1f2e3d4c --steps")
 )
 @click.argument("thread", callback=options.thread_id)
 @click.option("--steps", is_flag=True, help="Show instead which nodes ran, and what each step changed.")
@@ -68,10 +63,10 @@ def show_thread(thread: str, steps: bool, as_json: bool, **database: Any) -> Non
 
 @threads.command(
     "fork",
-    epilog="\b\nExamples:\n"
-    "  skills-agent threads fork t-1f2e3d4c --at 7\n"
-    "  skills-agent threads fork t-1f2e3d4c --at 7 --without-skill csv-report\n"
-    "  skills-agent threads fork t-1f2e3d4c --at 7 --deny call-1-0-5e\n",
+    epilog=options.examples(
+        "threads fork t-1f2e3d4c --at 7 --without-skill csv-report",
+        "threads fork t-1f2e3d4c --at 7 --deny call-1-0-5e",
+    ),
 )
 @click.argument("thread", callback=options.thread_id)
 @click.option("--at", "at", metavar="STEP", required=True, help="A number of `threads show THREAD --steps`.")
@@ -107,15 +102,18 @@ def fork(
 
     with open_threads(**database) as opened:
         made = opened.fork(thread, at, new=new, without_skills=without, deny=deny)
-    command = options.shell_command(*_next_words(made.status, made.thread), **database)
+    words = {
+        "done": ("ask", "QUESTION", "--thread", made.thread),
+        "waiting": ("resume", made.thread, "--approve"),
+        "unfinished": ("resume", made.thread),
+    }[made.status]
+    command = options.shell_command(*words, **database)
     print_json({**made._asdict(), "resume": command}) if as_json else echo(fork_text(made, command))
 
 
 @threads.command(
     "prune",
-    epilog="\b\nExamples:\n"
-    "  skills-agent threads prune --older-than 30d --dry-run\n"
-    "  skills-agent threads prune --keep 20 --yes\n",
+    epilog=options.examples("threads prune --older-than 30d --dry-run", "threads prune --keep 20 --yes"),
 )
 @click.option("--keep", type=click.IntRange(min=1), metavar="N", help="Keep the N newest threads.")
 @click.option("--older-than", metavar="AGE", help="Remove threads that did not move for 12h, 30d, 8w.")
@@ -131,9 +129,6 @@ def prune(
     Threads that wait for you, were cut off or run now stay. With --keep and --older-than a thread goes that
     is both. Records under .agent/runs stay.
     """
-    from skills_agent.graph.cli.printing import count
-    from skills_agent.graph.threads.errors import AgeError
-
     if keep is None and older_than is None:
         raise click.UsageError("say what stays: --keep N, or --older-than 30d")
     with open_threads(**database) as opened:
@@ -141,7 +136,7 @@ def prune(
             pruned = opened.prune(keep=keep, older_than=older_than, dry_run=True)
         except AgeError as error:
             raise click.UsageError(f"--older-than: {error}") from error
-        what = f"{count(len(pruned.threads), 'thread')}: {_shortened(pruned.threads)}"
+        what = f"{count(len(pruned.threads), 'thread')}: {list_first(pruned.threads, '--json')}"
         freed = 0
         if pruned.threads and not dry_run:
             _confirm(f"Remove {what}?", yes=yes)
@@ -150,7 +145,7 @@ def prune(
     _print_pruned(pruned, what if pruned.threads else "nothing", freed, dry_run=dry_run, as_json=as_json)
 
 
-@threads.command("delete", epilog="\b\nExamples:\n  skills-agent threads delete t-1f2e3d4c\n")
+@threads.command("delete", epilog=options.examples("threads delete t-1f2e3d4c"))
 @click.argument("thread", callback=options.thread_id)
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @options.database
@@ -167,23 +162,14 @@ def delete(thread: str, yes: bool, as_json: bool, **database: Any) -> None:
     _print_pruned(Pruned((thread,), ()), f"thread {thread}", freed, dry_run=False, as_json=as_json)
 
 
-@contextmanager
-def open_threads(workspace: Path | None = None, checkpointer: str | None = None) -> Iterator["Threads"]:
+def open_threads(
+    workspace: Path | None = None, checkpointer: str | None = None
+) -> AbstractContextManager["Threads"]:
     """Open the threads of a workspace, or of the database that the command line names."""
     from skills_agent.graph.settings import Settings
     from skills_agent.graph.threads.threads import Threads
 
-    with Threads.open(Settings.load(workspace, checkpointer=checkpointer)) as opened:
-        yield opened
-
-
-def _next_words(status: str, thread: str) -> list[str]:
-    """Return the command that goes on with a thread."""
-    return {
-        "done": ["ask", "QUESTION", "--thread", thread],
-        "waiting": ["resume", thread, "--approve"],
-        "unfinished": ["resume", thread],
-    }[status]
+    return Threads.open(Settings.load(workspace, checkpointer=checkpointer))
 
 
 def _confirm(question: str, *, yes: bool) -> None:
@@ -201,10 +187,5 @@ def _print_pruned(pruned: "Pruned", what: str, freed: int, *, dry_run: bool, as_
     smaller = f" The database is {freed:,} bytes smaller." if freed else ""
     echo(f"{'Would remove' if dry_run else 'Removed'} {what}.{smaller}")
     if pruned.kept_open:
-        names = _shortened(pruned.kept_open)
+        names = list_first(pruned.kept_open, "--json")
         echo(f"Not done, so kept: {names}. One of them: skills-agent threads delete THREAD")
-
-
-def _shortened(names: Sequence[str]) -> str:
-    more = f" and {len(names) - MAX_NAMED} more" if len(names) > MAX_NAMED else ""
-    return ", ".join(names[:MAX_NAMED]) + more

@@ -23,15 +23,10 @@ class TrustGroup(click.Group):
         return super().resolve_command(ctx, args)
 
 
-EXAMPLES = """\b
-Examples:
-  skills-agent trust .agent/skills/csv-report
-  skills-agent trust list
-  skills-agent trust revoke .agent/skills
-"""
-
-
-@click.group(cls=TrustGroup, epilog=EXAMPLES)
+@click.group(
+    cls=TrustGroup,
+    epilog=options.examples("trust .agent/skills/csv-report", "trust list", "trust revoke .agent/skills"),
+)
 def trust() -> None:
     """Vouch for skills that came with a project, as they are now: `skills-agent trust DIR`.
 
@@ -60,9 +55,10 @@ def list_trusted(as_json: bool) -> None:
     if as_json:
         print_json([{**folder._asdict(), "state": state.partition(":")[0]} for folder, state in rows])
         return
-    table([(folder.digest[:12], state, folder.path) for folder, state in rows])
-    if not rows:
-        click.echo("Nothing is trusted beside the sources that are. To trust a skill: skills-agent trust DIR")
+    table(
+        [(folder.digest[:12], state, folder.path) for folder, state in rows],
+        empty="Nothing is trusted beside the sources that are. To trust a skill: skills-agent trust DIR",
+    )
 
 
 @trust.command("revoke")

@@ -43,7 +43,7 @@ def test_show_tells_sizes_and_what_is_needed(loaded: CommandLine) -> None:
     assert (snapshot["skill"], snapshot["files"], snapshot["needed"]) == ("rain-gauge", 2, True)
     text = loaded.run("cache", "show").out
     assert snapshot["digest"][:12] in text
-    assert f"{snapshot['bytes']:,} bytes" in text
+    assert f"{snapshot['size']:,} bytes" in text
 
 
 def test_an_empty_cache_is_shown_and_cleared(tmp_path: Path) -> None:
