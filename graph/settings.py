@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Self, get_args
 import msgspec
 
 from skills_agent.skills.errors import SkillsAgentError
-from skills_agent.skills.library.registry import MAX_SKILL_BYTES, Registry
+from skills_agent.skills.library.index import Strictness
+from skills_agent.skills.library.registry import Registry
 from skills_agent.skills.policy.permission import ALWAYS_ALLOWED, Mode
 from skills_agent.skills.policy.tool_spec import Risk
 from skills_agent.skills.policy.verdict import Approval
@@ -78,7 +79,7 @@ class Settings(Limits):
 
     Prompts are kept within it. `catalog_share` has no effect where the window is unknown.
     """
-    max_skill_bytes: Positive = MAX_SKILL_BYTES
+    max_skill_bytes: Positive = Strictness().max_skill_bytes
     """A larger SKILL.md is not loaded."""
     max_snapshot_bytes: Positive = 256_000_000
     """A skill whose folder holds more is not loaded: the folder is copied when it is."""
@@ -239,8 +240,7 @@ def make_registry(
         )
     return Registry(
         sources,
-        max_skill_bytes=settings.max_skill_bytes,
-        block_angle_brackets=settings.block_angle_brackets_in_frontmatter,
+        Strictness(settings.max_skill_bytes, settings.block_angle_brackets_in_frontmatter),
         index=cache_folder(settings) / "index" if settings.index else None,
         vectors=Vectors(embeddings) if embeddings else None,
         snapshots=partial(open_snapshots, settings),

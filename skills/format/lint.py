@@ -14,7 +14,6 @@ from skills_agent.skills.format.rules import Finding, as_strict, diagnostic
 from skills_agent.skills.library.catalog import Catalog
 from skills_agent.skills.library.discovery import Discovery
 from skills_agent.skills.library.index import SkillReading, Strictness
-from skills_agent.skills.library.registry import MAX_SKILL_BYTES
 from skills_agent.skills.skill import Diagnostic, Severity
 from skills_agent.skills.sources.directory import DirectorySource
 from skills_agent.skills.sources.walk import SKILL_FILE
@@ -35,11 +34,10 @@ class LintReport(NamedTuple):
         return sum(finding.severity == severity for finding in self.findings)
 
 
-def lint(path: Path, max_skill_bytes: int = MAX_SKILL_BYTES) -> LintReport:
+def lint(path: Path, strictness: Strictness = Strictness()) -> LintReport:  # noqa: B008 - an immutable value
     """Check a skill's folder (or its SKILL.md), or every skill in a folder of skills."""
     folder = path.parent if path.name.upper() == SKILL_FILE.upper() and path.is_file() else path
     source = DirectorySource(folder, _LABEL, required=True)
-    strictness = Strictness(max_skill_bytes, block_angle_brackets=False)
     seen, reported = Discovery([source], strictness, None).scan()
     # Only a catalog compares them all: two skills of one name, and names that look alike.
     findings = [as_strict(finding) for finding in Catalog(seen, reported, [_LABEL]).diagnostics]

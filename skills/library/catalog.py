@@ -7,7 +7,6 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
-from threading import Lock
 from types import MappingProxyType
 from typing import Final, Literal, NamedTuple
 
@@ -88,8 +87,6 @@ class Catalog:
         self.sources = tuple(dict.fromkeys(sources))
         self.digest = _digest_of([*self.skills, *(self._by_source[key] for key in sorted(self._by_source))])
         self._make_index = make_index
-        self._index: SearchIndex | FusedIndex | None = None
-        self._lock = Lock()
 
     @cached_property
     def entries(self) -> tuple[CatalogEntry, ...]:
@@ -153,13 +150,12 @@ class Catalog:
         Names, descriptions and instructions count; the instructions are read when something is first
         searched. With an embedding model, names and descriptions that are like the query are found, too.
         """
-        with self._lock:
-            if self._index is None and self._make_index is not None:
-                self._index = self._make_index(self.skills)
-            index = self._index
-        if index is None:
-            return []
-        return [SearchHit(self.skills[match.position], match.score) for match in index.search(query, limit)]
+        matches = self._index.search(query, limit) if self._index else []
+        return [SearchHit(self.skills[match.position], match.score) for match in matches]
+
+    @cached_property
+    def _index(self) -> SearchIndex | FusedIndex | None:
+        return self._make_index(self.skills) if self._make_index else None
 
     def _names_like(self, name: str) -> list[str]:
         """Return the names of the skills in effect, those most like `name` first where they are many."""

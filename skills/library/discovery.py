@@ -11,7 +11,6 @@ from skills_agent.skills.format.reading import Place, ReadMetadata, read_metadat
 from skills_agent.skills.format.rules import Finding, diagnostic
 from skills_agent.skills.library.index import Readings, SkillIndex, SkillReading, Strictness
 from skills_agent.skills.skill import Diagnostic, SkillRef
-from skills_agent.skills.sources.directory import DirectorySource
 from skills_agent.skills.sources.protocol import Scan, SkillEntry, Source
 
 logger = logging.getLogger(__name__)
@@ -36,7 +35,7 @@ class Discovery:
     """What is known of the files of some sources. Not to be used by two threads at once."""
 
     def __init__(self, sources: Sequence[Source], strictness: Strictness, index: SkillIndex | None) -> None:
-        self._sources = tuple(sources)
+        self._sources = sources
         self._strictness = strictness
         self._index = index
         self._readings: list[Readings] = [{} for _ in self._sources]
@@ -57,11 +56,9 @@ class Discovery:
         self._scans = scans
         for place, source in enumerate(self._sources):
             before = self._readings[place]
-            self._readings[place] = self._read_changed(source, scans[place], before)
-            if self._index is None or not isinstance(source, DirectorySource):
-                continue
-            if self._readings[place] != before or source.folders != folders[place]:
-                self._index.write(source, self._readings[place])
+            now = self._readings[place] = self._read_changed(source, scans[place], before)
+            if self._index and (now != before or getattr(source, "folders", None) != folders[place]):
+                self._index.write(source, now)
         contents = self._compose()
         if self._contents is None or not _is_same(contents, self._contents):
             self._contents = contents
@@ -82,9 +79,9 @@ class Discovery:
             for report in scan.diagnostics:
                 reports.setdefault((source.label, report.path), []).append(report)
             for path, reading in readings.items():
-                about = reports.pop((source.label, path), None)
-                with_reports = (*about, *reading.diagnostics) if about else reading.diagnostics
-                every.append(replace(reading, diagnostics=with_reports) if about else reading)
+                if about := reports.pop((source.label, path), None):
+                    reading = replace(reading, diagnostics=(*about, *reading.diagnostics))  # noqa: PLW2901
+                every.append(reading)
         return SourceContents(tuple(every), reports)
 
     def _read_changed(self, source: Source, scan: Scan, before: Readings) -> Readings:

@@ -18,8 +18,6 @@ from skills_agent.skills.skill import Diagnostic, SkillMetadata
 from skills_agent.skills.sources.directory import DirectorySource
 from skills_agent.skills.sources.protocol import FolderState, SkillEntry, Source
 
-_PIECE: Final = 256
-"""Skills that are decoded or encoded at once, and so while no other thread can run."""
 _FILES: Final = {".skills": 64, ".sqlite": 8}
 """How many files of a kind stay: readings of a source, and search tables of a catalog."""
 
@@ -29,8 +27,8 @@ logger = logging.getLogger(__name__)
 class Strictness(NamedTuple):
     """What an operator refuses beyond the rules."""
 
-    max_skill_bytes: int
-    block_angle_brackets: bool
+    max_skill_bytes: int = 10_000_000
+    block_angle_brackets: bool = False
 
 
 class SkillReading(msgspec.Struct, frozen=True, gc=False):
@@ -61,7 +59,6 @@ class _Row(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 _ENCODER: Final = msgspec.msgpack.Encoder(enc_hook=dict)
-_PIECES: Final = msgspec.msgpack.Decoder(list[bytes])
 _ROWS: Final = msgspec.msgpack.Decoder(list[_Row])
 
 
@@ -78,7 +75,7 @@ class SkillIndex:
             return {}
         file = self._file([source], ".skills")
         try:
-            rows = [row for piece in _PIECES.decode(file.read_bytes()) for row in _ROWS.decode(piece)]
+            rows = _ROWS.decode(file.read_bytes())
         except FileNotFoundError:
             return {}
         except (OSError, msgspec.MsgspecError, ValueError, TypeError) as error:
@@ -91,14 +88,15 @@ class SkillIndex:
             if (entry := row.folder.skill) and (row.metadata or row.diagnostics)
         }
 
-    def write(self, source: DirectorySource, readings: Readings) -> None:
+    def write(self, source: Source, readings: Readings) -> None:
         """Keep what is known of a source for the next process."""
+        if not isinstance(source, DirectorySource):
+            return
         rows = [_row(folder, readings) for folder in source.folders]
-        pieces = [_ENCODER.encode(rows[start : start + _PIECE]) for start in range(0, len(rows), _PIECE)]
         try:
             draft = self._folder / f"{os.urandom(8).hex()}.skills"
             draft.touch(mode=0o600, exist_ok=False)
-            draft.write_bytes(_ENCODER.encode(pieces))
+            draft.write_bytes(_ENCODER.encode(rows))
             draft.replace(self._file([source], ".skills"))
             self._remove_old()
         except OSError as error:

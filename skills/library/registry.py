@@ -41,7 +41,6 @@ if TYPE_CHECKING:  # what only a load needs is imported by it: `skills list` mus
     from skills_agent.skills.library.snapshots import Snapshot, SnapshotStore
     from skills_agent.skills.sources.store import SkillStore
 
-MAX_SKILL_BYTES: Final = 10_000_000
 MAX_RESOURCE_BYTES: Final = 1_000_000
 _SEARCHED_BYTES: Final = HEAD_BYTES + 4 * SearchSetting().instruction_characters
 _CATALOGS_KEPT: Final = 8
@@ -66,9 +65,8 @@ class Registry:
     def __init__(
         self,
         sources: Sequence[Source],
+        strictness: Strictness = Strictness(),  # noqa: B008 - an immutable value
         *,
-        max_skill_bytes: int = MAX_SKILL_BYTES,
-        block_angle_brackets: bool = False,
         index: Path | None = None,
         vectors: Vectors | None = None,
         snapshots: "Callable[[], SnapshotStore] | None" = None,
@@ -82,7 +80,7 @@ class Registry:
         self._make_snapshots = snapshots or _temporary_snapshots
         self._fetched: dict[str, tuple[tuple[int, ...], str]] = {}
         self._old: dict[SkillRef, str] = {}
-        self._strictness = Strictness(max_skill_bytes, block_angle_brackets)
+        self._strictness = strictness
         self._index = index
         skill_index = None if index is None else open_index(index, self._strictness)
         self._discovery = Discovery(self.sources, self._strictness, skill_index)
@@ -97,8 +95,7 @@ class Registry:
         """Return a registry over the same sources and one stronger one, with the same options."""
         return Registry(
             (*self.sources, source),
-            max_skill_bytes=self._strictness.max_skill_bytes,
-            block_angle_brackets=self._strictness.block_angle_brackets,
+            self._strictness,
             index=self._index,
             vectors=self._vectors,
             snapshots=lambda: self.snapshots,

@@ -7,7 +7,6 @@ cosines have no scale in common, and ranks need none.
 import logging
 import math
 from array import array
-from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from functools import partial
 from operator import mul
@@ -58,10 +57,9 @@ class Vectors:
     """
 
     def __init__(self, embedder: Embedder, *, clock: Callable[[], float] = monotonic) -> None:
-        """Take a model; it is first called by the first search."""
         self._embedder = embedder
         self._clock = clock
-        self._vectors_by_text: OrderedDict[str, Vector] = OrderedDict()
+        self._vectors_by_text: dict[str, Vector] = {}
         self._embedding = Lock()
         self._dimensions = 0
         self._paused_until = -math.inf
@@ -75,11 +73,9 @@ class Vectors:
                 batch = missing[start : start + BATCH]
                 embed = partial(self._embedder.embed_documents, batch)
                 self._vectors_by_text.update(zip(batch, self._call(embed, len(batch)), strict=True))
-            for text in texts:
-                self._vectors_by_text.move_to_end(text)
             vectors = [self._vectors_by_text[text] for text in texts]
             while len(self._vectors_by_text) > _MAX_VECTORS:
-                self._vectors_by_text.popitem(last=False)
+                del self._vectors_by_text[next(iter(self._vectors_by_text))]
         return vectors
 
     def of_query(self, query: str) -> Vector:
@@ -138,18 +134,16 @@ class FusedIndex:
         return fuse([match.position for match in by_words], nearest[:candidates])[:limit]
 
 
-def fuse(*rankings: Sequence[int], constant: int = RANK_CONSTANT) -> list[Match]:
-    """Score every position of the rankings with the sum of `1 / (constant + rank)`, best first.
+def fuse(*rankings: Sequence[int]) -> list[Match]:
+    """Score every position of the rankings with the sum of `1 / (RANK_CONSTANT + rank)`, best first.
 
     Of equal ones those of the first ranking come first.
     """
     scores: dict[int, float] = {}
     for ranking in rankings:
         for rank, position in enumerate(ranking, start=1):
-            scores[position] = scores.get(position, 0.0) + 1 / (constant + rank)
-    return sorted(
-        (Match(position, score) for position, score in scores.items()), key=lambda match: -match.score
-    )
+            scores[position] = scores.get(position, 0.0) + 1 / (RANK_CONSTANT + rank)
+    return sorted((Match(*each) for each in scores.items()), key=lambda match: -match.score)
 
 
 def by_cosine(query: Vector, vectors: Sequence[Vector], factors: Sequence[float]) -> list[int]:

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from skills_agent.skills.format.lint import lint
+from skills_agent.skills.library.index import Strictness
 
 GOOD = "---\nname: csv-report\ndescription: Profile a CSV file.\n---\n\n# Title\n"
 
@@ -93,7 +94,9 @@ def test_instructions_that_nobody_can_read_are_an_error(tmp_path: Path) -> None:
 def test_a_file_over_the_limit_is_an_error(tmp_path: Path) -> None:
     write(tmp_path)
 
-    assert [found.code for found in lint(tmp_path, max_skill_bytes=10).findings] == ["skill-too-large"]
+    assert [found.code for found in lint(tmp_path, Strictness(max_skill_bytes=10)).findings] == [
+        "skill-too-large"
+    ]
 
 
 def test_what_is_no_regular_file_is_an_error_and_never_opened(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from skills_agent.skills.library.catalog import Catalog
+from skills_agent.skills.library.index import Strictness
 from skills_agent.skills.library.registry import Registry
 from skills_agent.skills.sources import DirectorySource, MemorySource
 
@@ -184,7 +185,7 @@ def test_what_an_operator_changed_is_not_taken_from_the_index(skills: Path, inde
     put(skills / "b", "Counts <b>herons</b>.")
     discover(skills, index)
 
-    strict = Registry([Counting(skills)], index=index, block_angle_brackets=True).refresh()
+    strict = Registry([Counting(skills)], Strictness(block_angle_brackets=True), index=index).refresh()
     stranger = Registry([Counting(skills, trusted=False)], index=index).refresh()
 
     assert [skill.name for skill in strict.skills] == ["a", "c"]
@@ -360,6 +361,7 @@ def test_a_locked_file_changes_no_answer(skills: Path, index: Path) -> None:
 PROCESS = """
 import json, sys, time
 from pathlib import Path
+from skills_agent.skills.library.index import Strictness
 from skills_agent.skills.library.registry import Registry
 from skills_agent.skills.sources import DirectorySource
 folder, index, rounds = Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3])

@@ -23,6 +23,7 @@ from skills_agent.skills.errors import (
     SkillVersionGoneError,
     UnknownSkillError,
 )
+from skills_agent.skills.library.index import Strictness
 from skills_agent.skills.library.registry import Registry
 from skills_agent.skills.skill import SkillRef
 from skills_agent.skills.sources import DirectorySource, MemorySource, SkillFile
@@ -336,7 +337,7 @@ def test_what_went_wrong_since_discovery_has_its_own_error(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     path = put(tmp_path / "a")
-    registry = Registry([DirectorySource(tmp_path, "user")], max_skill_bytes=200)
+    registry = Registry([DirectorySource(tmp_path, "user")], Strictness(max_skill_bytes=200))
     ref = registry.refresh().find("a").ref
 
     path.write_bytes(path.read_bytes() + b"\xff")
