@@ -1,10 +1,7 @@
 """Find and read the frontmatter of a SKILL.md: leniently, in bounded time, from its first bytes alone.
 
 Most real files hold nothing but `key: text` lines, lists of texts and mappings of texts. They are read here,
-in a fifth of the time that PyYAML takes. Measured with 1,000 skills, against reading 4 KB of each file and
-giving its frontmatter to yaml.CSafeLoader: a first discovery takes 1.1 times as long with this reader, 1.6
-times without it, and 2.5 times with the import of PyYAML. yaml_text.py reads all other text; a property test
-holds the two to the same answers.
+in a fifth of the time that PyYAML takes (docs/benchmarks.md); yaml_text.py reads all other text.
 """
 
 import re
@@ -24,11 +21,12 @@ NULL: Final = frozenset({"", "~", "null", "Null", "NULL"})
 _OPENING: Final = re.compile(rb"\A(?:\xef\xbb\xbf)?(?P<before>\s*)---[ \t]*(?:\r\n|\n|\r)")
 _CLOSING: Final = re.compile(rb"[\r\n]---[ \t]*(?:\r\n|\n|\r|\Z)")
 _LINE_END: Final = re.compile(rb"\r\n|\n|\r")
-_KEY: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
-_USUAL_KEYS: Final = frozenset({"name", "description", "license", "allowed-tools", "metadata", "version"})
-"""These need no closer look."""
-_INDENT: Final = "  "
-_LIST_MARK: Final = "- "
+_PLAIN_LINE: Final = re.compile(
+    r"(?:  - +|(?P<indent>  )?(?P<key>[A-Za-z_][A-Za-z0-9_-]{0,63}):(?: +|$))"
+    r"""(?:'(?P<single>[^'\\]*)'|"(?P<double>[^"\\]*)"|"""
+    r"(?P<text>[^\W_](?:[^:#]++|:(?=[^ ])|(?<=[^ ])#)*+))?"
+)
+"""`key: text`, at the margin or indented, or an indented `- text`; the text may stand in quotes."""
 
 Value: TypeAlias = "str | list[Value] | dict[str, Value] | None"
 
@@ -44,20 +42,12 @@ class Split(NamedTuple):
     """Offset in bytes of the text after the closing fence."""
 
 
-class YamlText(NamedTuple):
-    """A document, the line of each key of its top mapping, and what was odd."""
-
-    value: Value
-    lines: dict[str, int]
-    findings: list[Finding]
-
-
 class Frontmatter(NamedTuple):
     """The fields of a frontmatter, the line of each, and what was odd."""
 
     fields: Mapping[str, Value]
     lines: Mapping[str, int]
-    findings: tuple[Finding, ...]
+    findings: tuple[Finding, ...] = ()
 
 
 def split(head: bytes) -> Split:
@@ -106,79 +96,46 @@ def parse(frontmatter: bytes, first_line: int = 2) -> Frontmatter:
         from skills_agent.skills.format.yaml_text import read_or_repair  # noqa: PLC0415
 
         reading = read_or_repair(text, first_line)
-    if reading.value is not None and not isinstance(reading.value, dict):
-        raise _refusal("frontmatter-not-mapping", "The frontmatter has no `key: value` lines.")
-    return Frontmatter(reading.value or {}, reading.lines, (*findings, *reading.findings))
+    return reading._replace(findings=(*findings, *reading.findings))
 
 
-def read_plain(text: str, first_line: int) -> YamlText | None:
+def read_plain(text: str, first_line: int) -> Frontmatter | None:
     """Read a text as YAML would, if it is of the plain form; None if it is not."""
     if "\t" in text:
         return None
     fields: dict[str, Value] = {}
     lines: dict[str, int] = {}
-    parent: str | None = None
-    try:
-        for number, line in enumerate(text.split("\n"), first_line):
-            if not line:
-                continue
-            if line.startswith(_INDENT):
-                if parent is None:
-                    return None
-                fields[parent] = _with_line(fields[parent], line[len(_INDENT) :])
-                continue
-            key, written = _split_line(line, fields)
-            lines[key] = number
-            fields[key] = _scalar(written)
-            parent = None if written else key
-    except _NotPlainError:
-        return None
-    return YamlText(fields or None, lines, [])
+    parent = ""
+    for number, line in enumerate(text.split("\n"), first_line):
+        if not line:
+            continue
+        match = _PLAIN_LINE.fullmatch(line.rstrip(" "))
+        if match is None or match["key"] in NULL or match["text"] in NULL:
+            return None
+        key, kind = match["key"], match.lastgroup
+        value = None if kind is None or kind == "key" else match[kind]
+        if key is None or match["indent"]:
+            if not parent or not _add_below(fields, parent, key, value):
+                return None
+        elif key in fields:
+            return None
+        else:
+            fields[key], lines[key] = value, number
+            parent = key if value is None else ""
+    return Frontmatter(fields, lines)
 
 
-class _NotPlainError(Exception):
-    """The text has to be read as YAML."""
-
-
-def _with_line(value: Value, line: str) -> Value:
-    """Add one line to the list or mapping that stands below a key."""
-    if line.startswith(_LIST_MARK):
-        items = [] if value is None else value
-        if not isinstance(items, list):
-            raise _NotPlainError
-        items.append(_scalar(line[len(_LIST_MARK) :].strip(" ")))
-        return items
-    mapping = {} if value is None else value
-    if not isinstance(mapping, dict):
-        raise _NotPlainError
-    key, written = _split_line(line, mapping)
-    if not written:  # the lines below may be deeper
-        raise _NotPlainError
-    mapping[key] = _scalar(written)
-    return mapping
-
-
-def _split_line(line: str, earlier: Mapping[str, Value]) -> tuple[str, str]:
-    key, colon, rest = line.partition(":")
-    if not colon or (rest and rest[0] != " ") or key in earlier:
-        raise _NotPlainError
-    if key not in _USUAL_KEYS and (key in NULL or not _KEY.fullmatch(key)):
-        raise _NotPlainError
-    return key, rest.strip(" ")
-
-
-def _scalar(written: str) -> str | None:
-    if not written:
-        return None
-    first = written[0]
-    if first.isalnum():
-        if ": " in written or " #" in written or written[-1] == ":":
-            raise _NotPlainError
-        return None if written in NULL else written
-    inner = written[1:-1]
-    if first not in "\"'" or len(written) == 1 or written[-1] != first or first in inner or "\\" in inner:
-        raise _NotPlainError
-    return inner
+def _add_below(fields: dict[str, Value], parent: str, key: str | None, value: str | None) -> bool:
+    """Add to the list or mapping below a key; False where YAML has to read it."""
+    below = fields[parent] or ([] if key is None else {})
+    if isinstance(below, list) and key is None:
+        below.append(value)
+    elif isinstance(below, dict) and key is not None and key not in below and value is not None:
+        below[key] = value
+    else:
+        return False
+    fields[parent] = below
+    return True
 
 
 def _refusal(code: str, message: str) -> FrontmatterError:

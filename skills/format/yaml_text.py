@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 
 import yaml
 
-from skills_agent.skills.format.frontmatter import NULL, Value, YamlText
+from skills_agent.skills.format.frontmatter import NULL, Frontmatter, Value
 from skills_agent.skills.format.rules import Finding, FrontmatterError
 
 MAX_DEPTH: Final = 12
@@ -36,7 +36,7 @@ _CLOSED_WITHIN: Final = re.compile(r"""(["'])(?:(?!\1).)*[^\s\\]\1[\s,;:.](?=.*\
 """A text of which the first words are quoted and others follow: the quotes belong to the text."""
 
 
-def read_or_repair(text: str, first_line: int) -> YamlText:
+def read_or_repair(text: str, first_line: int) -> Frontmatter:
     """Read a text that begins at `first_line` of its file; where it is no valid YAML, each key on its own.
 
     Raises:
@@ -48,7 +48,7 @@ def read_or_repair(text: str, first_line: int) -> YamlText:
         return _repair(text, first_line, _cause_of(error))
 
 
-def read_yaml(text: str, first_line: int, depth: int = 0) -> YamlText:
+def read_yaml(text: str, first_line: int, depth: int = 0) -> Frontmatter:
     """Read the first document of a text that begins at `first_line` of its file, `depth` levels down.
 
     What is unsafe is refused only once the whole document has proved to be valid YAML: `*Use this* when`
@@ -72,7 +72,7 @@ class _YamlReader:
         self._unsafe: Finding | None = None
         self._has_flow = False
 
-    def document(self, depth: int) -> YamlText:
+    def document(self, depth: int) -> Frontmatter:
         value: Value = None
         for event in self._until(yaml.DocumentEndEvent):
             if isinstance(event, yaml.NodeEvent):
@@ -85,7 +85,10 @@ class _YamlReader:
                 break
         if self._unsafe is not None:
             raise FrontmatterError(self._unsafe)
-        return YamlText(value, self._lines, self._findings)
+        if value is not None and not isinstance(value, dict):
+            message = "The frontmatter has no `key: value` lines."
+            raise FrontmatterError(Finding("frontmatter-not-mapping", message, 1))
+        return Frontmatter(value or {}, self._lines, tuple(self._findings))
 
     def _value(self, event: yaml.Event, depth: int) -> Value:
         if not isinstance(event, yaml.ScalarEvent | yaml.CollectionStartEvent):
@@ -147,7 +150,7 @@ class _Chunk(NamedTuple):
     text: str
 
 
-def _repair(text: str, first_line: int, cause: str, depth: int = 0) -> YamlText:
+def _repair(text: str, first_line: int, cause: str, depth: int = 0) -> Frontmatter:
     """Read every key of an invalid text on its own, and report each that had to be repaired.
 
     Raises:
@@ -172,7 +175,7 @@ def _repair(text: str, first_line: int, cause: str, depth: int = 0) -> YamlText:
     if not any(finding.code in _REPAIRS for finding in findings):  # each key is valid, all together are not
         message = f"The YAML is invalid ({cause}); each key was read on its own."
         findings.append(Finding("yaml-repaired", message, first_line))
-    return YamlText(fields, lines, findings)
+    return Frontmatter(fields, lines, tuple(findings))
 
 
 def _chunks_of(text: str) -> list[_Chunk]:
@@ -198,11 +201,11 @@ def _repaired_value(chunk: _Chunk, line: int, cause: str, depth: int, findings: 
     except yaml.YAMLError as error:
         cause = _cause_of(error)
     else:
-        if isinstance(reading.value, dict) and list(reading.value) == [chunk.key]:
+        if list(reading.fields) == [chunk.key]:
             findings += reading.findings
             if text != chunk.text:
                 findings.append(_repaired(chunk.key, "tabs where YAML wants blanks", line))
-            return reading.value[chunk.key]
+            return reading.fields[chunk.key]
     if not chunk.first.strip() and depth < _MAX_NESTED_REPAIRS:
         nested = _nested(text.split("\n")[1:], line + 1, cause, depth, findings)
         if nested is not None:
@@ -218,7 +221,7 @@ def _nested(lines: list[str], first_line: int, cause: str, depth: int, findings:
     if items and _KEY.match(items[0]):
         inner = _repair(text, first_line, cause, depth + 1)
         findings += inner.findings
-        return inner.value
+        return dict(inner.fields)
     if items and all(item.startswith(_LIST_MARK) for item in items):
         findings.append(Finding("yaml-repaired", f"A list is not valid YAML ({cause}).", first_line))
         return [_unquoted(item.removeprefix(_LIST_MARK).strip()) for item in items]
