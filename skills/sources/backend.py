@@ -22,8 +22,6 @@ from skills_agent.skills.sources.fetched import (
     ListedEntry,
     ListedFile,
     Listing,
-    cause_of,
-    inside,
     is_skill_file,
     missing,
     raising_os_errors,
@@ -57,29 +55,19 @@ class BackendSource(FetchedSource):
 
     def _list(self) -> Listing:
         listing = Listing(self.place)
-        listing.walk(self._folder, lambda folder, _: self._listed_in(folder, listing))
+        listing.walk(self._folder, lambda folder: self._entries(folder, listing))
         return listing
 
-    def _listed_in(self, folder: str, listing: Listing) -> Iterator[ListedEntry]:
-        for entry in self._entries(folder, listing):
-            path = str(entry.get("path", ""))
-            relative = inside(self._folder, path)
-            if relative is None:
-                listing.refuse(path, f"it is not beneath {self._folder}")
-            else:
-                yield ListedEntry(path, relative, None if entry.get("is_dir") else self._listed(path, entry))
-
-    def _entries(self, folder: str, listing: Listing) -> Sequence[Mapping[str, object]]:
+    def _entries(self, folder: str, listing: Listing) -> Iterator[ListedEntry]:
         with raising_os_errors():
             answer = self._backend.ls(folder)
         if answer.error and not answer.entries:
-            error = _error(answer.error, folder)
-            if folder == self._folder:
-                raise error
-            listing.report("folder-unreadable", f"{folder} cannot be read: {cause_of(error)}.")
-        elif answer.error:
+            raise _error(answer.error, folder)
+        if answer.error:
             listing.report("folder-unreadable", f"{folder} is not shown whole: {answer.error}.")
-        return answer.entries or ()
+        for entry in answer.entries or ():
+            path = str(entry.get("path", ""))
+            yield ListedEntry(path, None if entry.get("is_dir") else self._listed(path, entry))
 
     def _listed(self, path: str, entry: Mapping[str, object]) -> ListedFile:
         size, changed = entry.get("size"), entry.get("modified_at")

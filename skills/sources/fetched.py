@@ -20,6 +20,7 @@ from operator import attrgetter
 from pathlib import Path
 from threading import Lock
 from typing import Final, NamedTuple
+from urllib.parse import unquote
 
 from skills_agent.skills.confined import OutsideRootError, parts_of
 from skills_agent.skills.format.rules import Finding, diagnostic
@@ -34,6 +35,8 @@ MAX_FILE_BYTES: Final = 64 * 1024 * 1024
 """Clients that only know whole files hold one in memory: no larger one is asked for."""
 MAX_FILES: Final = 20_000
 MAX_FOLDERS: Final = 2_000
+_MAX_FAILURES: Final = 3
+"""Folders without an answer before the rest is not tried."""
 _MAX_REPORTED: Final = 20
 """Findings of one kind that are reported one by one."""
 
@@ -53,9 +56,7 @@ class ListedEntry(NamedTuple):
     """What a place lists in one of its folders."""
 
     name: str
-    """As the place calls it."""
-    relative: str
-    """Its path beneath the source's root, unchecked."""
+    """As the place calls it, from its root on."""
     file: ListedFile | None = None
     """None for a folder."""
 
@@ -63,37 +64,56 @@ class ListedEntry(NamedTuple):
 class Listing:
     """The files of a place at one time, by their checked path; refuses names that lead out of it."""
 
-    def __init__(self, place: str) -> None:
+    def __init__(self, place: str, *, quoted: bool = False) -> None:
+        """Name the place as people should see it; `quoted` paths are percent-encoded."""
         self.files: dict[str, ListedFile] = {}
-        self.is_whole = True
-        """False where a part of the place did not answer."""
+        self.failures = 0
+        """Parts of the place that did not answer."""
         self._place = place
+        self._quoted = quoted
         self._diagnostics: dict[str, dict[str, Diagnostic]] = {}
         """By code and message: each is reported once."""
 
-    def walk(self, root: str, entries_of: Callable[[str, str], Iterable[ListedEntry]]) -> None:
-        """Add the files of a folder and of those in it; `entries_of(name, relative)` lists one of them."""
-        waiting = deque([(root, "", 0)])
+    def walk(self, root: str, entries_of: Callable[[str], Iterable[ListedEntry]]) -> None:
+        """Add the files of a folder and of those in it; raises OSError where the first cannot be listed."""
+        waiting = deque([(root, 0)])
         names = {root.rstrip("/")}
-        while waiting and not self.is_full:
-            folder, relative, depth = waiting.popleft()
-            for entry in entries_of(folder, relative):
-                if entry.file is not None:
-                    self.add(entry.relative, entry.file)
-                    continue
-                name, plain = entry.name.rstrip("/"), self.plain(entry.relative)
-                if not plain or name in names or plain.rpartition("/")[2] in SKIPPED_FOLDERS:
+        while waiting and not self.is_full and self.failures < _MAX_FAILURES:
+            folder, depth = waiting.popleft()
+            try:
+                entries = list(entries_of(folder))
+            except OSError as error:
+                if not depth:
+                    raise
+                relative = inside(root, folder)
+                self.report("folder-unreadable", f"{relative} cannot be read: {cause_of(error)}.")
+                self.failures += is_silence(error)
+                continue
+            for folder in self._add_entries(root, entries):
+                name = folder.rstrip("/")
+                if name in names:
                     continue
                 if depth >= 2 * MAX_DEPTH or len(names) >= MAX_FOLDERS:
                     self.report("scan-limit", "Not all folders are searched: they are too many, or too deep.")
                     break
                 names.add(name)
-                waiting.append((entry.name, plain, depth + 1))
+                waiting.append((folder, depth + 1))
 
     @property
     def is_full(self) -> bool:
         """Return whether there are more files than are listed."""
         return len(self.files) > MAX_FILES
+
+    def _add_entries(self, root: str, entries: Iterable[ListedEntry]) -> Iterator[str]:
+        """Add files, and yield the folders that are to be searched."""
+        for entry in entries:
+            relative = inside(root, entry.name)
+            if relative is None:
+                self.refuse(entry.name, "it is in another folder")
+            elif entry.file is not None:
+                self.add(relative, entry.file)
+            elif (plain := self.plain(relative)) and plain.rpartition("/")[2] not in SKIPPED_FOLDERS:
+                yield entry.name
 
     def add(self, relative: str, file: ListedFile) -> None:
         """Add a file; of two with one path the first stays."""
@@ -105,7 +125,7 @@ class Listing:
         """Return the path in its plain form; None, and a report, where it leads out of the source."""
         try:
             relative.encode()
-            return "/".join(parts_of(relative))
+            return "/".join(parts_of(unquote(relative) if self._quoted else relative))
         except UnicodeEncodeError:
             self.refuse(relative, "its name is not text")
         except OutsideRootError as error:
@@ -258,7 +278,7 @@ class FetchedSource(ABC):
         except OSError as error:
             return self._stand_in(now, f"The source cannot be reached: {cause_of(error)}.")
         look = self._arrange(listing)
-        if not listing.is_whole:
+        if listing.failures:
             return self._stand_in(now, "A part of the source cannot be reached.", look)
         self._latest_whole = (now, look)
         return look
@@ -304,6 +324,11 @@ def inside(root: str, name: str) -> str | None:
     if not base:
         return name.removeprefix("/")
     return name[len(base) + 1 :] if name.startswith(f"{base}/") else None
+
+
+def is_silence(error: OSError) -> bool:
+    """Return whether a place gave no answer; that something is not there, or not for us, is one."""
+    return not isinstance(error, FileNotFoundError | PermissionError)
 
 
 def missing(name: str) -> FileNotFoundError:

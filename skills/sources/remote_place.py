@@ -7,7 +7,6 @@ from contextlib import ExitStack, suppress
 from hashlib import sha256
 from tempfile import SpooledTemporaryFile
 from typing import IO, Any, Final
-from urllib.parse import unquote
 from weakref import finalize
 from zlib import crc32
 
@@ -17,7 +16,7 @@ from skills_agent.skills.sources.fetched import (
     ListedFile,
     Listing,
     cause_of,
-    inside,
+    is_silence,
     is_skill_file,
     raising_os_errors,
 )
@@ -30,8 +29,6 @@ _ARCHIVES: Final = frozenset({"zip", "tar", "libarchive"})
 MAX_ARCHIVE_BYTES: Final = 256 * 1024 * 1024
 _MAX_IN_MEMORY: Final = 8 * 1024 * 1024
 _PIECE: Final = 1024 * 1024
-_MAX_FAILURES: Final = 3
-"""Folders without an answer before the rest is not tried."""
 _HEAD_BYTES: Final = 64 * 1024
 _MARKS: Final = (
     "ETag", "etag", "md5Hash", "content_hash", "sha", "CRC", "generation", "VersionId",
@@ -49,71 +46,41 @@ class RemotePlace:
         What lies beyond the limits is reported. An archive whose `stamp` stays needs no new look.
         """
         self.stamp = stamp
-        self.listing = Listing(without_secrets(url))
         self._web = url.partition("://")[0] in _WEB
+        self.listing = Listing(without_secrets(url), quoted=self._web)
         with raising_os_errors(without_secrets):
-            self._files, self._root = _open_archive(url, options) or _reach(url, options)
-        self._list(self.listing)
-        self._mark_skills(self.listing)
-
-    def _list(self, listing: Listing) -> None:
-        failures = 0
-
-        def entries_of(folder: str, relative: str) -> Iterator[ListedEntry]:
-            nonlocal failures
-            if failures >= _MAX_FAILURES:
-                return
-            try:
-                yield from self._entries(folder, listing)
-            except OSError as error:
-                if not relative:
-                    raise
-                listing.report("folder-unreadable", f"{relative} cannot be read: {cause_of(error)}.")
-                failures += _is_silence(error)
-
-        listing.walk(self._root, entries_of)
-        listing.is_whole = not failures
+            self._files, root = _open_archive(url, options) or _reach(url, options)
+        self.listing.walk(root, self._entries)
+        self._mark_skills()
 
     def read(self, name: str, limit: int) -> bytes:
         """Return the first `limit` bytes of a file."""
         with raising_os_errors(without_secrets), _opened(self._files, name) as file:
             return b"".join(_pieces(file, limit))
 
-    def _entries(self, folder: str, listing: Listing) -> Iterator[ListedEntry]:
+    def _entries(self, folder: str) -> Iterator[ListedEntry]:
         with raising_os_errors(without_secrets):
             entries = list(self._files.ls(folder, detail=True))
         for entry in entries:
             name = str(entry["name"])
-            relative = self._relative(name, folder)
-            if relative is None:
+            if self._web and not _is_beneath(folder, name):
                 continue
             if entry.get("islink"):
-                listing.refuse(relative, "it is a link")
+                self.listing.refuse(name, "it is a link")
             elif entry.get("type") == "file":
-                yield ListedEntry(name, relative, _listed(entry))
+                yield ListedEntry(name, _listed(entry))
             elif entry.get("type") == "directory":
-                yield ListedEntry(name, relative)
+                yield ListedEntry(name)
 
-    def _relative(self, name: str, folder: str) -> str | None:
-        """Return a listed name beneath the root; None for what is no name in that folder.
-
-        A page of links may link anywhere, to the folder itself, or to the same page sorted otherwise.
-        """
-        relative = inside(self._root, name)
-        if relative is None or not self._web:
-            return relative
-        is_beneath = name.startswith(folder.rstrip("/") + "/")
-        return unquote(relative) if is_beneath and not re.search(r"[?#]", relative) else None
-
-    def _mark_skills(self, listing: Listing) -> None:
+    def _mark_skills(self) -> None:
         """Give every SKILL.md a size and a stamp, asking for the file where the listing has none."""
-        for path, file in listing.files.items():
+        for path, file in self.listing.files.items():
             if not is_skill_file(path) or (file.size is not None and file.stamp):
                 continue
             try:
-                listing.files[path] = self._looked_at(file.key[0])
+                self.listing.files[path] = self._looked_at(file.key[0])
             except OSError as error:  # the reader will report the file
-                listing.is_whole = listing.is_whole and not _is_silence(error)
+                self.listing.failures += is_silence(error)
 
     def _looked_at(self, name: str) -> ListedFile:
         # Some clients say FileNotFoundError of any failure.
@@ -231,9 +198,10 @@ def _pieces(file: Any, limit: int) -> Iterator[bytes]:
         limit -= len(piece)
 
 
-def _is_silence(error: OSError) -> bool:
-    """Return whether a place gave no answer; that something is not there, or not for us, is one."""
-    return not isinstance(error, FileNotFoundError | PermissionError)
+def _is_beneath(folder: str, link: str) -> bool:
+    """Return whether a link of a page names something in the folder, and not the page sorted otherwise."""
+    base = folder.rstrip("/") + "/"
+    return link.startswith(base) and not re.search(r"[?#]", link.removeprefix(base))
 
 
 def _listed(entry: Mapping[str, Any]) -> ListedFile:
