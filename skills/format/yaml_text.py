@@ -1,19 +1,15 @@
 """Read YAML as nothing but texts, lists and mappings of texts, in bounded time, and repair what is invalid.
 
 YAML is read event by event and never composed: a merge-key bomb of 547 bytes keeps PyYAML's composer and
-constructor busy for 56 seconds. Anchors, aliases, tags and directives are refused as events; scalars stay
-the text that was written, so `yes`, `1.0`, `2024-99-99` and a number of 5,000 digits are texts.
-
-0.5 % of 4,419 real files are no valid YAML: colons in unquoted values, also over wrapped lines or with quotes
-inside; values that begin with `@`, a backtick, `[`, `{`, `*` or `%`; tabs; text after a closing quote. There
-each key is read on its own, and as written where it stays invalid: a fault in one must not cost the others.
+constructor busy for 56 seconds. In invalid YAML (0.5 % of 4,419 real files) each key is read by itself, and
+as written where it stays invalid: a fault in one must not cost the others.
 """
 
 import re
 from collections.abc import Iterator
 from itertools import takewhile
 from textwrap import dedent
-from typing import Final, NamedTuple
+from typing import Final
 
 import yaml
 
@@ -28,9 +24,10 @@ _REPAIRS: Final = frozenset({"yaml-repaired", "yaml-line-dropped"})
 
 # The C loader where PyYAML was built with it; `Base` because it resolves no types.
 _LOADER: Final = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
-_KEY: Final = re.compile(
-    r"""(?P<key>[A-Za-z_][\w.-]*|"[^"\n]+"|'[^'\n]+')[ \t]*:(?=[ \t]|$)[ \t]*(?P<rest>.*)"""
-)
+_KEY: Final = r"""(?P<key>[A-Za-z_][\w.-]*|"[^"\n]+"|'[^'\n]+')[ \t]*:(?=[ \t]|$)"""
+_NO_KEY: Final = _KEY.replace("?P<key>", "?:")
+_CHUNK: Final = re.compile(rf"(?m)^{_KEY}[ \t]*(?P<first>.*)(?P<below>(?:\n(?!{_NO_KEY}).*)*)")
+"""A key, the text after the colon, and the lines up to the next key of the same level."""
 _LEADING_TABS: Final = re.compile(r"(?m)^([ ]*)(\t+)")
 _CLOSED_WITHIN: Final = re.compile(r"""(["'])(?:(?!\1).)*[^\s\\]\1[\s,;:.](?=.*\1)""", re.DOTALL)
 """A text of which the first words are quoted and others follow: the quotes belong to the text."""
@@ -139,103 +136,68 @@ class _YamlReader:
             self._unsafe = Finding(code, message, self._line(event))
 
 
-class _Chunk(NamedTuple):
-    """A key and the lines up to the next key of the same level."""
-
-    key: str
-    first: str
-    """The text after the colon, on the line of the key."""
-    line: int
-    """0-based line in the text."""
-    text: str
-
-
 def _repair(text: str, first_line: int, cause: str, depth: int = 0) -> Frontmatter:
     """Read every key of an invalid text on its own, and report each that had to be repaired.
 
     Raises:
         FrontmatterError: no line of it is a key, or a key that is valid is refused.
     """
-    chunks = _chunks_of(text) or _chunks_of(dedent(_without_tabs(text)))  # every line may be indented
+    if _CHUNK.search(text) is None:
+        text = dedent(_without_tabs(text))  # every line may be indented
+    chunks = list(_CHUNK.finditer(text))
     if not chunks:
         raise FrontmatterError(Finding("yaml-invalid", f"The YAML is invalid: {cause}.", first_line))
-    before = text.split("\n")[: chunks[0].line]
     findings = [
-        Finding("yaml-line-dropped", "The line belongs to no key.", first_line + number)
-        for number, line in enumerate(before)
+        Finding("yaml-line-dropped", "The line belongs to no key.", number)
+        for number, line in enumerate(text[: chunks[0].start()].split("\n"), first_line)
         if line.strip() and not line.lstrip().startswith("#")
     ]
     fields: dict[str, Value] = {}
     lines: dict[str, int] = {}
     for chunk in chunks:
-        lines[chunk.key] = first_line + chunk.line
-        if chunk.key in fields:
-            findings.append(_duplicate(chunk.key, lines[chunk.key]))
-        fields[chunk.key] = _repaired_value(chunk, lines[chunk.key], cause, depth, findings)
+        key = chunk["key"].strip("\"'")
+        lines[key] = first_line + text.count("\n", 0, chunk.start())
+        if key in fields:
+            findings.append(_duplicate(key, lines[key]))
+        fields[key] = _repaired_value(key, chunk, lines[key], depth, findings)
     if not any(finding.code in _REPAIRS for finding in findings):  # each key is valid, all together are not
         message = f"The YAML is invalid ({cause}); each key was read on its own."
         findings.append(Finding("yaml-repaired", message, first_line))
     return Frontmatter(fields, lines, tuple(findings))
 
 
-def _chunks_of(text: str) -> list[_Chunk]:
-    """Cut a text at the lines that start with `key:`."""
-    lines = text.split("\n")
-    keys = [(number, match) for number, line in enumerate(lines) if (match := _KEY.match(line))]
-    ends = [*(number for number, _ in keys[1:]), len(lines)][: len(keys)]
-    return [
-        _Chunk(
-            key=match["key"].strip("\"'"),
-            first=match["rest"],
-            line=number,
-            text="\n".join(lines[number:end]),
-        )
-        for (number, match), end in zip(keys, ends, strict=True)
-    ]
-
-
-def _repaired_value(chunk: _Chunk, line: int, cause: str, depth: int, findings: list[Finding]) -> Value:
-    text = _without_tabs(chunk.text)
+def _repaired_value(key: str, chunk: re.Match[str], line: int, depth: int, findings: list[Finding]) -> Value:
+    text = _without_tabs(chunk[0])
+    cause = "it is several keys"
     try:
         reading = read_yaml(text, line, depth)
     except yaml.YAMLError as error:
         cause = _cause_of(error)
     else:
-        if list(reading.fields) == [chunk.key]:
+        if list(reading.fields) == [key]:
             findings += reading.findings
-            if text != chunk.text:
-                findings.append(_repaired(chunk.key, "tabs where YAML wants blanks", line))
-            return reading.fields[chunk.key]
-    if not chunk.first.strip() and depth < _MAX_NESTED_REPAIRS:
-        nested = _nested(text.split("\n")[1:], line + 1, cause, depth, findings)
-        if nested is not None:
-            return nested
-    findings.append(_repaired(chunk.key, cause, line))
+            if text != chunk[0]:
+                findings.append(_repaired(key, "tabs where YAML wants blanks", line))
+            return reading.fields[key]
+    below = dedent(_without_tabs(chunk["below"][1:]))
+    items = [item for item in below.split("\n") if item.strip()]
+    if items and not chunk["first"] and depth < _MAX_NESTED_REPAIRS:
+        if _CHUNK.match(items[0]):
+            inner = _repair(below, line + 1, cause, depth + 1)
+            findings += inner.findings
+            return dict(inner.fields)
+        if all(item.startswith(_LIST_MARK) for item in items):
+            findings.append(Finding("yaml-repaired", f"A list is not valid YAML ({cause}).", line + 1))
+            return [_unquoted(item.removeprefix(_LIST_MARK).strip()) for item in items]
+    findings.append(_repaired(key, cause, line))
     return _as_written(chunk)
 
 
-def _nested(lines: list[str], first_line: int, cause: str, depth: int, findings: list[Finding]) -> Value:
-    """Read the lines below a key as a mapping or a list of texts; None if they do not look like one."""
-    text = dedent("\n".join(lines))
-    items = [line for line in text.split("\n") if line.strip()]
-    if items and _KEY.match(items[0]):
-        inner = _repair(text, first_line, cause, depth + 1)
-        findings += inner.findings
-        return dict(inner.fields)
-    if items and all(item.startswith(_LIST_MARK) for item in items):
-        findings.append(Finding("yaml-repaired", f"A list is not valid YAML ({cause}).", first_line))
-        return [_unquoted(item.removeprefix(_LIST_MARK).strip()) for item in items]
-    return None
-
-
-def _as_written(chunk: _Chunk) -> str:
+def _as_written(chunk: re.Match[str]) -> str:
     """Return the value of a key as written, wrapped lines joined and quotes around the whole taken off."""
-    first = chunk.first.strip()
-    lines = [
-        "" if first in _BLOCK_HEADERS else first,
-        *(line.strip() for line in chunk.text.split("\n")[1:] if not line.lstrip().startswith("#")),
-    ]
-    return _unquoted(" ".join(line for line in lines if line))
+    below = [line for line in chunk["below"].split("\n") if not line.lstrip().startswith("#")]
+    first = "" if chunk["first"].strip() in _BLOCK_HEADERS else chunk["first"]
+    return _unquoted(" ".join(line for line in map(str.strip, [first, *below]) if line))
 
 
 def _unquoted(text: str) -> str:
