@@ -1,11 +1,8 @@
 """Skills in a deepagents backend: its state, store, file system, sandbox or a composite of them.
 
-This module knows the two methods of a backend that it calls, not deepagents. A backend is asked in the
-thread and context of the caller, for a StateBackend shows the files of the run that asks: nothing is kept
-of a backend that does not answer, and a registry with a StateBackend belongs to one thread.
-
-What a backend shows is taken to be meant: a FilesystemBackend confines links only with `virtual_mode=True`,
-and folders on disk are better read by DirectorySource.
+A backend is asked in the thread and context of the caller, for a StateBackend shows the files of the run that
+asks: nothing is kept of a backend that does not answer, and a registry with a StateBackend belongs to one
+thread. A FilesystemBackend confines links only with `virtual_mode=True`.
 """
 
 import errno

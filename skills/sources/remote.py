@@ -3,13 +3,9 @@
     RemoteSource("s3://company/skills", "company", storage_options={"anon": True})
     RemoteSource("zip://::https://example.org/skills.zip", "vendor")
 
-An archive is fetched once for every change of it; `github://` and `https://` (whose server must list folders
-as links) are asked once for each folder. Options of a chain go to its last link, where the archive is, or by
-kind: `{"s3": {"anon": True}}`.
-
-The place is asked at most every 30 seconds, and nobody waits for it longer than 10: a listing that takes
-longer goes on, and is used when it is there. Each SKILL.md that was read stays in memory while it is the
-same, so that a skill without other files loads while its place cannot be reached.
+Options of a chain go to its last link, where the archive is, or by kind: `{"s3": {"anon": True}}`.
+Each SKILL.md that was read stays in memory while it is the same, so that a skill without other files loads
+while its place cannot be reached.
 """
 
 import errno
@@ -65,11 +61,12 @@ class RemoteSource(FetchedSource):
         """SKILL.md files, each as far as it was read."""
 
     def _list(self) -> Listing:
-        pending = self._pending or _begin(partial(self._reach, self._remote))
-        self._pending = pending
-        self._wait(pending)
-        self._pending = None
-        self._remote = pending.result()
+        pending = self._pending = self._pending or _begin(partial(self._reach, self._remote))
+        try:
+            self._remote = self._result(pending)
+        finally:
+            if pending.done():
+                self._pending = None
         listed = set(self._remote.listing.files.values())
         self._read = {file: content for file, content in self._read.items() if file in listed}
         return self._remote.listing
@@ -95,18 +92,16 @@ class RemoteSource(FetchedSource):
     def _answer(self, ask: Callable[[], Result]) -> Result:
         if self._clock() < self._silent_until:
             raise OSError(errno.ETIMEDOUT, "the source does not answer")
-        answer = _begin(ask)
         try:
-            self._wait(answer)
+            return self._result(_begin(ask))
         except TimeoutError:
             self._silent_until = self._clock() + self._fresh_seconds
             raise
-        return answer.result()
 
-    def _wait(self, answer: Future[Result]) -> None:
-        wait([answer], self._wait_seconds)
-        if not answer.done():
+    def _result(self, answer: Future[Result]) -> Result:
+        if not wait([answer], self._wait_seconds).done:
             raise OSError(errno.ETIMEDOUT, f"no answer in {self._wait_seconds:g} seconds")
+        return answer.result()
 
     def _path(self, relative: str) -> str:
         # The inner path of a chain stands in its first link: zip://csv-report/SKILL.md::s3://bucket/skills.zip

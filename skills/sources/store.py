@@ -3,10 +3,7 @@
 A skill is the items of one namespace: `("skills", "<user>", "csv-report")` holds the keys `SKILL.md`,
 `scripts/profile.py`, ... with `{"content": "<text>"}` or `{"content": "<base64>", "encoding": "base64"}`.
 Deeper namespaces are folders. Items of the source's own namespace may be named by whole paths
-(`/skills/csv-report/SKILL.md`), as deepagents' StoreBackend names them, also with a list of lines as
-content. A scan asks the store for the items each time, so a changed skill is seen at the next turn.
-
-This module knows the few methods that it calls, not LangGraph.
+(`/skills/csv-report/SKILL.md`) and hold a list of lines, as deepagents' StoreBackend stores them.
 """
 
 import base64
@@ -79,11 +76,7 @@ class StoreSource(FetchedSource):
         trusted: bool = False,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Name a namespace.
-
-        Raises:
-            SourceAddressError: no store takes that namespace.
-        """
+        """Name a namespace; raises SourceAddressError for one that no store takes."""
         self._store = store
         self._namespace = checked_namespace(namespace)
         place = f"store:{'/'.join(self._namespace)}"
@@ -146,26 +139,21 @@ def user_namespace(user_id: str) -> Namespace:
 
 
 def checked_namespace(namespace: Sequence[str]) -> Namespace:
-    """Return a namespace that every store takes.
-
-    Raises:
-        SourceAddressError: it is empty, or a label is empty, too long, has a `.`, `/`, `*` or a character
-            that cannot be seen.
-    """
-    shown = "/".join(str(label) for label in namespace)[:_MAX_LABEL]
-    if isinstance(namespace, str) or not namespace:
-        raise SourceAddressError(shown, "a namespace is a tuple of one label or more.")
-    for label in namespace:
-        if not isinstance(label, str) or not label.strip():
-            raise SourceAddressError(shown, "a label of a namespace is a text that is not blank.")
-        if not label.isprintable() or any(character in "./*" for character in label):
-            cause = "a label of a namespace has no '.', '/', '*' or control character."
-            raise SourceAddressError(shown, cause)
-        if len(label) > _MAX_LABEL:
-            raise SourceAddressError(shown, f"a label of a namespace has at most {_MAX_LABEL} characters.")
-    if namespace[0] == "langgraph":
-        raise SourceAddressError(shown, "the first label 'langgraph' is LangGraph's own.")
+    """Return a namespace that every store takes; raises SourceAddressError for any other."""
+    labels_fit = not isinstance(namespace, str) and all(map(_is_label, namespace))
+    if not namespace or not labels_fit or namespace[0] == "langgraph":
+        cause = (
+            f"a namespace is a tuple of labels with at most {_MAX_LABEL} characters, which are not '.', '/', "
+            "'*' or invisible; the first label is not 'langgraph', which is LangGraph's own."
+        )
+        raise SourceAddressError("/".join(map(str, namespace))[:_MAX_LABEL], cause)
     return tuple(namespace)
+
+
+def _is_label(label: object) -> bool:
+    if not isinstance(label, str) or not label.strip() or len(label) > _MAX_LABEL:
+        return False
+    return label.isprintable() and not any(character in "./*" for character in label)
 
 
 def publish(store: SkillStore, namespace: Namespace, folder: Path) -> tuple[str, ...]:
@@ -175,15 +163,13 @@ def publish(store: SkillStore, namespace: Namespace, folder: Path) -> tuple[str,
     folders of the skill are left out: they are skills of their own.
 
     Raises:
-        SourceAddressError: no store takes that namespace.
-        PublishError: the folder is no skill, is not named as a label can be, or has a file that is too large.
+        PublishError: the folder is no skill, no store takes its namespace, or a file is too large.
     """
     source = DirectorySource(folder, "publish")
     root = source.folder
     skill = next((each.path for each in source.scan().skills if Path(each.path).parent == root), None)
     if skill is None:
         raise PublishError(str(root), "it has no SKILL.md.")
-    checked_namespace(namespace)
     try:
         target = checked_namespace((*namespace, root.name))
     except SourceAddressError as error:
