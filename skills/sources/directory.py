@@ -7,10 +7,9 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from io import FileIO
-from itertools import islice
 from pathlib import Path
 from threading import Lock
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NoReturn
 
 from skills_agent.skills.confined import OutsideRootError, is_beneath, open_beneath, read_beneath
 from skills_agent.skills.sources.protocol import NOISE, FolderState, Scan, SkillFile
@@ -38,20 +37,6 @@ _WATCHED_FROM: Final = 32
 logger = logging.getLogger(__name__)
 
 
-class _Last(NamedTuple):
-    """The last scan: in one piece, for several registries may share a source."""
-
-    folders: Sequence[FolderState]
-    scan: Scan | None
-    """None before the first, when another process saw the folders."""
-    watch: "FolderWatch | None" = None
-    """Of these folders and no others."""
-    events: int | None = None
-    """What the watch had counted when the look began that found the folders so; None: none did since."""
-    watchable: bool = True
-    """False after an attempt to watch these folders that failed."""
-
-
 class DirectorySource:
     """A folder of skill folders, or a skill folder itself.
 
@@ -74,36 +59,34 @@ class DirectorySource:
         self.trusted = trusted
         self._required = required
         self._clock = clock
-        self._last = _Last((), None)
-        self._confirming = Lock()
-
-    @property
-    def folders(self) -> Sequence[FolderState]:
-        """Return what the last scan saw of each folder: the next one looks only at those that have changed.
+        self.folders: Sequence[FolderState] = ()
+        """What the last scan saw of each folder: the next one looks only at those that have changed.
 
         An index keeps this for the next process, which puts it here before its first scan.
         """
-        return self._last.folders
-
-    @folders.setter
-    def folders(self, folders: Sequence[FolderState]) -> None:
-        self._last = _Last(folders, None)
+        self._lock = Lock()
+        self._scan: Scan | None = None
+        self._watch: FolderWatch | None = None
+        self._watchable = True
+        """False after an attempt to watch these folders that failed."""
 
     def scan(self) -> Scan:
         """Find every SKILL.md beneath the folder, reading none: as it is now, watched or not."""
-        last = self._last
-        # Counted before the look: what happens during it is left for the next scan.
-        events = None if last.watch is None else last.watch.events()
-        if last.scan is not None and events is not None and events == last.events:
-            return last.scan
-        if last.folders and all(map(is_unchanged, last.folders)):
-            scan = last.scan or scan_of(last.folders)
-            self._confirm(last, scan, events)
-            return scan
-        walk = Walk(str(self.folder), self._clock(), last.folders)
-        scan = walk.scan(required=self._required)
-        self._last = _Last(walk.folders, scan)
-        return scan
+        with self._lock:
+            watch, self._watch = self._watch, None  # a look that is interrupted leaves none
+            # Asked before the look: what happens during it is left for the next scan.
+            if self._scan is None or watch is None or watch.has_news():
+                if not self.folders or not all(map(is_unchanged, self.folders)):
+                    walk = Walk(str(self.folder), self._clock(), self.folders)
+                    self._scan = walk.scan(required=self._required)
+                    self.folders, watch, self._watchable = walk.folders, None, True
+                elif self._scan is None:
+                    self._scan = scan_of(self.folders)
+                elif self._watchable and (watch is None or watch.is_lost):
+                    watch = _watch(self.folders)
+                    self._watchable = watch is not None
+            self._watch = watch
+            return self._scan
 
     def read(self, path: str, limit: int) -> bytes:
         """Return the first `limit` bytes of a SKILL.md."""
@@ -126,22 +109,6 @@ class DirectorySource:
     def claims(self, path: str) -> bool:
         """Return whether a path is in the folder."""
         return path.startswith(f"{self.folder}{os.sep}")
-
-    def _confirm(self, last: _Last, scan: Scan, events: int | None) -> None:
-        """Keep what a look has found unchanged; from the second look on, watch it."""
-        # Another thread is at it, or was: it has kept the same. Not waited for: after a fork nobody lets go.
-        if not self._confirming.acquire(blocking=False):
-            return
-        try:
-            if self._last is not last:
-                return
-            if events is None and last.scan is not None and last.watchable:
-                watch = _watch(last.folders)
-                self._last = _Last(last.folders, scan, watch, watchable=watch is not None)
-            else:
-                self._last = last._replace(scan=scan, events=events)
-        finally:
-            self._confirming.release()
 
     def _relative(self, path: str) -> str:
         if not self.claims(path):
@@ -183,35 +150,32 @@ def _watch(folders: Sequence[FolderState]) -> "FolderWatch | None":
 
 def list_files(folder: Path, skill_file: str) -> Iterator[tuple[str, int]]:
     """Yield path and size (bytes) of each file beside a SKILL.md; folders of other skills are left out."""
-    waiting = [("", 0)]
     looked = 0
-    while waiting:
-        prefix, level = waiting.pop()
-        with os.scandir(folder / prefix) as entries:
-            listed = sorted(islice(entries, _MAX_FILES), key=lambda entry: entry.name)
-        if prefix and any(entry.name == SKILL_FILE for entry in listed):
+    for place, inner, names in os.walk(folder, onerror=_raise):
+        prefix = "" if place == str(folder) else f"{os.path.relpath(place, folder)}/"
+        if (prefix and SKILL_FILE in names) or looked > _MAX_FILES:
+            inner.clear()
             continue
-        inner: list[tuple[str, int]] = []
-        for entry in listed:
-            looked += 1
-            relative = prefix + entry.name
-            if entry.is_dir(follow_symlinks=False):
-                if entry.name not in SKIPPED_FOLDERS and level < MAX_DEPTH:
-                    inner.append((f"{relative}/", level + 1))
-            elif relative != skill_file and entry.name not in NOISE and is_text(relative):
-                size = _size_of(entry, folder)
+        looked += len(inner) + len(names)
+        is_deep = prefix.count("/") >= MAX_DEPTH
+        inner[:] = sorted(name for name in inner if not is_deep and name not in SKIPPED_FOLDERS)
+        for name in sorted(names):
+            relative = prefix + name
+            if relative != skill_file and name not in NOISE and is_text(relative):
+                size = _size_of(folder, folder / relative)
                 if size is not None:
                     yield relative, size
-        if looked > _MAX_FILES:
-            return
-        waiting.extend(reversed(inner))
 
 
-def _size_of(entry: os.DirEntry[str], folder: Path) -> int | None:
+def _raise(error: OSError) -> NoReturn:
+    raise error
+
+
+def _size_of(folder: Path, path: Path) -> int | None:
     """Return the size of a regular file that is in the folder, links resolved; None for anything else."""
     try:
-        status = entry.stat()
-        outside = entry.is_symlink() and not is_beneath(folder, Path(entry.path))
+        status = path.stat()
+        outside = path.is_symlink() and not is_beneath(folder, path)
     except OSError:
         return None
     return status.st_size if stat.S_ISREG(status.st_mode) and not outside else None

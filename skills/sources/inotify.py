@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from errno import ENOTSUP
 from select import POLLIN, POLLPRI, poll
-from threading import Lock
 from typing import Final
 
 from skills_agent.skills.sources.protocol import FolderState
@@ -48,7 +47,7 @@ _STATFS_BYTES: Final = 512
 
 
 class FolderWatch:
-    """Counts what happens in the folders of a scan and to the SKILL.md in each.
+    """Knows of what happens in the folders of a scan and to the SKILL.md in each; for one thread at a time.
 
     Each SKILL.md is watched besides its folder, which hears nothing of a change through another hard link.
     """
@@ -61,9 +60,9 @@ class FolderWatch:
         """
         self._root = folders[0].path
         self._process = os.getpid()
-        self._lock = Lock()
-        self._events = 0
-        self._lost = False
+        self._is_new = True
+        self.is_lost = False
+        """The root is another folder, something was mounted, or the events are those of a parent process."""
         with ExitStack() as opened:
             # The mounts first: what is mounted over one of the folders is no event of inotify.
             self._mounts = os.open("/proc/self/mountinfo", os.O_RDONLY)
@@ -78,23 +77,19 @@ class FolderWatch:
         self._poll.register(self._queue, POLLIN)
         self._poll.register(self._mounts, POLLPRI)
 
-    def events(self) -> int | None:
-        """Return a number that stays the same as long as nothing has happened.
-
-        None when that cannot be told: the root is another folder, something was mounted or unmounted, or
-        this is a child of the process that began to watch, and the events are the parent's.
-        """
-        if os.getpid() != self._process:  # first of all: the lock may have been held when it was forked
-            return None
-        with self._lock:
-            for descriptor, _ in self._poll.poll(0):
-                if descriptor == self._queue:
-                    os.read(self._queue, _READ_AT_ONCE)
-                    self._events += 1
-                else:
-                    self._lost = True
-            self._lost = self._lost or _place(self._root) != self._place
-            return None if self._lost else self._events
+    def has_news(self) -> bool:
+        """Return whether anything may have happened since this was asked before, or nobody asked yet."""
+        self.is_lost |= os.getpid() != self._process or _place(self._root) != self._place
+        if self.is_lost:
+            return True
+        news, self._is_new = self._is_new, False
+        for descriptor, _ in self._poll.poll(0):
+            news = True
+            if descriptor == self._queue:
+                os.read(self._queue, _READ_AT_ONCE)
+            else:
+                self.is_lost = True
+        return news
 
     def _add(self, folder: FolderState) -> None:
         path = os.fsencode(folder.path)

@@ -401,55 +401,20 @@ def test_threads_that_share_a_source_each_see_every_change(tmp_path: Path) -> No
     assert wrong == []
 
 
-def test_an_event_that_one_thread_has_read_counts_for_the_others(tmp_path: Path) -> None:
-    from skills_agent.skills.sources.inotify import FolderWatch  # noqa: PLC0415 - Linux only
-
-    path = put(tmp_path / "a")
-    folder = FolderState(str(path.parent))
-    watch = FolderWatch([folder])
-    before = watch.events()
-    (path.parent / "new").touch()
-
-    one, other = watch.events(), watch.events()
-
-    assert one == other != before
-
-
-def test_threads_that_begin_to_watch_together_open_one_queue(tmp_path: Path) -> None:
+def test_a_change_is_seen_after_a_scan_that_was_interrupted(tmp_path: Path) -> None:
     root = write_many(tmp_path / "root")
-    source = source_of(root)
-    source.scan()
-    opened: list[int] = []
+    source = watched(root)
+    next_tick(tmp_path)
+    put(root / "new")
 
     def tell(frame: FrameType, event: str, _called: object) -> None:
-        if event == "call" and frame.f_code.co_name == "_add" and not opened:
-            opened.append(len(watching_descriptors()))
-            other = threading.Thread(target=source.scan)
-            other.start()
-            other.join()
-            opened.append(len(watching_descriptors()))
+        if event == "call" and frame.f_code.co_name == "is_unchanged":
+            raise KeyboardInterrupt
 
-    with profiled(tell):
+    with pytest.raises(KeyboardInterrupt), profiled(tell):
         source.scan()
 
-    assert opened == [2, 2]
-
-
-def test_a_slow_thread_does_not_undo_what_another_has_begun_to_watch(tmp_path: Path) -> None:
-    root = write_many(tmp_path / "root")
-    source = source_of(root)
-    source.scan()
-    before: list[int] = []
-
-    def tell(frame: FrameType, event: str, _called: object) -> None:
-        if event == "call" and frame.f_code.co_name == "is_unchanged" and not before:
-            source.scan()
-            before.extend(watching_descriptors())
-
-    with profiled(tell):
-        source.scan()
-
-    assert watching_descriptors() == before != []
+    assert is_up_to_date(source)
 
 
 def test_file_systems_that_change_from_elsewhere_are_not_watched(tmp_path: Path) -> None:
