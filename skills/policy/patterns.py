@@ -91,17 +91,14 @@ class Entry:
     """One entry that was understood."""
 
     text: str
-    tools: frozenset[str] = frozenset()
-    server_tool: str = ""
-    """Pattern of the names of an MCP server's tools; empty where the entry names no server."""
+    tools: frozenset[str]
+    """Names of tools, or the pattern of those of an MCP server."""
     command: Words | None = None
     path: Words | None = None
 
     def names(self, tool: str) -> bool:
         """Return whether the entry speaks of a tool, whatever its arguments."""
-        if self.server_tool:
-            return word_matches(self.server_tool, tool)
-        return tool in self.tools
+        return any(word_matches(name, tool) for name in self.tools)
 
     @property
     def is_whole(self) -> bool:
@@ -188,7 +185,7 @@ class Grammar:
         text = text.strip()
         if text.startswith("mcp__"):
             if server := _SERVER.fullmatch(text):
-                return Entry(text, server_tool=f"mcp__{server['server']}__{server['tool'] or '*'}")
+                return Entry(text, frozenset({f"mcp__{server['server']}__{server['tool'] or '*'}"}))
             reason = "an MCP tool is mcp__server, mcp__server__tool or mcp__server__*"
             raise EntryNotUnderstoodError(text, reason)
         match = _ENTRY.fullmatch(text)

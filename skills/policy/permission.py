@@ -1,15 +1,6 @@
 """What loaded skills permit, by the meaning that the operator gives to `allowed-tools`.
 
-| loaded skills | recommend, preapprove | restrict | intersection |
-|---|---|---|---|
-| none | no limit | no limit | no limit |
-| all declare | no limit | the union | what every one lists |
-| one declares nothing | no limit | no limit | what every one that declares lists |
-| none declares | no limit | no limit | no limit |
-
-Where there is a limit, the framework's tools and the operator's always-allowed ones pass. What a skill
-lists in `disallowed-tools` is refused in every mode, the framework's tools excepted. `preapprove` limits
-nothing: it says which calls skip the question.
+docs/policy.md has the table of what each mode limits.
 """
 
 from collections.abc import Collection, Sequence

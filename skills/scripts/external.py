@@ -17,12 +17,12 @@ from collections.abc import Collection, Mapping
 from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
 from threading import BoundedSemaphore
-from typing import ClassVar, Final, NamedTuple, Protocol
+from typing import ClassVar, Final, Protocol
 
 from skills_agent.skills.errors import InterpreterMissingError, ScriptError
 from skills_agent.skills.scripts.environment import FIXED, secrets_of
 from skills_agent.skills.scripts.interpreter import candidates_for, names_of
-from skills_agent.skills.scripts.output import Redactor
+from skills_agent.skills.scripts.output import Capture
 from skills_agent.skills.scripts.runner import ScriptRequest, ScriptResult, Stop
 from skills_agent.skills.scripts.supervised import FLOOD_FACTOR
 
@@ -54,12 +54,6 @@ class CommandBackend(Protocol):
     def execute(self, command: str, *, timeout: int | None = None) -> CommandOutput:
         """Run the command to its end."""
         ...
-
-
-class _Stream(NamedTuple):
-    text: str
-    cut: int
-    size: int
 
 
 @dataclass(eq=False)
@@ -105,17 +99,19 @@ class ExternalRunner:
             raise InterpreterMissingError(request.title, " or ".join(fields[1:]))
         code, *streams = (*fields, *[""] * 7)
         number = int(code)
-        out, err = (self._stream(*streams[start : start + 3], secrets=secrets) for start in (0, 3))
-        stopped = self._stopped(number, max(out.size, err.size), seconds)
+        stdout, stderr = (Capture(self.max_output, secrets.values()) for _ in range(2))
+        _fill(stdout, *streams[:3])
+        _fill(stderr, *streams[3:6])
+        stopped = self._stopped(number, max(int(size or 0) for size in streams[:6:3]), seconds)
         by_signal = SIGNAL_OFFSET - number if number > SIGNAL_OFFSET else number
         return ScriptResult(
             exit_code=None if stopped else by_signal,
-            stdout=out.text,
-            stderr=err.text,
+            stdout=stdout.text(),
+            stderr=stderr.text(),
             seconds=seconds,
             stopped=stopped,
-            stdout_cut=out.cut,
-            stderr_cut=err.cut,
+            stdout_cut=stdout.cut,
+            stderr_cut=stderr.cut,
             level=self.level,
         )
 
@@ -143,7 +139,7 @@ class ExternalRunner:
         """Return the command: run the program, then report its exit code and its streams on one line."""
         variables = {"LANG": "C.UTF-8", **secrets, **FIXED}
         settings = " ".join(f"{name}={shlex.quote(value)}" for name, value in variables.items())
-        head, tail = self.max_output + OVERLAP, self.max_output // 2 + OVERLAP
+        part = self.max_output // 2 + OVERLAP
         flood = FLOOD_FACTOR * self.max_output
         return f"""
 mark={mark}; own=$(mktemp -d) && mkdir "$own/home" "$own/tmp" && cd {shlex.quote(self.workdir)} || exit 1
@@ -154,22 +150,11 @@ exec timeout -k 1 {self.timeout:g} env -i PATH="$PATH" HOME="$own/home" TMPDIR="
 echo "$mark" $?
 for each in out err; do
   wc -c <"$own/$each"
-  printf '%s=\\n' "$(head -c {head} "$own/$each" | base64 | tr -d '\\n')"
-  printf '%s=\\n' "$(tail -c {tail} "$own/$each" | base64 | tr -d '\\n')"
+  printf '%s=\\n' "$(head -c {part} "$own/$each" | base64 | tr -d '\\n')"
+  printf '%s=\\n' "$(tail -c +{part + 1} "$own/$each" | tail -c {part} | base64 | tr -d '\\n')"
 done
 rm -rf "$own" {stdin if stdin != "/dev/null" else ""}
 """
-
-    def _stream(self, size: str, head: str, tail: str, *, secrets: Mapping[str, str]) -> _Stream:
-        total = int(size or 0)
-        first, last = (_redacted(_decoded(part), secrets) for part in (head, tail))
-        if total <= self.max_output + OVERLAP and len(first) <= self.max_output:
-            return _Stream(first.decode(errors="replace"), 0, total)
-        tail_limit = self.max_output // 2
-        cut = total - self.max_output
-        beginning = first[: self.max_output - tail_limit].decode(errors="replace")
-        end = last[len(last) - tail_limit :].decode(errors="replace")
-        return _Stream(f"{beginning}\n[{cut} bytes cut]\n{end}", cut, total)
 
     def _stopped(self, code: int, size: int, seconds: float) -> Stop | None:
         if size >= FLOOD_FACTOR * self.max_output:
@@ -226,6 +211,11 @@ def _decoded(coded: str) -> bytes:
     return base64.b64decode(plain[: len(plain) // 4 * 4])
 
 
-def _redacted(raw: bytes, secrets: Mapping[str, str]) -> bytes:
-    redactor = Redactor(secrets.values())
-    return redactor.take(raw) + redactor.rest()
+def _fill(capture: Capture, size: str, head: str, tail: str) -> None:
+    """Hand over the beginning and the end of a stream of some bytes, both in base64."""
+    first, last = _decoded(head), _decoded(tail)
+    capture.add(first)
+    if (gap := int(size or 0) - len(first) - len(last)) > 0:
+        capture.skip(gap)
+    capture.add(last)
+    capture.close()

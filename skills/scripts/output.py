@@ -34,6 +34,13 @@ class Capture:
         """Take the next bytes of the stream."""
         self._keep(self._redactor.take(chunk))
 
+    def skip(self, size: int) -> None:
+        """Leave out some bytes of the stream that nobody fetched; what came before is the beginning."""
+        self.close()
+        self._head_limit = len(self._head)
+        self._tail.clear()
+        self.total += size
+
     def close(self) -> None:
         """End the stream."""
         self._keep(self._redactor.rest())
@@ -56,7 +63,7 @@ class Capture:
         if not self.cut:
             return (self._head + self._tail).decode(errors="replace")
         head = self._head.decode(errors="replace")
-        tail = self._tail[len(self._tail) - self._tail_limit :].decode(errors="replace")
+        tail = self._tail[max(0, len(self._tail) - self._tail_limit) :].decode(errors="replace")
         # A character that the cut goes through shows as U+FFFD on both sides.
         return f"{head.rstrip(REPLACEMENT)}\n[{self.cut} bytes cut]\n{tail.lstrip(REPLACEMENT)}"
 
