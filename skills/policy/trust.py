@@ -7,6 +7,7 @@ that its `allowed-tools` may skip a question (mode `preapprove`), and ends when 
 import json
 import os
 import secrets
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -42,13 +43,14 @@ class TrustedFolder(NamedTuple):
     digest: str
 
 
+@dataclass(frozen=True)
 class TrustList:
     """The folders in one file. Read anew each time: another process may change it."""
 
-    def __init__(self, file: Path, limits: ContentLimits = ContentLimits()) -> None:  # noqa: B008 - an immutable value
-        """Keep the list in a file, which need not exist; a folder over the limits cannot be trusted."""
-        self.file = file
-        self._limits = limits
+    file: Path
+    """It need not exist."""
+    limits: ContentLimits = field(default_factory=ContentLimits)
+    """A folder over them cannot be trusted."""
 
     def folders(self) -> tuple[TrustedFolder, ...]:
         """Return what is trusted, in path order. Raises TrustFileError."""
@@ -70,7 +72,7 @@ class TrustList:
     def is_unchanged(self, folder: TrustedFolder) -> bool:
         """Return whether a folder still is what was trusted."""
         try:
-            return folder_digest(Path(folder.path), self._limits) == folder.digest
+            return folder_digest(Path(folder.path), self.limits) == folder.digest
         except SnapshotError:
             return False
 
@@ -83,7 +85,7 @@ class TrustList:
         if not roots:
             raise NothingToTrustError(folder)
         added = tuple(
-            TrustedFolder(os.path.realpath(root), folder_digest(root, self._limits)) for root in roots
+            TrustedFolder(os.path.realpath(root), folder_digest(root, self.limits)) for root in roots
         )
         self._write({**dict(self.folders()), **dict(added)})
         return added

@@ -29,8 +29,7 @@ ISOLATION: Final = (
     *("--unshare-all", "--die-with-parent", "--new-session", "--cap-drop", "ALL"),
     *("--hostname", "sandbox", "--proc", "/proc", "--dev", "/dev"),
 )
-SYSTEM: Final = ("/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
-"""Links into /usr on most systems, folders on others."""
+SYSTEM: Final = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
 ETC: Final = (
     *("alternatives", "ld.so.cache", "ld.so.conf", "ld.so.conf.d", "localtime", "timezone", "mime.types"),
     *("nsswitch.conf", "passwd", "group", "protocols", "services", "fonts", "ssl", "ca-certificates", "pki"),
@@ -111,7 +110,7 @@ class BwrapRunner(ControlledRunner):
             with _mount_point(path) as is_there:
                 yield path if is_there else request.folder
         else:  # bubblewrap makes it in a file system of its own, but for folders that it shows read-only
-            shown = (Path("/usr"), *map(Path, SYSTEM), *_prefixes())
+            shown = (*map(Path, SYSTEM), *_prefixes())
             yield request.folder if any(map(path.is_relative_to, shown)) else path
 
     def _start(
@@ -170,15 +169,9 @@ class BwrapRunner(ControlledRunner):
 
 def _system(*, network: bool) -> list[str]:
     """Return the options for what every program needs of the system."""
-    options = ["--ro-bind", "/usr", "/usr"]
-    for name in SYSTEM:
-        folder = Path(name)
-        if folder.is_symlink():
-            options += ["--symlink", os.fspath(folder.readlink()), name]
-        elif folder.is_dir():
-            options += ["--ro-bind", name, name]
+    options: list[str] = []
     names = (*ETC, *ETC_OF_NETWORK) if network else ETC
-    for path in ("/nix/store", *(f"/etc/{name}" for name in names)):
+    for path in (*SYSTEM, "/nix/store", *(f"/etc/{name}" for name in names)):
         options += ["--ro-bind-try", path, path]
     return options
 
@@ -256,7 +249,7 @@ def _programs(program: str, workspace: Path) -> Iterator[Path]:
     """Yield the folders and files outside of the system that a run needs: this Python, the program itself."""
     prefixes = _prefixes()
     yield from prefixes
-    shown = [Path("/usr"), workspace, *map(Path, SYSTEM), *prefixes]
+    shown = [workspace, *map(Path, SYSTEM), *prefixes]
     for path in (Path(program), Path(os.path.realpath(program))):
         if not any(path.is_relative_to(folder) for folder in shown):
             yield path

@@ -194,16 +194,13 @@ def _packed(folder: Path) -> bytes:
     files = sorted(path for path in folder.rglob("*") if path.is_file() and not path.is_symlink())
     with tarfile.open(fileobj=buffer, mode="w") as archive:
         for path in files:
-            archive.add(path, str(path.relative_to(folder)), recursive=False, filter=_plain)
+            content = path.read_bytes()
+            member = tarfile.TarInfo(str(path.relative_to(folder)))
+            member.size, member.mode = len(content), path.stat().st_mode
+            archive.addfile(member, io.BytesIO(content))
             if buffer.tell() > MAX_SKILL_BYTES:
                 raise ScriptError(f"Cannot send {folder.name}: it is over {MAX_SKILL_BYTES:,} bytes.")
     return gzip.compress(buffer.getvalue(), compresslevel=1, mtime=0)
-
-
-def _plain(member: tarfile.TarInfo) -> tarfile.TarInfo:
-    member.mtime = member.uid = member.gid = 0
-    member.uname = member.gname = ""
-    return member
 
 
 def _decoded(coded: str) -> bytes:

@@ -6,11 +6,9 @@ Of the scripts in the wild 16 % have the exec bit, and archives lose it.
 import re
 import shlex
 import shutil
-import subprocess
 import sys
 import tomllib
-from collections.abc import Iterable, Sequence
-from functools import lru_cache
+from collections.abc import Iterable
 from pathlib import Path
 
 from skills_agent.skills.errors import InterpreterMissingError, ScriptError
@@ -20,14 +18,13 @@ HEAD_BYTES = 64 * 1024
 
 SHELLS = (("bash",), ("sh",))
 JAVASCRIPT = (("node",), ("bun",), ("deno", "run", "--allow-all"))
-TYPESCRIPT = (".ts", ".mts", ".cts")
+TYPESCRIPT = (*JAVASCRIPT[1:], ("node", "--experimental-strip-types"))
+"""Node has the option since 22.6 and does the same without it since 22.18."""
 KNOWN = {
     **dict.fromkeys((".sh", ".bash"), SHELLS),
     **dict.fromkeys((".js", ".mjs", ".cjs"), JAVASCRIPT),
-    **dict.fromkeys(TYPESCRIPT, JAVASCRIPT[1:]),
+    **dict.fromkeys((".ts", ".mts", ".cts"), TYPESCRIPT),
 }
-STRIPS_TYPES, STRIPS_TYPES_BY_OPTION = (22, 18), (22, 6)
-"""Versions of node: nodejs.org/api/typescript.html."""
 PYTHONS = ("python", "python3")
 PYTHON = (("python3",), ("python",))
 """On this machine, the Python of the agent."""
@@ -44,14 +41,12 @@ def command_for(script: Path, path: str | None = None) -> list[str]:
     """
     candidates = candidates_for(script)
     needs = " or ".join(names_of(candidates))
-    if script.suffix.lower() in TYPESCRIPT:
-        candidates = (*_node_for_types(path), *candidates)
-        needs = "node 22.6 or newer, bun or deno"
-    elif candidates == (UV_RUN,):
+    if candidates == (UV_RUN,):
         needs = f"uv (to install {', '.join(packages_of(script))})"
-    for candidate in candidates:
-        if command := _with_places(candidate, path):
-            return [*command, str(script)]
+    for program, *options in candidates:
+        place = sys.executable if (program,) in PYTHON else shutil.which(program, path=path)
+        if place:
+            return [place, *options, str(script)]
     raise InterpreterMissingError(script.name, needs)
 
 
@@ -78,16 +73,13 @@ def candidates_for(script: Path) -> tuple[tuple[str, ...], ...]:
         raise ScriptError(
             f"Cannot run {script.name}: it has no #! line and none of the extensions {extensions}."
         )
-    count = next((n for n, word in enumerate(words) if "=" not in word), len(words) - 1)
-    prefix = ("env", *words[:count]) if count else ()
-    place, options = Path(words[count]), words[count + 1 :]
-    programs = [str(place), place.name] if place.is_absolute() else [place.name]
-    return tuple((*prefix, program, *options) for program in programs)
+    programs = (words[0], program) if Path(words[0]).is_absolute() else (program,)
+    return tuple((each, *words[1:]) for each in programs)
 
 
 def names_of(candidates: Iterable[tuple[str, ...]]) -> list[str]:
     """Return the names of the programs in commands, each once."""
-    return list(dict.fromkeys(Path(words[_program_index(words)]).name for words in candidates))
+    return list(dict.fromkeys(Path(program).name for program, *_ in candidates))
 
 
 def program_for(name: str, path: str | None = None) -> str:
@@ -121,43 +113,6 @@ def inline_dependencies(source: str) -> list[str] | None:
 def packages_of(script: Path) -> list[str]:
     """Return the packages that a Python script names in a PEP 723 block."""
     return inline_dependencies(_head(script)) or []
-
-
-def _program_index(words: Sequence[str]) -> int:
-    """Return where the program is in a command: the first word, or what follows `env A=b`."""
-    rest = enumerate(words[1:], 1) if words[0] == "env" else ()
-    return next((index for index, word in rest if "=" not in word), 0)
-
-
-def _with_places(words: Sequence[str], path: str | None) -> list[str] | None:
-    """Return a command with the whole paths of its programs; None where one is not installed."""
-    if words in PYTHON:
-        return [sys.executable]
-    command = list(words)
-    for index in {0, _program_index(words)}:
-        place = shutil.which(words[index], path=path)
-        if place is None:
-            return None
-        command[index] = place
-    return command
-
-
-def _node_for_types(path: str | None) -> list[tuple[str, ...]]:
-    node = shutil.which("node", path=path)
-    version = _node_version(node) if node else (0, 0)
-    if version >= STRIPS_TYPES:
-        return [("node",)]
-    return [("node", "--experimental-strip-types")] if version >= STRIPS_TYPES_BY_OPTION else []
-
-
-@lru_cache(maxsize=8)
-def _node_version(node: str) -> tuple[int, int]:
-    try:
-        answer = subprocess.run([node, "--version"], capture_output=True, text=True, timeout=10, check=False)  # noqa: S603
-    except (OSError, subprocess.TimeoutExpired):
-        return (0, 0)
-    version = re.match(r"v(\d+)\.(\d+)", answer.stdout)
-    return (int(version[1]), int(version[2])) if version else (0, 0)
 
 
 def _shebang(head: str) -> list[str]:

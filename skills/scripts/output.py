@@ -3,7 +3,7 @@
 import base64
 import json
 import re
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterator
 from typing import Final
 from urllib.parse import quote
 
@@ -17,12 +17,15 @@ class Capture:
     """The first and the last bytes of a stream.
 
     A report begins at the beginning and a traceback says at its end what happened; what is left
-    out is the middle. Memory stays below twice the limit. Secrets are taken out before: a cut
-    could leave a part of one that nobody recognizes.
+    out is the middle. Memory stays below twice the limit. Secrets are taken out before, also where one is
+    split between two chunks: a cut could leave a part of one that nobody recognizes.
     """
 
     def __init__(self, limit: int, secrets: Collection[str] = ()) -> None:
-        self._redactor = Redactor(secrets)
+        forms = sorted({form for value in secrets for form in forms_of(value)}, key=len, reverse=True)
+        self._secret = re.compile(b"|".join(map(re.escape, forms))) if forms else None
+        self._overlap = len(forms[0]) - 1 if forms else 0
+        self._pending = b""
         self._head_limit = limit - limit // 2
         self._tail_limit = limit // 2
         self._head = bytearray()
@@ -32,7 +35,7 @@ class Capture:
 
     def add(self, chunk: bytes) -> None:
         """Take the next bytes of the stream."""
-        self._keep(self._redactor.take(chunk))
+        self._keep(self._without_secrets(self._pending + chunk, self._overlap))
 
     def skip(self, size: int) -> None:
         """Leave out some bytes of the stream that nobody fetched; what came before is the beginning."""
@@ -43,7 +46,7 @@ class Capture:
 
     def close(self) -> None:
         """End the stream."""
-        self._keep(self._redactor.rest())
+        self._keep(self._without_secrets(self._pending, 0))
 
     def _keep(self, chunk: bytes) -> None:
         self.total += len(chunk)
@@ -67,32 +70,11 @@ class Capture:
         # A character that the cut goes through shows as U+FFFD on both sides.
         return f"{head.rstrip(REPLACEMENT)}\n[{self.cut} bytes cut]\n{tail.lstrip(REPLACEMENT)}"
 
-
-class Redactor:
-    """Replaces values in chunks of any size, also where a value is split between two of them.
-
-    A value is recognized as it is and as base64, hexadecimal, in a URL and in JSON; not reversed, split up
-    or compressed: a script that means to betray its secret can.
-    """
-
-    def __init__(self, values: Iterable[str]) -> None:
-        forms = sorted({form for value in values for form in forms_of(value)}, key=len, reverse=True)
-        self._pattern = re.compile(b"|".join(map(re.escape, forms))) if forms else None
-        self._overlap = len(forms[0]) - 1 if forms else 0
-        self._pending = b""
-
-    def take(self, chunk: bytes) -> bytes:
-        """Take the next bytes and return those that can be given out."""
-        return self._release(self._pending + chunk, self._overlap)
-
-    def rest(self) -> bytes:
-        """Return the bytes that were held back, at the end of the stream."""
-        return self._release(self._pending, 0)
-
-    def _release(self, text: bytes, overlap: int) -> bytes:
+    def _without_secrets(self, text: bytes, overlap: int) -> bytes:
+        """Return what can be given out, and hold back the end, which may be the beginning of a secret."""
         safe = max(0, len(text) - overlap)
         pieces, end = [], 0
-        for match in self._pattern.finditer(text) if self._pattern else ():
+        for match in self._secret.finditer(text) if self._secret else ():
             if match.start() >= safe:
                 break
             pieces += [text[end : match.start()], MASK]
@@ -103,7 +85,10 @@ class Redactor:
 
 
 def forms_of(value: str) -> Iterator[bytes]:
-    """Yield the forms in which a value may be written down; none for one that is too short."""
+    """Yield the forms in which a value may be written down; none for one that is too short.
+
+    Not reversed, split up or compressed: a script that means to betray its secret can.
+    """
     raw = value.encode(errors="surrogateescape")
     if len(raw) < SHORTEST:
         return
