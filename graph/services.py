@@ -18,7 +18,6 @@ from skills_agent.graph.models.provider import default_model, make_models, state
 from skills_agent.graph.settings import (
     Settings,
     SettingsError,
-    audit_folder_of,
     content_limits,
     description_budget,
     make_registry,
@@ -173,7 +172,7 @@ def make_audit(settings: Settings, model: BaseChatModel | None, yes: Collection[
     named = {name for names in settings.script_secrets.values() for name in names}
     name = type(model).__name__ if model is not None else settings.model or default_model(environment)
     return Audit(
-        RunLog(audit_folder_of(settings)) if settings.audit != "off" else None,
+        RunLog(settings.audit_folder) if settings.audit != "off" else None,
         Redaction(secret_values(environment, named)),
         Operator(
             model=name,

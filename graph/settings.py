@@ -142,8 +142,8 @@ class Settings(Limits):
     """Show images to the model: `read_file` and `read_resource` return them as content of a tool message."""
     audit: Literal["on", "require", "off"] = "on"
     """Keep a record of every turn. `require`: stop where it cannot be written."""
-    audit_folder: Path | None = None
-    """Where the records are. None: `.agent/runs` of the workspace."""
+    audit_folder: Path = Path(".agent", "runs")
+    """Where the records are; a relative one is in the workspace."""
     protect_process: bool = True
     """Keep other processes of this user from reading the agent's memory and environment (no core dumps)."""
 
@@ -155,9 +155,11 @@ class Settings(Limits):
         values = {each.name: getattr(self, each.name) for each in fields(self)}
         if max_turns is not None:
             values |= with_new_names({"max_turns": max_turns}, "code")
+        values = _checked(values, "code")
+        workspace = values["workspace"] = values["workspace"].expanduser().absolute()
+        values["audit_folder"] = workspace / values["audit_folder"].expanduser()
         for name, value in values.items():
-            object.__setattr__(self, name, _converted(name, value, "code"))
-        object.__setattr__(self, "workspace", self.workspace.expanduser().absolute())
+            object.__setattr__(self, name, value)
 
     @classmethod
     def load(cls, workspace: Path | None = None, **code: Any) -> Self:
@@ -169,7 +171,7 @@ class Settings(Limits):
         environment = process_environment()
         from_code = {name: value for name, value in code.items() if value is not None}
         place = workspace or Path(environment.get(f"{PREFIX}WORKSPACE") or Path.cwd())
-        values = _from_environment(environment) | _from_file(place) | _with_valid_names(from_code, "code")
+        values = _from_environment(environment) | _from_file(place) | _checked(from_code, "code")
         settings = cls(**{**values, "workspace": place})
         folders = tuple(settings.workspace / folder.expanduser() for folder in settings.skills_dirs)
         return replace(settings, skills_dirs=folders)
@@ -216,13 +218,6 @@ def _user_folder(variable: str, default: Path) -> Path:
     return (folder if folder.is_absolute() else default) / "skills-agent"
 
 
-def audit_folder_of(settings: Settings) -> Path:
-    """Return the folder of the audit's records."""
-    if settings.audit_folder is None:
-        return settings.workspace / ".agent" / "runs"
-    return settings.workspace / settings.audit_folder.expanduser()
-
-
 def process_environment() -> Mapping[str, str]:
     """Return the environment of this process. All other code gets it as an argument."""
     return os.environ
@@ -263,15 +258,15 @@ def _from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
     values: dict[str, Any] = {}
     for variable, text in environment.items():
         if variable.startswith(PREFIX):
-            origin = f"environment variable {variable}"
-            ((name, _),) = _with_valid_names({variable.removeprefix(PREFIX).lower(): text}, origin).items()
-            values[name] = _converted(name, _parsed(name, text), origin)
+            name = variable.removeprefix(PREFIX).lower()
+            # Text may mean a number or a boolean; elsewhere types are exact.
+            values |= _checked({name: _parsed(name, text)}, f"environment variable {variable}", strict=False)
     return values
 
 
 def _parsed(name: str, text: str) -> Any:
     """Return the text of a variable as a JSON-like value: lists are comma-separated, objects are JSON."""
-    kind = _kinds()[name]
+    kind = _kinds().get(name)
     if get_origin(kind) is dict:
         try:
             return json.loads(text)
@@ -302,27 +297,22 @@ def _from_file(workspace: Path) -> dict[str, Any]:
         raise SettingsError(f"Cannot read {path}: {error}") from error
     if not isinstance(content, dict):
         raise SettingsError(f"{path} must hold an object of settings.")
-    if refused := sorted(_NOT_FOR_WORKSPACE_FILES & set(content)):
-        raise SettingsError(_unknown(refused[0], str(path)))
-    values = _with_valid_names(content, str(path))
-    return {name: _converted(name, value, str(path)) for name, value in values.items()}
+    for name in _NOT_FOR_WORKSPACE_FILES & content.keys():
+        raise _unknown(name, str(path))
+    return _checked(content, str(path))
 
 
-def _with_valid_names(values: Mapping[str, Any], origin: str) -> dict[str, Any]:
-    renamed = with_new_names(values, origin)
-    for name in renamed:
+def _checked(values: Mapping[str, Any], origin: str, *, strict: bool = True) -> dict[str, Any]:
+    """Return settings by their new names and in their types. Raises SettingsError."""
+    checked: dict[str, Any] = {}
+    for name, value in with_new_names(values, origin).items():
         if name not in _kinds():
-            raise SettingsError(_unknown(name, origin))
-    return renamed
-
-
-def _converted(name: str, value: Any, origin: str) -> Any:
-    try:
-        # Text from the environment may mean a number or a boolean; elsewhere types are exact.
-        strict = not origin.startswith("environment")
-        return msgspec.convert(value, _kinds()[name], strict=strict, dec_hook=_path)
-    except msgspec.ValidationError as error:
-        raise SettingsError(f"Setting {name} (from {origin}): {error}. Given: {value!r}.") from error
+            raise _unknown(name, origin)
+        try:
+            checked[name] = msgspec.convert(value, _kinds()[name], strict=strict, dec_hook=_path)
+        except msgspec.ValidationError as error:
+            raise SettingsError(f"Setting {name} (from {origin}): {error}. Given: {value!r}.") from error
+    return checked
 
 
 def _path(kind: type, value: Any) -> Any:
@@ -331,10 +321,10 @@ def _path(kind: type, value: Any) -> Any:
     raise msgspec.ValidationError(f"Expected `{kind.__name__}`, got `{type(value).__name__}`")
 
 
-def _unknown(name: str, origin: str) -> str:
+def _unknown(name: str, origin: str) -> SettingsError:
     # Only a wrong name needs it.
     from difflib import get_close_matches  # noqa: PLC0415
 
     near = get_close_matches(name, _kinds(), n=1, cutoff=0.5)
     hint = f" Did you mean {near[0]}?" if near else f" Known: {', '.join(sorted(_kinds()))}."
-    return f"Unknown setting {name} (from {origin}).{hint}"
+    return SettingsError(f"Unknown setting {name} (from {origin}).{hint}")

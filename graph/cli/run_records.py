@@ -10,7 +10,7 @@ from skills_agent.graph.audit import events
 from skills_agent.graph.audit.log import Record, RunLog, Verification, read, without_repetitions
 from skills_agent.graph.cli.printing import local_time
 from skills_agent.graph.private_files import folder_name
-from skills_agent.graph.settings import Settings, audit_folder_of
+from skills_agent.graph.settings import Settings
 from skills_agent.graph.threads.errors import list_first
 from skills_agent.skills.errors import DetailedError, SkillsAgentError
 
@@ -99,7 +99,7 @@ class RunRecord(NamedTuple):
 
 def open_log(workspace: Path | None) -> RunLog:
     """Return the audit of a workspace; nothing is made."""
-    return RunLog(audit_folder_of(Settings.load(workspace)))
+    return RunLog(Settings.load(workspace).audit_folder)
 
 
 def read_runs(log: RunLog, thread: str | None = None) -> list[RunRecord]:

@@ -42,32 +42,22 @@ _SENTENCES: tuple[tuple[type[Exception], str], ...] = (
 
 
 class ModelError(SkillsAgentError):
-    """A refusal or failure of a model."""
-
     code = "model-error"
 
 
 class UnknownModelError(DetailedError, ModelError):
-    """There is no model of that name."""
-
     code = "model-unknown"
     sentence = "There is no model named {name!r}. Use offline, openai:<model> or scripted:<JSON file>."
     name: str
 
 
 class ModelNotAllowedError(DetailedError, ModelError):
-    """The caller chose a model that the operator does not allow."""
-
-    code = "model-not-allowed"
     sentence = "The model {name!r} may not be chosen here. Allowed beside the operator's: {allowed}."
     name: str
     allowed: Sequence[str]
 
 
 class ModelKeyMissingError(DetailedError, ModelError):
-    """The environment lacks the key of the provider."""
-
-    code = "model-key-missing"
     sentence = (
         "The model {name} needs a key: set {variable} (any value for a server that asks for none), "
         "or use the model offline."
@@ -77,9 +67,6 @@ class ModelKeyMissingError(DetailedError, ModelError):
 
 
 class ModelParameterError(DetailedError, ModelError):
-    """A parameter is not passed on, or the model refuses its value."""
-
-    code = "model-parameter"
     sentence = "Bad parameters for {name}: {cause}. Known: {known}."
     name: str
     cause: str
@@ -87,8 +74,6 @@ class ModelParameterError(DetailedError, ModelError):
 
 
 class ReplyScriptError(DetailedError, ModelError):
-    """The file of a scripted model is missing, is not JSON, or holds something else than replies."""
-
     code = "model-script-invalid"
     sentence = (
         "Cannot take replies from {path}: {cause}. It must hold a JSON list of texts "
@@ -99,8 +84,6 @@ class ReplyScriptError(DetailedError, ModelError):
 
 
 class ScriptExhaustedError(DetailedError, ModelError):
-    """The script has fewer replies than the model was called for."""
-
     code = "model-script-exhausted"
     sentence = "The scripted model has {length} replies and was asked for one more, after: {last_message!r}"
     length: int
@@ -108,16 +91,12 @@ class ScriptExhaustedError(DetailedError, ModelError):
 
 
 class ModelCallError(DetailedError, ModelError):
-    """The provider could not be reached, refused, or failed."""
-
     code = "model-call-failed"
     sentence = "{text}"
     text: str
 
 
 class UnreadableReplyError(ModelCallError):
-    """The answer of the provider's server is no chat completion."""
-
     code = "model-reply-unreadable"
     sentence = (
         "The model's server answered with something that is not a chat completion ({text}). "

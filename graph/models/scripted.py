@@ -1,6 +1,5 @@
 """A chat model that plays a list of replies: for tests and evals, instead of mocks."""
 
-import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -17,11 +16,6 @@ from skills_agent.graph.models.local import LocalChatModel, fingerprint
 from skills_agent.nodes.model_call import PromptRecords
 from skills_agent.state.transcript import is_synthetic
 
-Reply = AIMessage | str | Mapping[str, Any]
-ScriptEntry = Reply | Callable[[Sequence[BaseMessage]], Reply]
-"""A reply: a message, its text, `{"content": ..., "tool_calls": [{"name", "args"}]}`, or a function of the
-prompt that returns one of these."""
-
 
 class _WrittenCall(msgspec.Struct):
     name: str
@@ -30,9 +24,14 @@ class _WrittenCall(msgspec.Struct):
 
 
 class _WrittenReply(msgspec.Struct, forbid_unknown_fields=True):
-    content: Any = ""
+    content: str | list[Any] | None = None
     tool_calls: list[_WrittenCall] | None = None
 
+
+Reply = AIMessage | str | Mapping[str, Any]
+ScriptEntry = Reply | Callable[[Sequence[BaseMessage]], Reply]
+"""A reply: a message, its text, `{"content": ..., "tool_calls": [{"name", "args"}]}`, or a function of the
+prompt that returns one of these."""
 
 _ID = re.compile(r"scripted-(\d+)-")
 
@@ -77,18 +76,10 @@ class ScriptedChatModel(LocalChatModel):
 def read_script(path: Path) -> list[ScriptEntry]:
     """Read the replies of a `scripted:<path>` model from a JSON file. Raises ReplyScriptError."""
     try:
-        entries = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise ReplyScriptError(str(path), error.strerror or "it cannot be read") from error
-    except ValueError as error:
-        raise ReplyScriptError(str(path), f"it is not JSON ({error})") from error
-    if not isinstance(entries, list):
-        raise ReplyScriptError(str(path), "it is not a list")
-    for number, entry in enumerate(entries, start=1):
-        try:
-            as_message(entry)
-        except (msgspec.ValidationError, ValueError) as error:
-            raise ReplyScriptError(str(path), f"entry {number} is not a reply ({error})") from error
+        entries: list[ScriptEntry] = msgspec.json.decode(path.read_bytes())
+        msgspec.convert(entries, list[str | _WrittenReply])
+    except (OSError, msgspec.MsgspecError) as error:
+        raise ReplyScriptError(str(path), str(error)) from error
     return entries
 
 
