@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from types import MappingProxyType
 from typing import Literal, NamedTuple, Self
 
@@ -94,11 +93,9 @@ class Skill:
     instructions: str
     """The Markdown after the frontmatter: line ends normalised, invisible characters removed."""
     digest: str
-    """Of its folder (`skills/library/contents.py` has the rule)."""
+    """Of its folder (docs/skills.md has the rule)."""
     lines: int
     """Lines of the instructions."""
-    root: Path | None
-    """The skill's folder on this machine; None where the source is not a file system."""
     diagnostics: tuple[Diagnostic, ...] = ()
 
 

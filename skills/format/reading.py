@@ -115,7 +115,6 @@ def read_skill(
         instructions=instructions,
         digest=hashlib.sha256(raw).hexdigest(),
         lines=instructions.count("\n") + 1 if instructions else 0,
-        root=root,
         diagnostics=(*diagnostics, *(diagnostic(finding, place.path) for finding in body.findings)),
     )
 

@@ -168,13 +168,10 @@ class Catalog:
         return list(dict.fromkeys([*get_close_matches(name, names, n=10), *names]))
 
     def _lookup(self, name: str, source: str | None) -> SkillMetadata | None:
-        for spelling in (name, safe_name(name)):
-            found = self._by_name.get(spelling)
-            if source is not None:
-                found = self._by_source.get((spelling, source))
-            if found is not None:
-                return found
-        return None
+        safe = safe_name(name)
+        if source is None:
+            return self._by_name.get(name) or self._by_name.get(safe)
+        return self._by_source.get((name, source)) or self._by_source.get((safe, source))
 
 
 def _without_lookalikes(readings: Sequence[SkillReading]) -> list[SkillReading]:

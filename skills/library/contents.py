@@ -1,16 +1,7 @@
 """What a skill's folder holds, as one digest: it differs when anything that could be read or run differs.
 
-The rule, so that others can compute it (docs/skills.md has it with an example): one line for each file and
-link beneath the folder, in the order of the paths' bytes,
-
-    <kind> NUL <path> NUL <SHA-256 of the content, hex> LF
-
-and the SHA-256 of all lines, hex. The path is relative, with `/`. The kind is `file`, `exec` (a file that its
-owner may execute) or `link`; the content of a link is the path, in the folder, of what it leads to.
-
-Left out: folders without files, what no author writes (version control, caches, virtual environments), links
-that lead out of the folder, and what is neither a file nor a link. What is left out is in no snapshot, so it
-cannot be read or run from one.
+The rule is in docs/skills.md, with an example, so that others can compute it. What it leaves out is in no
+snapshot, so it cannot be read or run from one.
 """
 
 import hashlib
@@ -41,17 +32,15 @@ _NAMED: Final = 3
 MAX_LISTED: Final = 200
 _TYPES: Final = MappingProxyType[str, ResourceType](
     {
-        "scripts": "script",
         "script": "script",
-        "references": "reference",
         "reference": "reference",
-        "resources": "reference",
-        "examples": "reference",
-        "assets": "asset",
-        "templates": "asset",
+        "resource": "reference",
+        "example": "reference",
+        "asset": "asset",
         "template": "asset",
     }
-)  # the folders of the specification, and how they are spelled in the wild
+)
+"""By the first folder of a path, in singular: those of the specification, and what is written in the wild."""
 _RANKS: Final[Sequence[str]] = get_args(ResourceType)
 
 Kind = Literal["file", "exec", "link"]
@@ -210,7 +199,7 @@ def too_large(folder: Path, sizes: Mapping[str, int], limits: ContentLimits) -> 
 def resource_type(path: str) -> ResourceType:
     """Return what a file is, by the first folder of its path."""
     folder, slash, _ = path.partition("/")
-    return _TYPES.get(folder.lower(), "other") if slash else "other"
+    return _TYPES.get(folder.lower().removesuffix("s"), "other") if slash else "other"
 
 
 def list_resources(files: Iterable[tuple[str, int]], limit: int = MAX_LISTED) -> ResourceListing:

@@ -5,7 +5,6 @@ A skill is read from a snapshot of its folder: the one that a thread has loaded,
 
 import hashlib
 import logging
-from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -137,11 +136,7 @@ class Registry:
     def load(self, ref: SkillRef) -> Skill:
         """Read a whole skill: the version of the ref, or what is there now.
 
-        Raises:
-            SkillUnreadableError: it is gone, or cannot be read.
-            SkillVersionGoneError: the version of the ref is gone.
-            SkillTooLargeError, SkillUndecodableError, SkillInvalidError: what it holds is refused.
-            SnapshotError: its folder cannot be copied.
+        Raises as `snapshot` does, and SkillTooLargeError, SkillUndecodableError or SkillInvalidError.
         """
         snapshot = self.snapshot(ref)
         try:
@@ -163,8 +158,7 @@ class Registry:
         A thread of an older release names the version by the digest of its SKILL.md: the folder that is there
         stands for it while that file is the same.
 
-        Raises:
-            SkillUnreadableError, SkillVersionGoneError, SnapshotError
+        Raises SkillUnreadableError, SkillVersionGoneError or SnapshotError.
         """
         if not ref.digest:
             return self._take(ref)
@@ -192,9 +186,7 @@ class Registry:
     def read_resource(self, ref: SkillRef, path: str, limit: int = MAX_RESOURCE_BYTES) -> str:
         """Return a text file of a skill: line ends normalised, invisible characters removed.
 
-        Raises:
-            SkillUnreadableError: the skill is gone.
-            ResourceError: not there, outside the folder, unreadable, over `limit` bytes, or no text.
+        Raises as `read_bytes` does, and ResourceNotTextError.
         """
         raw = self.read_bytes(ref, path, limit)
         try:
@@ -208,9 +200,7 @@ class Registry:
     def read_bytes(self, ref: SkillRef, path: str, limit: int = MAX_RESOURCE_BYTES) -> bytes:
         """Return a file of a skill as it is.
 
-        Raises:
-            SkillUnreadableError: the skill is gone.
-            ResourceError: not there, outside the folder, unreadable, or over `limit` bytes.
+        Raises as `snapshot` does, and ResourceError: not there, outside, unreadable, over `limit` bytes.
         """
         from skills_agent.skills.library.contents import relative_to  # noqa: PLC0415
 
@@ -237,14 +227,12 @@ class Registry:
             return False
 
     def _take(self, ref: SkillRef) -> "Snapshot":
-        """Return the snapshot of what is there now."""
         source, entry = self._owner(ref)
         self._read(source, ref, limit=1)
         root = _folder_of(source, ref)
         return self._fetch(source, entry, ref) if root is None else self.snapshots.take(root)
 
     def _take_again(self, ref: SkillRef) -> "Snapshot":
-        """Return the snapshot of what is there now if that is the version of the ref."""
         try:
             snapshot = self._take(ref)
         except SkillUnreadableError as error:
@@ -267,7 +255,6 @@ class Registry:
         return snapshot
 
     def _read(self, source: Source, ref: SkillRef, limit: int = 0) -> bytes:
-        """Read a SKILL.md where it is."""
         try:
             return source.read(ref.path, limit or self._strictness.max_skill_bytes + 1)
         except OSError as error:
@@ -324,7 +311,7 @@ class Library:
 
     def __init__(self, shared: Registry) -> None:
         self.shared = shared
-        self._own: OrderedDict[tuple[int, str], Registry] = OrderedDict()
+        self._own: dict[tuple[int, str], Registry] = {}
         self._lock = Lock()
 
     def of(self, user_id: str | None, store: "SkillStore | None", *, look: bool = False) -> Registry:
@@ -350,10 +337,10 @@ class Library:
         else:
             registry = known
         with self._lock:
+            self._own.pop(key, None)
             self._own[key] = registry
-            self._own.move_to_end(key)
-            while len(self._own) > _CALLERS_KEPT:
-                self._own.popitem(last=False)
+            if len(self._own) > _CALLERS_KEPT:
+                del self._own[next(iter(self._own))]
         return registry
 
 

@@ -188,7 +188,6 @@ class SnapshotStore:
         return contents.changed < self._clock() - _TICK
 
     def _make(self, fill: Callable[[Path], None]) -> Snapshot:
-        """Fill a draft, measure it, and put it in place."""
         draft: Path | None = None
         try:
             draft = self._draft()
@@ -282,7 +281,6 @@ def _protect(folder: Path) -> None:
 
 
 def _name_in(folder: Path) -> str:
-    """Return the line `name:` of a SKILL.md, unread otherwise."""
     for file in folder.glob("[Ss][Kk][Ii][Ll][Ll].[Mm][Dd]"):
         with suppress(OSError), file.open(encoding="utf-8", errors="replace") as lines:
             names = (line.partition(":")[2] for line in islice(lines, 50) if line.startswith("name:"))
