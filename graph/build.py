@@ -23,6 +23,7 @@ from skills_agent.nodes.discover import discover
 from skills_agent.nodes.effects import Journal
 from skills_agent.nodes.gate import gate
 from skills_agent.nodes.load import load
+from skills_agent.nodes.model_call import two_paths
 from skills_agent.nodes.select import select
 from skills_agent.nodes.summarize import summarize
 from skills_agent.skills.policy.verdict import Approver
@@ -116,14 +117,16 @@ def wire(services: Services) -> AgentGraph:
     # The input schema is named, because LangGraph would take the fields of a worker's input for channels.
     nodes: dict[str, Any] = {
         "discover": partial(discover, registry=registry, requests=requests, running=running),
-        "summarize": summarize(requests=requests),
+        "summarize": two_paths(partial(summarize, requests=requests)),
         "select": partial(select, registry=registry, limits=limits, on_change=services.on_change),
         "load": partial(load, registry=registry, max_body_lines=services.max_body_lines, running=running),
-        "decide": decide(requests=requests, policy=policy, limits=limits),
+        "decide": two_paths(partial(decide, requests=requests, policy=policy, limits=limits)),
         "gate": partial(gate, policy=policy, limits=limits),
         "approve": partial(approve, policy=policy),
-        "act": act(tools=services.tool_node, policy=policy, running=running, observer=services.audit),
-        "answer": answer(requests=requests),
+        "act": two_paths(
+            partial(act, tools=services.tool_node, policy=policy, running=running, observer=services.audit)
+        ),
+        "answer": two_paths(partial(answer, requests=requests)),
     }
     for name, node in nodes.items():
         graph.add_node(name, record_node(name, node, services.audit), input_schema=stored(AgentState))

@@ -1,6 +1,5 @@
 """act: one tool call."""
 
-import asyncio
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -10,13 +9,13 @@ from typing import Annotated, Any, Literal, Protocol
 from langgraph.config import get_config
 from langgraph.errors import GraphBubbleUp
 from langgraph.prebuilt import ToolNode
-from langgraph.runtime import get_runtime
+from langgraph.runtime import Runtime
 from langgraph.types import Command, interrupt
 from pydantic import Field
 
 from skills_agent.nodes.effects import Effect, Invocation, Invocations, JournalEntry, as_list, tool_messages
 from skills_agent.nodes.judge import Answer, Policy, Reject, answer_unknown, changed_text, make_question
-from skills_agent.nodes.model_call import TwoPaths
+from skills_agent.nodes.model_call import Steps, Waiting
 from skills_agent.skills.library.registry import Registry
 from skills_agent.skills.policy.tool_spec import ToolSpec
 from skills_agent.skills.policy.verdict import ApprovalNeededError
@@ -53,50 +52,35 @@ class CallObserver(Protocol):
         """Note what a person said about a call whose outcome is unknown."""
 
 
-def act(*, tools: ToolNode, policy: Policy, running: Invocations, observer: CallObserver) -> TwoPaths:
-    """Return the node that runs one allowed call through LangGraph's ToolNode and counts it.
+def act(
+    request: CallRequest,
+    runtime: Runtime[Context],
+    *,
+    tools: ToolNode,
+    policy: Policy,
+    running: Invocations,
+    observer: CallObserver,
+) -> Steps[Outputs]:
+    """Run one allowed call through LangGraph's ToolNode and count it.
 
     Only what was approved or allowed is run: a call whose arguments or whose skill changed since is refused.
     An effect is written to the journal before and after: it is not repeated once it is done, and a person is
-    asked where its outcome is unknown. A tool that fails becomes a tool message of status error. The async
-    path is for host tools that exist only as coroutines, as those of MCP servers do.
+    asked where its outcome is unknown. A tool that fails becomes a tool message of status error. It waits
+    for tools because some exist only as coroutines, as those of MCP servers do.
     """
-
-    def sync_path(request: CallRequest) -> Outputs:
-        attempt = _begin(request, policy, running, observer)
-        if isinstance(attempt, list):
-            return attempt
-        try:
-            produced = tools.invoke([request["call"]], get_config())
-        except GraphBubbleUp:
-            attempt.pause()
-            raise
-        return attempt.end(produced)
-
-    async def async_path(request: CallRequest) -> Outputs:
-        attempt = await asyncio.to_thread(_begin, request, policy, running, observer)
-        if isinstance(attempt, list):
-            return attempt
-        try:
-            produced = await tools.ainvoke([request["call"]], get_config())
-        except GraphBubbleUp:
-            await asyncio.to_thread(attempt.pause)
-            raise
-        return await asyncio.to_thread(attempt.end, produced)
-
-    return TwoPaths("act", sync_path, async_path)
-
-
-def _begin(
-    request: CallRequest, policy: Policy, running: Invocations, observer: CallObserver
-) -> "_Attempt | Outputs":
-    """Return the attempt that begins now, or outputs where nothing is to be run."""
-    runtime = get_runtime(Context)
     registry, spec = policy.registry(runtime), policy.grammar.spec(request["call"]["name"])
     info = runtime.execution_info
     invocation = None if spec.risk == "read" else running.current()
-    attempt = _Attempt(request, spec, policy, registry, observer, info.checkpoint_id if info else "")
-    return attempt.begin_effect(invocation, running) if invocation else attempt.begin()
+    call = _Attempt(request, spec, policy, registry, observer, info.checkpoint_id if info else "")
+    attempt = call.begin_effect(invocation, running) if invocation else call.begin()
+    if isinstance(attempt, list):
+        return attempt
+    try:
+        produced = yield Waiting(tools, [request["call"]], {"config": get_config()})
+    except GraphBubbleUp:
+        attempt.pause()
+        raise
+    return attempt.end(produced)
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from langchain_core.messages import AIMessage, AnyMessage
 from langgraph.runtime import Runtime
 
 from skills_agent.nodes import prompt
-from skills_agent.nodes.model_call import Asking, ModelRequests, TwoPaths, model_node, usage_of
+from skills_agent.nodes.model_call import ModelRequests, Steps, usage_of
 from skills_agent.state.budget import MAX_SAME_REFUSALS
 from skills_agent.state.context import Context
 from skills_agent.state.records import active_skills
@@ -17,35 +17,31 @@ from skills_agent.state.transcript import last_ai, refused_too_often, repair, wa
 logger = logging.getLogger(__name__)
 
 
-def answer(*, requests: ModelRequests) -> TwoPaths:
-    """Return the node that ends a turn.
+def answer(state: AgentState, runtime: Runtime[Context], *, requests: ModelRequests) -> Steps[AgentUpdate]:
+    """End a turn.
 
     When the model is done, its text is the answer. When a budget is spent while the model wants more
     calls, or it repeats a refused call, its calls are answered as not run, and it is asked once more,
     without tools.
     """
-
-    def ask(state: AgentState, runtime: Runtime[Context]) -> Asking:
-        messages = state["messages"]
-        loaded = _loaded(state)
-        reason = _reason(messages, state.get("spent_budget"))
-        if not reason:
-            newest = last_ai(messages)
-            return AgentUpdate(answer=_storable(str(newest.text)) if newest else "", **loaded)
-        answered = repair(messages, f"Not run: {reason}.") or messages
-        skills = requests.shown_skills(state, runtime)
-        status = prompt.last_word_text(reason)
-        message = yield from requests.ask(state, runtime, answered, skills, status, hidden=None)
-        logger.warning("turn cut short", extra={"reason": reason})
-        final = _without_calls(message, reason)
-        return AgentUpdate(
-            messages=[*answered[len(messages) :], final],
-            answer=_storable(str(final.text)),
-            **loaded,
-            **usage_of(state, message),
-        )
-
-    return model_node("answer", ask, requests.models)
+    messages = state["messages"]
+    loaded = _loaded(state)
+    reason = _reason(messages, state.get("spent_budget"))
+    if not reason:
+        newest = last_ai(messages)
+        return AgentUpdate(answer=_storable(str(newest.text)) if newest else "", **loaded)
+    answered = repair(messages, f"Not run: {reason}.") or messages
+    skills = requests.shown_skills(state, runtime)
+    status = prompt.last_word_text(reason)
+    message = yield from requests.ask(state, runtime, answered, skills, status, hidden=None)
+    logger.warning("turn cut short", extra={"reason": reason})
+    final = _without_calls(message, reason)
+    return AgentUpdate(
+        messages=[*answered[len(messages) :], final],
+        answer=_storable(str(final.text)),
+        **loaded,
+        **usage_of(state, message),
+    )
 
 
 def _loaded(state: AgentState) -> AgentUpdate:

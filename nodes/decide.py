@@ -4,7 +4,7 @@ from langgraph.runtime import Runtime
 
 from skills_agent.nodes import prompt
 from skills_agent.nodes.judge import Policy
-from skills_agent.nodes.model_call import Asking, ModelRequests, TwoPaths, model_node, usage_of
+from skills_agent.nodes.model_call import ModelRequests, Steps, usage_of
 from skills_agent.nodes.prompt import ShownSkills
 from skills_agent.state.budget import Limits, spent_budget
 from skills_agent.state.context import Context
@@ -13,31 +13,30 @@ from skills_agent.state.schema import AgentState, AgentUpdate
 from skills_agent.state.transcript import wants_calls
 
 
-def decide(*, requests: ModelRequests, policy: Policy, limits: Limits) -> TwoPaths:
-    """Return the node that renders the prompt, calls the model and appends its message.
+def decide(
+    state: AgentState, runtime: Runtime[Context], *, requests: ModelRequests, policy: Policy, limits: Limits
+) -> Steps[AgentUpdate]:
+    """Render the prompt, call the model and append its message.
 
     Which tools are bound does not depend on what is loaded: a changed list costs the provider's
     prompt cache, so the gate refuses instead. Where the prompt cannot be made to fit into the model's
     window, a message that says so stands for the model's.
     """
-
-    def ask(state: AgentState, runtime: Runtime[Context]) -> Asking:
-        narrowed = Context.of(runtime.context).narrow(limits)
-        skills = requests.shown_skills(state, runtime)
-        hidden = policy.hidden(Context.of(runtime.context)) | _useless_tools(skills, policy)
-        permission = policy.permission(state)
-        # The bound tools never change: the text says what loaded skills allow and forbid.
-        rules = [text for text in (permission.allowed_now(), permission.forbidden_now()) if text]
-        status = prompt.status_text(state, narrowed, rules)
-        messages = state.get("messages") or []
-        message = yield from requests.ask(state, runtime, messages, skills, status, hidden)
-        update = AgentUpdate(messages=[message], **usage_of(state, message))
-        usage = add_usage(state.get("usage"), update.get("usage"))
-        if wants_calls([message]) and (budget := spent_budget({**state, "usage": usage}, narrowed)):
-            update["spent_budget"] = budget
-        return update
-
-    return model_node("decide", ask, requests.models)
+    context = Context.of(runtime.context)
+    narrowed = context.narrow(limits)
+    skills = requests.shown_skills(state, runtime)
+    hidden = policy.hidden(context) | _useless_tools(skills, policy)
+    permission = policy.permission(state)
+    # The bound tools never change: the text says what loaded skills allow and forbid.
+    rules = [text for text in (permission.allowed_now(), permission.forbidden_now()) if text]
+    status = prompt.status_text(state, narrowed, rules)
+    messages = state.get("messages") or []
+    message = yield from requests.ask(state, runtime, messages, skills, status, hidden)
+    update = AgentUpdate(messages=[message], **usage_of(state, message))
+    usage = add_usage(state.get("usage"), update.get("usage"))
+    if wants_calls([message]) and (budget := spent_budget({**state, "usage": usage}, narrowed)):
+        update["spent_budget"] = budget
+    return update
 
 
 def _useless_tools(skills: ShownSkills | None, policy: Policy) -> frozenset[str]:

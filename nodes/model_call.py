@@ -4,9 +4,9 @@ import asyncio
 import json
 from collections.abc import Callable, Collection, Coroutine, Generator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from types import MappingProxyType
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeVar
 
 from langchain_core.language_models import BaseChatModel, LanguageModelInput
 from langchain_core.messages import AIMessage, AnyMessage
@@ -87,19 +87,19 @@ class PromptRecords(NamedTuple):
     skills: ShownSkills | None
 
 
-class ModelRequest(NamedTuple):
-    """A model call that is ready to be made."""
+class Waiting(NamedTuple):
+    """What a node waits for: the reply of a model or of a tool."""
 
-    name: str
-    model: Runnable[LanguageModelInput, AIMessage]
-    prompt: list[AnyMessage]
+    runnable: Runnable[Any, Any]
+    input: Any
     arguments: Mapping[str, Any] = MappingProxyType({})
-    """What the model is called with beside the prompt: nothing, for a provider's."""
+    """What it is called with beside the input: for a provider's model, nothing."""
 
 
-Asking = Generator[ModelRequest, AIMessage, AgentUpdate]
-"""Yields each model call, takes its reply, and returns the update of a node. `Models.failure` is raised
-at the `yield` where the call failed."""
+Result = TypeVar("Result")
+Steps = Generator[Waiting, Any, Result]
+"""The steps of a node that waits: yields what it waits for, takes the reply, and returns its update. What
+the call raised is raised at the `yield`."""
 
 
 class ModelRequests:
@@ -128,7 +128,7 @@ class ModelRequests:
         skills: ShownSkills | None,
         status: str,
         hidden: Collection[str] | None,
-    ) -> Generator[ModelRequest, AIMessage, AIMessage]:
+    ) -> Steps[AIMessage]:
         """Ask the caller's model about a transcript; return its message, or one that says that none can fit.
 
         `hidden` are the tools that the model is not offered; None: it is offered none at all.
@@ -143,7 +143,9 @@ class ModelRequests:
         if (tokens := tokens_of(rendered) + schema_tokens) > chosen.window:
             return prompt.too_large(state, tokens, chosen.name, chosen.window)
         arguments = {"records": PromptRecords(messages, skills)} if chosen.reads_records else {}
-        return (yield ModelRequest(chosen.name, model, rendered, arguments))
+        with self.models.failures(chosen.name):
+            message: AIMessage = yield Waiting(model, rendered, arguments)
+            return message
 
     def turns_to_cover(self, state: AgentState, window: int) -> list[list[AnyMessage]]:
         """Return the turns that a summary is to take the place of, for a model of that window."""
@@ -215,49 +217,43 @@ def _schema_tokens(schema: dict[str, Any]) -> int:
     return tokens_in(json.dumps(schema, ensure_ascii=False))
 
 
-def model_node(name: str, ask: Callable[[AgentState, Runtime[Context]], Asking], models: Models) -> TwoPaths:
-    """Return a node that asks the model as often as `ask` yields a call.
+def two_paths(node: partial[Steps[Any]]) -> TwoPaths:
+    """Return a node of a generator function, with two paths that differ in the lines that wait.
 
-    It has two paths because it waits for a network: hundreds of sessions under `ainvoke` must not
-    hold a thread each. They differ in the lines that wait.
+    Hundreds of sessions under `ainvoke` must not hold a thread each while they wait; the steps themselves
+    work with files, and are taken in one.
     """
 
-    def sync_path(state: AgentState) -> AgentUpdate:
-        asking = ask(state, get_runtime(Context))
-        step = _advance(asking)
-        while isinstance(step, ModelRequest):
+    def sync_path(state: Any) -> Any:
+        steps = node(state, get_runtime(Context))
+        step = _advance(steps)
+        while isinstance(step, Waiting):
             try:
-                with models.failures(step.name):
-                    reply: AIMessage | Exception = step.model.invoke(step.prompt, **step.arguments)
-            except models.failure as error:
+                reply = step.runnable.invoke(step.input, **step.arguments)
+            except Exception as error:  # noqa: BLE001 - raised again in the node
                 reply = error
-            step = _advance(asking, reply)
+            step = _advance(steps, reply)
         return step
 
-    async def async_path(state: AgentState) -> AgentUpdate:
-        asking = ask(state, get_runtime(Context))
-        # Beside the event loop: it may import a provider's package, or look for skills on a disk.
-        step = await asyncio.to_thread(_advance, asking)
-        while isinstance(step, ModelRequest):
+    async def async_path(state: Any) -> Any:
+        steps = node(state, get_runtime(Context))
+        step = await asyncio.to_thread(_advance, steps)
+        while isinstance(step, Waiting):
             try:
-                with models.failures(step.name):
-                    reply: AIMessage | Exception = await step.model.ainvoke(step.prompt, **step.arguments)
-            except models.failure as error:
+                reply = await step.runnable.ainvoke(step.input, **step.arguments)
+            except Exception as error:  # noqa: BLE001 - raised again in the node
                 reply = error
-            step = _advance(asking, reply)
+            step = await asyncio.to_thread(_advance, steps, reply)
         return step
 
-    return TwoPaths(name, sync_path, async_path)
+    return TwoPaths(node.func.__name__, sync_path, async_path)
 
 
-def _advance(asking: Asking, reply: AIMessage | Exception | None = None) -> ModelRequest | AgentUpdate:
+def _advance(steps: Steps[Any], reply: Any = None) -> Any:
     try:
-        if reply is None:
-            return next(asking)
-        return asking.throw(reply) if isinstance(reply, Exception) else asking.send(reply)
+        return steps.throw(reply) if isinstance(reply, Exception) else steps.send(reply)
     except StopIteration as end:
-        update: AgentUpdate = end.value
-        return update
+        return end.value
 
 
 def usage_of(state: AgentState, message: AIMessage) -> AgentUpdate:

@@ -16,12 +16,11 @@ from langgraph.constants import TAG_NOSTREAM
 from langgraph.runtime import Runtime
 
 from skills_agent.nodes.model_call import (
-    Asking,
     ChosenModel,
-    ModelRequest,
     ModelRequests,
-    TwoPaths,
-    model_node,
+    Models,
+    Steps,
+    Waiting,
     usage_of,
 )
 from skills_agent.skills.text import escape_markup, one_line
@@ -65,28 +64,23 @@ logger = logging.getLogger(__name__)
 Turns = Sequence[Sequence[AnyMessage]]
 
 
-def summarize(*, requests: ModelRequests) -> TwoPaths:
-    """Return the node that puts older turns into a summary, once in many turns (`state/history.py`).
+def summarize(state: AgentState, runtime: Runtime[Context], *, requests: ModelRequests) -> Steps[AgentUpdate]:
+    """Put older turns into a summary, once in many turns (`state/history.py`).
 
     A language model is asked, in several rounds where the turns do not fit into its window at once. Where
     there is none, or it fails, or it says nothing or too much, an extract without a model takes the place
     of its summary: no turn ends for want of one. The transcript stays as it is.
     """
-    models = requests.models
-
-    def ask(state: AgentState, runtime: Runtime[Context]) -> Asking:
-        chosen = models.choose(Context.of(runtime.context).model)
-        turns = requests.turns_to_cover(state, chosen.window)
-        if not turns:
-            return AgentUpdate(history_too_long=False)
-        return (yield from _write(state, chosen, turns, models.failure))
-
-    return model_node("summarize", ask, models)
+    chosen = requests.models.choose(Context.of(runtime.context).model)
+    turns = requests.turns_to_cover(state, chosen.window)
+    if not turns:
+        return AgentUpdate(history_too_long=False)
+    return (yield from _write(state, chosen, turns, requests.models))
 
 
 def _write(
-    state: AgentState, chosen: ChosenModel, turns: list[list[AnyMessage]], failed: type[Exception]
-) -> Asking:
+    state: AgentState, chosen: ChosenModel, turns: list[list[AnyMessage]], models: Models
+) -> Steps[AgentUpdate]:
     history = history_of(state.get("messages") or [], state.get("summary"))
     size = summary_tokens(chosen.window) * BYTES_PER_TOKEN
     text = history.summary["text"] if history.summary else ""
@@ -96,10 +90,11 @@ def _write(
     parts = _parts(turns, room_of(chosen.window) * BYTES_PER_TOKEN - 2 * size) if chosen.writes else []
     for part in parts:
         try:
-            reply = yield _request(chosen, part, text, size)
+            with models.failures(chosen.name):
+                reply = yield _request(chosen, part, text, size)
             text = str(reply.text).strip()
             failure = _fault(text, size)
-        except failed as error:
+        except models.failure as error:
             reply, failure = AIMessage(""), str(error)
         usage = add_usage(usage, usage_of(state, reply)["usage"])
         if failure:
@@ -120,13 +115,13 @@ def _write(
     return AgentUpdate(summary=record, history_too_long=False, usage=usage)
 
 
-def _request(chosen: ChosenModel, part: str, summary: str, size: int) -> ModelRequest:
+def _request(chosen: ChosenModel, part: str, summary: str, size: int) -> Waiting:
     earlier = f"<earlier_summary>\n{escape_markup(summary)}\n</earlier_summary>\n" if summary else ""
     instructions = SystemMessage(INSTRUCTIONS.format(words=size // _BYTES_PER_WORD))
     material = HumanMessage(f"{earlier}<conversation>\n{part}\n</conversation>")
     # It is not part of the conversation, so no client is to show it as it comes.
     model = chosen.chat.with_config(tags=[TAG_NOSTREAM])
-    return ModelRequest(chosen.name, model, [instructions, material])
+    return Waiting(model, [instructions, material])
 
 
 def _fault(text: str, size: int) -> str:
