@@ -1,7 +1,6 @@
 """act: one tool call."""
 
 import json
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Annotated, Any, Literal, Protocol
@@ -13,7 +12,14 @@ from langgraph.runtime import Runtime
 from langgraph.types import Command, interrupt
 from pydantic import Field
 
-from skills_agent.nodes.effects import Effect, Invocation, Invocations, JournalEntry, as_list, tool_messages
+from skills_agent.nodes.effects import (
+    Invocation,
+    Invocations,
+    JournalEntry,
+    as_list,
+    effect_of,
+    tool_messages,
+)
 from skills_agent.nodes.judge import Answer, Policy, Reject, answer_unknown, changed_text, make_question
 from skills_agent.nodes.model_call import Steps, Waiting
 from skills_agent.skills.library.registry import Registry
@@ -37,9 +43,7 @@ class RunAgain(Answer):
 class OutcomeUnknownResponse(Answer):
     """What a person says about a call whose outcome is unknown."""
 
-    decisions: Annotated[
-        list[Annotated[RunAgain | Reject, Field(discriminator="type")]], Field(min_length=1, max_length=1)
-    ]
+    decisions: tuple[Annotated[RunAgain | Reject, Field(discriminator="type")]]
 
 
 class CallObserver(Protocol):
@@ -114,18 +118,18 @@ class _Attempt:
         return SkillRef.of(self.request["skill"]) if self.request["skill"] else None
 
     @cached_property
-    def effect(self) -> Effect:
-        return Effect.of(self.spec.name, self.args, self.skill, self.registry)
+    def effect(self) -> str:
+        return effect_of(self.spec.name, self.args, self.skill, self.registry)
 
     @property
     def approved(self) -> str:
-        return self.request["approved"] or self.effect.digest
+        return self.request["approved"] or self.effect
 
     def begin(self) -> "_Attempt | Outputs":
         """Begin a call that only reads, or whose thread is not kept."""
         # What may be read without a question was judged without its skill.
-        free = Effect.of(self.spec.name, self.args, None, self.registry).digest
-        if self.request["approved"] != free and self.approved != self.effect.digest:
+        free = effect_of(self.spec.name, self.args, None, self.registry)
+        if self.request["approved"] != free and self.approved != self.effect:
             return self._refuse()
         if self.spec.risk != "read":
             self.observer.starts(self.request)
@@ -148,11 +152,9 @@ class _Attempt:
 
     def end(self, produced: Any) -> Outputs:
         """Return what the tool returned; it is in the journal by then."""
-        artifacts = (message.artifact for message in tool_messages(produced))
-        outcome = next((artifact for artifact in artifacts if isinstance(artifact, Mapping)), {})
         produced = _with_note(produced, self.note)
         if self.invocation and self.entry:
-            self.invocation.journal.put(self.entry.done(produced, outcome.get("exit_code")))
+            self.invocation.journal.put(self.entry.done(produced))
         return self.outputs(produced)
 
     def pause(self) -> None:
@@ -185,19 +187,18 @@ class _Attempt:
                     f"[This call had already run, started at {entry.started}, in a run that was cut off. "
                     "It was not run again; its result was:]"
                 )
-                claimed = claimed.done(_with_note(produced, note), entry.exit_code)
-            run, checkpoint = invocation.id, self.checkpoint
-            claimed = replace(claimed, run=run, checkpoint=checkpoint, ended=entry.ended, settled=False)
+                claimed = claimed.done(_with_note(produced, note))
+            claimed = replace(claimed, run=invocation.id, checkpoint=self.checkpoint, settled=False)
         if claimed != entry:
             invocation.journal.put(claimed, replacing=entry.call_id if is_lost else None)
         return claimed
 
     def _first(self, paused: JournalEntry | None, invocation: Invocation) -> "_Attempt | Outputs":
         """Begin an effect, or go on with one after its own question."""
-        if self.approved != self.effect.digest:
+        if self.approved != self.effect:
             return self._refuse()
         if paused is None:
-            entry = JournalEntry.of(self.id, self.effect, invocation, self.checkpoint)
+            entry = JournalEntry.of(self.id, self.spec.name, self.effect, invocation, self.checkpoint)
         else:
             self._replay(paused)
             entry = paused.again(invocation, self.checkpoint)
@@ -205,7 +206,7 @@ class _Attempt:
 
     def _again(self, entry: JournalEntry, invocation: Invocation) -> "_Attempt | Outputs":
         """Ask what becomes of an effect that was started and whose outcome is unknown."""
-        if self.approved != self.effect.digest:
+        if self.approved != self.effect:
             text = "It is not run again: what it would run has changed since."
             return self._close(entry, text, invocation)
         begun, again = f"[Started at {entry.started} and cut off; ", entry.again(invocation, self.checkpoint)

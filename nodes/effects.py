@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Container, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from threading import Lock
-from typing import Any, Final, Literal, NamedTuple, Protocol, Self
+from typing import Any, Final, Literal, Protocol, Self
 
 from langchain_core.messages import ToolMessage
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
@@ -31,26 +31,18 @@ Status = Literal["started", "paused", "done"]
 _SERDE = JsonPlusSerializer()
 
 
-class Effect(NamedTuple):
-    """What one call does, as digests: two calls with the same digests do the same."""
+def effect_of(tool: str, args: Mapping[str, Any], place: SkillRef | None, registry: Registry) -> str:
+    """Return the digest of what a call does: tool, arguments, and the snapshot of the skill at `place`.
 
-    tool: str
-    arguments: str
-    skill: str
-    """Of the folder of the skill that the call names; empty where it names none."""
-    digest: str
-    """Of all three: what a person approves."""
-
-    @classmethod
-    def of(cls, tool: str, args: Mapping[str, Any], place: SkillRef | None, registry: Registry) -> Self:
-        """Return the effect of a call; the content of the skill that it names is that of its snapshot."""
-        skill = ""
-        if place is not None:
-            try:
-                skill = registry.snapshot(place).digest
-            except SkillError as error:
-                skill = f"gone: {error.code}"
-        return cls(tool, _digest(args), skill, _digest([tool, args, skill]))
+    It is what a person approves: two calls with the same digest do the same.
+    """
+    skill = ""
+    if place is not None:
+        try:
+            skill = registry.snapshot(place).digest
+        except SkillError as error:
+            skill = f"gone: {error.code}"
+    return hashlib.sha256(json.dumps([tool, args, skill], sort_keys=True, default=str).encode()).hexdigest()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,10 +53,8 @@ class JournalEntry:
     """Thread id, and the names of the nodes where the agent is a graph inside another one."""
     call_id: str
     tool: str
-    arguments: str
-    skill: str
     digest: str
-    """This and the three fields before it are those of the effect."""
+    """Of the effect."""
     run: str
     """Id of the invocation that started the effect last."""
     checkpoint: str
@@ -73,9 +63,6 @@ class JournalEntry:
     """Of the last attempt: ISO 8601, UTC."""
     attempt: int = 1
     status: Status = "started"
-    ended: str | None = None
-    exit_code: int | None = None
-    """Of a script or program; None for other tools, and where it did not end by itself."""
     outputs: tuple[str, bytes] | None = None
     """What the tool returned, serialised: kind and bytes. None until it is done."""
     answers: int = 0
@@ -84,15 +71,16 @@ class JournalEntry:
     """The invocation has ended, and what it did is in the checkpoints of the thread."""
 
     @classmethod
-    def of(cls, call_id: str, effect: Effect, invocation: "Invocation", checkpoint: str) -> Self:
+    def of(cls, call_id: str, tool: str, digest: str, invocation: "Invocation", checkpoint: str) -> Self:
         """Return the entry of an effect that starts now."""
         return cls(
             thread=invocation.thread,
             call_id=call_id,
+            tool=tool,
+            digest=digest,
             run=invocation.id,
             checkpoint=checkpoint,
             started=_timestamp(),
-            **effect._asdict(),
         )
 
     def again(self, invocation: "Invocation", checkpoint: str) -> "JournalEntry":
@@ -107,10 +95,9 @@ class JournalEntry:
             settled=False,
         )
 
-    def done(self, produced: Any, exit_code: int | None = None) -> "JournalEntry":
+    def done(self, produced: Any) -> "JournalEntry":
         """Return the entry with what the tool returned."""
-        outputs = _SERDE.dumps_typed(produced)
-        return replace(self, status="done", ended=_timestamp(), exit_code=exit_code, outputs=outputs)
+        return replace(self, status="done", outputs=_SERDE.dumps_typed(produced))
 
     @property
     def produced(self) -> Any:
@@ -228,10 +215,6 @@ def tool_messages(produced: Any) -> list[ToolMessage]:
 def as_list(produced: Any) -> list[Any]:
     """Return what a ToolNode handed back as a list: it is a dict unless a tool returned Commands."""
     return list(produced) if isinstance(produced, list) else [produced]
-
-
-def _digest(value: object) -> str:
-    return hashlib.sha256(json.dumps(value, sort_keys=True, default=str).encode()).hexdigest()
 
 
 def _timestamp() -> str:

@@ -15,7 +15,7 @@ from langgraph.runtime import Runtime
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from skills_agent.nodes import RegistryOf
-from skills_agent.nodes.effects import Effect, JournalEntry
+from skills_agent.nodes.effects import JournalEntry, effect_of
 from skills_agent.skills.errors import SkillError
 from skills_agent.skills.library.registry import Registry
 from skills_agent.skills.policy.grants import is_in_scope
@@ -150,14 +150,14 @@ class Judge:
         What may be read without a question is read as it is then: its files do not count.
         """
         if verdict.decision == "allow" and call.spec.risk == "read":
-            return Effect.of(call.tool, call.args, None, self._registry).digest
+            return effect_of(call.tool, call.args, None, self._registry)
         return self.digest(call)
 
     def digest(self, call: Call) -> str:
         """Return the digest of what a call would run: tool, arguments, and the content of its skill."""
         loaded = self.loaded.get(call.skill or "")
         place = SkillRef.of(loaded) if loaded else None
-        return Effect.of(call.tool, call.args, place, self._registry).digest
+        return effect_of(call.tool, call.args, place, self._registry)
 
     def contents(self, call: Call) -> dict[str, str]:
         """Return the digest of each skill that a grant depends on; empty for one that is not loaded."""

@@ -26,9 +26,13 @@ CREATE TABLE IF NOT EXISTS journal (
     PRIMARY KEY (thread, call_id)
 ) WITHOUT ROWID
 """
+# What stays empty was written by older versions and read by nobody.
+_PUT: Final = "REPLACE INTO journal VALUES (?, ?, ?, '', '', ?, ?, ?, ?, ?, ?, NULL, NULL, ?, ?, ?, ?)"
+_SELECT: Final = (
+    "SELECT thread, call_id, tool, digest, run, checkpoint_id, started, attempt, status, output_kind, "
+    "outputs, answers, settled FROM journal WHERE thread = ? "
+)
 """The fields of an entry in their order, with `outputs` in two columns."""
-_PUT: Final = "REPLACE INTO journal VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
-_SELECT: Final = "SELECT * FROM journal WHERE thread = ? "
 _DELETE: Final = "DELETE FROM journal WHERE thread = ? "
 _IN_ORDER: Final = "ORDER BY started, call_id"
 

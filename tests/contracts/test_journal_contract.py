@@ -19,10 +19,10 @@ from langgraph.types import Command
 from skills_agent.graph.private_files import ignore_in_git
 from skills_agent.graph.threads.errors import JournalError
 from skills_agent.graph.threads.journals import FileJournal, StoreJournal
-from skills_agent.nodes.effects import Effect, Invocation, Journal, JournalEntry
+from skills_agent.nodes.effects import Invocation, Journal, JournalEntry
 
-EFFECT = Effect("run_script", "a" * 64, "s" * 64, "d" * 64)
-OTHER = Effect("write_file", "b" * 64, "", "e" * 64)
+EFFECT = "d" * 64
+OTHER = "e" * 64
 KINDS = ["file", "memory store", "sqlite store", "postgres store"]
 
 
@@ -48,9 +48,9 @@ def run_of(journal: Journal, name: str = "run", *, thread: str = "t", kept: bool
 
 
 def started(
-    journal: Journal, call: str, effect: Effect = EFFECT, run: str = "run", thread: str = "t"
+    journal: Journal, call: str, effect: str = EFFECT, run: str = "run", thread: str = "t"
 ) -> JournalEntry:
-    entry = JournalEntry.of(call, effect, run_of(journal, run, thread=thread), "checkpoint-1")
+    entry = JournalEntry.of(call, "run_script", effect, run_of(journal, run, thread=thread), "checkpoint-1")
     journal.put(entry)
     return entry
 
@@ -62,13 +62,13 @@ def answered(text: str, call: str) -> dict[str, list[ToolMessage]]:
 def test_an_entry_comes_back_as_it_was_written(journal: Journal) -> None:
     entry = started(journal, "call-1")
     assert journal.get("t", "call-1") == entry
-    done = replace(entry.done(answered("exit code 0", "call-1"), 0), answers=2, attempt=3, settled=True)
+    done = replace(entry.done(answered("exit code 0", "call-1")), answers=2, attempt=3, settled=True)
     journal.put(done)
     match = journal.get("t", "call-1")
     assert match == done
     assert match is not None
     assert match.produced == answered("exit code 0", "call-1")
-    assert (match.exit_code, match.attempt, match.answers, match.settled) == (0, 3, 2, True)
+    assert (match.attempt, match.answers, match.settled) == (3, 2, True)
 
 
 def test_commands_of_tools_come_back_whole(journal: Journal) -> None:
@@ -85,7 +85,7 @@ def test_commands_of_tools_come_back_whole(journal: Journal) -> None:
 def test_what_older_releases_wrote_into_a_store_is_read() -> None:
     store = InMemoryStore()
     journal = StoreJournal(store)
-    entry = started(journal, "call-1").done(answered("x", "call-1"), 0)
+    entry = started(journal, "call-1").done(answered("x", "call-1"))
     journal.put(entry)
     (item,) = store.search(("skills-agent", "journal"))
     kind, data = entry.outputs or ("", b"")
@@ -99,8 +99,8 @@ def test_what_was_never_written_is_not_found(journal: Journal) -> None:
     started(journal, "call-1")
     assert journal.get("t", "call-2") is None
     assert journal.get("other", "call-1") is None
-    assert journal.alike("other", EFFECT.digest) == []
-    assert journal.alike("t", OTHER.digest) == []
+    assert journal.alike("other", EFFECT) == []
+    assert journal.alike("t", OTHER) == []
     assert journal.unsettled("t") == []
 
 
@@ -109,20 +109,20 @@ def test_any_name_of_a_thread_or_a_call_is_a_name(journal: Journal, name: str) -
     entry = started(journal, name, thread=name)
     started(journal, name, thread=f"{name}.")
     assert journal.get(name, name) == entry
-    assert journal.alike(name, EFFECT.digest) == [entry]
+    assert journal.alike(name, EFFECT) == [entry]
 
 
 def test_alike_entries_come_in_the_order_of_their_start(journal: Journal) -> None:
     entries = [started(journal, f"call-{number:03}") for number in range(130, 0, -1)]
     started(journal, "other", OTHER)
-    assert journal.alike("t", EFFECT.digest) == entries
+    assert journal.alike("t", EFFECT) == entries
 
 
 def test_one_entry_takes_the_place_of_another(journal: Journal) -> None:
     entry = started(journal, "lost")
     journal.put(replace(entry, call_id="new"), replacing="lost")
     assert journal.get("t", "lost") is None
-    assert [each.call_id for each in journal.alike("t", EFFECT.digest)] == ["new"]
+    assert [each.call_id for each in journal.alike("t", EFFECT)] == ["new"]
 
 
 def test_only_what_is_done_can_be_settled(journal: Journal) -> None:
@@ -144,7 +144,7 @@ def test_only_what_is_done_can_be_settled(journal: Journal) -> None:
 def find(
     run: Invocation, call: str, *, earlier: tuple[str, ...] = (), alive: tuple[str, ...] = ()
 ) -> JournalEntry | None:
-    return run.find_entry(call, EFFECT.digest, earlier, alive)
+    return run.find_entry(call, EFFECT, earlier, alive)
 
 
 def test_a_call_finds_itself_by_its_id(journal: Journal) -> None:
@@ -210,7 +210,7 @@ def test_a_thread_that_is_forgotten_has_no_entries_and_the_others_have_theirs(jo
     journal.put(started(journal, "done", OTHER).done(answered("x", "done")))
     others = [started(journal, "call-1", thread=thread) for thread in ("t|", "t.", "T", "t%", "")]
     journal.forget("t")
-    assert [journal.alike("t", each.digest) for each in (EFFECT, OTHER)] == [[], []]
+    assert [journal.alike("t", each) for each in (EFFECT, OTHER)] == [[], []]
     assert journal.get("t", "call-1") is None
     assert [journal.get(each.thread, "call-1") for each in others] == others
 
@@ -225,21 +225,21 @@ def test_threads_of_one_process_write_side_by_side(journal: Journal) -> None:
         each.start()
     for each in writers:
         each.join()
-    assert len(journal.alike("t", EFFECT.digest)) == 80
+    assert len(journal.alike("t", EFFECT)) == 80
 
 
 WRITER = """
 import sys
 from pathlib import Path
 from skills_agent.graph.threads.journals import FileJournal
-from skills_agent.nodes.effects import Effect, JournalEntry, Invocation
+from skills_agent.nodes.effects import JournalEntry, Invocation
 
 journal = FileJournal(Path(sys.argv[1]))
 run = Invocation("run", "t", "", journal, lambda _: False)
 print("ready", flush=True)
 sys.stdin.readline()
 for number in range(25):
-    journal.put(JournalEntry.of(f"{sys.argv[2]}-{number}", Effect("run_script", "a", "s", "d"), run, ""))
+    journal.put(JournalEntry.of(f"{sys.argv[2]}-{number}", "run_script", "d", run, ""))
 """
 
 
