@@ -2,17 +2,19 @@
 
 from collections.abc import Iterable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from skills_agent.graph.cli import options
 from skills_agent.graph.cli.printing import count, line_of, print_json, table
 from skills_agent.graph.settings import Settings, process_environment, registry_of
-from skills_agent.skills.format.lint import lint as lint_folder
 from skills_agent.skills.library.catalog import CatalogEntry
-from skills_agent.skills.library.checkup import SourceState, check_up
-from skills_agent.skills.scripts.choice import Isolation, Program, isolation_here, wanted_programs
 from skills_agent.skills.skill import Diagnostic
+
+if TYPE_CHECKING:  # `skills list` imports this module, and has to be quick
+    from skills_agent.skills.library.checkup import SourceState
+    from skills_agent.skills.scripts.choice import Isolation, Program
 
 
 @click.command(
@@ -24,6 +26,8 @@ from skills_agent.skills.skill import Diagnostic
 @click.pass_context
 def lint(ctx: click.Context, folder: Path, as_json: bool) -> None:
     """Check the skill in DIR, or every skill below it, against agentskills.io/specification."""
+    from skills_agent.skills.format.lint import lint as lint_folder
+
     report = lint_folder(folder)
     errors, warnings = report.count("error"), report.count("warning")
     if as_json:
@@ -44,6 +48,9 @@ def lint(ctx: click.Context, folder: Path, as_json: bool) -> None:
 @options.as_json
 def doctor(workspace: Path | None, skills_dirs: tuple[Path, ...], as_json: bool) -> None:
     """Show sources, hidden and repaired skills, missing programs, and whether scripts run in a sandbox."""
+    from skills_agent.skills.library.checkup import check_up
+    from skills_agent.skills.scripts.choice import isolation_here, wanted_programs
+
     settings = Settings.load(workspace)
     checkup = check_up(registry_of(settings, skills_dirs))
     programs = wanted_programs()
@@ -77,12 +84,12 @@ def diagnostic_line(diagnostic: Diagnostic) -> str:
     )
 
 
-def _source_row(source: SourceState) -> tuple[str, ...]:
+def _source_row(source: "SourceState") -> tuple[str, ...]:
     trust = "trusted" if source.trusted else "not trusted"
     return f"  {source.label}", trust, _holds(source), source.folder or ""
 
 
-def _holds(source: SourceState) -> str:
+def _holds(source: "SourceState") -> str:
     if not source.exists:
         return "no such folder"
     counts = ((source.shown, "shown"), (source.shadowed, "shadowed"), (source.skipped, "skipped"))
@@ -98,14 +105,14 @@ def _print_lines(title: str, lines: Iterable[str]) -> None:
         click.echo(f"  {line}" if place else f"\n{title}\n  {line}")
 
 
-def _program_line(program: Program) -> str:
+def _program_line(program: "Program") -> str:
     if program.path:
         return f"{program.name}: {line_of(program.path)}"
     instead = f", nor is {' or '.join(program.substitutes)}" if program.substitutes else ""
     return f"{program.name} is not installed{instead}: {program.purpose} do not run here"
 
 
-def _print_isolation(isolation: Isolation) -> None:
+def _print_isolation(isolation: "Isolation") -> None:
     words = {
         None: "are refused: a sandbox is required",
         "controlled": "run WITHOUT a sandbox, with all rights of this user",
