@@ -143,7 +143,6 @@ def _ask_pattern(request: Request) -> str:
 
 
 def _fault(interrupt: Interrupt, request: Request, decision: Decision) -> str | None:
-    """Say why a request does not take a decision; None where it does."""
     takes_edit = any(
         review["action_name"] == request["name"] and "edit" in review["allowed_decisions"]
         for review in interrupt.value["review_configs"]

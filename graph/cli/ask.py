@@ -51,7 +51,6 @@ def ask(question: str, skills: tuple[str, ...], thread: str | None, as_json: boo
 
 
 def _check_skills(registry: "Registry", names: Sequence[str]) -> None:
-    """Refuse names of skills that do not exist: that is wrong usage."""
     for name in names:
         try:
             registry.refresh().find(name)

@@ -41,10 +41,6 @@ def chat(thread: str | None, **chosen: Any) -> None:
 
 
 def _converse(thread: "OpenThread") -> None:
-    """Answer lines from the person, or from a pipe, until they end.
-
-    Ends with exit code 3 where a question stays open, and with the error of a model in a pipe.
-    """
     click.echo(f"thread {thread.name}. /help for commands, /quit to end.")
     if thread.status != "done":
         _turn(thread, None)
@@ -55,7 +51,6 @@ def _converse(thread: "OpenThread") -> None:
 
 
 def _answer(thread: "OpenThread", line: str) -> bool:
-    """Answer one line of the person; False where it ends the conversation."""
     command = _COMMAND.match(line)
     match command["name"] if command else "":
         case "quit" | "exit":
@@ -74,7 +69,6 @@ def _answer(thread: "OpenThread", line: str) -> bool:
 
 
 def _lines() -> Iterator[str]:
-    """Yield what is typed, without blank lines."""
     if is_terminal():
         import readline  # noqa: F401 - line editing and history for input()
     while True:

@@ -67,12 +67,12 @@ def doctor(workspace: Path | None, skills_dirs: tuple[Path, ...], as_json: bool)
         return
     click.echo("Sources, the strongest last")
     table(list(map(_source_row, checkup.sources)), empty="  none: skills are turned off (enable_skills)")
-    _print_lines("Shadowed: a stronger source has a skill of that name", map(_entry_text, checkup.shadowed))
-    _print_lines("Skipped", map(_entry_text, checkup.skipped))
+    print_section("Shadowed: a stronger source has a skill of that name", map(entry_text, checkup.shadowed))
+    print_section("Skipped", map(entry_text, checkup.skipped))
     repairs = [diagnostic for entry in checkup.repaired for diagnostic in entry.diagnostics]
-    _print_lines("Repaired: used, though not as written", map(diagnostic_line, repairs))
-    _print_lines("Passed over", map(diagnostic_line, checkup.diagnostics))
-    _print_lines("Programs that scripts want", map(_program_line, programs))
+    print_section("Repaired: used, though not as written", map(diagnostic_line, repairs))
+    print_section("Passed over", map(diagnostic_line, checkup.diagnostics))
+    print_section("Programs that scripts want", map(_program_line, programs))
     _print_isolation(isolation)
 
 
@@ -96,11 +96,13 @@ def _holds(source: "SourceState") -> str:
     return ", ".join(f"{number} {status}" for number, status in counts if number) or "no skills"
 
 
-def _entry_text(entry: CatalogEntry) -> str:
-    return f"{line_of(entry.name)} ({entry.source}) {line_of(entry.path)}\n    {line_of(entry.reason)}"
+def entry_text(entry: CatalogEntry) -> str:
+    """Return a skill that is not shown, and why, as two lines."""
+    return f"{line_of(entry.name)} ({entry.status}) {line_of(entry.path)}\n    {line_of(entry.reason)}"
 
 
-def _print_lines(title: str, lines: Iterable[str]) -> None:
+def print_section(title: str, lines: Iterable[str]) -> None:
+    """Print lines under a title; without lines, nothing."""
     for place, line in enumerate(lines):
         click.echo(f"  {line}" if place else f"\n{title}\n  {line}")
 

@@ -102,7 +102,6 @@ def _decision(
 
 
 def _first_input(thread: "OpenThread", decision: Mapping[str, Any] | list[Any] | None) -> "GraphInput":
-    """Return the first input; without a decision there is none, and an open question is asked."""
     from skills_agent.graph.cli.approval import answer_all, answer_each
 
     if thread.status == "done":

@@ -74,11 +74,10 @@ def export_runs(run: str | None, thread: str | None, output: Path | None, worksp
     """
     if run and thread:
         raise click.UsageError("name a run or a thread, not both")
-    lines = read_lines(open_log(workspace), run, thread)
+    content = b"".join(line + b"\n" for line in read_lines(open_log(workspace), run, thread))
     if output is None:
-        sys.stdout.buffer.writelines(line + b"\n" for line in lines)
+        sys.stdout.buffer.write(content)
         return
-    content = b"".join(line + b"\n" for line in lines)
     try:
         with os.fdopen(os.open(output, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
             file.write(content)

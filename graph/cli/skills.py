@@ -10,8 +10,8 @@ import click
 from msgspec import structs
 
 from skills_agent.graph.cli import options
-from skills_agent.graph.cli.doctor import diagnostic_line, doctor, lint
-from skills_agent.graph.cli.printing import echo, line_of, print_json, table
+from skills_agent.graph.cli.doctor import diagnostic_line, doctor, entry_text, lint, print_section
+from skills_agent.graph.cli.printing import echo, print_json, table
 from skills_agent.graph.settings import Settings, registry_of
 from skills_agent.skills.format.rules import MAX_NAME
 from skills_agent.skills.library.catalog import Catalog, first_sentence
@@ -28,13 +28,7 @@ description: "What the skill does, and when to use it: the words that a request 
 # {title}
 
 Say here, step by step, what to do. Only this text is read when the skill is loaded: put detail that
-is not always needed into `references/`, and name the file where it is needed.
-
-## Steps
-
-1. Find out what the user wants to know, and about which file.
-2. Run `scripts/example.py FILE` and read its output. (Write it, or remove this step.)
-3. Answer with the figures from the output.
+is not always needed into `references/`, programs into `scripts/`, and name the file where it is needed.
 """
 
 
@@ -136,23 +130,14 @@ def search_skills(
 
 
 def _print_problems(catalog: Catalog, *, everything: bool) -> None:
-    """Print which skills are hidden, and why; without `everything` only how many were skipped."""
     hidden = [entry for entry in catalog.entries if entry.status != "shown"]
-    skipped = [entry for entry in hidden if entry.status == "skipped"]
-    if not everything:
-        if skipped:
-            noun = "1 skill was" if len(skipped) == 1 else f"{len(skipped)} skills were"
-            click.echo(f"\n{noun} skipped. Why: skills-agent skills list --all", err=True)
-        return
-    for entry in hidden:
-        click.echo(
-            f"\n{line_of(entry.name)} ({entry.status}) {line_of(entry.path)}\n  {line_of(entry.reason)}"
-        )
-    findings = [diagnostic for diagnostic in catalog.diagnostics if diagnostic.severity != "info"]
-    if findings:
-        click.echo()
-    for diagnostic in findings:
-        click.echo(diagnostic_line(diagnostic))
+    if everything:
+        print_section("Not shown", map(entry_text, hidden))
+        findings = [diagnostic for diagnostic in catalog.diagnostics if diagnostic.severity != "info"]
+        print_section("Findings", map(diagnostic_line, findings))
+    elif skipped := sum(entry.status == "skipped" for entry in hidden):
+        noun = "skill was" if skipped == 1 else "skills were"
+        click.echo(f"\n{skipped} {noun} skipped. Why: skills-agent skills list --all", err=True)
 
 
 def _facts(skill: SkillMetadata, resources: Sequence[Resource]) -> list[tuple[str, str]]:

@@ -22,7 +22,7 @@ from skills_agent.graph.build import wire
 from skills_agent.graph.cli.approval import ask_person, question_text
 from skills_agent.graph.cli.options import shell_command
 from skills_agent.graph.cli.printing import echo, is_terminal, print_json
-from skills_agent.graph.cli.progress import STREAM_MODES, open_progress
+from skills_agent.graph.cli.progress import STREAM_MODES, Progress
 from skills_agent.graph.cli.signals import INTERRUPTED, draining, ending_on_sigterm, exit_code_of, leave
 from skills_agent.graph.langgraph_inside import thread_ids
 from skills_agent.graph.models.errors import ModelError
@@ -103,9 +103,10 @@ class OpenThread:
         if isinstance(graph_input, dict):
             self.verdicts.clear()
         try:
+            progress = Progress(self.verdicts, quiet=self.quiet)
             with (
                 draining(self.control, self.resume_command()),
-                open_progress(self.verdicts, quiet=self.quiet) as progress,
+                progress.spinner(),
                 # A drained invocation is one that is not finished: its steps are kept.
                 suppress(GraphDrained),
             ):
@@ -205,7 +206,6 @@ def open_thread(
 
 
 def _apply_options(settings: Settings, options: Mapping[str, Any], approval: Approval | None) -> Settings:
-    """Return the settings with the options of a thread: its skill folders and its model."""
     return replace(
         settings,
         skills_dirs=(*settings.skills_dirs, *map(Path, options.get("skills_dirs", ()))),

@@ -8,20 +8,11 @@ from skills_agent.graph.cli.printing import count, local_time
 from skills_agent.graph.cli.progress import excerpt
 from skills_agent.graph.threads.fork import Fork
 from skills_agent.graph.threads.steps import ThreadStep
-from skills_agent.graph.threads.threads import Ruling, ThreadMessage, ThreadRecord
+from skills_agent.graph.threads.threads import ThreadMessage, ThreadRecord
 from skills_agent.nodes.prompt import plan_text
 from skills_agent.state.records import GrantRecord, LoadedSkill
 
 MAX_RESULT_LINES = 15
-
-_RULINGS: dict[Ruling, str] = {
-    "allowed": "",
-    "approved": "  (approved by a person)",
-    "edited": "  (changed by a person)",
-    "rejected": "  (rejected by a person)",
-    "refused": "  (refused)",
-    "open": "  (not answered yet)",
-}
 _ROLES = {"user": "you", "agent": "agent", "request": "asked for"}
 
 
@@ -65,7 +56,6 @@ def _changed_lines(step: ThreadStep) -> Iterator[str]:
 
 
 def _message_lines(message: Mapping[str, Any]) -> Iterator[str]:
-    """Yield a message's first line, and its calls with the ids by which `--deny` names them."""
     who = {"human": "you", "ai": "agent", "tool": f"result of {message.get('tool')}"}
     if text := excerpt(message["text"]):
         yield f"{who.get(message['type'], message['type'])}: {text}"
@@ -76,7 +66,8 @@ def _message_lines(message: Mapping[str, Any]) -> Iterator[str]:
 def _message_text_lines(message: ThreadMessage) -> Iterator[str]:
     yield f"{_ROLES[message.role]}: {message.text.strip()}".rstrip()
     for call in message.calls:
-        yield f"  {call_text(call.tool, call.args, limit=None)}{_RULINGS[call.ruling]}"
+        ruling = "" if call.ruling == "allowed" else f"  ({call.ruling})"
+        yield f"  {call_text(call.tool, call.args, limit=None)}{ruling}"
         lines = call.result.splitlines()
         yield from (f"    {line}" for line in lines[:MAX_RESULT_LINES])
         if len(lines) > MAX_RESULT_LINES:
@@ -89,7 +80,8 @@ def _summary_lines(record: ThreadRecord) -> Iterator[str]:
     if record.plan:
         yield plan_text(record.plan)
     if record.grants:
-        yield f"Your decisions: {', '.join(map(_decision, record.grants))}"
+        decisions = (f"{grant['tool']}: {grant['decision']} ({holds_for(grant)})" for grant in record.grants)
+        yield f"Your decisions: {', '.join(decisions)}"
     if record.usage:
         spent = record.usage["thread"]
         counts = [count(spent["model_calls"], "model call"), count(spent["tool_calls"], "tool call")]
@@ -99,11 +91,6 @@ def _summary_lines(record: ThreadRecord) -> Iterator[str]:
 
 def _skill(skill: LoadedSkill) -> str:
     return f"{skill['name']} ({skill['source']}{', unloaded' if skill['unloaded'] else ''})"
-
-
-def _decision(grant: GrantRecord) -> str:
-    scope = f" ({holds_for(grant)})" if grant["scope"] != "call" or grant["revoked"] else ""
-    return f"{grant['tool']}: {grant['decision']}{scope}"
 
 
 def holds_for(grant: GrantRecord) -> str:

@@ -210,7 +210,7 @@ def test_a_denied_call_is_refused_once_and_the_others_are_asked_about(
     assert "refused this call" in told[denied][0]
     assert "stamped two.txt" in told[other][0]
     shown = cli.run("threads", "show", made["thread"]).out
-    assert "(rejected by a person)" in shown
+    assert "(rejected)" in shown
 
 
 def test_where_every_call_is_denied_the_model_goes_on(cli: CommandLine) -> None:
