@@ -6,7 +6,7 @@ This file imports no LangGraph: records are read without it.
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Final, Literal
 
 import msgspec
@@ -18,17 +18,24 @@ from skills_agent.skills.text import one_line
 from skills_agent.state.records import Counts
 
 _HUMP: Final = re.compile(r"(?<!^)(?=[A-Z])")
+_OPTIONAL: Final = re.compile(r"\[([^]]*?\{(\w+)[^]]*)\]")
 
 
 class Event(Struct, kw_only=True, tag_field="type", tag=lambda name: _HUMP.sub("_", name).lower()):
     """One thing that happened in a run. Its `type` is the name of its class in snake case."""
 
     text: ClassVar[str] = ""
-    """The line, with names of fields; an event that has more to say overrides `line`."""
+    """The line, with names of fields; `call` is tool and arguments. A part in brackets is left out where its
+    first field is empty."""
 
     def line(self) -> str:
         """Return the event as one line for a person. Untrusted text stands in it."""
-        return self.text.format(**msgspec.structs.asdict(self))
+        fields = msgspec.structs.asdict(self)
+        fields |= {name: _join(value) for name, value in fields.items() if isinstance(value, list)}
+        if "args" in fields:
+            fields["call"] = call_text(fields["tool"], fields["args"])
+        empty = {name for name, value in fields.items() if value in ("", None, UNSET)}
+        return _OPTIONAL.sub(lambda part: "" if part[2] in empty else part[1], self.text).format(**fields)
 
     def as_record(self) -> dict[str, Any]:
         """Return the event as a record, without the fields that do not apply."""
@@ -43,16 +50,14 @@ class Operator(Struct, kw_only=True):
     allowed_tools: str
     approval: str
     yes: list[str]
-    """Risks that were approved in advance with --yes."""
     sandbox: str
 
 
-class _Invocation(Event, Operator):
-    """The first event of an invocation: who called, and what the operator had set."""
+class RunResumed(Event, Operator):
+    """A run went on in another invocation: with an answer, or after it was cut off."""
 
     caller: str | None
     verified: bool
-    """Whether a server has verified who the caller is."""
 
     def caller_text(self) -> str:
         """Return who called, and under which settings."""
@@ -62,19 +67,18 @@ class _Invocation(Event, Operator):
         yes = f", --yes {','.join(self.yes)}" if self.yes else ""
         return f"by {who}, {', '.join(f'{name} {getattr(self, name)}' for name in names)}{yes}"
 
+    def line(self) -> str:
+        return f"went on: {self.caller_text()}"
 
-class RunStarted(_Invocation):
+
+class RunStarted(RunResumed):
     """A turn began."""
 
     request: str
     skills: list[str]
-    """Skills that the caller named."""
     catalog: str
-    """Digest of the catalog."""
     known: int
-    """Skills in the catalog."""
     changed: list[str]
-    """Loaded skills that are different on disk now."""
     sources: int | UnsetType = UNSET
     """Places where skills were looked for; 0 where skills are turned off."""
     problems: int | UnsetType = UNSET
@@ -91,13 +95,6 @@ class RunStarted(_Invocation):
             f", {_count(self.problems, 'problem')}: skills-agent skills list --all" if self.problems else ""
         )
         return f"{_count(self.known, 'skill')}{sources} (catalog {self.catalog:.12}){names}{more}"
-
-
-class RunResumed(_Invocation):
-    """A run went on in another invocation: with an answer, or after it was cut off."""
-
-    def line(self) -> str:
-        return f"went on: {self.caller_text()}"
 
 
 class SkillChanged(Event):
@@ -118,6 +115,10 @@ class SkillChanged(Event):
 class SkillLoaded(Event):
     """A skill's instructions entered the thread."""
 
+    text = (
+        "loaded {skill} from {source} ({digest:.12}), files: {resources}, "
+        "asked for by the {asked_by}[: {reason}]"
+    )
     call_id: str
     skill: str
     source: str
@@ -128,12 +129,6 @@ class SkillLoaded(Event):
     resources: int
     """Files that were listed."""
 
-    def line(self) -> str:
-        by = "as on_change says" if self.asked_by == "operator" else f"asked for by the {self.asked_by}"
-        why = f": {self.reason}" if self.reason else ""
-        files = _count(self.resources, "file")
-        return f"loaded {self.skill} from {self.source} ({self.digest:.12}), {files}, {by}{why}"
-
 
 class SkillRefused(Event):
     """A skill was asked for and not loaded."""
@@ -142,7 +137,6 @@ class SkillRefused(Event):
     call_id: str
     skill: str
     reason: str
-    """Why it was asked for."""
     refusal: str
 
 
@@ -158,41 +152,31 @@ class SkillUnloaded(Event):
 class ModelCalled(Event):
     """A model answered."""
 
+    text = "asked {model}: {input_tokens} + {output_tokens} tokens[, {seconds} s][; wants {calls}]"
     model: str
     input_tokens: int
     output_tokens: int
     calls: list[str]
-    """Tools that it wants."""
     seconds: float | UnsetType = UNSET
-
-    def line(self) -> str:
-        wish = f"wants {', '.join(self.calls)}" if self.calls else "has an answer"
-        seconds = "" if self.seconds is UNSET else f", {self.seconds} s"
-        tokens = f"{self.input_tokens} + {self.output_tokens} tokens"
-        return f"asked {self.model or 'the model'}: {tokens}{seconds}; {wish}"
 
 
 class HistorySummarized(Event):
     """Older turns are shown to the model as a summary from now on."""
 
+    text = "earlier turns: {turns} summed up ({by})[: no summary by the model, {failure}]"
     by: str
-    """The model that wrote it, or `extractive`."""
     failure: str
     """Why no model wrote it; empty where one did, or where there is none."""
     turns: int
-    """How many turns it stands for."""
     input_tokens: int
     output_tokens: int
     seconds: float | UnsetType = UNSET
-
-    def line(self) -> str:
-        why = f": no summary by the model, {self.failure}" if self.failure else ""
-        return f"{_count(self.turns, 'earlier turn')} summed up ({self.by}){why}"
 
 
 class CallJudged(Event):
     """The gate gave its verdict on a call."""
 
+    text = "{decision} ({by}): {call}: {reason}"
     call_id: str
     tool: str
     args: Any
@@ -204,27 +188,25 @@ class CallJudged(Event):
     digest: str = ""
     """Of tool, arguments and skill, where a person was or had been asked; else empty."""
 
-    def line(self) -> str:
-        return f"{self.decision} ({self.by}): {call_text(self.tool, self.args)}: {self.reason}"
-
 
 class ApprovalAsked(Event):
     """A person was asked about a call, or whether to run it again after it was cut off."""
 
+    text = "asked a person: {call}: {question}"
     call_id: str
     tool: str
     args: Any
     question: str
-    """With the isolation that a script would have."""
     digest: str = ""
-
-    def line(self) -> str:
-        return f"asked a person: {call_text(self.tool, self.args)}: {self.question}"
 
 
 class ApprovalAnswered(Event):
     """A person answered."""
 
+    text = (
+        "answered[ by {user}]: {answer}[, saying: {message}]: {call}: "
+        "{decision}, for the {scope}[ {pattern}]: {reason}"
+    )
     call_id: str
     tool: str
     args: Any
@@ -241,14 +223,6 @@ class ApprovalAnswered(Event):
     user: str | None = None
     digest: str = ""
 
-    def line(self) -> str:
-        user = f" by {self.user}" if self.user else ""
-        scope = "" if self.scope == "call" else f" for the {self.scope} {self.pattern}".rstrip()
-        said = f", saying: {self.message}" if self.message else ""
-        why = f": {self.reason}" if self.decision == "deny" and self.answer != "reject" else ""
-        call = call_text(self.tool, self.args)
-        return f"answered{user}: {self.answer}{scope}{said}: {call}: {self.decision}{why}"
-
 
 class GrantRevoked(Event):
     """A grant of a thread was revoked: by `grants revoke`, or with `update_state`."""
@@ -263,52 +237,46 @@ class GrantRevoked(Event):
 class StateUpdated(Event):
     """Somebody changed a thread from outside of the graph (`update_state`)."""
 
+    text = "changed from outside[ as {as_node}]: {channels}[; grants: {grants}][; skills: {skills}]"
     as_node: str
-    """Whose step it stands for; empty where that was not said."""
     channels: list[str]
     grants: list[str]
-    """Ids of those that were given or changed."""
     skills: list[str]
-
-    def line(self) -> str:
-        as_node = f" as {self.as_node}" if self.as_node else ""
-        names = f" ({', '.join([*self.grants, *self.skills])})" if self.grants or self.skills else ""
-        return f"changed from outside{as_node}: {', '.join(self.channels)}{names}"
 
 
 class ThreadForked(Event):
     """The thread was made as a copy of another one at a step; the record of `source` has what was before."""
 
+    text = (
+        "copied from thread {source} at checkpoint {at}"
+        "[, without skill {without_skills}][, with call {denied} refused]"
+    )
     source: str
     at: str
     """Id of the checkpoint of that step; both threads have it."""
     request: str
-    """Of the turn of that step."""
     without_skills: list[str]
     denied: list[str]
     """Ids of calls that were answered as refused."""
-
-    def line(self) -> str:
-        without = [f", without skill {name}" for name in self.without_skills]
-        denied = [f", with call {call_id} refused" for call_id in self.denied]
-        return f"copied from thread {self.source} at checkpoint {self.at}{''.join([*without, *denied])}"
 
 
 class CallStarted(Event):
     """A call that does more than read is about to run."""
 
+    text = "starts {tool}[ of {skill}]"
     call_id: str
     tool: str
     skill: str
-    """The skill that the call names; else empty."""
-
-    def line(self) -> str:
-        return f"starts {self.tool} of {self.skill}" if self.skill else f"starts {self.tool}"
 
 
 class CallEnded(Event):
     """A call ran, or gave the result of an earlier run. From `exit_code` on: of scripts and commands."""
 
+    text = (
+        "{tool}[ of {skill}]: {status}[, not run again: the result of {reused}][, exit code {exit_code}]"
+        "[, stopped: {stopped}][, isolation {level}][, wrote {written}], {bytes} bytes[, {seconds} s]"
+        "[; it said: {error}]"
+    )
     call_id: str
     tool: str
     skill: str
@@ -325,28 +293,12 @@ class CallEnded(Event):
     level: str | UnsetType = UNSET
     """The isolation that was really used."""
     stopped: str | UnsetType | None = UNSET
-    """The limit that ended it."""
     stdout_bytes: int | UnsetType = UNSET
     stderr_bytes: int | UnsetType = UNSET
     """Both of the whole output, also of what was cut."""
     run_seconds: float | UnsetType = UNSET
     written: list[dict[str, Any]] | UnsetType = UNSET
     written_more: int | UnsetType = UNSET
-
-    def line(self) -> str:
-        name = f"{self.tool} of {self.skill}" if self.skill else self.tool
-        if self.reused:
-            return f"{name}: not run again; the result of {self.reused}"
-        facts = [str(self.status)]
-        if isinstance(self.exit_code, int):
-            facts.append(f"exit code {self.exit_code}")
-        if self.stopped:
-            facts.append(f"stopped: {self.stopped}")
-        if self.level:
-            facts.append(f"isolation {self.level}")
-        facts += [f"wrote {file['path']} ({file['size']} bytes)" for file in self.written or []]
-        facts += [f"{self.bytes} bytes", *([] if self.seconds is UNSET else [f"{self.seconds} s"])]
-        return f"{name}: {', '.join(facts)}" + (f"; it said: {self.error}" if self.error else "")
 
 
 class ResourceRead(Event):
@@ -370,11 +322,8 @@ class CallDropped(Event):
 class StepEnded(Event):
     """A node that has no events of its own ran."""
 
+    text = "changed {channels}"
     channels: list[str]
-    """What it changed."""
-
-    def line(self) -> str:
-        return f"changed {', '.join(self.channels)}" if self.channels else "changed nothing"
 
 
 class RunFailed(Event):
@@ -388,16 +337,12 @@ class RunFailed(Event):
 class RunEnded(Event):
     """A turn ended with an answer."""
 
+    text = "ended, {outcome}[: {reason}]; the answer has {answer_bytes} bytes"
     outcome: Literal["done", "cut short"]
     reason: str
-    """Why it was cut short; else empty."""
     answer_bytes: int
     loaded: list[str]
     usage: Counts
-
-    def line(self) -> str:
-        why = f": {self.reason}" if self.reason else ""
-        return f"ended, {self.outcome}{why}; the answer has {self.answer_bytes} bytes"
 
 
 class TornLine(Event):
@@ -416,11 +361,8 @@ class EventsLost(Event):
     cause: str
 
 
-EVENTS: Final[Mapping[str, type[Event]]] = {
-    str(kind.__struct_config__.tag): kind
-    for kind in (*_Invocation.__subclasses__(), *Event.__subclasses__())
-    if kind is not _Invocation
-}
+_KINDS: Final[Sequence[type[Event]]] = (RunStarted, *Event.__subclasses__())
+EVENTS: Final = {str(kind.__struct_config__.tag): kind for kind in _KINDS}
 """Every event by its type."""
 
 
@@ -444,6 +386,13 @@ def call_text(tool: str, args: Any, limit: int | None = 300) -> str:
     spec = TOOL_SPECS.get(tool) or ToolSpec(name=tool)
     text = spec.show(args if isinstance(args, Mapping) else {"arguments": args})
     return text if limit is None else one_line(text, limit)
+
+
+def _join(items: list[Any]) -> str:
+    files = [
+        f"{each['path']} ({each['size']} bytes)" if isinstance(each, dict) else str(each) for each in items
+    ]
+    return ", ".join(files)
 
 
 def _count(number: int | UnsetType, noun: str) -> str:

@@ -15,18 +15,13 @@ from msgspec import UNSET, UnsetType
 from skills_agent.graph.audit import events
 from skills_agent.graph.audit.events import Event, RunResumed
 from skills_agent.skills.policy.tool_spec import TOOL_SPECS
-from skills_agent.state.records import Counts, VerdictRecord
+from skills_agent.state.records import Counts
 from skills_agent.state.reducers import add_usage
 from skills_agent.state.schema import CallRequest
 from skills_agent.state.transcript import last_ai, last_human, reused_since
 
 State = Mapping[str, Any]
 _Kind = TypeVar("_Kind", bound=Event)
-
-
-_UNKNOWN: Final = RunResumed(
-    caller=None, verified=False, model="", allowed_tools="", approval="", yes=[], sandbox=""
-)
 
 
 class NodeStep(NamedTuple):
@@ -37,18 +32,15 @@ class NodeStep(NamedTuple):
     update: State
     """What it changed."""
     seconds: float | UnsetType = UNSET
-    invocation: Callable[[], RunResumed] = lambda: _UNKNOWN
-    """Returns who calls the graph, and what the operator had set; only some events tell it."""
+    invocation: RunResumed = RunResumed(
+        caller=None, verified=False, model="", allowed_tools="", approval="", yes=[], sandbox=""
+    )
+    """Who calls the graph, and what the operator had set."""
 
     @property
     def answers(self) -> list[ToolMessage]:
         """Return the tool messages that the node added."""
         return [each for each in self.update.get("messages") or [] if isinstance(each, ToolMessage)]
-
-    @property
-    def verdicts(self) -> Mapping[str, VerdictRecord]:
-        """Return the verdicts of the node, by call id."""
-        return self.update.get("verdicts") or {}
 
     @property
     def tokens(self) -> dict[str, int]:
@@ -94,13 +86,12 @@ def questions_asked(node: str, before: State, interrupt: GraphInterrupt) -> list
             if verdict["decision"] == "ask"
         ]
     call = _call_record(cast("CallRequest", before))
-    questions = [_question_of(each.value) for each in interrupt.args[0]]
-    return [_pick(events.ApprovalAsked, call, question=question) for question in questions]
-
-
-def _question_of(value: Any) -> str:
-    actions = value.get("action_requests") if isinstance(value, Mapping) else None
-    return str(actions[0]["description"] if actions else value)
+    questions: list[Event] = []
+    for each in interrupt.args[0]:
+        actions = each.value.get("action_requests") if isinstance(each.value, Mapping) else None
+        question = str(actions[0]["description"] if actions else each.value)
+        questions.append(_pick(events.ApprovalAsked, call, question=question))
+    return questions
 
 
 def outcome_answered(
@@ -152,7 +143,7 @@ def _discovered(step: NodeStep) -> Iterator[Event]:
         changed=[each["name"] for each in changed],
         sources=len(catalog.get("sources", ())),
         problems=sum(each["severity"] != "info" for each in catalog.get("diagnostics", ())),
-        **msgspec.structs.asdict(step.invocation()),
+        **msgspec.structs.asdict(step.invocation),
     )
     for each in changed:
         yield _pick(events.SkillChanged, each, skill=each["name"])
@@ -164,8 +155,7 @@ def _selected(step: NodeStep) -> Iterator[Event]:
     message = last_ai([*(step.before.get("messages") or []), *(step.update.get("messages") or [])])
     calls = {call["id"]: call["args"] for call in message.tool_calls} if message else {}
     for answer in step.answers:
-        args = calls.get(answer.tool_call_id, {})
-        yield _skill_refused(answer, args.get("name"), args.get("reason"))
+        yield _skill_refused(answer, calls.get(answer.tool_call_id, {}))
 
 
 def _loaded(step: NodeStep) -> Iterator[Event]:
@@ -177,22 +167,20 @@ def _loaded(step: NodeStep) -> Iterator[Event]:
         yield _pick(events.SkillLoaded, skill, skill=name, resources=listed)
     if not ledger:
         for answer in step.answers:
-            yield _skill_refused(answer, step.before["skills"][-1]["name"], step.before.get("reason"))
+            yield _skill_refused(answer, {**step.before, **step.before["skills"][-1]})
 
 
-def _skill_refused(answer: ToolMessage, skill: Any, reason: Any) -> events.SkillRefused:
+def _skill_refused(answer: ToolMessage, request: State) -> events.SkillRefused:
+    skill, reason = str(request.get("name") or ""), str(request.get("reason") or "")
     return events.SkillRefused(
-        call_id=answer.tool_call_id,
-        skill=str(skill or ""),
-        reason=str(reason or ""),
-        refusal=str(answer.text),
+        call_id=answer.tool_call_id, skill=skill, reason=reason, refusal=str(answer.text)
     )
 
 
 def _model_called(step: NodeStep) -> Iterator[Event]:
     for message in step.update.get("messages") or []:
         if isinstance(message, AIMessage):
-            name = message.response_metadata.get("model_name") or step.invocation().model
+            name = message.response_metadata.get("model_name") or step.invocation.model
             calls = [call["name"] or "" for call in [*message.tool_calls, *message.invalid_tool_calls]]
             yield events.ModelCalled(model=str(name), calls=calls, seconds=step.seconds, **step.tokens)
 
@@ -203,16 +191,17 @@ def _summarized(step: NodeStep) -> Iterator[Event]:
 
 
 def _judged(step: NodeStep) -> Iterator[Event]:
-    for call_id, verdict in step.verdicts.items():
+    verdicts = step.update.get("verdicts") or {}
+    for call_id, verdict in verdicts.items():
         yield _pick(events.CallJudged, verdict, call_id=call_id)
     for answer in step.answers:
-        if answer.tool_call_id not in step.verdicts:  # arguments that are no JSON
+        if answer.tool_call_id not in verdicts:  # arguments that are no JSON
             yield _pick(events.CallJudged, _dropped(answer), args={}, decision="deny", by="error")
 
 
 def _answered(step: NodeStep) -> Iterator[Event]:
     for call_id, grant in (step.update.get("grants") or {}).items():
-        verdict = {**step.verdicts[call_id], "tool": grant["tool"], "args": grant["args"]}
+        verdict = {**step.update["verdicts"][call_id], "tool": grant["tool"], "args": grant["args"]}
         yield _pick(events.ApprovalAnswered, {**grant, **verdict}, call_id=call_id, answer=grant["decision"])
 
 
@@ -221,15 +210,16 @@ def _acted(step: NodeStep) -> Iterator[Event]:
     answer = next((each for each in step.answers if each.tool_call_id == call["call_id"]), None)
     text = str(answer.text) if answer else ""
     failed = answer is not None and answer.status == "error"
+    artifact = answer.artifact if answer else None
+    outcome = artifact if isinstance(artifact, Mapping) and "exit_code" in artifact else {}
     yield _pick(
         events.CallEnded,
-        call,
+        {**outcome, **call},
         status="error" if failed else "ok",
         bytes=len(text.encode(errors="replace")),
         seconds=step.seconds,
         error=text if failed else "",
         reused=(reused_since(answer) if answer else "") or UNSET,
-        **_outcome_of(answer.artifact if answer else None),
     )
     spec = TOOL_SPECS.get(call["tool"])
     if spec and spec.counts_as == "resource" and not failed:
@@ -237,15 +227,6 @@ def _acted(step: NodeStep) -> Iterator[Event]:
     for name, skill in (step.update.get("skills_loaded") or {}).items():
         if skill["unloaded"]:
             yield events.SkillUnloaded(call_id=call["call_id"], skill=name, digest=skill["digest"])
-
-
-def _outcome_of(artifact: object) -> dict[str, Any]:
-    """Return what a runner said of a script or a command, as fields of `call_ended`."""
-    if not isinstance(artifact, Mapping) or "exit_code" not in artifact:
-        return {}
-    names = ("exit_code", "level", "stopped", "stdout_bytes", "stderr_bytes", "written", "written_more")
-    outcome = {name: artifact[name] for name in names if name in artifact}
-    return {**outcome, "run_seconds": artifact["seconds"]} if "seconds" in artifact else outcome
 
 
 def _finished(step: NodeStep) -> Iterator[Event]:
@@ -264,9 +245,8 @@ def _finished(step: NodeStep) -> Iterator[Event]:
 
 
 def _step_ended(step: NodeStep) -> Iterator[Event]:
-    yield events.StepEnded(
-        channels=sorted(name for name, value in step.update.items() if value or name != "messages")
-    )
+    channels = sorted(name for name, value in step.update.items() if value or name != "messages")
+    yield events.StepEnded(channels=channels)
 
 
 def _dropped(answer: ToolMessage) -> dict[str, str]:

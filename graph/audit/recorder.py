@@ -102,7 +102,7 @@ class Audit:
             tell([RunFailed(error=type(error).__name__, message=str(error))], after_effects=True)
             raise
         seconds, update = round(time.perf_counter() - start, 4), node_events.merge_updates(changes[0])
-        step = NodeStep(before, update, seconds, partial(self._resumed, runtime))
+        step = NodeStep(before, update, seconds, self._resumed(runtime))
         tell(node_events.events_of(node, step), after_effects=node in AFTER_EFFECTS)
 
     def _resume(self, node: str, turn: int, runtime: Runtime[Context]) -> None:

@@ -136,7 +136,7 @@ class _RunTools:
         artifact = {
             "exit_code": result.exit_code,
             "level": result.level,
-            "seconds": round(result.seconds, 4),
+            "run_seconds": round(result.seconds, 4),
             "stopped": result.stopped,
             "stdout_bytes": _size(result.stdout) + result.stdout_cut,
             "stderr_bytes": _size(result.stderr) + result.stderr_cut,

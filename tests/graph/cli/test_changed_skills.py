@@ -58,7 +58,7 @@ def test_refresh_loads_the_new_text_at_the_next_turn_and_says_what_changed(cli: 
     assert said.code == 0
     assert "discover  rain-gauge: changed on disk since this thread loaded it" in said.out
     assert "load      loaded rain-gauge from configured (" in said.out
-    assert "as on_change says" in said.out
+    assert "asked for by the operator" in said.out
     (skill,) = shown(cli)["skills"]
     assert ("answer in INCHES" in skill["instructions"], skill["asked_by"]) == (True, "operator")
 
