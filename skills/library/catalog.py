@@ -12,7 +12,7 @@ from typing import Final, Literal, NamedTuple
 
 from msgspec.structs import replace
 
-from skills_agent.skills.errors import MAX_LISTED, UnknownSkillError
+from skills_agent.skills.errors import UnknownSkillError
 from skills_agent.skills.format.rules import Finding, diagnostic, lookalikes_among
 from skills_agent.skills.format.values import name_from_folder, safe_name
 from skills_agent.skills.library.index import SkillReading
@@ -158,13 +158,11 @@ class Catalog:
         return self._make_index(self.skills) if self._make_index else None
 
     def _names_like(self, name: str) -> list[str]:
-        """Return the names of the skills in effect, those most like `name` first where they are many."""
-        names = [skill.name for skill in self.skills]
-        if len(names) <= MAX_LISTED:
-            return names
-        # Only a wrong name among many needs it.
+        """Return the names of the skills in effect, those most like `name` first."""
+        # Only a wrong name needs it.
         from difflib import get_close_matches  # noqa: PLC0415
 
+        names = [skill.name for skill in self.skills]
         return list(dict.fromkeys([*get_close_matches(name, names, n=10), *names]))
 
     def _lookup(self, name: str, source: str | None) -> SkillMetadata | None:

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
+from skills_agent.skills.errors import SkillUnreadableError
 from skills_agent.skills.format.frontmatter import HEAD_BYTES
 from skills_agent.skills.format.reading import Place, ReadMetadata, read_metadata
 from skills_agent.skills.format.rules import Finding, diagnostic
@@ -60,7 +61,7 @@ class Discovery:
             if self._index and (now != before or getattr(source, "folders", None) != folders[place]):
                 self._index.write(source, now)
         contents = self._compose()
-        if self._contents is None or not _is_same(contents, self._contents):
+        if contents != self._contents:
             self._contents = contents
         return self._contents
 
@@ -79,8 +80,11 @@ class Discovery:
             for report in scan.diagnostics:
                 reports.setdefault((source.label, report.path), []).append(report)
             for path, reading in readings.items():
-                if about := reports.pop((source.label, path), None):
-                    reading = replace(reading, diagnostics=(*about, *reading.diagnostics))  # noqa: PLW2901
+                about = reports.pop((source.label, path), ())
+                if about or not reading.entry.settled:
+                    # A file that has only grown older is the same.
+                    entry = replace(reading.entry, settled=True)
+                    reading = replace(reading, entry=entry, diagnostics=(*about, *reading.diagnostics))  # noqa: PLW2901
                 every.append(reading)
         return SourceContents(tuple(every), reports)
 
@@ -105,14 +109,22 @@ class Discovery:
             message = f"The file is {entry.size:,} bytes, over the limit of {limit:,}."
             return ReadMetadata(None, (diagnostic(Finding("skill-too-large", message), entry.path),))
         try:
-            head = source.read(entry.path, HEAD_BYTES)
-        except OSError as error:
-            cause = cause_of(error)
-            logger.error("SKILL.md unreadable: %s", entry.path, extra={"cause": cause})  # noqa: TRY400 - the path and the cause say all, a traceback adds nothing
-            finding = Finding("skill-unreadable", f"The file cannot be read: {cause}.")
+            head = read_file(source, entry.path, HEAD_BYTES)
+        except SkillUnreadableError as error:
+            finding = Finding("skill-unreadable", f"The file cannot be read: {error.cause}.")
             return ReadMetadata(None, (diagnostic(finding, entry.path),))
         place = Place(source.label, entry.path, entry.folder, source.trusted)
         return read_metadata(head, place, block_angle_brackets=self._strictness.block_angle_brackets)
+
+
+def read_file(source: Source, path: str, limit: int) -> bytes:
+    """Return the first bytes of a SKILL.md. Raises SkillUnreadableError, and logs it."""
+    try:
+        return source.read(path, limit)
+    except OSError as error:
+        cause = cause_of(error)
+        logger.error("SKILL.md unreadable: %s", path, extra={"cause": cause})  # noqa: TRY400 - the path and the cause say all, a traceback adds nothing
+        raise SkillUnreadableError(path, cause) from error
 
 
 def cause_of(error: OSError) -> str:
@@ -122,13 +134,3 @@ def cause_of(error: OSError) -> str:
 
 def _depth(entry: SkillEntry) -> int:
     return entry.path.count("/")
-
-
-def _is_same(one: SourceContents, other: SourceContents) -> bool:
-    """Return whether two scans found the same; a file that has only grown older is the same."""
-    if len(one.readings) != len(other.readings) or one.passed_over != other.passed_over:
-        return False
-    return all(
-        mine is theirs or mine == replace(theirs, entry=replace(theirs.entry, settled=mine.entry.settled))
-        for mine, theirs in zip(one.readings, other.readings, strict=True)
-    )

@@ -26,7 +26,7 @@ from skills_agent.skills.errors import (
 from skills_agent.skills.format.frontmatter import HEAD_BYTES
 from skills_agent.skills.format.reading import Place, read_instructions, read_skill
 from skills_agent.skills.library.catalog import Catalog
-from skills_agent.skills.library.discovery import Discovery, SourceContents, SourceSkill, cause_of
+from skills_agent.skills.library.discovery import Discovery, SourceContents, SourceSkill, cause_of, read_file
 from skills_agent.skills.library.index import Strictness, open_index
 from skills_agent.skills.search.vectors import FusedIndex, Vectors
 from skills_agent.skills.search.words import SearchIndex, SearchSetting, SearchText, TextTables
@@ -148,7 +148,8 @@ class Registry:
     def digest(self, ref: SkillRef) -> str:
         """Return the digest of a skill as it is now, also where it was not copied. Raises as `load` does."""
         source, entry = self._owner(ref)
-        self._parse(self._read(source, ref), ref, source.root(ref.path))
+        raw = read_file(source, ref.path, self._strictness.max_skill_bytes + 1)
+        self._parse(raw, ref, source.root(ref.path))
         root = _folder_of(source, ref)
         return self._fetch(source, entry, ref).digest if root is None else self.snapshots.digest_of(root)
 
@@ -228,7 +229,7 @@ class Registry:
 
     def _take(self, ref: SkillRef) -> "Snapshot":
         source, entry = self._owner(ref)
-        self._read(source, ref, limit=1)
+        read_file(source, ref.path, 1)
         root = _folder_of(source, ref)
         return self._fetch(source, entry, ref) if root is None else self.snapshots.take(root)
 
@@ -253,14 +254,6 @@ class Registry:
         snapshot = self.snapshots.put(_files_of(source, ref))
         self._fetched[ref.path] = (entry.stamp, snapshot.digest)
         return snapshot
-
-    def _read(self, source: Source, ref: SkillRef, limit: int = 0) -> bytes:
-        try:
-            return source.read(ref.path, limit or self._strictness.max_skill_bytes + 1)
-        except OSError as error:
-            cause = cause_of(error)
-            logger.error("SKILL.md unreadable: %s", ref.path, extra={"skill": ref.name, "cause": cause})  # noqa: TRY400 - the path and the cause say all, a traceback adds nothing
-            raise SkillUnreadableError(ref.path, cause) from error
 
     def _parse(self, raw: bytes, ref: SkillRef, root: Path | None) -> Skill:
         owned = self._discovery.find(ref)
@@ -330,12 +323,9 @@ class Library:
         from skills_agent.skills.sources.store import StoreSource, user_namespace  # noqa: PLC0415
 
         own = StoreSource(store, user_namespace(user_id), label=CALLER)
-        if not own.scan().skills:
-            registry = self.shared
-        elif known is None or known is self.shared:
-            registry = self.shared.with_source(own)
-        else:
-            registry = known
+        registry = self.shared
+        if own.scan().skills:
+            registry = known if known and known is not self.shared else self.shared.with_source(own)
         with self._lock:
             self._own.pop(key, None)
             self._own[key] = registry
@@ -352,9 +342,8 @@ def _temporary_snapshots() -> "SnapshotStore":
 
 def _instructions(owned: SourceSkill) -> str:
     try:
-        return read_instructions(owned.source.read(owned.entry.path, _SEARCHED_BYTES))
-    except OSError as error:
-        logger.warning("not searched: %s", owned.entry.path, extra={"cause": cause_of(error)})
+        return read_instructions(read_file(owned.source, owned.entry.path, _SEARCHED_BYTES))
+    except SkillUnreadableError:
         return ""
 
 

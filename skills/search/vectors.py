@@ -62,8 +62,8 @@ class Vectors:
         self._vectors_by_text: dict[str, Vector] = {}
         self._embedding = Lock()
         self._dimensions = 0
-        self._paused_until = -math.inf
-        self._failing = False
+        self._paused_until = 0.0
+        """Zero while the model answers."""
 
     def of_texts(self, texts: Sequence[str]) -> list[Vector]:
         """Return a vector for each text. Raises NoVectorsError."""
@@ -88,12 +88,11 @@ class Vectors:
         try:
             vectors = self._units(embed(), count)
         except Exception as error:  # any model of any host: its failures have no class in common
-            self._paused_until = self._clock() + PAUSE_SECONDS
-            if not self._failing:
+            if not self._paused_until:
                 logger.warning("embedding model failed, searching by words alone: %r", error)
-            self._failing = True
+            self._paused_until = self._clock() + PAUSE_SECONDS
             raise NoVectorsError(str(error)) from error
-        self._failing = False
+        self._paused_until = 0.0
         return vectors
 
     def _units(self, answer: Sequence[Sequence[float]], count: int) -> list[Vector]:
@@ -110,7 +109,6 @@ class FusedIndex:
     """Texts that are searched by words and by meaning; they are embedded at the first search."""
 
     def __init__(self, words: SearchIndex, texts: Sequence[SearchText], vectors: Vectors) -> None:
-        """Take an index by words over the same texts."""
         self._words = words
         self._factors = [text.factor for text in texts]
         self._texts = [f"{text.name}: {text.description}"[:_TEXT_CHARACTERS] for text in texts]
