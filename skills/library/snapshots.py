@@ -122,22 +122,6 @@ class SnapshotStore:
         """
         return self._measure(root, list_contents(root, self._limits))
 
-    def is_same(self, root: Path, digest: str) -> bool:
-        """Return whether a folder holds exactly what a snapshot holds, and did not change a moment ago.
-
-        Nothing is left out of such a folder: what is run in it is what would be run in the snapshot.
-        """
-        try:
-            contents = list_contents(root, self._limits)
-            return (
-                contents.is_whole
-                and self._is_settled(contents)
-                and self._measure(root, contents) == digest
-                and list_contents(root, self._limits).signature == contents.signature
-            )
-        except SnapshotError:
-            return False
-
     def refer(self, digest: str, address: str) -> None:
         """Note that a thread which is kept at an address has loaded a snapshot."""
         place = self._references(digest)

@@ -5,8 +5,8 @@ This is no sandbox: a script can read and write whatever its user can. docs/secu
 
 import os
 import time
-from collections.abc import Collection, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Collection, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from signal import SIGKILL
@@ -99,11 +99,8 @@ class ControlledRunner:
             note=_advice(request, stderr.text()) if exit_code else "",
         )
 
-    @contextmanager
-    def _skill_folder(self, request: ScriptRequest) -> Iterator[Path | None]:
-        """Yield the path by which the script is given its skill's folder, for the time of the run."""
-        own = request.mounted_at
-        yield own if own is not None and request.is_unchanged() else request.folder
+    def _skill_folder(self, request: ScriptRequest) -> AbstractContextManager[Path | None]:
+        return nullcontext(request.folder)
 
     def _start(
         self, request: ScriptRequest, secrets: Mapping[str, str], private: Path, folder: Path | None

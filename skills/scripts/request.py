@@ -7,7 +7,6 @@ import os
 import re
 import shlex
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -55,7 +54,6 @@ def script_request(
         trusted=registry.is_vouched_for(ref),
         root=root.resolve(),
         mounted_at=place,
-        is_unchanged=partial(registry.snapshots.is_same, place, root.name),
     )
 
 

@@ -33,9 +33,7 @@ class ScriptRequest:
     root: Path | None = None
     """The folder with the skill's bytes, which may be a snapshot; None: the folder of the script."""
     mounted_at: Path | None = None
-    """The skill's own path, where a sandbox shows `root`; None: where `root` is."""
-    is_unchanged: Callable[[], bool] = field(default=never, compare=False)
-    """Called right before a run without a sandbox: True if `mounted_at` holds the bytes of `root`."""
+    """The skill's own path, where a sandbox shows `root`; None, or without a sandbox: where `root` is."""
     shutdown: Callable[[], bool] = field(default=never, compare=False)
     """Called again and again during the run, from another thread: True ends it and all its processes."""
 

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from skills_agent.skills.scripts import BwrapRunner, ControlledRunner, ScriptRequest, ScriptResult
-from skills_agent.skills.scripts.bwrap import probe
+from skills_agent.skills.scripts.bwrap import BwrapRunner, probe
+from skills_agent.skills.scripts.controlled import ControlledRunner
+from skills_agent.skills.scripts.runner import ScriptRequest, ScriptResult
 
 ENVIRONMENT = {"PATH": "/usr/local/bin:/usr/bin:/bin"}
 WHERE = """
@@ -41,17 +42,16 @@ def written(folder: Path, note: str, script: str = WHERE) -> Path:
     return folder
 
 
-def run(snapshot: Path, own: Path, workspace: Path, *, unchanged: bool = False) -> ScriptResult:
+def run(snapshot: Path, own: Path, workspace: Path) -> ScriptResult:
     runner = BwrapRunner(workspace=workspace, environment=ENVIRONMENT)
-    return runner.run(request_for(snapshot, own, workspace, unchanged=unchanged))
+    return runner.run(request_for(snapshot, own, workspace))
 
 
-def request_for(snapshot: Path, own: Path, workspace: Path, *, unchanged: bool = False) -> ScriptRequest:
+def request_for(snapshot: Path, own: Path, workspace: Path) -> ScriptRequest:
     return ScriptRequest(
         *("demo", snapshot / "scripts/where.py", (), None, workspace),
         root=snapshot,
         mounted_at=own,
-        is_unchanged=lambda: unchanged,
     )
 
 
@@ -152,17 +152,14 @@ def test_a_script_that_writes_beside_itself_reads_where_it_can(workspace: Path, 
     assert "or to $TMPDIR" in result.note
 
 
-@pytest.mark.parametrize("unchanged", [True, False])
-def test_without_a_sandbox_the_own_folder_is_used_while_it_is_the_snapshot(
-    workspace: Path, snapshot: Path, unchanged: bool
-) -> None:
+def test_without_a_sandbox_the_snapshot_runs_where_it_is(workspace: Path, snapshot: Path) -> None:
     own = written(workspace / ".claude/skills/demo", "of the live folder", "print('live')")
     (snapshot / "scripts/where.py").write_text("print('snapshot')")
     runner = ControlledRunner(environment=ENVIRONMENT)
 
-    result = runner.run(request_for(snapshot, own, workspace, unchanged=unchanged))
+    result = runner.run(request_for(snapshot, own, workspace))
 
-    assert result.stdout == ("live\n" if unchanged else "snapshot\n")
+    assert result.stdout == "snapshot\n"
 
 
 @needs_bwrap
