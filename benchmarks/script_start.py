@@ -14,8 +14,9 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from skills_agent.skills.scripts import BwrapRunner, ControlledRunner, ScriptRequest
-from skills_agent.skills.scripts.bwrap import probe
+from skills_agent.skills.scripts.bwrap import BwrapRunner, probe
+from skills_agent.skills.scripts.controlled import ControlledRunner
+from skills_agent.skills.scripts.runner import ScriptRequest
 
 PROGRAM = (sys.executable, "-I", "-S", "-c", "pass")
 

@@ -36,8 +36,9 @@ from skills_agent.skills.policy.patterns import Entry, EntryNotUnderstoodError, 
 from skills_agent.skills.policy.tool_spec import Risk
 from skills_agent.skills.policy.trust import TrustList
 from skills_agent.skills.policy.verdict import Approver
-from skills_agent.skills.scripts import ScriptLimits, ScriptRunner, choose_runner
-from skills_agent.skills.scripts.environment import make_undumpable
+from skills_agent.skills.scripts.choice import choose_runner
+from skills_agent.skills.scripts.environment import ScriptLimits, make_undumpable
+from skills_agent.skills.scripts.runner import ScriptRunner
 from skills_agent.skills.search.vectors import Embedder
 from skills_agent.skills.sources import Source
 from skills_agent.state.budget import Limits, OnChange

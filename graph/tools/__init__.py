@@ -9,7 +9,7 @@ from skills_agent.graph.tools.plan import update_plan
 from skills_agent.graph.tools.skills import skill_tools
 from skills_agent.graph.tools.workspace import Workspace
 from skills_agent.skills.library.registry import Library
-from skills_agent.skills.scripts import ScriptRunner
+from skills_agent.skills.scripts.runner import ScriptRunner
 
 __all__ = ["Workdir", "build_tools", "spec_of"]
 

@@ -17,8 +17,9 @@ from skills_agent.graph.private_files import folder_name
 from skills_agent.graph.tools.declare import declare
 from skills_agent.graph.tools.skills import ThreadRuntime, loaded_skill
 from skills_agent.skills.library.registry import Library
-from skills_agent.skills.scripts import ScriptRequest, ScriptRunner, describe
+from skills_agent.skills.scripts.report import describe
 from skills_agent.skills.scripts.request import command_request, script_request
+from skills_agent.skills.scripts.runner import ScriptRequest, ScriptRunner
 from skills_agent.skills.skill import SkillRef
 from skills_agent.state.context import caller_of
 

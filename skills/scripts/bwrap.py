@@ -61,12 +61,10 @@ def probe(path: str | None = None) -> Probe:
 
     It may be installed and not work: containers and AppArmor refuse it the namespaces.
     """
-    program, limiter = (shutil.which(name, path=path) for name in ("bwrap", "prlimit"))
+    program = shutil.which("bwrap", path=path)
     if not program:
         return Probe(None, "bubblewrap is not installed (bwrap is not in PATH)")
-    if not limiter:
-        return Probe(None, "prlimit (of util-linux) is not in PATH")
-    command = [program, *ISOLATION, *_system(network=False), limiter, "--nproc=8", "true"]
+    command = [program, *ISOLATION, *_system(network=False), "prlimit", "--nproc=8", "true"]
     try:
         trial = subprocess.run(command, capture_output=True, text=True, timeout=10, check=False)  # noqa: S603
     except (OSError, subprocess.TimeoutExpired) as error:
@@ -167,13 +165,10 @@ class BwrapRunner(ControlledRunner):
         return SIGNAL_OFFSET - code if code > SIGNAL_OFFSET else code
 
 
-def _system(*, network: bool) -> list[str]:
-    """Return the options for what every program needs of the system."""
-    options: list[str] = []
+def _system(*, network: bool) -> Iterator[str]:
+    """Yield the options for what every program needs of the system."""
     names = (*ETC, *ETC_OF_NETWORK) if network else ETC
-    for path in (*SYSTEM, "/nix/store", *(f"/etc/{name}" for name in names)):
-        options += ["--ro-bind-try", path, path]
-    return options
+    yield from _read_only(map(Path, (*SYSTEM, "/nix/store", *(f"/etc/{name}" for name in names))))
 
 
 def _work_folders(workspace: Path, workdir: Path, skill_folder: Path | None) -> Iterator[str]:
@@ -255,7 +250,6 @@ def _programs(program: str, workspace: Path) -> Iterator[Path]:
             yield path
 
 
-def _read_only(paths: Collection[Path] | Iterator[Path]) -> Iterator[str]:
+def _read_only(paths: Iterable[Path]) -> Iterator[str]:
     for path in dict.fromkeys(paths):
-        if path.exists():
-            yield from ("--ro-bind", str(path), str(path))
+        yield from ("--ro-bind-try", str(path), str(path))

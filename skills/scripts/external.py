@@ -102,7 +102,11 @@ class ExternalRunner:
         stdout, stderr = (Capture(self.max_output, secrets.values()) for _ in range(2))
         _fill(stdout, *streams[:3])
         _fill(stderr, *streams[3:6])
-        stopped = self._stopped(number, max(int(size or 0) for size in streams[:6:3]), seconds)
+        stopped: Stop | None = None
+        if max(int(size or 0) for size in streams[:6:3]) >= FLOOD_FACTOR * self.max_output:
+            stopped = "output"
+        elif seconds >= self.timeout and number in {TIMED_OUT, KILLED}:
+            stopped = "time"
         by_signal = SIGNAL_OFFSET - number if number > SIGNAL_OFFSET else number
         return ScriptResult(
             exit_code=None if stopped else by_signal,
@@ -155,12 +159,6 @@ for each in out err; do
 done
 rm -rf "$own" {stdin if stdin != "/dev/null" else ""}
 """
-
-    def _stopped(self, code: int, size: int, seconds: float) -> Stop | None:
-        if size >= FLOOD_FACTOR * self.max_output:
-            return "output"
-        late = seconds >= self.timeout and code in {TIMED_OUT, KILLED}
-        return "time" if late else None
 
     def _send_skill(self, request: ScriptRequest) -> str:
         """Put the skill's folder on the other machine, unless it is there; return where."""

@@ -124,13 +124,10 @@ def _shebang(head: str) -> list[str]:
     if Path(interpreter).name != "env":
         # The kernel hands over everything after the interpreter as one argument.
         return [interpreter, rest] if rest else [interpreter] if interpreter else []
-    for split_option in ("-S", "--split-string="):
-        if rest.startswith(split_option):
-            try:
-                return shlex.split(rest.removeprefix(split_option))
-            except ValueError:
-                return []
-    return rest.split()
+    try:
+        return shlex.split(re.sub("^(-S|--split-string=)", "", rest))
+    except ValueError:
+        return []
 
 
 def _head(script: Path) -> str:

@@ -9,8 +9,10 @@ import os
 import sys
 from pathlib import Path
 
-from skills_agent.skills.scripts import BwrapRunner, ControlledRunner, ScriptLimits, ScriptRequest
-from skills_agent.skills.scripts.environment import make_undumpable
+from skills_agent.skills.scripts.bwrap import BwrapRunner
+from skills_agent.skills.scripts.controlled import ControlledRunner
+from skills_agent.skills.scripts.environment import ScriptLimits, make_undumpable
+from skills_agent.skills.scripts.runner import ScriptRequest
 
 
 def main() -> None:

@@ -14,17 +14,11 @@ from typing import Any, NamedTuple
 import pytest
 
 from skills_agent.skills.errors import ScriptError
-from skills_agent.skills.scripts import (
-    BwrapRunner,
-    ControlledRunner,
-    ExternalRunner,
-    ScriptLimits,
-    ScriptRequest,
-    ScriptResult,
-    ScriptRunner,
-    WrittenFile,
-)
-from skills_agent.skills.scripts.bwrap import probe
+from skills_agent.skills.scripts.bwrap import BwrapRunner, probe
+from skills_agent.skills.scripts.controlled import ControlledRunner
+from skills_agent.skills.scripts.environment import ScriptLimits
+from skills_agent.skills.scripts.external import ExternalRunner
+from skills_agent.skills.scripts.runner import ScriptRequest, ScriptResult, ScriptRunner, WrittenFile
 
 MakeRunner = Callable[..., ScriptRunner]
 ENVIRONMENT = {"PATH": "/usr/local/bin:/usr/bin:/bin", "OPENAI_API_KEY": "sk-very-secret", "LANG": "C.UTF-8"}

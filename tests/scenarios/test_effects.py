@@ -24,8 +24,7 @@ from skills_agent.graph.threads.backends import JOURNAL_FILE
 from skills_agent.graph.threads.journals import FileJournal, StoreJournal
 from skills_agent.nodes.effects import tool_messages
 from skills_agent.skills.policy.verdict import ApprovalNeededError
-from skills_agent.skills.scripts import ScriptRequest, ScriptRunner
-from skills_agent.skills.scripts.runner import ScriptResult
+from skills_agent.skills.scripts.runner import ScriptRequest, ScriptResult, ScriptRunner
 from tests.agents import Agent, call, calls, write_skill
 from tests.conftest import MakeAgent
 

@@ -16,7 +16,7 @@ from langgraph.types import Send
 from skills_agent.graph.tools import Workdir, build_tools
 from skills_agent.skills.library.registry import Library, Registry
 from skills_agent.skills.policy.tool_spec import TOOL_SPECS
-from skills_agent.skills.scripts import ControlledRunner
+from skills_agent.skills.scripts.controlled import ControlledRunner
 from skills_agent.skills.sources import DirectorySource, MemorySource
 from skills_agent.state.records import LoadedSkill, PlanRecord
 from skills_agent.state.schema import AgentState

@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from skills_agent.skills.errors import SandboxMissingError, ScriptError
-from skills_agent.skills.scripts import ScriptRequest, ScriptRunner, choose_runner, supervisor
+from skills_agent.skills.scripts import supervisor
 from skills_agent.skills.scripts.bwrap import probe
-from skills_agent.skills.scripts.choice import Isolation, Sandbox, isolation_here
+from skills_agent.skills.scripts.choice import Isolation, Sandbox, choose_runner, isolation_here
+from skills_agent.skills.scripts.runner import ScriptRequest, ScriptRunner
 
 SYSTEM = "/usr/local/bin:/usr/bin:/bin"
 

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from skills_agent.skills.errors import ScriptError
-from skills_agent.skills.scripts import ControlledRunner, ScriptRequest, ScriptResult
+from skills_agent.skills.scripts.controlled import ControlledRunner
+from skills_agent.skills.scripts.runner import ScriptRequest, ScriptResult
 
 PATH = "/usr/local/bin:/usr/bin:/bin"
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from skills_agent.skills.scripts import ScriptLimits
+from skills_agent.skills.scripts.environment import ScriptLimits
 
 
 def test_no_program_dumps_its_memory_into_the_workspace() -> None:

@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skills_agent.skills.scripts import ScriptResult, WrittenFile, describe
 from skills_agent.skills.scripts.output import Capture
+from skills_agent.skills.scripts.report import describe
+from skills_agent.skills.scripts.runner import ScriptResult, WrittenFile
 
 DONE = ScriptResult(0, "", "", 0.1234, stopped=None, stdout_cut=0, stderr_cut=0, level="controlled")
 
