@@ -1,8 +1,4 @@
-"""Shell commands and paths against patterns: parsed, never as text.
-
-`Bash(git:*)` has to mean "git, and nothing else that a shell would run". So a command is matched only if
-it is one plain command: words, quoted or not. Whatever makes a shell do more (operators, redirections,
-substitutions, variables, line breaks) makes it no plain command, and nothing matches it.
+"""Shell commands and paths against patterns: parsed, never as text. docs/policy.md has the rules.
 
 `*` is the only wildcard. Patterns come from untrusted skills, so no pattern may cost more than its length
 times that of the text; `fnmatch` keeps to that, because it never goes back to an earlier `*`.

@@ -8,10 +8,7 @@ Scope = Literal["call", "skill", "pattern", "thread"]
 
 
 def is_in_scope(call: Call, scope: Scope, pattern: str, skill: str | None, grammar: Grammar) -> bool:
-    """Return whether a later call of the same tool is one that an approval was meant for.
-
-    `skill` is the one that the approved call named; `pattern` is an entry as in `allowed-tools`.
-    """
+    """Return whether a later call of the same tool is one that an approval of a call of `skill` serves."""
     if scope == "thread":
         return True
     if call.skill != skill:

@@ -1,16 +1,6 @@
 """The grammar of an entry in `allowed-tools` and `disallowed-tools`, and which calls it speaks of.
 
-    entry     = name [ "(" argument ")" ]
-    name      = a tool's name here, or in another client (tool_spec.py)
-              | "mcp__" server [ "__" tool ]          `*` in `tool` is any text
-    argument  = "*"                                   as if there were no parenthesis
-              | command                               after a shell's name: `git:*`, `git diff *`, `npm test`
-              | path                                  after a file tool's name: `src/**`, `*.md`
-
-Commands are described in commands.py. Paths are relative, with `/`: to the skill's folder for `run_script`
-and `read_resource`, to the workspace for the others. `*` is any text within a name, `**` any folders, and a
-path without `/` is held against the file's name in any folder (`./*.md`: in the first one). What does not
-fit is not understood: it is reported, and grants nothing.
+docs/policy.md describes the grammar. What does not fit is not understood: it is reported, and grants nothing.
 """
 
 import posixpath
@@ -19,7 +9,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from types import MappingProxyType
 from typing import Any, Final
 
 from skills_agent.skills.errors import DetailedError, SkillError
@@ -140,8 +129,8 @@ class Entry:
 class Grammar:
     """Reads entries; it knows the agent's tools, and those of a host that are handed in."""
 
-    def __init__(self, specs: Mapping[str, ToolSpec] = MappingProxyType({})) -> None:
-        self.specs: Mapping[str, ToolSpec] = {**TOOL_SPECS, **specs}
+    def __init__(self, specs: Mapping[str, ToolSpec] | None = None) -> None:
+        self.specs: Mapping[str, ToolSpec] = {**TOOL_SPECS, **(specs or {})}
         self.parse = lru_cache(maxsize=4096)(self._parse)
         """Return what an entry says. Raises EntryNotUnderstoodError."""
 

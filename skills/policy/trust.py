@@ -1,8 +1,4 @@
-"""Which skills' folders the person of this machine vouches for, by path and digest.
-
-A skill of an untrusted source (a project's, a caller's) can be read, loaded and asked about. Trust adds
-that its `allowed-tools` may skip a question (mode `preapprove`), and ends when a byte of the folder changes.
-"""
+"""Which skills' folders the person of this machine vouches for, by path and digest: docs/policy.md."""
 
 import json
 import os

@@ -1,9 +1,7 @@
-"""Run scripts in a bubblewrap sandbox, under the same supervisor as everywhere.
+"""Run scripts in a bubblewrap sandbox, under the same supervisor as everywhere: docs/security.md.
 
-The script sees the system read-only, its skill's folder read-only, the workspace, and nothing else of
-the disk; no other process, no network, no socket of the host. Its environment is that of plain control:
-bubblewrap hands on what it was started with (`--setenv` would put secrets on a command line that every
-user of the machine can read).
+Bubblewrap hands on the environment that it was started with: `--setenv` would put secrets on a command line
+that every user of the machine can read.
 """
 
 import fcntl
@@ -97,7 +95,6 @@ class BwrapRunner(ControlledRunner):
 
     @contextmanager
     def _skill_folder(self, request: ScriptRequest) -> Iterator[Path | None]:
-        """Yield where the sandbox shows the skill's folder: at the skill's own path, if that can be had."""
         path = request.mounted_at.resolve() if request.mounted_at else request.folder
         own = self.workspace / OWN_FOLDER
         if path is not None and self.workspace.is_relative_to(path):  # it would hide the workspace
@@ -159,14 +156,12 @@ class BwrapRunner(ControlledRunner):
         return program
 
     def _exit_code(self, code: int, request: ScriptRequest, stderr: str) -> int:
-        """Translate bubblewrap's code for a death by signal; its own failures are no result."""
         if code == 1 and stderr.startswith("bwrap: "):
             raise ScriptError(f"Cannot start {request.title}: the sandbox failed ({stderr.strip()}).")
         return SIGNAL_OFFSET - code if code > SIGNAL_OFFSET else code
 
 
 def _system(*, network: bool) -> Iterator[str]:
-    """Yield the options for what every program needs of the system."""
     names = (*ETC, *ETC_OF_NETWORK) if network else ETC
     yield from _read_only(map(Path, (*SYSTEM, "/nix/store", *(f"/etc/{name}" for name in names))))
 
@@ -235,13 +230,11 @@ def _make_own_folder(own: Path) -> None:
 
 
 def _prefixes() -> list[Path]:
-    """Return where this Python is installed, if it is no part of the system."""
     prefixes = (sys.base_prefix, os.path.realpath(sys.base_prefix), sys.prefix)
     return [Path(prefix) for prefix in prefixes if prefix != "/usr"]
 
 
 def _programs(program: str, workspace: Path) -> Iterator[Path]:
-    """Yield the folders and files outside of the system that a run needs: this Python, the program itself."""
     prefixes = _prefixes()
     yield from prefixes
     shown = [workspace, *map(Path, SYSTEM), *prefixes]

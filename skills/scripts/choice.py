@@ -78,11 +78,9 @@ class AutoRunner:
         return self.plain
 
     def preflight(self, request: ScriptRequest) -> str:
-        """Return the level that is really used. Raises ScriptError: something is missing for it."""
         return self._runner.preflight(request)
 
     def run(self, request: ScriptRequest) -> ScriptResult:
-        """Run at the level that is used."""
         return self._runner.run(request)
 
 

@@ -1,7 +1,4 @@
-"""Run scripts under plain control: bounded in time, output, memory and parallelism, with a clean environment.
-
-This is no sandbox: a script can read and write whatever its user can. docs/security.md says what holds.
-"""
+"""Run scripts under plain control, which is no sandbox: docs/security.md says what holds."""
 
 import os
 import time
@@ -79,7 +76,7 @@ class ControlledRunner:
                 program.clean_up()
             seconds = time.monotonic() - started
             written = written_since(request.workdir, moment)
-        ending = _ending(program.report, request.title)
+        ending = _ending(program.report.decode(), request.title)
         exit_code = None
         if isinstance(ending, str):
             stopped = stopped or ending
@@ -140,7 +137,6 @@ class ControlledRunner:
 
 
 def _advice(request: ScriptRequest, stderr: str) -> str:
-    """Say where a script can write, if it failed because it wrote beside itself."""
     errors = stderr.lower()
     places = [str(place) for place in (request.mounted_at, request.root) if place]
     refused = "permission denied" in errors and any(place in stderr for place in places)
@@ -150,10 +146,6 @@ def _advice(request: ScriptRequest, stderr: str) -> str:
 
 
 def _ending(report: str, title: str) -> int | Stop:
-    """Return the exit code that the supervisor reported, or the limit that was met.
-
-    Raises ScriptError when the program did not start.
-    """
     match report.split():
         case ["started", _, "exit", code]:
             return int(code)

@@ -1,8 +1,6 @@
 """Run scripts on another machine: on any object with deepagents' `execute(command, timeout=...)`.
 
-Such backends (remote sandboxes, containers) take one shell command and return one text. The command itself
-brings the rest of what a runner promises: both streams apart, bounded, in base64, with the exit code; an
-environment of its own; a time limit. The skill's folder is sent once for each of its contents.
+Such backends take one shell command and return one text; the command itself brings what a runner promises.
 """
 
 import base64
@@ -43,17 +41,13 @@ class CommandOutput(Protocol):
     """The answer of a backend."""
 
     @property
-    def output(self) -> str:
-        """Return both streams."""
-        ...
+    def output(self) -> str: ...
 
 
 class CommandBackend(Protocol):
     """Something that carries out a shell command."""
 
-    def execute(self, command: str, *, timeout: int | None = None) -> CommandOutput:
-        """Run the command to its end."""
-        ...
+    def execute(self, command: str, *, timeout: int | None = None) -> CommandOutput: ...
 
 
 @dataclass(eq=False)
@@ -161,7 +155,6 @@ rm -rf "$own" {stdin if stdin != "/dev/null" else ""}
 """
 
     def _send_skill(self, request: ScriptRequest) -> str:
-        """Put the skill's folder on the other machine, unless it is there; return where."""
         if request.script is None or request.folder is None:
             return ""
         packed = _packed(request.folder)
@@ -172,7 +165,6 @@ rm -rf "$own" {stdin if stdin != "/dev/null" else ""}
         return place
 
     def _send(self, content: bytes) -> str:
-        """Put bytes into a file there; return its path."""
         if not content:
             return "/dev/null"
         path = self._execute("mktemp").strip()

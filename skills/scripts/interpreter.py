@@ -1,7 +1,4 @@
-"""Which program runs a script: from its extension, then from its `#!` line, never from the exec bit.
-
-Of the scripts in the wild 16 % have the exec bit, and archives lose it.
-"""
+"""Which program runs a script: from its extension, then from its `#!` line, never from the exec bit."""
 
 import re
 import shlex
@@ -36,8 +33,7 @@ def command_for(script: Path, path: str | None = None) -> list[str]:
     """Return the argument list that runs the script, without the script's own arguments.
 
     `path` is where programs are searched (as in PATH); None is the PATH of this process.
-    Raises InterpreterMissingError when no program here can run it, and ScriptError when nothing
-    says which program should, or the script cannot be read.
+    Raises InterpreterMissingError when no program here can run it, and what `candidates_for` raises.
     """
     candidates = candidates_for(script)
     needs = " or ".join(names_of(candidates))
@@ -95,10 +91,9 @@ def program_for(name: str, path: str | None = None) -> str:
 
 
 def inline_dependencies(source: str) -> list[str] | None:
-    """Return the dependencies of a PEP 723 `script` block, or None when the source has none.
+    """Return the dependencies of a PEP 723 `script` block, [] for a broken one; None when there is none.
 
-    Source: packaging.python.org/specifications/inline-script-metadata. A block that is not valid
-    TOML, or whose dependencies are no list, declares nothing that could be installed: [].
+    Source: packaging.python.org/specifications/inline-script-metadata.
     """
     block = SCRIPT_BLOCK.search(source)
     if block is None:

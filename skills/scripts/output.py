@@ -34,7 +34,6 @@ class Capture:
         """Bytes that came."""
 
     def add(self, chunk: bytes) -> None:
-        """Take the next bytes of the stream."""
         self._keep(self._without_secrets(self._pending + chunk, self._overlap))
 
     def skip(self, size: int) -> None:
@@ -45,7 +44,6 @@ class Capture:
         self.total += size
 
     def close(self) -> None:
-        """End the stream."""
         self._keep(self._without_secrets(self._pending, 0))
 
     def _keep(self, chunk: bytes) -> None:

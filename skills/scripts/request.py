@@ -1,7 +1,4 @@
-"""The one place where a tool call becomes a request for a runner.
-
-The tool that runs it and the question before it use the same functions, so they cannot differ.
-"""
+"""The one place where a tool call becomes a request for a runner: for the run, and for the question."""
 
 import os
 import re

@@ -10,7 +10,6 @@ Stop = Literal["time", "output", "memory", "processes", "shutdown"]
 
 
 def never() -> bool:
-    """Return False."""
     return False
 
 

@@ -64,18 +64,14 @@ class SupervisedProgram:
     def __init__(self, start: ProgramStart, stdout: Capture, stderr: Capture) -> None:
         """Start both. Raises ScriptError when the system refuses."""
         self._captures = (stdout, stderr)
-        self._report = bytearray()
+        self.report = bytearray()
+        """What the supervisor has reported until now."""
         self._start(start)
         self._selector = selectors.DefaultSelector()
-        self._selector.register(self._status, selectors.EVENT_READ, self._report.extend)
+        self._selector.register(self._status, selectors.EVENT_READ, self.report.extend)
         self._pipes = [pipe for pipe in (self._process.stdout, self._process.stderr) if pipe]
         for pipe, capture in zip(self._pipes, self._captures, strict=True):
             self._selector.register(pipe, selectors.EVENT_READ, capture.add)
-
-    @property
-    def report(self) -> str:
-        """What the supervisor has reported until now."""
-        return self._report.decode("ascii")
 
     def until_end(self, deadline: float, flood: int, shutdown: Callable[[], bool]) -> Stop | None:
         """Return why it was ended here, or None.
@@ -111,7 +107,7 @@ class SupervisedProgram:
         with suppress(subprocess.TimeoutExpired):  # it waits for a process that the kernel cannot end
             self._process.wait(1)
         match self.report.split():
-            case ["started", group]:  # and no line after it
+            case [b"started", group]:  # and no line after it
                 with suppress(OSError):
                     os.killpg(int(group), SIGKILL)
 
@@ -149,7 +145,6 @@ class SupervisedProgram:
         return self._status in self._selector.get_map()
 
     def _stop(self, reason: Stop) -> Stop:
-        """Have SIGTERM sent to every process of the run, and wait a little."""
         with suppress(OSError):
             os.write(self._lifeline, b"T")
         self._transfer_for(GRACE_SECONDS)
@@ -161,7 +156,6 @@ class SupervisedProgram:
             self._transfer(left)
 
     def _transfer(self, seconds: float) -> bool:
-        """Take all bytes that come within some seconds; False when there were none."""
         ready = self._selector.select(seconds)
         for key, _ in ready:
             if chunk := os.read(key.fd, CHUNK_BYTES):

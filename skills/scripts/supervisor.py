@@ -93,7 +93,9 @@ def watch(child: int, control: int, parent: int, term_from: int, memory: int, pr
                 return ""
             for pid in family(os.getpid())[term_from:]:
                 kill(pid, SIGTERM)
-        if has_ended(child) or os.getppid() != parent:
+        # It is not reaped yet, so that the number of its process group is not given again.
+        ended = os.waitid(os.P_PID, child, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+        if ended or os.getppid() != parent:
             return ""
         pids = family(os.getpid())
         bury(pids, child)
@@ -101,11 +103,6 @@ def watch(child: int, control: int, parent: int, term_from: int, memory: int, pr
             return "processes"
         if sum(map(private_memory, pids)) > memory:
             return "memory"
-
-
-def has_ended(child: int) -> bool:
-    """Look without reaping: until it is reaped, the number of its process group is not given again."""
-    return os.waitid(os.P_PID, child, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
 
 
 def end_all(child: int) -> int:
