@@ -58,7 +58,6 @@ class CompiledAgent(CompiledStateGraph[AgentState, Context, AgentInput, AgentOut
 
     @override
     def stream(self, input: Any, config: RunnableConfig | None = None, **options: Any) -> Iterator[Any]:
-        """Run, as LangGraph does, holding the lock of the thread."""
         thread = self._thread_of(config)
         with _locked(thread), self._invoked(thread) as invocation:
             is_answer = _is_answer(input, thread)
@@ -71,7 +70,6 @@ class CompiledAgent(CompiledStateGraph[AgentState, Context, AgentInput, AgentOut
     async def astream(
         self, input: Any, config: RunnableConfig | None = None, **options: Any
     ) -> AsyncIterator[Any]:
-        """Run, as LangGraph does, holding the lock of the thread."""
         thread = self._thread_of(config)
         async with _locked_async(thread):
             with self._invoked(thread) as invocation:
@@ -89,7 +87,6 @@ class CompiledAgent(CompiledStateGraph[AgentState, Context, AgentInput, AgentOut
     def bulk_update_state(
         self, config: RunnableConfig, supersteps: Sequence[Sequence[StateUpdate]]
     ) -> RunnableConfig:
-        """Change the state of a thread that nobody runs at the moment."""
         thread = self._thread_of(config)
         with _locked(thread):
             updated = super().bulk_update_state(config, supersteps)
@@ -100,7 +97,6 @@ class CompiledAgent(CompiledStateGraph[AgentState, Context, AgentInput, AgentOut
     async def abulk_update_state(
         self, config: RunnableConfig, supersteps: Sequence[Sequence[StateUpdate]]
     ) -> RunnableConfig:
-        """Change the state of a thread that nobody runs at the moment."""
         thread = self._thread_of(config)
         async with _locked_async(thread):
             updated = await super().abulk_update_state(config, supersteps)
@@ -113,7 +109,6 @@ class CompiledAgent(CompiledStateGraph[AgentState, Context, AgentInput, AgentOut
         return _locked(self._thread_of(config))
 
     def _thread_of(self, config: RunnableConfig | None) -> "_Thread | None":
-        """Return the thread that a config names; None where no checkpointer keeps it."""
         whole = merged_config(self.config, config)
         configurable = whole["configurable"]
         saver = saver_in(self, whole)
@@ -170,7 +165,6 @@ class AgentGraph(StateGraph[AgentState, Context, AgentInput, AgentOutput]):
 
     @override
     def compile(self, checkpointer: Checkpointer = None, **options: Any) -> CompiledAgent:
-        """Compile, as LangGraph does."""
         return compiled_as(CompiledAgent, super().compile(checkpointer, **options), services=self.services)
 
 
@@ -239,7 +233,6 @@ def _give_back(taking: "asyncio.Future[Release]") -> None:
 
 
 def _is_answer(message: Any, thread: _Thread | None) -> bool:
-    """Return True for an answer to the newest questions of a thread."""
     is_resume = isinstance(message, Command) and message.resume is not None
     return is_resume and thread is not None and thread.is_root and not thread.is_addressed
 
@@ -263,7 +256,6 @@ def _addressed(command: Command[Any], snapshot: StateSnapshot) -> Command[Any]:
 
 
 def _marked(config: RunnableConfig | None, invocation: Invocation | None) -> RunnableConfig | None:
-    """Return a config in which nodes find their invocation."""
     if invocation is None:
         return config
     whole = config or RunnableConfig()

@@ -41,8 +41,6 @@ _FAST: Final = 1
 _COMPACT_SECONDS: Final = 2
 _CONNECT_SECONDS: Final = 10
 _RETRY_SECONDS: Final = 0.05
-_SETUP_SECONDS: Final = 60
-"""How long a process waits for another one to make the tables."""
 _MAX_CONNECTIONS: Final = 4
 _SETUP_LOCK: Final = 0x736B_696C_6C73
 """Key of the advisory lock under which the tables are made: "skills"."""
@@ -66,7 +64,7 @@ class CompressedSerializer(JsonPlusSerializer):
     """
 
     def dumps_typed(self, obj: Any) -> tuple[str, bytes]:
-        """Return the type and the bytes of a value; the type says whether it is compressed."""
+        """Return the type and the bytes of a value, compressed where that is worthwhile."""
         kind, plain = super().dumps_typed(obj)
         if len(plain) < WORTHWHILE:
             return kind, plain
@@ -81,9 +79,13 @@ class CompressedSerializer(JsonPlusSerializer):
         return super().loads_typed(data)
 
 
-def config_of(thread: str, options: Mapping[str, Any] | None = None) -> RunnableConfig:
+def config_of(
+    thread: str, options: Mapping[str, Any] | None = None, *, checkpoint: str = ""
+) -> RunnableConfig:
     """Return LangGraph's config of a thread; `options` are kept with every checkpoint of the invocation."""
-    config = RunnableConfig(configurable={"thread_id": thread})
+    config = RunnableConfig(configurable={"thread_id": thread, "checkpoint_ns": ""})
+    if checkpoint:
+        config["configurable"]["checkpoint_id"] = checkpoint
     if options is not None:
         # Checkpoint metadata keeps only plain values.
         config["metadata"] = {OPTIONS: json.dumps(dict(options))}
@@ -183,10 +185,6 @@ def without_password(dsn: str) -> str:
 
 @contextmanager
 def _open_postgres(dsn: str) -> Iterator[Database]:
-    """Open the threads of a PostgreSQL database; its packages are an extra of the project.
-
-    Raises DatabaseError, which never holds the password.
-    """
     try:
         import psycopg
         from langgraph.checkpoint.postgres import PostgresSaver
@@ -238,7 +236,6 @@ def _make_tables(connection: "Connection[DictRow]") -> None:
     from langgraph.checkpoint.postgres import PostgresSaver
     from langgraph.store.postgres import PostgresStore
 
-    end = time.monotonic() + _SETUP_SECONDS
     # An account that may not make tables can use those that are there.
     while not has_current_tables(connection):
         # Not pg_advisory_lock: a process that waits in it holds a snapshot, for which the winner's
@@ -250,8 +247,6 @@ def _make_tables(connection: "Connection[DictRow]") -> None:
                 PostgresStore(connection).setup()
             finally:
                 connection.execute("SELECT pg_advisory_unlock(%s)", (_SETUP_LOCK,))
-        elif time.monotonic() > end:
-            raise DatabaseError("Another process has been making the tables of the database for a minute.")
         else:
             time.sleep(_RETRY_SECONDS)
 

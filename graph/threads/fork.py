@@ -9,10 +9,9 @@ import json
 import secrets
 from collections import defaultdict
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from langchain_core.messages.tool import ToolCall
-from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import BaseCheckpointSaver, CheckpointTuple
 from langgraph.types import PregelTask
 
@@ -30,6 +29,7 @@ from skills_agent.graph.threads.compiled import CompiledAgent, ThreadStatus, sta
 from skills_agent.graph.threads.database import OPTIONS, config_of
 from skills_agent.graph.threads.errors import ForkError
 from skills_agent.graph.threads.steps import FORKED_FROM, ThreadStep, find_step
+from skills_agent.skills.errors import list_names
 from skills_agent.state.records import GrantRecord, LoadedSkill, active_skills
 from skills_agent.state.transcript import answered_ids, last_human, open_calls, refusal, wants_skills
 
@@ -84,13 +84,11 @@ class _Source:
     """One step of a thread, and what of it goes into the copy."""
 
     def __init__(self, graph: CompiledAgent, thread: str, step: ThreadStep) -> None:
-        """Read the step, with what its tasks wrote."""
-        assert isinstance(graph.checkpointer, BaseCheckpointSaver)  # noqa: S101 - Threads takes no other
         self.graph = graph
-        self.saver = graph.checkpointer
+        self.saver = cast("BaseCheckpointSaver[Any]", graph.checkpointer)  # Threads takes no other
         self.thread = thread
         self.origin = f"{thread}@{step.number}"
-        config = _address(thread, step.checkpoint)
+        config = config_of(thread, checkpoint=step.checkpoint)
         stored = self.saver.get_tuple(config)
         assert stored is not None  # noqa: S101 - it was just listed
         self.stored: CheckpointTuple = stored
@@ -114,28 +112,22 @@ class _Source:
         return is_asking and all(self._results(task) for task in beside)
 
     def unload(self, names: Sequence[str]) -> None:
-        """Unload skills in the copy; raises ForkError for one that is not loaded."""
         ledger: dict[str, LoadedSkill] = dict(self.values.get("skills_loaded") or {})
         active = active_skills(ledger)
         for name in names:
             if name not in active:
-                listed = ", ".join(sorted(active)) or "none"
-                raise ForkError(f"Skill {name!r} is not loaded at this step. Loaded: {listed}.")
+                loaded = list_names(sorted(active))
+                raise ForkError(f"Skill {name!r} is not loaded at this step. Loaded: {loaded}.")
             order = 1 + max(skill["order"] for skill in ledger.values())
             ledger[name] = {**ledger[name], "unloaded": True, "order": order}
         self.values["skills_loaded"] = ledger
         self.changed.add("skills_loaded")
 
     def check_open(self, calls: Sequence[str]) -> None:
-        """Raise ForkError for a call that has its answer at this step, or does not exist."""
-        messages = self.values.get("messages") or []
-        open_ids = [call["id"] for call in open_calls(messages)]
+        open_ids = [call["id"] for call in open_calls(self.values.get("messages") or [])]
         for call in calls:
-            if call in answered_ids(messages):
-                raise ForkError(f"Call {call!r} is answered at this step. Fork at an earlier one.")
             if call not in open_ids:
-                listed = ", ".join(str(each) for each in open_ids) or "none"
-                raise ForkError(f"There is no call {call!r} to answer at this step. Open calls: {listed}.")
+                raise ForkError(f"Call {call!r} is not open at this step. Open: {list_names(open_ids)}.")
 
     def take_results(self) -> None:
         """Add the results of calls that ended beside an open question, or before the thread was cut off."""
@@ -146,15 +138,13 @@ class _Source:
                     self._add(self._results(task))
 
     def copy(self, new: str) -> None:
-        """Write the first checkpoint of the copy: the step's own, with every channel whole."""
         checkpoint = whole_checkpoint(self.graph, self.stored.checkpoint, self.values, self.changed)
         dropped = (SNAPSHOT_COUNTERS, FORKED_FROM)
         metadata = {key: value for key, value in self.stored.metadata.items() if key not in dropped}
         metadata |= {"source": "fork", FORKED_FROM: self.origin}
-        self.saver.put(_address(new), checkpoint, metadata, checkpoint["channel_versions"])  # type: ignore[arg-type]  # no TypedDict of ours
+        self.saver.put(config_of(new), checkpoint, metadata, checkpoint["channel_versions"])  # type: ignore[arg-type]  # no TypedDict of ours
 
     def record(self, new: str, without_skills: Sequence[str], deny: Sequence[str]) -> None:
-        """Let the audit's record of the copy begin with where it comes from."""
         human = last_human(self.values.get("messages") or [])
         event = ThreadForked(
             source=self.thread,
@@ -167,15 +157,13 @@ class _Source:
         self.graph.services.audit.record_fork(new, event, turn)
 
     def copy_question(self, new: str) -> None:
-        """Copy the open question, and the results of what ran beside it."""
         for task in self.snapshot.tasks:
             questions = [write for write in self.writes[task.id] if write[0] == QUESTION]
             if writes := questions if task in self.asking else self._results(task):
-                config = _address(new, self.stored.checkpoint["id"])
+                config = config_of(new, checkpoint=self.stored.checkpoint["id"])
                 self.saver.put_writes(config, writes, task.id, task_path(task.path))
 
     def judge_anew(self, new: str, deny: Sequence[str]) -> None:
-        """Answer calls as refused, and send the others to the gate."""
         update: dict[str, Any] = {"verdicts": {}, "admissions": [], "grants": {}, "messages": []}
         messages = self.values.get("messages") or []
         for call in open_calls(messages):
@@ -196,7 +184,6 @@ class _Source:
         self.graph.update_state(config, update, as_node=as_node)
 
     def _add(self, writes: Sequence[tuple[str, Any]]) -> None:
-        """Add writes to the values, as LangGraph would at the end of the step."""
         for name, write in writes:
             value = self.values.get(name)
             after = with_write(self.graph, name, value, write)
@@ -207,8 +194,3 @@ class _Source:
     def _results(self, task: PregelTask) -> list[tuple[str, Any]]:
         """Return what a task that ended wrote; nothing of one that failed, asks or was cut off."""
         return [write for write in self.writes[task.id] if is_result(write[0])]
-
-
-def _address(thread: str, checkpoint: str | None = None) -> RunnableConfig:
-    address = {"thread_id": thread, "checkpoint_ns": ""}
-    return RunnableConfig(configurable=address | ({"checkpoint_id": checkpoint} if checkpoint else {}))

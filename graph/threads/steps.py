@@ -6,7 +6,7 @@ builds each of them anew: for a thread of 500 turns that takes minutes.
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from langchain_core.messages import AIMessage, AnyMessage, ToolMessage, convert_to_messages
 from langgraph.checkpoint.base import BaseCheckpointSaver, CheckpointTuple
@@ -100,11 +100,8 @@ def find_step(graph: CompiledAgent, thread: str, at: str) -> ThreadStep:
 
 
 def _chain(graph: CompiledAgent, thread: str) -> list[CheckpointTuple]:
-    """Return the newest checkpoint of a thread after all that it was built on, oldest first."""
-    saver = graph.checkpointer
-    assert isinstance(saver, BaseCheckpointSaver)  # noqa: S101 - Threads takes no other
+    saver = cast("BaseCheckpointSaver[Any]", graph.checkpointer)  # Threads takes no other
     config = config_of(thread)
-    config["configurable"]["checkpoint_ns"] = ""
     checkpoints = {each.checkpoint["id"]: each for each in saver.list(config)}
     head = saver.get_tuple(config)
     chain: list[CheckpointTuple] = []
@@ -120,7 +117,6 @@ def _sends(checkpoint: CheckpointTuple) -> list[Send]:
 
 
 def _triggered(checkpoint: CheckpointTuple, graph: CompiledAgent) -> list[str]:
-    """Return the nodes whose trigger was written."""
     values = checkpoint.checkpoint["channel_values"]
     return [name for name, node in graph.nodes.items() if any(trigger in values for trigger in node.triggers)]
 
@@ -170,11 +166,10 @@ class _Replay:
     """The state of a thread at one step after another, as far as events need it."""
 
     def __init__(self, values: Mapping[str, Any]) -> None:
-        """Begin with the state of the oldest step: no known step changed what it holds."""
+        # No known step changed what the oldest one holds.
         self._values = {**values, "messages": values.get("messages") or []}
 
     def events(self, tasks: Sequence[_Task]) -> Iterator[Event]:
-        """Yield the events of what the nodes of a step wrote."""
         for task in tasks:
             if task.node == "update":
                 yield from state_updated(task.update, None)

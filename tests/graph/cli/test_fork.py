@@ -251,7 +251,7 @@ def test_a_question_about_a_left_out_skill_is_asked_no_more(
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (("fork", "rai", "--at", "1"), "There is no thread 'rai' here. Threads: "),
+        (("fork", "rai", "--at", "1"), "There is no thread 'rai' here. Newest: "),
         (("fork", "rain", "--at", "999"), "Thread rain has no step '999'. To see them: "),
         (
             ("fork", "rain", "--at", "0", "--without-skill", "x"),
@@ -259,10 +259,10 @@ def test_a_question_about_a_left_out_skill_is_asked_no_more(
         ),
         (
             ("fork", "rain", "--at", "0", "--deny", "x"),
-            "There is no call 'x' to answer at this step. Open calls: none",
+            "Call 'x' is not open at this step. Open: none",
         ),
         (("fork", "rain", "--at", "0", "--as", "rain"), "There is a thread 'rain' already"),
-        (("show", "rai", "--steps"), "There is no thread 'rai' here. Threads: "),
+        (("show", "rai", "--steps"), "There is no thread 'rai' here. Newest: "),
     ],
 )
 def test_what_there_is_not_is_told_with_what_there_is(
@@ -276,7 +276,7 @@ def test_what_there_is_not_is_told_with_what_there_is(
 def test_an_answered_call_cannot_be_denied(cli: CommandLine) -> None:
     denied, *_ = after(cli, "gate")["changed"]["verdicts"]
     finished = cli.run("threads", "fork", "rain", "--at", str(steps(cli)[-1]["number"]), "--deny", denied)
-    assert (finished.code, "is answered at this step" in finished.err) == (1, True)
+    assert (finished.code, "is not open at this step" in finished.err) == (1, True)
 
 
 def test_a_fork_is_told_to_a_person_with_the_command_that_goes_on(cli: CommandLine, tmp_path: Path) -> None:
