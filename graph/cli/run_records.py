@@ -11,6 +11,7 @@ from skills_agent.graph.audit.log import Record, RunLog, Verification, read, wit
 from skills_agent.graph.cli.printing import local_time
 from skills_agent.graph.private_files import folder_name
 from skills_agent.graph.settings import Settings
+from skills_agent.graph.threads.errors import list_first
 from skills_agent.skills.errors import DetailedError, SkillsAgentError
 
 RunOutcome = Literal["done", "cut short", "waiting", "failed", "superseded", "unfinished", "forked"]
@@ -21,8 +22,12 @@ class UnknownRunError(DetailedError, SkillsAgentError):
     """No record of that run is kept in the workspace."""
 
     code = "unknown-run"
-    sentence = "There is no record of {run!r} here. Those that there are: skills-agent runs list"
     run: str
+    records: Sequence[str]
+
+    def __str__(self) -> str:
+        listed = list_first(self.records, "skills-agent runs list")
+        return f"There is no record of {self.run!r} here. Records: {listed}."
 
 
 class RunRecord(NamedTuple):
@@ -106,7 +111,7 @@ def find_run(log: RunLog, run: str) -> RunRecord:
     """Return one run; raises UnknownRunError."""
     match = next((record for record in _runs(log, _file_of(run)) if record.run == run), None)
     if match is None:
-        raise UnknownRunError(run)
+        raise UnknownRunError(run, [record.run for record in read_runs(log)])
     return match
 
 
@@ -152,7 +157,7 @@ def _files(log: RunLog, thread: str | None) -> list[str]:
     if thread is None:
         return names
     if folder_name(thread) not in names:
-        raise UnknownRunError(thread)
+        raise UnknownRunError(thread, [_thread(log, name) for name in names])
     return [folder_name(thread)]
 
 

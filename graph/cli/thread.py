@@ -30,7 +30,7 @@ from skills_agent.graph.services import make_services
 from skills_agent.graph.settings import Settings
 from skills_agent.graph.threads.compiled import CompiledAgent, ThreadStatus, status_of
 from skills_agent.graph.threads.database import config_of, open_database, options_of
-from skills_agent.graph.threads.errors import MAX_NAMED, DatabaseError, UnknownThreadError
+from skills_agent.graph.threads.errors import DatabaseError, UnknownThreadError
 from skills_agent.skills.errors import DetailedError, SkillsAgentError
 from skills_agent.skills.library.registry import Registry
 from skills_agent.skills.policy.tool_spec import Risk
@@ -180,7 +180,7 @@ def open_thread(
         with open_database(settings) as database:
             stored = options_of(database.saver, name) if name else None
             if must_exist and stored is None:
-                raise UnknownThreadError(name or "", thread_ids(database.saver)[:MAX_NAMED])
+                raise UnknownThreadError(name or "", thread_ids(database.saver))
             chosen = {"skills_dirs": [str(folder) for folder in skills_dirs], "model": model}
             options = {**(stored or {}), **{option: value for option, value in chosen.items() if value}}
             services = make_services(_apply_options(settings, options, approval), yes=yes)

@@ -121,12 +121,11 @@ class CompiledAgent(CompiledStateGraph[AgentState, Context, AgentInput, AgentOut
             store=store_in(self, whole),
             is_root=PARENT_TASK not in configurable,
             is_addressed=bool(configurable.get("checkpoint_id")),
-            locks=None if is_served(configurable) else self.services.locks_of(saver),
+            locks=LockTable(None) if is_served(configurable) else self.services.locks_of(saver),
         )
 
     @contextmanager
     def _invoked(self, thread: "_Thread | None") -> Iterator[Invocation | None]:
-        """Register an invocation while it lasts; None where no checkpointer keeps its thread."""
         if thread is None:
             yield None
             return
@@ -187,19 +186,18 @@ class _Thread:
     """False for a graph that a task of another one invokes: the answers to its questions come otherwise."""
     is_addressed: bool
     """True if the config names a checkpoint: there, an answered question may be answered again."""
-    locks: LockTable | None
-    """None on a server, which has locks of its own."""
+    locks: LockTable
+    """Keeps nobody out on a server, which has locks of its own."""
 
     def has_checkpoint(self, checkpoint: str) -> bool:
-        """Return True if a checkpoint of this thread is kept."""
-        address = {"thread_id": self.key.thread, "checkpoint_ns": self.key.namespace}
-        config = RunnableConfig(configurable={**address, "checkpoint_id": checkpoint})
-        return self.saver.get_tuple(config) is not None
+        thread, namespace = self.key
+        address = {"thread_id": thread, "checkpoint_ns": namespace, "checkpoint_id": checkpoint}
+        return self.saver.get_tuple(RunnableConfig(configurable=address)) is not None
 
 
 @contextmanager
 def _locked(thread: _Thread | None) -> Iterator[None]:
-    release = thread.locks.take(thread.key) if thread and thread.locks else None
+    release = thread.locks.take(thread.key) if thread else None
     try:
         yield
     finally:
@@ -210,7 +208,7 @@ def _locked(thread: _Thread | None) -> Iterator[None]:
 @asynccontextmanager
 async def _locked_async(thread: _Thread | None) -> AsyncIterator[None]:
     """Hold the lock; what waits for a server to get it does so beside the event loop."""
-    if thread is None or thread.locks is None or not thread.locks.waits:
+    if thread is None or not thread.locks.waits:
         with _locked(thread):
             yield
         return

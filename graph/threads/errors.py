@@ -17,12 +17,10 @@ Imports nothing but the root: any command may meet these.
 """
 
 from collections.abc import Sequence
-from typing import Final
 
 from skills_agent.skills.errors import DetailedError, SkillsAgentError
 
-MAX_NAMED: Final = 8
-"""How many threads an error names where there is none of an id."""
+_MAX_LISTED = 8
 
 
 class ThreadError(SkillsAgentError):
@@ -66,9 +64,12 @@ class UnknownThreadError(DetailedError, ThreadError):
     """No thread of that id is kept here."""
 
     code = "unknown-thread"
-    sentence = "There is no thread {thread!r} here. Newest: {newest}. All: skills-agent threads list"
     thread: str
-    newest: Sequence[str]
+    threads: Sequence[str]
+
+    def __str__(self) -> str:
+        listed = list_first(self.threads, "skills-agent threads list")
+        return f"There is no thread {self.thread!r} here. Threads: {listed}."
 
 
 class UnknownStepError(DetailedError, ThreadError):
@@ -115,3 +116,9 @@ class JournalError(ThreadError):
     """The journal cannot be read or written; what it would have recorded was not run."""
 
     code = "journal-unusable"
+
+
+def list_first(names: Sequence[str], command: str) -> str:
+    """Return the first names, and the command that lists all where there are more."""
+    more = f", ... (all: {command})" if len(names) > _MAX_LISTED else ""
+    return (", ".join(names[:_MAX_LISTED]) or "none yet") + more

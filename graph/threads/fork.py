@@ -81,8 +81,6 @@ def fork_thread(
 
 
 class _Source:
-    """One step of a thread, and what of it goes into the copy."""
-
     def __init__(self, graph: CompiledAgent, thread: str, step: ThreadStep) -> None:
         self.graph = graph
         self.saver = cast("BaseCheckpointSaver[Any]", graph.checkpointer)  # Threads takes no other
@@ -106,7 +104,7 @@ class _Source:
 
     @property
     def waits(self) -> bool:
-        """Return True if the step waits for a person and for nothing else: the calls beside it have ended."""
+        # For a person and for nothing else: the calls beside it have ended.
         beside = [task for task in self.snapshot.tasks if task not in self.asking and task.name == "act"]
         is_asking = bool(self.asking) and all(task.name == "approve" for task in self.asking)
         return is_asking and all(self._results(task) for task in beside)
@@ -192,5 +190,4 @@ class _Source:
                 self.changed.add(name)
 
     def _results(self, task: PregelTask) -> list[tuple[str, Any]]:
-        """Return what a task that ended wrote; nothing of one that failed, asks or was cut off."""
         return [write for write in self.writes[task.id] if is_result(write[0])]

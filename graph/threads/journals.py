@@ -3,6 +3,7 @@
 import hashlib
 import sqlite3
 import weakref
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import astuple
@@ -30,17 +31,31 @@ CREATE TABLE IF NOT EXISTS journal (
 _PUT: Final = "REPLACE INTO journal VALUES (?, ?, ?, '', '', ?, ?, ?, ?, ?, ?, NULL, NULL, ?, ?, ?, ?)"
 _SELECT: Final = (
     "SELECT thread, call_id, tool, digest, run, checkpoint_id, started, attempt, status, output_kind, "
-    "outputs, answers, settled FROM journal WHERE thread = ? "
+    "outputs, answers, settled FROM journal "
 )
 """The fields of an entry in their order, with `outputs` in two columns."""
-_DELETE: Final = "DELETE FROM journal WHERE thread = ? "
-_IN_ORDER: Final = "ORDER BY started, call_id"
+_DELETE: Final = "DELETE FROM journal WHERE thread = :thread"
 
 _NAMESPACE: Final = ("skills-agent", "journal")
 _PAGE: Final = 100
 
 
-class FileJournal:
+class _SearchedJournal(ABC):
+    def get(self, thread: str, call_id: str) -> JournalEntry | None:
+        return next(iter(self._search(thread, call_id=call_id)), None)
+
+    def alike(self, thread: str, digest: str) -> list[JournalEntry]:
+        return self._search(thread, digest=digest)
+
+    def unsettled(self, thread: str) -> list[JournalEntry]:
+        return self._search(thread, status="done", settled=False)
+
+    @abstractmethod
+    def _search(self, thread: str, **fields: Any) -> list[JournalEntry]:
+        """Return the entries of a thread that have these fields, the oldest start first."""
+
+
+class FileJournal(_SearchedJournal):
     """A journal in a file, for any number of threads and of processes on one machine.
 
     One connection, used by one thread at a time; it is opened when it is first needed. A file that does
@@ -54,34 +69,25 @@ class FileJournal:
         self._lock = Lock()
         self._open: sqlite3.Connection | None = None
 
-    def get(self, thread: str, call_id: str) -> JournalEntry | None:
-        """Return the entry of a call."""
-        return next(iter(self._read(f"{_SELECT} AND call_id = ?", thread, call_id)), None)
-
-    def alike(self, thread: str, digest: str) -> list[JournalEntry]:
-        """Return the entries of a thread with this effect, the oldest start first."""
-        return self._read(f"{_SELECT} AND digest = ? {_IN_ORDER}", thread, digest)
-
-    def unsettled(self, thread: str) -> list[JournalEntry]:
-        """Return the entries of a thread that are done and not settled."""
-        return self._read(f"{_SELECT} AND status = 'done' AND NOT settled {_IN_ORDER}", thread)
-
     def put(self, entry: JournalEntry, *, replacing: str | None = None) -> None:
         """Write an entry, in one step with the removal of the entry of the call id `replacing`."""
         with self._connection() as connection, connection:  # commits, or rolls back
             connection.execute("BEGIN IMMEDIATE")
             if replacing is not None:
-                connection.execute(f"{_DELETE} AND call_id = ?", (entry.thread, replacing))
+                replaced = {"thread": entry.thread, "call_id": replacing}
+                connection.execute(f"{_DELETE} AND call_id = :call_id", replaced)
             connection.execute(_PUT, _row(entry))
 
     def forget(self, thread: str) -> None:
         """Remove the entries of a thread that is deleted."""
-        self._execute(_DELETE, thread)
+        self._execute(_DELETE, thread=thread)
 
-    def _read(self, query: str, *parameters: str) -> list[JournalEntry]:
-        return [_entry(row) for row in self._execute(query, *parameters)]
+    def _search(self, thread: str, **fields: Any) -> list[JournalEntry]:
+        conditions = " AND ".join(f"{name} = :{name}" for name in ("thread", *fields))
+        query = f"{_SELECT} WHERE {conditions} ORDER BY started, call_id"
+        return [_entry(row) for row in self._execute(query, thread=thread, **fields)]
 
-    def _execute(self, query: str, *parameters: str) -> list[Any]:
+    def _execute(self, query: str, **parameters: Any) -> list[Any]:
         if self._open is None and not self._path.exists():
             return []
         with self._connection() as connection:
@@ -115,7 +121,7 @@ def _entry(row: Sequence[Any]) -> JournalEntry:
     return JournalEntry(**dict(zip(JournalEntry.__slots__, values, strict=True)))
 
 
-class StoreJournal:
+class StoreJournal(_SearchedJournal):
     """A journal in a store: as durable, and reached from as many machines, as the store is.
 
     Each thread has a namespace, each call an item; both names are digests, because a store takes no dots
@@ -127,17 +133,9 @@ class StoreJournal:
         self._store = store
 
     def get(self, thread: str, call_id: str) -> JournalEntry | None:
-        """Return the entry of a call."""
+        """Return the entry of a call, by its key."""
         item = self._store.get(_namespace(thread), _name(call_id), refresh_ttl=False)
         return None if item is None else msgspec.convert(item.value, JournalEntry)
-
-    def alike(self, thread: str, digest: str) -> list[JournalEntry]:
-        """Return the entries of a thread with this effect, the oldest start first."""
-        return self._search(thread, {"digest": digest})
-
-    def unsettled(self, thread: str) -> list[JournalEntry]:
-        """Return the entries of a thread that are done and not settled."""
-        return self._search(thread, {"status": "done", "settled": False})
 
     def put(self, entry: JournalEntry, *, replacing: str | None = None) -> None:
         """Write an entry, in one batch with the removal of the entry of the call id `replacing`."""
@@ -150,10 +148,10 @@ class StoreJournal:
     def forget(self, thread: str) -> None:
         """Remove the entries of a thread that is deleted."""
         namespace = _namespace(thread)
-        if entries := self._search(thread, {}):
+        if entries := self._search(thread):
             self._store.batch([PutOp(namespace, _name(entry.call_id), None) for entry in entries])
 
-    def _search(self, thread: str, fields: dict[str, Any]) -> list[JournalEntry]:
+    def _search(self, thread: str, **fields: Any) -> list[JournalEntry]:
         entries: list[JournalEntry] = []
         while True:
             page = self._store.search(

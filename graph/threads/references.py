@@ -38,16 +38,13 @@ def is_needed(digest: str, address: str) -> bool:
     if address.startswith(_PROCESS):
         return _is_alive(address.removeprefix(_PROCESS))
     file = Path(address)
-    if not file.is_absolute():
-        return True
     try:
-        return file.exists() and _is_in(digest.encode(), file)
+        return not file.is_absolute() or (file.exists() and _is_in(digest.encode(), file))
     except (sqlite3.Error, OSError):
         return True
 
 
 def _is_in(digest: bytes, file: Path) -> bool:
-    """Return whether a digest stands in a database of threads, or in one that is encrypted may stand."""
     with closing(sqlite3.connect(f"{file.as_uri()}?mode=ro", uri=True, timeout=30)) as connection:
         query = "SELECT name FROM sqlite_master WHERE type = 'table' AND sql NOT LIKE 'CREATE VIRTUAL%'"
         for (table,) in connection.execute(query).fetchall():

@@ -51,8 +51,6 @@ class ThreadStep(NamedTuple):
 
 
 class _Task(NamedTuple):
-    """What one node wrote."""
-
     node: str
     """`update` for a write from outside; empty where several nodes may have written this."""
     argument: Mapping[str, Any] | None
@@ -122,7 +120,6 @@ def _triggered(checkpoint: CheckpointTuple, graph: CompiledAgent) -> list[str]:
 
 
 def _next(checkpoint: CheckpointTuple, graph: CompiledAgent) -> tuple[str, ...]:
-    """Return the nodes that run at a checkpoint: one a `Send`, then those whose trigger was written."""
     return (*(send.node for send in _sends(checkpoint)), *_triggered(checkpoint, graph))
 
 
@@ -163,8 +160,6 @@ def _call_id(argument: Mapping[str, Any]) -> str:
 
 
 class _Replay:
-    """The state of a thread at one step after another, as far as events need it."""
-
     def __init__(self, values: Mapping[str, Any]) -> None:
         # No known step changed what the oldest one holds.
         self._values = {**values, "messages": values.get("messages") or []}
@@ -177,7 +172,6 @@ class _Replay:
                 yield from events_of(task.node, NodeStep(task.argument or self._values, task.update))
 
     def apply(self, updates: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-        """Change the state as a step did; return what changed, without what did not."""
         ledger = [skill for update in updates for skill in (update.get("skills_loaded") or {}).values()]
         verdicts = self._values.get("verdicts") or {}
         before: list[AnyMessage] = self._values["messages"]

@@ -19,7 +19,6 @@ from skills_agent.graph.settings import Settings
 from skills_agent.graph.threads.compiled import CompiledAgent, ThreadStatus, status_of
 from skills_agent.graph.threads.database import compact, config_of, open_database, options_of
 from skills_agent.graph.threads.errors import (
-    MAX_NAMED,
     AgeError,
     ThreadError,
     UnfinishedError,
@@ -137,7 +136,7 @@ class Threads:
         saver = self._saver  # before anything else: it refuses on its own event loop
         snapshot = self.graph.get_state(config_of(thread))
         if snapshot.created_at is None:
-            raise UnknownThreadError(thread, thread_ids(saver)[:MAX_NAMED])
+            raise UnknownThreadError(thread, thread_ids(saver))
         return snapshot
 
     def steps(self, thread: str) -> Sequence[ThreadStep]:

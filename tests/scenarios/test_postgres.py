@@ -89,10 +89,7 @@ def test_the_commands_that_read_threads_read_the_database(cli: CommandLine, dsn:
     (grant,) = cli.run("grants", "list", "first", "--json", **variables).value
     assert grant["revoked"]
     unknown = cli.run("resume", "third", **variables)
-    assert (
-        unknown.err
-        == "error: There is no thread 'third' here. Newest: first, second. All: skills-agent threads list\n"
-    )
+    assert unknown.err == "error: There is no thread 'third' here. Threads: first, second.\n"
 
 
 def test_the_password_is_shown_and_kept_nowhere(cli: CommandLine, dsn: str, postgres: Postgres) -> None:

@@ -251,7 +251,7 @@ def test_a_question_about_a_left_out_skill_is_asked_no_more(
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (("fork", "rai", "--at", "1"), "There is no thread 'rai' here. Newest: "),
+        (("fork", "rai", "--at", "1"), "There is no thread 'rai' here. Threads: "),
         (("fork", "rain", "--at", "999"), "Thread rain has no step '999'. To see them: "),
         (
             ("fork", "rain", "--at", "0", "--without-skill", "x"),
@@ -262,7 +262,7 @@ def test_a_question_about_a_left_out_skill_is_asked_no_more(
             "Call 'x' is not open at this step. Open: none",
         ),
         (("fork", "rain", "--at", "0", "--as", "rain"), "There is a thread 'rain' already"),
-        (("show", "rai", "--steps"), "There is no thread 'rai' here. Newest: "),
+        (("show", "rai", "--steps"), "There is no thread 'rai' here. Threads: "),
     ],
 )
 def test_what_there_is_not_is_told_with_what_there_is(

@@ -40,10 +40,7 @@ def test_an_unknown_thread_is_an_error_that_names_the_known_ones(cli: CommandLin
     for command in (["resume", "nobody"], ["threads", "show", "nobody"]):
         done = cli.run(*command)
         assert (done.code, done.out) == (1, "")
-        assert (
-            done.err
-            == "error: There is no thread 'nobody' here. Newest: hello. All: skills-agent threads list\n"
-        )
+        assert done.err == "error: There is no thread 'nobody' here. Threads: hello.\n"
 
 
 def test_a_bad_config_file_is_one_line(tmp_path: Path) -> None:

@@ -96,9 +96,9 @@ def test_a_host_reads_and_forks_the_threads_of_its_own_graph(agent: Agent) -> No
 
 def test_what_there_is_not_is_an_error_with_a_code(agent: Agent) -> None:
     threads = Threads(agent.graph)
-    with pytest.raises(UnknownThreadError, match="Newest: thread") as unknown:
+    with pytest.raises(UnknownThreadError, match="Threads: thread") as unknown:
         threads.read("other")
-    assert (unknown.value.code, unknown.value.newest) == ("unknown-thread", ("thread",))
+    assert (unknown.value.code, unknown.value.threads) == ("unknown-thread", ("thread",))
     for call_of in (threads.steps, threads.delete, threads.snapshot):
         with pytest.raises(UnknownThreadError):
             call_of("other")
@@ -165,7 +165,7 @@ def test_compacting_gives_room_back_and_leaves_the_connection_as_it_was(
 def test_an_empty_workspace_has_no_threads_and_stays_as_it_is(workspace: Path, tmp_path: Path) -> None:
     with Threads.open(Settings(workspace=workspace, home=tmp_path / "home")) as threads:
         assert list(threads.list()) == []
-        with pytest.raises(UnknownThreadError, match="Newest: none"):
+        with pytest.raises(UnknownThreadError, match="none yet"):
             threads.read("any")
     assert list(workspace.iterdir()) == []
 
