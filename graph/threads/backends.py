@@ -68,7 +68,7 @@ class ThreadServices:
 
     @cached_property
     def _lock_table(self) -> LockTable:
-        return LockTable(self.locks or FileLocks(self.workspace / LOCK_FOLDER), waits=self.locks is not None)
+        return LockTable(FileLocks(self.workspace / LOCK_FOLDER) if self.locks is None else self.locks)
 
 
 class _Shared(NamedTuple):
@@ -88,7 +88,7 @@ def _shared_by(saver: BaseCheckpointSaver[Any]) -> _Shared:
     with _lock:
         if key not in _shared:
             locks = PostgresLocks(saver) if kind_of(saver) == "postgres" else None
-            _shared[key] = _Shared(LockTable(locks, waits=locks is not None), StoreJournal(InMemoryStore()))
+            _shared[key] = _Shared(LockTable(locks), StoreJournal(InMemoryStore()))
         return _shared[key]
 
 

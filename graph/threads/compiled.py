@@ -1,7 +1,6 @@
 """The compiled graph: LangGraph's, with one invocation of a thread at a time, and a journal.
 
-LangGraph has no lock: two invocations of one thread lose a turn, and two answers to one question run
-the same call twice. LangGraph's server has locks of its own; there none is taken.
+In LangGraph two invocations of one thread lose a turn, and two answers to one question run a call twice.
 """
 
 import asyncio
@@ -207,7 +206,6 @@ def _locked(thread: _Thread | None) -> Iterator[None]:
 
 @asynccontextmanager
 async def _locked_async(thread: _Thread | None) -> AsyncIterator[None]:
-    """Hold the lock; what waits for a server to get it does so beside the event loop."""
     if thread is None or not thread.locks.waits:
         with _locked(thread):
             yield
@@ -231,8 +229,8 @@ def _give_back(taking: "asyncio.Future[Release]") -> None:
 
 
 def _is_answer(message: Any, thread: _Thread | None) -> bool:
-    is_resume = isinstance(message, Command) and message.resume is not None
-    return is_resume and thread is not None and thread.is_root and not thread.is_addressed
+    is_newest = thread is not None and thread.is_root and not thread.is_addressed
+    return is_newest and isinstance(message, Command) and message.resume is not None
 
 
 def _addressed(command: Command[Any], snapshot: StateSnapshot) -> Command[Any]:

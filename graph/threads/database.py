@@ -58,9 +58,8 @@ class Database(NamedTuple):
 class CompressedSerializer(JsonPlusSerializer):
     """Store values as LangGraph does, compressed: `SqliteSaver(connection, serde=CompressedSerializer())`.
 
-    A checkpoint on SQLite is mostly the versions of its channels, long numbers with many zeros: it shrinks to
-    a third, and so do transcripts. It reads what was stored without it. LangGraph's plain serializer refuses
-    what this one has compressed (`Unknown serialization type: msgpack+zlib`).
+    A checkpoint on SQLite is mostly long numbers with many zeros, and shrinks to a third. It reads what was
+    stored without it. LangGraph's plain serializer refuses what this one has compressed.
     """
 
     def dumps_typed(self, obj: Any) -> tuple[str, bytes]:
@@ -142,8 +141,7 @@ def _unusable(path: Path, *errors: type[Exception]) -> Iterator[None]:
 def compact(saver: BaseCheckpointSaver[Any]) -> int:
     """Give the room of what was deleted back to the disk; return the bytes by which an SQLite file shrank.
 
-    It needs room for a copy. Where another process works with the file it keeps its size, and the room is
-    used again by what comes. A server gives room back by itself.
+    It needs room for a copy. Where another process works with the file it keeps its size.
     """
     file = Path(address_of(saver))
     if not file.is_absolute():

@@ -1,8 +1,7 @@
-"""Go on from an earlier step of a thread, in a new thread; the old one stays as it is.
+"""Go on from an earlier step of a thread, in a new thread that depends on nothing of the old one.
 
-The new thread begins with a copy of the step's checkpoint in which every channel is stored whole, so it
-depends on nothing of the old thread. A call that has no answer at that step never just runs: the old thread
-may have run it since. Either its question is copied as it stands open, or the gate judges the calls anew.
+A call that has no answer at that step never just runs: the old thread may have run it since. Either its
+question is copied as it stands open, or the gate judges the calls anew.
 """
 
 import json

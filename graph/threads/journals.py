@@ -41,9 +41,6 @@ _PAGE: Final = 100
 
 
 class _SearchedJournal(ABC):
-    def get(self, thread: str, call_id: str) -> JournalEntry | None:
-        return next(iter(self._search(thread, call_id=call_id)), None)
-
     def alike(self, thread: str, digest: str) -> list[JournalEntry]:
         return self._search(thread, digest=digest)
 
@@ -58,9 +55,7 @@ class _SearchedJournal(ABC):
 class FileJournal(_SearchedJournal):
     """A journal in a file, for any number of threads and of processes on one machine.
 
-    One connection, used by one thread at a time; it is opened when it is first needed. A file that does
-    not exist holds no entries, and is made by the first write. Every write is on the disk when it
-    returns.
+    A file that does not exist is made by the first write. Every write is on the disk when it returns.
     """
 
     def __init__(self, path: Path) -> None:
@@ -68,6 +63,10 @@ class FileJournal(_SearchedJournal):
         self._path = path
         self._lock = Lock()
         self._open: sqlite3.Connection | None = None
+
+    def get(self, thread: str, call_id: str) -> JournalEntry | None:
+        """Return the entry of a call."""
+        return next(iter(self._search(thread, call_id=call_id)), None)
 
     def put(self, entry: JournalEntry, *, replacing: str | None = None) -> None:
         """Write an entry, in one step with the removal of the entry of the call id `replacing`."""
@@ -133,7 +132,7 @@ class StoreJournal(_SearchedJournal):
         self._store = store
 
     def get(self, thread: str, call_id: str) -> JournalEntry | None:
-        """Return the entry of a call, by its key."""
+        """Return the entry of a call."""
         item = self._store.get(_namespace(thread), _name(call_id), refresh_ttl=False)
         return None if item is None else msgspec.convert(item.value, JournalEntry)
 

@@ -52,12 +52,10 @@ class ThreadLocks(Protocol):
 class LockTable:
     """The locks that this process holds, and the locks beside it that keep other processes out."""
 
-    def __init__(self, locks: ThreadLocks | None, *, waits: bool = False) -> None:
-        """Keep nobody else out where `locks` is None: threads in memory have no other process.
-
-        `waits`: taking a lock may wait for a network, so an event loop leaves that to another thread.
-        """
-        self.waits = waits
+    def __init__(self, locks: ThreadLocks | None) -> None:
+        """Keep nobody else out where `locks` is None: threads in memory have no other process."""
+        # For a network, perhaps: an event loop leaves that to another thread.
+        self.waits = locks is not None and not isinstance(locks, FileLocks)
         self._locks = locks
         self._lock = Lock()
         self._held: dict[ThreadKey, tuple[int, Release]] = {}
@@ -117,8 +115,7 @@ class FileLocks:
 class PostgresLocks:
     """Advisory locks of the database that keeps the threads, for processes on any machine.
 
-    One connection of its own holds them all, and is open while a lock is held: the server unlocks them when
-    it breaks. A connection pooler that shares sessions cannot do this.
+    One connection of its own holds them all while there are any: the server unlocks them when it breaks.
     """
 
     def __init__(self, saver: BaseCheckpointSaver[Any]) -> None:
@@ -175,8 +172,7 @@ class PostgresLocks:
 
 
 def _remove(file: int, path: Path) -> None:
-    """Unlock; the file goes while it is locked, so that nobody locks one that is gone."""
-    if file in _locked:
+    if file in _locked:  # It goes while it is locked, so that nobody locks one that is gone.
         _locked.remove(file)
         try:
             path.unlink(missing_ok=True)

@@ -1,8 +1,7 @@
-"""Which snapshots of skills the threads of this user need: found by looking into what keeps them.
+"""Which snapshots of skills the threads of this user need.
 
 Every load notes beside the snapshot where its thread is kept. A snapshot is needed while its digest stands
-anywhere there, so forks and earlier steps of a thread count, too. A place that cannot be searched from here
-needs everything that was noted for it.
+anywhere there; a place that cannot be searched from here needs everything that was noted for it.
 """
 
 import os

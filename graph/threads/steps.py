@@ -1,7 +1,6 @@
-"""The steps of a thread: which nodes ran, what each changed, and the events that this stands for.
+"""The steps of a thread, read in one pass from what its nodes wrote.
 
-Read from what the nodes wrote, in one pass. LangGraph's `get_state_history` gives whole states instead, and
-builds each of them anew: for a thread of 500 turns that takes minutes.
+LangGraph's `get_state_history` builds the whole state of each anew: minutes for a thread of 500 turns.
 """
 
 from collections import defaultdict

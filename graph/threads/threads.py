@@ -97,11 +97,9 @@ class Pruned(NamedTuple):
 
 
 class Threads:
-    """The threads of a compiled agent.
+    """The threads of a compiled agent, with every checkpointer that can list.
 
-    Works with every checkpointer that can list. One whose calls are asynchronous (AsyncSqliteSaver,
-    AsyncPostgresSaver) is used from another thread than its event loop's:
-    `await asyncio.to_thread(threads.list)`.
+    An asynchronous one is used from another thread than its event loop's: `asyncio.to_thread(threads.list)`.
     """
 
     def __init__(self, graph: CompiledAgent) -> None:
