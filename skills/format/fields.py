@@ -6,7 +6,7 @@ security.
 """
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, Literal, NamedTuple
 
 from skills_agent.skills.format.frontmatter import Frontmatter
@@ -95,8 +95,6 @@ FIELDS: Final = (
 _BY_NAME: Final[Mapping[str, Field]] = {field.name: field for field in FIELDS} | {
     "when_to_use": next(field for field in FIELDS if field.name == "when-to-use")  # as usual as the other
 }
-_UNREMARKABLE: Final = frozenset(field.name for field in FIELDS if field.in_spec)
-"""Nothing has to be said of these, spelled as they should be and for the first time."""
 _ALSO_IN_METADATA: Final = ("version", "author")
 """Fields that are looked for under `metadata`, too: the specification has no other place for them."""
 _CAMEL: Final = re.compile(r"(?<=[a-z])(?=[A-Z])")
@@ -145,33 +143,27 @@ def _keys_of_fields(
     """Return the key that holds each field; of several the last one that is spelled as it should be."""
     keys: dict[str, str] = {}
     for key in frontmatter.fields:
-        if key in _UNREMARKABLE and key not in keys:
-            keys[key] = key
-            continue
-        line = frontmatter.lines.get(key)
         field = find_field(key)
+        earlier = keys.get(field.name) if field else None
+        line = frontmatter.lines.get(key)
+        findings += (Finding(code, message, line) for code, message in _key_notes(key, field, earlier))
         if field is None:
             unknown.append(one_line(key, NAME_LIMIT))
-            findings.append(
-                Finding("field-unknown", f"`{unknown[-1]}` is no field that is known here.", line)
-            )
-            continue
-        findings += (Finding(code, message, line) for code, message in _key_notes(key, field))
-        earlier = keys.get(field.name)
-        if earlier is not None:
-            findings.append(Finding("field-repeated", f"`{key}` repeats `{earlier}`.", line))
-        if earlier is None or key in _BY_NAME:
+        elif earlier is None or key in _BY_NAME:
             keys[field.name] = key
     return keys
 
 
-def _key_notes(key: str, field: Field) -> list[tuple[str, str]]:
-    """Return what an author has to know of a key: codes and messages."""
-    notes = []
+def _key_notes(key: str, field: Field | None, earlier: str | None) -> Iterator[tuple[str, str]]:
+    """Yield what an author has to know of a key: codes and messages."""
+    if field is None:
+        yield "field-unknown", f"`{one_line(key, NAME_LIMIT)}` is no field that is known here."
+        return
     if key not in _BY_NAME:
-        notes.append(("field-spelling", f"`{key}` was read as `{field.name}`."))
+        yield "field-spelling", f"`{key}` was read as `{field.name}`."
     elif not field.in_spec:
-        notes.append(("field-not-in-spec", f"`{key}` is a field of some clients, not of the specification."))
+        yield "field-not-in-spec", f"`{key}` is a field of some clients, not of the specification."
     if field.effect == "none":
-        notes.append(("field-not-acted-on", f"`{key}` is read and has no effect here."))
-    return notes
+        yield "field-not-acted-on", f"`{key}` is read and has no effect here."
+    if earlier is not None:
+        yield "field-repeated", f"`{key}` repeats `{earlier}`."

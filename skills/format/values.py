@@ -46,10 +46,9 @@ class FieldValue:
 
     def skill_name(self) -> str | None:
         """Read a name that is safe wherever a name is used."""
-        if isinstance(self.value, list | dict):
-            self.report("name-not-text", "The name is a list or a mapping; the name of the folder is used.")
+        if not self._is_text():
             return None
-        name = one_line(self._clean(self.value or ""))
+        name = one_line(self._text(self.value))
         safe = safe_name(name)
         if safe != name:
             self.report("name-unsafe", f"The name was read as `{safe}`.")
@@ -57,14 +56,12 @@ class FieldValue:
 
     def description(self) -> str | None:
         """Read text of any number of lines."""
-        if isinstance(self.value, list | dict):
-            self.report("description-not-text", "The description is a list or a mapping.")
+        self._is_text()
         return self._text(self.value).strip() or None
 
     def compatibility(self) -> str | None:
         """Read one line that says what a skill needs."""
-        if isinstance(self.value, list | dict):
-            self.report("compatibility-not-text", "The compatibility is a list or a mapping.")
+        self._is_text()
         line = self.line()
         if line is None:
             self.report("compatibility-empty", "Compatibility is empty.")
@@ -136,6 +133,12 @@ class FieldValue:
         """Read true or false, and return the opposite."""
         flag = self.flag()
         return None if flag is None else not flag
+
+    def _is_text(self) -> bool:
+        is_nested = isinstance(self.value, list | dict)
+        if is_nested:
+            self.report(f"{self.field}-not-text", f"The {self.field} is a list or a mapping.")
+        return not is_nested
 
     def _names(self, value: Value) -> tuple[str, ...]:
         if value is None:

@@ -16,7 +16,6 @@ from skills_agent.skills.confined import NotRegularFileError
 from skills_agent.skills.sources.fetched import (
     MAX_FILE_BYTES,
     FetchedSource,
-    ListedEntry,
     ListedFile,
     Listing,
     is_skill_file,
@@ -55,7 +54,7 @@ class BackendSource(FetchedSource):
         listing.walk(self._folder, lambda folder: self._entries(folder, listing))
         return listing
 
-    def _entries(self, folder: str, listing: Listing) -> Iterator[ListedEntry]:
+    def _entries(self, folder: str, listing: Listing) -> Iterator[ListedFile | str]:
         with raising_os_errors():
             answer = self._backend.ls(folder)
         if answer.error and not answer.entries:
@@ -64,7 +63,7 @@ class BackendSource(FetchedSource):
             listing.report("folder-unreadable", f"{folder} is not shown whole: {answer.error}.")
         for entry in answer.entries or ():
             path = str(entry.get("path", ""))
-            yield ListedEntry(path, None if entry.get("is_dir") else self._listed(path, entry))
+            yield path if entry.get("is_dir") else self._listed(path, entry)
 
     def _listed(self, path: str, entry: Mapping[str, object]) -> ListedFile:
         size, changed = entry.get("size"), entry.get("modified_at")

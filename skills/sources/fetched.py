@@ -15,7 +15,6 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
-from itertools import islice
 from operator import attrgetter
 from pathlib import Path
 from threading import Lock
@@ -45,20 +44,11 @@ class ListedFile(NamedTuple):
     """A file as its place lists it."""
 
     key: tuple[str, ...]
-    """What the place is asked for when the file is fetched."""
+    """What the place is asked for when the file is fetched: where it has folders, the whole name."""
     size: int | None
     """Bytes; None where the place does not say."""
     stamp: tuple[int, ...] = ()
     """Differs when the file may have changed; empty where nothing is known."""
-
-
-class ListedEntry(NamedTuple):
-    """What a place lists in one of its folders."""
-
-    name: str
-    """As the place calls it, from its root on."""
-    file: ListedFile | None = None
-    """None for a folder."""
 
 
 class Listing:
@@ -67,6 +57,8 @@ class Listing:
     def __init__(self, place: str, *, quoted: bool = False) -> None:
         """Name the place as people should see it; `quoted` paths are percent-encoded."""
         self.files: dict[str, ListedFile] = {}
+        self.is_full = False
+        """Whether there are more files than are listed."""
         self.failures = 0
         """Parts of the place that did not answer."""
         self._place = place
@@ -74,8 +66,11 @@ class Listing:
         self._diagnostics: dict[str, dict[str, Diagnostic]] = {}
         """By code and message: each is reported once."""
 
-    def walk(self, root: str, entries_of: Callable[[str], Iterable[ListedEntry]]) -> None:
-        """Add the files of a folder and of those in it; raises OSError where the first cannot be listed."""
+    def walk(self, root: str, entries_of: Callable[[str], Iterable[ListedFile | str]]) -> None:
+        """Add the files of a folder and of those in it; raises OSError where the first cannot be listed.
+
+        `entries_of` lists the files and the names of the folders in a folder.
+        """
         waiting = deque([(root, 0)])
         names = {root.rstrip("/")}
         while waiting and not self.is_full and self.failures < _MAX_FAILURES:
@@ -99,27 +94,28 @@ class Listing:
                 names.add(name)
                 waiting.append((folder, depth + 1))
 
-    @property
-    def is_full(self) -> bool:
-        """Return whether there are more files than are listed."""
-        return len(self.files) > MAX_FILES
-
-    def _add_entries(self, root: str, entries: Iterable[ListedEntry]) -> Iterator[str]:
+    def _add_entries(self, root: str, entries: Iterable[ListedFile | str]) -> Iterator[str]:
         """Add files, and yield the folders that are to be searched."""
         for entry in entries:
-            relative = inside(root, entry.name)
+            name = entry if isinstance(entry, str) else entry.key[0]
+            relative = inside(root, name)
             if relative is None:
-                self.refuse(entry.name, "it is in another folder")
-            elif entry.file is not None:
-                self.add(relative, entry.file)
+                self.refuse(name, "it is in another folder")
+            elif not isinstance(entry, str):
+                self.add(relative, entry)
             elif (plain := self.plain(relative)) and plain.rpartition("/")[2] not in SKIPPED_FOLDERS:
-                yield entry.name
+                yield name
 
     def add(self, relative: str, file: ListedFile) -> None:
         """Add a file; of two with one path the first stays."""
         plain = self.plain(relative)
-        if plain and SKIPPED_FOLDERS.isdisjoint(plain.split("/")):
+        if not plain or not SKIPPED_FOLDERS.isdisjoint(plain.split("/")):
+            return
+        if len(self.files) < MAX_FILES:
             self.files.setdefault(plain, file)
+        else:
+            self.is_full = True
+            self.report("scan-limit", f"There are more than {MAX_FILES:,} files; the rest is left out.")
 
     def plain(self, relative: str) -> str | None:
         """Return the path in its plain form; None, and a report, where it leads out of the source."""
@@ -142,12 +138,6 @@ class Listing:
         self._diagnostics.setdefault(code, {})[message] = diagnostic(
             Finding(code, message), path or self._place
         )
-
-    def finish(self) -> dict[str, ListedFile]:
-        """Return the files, at most as many as are allowed."""
-        if self.is_full:
-            self.report("scan-limit", f"There are more than {MAX_FILES:,} files; the rest is left out.")
-        return dict(islice(self.files.items(), MAX_FILES))
 
     def diagnostics(self) -> Iterator[Diagnostic]:
         """Yield what was reported, of each code a bounded number."""
@@ -294,7 +284,7 @@ class FetchedSource(ABC):
 
     def _arrange(self, listing: Listing) -> _Look:
         """Name the skills of a listing, and report those that are named oddly or too deep."""
-        files = listing.finish()
+        files = listing.files
         skills: dict[str, str] = {}
         matches: list[SkillEntry] = []
         for relative in _skill_files(files):

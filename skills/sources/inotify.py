@@ -17,17 +17,10 @@ from skills_agent.skills.sources.protocol import FolderState
 
 _LIBC: Final = ctypes.CDLL(None, use_errno=True)
 """Python has no functions for inotify and statfs."""
-_MODIFY: Final = 0x2
-_ATTRIB: Final = 0x4
-_CLOSE_WRITE: Final = 0x8
-_MOVED_FROM: Final = 0x40
-_MOVED_TO: Final = 0x80
-_CREATE: Final = 0x100
-_DELETE: Final = 0x200
-_FOLDER_EVENTS: Final = _ATTRIB | _MOVED_FROM | _MOVED_TO | _CREATE | _DELETE
-"""What is written into the other files of a skill makes no difference to a scan."""
-_FILE_EVENTS: Final = _MODIFY | _ATTRIB | _CLOSE_WRITE
-"""The last is for what was written through a mapping: it comes when that ends."""
+_FOLDER_EVENTS: Final = 0x4 | 0x40 | 0x80 | 0x100 | 0x200
+"""Attributes, moved from, moved to, created, deleted: what is written into other files changes no scan."""
+_FILE_EVENTS: Final = 0x2 | 0x4 | 0x8
+"""Modified, attributes, and closed: that comes when writing through a mapping ends."""
 _READ_AT_ONCE: Final = 65_536
 """Bytes of events. Those that are left count the next time."""
 

@@ -12,7 +12,6 @@ from zlib import crc32
 
 from skills_agent.skills.errors import SourceAddressError, SourceExtraError
 from skills_agent.skills.sources.fetched import (
-    ListedEntry,
     ListedFile,
     Listing,
     cause_of,
@@ -58,7 +57,7 @@ class RemotePlace:
         with raising_os_errors(without_secrets), _opened(self._files, name) as file:
             return b"".join(_pieces(file, limit))
 
-    def _entries(self, folder: str) -> Iterator[ListedEntry]:
+    def _entries(self, folder: str) -> Iterator[ListedFile | str]:
         with raising_os_errors(without_secrets):
             entries = list(self._files.ls(folder, detail=True))
         for entry in entries:
@@ -68,9 +67,9 @@ class RemotePlace:
             if entry.get("islink"):
                 self.listing.refuse(name, "it is a link")
             elif entry.get("type") == "file":
-                yield ListedEntry(name, _listed(entry))
+                yield _listed(entry)
             elif entry.get("type") == "directory":
-                yield ListedEntry(name)
+                yield name
 
     def _mark_skills(self) -> None:
         """Give every SKILL.md a size and a stamp, asking for the file where the listing has none."""
