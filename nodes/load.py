@@ -8,7 +8,7 @@ from langgraph.runtime import Runtime
 from skills_agent.nodes import RegistryOf
 from skills_agent.nodes.effects import Invocations
 from skills_agent.skills.errors import SkillError
-from skills_agent.skills.format.instructions import cut, fill_in, note_on_rest
+from skills_agent.skills.format.instructions import cut, fill_in
 from skills_agent.skills.library.contents import summarize
 from skills_agent.skills.library.registry import Registry
 from skills_agent.skills.skill import ResourceListing, Skill, SkillRef
@@ -103,10 +103,9 @@ def _ledger_entry(skill: Skill, admission: Admission, order: int, max_body_lines
 
 def _instructions(skill: Skill, admission: Admission, max_body_lines: int) -> str:
     """Return what the model reads: bounded, and the asked-for skill with the user's arguments in it."""
-    excerpt = cut(skill.instructions, max_body_lines)
+    excerpt = cut(skill.instructions, max_body_lines, skill.metadata.name)
     text, metadata = excerpt.text, skill.metadata
     if admission["arguments"] is not None and metadata.name == admission["skills"][-1]["name"]:
         declared = metadata.argument_hint is not None
         text = fill_in(text, admission["arguments"], metadata.arguments, declared=declared)
-    note = note_on_rest(metadata.name, excerpt, skill.lines)
-    return f"{text}\n\n{note}" if note else text
+    return f"{text}\n\n{excerpt.note}" if excerpt.note else text

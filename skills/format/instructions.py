@@ -18,38 +18,30 @@ class Excerpt(NamedTuple):
     """The part of instructions that goes into the prompt."""
 
     text: str
-    shown: int
-    """Lines of the instructions in `text`."""
-    rest: tuple[str, ...]
-    """Headings of the sections that were left out."""
+    note: str = ""
+    """What was left out, and how to read it."""
 
 
-def cut(instructions: str, max_lines: int) -> Excerpt:
-    """Return at most `max_lines` lines, up to the end of a section, and the headings of the rest.
+def cut(instructions: str, max_lines: int, skill: str) -> Excerpt:
+    """Return at most `max_lines` lines of a skill's instructions, up to the end of a section.
 
     The end of a section counts only in the second half: a long section is cut rather than left out.
     """
     lines = instructions.split("\n")
     if len(lines) <= max_lines:
-        return Excerpt(instructions, len(lines), ())
+        return Excerpt(instructions)
     headings = heading_lines(instructions)
     ends = [heading.line for heading in headings if max_lines // 2 <= heading.line <= max_lines]
     shown = ends[-1] if ends else max_lines
-    rest = tuple(heading.title for heading in headings if heading.line >= shown)
-    return Excerpt("\n".join(lines[:shown]).rstrip("\n"), shown, rest)
-
-
-def note_on_rest(skill: str, excerpt: Excerpt, total: int) -> str:
-    """Return a note on the part that was left out and how to read it; empty when nothing was."""
-    if excerpt.shown >= total:
-        return ""
-    named = "; ".join(excerpt.rest[:_MAX_SECTIONS])
-    more = len(excerpt.rest) - _MAX_SECTIONS
-    sections = f" Its sections: {named}{f' and {more} more' if more > 0 else ''}." if named else ""
-    return (
-        f"[Lines 1 to {excerpt.shown} of {total} of these instructions. Read the rest when needed, with "
-        f'read_resource(skill="{skill}", path="SKILL.md", section=...).{sections}]'
+    rest = [heading.title for heading in headings if heading.line >= shown]
+    sections = f" Its sections: {'; '.join(rest[:_MAX_SECTIONS])}" if rest else ""
+    if len(rest) > _MAX_SECTIONS:
+        sections += f" and {len(rest) - _MAX_SECTIONS} more"
+    note = (
+        f"[Lines 1 to {shown} of {len(lines)} of these instructions. Read the rest when needed, with "
+        f'read_resource(skill="{skill}", path="SKILL.md", section=...).{sections}{"." if rest else ""}]'
     )
+    return Excerpt("\n".join(lines[:shown]).rstrip("\n"), note)
 
 
 def fill_in(instructions: str, arguments: str, names: Sequence[str], *, declared: bool) -> str:

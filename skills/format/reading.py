@@ -93,10 +93,8 @@ def read_skill(
 ) -> Skill:
     """Read a whole SKILL.md of at most `limit` bytes.
 
-    Variables that other clients replace by the path of the skill's folder become that path.
-
-    Raises:
-        SkillTooLargeError, SkillUndecodableError, SkillInvalidError
+    Variables that other clients replace by the path of the skill's folder become that path. Raises
+    SkillTooLargeError, SkillUndecodableError, SkillInvalidError.
     """
     if len(raw) > limit:
         raise SkillTooLargeError(place.path, len(raw), limit)
@@ -120,11 +118,7 @@ def read_skill(
 
 
 def read_body(raw: bytes, place: Place) -> Body:
-    """Read the instructions below the frontmatter.
-
-    Raises:
-        SkillUndecodableError: it is not UTF-8.
-    """
+    """Read the instructions below the frontmatter; raises SkillUndecodableError."""
     start = split(raw).body_start
     try:
         written = raw[start:].decode("utf-8")

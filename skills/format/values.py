@@ -25,10 +25,7 @@ _TOOL_PATTERN: Final = re.compile(r"\([^)]*\)")
 
 @dataclass
 class FieldValue:
-    """The value of one field; each method but `report` reads it as one kind of value.
-
-    A method returns None where the value says nothing: the field then has its default.
-    """
+    """The value of one field; what reads it returns None where it says nothing: the default is meant."""
 
     field: str
     value: Value

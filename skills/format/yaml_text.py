@@ -59,8 +59,6 @@ def read_yaml(text: str, first_line: int, depth: int = 0) -> Frontmatter:
 
 
 class _YamlReader:
-    """One pass over the events of one document."""
-
     def __init__(self, text: str, first_line: int) -> None:
         self._events: Iterator[yaml.Event] = yaml.parse(text, Loader=_LOADER)
         self._first_line = first_line
@@ -137,11 +135,6 @@ class _YamlReader:
 
 
 def _repair(text: str, first_line: int, cause: str, depth: int = 0) -> Frontmatter:
-    """Read every key of an invalid text on its own, and report each that had to be repaired.
-
-    Raises:
-        FrontmatterError: no line of it is a key, or a key that is valid is refused.
-    """
     if _CHUNK.search(text) is None:
         text = dedent(_without_tabs(text))  # every line may be indented
     chunks = list(_CHUNK.finditer(text))
@@ -229,5 +222,4 @@ def _duplicate(key: str, line: int) -> Finding:
 
 
 def _cause_of(error: yaml.YAMLError) -> str:
-    """Say in a few words what YAML did not like."""
     return str(getattr(error, "problem", None) or "unreadable")

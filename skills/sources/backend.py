@@ -44,7 +44,6 @@ class BackendSource(FetchedSource):
     def __init__(
         self, backend: FileBackend, label: str, *, path: str = "/skills", trusted: bool = False
     ) -> None:
-        """Name a folder of a backend, as the backend calls it."""
         self._backend = backend
         self._folder = path
         super().__init__(label, f"{label}:{path}", trusted=trusted, keep_seconds=0.0)
@@ -90,7 +89,6 @@ class BackendSource(FetchedSource):
 
 
 def _error(reason: str, path: str) -> OSError:
-    """Say as an OSError why a backend gives nothing."""
     if reason.endswith(("file_not_found", "path_not_found")):
         return missing(path)
     if reason.endswith("permission_denied"):

@@ -89,11 +89,9 @@ class DirectorySource:
             return self._scan
 
     def read(self, path: str, limit: int) -> bytes:
-        """Return the first `limit` bytes of a SKILL.md."""
         return read_beneath(self.folder, self._relative(path), limit)
 
     def fetch(self, path: str) -> Iterator[SkillFile]:
-        """Yield every file of the skill's folder, its SKILL.md first."""
         yield SkillFile(SKILL_FILE, self.read(path, sys.maxsize))
         folder, name = os.path.split(path)
         for relative, _ in list_files(Path(folder), name):
@@ -102,12 +100,10 @@ class DirectorySource:
                 yield SkillFile(relative, file.readall(), executable=bool(mode & stat.S_IXUSR))
 
     def root(self, path: str) -> Path | None:
-        """Return the skill's folder."""
         self._relative(path)
         return Path(path).parent
 
     def claims(self, path: str) -> bool:
-        """Return whether a path is in the folder."""
         return path.startswith(f"{self.folder}{os.sep}")
 
     def _relative(self, path: str) -> str:
@@ -134,7 +130,6 @@ def standard_sources(
 
 
 def _watch(folders: Sequence[FolderState]) -> "FolderWatch | None":
-    """Watch folders if that is possible here and worth it."""
     if sys.platform != "linux" or len(folders) < _WATCHED_FROM:
         return None
     # Imported only here: a process that looks once does without.

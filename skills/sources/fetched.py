@@ -1,10 +1,7 @@
 """Sources that are no folder on this machine: a listing of their files, and the bytes of each.
 
-A subclass lists every file of its place (`_list`) and fetches one (`_fetch`). Which files are skills,
-which names are refused, and what happens while the place does not answer is the same for all: its skills
-stay as they were last seen, for a day, and the diagnostic `source-unreachable` says so. A place that
-answers "no" (not found, not permitted) is believed at once. Loading a skill fetches it whole, into a
-snapshot, where it is read and run.
+While a place does not answer, its skills stay as they were last seen, for a day, and the diagnostic
+`source-unreachable` says so. A place that answers "no" (not found, not permitted) is believed at once.
 """
 
 import errno
@@ -150,8 +147,6 @@ class Listing:
 
 
 class _Look(NamedTuple):
-    """What a look at the place has shown."""
-
     scan: Scan
     files: Mapping[str, ListedFile] = {}
     skills: Mapping[str, str] = {}
@@ -208,7 +203,6 @@ class FetchedSource(ABC):
         """Return the first `limit` bytes of a file; OSError says why that cannot be done."""
 
     def _path(self, relative: str) -> str:
-        """Return the path of a SKILL.md as people should see it."""
         return f"{self.place.rstrip('/')}/{relative}"
 
     def _root_name(self) -> str:
@@ -216,16 +210,14 @@ class FetchedSource(ABC):
         return self.place.rstrip("/").rpartition("/")[2]
 
     def scan(self) -> Scan:
-        """Find every SKILL.md in the listing."""
         return self._look(again=True).scan
 
     def read(self, path: str, limit: int) -> bytes:
-        """Return the first `limit` bytes of a SKILL.md."""
         look = self._look()
         return self._fetch(look.files[look.relative(path)], limit)
 
     def fetch(self, path: str) -> Iterator[SkillFile]:
-        """Yield every file of a skill, whole; its SKILL.md comes first and has that name."""
+        # Its SKILL.md comes first, and has that name.
         look = self._look()
         skill_file = look.relative(path)
         yield SkillFile(SKILL_FILE, self._whole(look.files[skill_file]))
@@ -233,12 +225,10 @@ class FetchedSource(ABC):
             yield SkillFile(relative, self._whole(file))
 
     def root(self, path: str) -> Path | None:
-        """Return None: there is no folder on this machine."""
         del path
         return None
 
     def claims(self, path: str) -> bool:
-        """Return whether a path is in the place, now or at another time."""
         before, _, after = self._path("\0").partition("\0")
         return path.startswith(before) and path.endswith(after)
 
@@ -256,7 +246,6 @@ class FetchedSource(ABC):
             return self._latest[1]
 
     def _ask(self, now: float) -> _Look:
-        """Ask the place for its files."""
         try:
             listing = self._list()
         except (FileNotFoundError, PermissionError) as error:
@@ -283,7 +272,6 @@ class FetchedSource(ABC):
         return look._replace(scan=Scan(look.scan.skills, (*look.scan.diagnostics, report)))
 
     def _arrange(self, listing: Listing) -> _Look:
-        """Name the skills of a listing, and report those that are named oddly or too deep."""
         files = listing.files
         skills: dict[str, str] = {}
         matches: list[SkillEntry] = []

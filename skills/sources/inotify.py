@@ -95,7 +95,6 @@ class FolderWatch:
 
 
 def _checked(result: int, path: str | None = None) -> int:
-    """Return the result of a system call; raises OSError for -1."""
     if result < 0:
         number = ctypes.get_errno()
         raise OSError(number, os.strerror(number), path)

@@ -42,7 +42,7 @@ class RemotePlace:
     def __init__(self, url: str, options: Mapping[str, Any], stamp: tuple[int, ...]) -> None:
         """Connect, and list the files, which may take long; raises OSError.
 
-        What lies beyond the limits is reported. An archive whose `stamp` stays needs no new look.
+        An archive whose `stamp` stays needs no new look.
         """
         self.stamp = stamp
         self._web = url.partition("://")[0] in _WEB
@@ -135,7 +135,6 @@ def check_url(url: str) -> None:
 
 
 def _reach(url: str, options: Mapping[str, Any]) -> tuple[Any, str]:
-    """Return the file system of fsspec for a URL, and the path in it."""
     from fsspec.core import url_to_fs  # noqa: PLC0415 - an extra
 
     files, path = url_to_fs(url, skip_instance_cache=True, **options)
@@ -147,11 +146,8 @@ def _reach_archive(outer: str, kind: str, options: Mapping[str, Any]) -> tuple[A
 
 
 def _open_archive(url: str, options: Mapping[str, Any]) -> tuple[Any, str] | None:
-    """Open a copy of an archive, `zip://...::<where it is>`; None where the URL is of no archive.
-
-    Reading it where it is would need a server that gives parts of files, and an archive that nobody
-    replaces meanwhile.
-    """
+    """Open a copy of an archive, `zip://...::<where it is>`; None where the URL is of no archive."""
+    # Reading it there would need a server that gives parts of files, and an archive that stays the same.
     kind, path, outer = _archive_parts(url)
     if not outer:
         return None

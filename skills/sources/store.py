@@ -123,11 +123,8 @@ class StoreSource(FetchedSource):
 def user_namespace(user_id: str) -> Namespace:
     """Return the namespace of one user's skills: another one for every other id, whatever it holds.
 
-    Ids come from outside (`alice@example.com`, `../bob`, `a.b`), and a namespace label can hold no dot:
-    everything but letters and digits of ASCII and `-_@+:~` is percent-encoded, as bytes of UTF-8.
-
-    Raises:
-        SourceAddressError: the id is blank, too long, or no text.
+    Ids come from outside (`alice@example.com`, `../bob`, `a.b`): everything but letters and digits of ASCII
+    and `-_@+:~` is percent-encoded. Raises SourceAddressError for one that is blank, too long, or no text.
     """
     if not user_id.strip():
         raise SourceAddressError(user_id, "a user id cannot be blank.")
@@ -201,11 +198,7 @@ def value_of(content: bytes) -> dict[str, str]:
 
 
 def content_of(value: Mapping[str, Any]) -> bytes:
-    """Return the bytes of an item.
-
-    Raises:
-        ValueError: it holds no file.
-    """
+    """Return the bytes of an item; raises ValueError where it holds no file."""
     content = value.get("content")
     if isinstance(content, list) and all(isinstance(line, str) for line in content):
         content = "\n".join(content)

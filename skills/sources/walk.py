@@ -98,7 +98,6 @@ class Walk:
         return scan_of(self.folders, tuple(self._diagnostics[key] for key in sorted(self._diagnostics)))
 
     def _folder(self, path: str, limit: int) -> FolderState:
-        """List one folder."""
         changed = _changed(path)
         tells = self._is_settled(changed)
         inner: list[str] = []
@@ -146,11 +145,7 @@ class Walk:
         return None
 
     def _is_settled(self, changed: int) -> bool:
-        """Return whether a change is so long ago that another one would have another time.
-
-        File systems count time in ticks: of 4 to 10 ms, or of up to two seconds where they keep whole
-        seconds.
-        """
+        # File systems count time in ticks: of 4 to 10 ms, or of up to two seconds where they keep whole ones.
         return changed < self._long_ago or (changed < self._a_tick_ago and changed % _SECOND != 0)
 
     def _link(self, entry: os.DirEntry[str]) -> None:
