@@ -53,10 +53,8 @@ class Frontmatter(NamedTuple):
 def split(head: bytes) -> Split:
     """Find the frontmatter in the first `HEAD_BYTES` of a file (more does no harm).
 
-    A BOM, CRLF, blanks after a fence and a closing fence at the end of the file are all right.
-
-    Raises:
-        FrontmatterError: there is none, it is not closed, or it is over the limit.
+    A BOM, CRLF, blanks after a fence and a closing fence at the end of the file are all right. Raises
+    FrontmatterError: there is none, it is not closed, or it is over the limit.
     """
     opening = _OPENING.match(head[:HEAD_BYTES])
     if opening is None:
@@ -68,19 +66,16 @@ def split(head: bytes) -> Split:
         first_line = 2 + len(_LINE_END.findall(opening["before"]))
         return Split(head[start : closing.start() + 1], first_line, closing.end())
     if len(head) - start > MAX_FRONTMATTER_BYTES:
-        raise _too_large()
+        message = f"The frontmatter is over {MAX_FRONTMATTER_BYTES:,} bytes."
+        raise _refusal("frontmatter-too-large", message)
     raise _refusal("frontmatter-unclosed", "The frontmatter has no closing `---`.")
 
 
 def parse(frontmatter: bytes, first_line: int = 2) -> Frontmatter:
-    """Read the fields; where the YAML is invalid, repair it key by key and report it.
+    """Read the fields of what `split` found; where the YAML is invalid, repair it key by key and report it.
 
-    Raises:
-        FrontmatterError: over the limit, not UTF-8, no mapping, too deep, or with anchors, aliases, tags
-            or directives.
+    Raises FrontmatterError: not UTF-8, no mapping, too deep, or with anchors, aliases, tags or directives.
     """
-    if len(frontmatter) > MAX_FRONTMATTER_BYTES:
-        raise _too_large()
     try:
         written = frontmatter.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -140,7 +135,3 @@ def _add_below(fields: dict[str, Value], parent: str, key: str | None, value: st
 
 def _refusal(code: str, message: str) -> FrontmatterError:
     return FrontmatterError(Finding(code, message, 1))
-
-
-def _too_large() -> FrontmatterError:
-    return _refusal("frontmatter-too-large", f"The frontmatter is over {MAX_FRONTMATTER_BYTES:,} bytes.")

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from skills_agent.skills.errors import SkillUndecodableError
-from skills_agent.skills.format.reading import Place, read_body
+from skills_agent.skills.format.reading import read_body
 from skills_agent.skills.format.rules import Finding, as_strict, diagnostic
 from skills_agent.skills.library.catalog import Catalog
 from skills_agent.skills.library.discovery import Discovery
@@ -55,9 +55,7 @@ def lint(path: Path, strictness: Strictness = Strictness()) -> LintReport:  # no
 def _check_body(source: DirectorySource, skill: SkillReading) -> Iterable[Finding]:
     path = skill.entry.path
     try:
-        return read_body(
-            source.read(path, skill.entry.size), Place(_LABEL, path, skill.entry.folder)
-        ).findings
+        return read_body(source.read(path, skill.entry.size), path).findings
     except OSError as error:
         return [Finding("skill-unreadable", f"The file cannot be read: {error.strerror or error}.")]
     except SkillUndecodableError as error:

@@ -104,7 +104,7 @@ def read_skill(
         if any(error.code == "skill-undecodable" for error in errors):
             raise SkillUndecodableError(place.path, errors[0].message)
         raise SkillInvalidError(place.path, " ".join(error.message for error in errors))
-    body = read_body(raw, place)
+    body = read_body(raw, place.path)
     instructions = body.text.strip("\n")
     if root is not None:
         instructions = _FOLDER_VARIABLE.sub(lambda _: str(root), instructions)
@@ -117,13 +117,13 @@ def read_skill(
     )
 
 
-def read_body(raw: bytes, place: Place) -> Body:
+def read_body(raw: bytes, path: str) -> Body:
     """Read the instructions below the frontmatter; raises SkillUndecodableError."""
     start = split(raw).body_start
     try:
         written = raw[start:].decode("utf-8")
     except UnicodeDecodeError as error:
-        raise SkillUndecodableError(place.path, f"{error.reason} at byte {error.start:,}") from error
+        raise SkillUndecodableError(path, f"{error.reason} at byte {error.start:,}") from error
     text, removed = clean_text(normalize_line_ends(written))
     findings = list(check_instructions(text, 1 + len(_LINE_END.findall(raw, 0, start))))
     if removed:

@@ -60,6 +60,7 @@ class Rule(NamedTuple):
 
 _QUOTE = "Put the value in double quotes."
 _PLAIN_YAML = "Write plain YAML: keys, texts, lists."
+_TOOLS = "Write allowed-tools as names with blanks between."
 _MOVE = "Keep only fields of the specification; put others under metadata."
 
 RULES: Final[dict[str, Rule]] = {
@@ -96,7 +97,7 @@ RULES: Final[dict[str, Rule]] = {
     "name-not-kebab": Rule("warning", "error", "Use lowercase letters, digits and single hyphens."),
     "name-too-long": Rule("warning", "error", "Keep the name within 64 characters."),
     "name-unsafe": Rule(
-        "warning", "error", "Use no slashes, dots at the start, or line breaks in a name.", repair=True
+        "warning", "error", "Use no slashes, line breaks, or dots at the start.", repair=True
     ),
     "name-lookalike": Rule("error", "error", "Use the letters that the name seems to have."),
     "description-missing": Rule("error", "error", "Say what the skill does and when to use it."),
@@ -108,10 +109,8 @@ RULES: Final[dict[str, Rule]] = {
     "angle-brackets": Rule("info", "warning", "Avoid `<` and `>` in names and descriptions."),
     "metadata-not-mapping": Rule("warning", "error", "Write metadata as `key: value` lines.", repair=True),
     "metadata-nested": Rule("info", "warning", "Use texts as the values of metadata.", repair=True),
-    "allowed-tools-not-text": Rule(
-        "warning", "error", "Write allowed-tools as names with blanks between.", repair=True
-    ),
-    "allowed-tools-form": Rule("info", "warning", "Write allowed-tools as names with blanks between."),
+    "allowed-tools-not-text": Rule("warning", "error", _TOOLS, repair=True),
+    "allowed-tools-form": Rule("info", "warning", _TOOLS),
     "tools-not-understood": Rule("warning", "warning", "Write entries as docs/policy.md says."),
     # Fields of clients in the wild
     "field-unknown": Rule("info", "error", _MOVE),
@@ -164,11 +163,8 @@ def check_fields(
 
 
 def check_instructions(instructions: str, first_line: int) -> Iterator[Finding]:
-    """Find what an author should know of instructions that begin at `first_line` of their file.
-
-    In some clients ``!`command` `` (and a fence that opens with ```` ```! ````) stands for the output of a
-    command. Here no text of a skill is ever run.
-    """
+    """Find what an author should know of instructions that begin at `first_line` of their file."""
+    # In some clients !`command`, and a fence that opens with ```!, stands for the output of a command.
     count = instructions.strip("\n").count("\n") + 1
     if count > MAX_LINES:
         yield Finding("instructions-long", f"The instructions have {count:,} lines, over {MAX_LINES}.")

@@ -34,11 +34,7 @@ _CLOSED_WITHIN: Final = re.compile(r"""(["'])(?:(?!\1).)*[^\s\\]\1[\s,;:.](?=.*\
 
 
 def read_or_repair(text: str, first_line: int) -> Frontmatter:
-    """Read a text that begins at `first_line` of its file; where it is no valid YAML, each key on its own.
-
-    Raises:
-        FrontmatterError: it is unsafe or too deep, or no line of it is a key.
-    """
+    """Read a text as `read_yaml` does; where it is no valid YAML, each key on its own."""
     try:
         return read_yaml(text, first_line)
     except yaml.YAMLError as error:

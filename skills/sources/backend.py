@@ -28,10 +28,9 @@ class FileBackend(Protocol):
     """What is called of deepagents' BackendProtocol (0.7)."""
 
     def ls(self, path: str) -> Any:
-        """List one folder (LsResult).
+        """List one folder (LsResult): `entries`, and in `error` why they are none, or not all.
 
-        `entries` have `path` and, as far as known, `is_dir`, `size` and `modified_at`; `error` says why there
-        is no answer, or not all of it.
+        An entry has `path` and, as far as known, `is_dir`, `size` and `modified_at`.
         """
 
     def download_files(self, paths: list[str]) -> Sequence[Any]:

@@ -273,7 +273,6 @@ ALIAS_BOMB = "a: &a [x, x, x, x, x, x, x, x, x]\n" + "".join(
         ("name:\n" + "".join(" " * n + "- \n" for n in range(1, 100)), "yaml-too-deep"),
         ("- " * 8_000, "yaml-too-deep"),
         ("? [a]\n: b", "yaml-invalid"),
-        ("x: " + "y" * MAX_FRONTMATTER_BYTES, "frontmatter-too-large"),
     ],
 )
 def test_what_could_explode_is_refused_at_once(text: str, code: str) -> None:
