@@ -194,7 +194,6 @@ class _Attempt:
         return claimed
 
     def _first(self, paused: JournalEntry | None, invocation: Invocation) -> "_Attempt | Outputs":
-        """Begin an effect, or go on with one after its own question."""
         if self.approved != self.effect:
             return self._refuse()
         if paused is None:
@@ -248,7 +247,6 @@ class _Attempt:
         return replace(self, invocation=invocation, entry=entry, note=note, answers=answers)
 
     def _close(self, entry: JournalEntry, decision: str, invocation: Invocation) -> Outputs:
-        """Answer a call whose outcome stays unknown; the answer is kept like a result."""
         produced = {"messages": [answer_unknown(self.id, entry, decision)]}
         invocation.journal.put(replace(entry.done(produced), run=invocation.id, checkpoint=self.checkpoint))
         return self.outputs(produced)
@@ -258,10 +256,6 @@ class _Attempt:
         return [Command(update=AgentUpdate(messages=[message]))]
 
     def _is_idempotent(self) -> bool:
-        """Return whether the skill declares that running a script again does no harm.
-
-        `metadata: {idempotent: "scripts/a.py scripts/b.py"}`; the digest of the call vouches for the file.
-        """
         if self.skill is None or self.spec.counts_as != "script":
             return False
         declared = self.registry.load(self.skill).metadata.metadata.get("idempotent", "")

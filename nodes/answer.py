@@ -25,11 +25,11 @@ def answer(state: AgentState, runtime: Runtime[Context], *, requests: ModelReque
     without tools.
     """
     messages = state["messages"]
-    loaded = _loaded(state)
+    loaded = sorted(active_skills(state.get("skills_loaded")))
     reason = _reason(messages, state.get("spent_budget"))
     if not reason:
         newest = last_ai(messages)
-        return AgentUpdate(answer=_storable(str(newest.text)) if newest else "", **loaded)
+        return AgentUpdate(answer=_storable(str(newest.text)) if newest else "", loaded=loaded)
     answered = repair(messages, f"Not run: {reason}.") or messages
     skills = requests.shown_skills(state, runtime)
     status = prompt.last_word_text(reason)
@@ -39,15 +39,9 @@ def answer(state: AgentState, runtime: Runtime[Context], *, requests: ModelReque
     return AgentUpdate(
         messages=[*answered[len(messages) :], final],
         answer=_storable(str(final.text)),
-        **loaded,
+        loaded=loaded,
         **usage_of(state, message),
     )
-
-
-def _loaded(state: AgentState) -> AgentUpdate:
-    """Return the names of the loaded skills, where they differ from those of the last turn."""
-    loaded = sorted(active_skills(state.get("skills_loaded")))
-    return AgentUpdate() if loaded == state.get("loaded") else AgentUpdate(loaded=loaded)
 
 
 def _storable(text: str) -> str:
@@ -59,7 +53,6 @@ def _storable(text: str) -> str:
 
 
 def _reason(messages: Sequence[AnyMessage], spent_budget: str | None) -> str:
-    """Return why the turn is cut short; empty where the model is done."""
     if wants_calls(messages):
         return f"the budget of {spent_budget or 'steps'} for this turn is spent"
     tool = refused_too_often(messages)

@@ -78,7 +78,6 @@ def approve(state: AgentState, runtime: Runtime[Context], *, policy: Policy) -> 
 
 
 def _schema(questions: Sequence[VerdictRecord], grammar: Grammar) -> type[Any]:
-    """Return the schema of the answer: exactly one decision a question, by position, with grants that fit."""
     decisions = Annotated[
         list[Annotated[PersonDecision, Field(discriminator="type")]],
         Field(min_length=len(questions), max_length=len(questions)),

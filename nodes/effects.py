@@ -166,11 +166,10 @@ class Invocation:
     ) -> JournalEntry | None:
         """Return what the journal knows of a call: by its id, else by its effect under a lost id.
 
-        The entry is done, or paused at a question of the tool, or started and not finished: then its outcome
-        is unknown. An invocation that was cut off loses what its checkpoints had not got yet: then the model
-        asks again, and its call has another id. The lost entry is in no transcript, and the checkpoint that
-        it started from does not exist. A settled result whose checkpoint is gone belongs to an earlier thread
-        of that name.
+        An invocation that was cut off loses what its checkpoints had not got yet: then the model asks again,
+        and its call has another id. The lost entry is in no transcript, and the checkpoint that it started
+        from does not exist. A settled result whose checkpoint is gone belongs to an earlier thread of that
+        name.
 
         `earlier` are the ids of calls of the transcript with the same tool and arguments, `alive` those of
         the invocations that go on: no other process runs the same thread.

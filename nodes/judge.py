@@ -165,7 +165,6 @@ class Judge:
         return {name: self.loaded[name]["digest"] if name in self.loaded else "" for name in names}
 
     def _refusal(self, call: Call) -> Verdict | None:
-        """Return the refusal of a call that nobody can approve: of the operator, the caller, or a skill."""
         policy = self._policy
         tool = policy.tools.get(call.tool)
         if tool is None:
@@ -194,7 +193,6 @@ class Judge:
         return None
 
     def _question(self, call: Call, note: str = "", by: Author = "policy") -> Verdict:
-        """Return the question about a call, or why it is not asked."""
         risk, words = call.spec.risk, _risk_text(call)
         if self._policy.approval == "deny":
             text = f"Not run: {words}, which needs an approval, and nobody is asked here. Go on without it."
@@ -211,9 +209,7 @@ class Judge:
     def _serves(self, grant: GrantRecord, call: Call) -> bool:
         """Return whether a person's answer to an earlier call holds for this one, too.
 
-        It serves the caller who gave it, the tool that it was given for, and the skills as they were: the
-        skill that the call names, else every loaded one. So it never reaches from one skill, user or content
-        to another.
+        It never reaches from one caller, tool, skill or content of a skill to another.
         """
         if grant["revoked"] or grant["decision"] != "approve":
             return False
@@ -232,7 +228,6 @@ class Judge:
         return next((name for name in self._permission.listed_by(call) if self._trusts(name)), None)
 
     def _origin(self, call: Call) -> str:
-        """Return whose script it is, or which loaded skills are not trusted, for the person who is asked."""
         skill = self.loaded.get(call.skill or "")
         if skill is None:
             untrusted = [name for name in sorted(self.loaded) if not self._trusts(name)]
@@ -241,7 +236,6 @@ class Judge:
         return f" Skill: {skill['name']}, from {kind} source ({skill['source']})."
 
     def _request(self, call: Call) -> ScriptRequest | None:
-        """Return what the tool will hand to the runner, a script's arguments aside; None for other tools."""
         workspace, skill = self._policy.workspace, self.loaded.get(call.skill or "")
         if call.spec.counts_as == "command":
             return command_request(str(call.command), workdir=workspace)
@@ -250,7 +244,6 @@ class Judge:
         return script_request(self._registry, SkillRef.of(skill), str(call.path), workdir=workspace)
 
     def _trusts(self, name: str) -> bool:
-        """Return whether the operator vouches for a loaded skill: for its source, or for this version."""
         skill = self.loaded.get(name)
         if skill is None:
             return False
@@ -268,7 +261,6 @@ def _risk_text(call: Call) -> str:
 
 
 def _view(call: Call) -> str:
-    """Return how the host shows a call, for the person who is asked; empty where it says nothing."""
     if call.spec.view is None:
         return ""
     try:

@@ -102,7 +102,6 @@ def _ledger_entry(skill: Skill, admission: Admission, order: int, max_body_lines
 
 
 def _instructions(skill: Skill, admission: Admission, max_body_lines: int) -> str:
-    """Return what the model reads: bounded, and the asked-for skill with the user's arguments in it."""
     excerpt = cut(skill.instructions, max_body_lines, skill.metadata.name)
     text, metadata = excerpt.text, skill.metadata
     if admission["arguments"] is not None and metadata.name == admission["skills"][-1]["name"]:

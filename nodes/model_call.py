@@ -154,8 +154,7 @@ class ModelRequests:
     def shown_skills(self, state: AgentState, runtime: Runtime[Context]) -> ShownSkills | None:
         """Return what this thread is shown of skills; None where there are none, and none is loaded.
 
-        The catalog lives in the process: a worker that resumes a thread without it discovers again, and
-        shows those of the thread's names that still exist.
+        The catalog lives in the process: a worker that resumes a thread without it discovers again.
         """
         record = state.get("catalog")
         ledger = state.get("skills_loaded") or {}
@@ -164,41 +163,31 @@ class ModelRequests:
         registry = self._registry(runtime)
         catalog = registry.get(record["digest"]) or registry.refresh()
         pinned, request = record.get("pinned") or (), record.get("request") or ""
-        shown = self.shown_catalog(catalog, pinned, request, record["shown"])
+        shown = self.shown_catalog(catalog, pinned, request)
         return ShownSkills(shown, ledger, state.get("skill_resources") or {}, catalog)
 
-    def shown_catalog(
-        self, catalog: Catalog, pinned: Sequence[str], request: str, names: Sequence[str] | None = None
-    ) -> ShownCatalog:
-        """Return what is shown of a catalog, of all of it or of some names.
+    def shown_catalog(self, catalog: Catalog, pinned: Sequence[str], request: str) -> ShownCatalog:
+        """Return what is shown of a catalog.
 
         Cached, because every model call of a thread shows the same, and a thousand lines take a millisecond.
         """
         if catalog.is_whole(self.catalog_budget):
             pinned, request = (), ""  # Every thread is shown the same.
-        return self._show(catalog, tuple(pinned), request, None if names is None else tuple(names))
+        return self._show(catalog, tuple(pinned), request)
 
-    def _show_anew(
-        self, catalog: Catalog, pinned: tuple[str, ...], request: str, names: tuple[str, ...] | None
-    ) -> ShownCatalog:
+    def _show_anew(self, catalog: Catalog, pinned: tuple[str, ...], request: str) -> ShownCatalog:
         listing = catalog.listing(self.catalog_budget, pinned, request)
-        if names is not None and names != tuple(each.skill.name for each in listing.lines):
-            some = set(names)
-            lines = tuple(each for each in listing.lines if each.skill.name in some)
-            listing = listing._replace(lines=lines)
-        is_cut = bool(listing.omitted)
-        load_skill = prompt.load_skill_schema(catalog, is_cut=is_cut) if catalog.skills else None
+        load_skill = prompt.load_skill_schema(catalog) if catalog.skills else None
         return ShownCatalog(listing, prompt.catalog_text(listing), load_skill)
 
     def _bind(
         self, chosen: ChosenModel, names: tuple[str, ...], load_skill: dict[str, Any] | None
     ) -> tuple[Runnable[LanguageModelInput, AIMessage], int]:
-        """Return the model with its tools, and the tokens of their schemas."""
         key = (chosen.name, str(load_skill), *names)
         bound = self._bound.get(key)
         if bound is None:
-            for oldest in [*self._bound][: 1 - _MAX_CACHED]:
-                self._bound.pop(oldest, None)
+            if len(self._bound) >= _MAX_CACHED:
+                self._bound.clear()
             tools: list[BaseTool | dict[str, Any]] = [self._tools[name] for name in names]
             tokens = sum(self._schema_tokens[name] for name in names)
             if load_skill:

@@ -1,10 +1,7 @@
-"""The text that the model reads. Pure: the same state gives the same bytes.
+"""The text that the model reads, in the order of docs/how-it-works.md.
 
-The order is: fixed instructions, the catalog, skills whose receipt is not shown any more, the summary
-of older turns, the transcript, one trailing status. Nothing that changes within a turn stands before
-something that does not, so the prompt of a step begins with the prompt of the step before (but for
-the status), and a provider's prompt cache keeps working.
-A receipt of a loaded skill expands, in its place, to the instructions in the ledger.
+Pure: the same state gives the same bytes. Nothing that changes within a turn stands before something that
+does not, for a provider's prompt cache.
 """
 
 import re
@@ -104,23 +101,20 @@ def render(
         return [SystemMessage(INSTRUCTIONS), *before, *messages, HumanMessage(status)]
     system = f"{INSTRUCTIONS}\n\n{SKILLS}\n\n{skills.catalog.text}"
     active = active_skills(skills.ledger)
-    by_call: dict[str, list[LoadedSkill]] = {}
+    texts: dict[str, list[str]] = {}
     for skill in sorted(active.values(), key=lambda each: each["order"]):
-        by_call.setdefault(skill["call_id"], []).append(skill)
-
-    def texts(group: Sequence[LoadedSkill]) -> list[str]:
-        return [skill_text(skill, skills.resources.get(skill["name"])) for skill in group]
-
+        text = skill_text(skill, skills.resources.get(skill["name"]))
+        texts.setdefault(skill["call_id"], []).append(text)
     expanded: list[AnyMessage] = []
     for message in messages:
         if not isinstance(message, ToolMessage) or message.name != LOAD_SKILL:
             expanded.append(message)
             continue
-        content = "\n".join([str(message.text), *texts(by_call.pop(message.tool_call_id, []))])
+        content = "\n".join([str(message.text), *texts.pop(message.tool_call_id, [])])
         expanded.append(message.model_copy(update={"content": content}))
     start: list[AnyMessage] = [SystemMessage(system)]
-    if by_call:  # Skills whose receipt is not in the transcript any more.
-        rest = [text for group in by_call.values() for text in texts(group)]
+    if texts:  # Skills whose receipt is not in the transcript any more.
+        rest = [text for group in texts.values() for text in group]
         line = "These skills were loaded earlier and are still active."
         start.append(HumanMessage("\n".join([line, *rest])))
     return [*start, *before, *expanded, HumanMessage(status)]
@@ -240,14 +234,11 @@ def last_word_text(reason: str) -> str:
 def too_large(state: AgentState, tokens: int, model: str, window: int) -> AIMessage:
     """Return the answer for a prompt that has more tokens than the model's window."""
     request = last_human(state["messages"])
-    loaded = sum(
-        tokens_in(skill["instructions"]) for skill in active_skills(state.get("skills_loaded")).values()
-    )
+    skills = active_skills(state.get("skills_loaded")).values()
     parts = [f"your message about {tokens_of([request]):,}"] if request else []
-    fewer = ""
-    if loaded:
-        parts.append(f"the loaded skills about {loaded:,}")
-        fewer = "go on in a new thread with fewer skills; "
+    if skills:
+        parts.append(f"the loaded skills about {sum(tokens_in(each['instructions']) for each in skills):,}")
+    fewer = "go on in a new thread with fewer skills; " if skills else ""
     return AIMessage(
         f"I could not ask the model: it would have to read about {tokens:,} tokens, and {model} reads "
         f"{window:,} ({', '.join(parts)}). Send less at a time, or put a long text into a file of the "
@@ -258,17 +249,12 @@ def too_large(state: AgentState, tokens: int, model: str, window: int) -> AIMess
     )
 
 
-def load_skill_schema(catalog: Catalog, *, is_cut: bool) -> dict[str, Any]:
-    """Return the schema of load_skill, with the valid names as an enum while they fit.
-
-    `is_cut`: the prompt does not show all skills.
-    """
+def load_skill_schema(catalog: Catalog) -> dict[str, Any]:
+    """Return the schema of load_skill, with the valid names as an enum while they fit."""
     names = [skill.name for skill in catalog.skills if skill.model_invocable]
     name: dict[str, Any] = {"type": "string", "description": "Name from the list of available skills."}
     if 0 < len(names) <= MAX_NAMES_IN_ENUM:
         name["enum"] = names
-    elif is_cut:
-        name["description"] += " Names found with search_skills are valid, too."
     source = {
         "type": "string",
         "description": "Only to pick one of several skills of that name; "

@@ -147,7 +147,6 @@ def _place(ref: SkillRef, version: SkillRef | None) -> SkillPlace:
 
 
 def _questions(requests: Sequence[SkillRequest], admissions: Sequence[Admission]) -> dict[str, VerdictRecord]:
-    """Return a question for every admitted skill that is loaded anew."""
     admitted = {each["call_id"] for each in admissions}
     return {
         request.call["id"] or "": VerdictRecord(
@@ -163,10 +162,7 @@ def _questions(requests: Sequence[SkillRequest], admissions: Sequence[Admission]
 
 
 def _reloads(state: AgentState, on_change: OnChange, registry: Registry) -> Iterator[SkillRequest]:
-    """Yield a request for every loaded skill that changed on disk, unless a person rejected the change.
-
-    A skill that changes again at this moment waits for the next turn.
-    """
+    """Yield a request for every loaded skill that changed on disk, unless a person rejected the change."""
     if on_change == "pin":
         return
     answers = [each for each in (state.get("grants") or {}).values() if each["tool"] == LOAD_SKILL]
@@ -177,17 +173,14 @@ def _reloads(state: AgentState, on_change: OnChange, registry: Registry) -> Iter
         if changed["change"] == "changed" and args not in rejected:
             call_id = f"reload-{state['usage']['turn']}-{changed['name']}"
             version = SkillRef.of({**ledger[changed["name"]], "digest": changed["digest"]})
-            with suppress(SkillError):
+            with suppress(SkillError):  # It changed again at this moment, and waits for the next turn.
                 registry.snapshot(version)
                 call = tool_call(name=LOAD_SKILL, args=args, id=call_id)
                 yield SkillRequest(call, "operator", version=version)
 
 
 def _requests(state: AgentState, catalog: Catalog) -> Iterator[SkillRequest]:
-    """Yield the caller's and the user's requests.
-
-    A skill that is active already is left out: a caller may name its skills in every turn.
-    """
+    """Yield the caller's and the user's requests; both may name skills again that are active."""
     human = last_human(state.get("messages", []))
     askers: dict[str, tuple[Asker, str | None]] = dict.fromkeys(state.get("skills") or [], ("caller", None))
     askers |= {name: ("user", arguments) for name, arguments in _named_by_user(human, catalog)}

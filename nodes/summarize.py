@@ -131,7 +131,6 @@ def _fault(text: str, size: int) -> str:
 
 
 def _parts(turns: Turns, size: int) -> list[str]:
-    """Return the turns as text, in as few parts of at most `size` bytes as possible."""
     parts: list[str] = []
     for turn in turns:
         shown = [shortened(each, _MAX_RESULT if each.type == "tool" else _MAX_MESSAGE) for each in turn]

@@ -1,13 +1,8 @@
 """What of a long transcript a prompt shows. Pure: nothing here changes the transcript.
 
-A *turn* is a message of a person and all that follows it, up to the next one. When a turn begins and the
-history takes more than `HIGH` of its room, a summary takes the place of older turns, and then down to
-`LOW`: so the beginning of the prompt stays the same for many turns. Within a turn, which may outgrow the
-window by itself, `fit` shows excerpts. A tool call is never parted from its answer.
-
-Tokens are estimated: four bytes of UTF-8 each, which is near the truth for prose in most scripts
-(langchain_core's estimate counts characters, so a third of it for Chinese), and a quarter of the window is
-left free, for the answer and for what takes more tokens than that (figures, code).
+A *turn* is a message of a person and all that follows it, up to the next one. docs/how-it-works.md has the
+rules. Tokens are estimated at four bytes of UTF-8 each: near the truth for prose in most scripts, where
+langchain_core's estimate counts characters, so a third of it for Chinese.
 """
 
 import json
@@ -87,7 +82,10 @@ def _cut_before(
 
 
 def room_of(window: int) -> int:
-    """Return the tokens that a prompt, its tools included, may take of a window of so many."""
+    """Return the tokens that a prompt, its tools included, may take of a window of so many.
+
+    The rest is left free, for the answer and for what takes more tokens than estimated.
+    """
     return window * 3 // 4
 
 
@@ -167,11 +165,9 @@ def _json(value: object) -> str:
 
 
 def fit(messages: Sequence[AnyMessage], room: int) -> list[AnyMessage]:
-    """Return what a prompt shows of a transcript that may be larger than `room` tokens.
+    """Return what a prompt shows of a transcript: the messages, or excerpts where `room` tokens are too few.
 
-    Nothing is taken away while it fits. Else older messages become excerpts, the oldest first, and shorter
-    ones where that is not enough. The results of the newest step share what is left: half of the room, or
-    more. The newest turn's request stays whole, so what is returned may still be too large.
+    The newest turn's request stays whole, so what is returned may still be too large.
     """
     if not messages or tokens_of(messages) <= room:
         return list(messages)

@@ -1,4 +1,7 @@
-"""What the channels hold: JSON-like records, because a dataclass in a checkpoint comes back as a dict."""
+"""What the channels hold: JSON-like records, because a dataclass in a checkpoint comes back as a dict.
+
+What is NotRequired is absent in records of older versions, where nothing else is said.
+"""
 
 from collections.abc import Mapping
 from typing import Any, Literal, NotRequired
@@ -25,10 +28,7 @@ class ChangedSkill(TypedDict):
 
 
 class CatalogRecord(TypedDict):
-    """What this thread may be shown of the catalog; the metadata itself stays in the process.
-
-    What is NotRequired is absent in records of older versions.
-    """
+    """What this thread may be shown of the catalog; the metadata itself stays in the process."""
 
     digest: str
     """Key of the catalog in the process; empty when there is none."""
@@ -46,7 +46,7 @@ class CatalogRecord(TypedDict):
     """Loaded skills that are different on disk now. The thread keeps what it loaded (`on_change`)."""
     diagnostics: list[DiagnosticRecord]
     size: NotRequired[int]
-    """Characters that the prompt's list of skills takes. Absent in records of older versions."""
+    """Characters that the prompt's list of skills takes."""
 
 
 class LoadedSkill(TypedDict):
@@ -63,7 +63,6 @@ class LoadedSkill(TypedDict):
     allowed_tools: list[str] | None
     """None when the skill declares nothing."""
     disallowed_tools: NotRequired[list[str]]
-    """Absent in records of older versions."""
     model: str | None
     asked_by: str
     """user (`/name`), caller (`skills=[...]`), model (`load_skill`) or operator (setting `on_change`)."""
@@ -86,7 +85,6 @@ class ResourceRecord(TypedDict):
 
     path: str
     type: str
-    """script, reference, asset or other."""
     size: int
 
 
@@ -94,7 +92,7 @@ class SkillResources(TypedDict):
     """The files of one load of one skill."""
 
     order: int
-    """The order of the load that listed them; a newer load replaces the list."""
+    """Of the load that listed them."""
     files: list[ResourceRecord]
     omitted: int
     """How many more files there are."""
@@ -113,13 +111,11 @@ class GrantRecord(TypedDict):
     """The arguments in question; after an edit, the edited ones."""
     message: str
     revoked: bool
-    # The rest is absent in records of older versions, which then serve their call alone.
+    # Without the rest, a record serves its call alone.
     pattern: NotRequired[str]
     """An entry as in `allowed-tools`, for the scope `pattern`."""
     skill: NotRequired[str | None]
-    """The skill that the call named."""
     user: NotRequired[str | None]
-    """The caller who answered."""
     contents: NotRequired[dict[str, str]]
     """Digest of the content of each skill that it holds for."""
     digest: NotRequired[str]
@@ -151,7 +147,7 @@ class SummaryRecord(TypedDict):
     last: str
     """Id of the newest message that it covers."""
     turns: int
-    """How many turns it covers, of the whole thread."""
+    """How many turns it covers."""
     turn: int
     """Number of the turn in which it was written; the newer record wins."""
     by: str
@@ -204,7 +200,6 @@ class Admission(TypedDict):
     arguments: str | None
     """The text after `/name`; None where the user wrote no such command."""
     turn: NotRequired[int]
-    """Absent in records of older versions."""
 
 
 class VerdictRecord(TypedDict):
@@ -222,4 +217,4 @@ class VerdictRecord(TypedDict):
     grant: NotRequired[str]
     """Id of the grant that allowed it."""
     skill: NotRequired[str | None]
-    """The skill that the call names. Absent in records of older versions."""
+    """The skill that the call names."""

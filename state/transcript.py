@@ -22,8 +22,7 @@ def reused_since(message: AnyMessage) -> str:
 def in_call_order(messages: Sequence[AnyMessage]) -> list[AnyMessage]:
     """Return messages with the answers to each AI message in the order of its calls.
 
-    Parallel branches are stored in any order, and a thread that is read again has another one than in the
-    process that wrote it: the prompt must not depend on that.
+    A prompt must not depend on the order in which parallel branches were stored.
     """
     ordered: list[AnyMessage] = []
     order: dict[str | None, int] = {}

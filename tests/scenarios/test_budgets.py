@@ -113,3 +113,20 @@ def test_a_model_that_asks_for_tools_to_the_very_end_still_leaves_an_answer(make
     result = agent.say("go")
     assert "budget of 2 model calls" in result["answer"]
     assert_whole(agent)
+
+
+def test_a_call_that_is_refused_three_times_ends_the_turn(make_agent: MakeAgent) -> None:
+    replies = [calls(call("no_such_tool"), call("list_dir")), LOOK, *[calls(call("no_such_tool"))] * 2]
+    agent = make_agent([*replies, "I stop."])
+    result = agent.say("go")
+    assert result["answer"] == "I stop."
+    assert len(agent.tool_messages("no_such_tool")) == 3
+    assert_whole(agent)
+
+
+def test_refusals_of_an_earlier_turn_do_not_count(make_agent: MakeAgent) -> None:
+    wrong = calls(call("no_such_tool"))
+    agent = make_agent([wrong, wrong, "Sorry.", wrong, wrong, "Sorry again."])
+    agent.say("go")
+    assert agent.say("go on")["answer"] == "Sorry again."
+    assert agent.values["usage"]["this_turn"]["model_calls"] == 3
