@@ -111,17 +111,19 @@ def build_graph(  # noqa: PLR0913 - one for each thing that a host may bring
 def wire(services: Services) -> AgentGraph:
     """Return the graph over its services."""
     registry, requests, policy = services.registry, services.requests, services.policy
-    limits, running = services.limits, services.threads.invocations
+    settings, running = services.settings, services.threads.invocations
     graph = AgentGraph(services.threads)
 
     # The input schema is named, because LangGraph would take the fields of a worker's input for channels.
     nodes: dict[str, Any] = {
         "discover": partial(discover, registry=registry, requests=requests, running=running),
         "summarize": two_paths(partial(summarize, requests=requests)),
-        "select": partial(select, registry=registry, limits=limits, on_change=services.on_change),
-        "load": partial(load, registry=registry, max_body_lines=services.max_body_lines, running=running),
-        "decide": two_paths(partial(decide, requests=requests, policy=policy, limits=limits)),
-        "gate": partial(gate, policy=policy, limits=limits),
+        "select": partial(select, registry=registry, limits=settings, on_change=settings.on_change),
+        "load": partial(
+            load, registry=registry, max_body_lines=settings.max_skill_body_lines, running=running
+        ),
+        "decide": two_paths(partial(decide, requests=requests, policy=policy, limits=settings)),
+        "gate": partial(gate, policy=policy, limits=settings),
         "approve": partial(approve, policy=policy),
         "act": two_paths(
             partial(act, tools=services.tool_node, policy=policy, running=running, observer=services.audit)

@@ -195,6 +195,10 @@ _THREADS: Final = (
     "SELECT thread_id FROM checkpoints WHERE checkpoint_ns = '' "
     "GROUP BY thread_id ORDER BY MAX(checkpoint_id) DESC"
 )
+_MIGRATIONS: Final = (
+    "SELECT (SELECT max(v) FROM checkpoint_migrations) AS saver, "
+    "(SELECT max(v) FROM store_migrations) AS store"
+)
 
 
 def kind_of(saver: BaseCheckpointSaver[Any]) -> SaverKind:
@@ -246,17 +250,11 @@ def has_current_tables(connection: "Connection[DictRow]") -> bool:
     # Extras of the project.
     from langgraph.checkpoint.postgres import PostgresSaver  # noqa: PLC0415
     from langgraph.store.postgres import PostgresStore  # noqa: PLC0415
+    from psycopg.errors import UndefinedTable  # noqa: PLC0415
 
-    newest = {
-        "checkpoint_migrations": len(PostgresSaver.MIGRATIONS) - 1,
-        "store_migrations": len(PostgresStore.MIGRATIONS) - 1,
-    }
-    return all(_version(connection, table) >= version for table, version in newest.items())
-
-
-def _version(connection: "Connection[DictRow]", table: str) -> int:
-    there = connection.execute("SELECT to_regclass(%s) AS name", (table,)).fetchone()
-    if there is None or there["name"] is None:
-        return -1
-    newest = connection.execute(f"SELECT max(v) AS v FROM {table}".encode()).fetchone()  # noqa: S608 - one of two
-    return -1 if newest is None or newest["v"] is None else int(newest["v"])
+    try:
+        row = connection.execute(_MIGRATIONS).fetchone() or {}
+    except UndefinedTable:
+        return False
+    newest = {"saver": len(PostgresSaver.MIGRATIONS) - 1, "store": len(PostgresStore.MIGRATIONS) - 1}
+    return all(row[name] is not None and row[name] >= version for name, version in newest.items())

@@ -46,7 +46,8 @@ def open_sqlite(path: Path, isolation: Literal["DEFERRED"] | None = "DEFERRED") 
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     ignore_in_git(path.parent, f"/{path.name}*")
-    os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
+    # Touched, because to open and close a file that SQLite has open in this process would drop its locks.
+    path.touch(mode=0o600)
     connection = sqlite3.connect(
         path, timeout=BUSY_SECONDS, isolation_level=isolation, check_same_thread=False
     )

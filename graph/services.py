@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from langchain_core.language_models import BaseChatModel
@@ -41,7 +41,6 @@ from skills_agent.skills.scripts.environment import ScriptLimits, make_undumpabl
 from skills_agent.skills.scripts.runner import ScriptRunner
 from skills_agent.skills.search.vectors import Embedder
 from skills_agent.skills.sources import Source
-from skills_agent.state.budget import Limits, OnChange
 from skills_agent.state.context import Context, caller_of
 
 logger = logging.getLogger(__name__)
@@ -56,9 +55,7 @@ class Services:
     requests: ModelRequests
     tool_node: ToolNode
     policy: Policy
-    limits: Limits
-    max_body_lines: int
-    on_change: OnChange
+    settings: Settings
     audit: Audit
     threads: ThreadServices
 
@@ -80,6 +77,8 @@ def make_services(  # noqa: PLR0913 - the parts that a host may bring, each by i
 
     `yes` are the risks that a person approved in advance. Raises SettingsError.
     """
+    if settings.approval != "ask" and settings.on_change == "ask":
+        settings = replace(settings, on_change="pin")  # It keeps what its threads have loaded.
     library = Library(make_registry(settings, sources, embeddings))
 
     def registry(runtime: Runtime[Context] | ToolRuntime[Any, Any], *, look: bool = False) -> Registry:
@@ -117,10 +116,7 @@ def make_services(  # noqa: PLR0913 - the parts that a host may bring, each by i
             runner=runner,
             workspace=settings.workspace,
         ),
-        limits=settings,
-        max_body_lines=settings.max_skill_body_lines,
-        # An agent that must not ask keeps what its threads have loaded.
-        on_change="pin" if settings.approval != "ask" and settings.on_change == "ask" else settings.on_change,
+        settings=settings,
         audit=audit,
         threads=ThreadServices(settings.workspace, audit, journal, locks),
     )

@@ -279,9 +279,8 @@ def _parsed(name: str, text: str) -> Any:
 
 
 def _from_file(workspace: Path) -> dict[str, Any]:
-    paths = [
-        path for name in ("config.json", "config.toml") if (path := workspace / ".agent" / name).is_file()
-    ]
+    folder = workspace / ".agent"
+    paths = [path for path in (folder / "config.json", folder / "config.toml") if path.is_file()]
     if not paths:
         return {}
     if len(paths) > 1:

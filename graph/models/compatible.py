@@ -52,7 +52,7 @@ class CompatibleChatOpenAI(ChatOpenAI):
 
     @override
     def _create_chat_result(self, *args: Any, **kwargs: Any) -> ChatResult:
-        with _reading():
+        with _reading(*_MISREAD):
             result = super()._create_chat_result(*args, **kwargs)
             if not result.generations:
                 raise IndexError("it holds no choices")
@@ -60,13 +60,13 @@ class CompatibleChatOpenAI(ChatOpenAI):
 
     @override
     def _convert_chunk_to_generation_chunk(self, *args: Any, **kwargs: Any) -> ChatGenerationChunk | None:
-        with _reading():
+        with _reading(*_MISREAD):
             return super()._convert_chunk_to_generation_chunk(*args, **kwargs)
 
     @override
     def _stream(self, *args: Any, **kwargs: Any) -> Iterator[ChatGenerationChunk]:
         chunk: ChatGenerationChunk | None = None
-        with _reading_events():
+        with _reading(AttributeError):  # An event that is no JSON object.
             for chunk in super()._stream(*args, **kwargs):
                 yield chunk
         if chunk is None:
@@ -75,7 +75,7 @@ class CompatibleChatOpenAI(ChatOpenAI):
     @override
     async def _astream(self, *args: Any, **kwargs: Any) -> AsyncIterator[ChatGenerationChunk]:
         chunk: ChatGenerationChunk | None = None
-        with _reading_events():
+        with _reading(AttributeError):  # An event that is no JSON object.
             async for chunk in super()._astream(*args, **kwargs):
                 yield chunk
         if chunk is None:
@@ -83,20 +83,9 @@ class CompatibleChatOpenAI(ChatOpenAI):
 
 
 @contextmanager
-def _reading() -> Iterator[None]:
+def _reading(*misread: type[Exception]) -> Iterator[None]:
     """Name what goes wrong while a reply, or a part of a streamed one, is read."""
     try:
         yield
-    except _MISREAD as error:
+    except misread as error:
         raise UnreadableReplyError(cause_of(error)) from error
-
-
-@contextmanager
-def _reading_events() -> Iterator[None]:
-    """Name an event of a stream that is no JSON object."""
-    try:
-        yield
-    except AttributeError as error:
-        if error.name != "model_dump":
-            raise
-        raise UnreadableReplyError("an event is no JSON object") from error

@@ -125,5 +125,4 @@ def make_models(settings: Settings, model: BaseChatModel | None) -> Models:
 
 def stated_window(model: BaseChatModel | None) -> int | None:
     """Return the context window in tokens that a chat model states of itself."""
-    profile = model.profile if model is not None else None
-    return profile.get("max_input_tokens") if profile else None
+    return (model.profile or {}).get("max_input_tokens") if model is not None else None
