@@ -1,35 +1,27 @@
 """The picture of the graph: its nodes with their services, and its edges with their labels."""
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, Unpack
 
-from langchain_core.language_models import BaseChatModel
-from langchain_core.tools import BaseTool
 from langgraph.graph import END, START
 
 from skills_agent.graph import routes
 from skills_agent.graph.audit.recorder import record_node
 from skills_agent.graph.langgraph_inside import route_in_place, stored
-from skills_agent.graph.services import Services, make_services
+from skills_agent.graph.services import HostParts, Services, make_services
 from skills_agent.graph.settings import Settings
 from skills_agent.graph.threads.compiled import AgentGraph
-from skills_agent.graph.threads.locks import ThreadLocks
 from skills_agent.nodes.act import act
 from skills_agent.nodes.answer import answer
 from skills_agent.nodes.approve import approve
 from skills_agent.nodes.decide import decide
 from skills_agent.nodes.discover import discover
-from skills_agent.nodes.effects import Journal
 from skills_agent.nodes.gate import gate
 from skills_agent.nodes.load import load
 from skills_agent.nodes.model_call import two_paths
 from skills_agent.nodes.select import select
 from skills_agent.nodes.summarize import summarize
-from skills_agent.skills.policy.verdict import Approver
-from skills_agent.skills.scripts.runner import ScriptRunner
-from skills_agent.skills.search.vectors import Embedder
-from skills_agent.skills.sources import Source
 from skills_agent.state.schema import AgentState
 
 EDGES: Final = (
@@ -71,18 +63,7 @@ ROUTES: Final[Mapping[str, Callable[[AgentState], Any]]] = {
 }
 
 
-def build_graph(  # noqa: PLR0913 - one for each thing that a host may bring
-    settings: Settings | None = None,
-    *,
-    model: BaseChatModel | None = None,
-    tools: Sequence[BaseTool] = (),
-    runner: ScriptRunner | None = None,
-    sources: Sequence[Source] | None = None,
-    embeddings: Embedder | None = None,
-    approvers: Sequence[Approver] = (),
-    journal: Journal | None = None,
-    locks: ThreadLocks | None = None,
-) -> AgentGraph:
+def build_graph(settings: Settings | None = None, **host: Unpack[HostParts]) -> AgentGraph:
     """Return the agent, ready for `.compile(checkpointer=..., store=...)`.
 
     `settings` default to `Settings.load()`: environment, then `.agent/config.*`. What a host may bring:
@@ -93,19 +74,7 @@ def build_graph(  # noqa: PLR0913 - one for each thing that a host may bring
     `approvers` are rules that allow, deny or ask about calls; docs/policy.md says in which order. `journal`
     and `locks` replace those that are chosen by the checkpointer (docs/guarantees.md).
     """
-    settings = settings or Settings.load()
-    services = make_services(
-        settings,
-        model=model,
-        tools=tools,
-        runner=runner,
-        sources=sources,
-        embeddings=embeddings,
-        approvers=approvers,
-        journal=journal,
-        locks=locks,
-    )
-    return wire(services)
+    return wire(make_services(settings or Settings.load(), **host))
 
 
 def wire(services: Services) -> AgentGraph:

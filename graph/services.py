@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypedDict
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.tools import BaseTool
@@ -58,6 +58,19 @@ class Services:
     settings: Settings
     audit: Audit
     threads: ThreadServices
+
+
+class HostParts(TypedDict, total=False):
+    """What a host may bring to `build_graph`, which says what each part is for."""
+
+    model: BaseChatModel | None
+    tools: Sequence[BaseTool]
+    runner: ScriptRunner | None
+    sources: Sequence[Source] | None
+    embeddings: Embedder | None
+    approvers: Sequence[Approver]
+    journal: Journal | None
+    locks: ThreadLocks | None
 
 
 def make_services(  # noqa: PLR0913 - the parts that a host may bring, each by its name
