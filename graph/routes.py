@@ -85,7 +85,6 @@ def after_act(state: AgentState) -> list[Literal["done"]]:
 
 
 def _after_refusals(state: AgentState) -> AfterRefusals:
-    """End the turn where the model repeats a call after several refusals."""
     return "denied again and again" if refused_too_often(state["messages"]) else "denied"
 
 

@@ -196,6 +196,5 @@ def make_audit(settings: Settings, model: BaseChatModel | None, yes: Collection[
 
 
 def _failure_text(error: Exception) -> str:
-    """Return what the model reads where a tool failed; the traceback goes to the log."""
     logger.warning("tool failed", exc_info=error)
     return f"The tool failed: {type(error).__name__}: {error}"

@@ -249,7 +249,6 @@ def registry_of(settings: Settings, more: Sequence[Path]) -> Registry:
 
 @cache
 def _kinds() -> dict[str, Any]:
-    """Return the type of each setting by its name, bounds included."""
     hints = get_type_hints(Settings, include_extras=True)
     return {each.name: hints[each.name] for each in fields(Settings)}
 
@@ -302,7 +301,6 @@ def _from_file(workspace: Path) -> dict[str, Any]:
 
 
 def _checked(values: Mapping[str, Any], origin: str, *, strict: bool = True) -> dict[str, Any]:
-    """Return settings by their new names and in their types. Raises SettingsError."""
     checked: dict[str, Any] = {}
     for name, value in with_new_names(values, origin).items():
         if name not in _kinds():

@@ -21,11 +21,7 @@ _NO_EVENTS = "the stream held no events"
 
 
 class CompatibleChatOpenAI(ChatOpenAI):
-    """ChatOpenAI that raises UnreadableReplyError when a server's answer is no chat completion.
-
-    The library raises KeyError, TypeError and others then, which cannot be told from bugs where the model is
-    called. Here they are caught where the answer is read.
-    """
+    """ChatOpenAI that raises UnreadableReplyError when a server's answer is no chat completion."""
 
     skip_conversion: bool = False
     """Send messages and tools in `extra_body`, which the OpenAI client does not convert.
@@ -84,7 +80,6 @@ class CompatibleChatOpenAI(ChatOpenAI):
 
 @contextmanager
 def _reading(*misread: type[Exception]) -> Iterator[None]:
-    """Name what goes wrong while a reply, or a part of a streamed one, is read."""
     try:
         yield
     except misread as error:

@@ -142,7 +142,6 @@ def _is_of_provider(error: Exception) -> bool:
 
 
 def _detail(error: Exception) -> str:
-    """Return the status and the provider's own words, on one line and bounded."""
     status = getattr(error, "status_code", None)
     body = getattr(error, "body", None)
     message = body.get("message") if isinstance(body, dict) else None

@@ -67,7 +67,6 @@ def read_message(text: str, skills: Collection[str] = ()) -> PersonMessage:
 
 
 def _message(tokens: Sequence[Token]) -> PersonMessage:
-    """Return a message in which each value stands once."""
     seen = (token for at, token in enumerate(tokens) if token.kind == "word" or token not in tokens[:at])
     return PersonMessage(tuple(seen))
 

@@ -1,6 +1,5 @@
 """What the offline model does next."""
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,7 +12,7 @@ from typing_extensions import override
 from skills_agent.graph.models.local import LocalChatModel, fingerprint
 from skills_agent.graph.models.offline import answers
 from skills_agent.graph.models.offline.answers import ToolResult
-from skills_agent.graph.models.offline.message import PersonMessage, read_message, stems, words
+from skills_agent.graph.models.offline.message import PersonMessage, read_message, stems
 from skills_agent.graph.models.offline.usage import Usage, fill, find_usages
 from skills_agent.nodes.model_call import PromptRecords
 from skills_agent.nodes.prompt import ShownSkills
@@ -96,7 +95,6 @@ class _Turn:
         return active_skills(self.shown.ledger) if self.shown else {}
 
     def _results(self, tool: str) -> list[ToolResult]:
-        """Return the results of one tool since the newest message."""
         calls: dict[str | None, dict[str, Any]] = {}
         results: list[ToolResult] = []
         for message in self.transcript:
@@ -109,18 +107,10 @@ class _Turn:
         return results
 
     def _choose_skill(self) -> str | None:
-        """Return the skill that fits the message, None when none does.
+        """Return the best skill that shares two telling words with the message (one with a short message).
 
-        A message that names a skill means it. Otherwise search ranks, and the best one that shares two
-        telling words with the message is taken (one, where the message has at most four): search alone
-        always has a winner.
+        Search alone always has a winner.
         """
-        skills = self.shown.complete.skills if self.shown else ()
-        spoken = " ".join(words(" ".join(self.message.of("word", "text"))))
-        for skill in skills:
-            name = " ".join(words(skill.name))
-            if re.search(rf"\b{re.escape(name)}\b", spoken) and ("-" in skill.name or "skill" in spoken):
-                return skill.name
         telling = stems(self.message.query)
         enough = 1 if len(telling) <= 4 else 2
         for skill, _ in self.shown.complete.search(self.message.query, limit=5) if self.shown else ():
@@ -130,7 +120,6 @@ class _Turn:
         return None
 
     def _use(self, skill: LoadedSkill) -> AIMessage:
-        """Run the command that the instructions show, or say what it lacks."""
         name = skill["name"]
         usage = self._choose_usage(find_usages(skill["instructions"], self._scripts_of(name)))
         if usage is None:
@@ -149,7 +138,6 @@ class _Turn:
         return [file["path"] for file in files if file["type"] == "script" or file["path"].endswith(_SCRIPTS)]
 
     def _choose_usage(self, usages: Sequence[Usage]) -> Usage | None:
-        """Return the command of the script that the message is about, a synopsis before an example."""
         contexts: dict[str, str] = {}
         # Where commands are shown, a script that is only named is a part of another one, or a text to read.
         usages = [usage for usage in usages if " " in usage.command] or usages
@@ -160,8 +148,8 @@ class _Turn:
         return min((usage for usage in usages if usage.script == script), key=self._rank, default=None)
 
     def _rank(self, usage: Usage) -> tuple[bool, bool, int]:
-        """Return a key: lower is better. Fixed words count against it where the message does not say them."""
         fixed = {part.value for part in usage.parts if not part.flag and not part.stands_in}
+        # Fixed words count against a command where the message does not say them.
         lacking = len(fixed.difference(self.message.of("word"))) + len(fill(usage, self.message).missing)
         return not usage.parts, not usage.is_synopsis, lacking
 

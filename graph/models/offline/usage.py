@@ -113,7 +113,6 @@ def fill(usage: Usage, message: PersonMessage) -> Filled:
 
 
 def _pieces_of_code(text: str) -> Iterator[tuple[str, str]]:
-    """Yield lines of fenced code and code in sentences, each with the words around it."""
     heading, prose, fenced = "", "", False
     for line in (each[:2_000] for each in re.sub(r"\\\n\s*", "", text).splitlines()):
         if _FENCE.match(line):
@@ -129,7 +128,6 @@ def _pieces_of_code(text: str) -> Iterator[tuple[str, str]]:
 
 
 def _parts(tail: str) -> list[Part]:
-    """Read arguments up to a pipe, a redirection or a comment; those in brackets are optional."""
     parts: list[Part] = []
     depth, lacks_value = 0, False
     for match in _ARGUMENT.finditer(tail):
