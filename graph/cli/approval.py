@@ -1,7 +1,4 @@
-"""Show a person the calls of an open question, and take the answers.
-
-Only the layout and the keys are here: what a call may do is in the description that comes with the question.
-"""
+"""Show a person the calls of an open question, and take the answers."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -35,20 +32,19 @@ def question_text(interrupt: Interrupt) -> str:
     return "\n".join([f"Approval needed for {calls}:", *map(_request_text, requests)])
 
 
-def answer_all(interrupts: Sequence[Interrupt], decision: Decision) -> Command[Any]:
-    """Answer every request with one decision. Raises UsageError where a request does not take it."""
+def make_answer(interrupts: Sequence[Interrupt], decision: Decision | list[Any]) -> Command[Any]:
+    """Answer every request with one decision, or one by one with those of a list.
+
+    Raises UsageError for a list of another length, and where a request does not take the one decision.
+    """
     requests = [(interrupt, request) for interrupt in interrupts for request in _requests(interrupt)]
-    for interrupt, request in requests:
-        if fault := _fault(interrupt, request, decision):
-            raise click.UsageError(f"the question cannot be answered so: {fault}.")
-    return answer_each(interrupts, [decision] * len(requests))
-
-
-def answer_each(interrupts: Sequence[Interrupt], decisions: Sequence[Any]) -> Command[Any]:
-    """Answer the requests one by one, in order. Raises UsageError for another number of decisions."""
-    number = sum(len(_requests(interrupt)) for interrupt in interrupts)
-    if len(decisions) != number:
-        raise click.UsageError(f"{number} calls are open, and there are {len(decisions)} decisions")
+    if not isinstance(decision, list):
+        for interrupt, request in requests:
+            if fault := _fault(interrupt, request, decision):
+                raise click.UsageError(f"the question cannot be answered so: {fault}.")
+    decisions = decision if isinstance(decision, list) else [decision] * len(requests)
+    if len(decisions) != len(requests):
+        raise click.UsageError(f"{len(requests)} calls are open, and there are {len(decisions)} decisions")
     left = iter(decisions)
     answers = {
         interrupt.id: {"decisions": list(islice(left, len(_requests(interrupt))))} for interrupt in interrupts
@@ -65,7 +61,7 @@ def ask_person(interrupts: Sequence[Interrupt]) -> Command[Any] | None:
             decisions += [_ask(interrupt, request) for request in _requests(interrupt)]
     except (EOFError, click.Abort):
         return None
-    return answer_each(interrupts, decisions)
+    return make_answer(interrupts, decisions)
 
 
 def _requests(interrupt: Interrupt) -> Sequence[Request]:

@@ -1,16 +1,12 @@
 """skills-agent ask: one question, one answer."""
 
 import sys
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from skills_agent.graph.cli import options
 from skills_agent.skills.errors import UnknownSkillError
-
-if TYPE_CHECKING:  # `skills-agent -h` imports this module: LangGraph is imported where it runs
-    from skills_agent.skills.library.registry import Registry
 
 EXAMPLES = """\b
 Examples:
@@ -42,17 +38,13 @@ def ask(question: str, skills: tuple[str, ...], thread: str | None, as_json: boo
     from skills_agent.graph.cli.thread import open_thread, person_says, run_once
 
     with open_thread(thread, quiet=as_json, **chosen) as current:
-        _check_skills(current.registry, skills)
+        try:
+            for name in skills:
+                current.registry.refresh().find(name)
+        except UnknownSkillError as error:
+            raise click.UsageError(str(error)) from error
         progress = Progress({}, quiet=as_json)
         progress.did("thread", current.name)
         if current.interrupts:
             progress.did("note", "the open question of this thread is dropped: you said something new")
         run_once(current, person_says(text, skills))
-
-
-def _check_skills(registry: "Registry", names: Sequence[str]) -> None:
-    for name in names:
-        try:
-            registry.refresh().find(name)
-        except UnknownSkillError as error:
-            raise click.UsageError(str(error)) from error

@@ -40,8 +40,7 @@ def show(as_json: bool) -> None:
         ],
         header=("DIGEST", "BYTES", "FILES", "NEEDED", "SKILL"),
     )
-    total = sum(each.size for each, _ in rows)
-    echo(f"{count(len(rows), 'snapshot')}, {total:,} bytes, in {store.folder}.")
+    echo(f"{count(len(rows), 'snapshot')}, {sum(each.size for each, _ in rows):,} bytes, in {store.folder}.")
 
 
 @cache.command("clear")

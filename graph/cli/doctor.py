@@ -14,7 +14,7 @@ from skills_agent.skills.skill import Diagnostic
 
 if TYPE_CHECKING:  # `skills list` imports this module, and has to be quick
     from skills_agent.skills.library.checkup import SourceState
-    from skills_agent.skills.scripts.choice import Isolation, Program
+    from skills_agent.skills.scripts.choice import Program
 
 
 @click.command(
@@ -23,8 +23,7 @@ if TYPE_CHECKING:  # `skills list` imports this module, and has to be quick
 )
 @click.argument("folder", metavar="DIR", type=click.Path(exists=True, path_type=Path))
 @options.as_json
-@click.pass_context
-def lint(ctx: click.Context, folder: Path, as_json: bool) -> None:
+def lint(folder: Path, as_json: bool) -> None:
     """Check the skill in DIR, or every skill below it, against agentskills.io/specification."""
     from skills_agent.skills.format.lint import lint as lint_folder
 
@@ -40,7 +39,7 @@ def lint(ctx: click.Context, folder: Path, as_json: bool) -> None:
             f"{count(len(report.skills), 'skill')}, {count(errors, 'error')}, {count(warnings, 'warning')}"
         )
     if errors:
-        ctx.exit(1)
+        raise click.exceptions.Exit(1)
 
 
 @click.command(epilog=options.examples("skills doctor", "skills doctor --json"))
@@ -73,7 +72,12 @@ def doctor(workspace: Path | None, skills_dirs: tuple[Path, ...], as_json: bool)
     print_section("Repaired: used, though not as written", map(diagnostic_line, repairs))
     print_section("Passed over", map(diagnostic_line, checkup.diagnostics))
     print_section("Programs that scripts want", map(_program_line, programs))
-    _print_isolation(isolation)
+    words = {
+        None: "are refused: a sandbox is required",
+        "controlled": "run WITHOUT a sandbox, with all rights of this user",
+        "bwrap": "run in a sandbox (bubblewrap)",
+    }
+    click.echo(f"\nScripts {words[isolation.level]}\n  {line_of(isolation.reason)}")
 
 
 def diagnostic_line(diagnostic: Diagnostic) -> str:
@@ -85,15 +89,10 @@ def diagnostic_line(diagnostic: Diagnostic) -> str:
 
 
 def _source_row(source: "SourceState") -> tuple[str, ...]:
-    trust = "trusted" if source.trusted else "not trusted"
-    return f"  {source.label}", trust, _holds(source), source.folder or ""
-
-
-def _holds(source: "SourceState") -> str:
-    if not source.exists:
-        return "no such folder"
     counts = ((source.shown, "shown"), (source.shadowed, "shadowed"), (source.skipped, "skipped"))
-    return ", ".join(f"{number} {status}" for number, status in counts if number) or "no skills"
+    content = ", ".join(f"{number} {status}" for number, status in counts if number) or "no skills"
+    trust = "trusted" if source.trusted else "not trusted"
+    return f"  {source.label}", trust, content if source.exists else "no such folder", source.folder or ""
 
 
 def entry_text(entry: CatalogEntry) -> str:
@@ -112,12 +111,3 @@ def _program_line(program: "Program") -> str:
         return f"{program.name}: {line_of(program.path)}"
     instead = f", nor is {' or '.join(program.substitutes)}" if program.substitutes else ""
     return f"{program.name} is not installed{instead}: {program.purpose} do not run here"
-
-
-def _print_isolation(isolation: "Isolation") -> None:
-    words = {
-        None: "are refused: a sandbox is required",
-        "controlled": "run WITHOUT a sandbox, with all rights of this user",
-        "bwrap": "run in a sandbox (bubblewrap)",
-    }
-    click.echo(f"\nScripts {words[isolation.level]}\n  {line_of(isolation.reason)}")

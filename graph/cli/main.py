@@ -1,13 +1,12 @@
-"""The command `skills-agent`.
+"""The command `skills-agent`. A command is imported when it is used: `skills list` needs no LangGraph.
 
-A command is imported when it is used: `skills list` answers before LangGraph would be imported. Exit
-codes: 0 done, 1 our error, 2 wrong usage, 3 waiting for an approval, 130 interrupted,
-143 terminated.
+Exit codes: 0 done, 1 our error, 2 wrong usage, 3 waiting for an approval, 130 interrupted, 143 terminated.
 """
 
 import sys
 from importlib import import_module
-from typing import TextIO, cast
+from io import TextIOWrapper
+from typing import cast
 
 import click
 
@@ -16,6 +15,7 @@ from skills_agent.graph.cli.printing import print_error, print_warnings
 from skills_agent.graph.cli.signals import INTERRUPTED
 from skills_agent.skills.errors import SkillsAgentError
 
+# In the order in which a newcomer needs them.
 _COMMANDS = ("ask", "resume", "chat", "threads", "runs", "grants", "trust", "skills", "cache")
 
 
@@ -23,12 +23,10 @@ class _LazyGroup(click.Group):
     """Imports a command, the function named like its file, when it is used."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Return the names in the order in which a newcomer needs them."""
         del ctx
         return [*_COMMANDS, *self.commands]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Return one command."""
         if cmd_name not in _COMMANDS:
             return super().get_command(ctx, cmd_name)
         module = import_module(f"skills_agent.graph.cli.{cmd_name}")
@@ -65,8 +63,9 @@ def graph() -> None:
 def main() -> None:
     """Run the command line; expected errors are one line on stderr."""
     for stream in (sys.stdout, sys.stderr):
-        # A terminal that cannot show a character gets a question mark, never a traceback.
-        cast("TextIO", stream).reconfigure(errors="replace")  # type: ignore[attr-defined]  # always a TextIOWrapper here
+        if isinstance(stream, TextIOWrapper):
+            # A terminal that cannot show a character gets a question mark, never a traceback.
+            stream.reconfigure(errors="replace")
     print_warnings()
     sys.exit(_exit_code())
 

@@ -1,8 +1,6 @@
-"""What reaches a person's terminal or a machine's pipe.
+"""What reaches a terminal or a pipe. Untrusted text (a model's, a skill's) must not steer the terminal."""
 
-Text that a model, a skill or a script wrote is untrusted: it must not steer the terminal.
-"""
-
+import json
 import logging
 import os
 import sys
@@ -15,13 +13,11 @@ import click
 
 from skills_agent.skills.text import clean_text, normalize_line_ends, one_line
 
-IN_PROGRESS: Final = frozenset(
-    {
-        "load limit reached",
-        "loaded skill differs on disk",
-        "no summary by the model",
-        "tool blocked by policy",
-    }
+IN_PROGRESS: Final = (
+    "load limit reached",
+    "loaded skill differs on disk",
+    "no summary by the model",
+    "tool blocked by policy",
 )
 """Warnings of the log that progress and `--json` say, too: a person would read them twice."""
 
@@ -56,8 +52,6 @@ def local_time(when: object) -> str:
 
 def print_json(value: Any) -> None:
     """Print one JSON value, records included; ASCII, so that it passes every pipe unharmed."""
-    import json
-
     click.echo(json.dumps(value, indent=2, default=_plain))
 
 

@@ -101,6 +101,4 @@ def excerpt(text: str) -> str:
 def _work_of(node: str, task_input: Any) -> str:
     if node == "act" and isinstance(task_input, Mapping) and "call" in task_input:
         return events.call_text(task_input["call"]["name"], task_input["call"]["args"])
-    if node == "load" and isinstance(task_input, Mapping):
-        return str(task_input["skills"][-1]["name"])  # what a skill requires stands before it
     return ""

@@ -1,16 +1,11 @@
 """skills-agent resume: go on with a thread that waits or was cut off."""
 
 import json
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import Any, TextIO
 
 import click
 
 from skills_agent.graph.cli import options
-from skills_agent.graph.threads.errors import ThreadError
-
-if TYPE_CHECKING:  # `skills-agent -h` imports this module: LangGraph is imported where it runs
-    from skills_agent.graph.cli.thread import GraphInput, OpenThread
 
 EXAMPLES = """\b
 Examples:
@@ -77,7 +72,7 @@ def resume(
 
     decision = _read(decisions) if decisions else _decision(answer, message, always, pattern)
     with open_thread(thread, must_exist=True, quiet=as_json, **chosen) as current:
-        graph_input = _first_input(current, decision)
+        graph_input = current.resume_input(decision)
         try:
             run_once(current, graph_input)
         except ValidationError as error:
@@ -99,22 +94,6 @@ def _decision(
     if always or pattern:
         decision["grant"] = {"scope": always} if always else {"scope": "pattern", "pattern": pattern}
     return decision
-
-
-def _first_input(thread: "OpenThread", decision: Mapping[str, Any] | list[Any] | None) -> "GraphInput":
-    from skills_agent.graph.cli.approval import answer_all, answer_each
-
-    if thread.status == "done":
-        raise ThreadError(f"Thread {thread.name} has nothing to resume: its last turn is answered.")
-    if decision is None:
-        return None
-    if thread.status == "unfinished":
-        raise ThreadError(
-            f"Thread {thread.name} has no open question: it was cut off. To go on: {thread.resume_command()}"
-        )
-    if isinstance(decision, list):
-        return answer_each(thread.interrupts, decision)
-    return answer_all(thread.interrupts, decision)
 
 
 def _read(file: TextIO) -> list[Any]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 import msgspec
 
@@ -17,17 +17,16 @@ from skills_agent.skills.errors import DetailedError, SkillsAgentError
 RunOutcome = Literal["done", "cut short", "waiting", "failed", "superseded", "unfinished", "forked"]
 """`superseded`: a new message came while it waited or was cut off; `unfinished`: under way, or cut off."""
 
+_LIST: Final = "skills-agent runs list"
+
 
 class UnknownRunError(DetailedError, SkillsAgentError):
     """No record of that run is kept in the workspace."""
 
     code = "unknown-run"
+    sentence = "There is no record of {run!r} here. Records: {records}."
     run: str
-    records: Sequence[str]
-
-    def __str__(self) -> str:
-        listed = list_first(self.records, "skills-agent runs list")
-        return f"There is no record of {self.run!r} here. Records: {listed}."
+    records: str
 
 
 class RunRecord(NamedTuple):
@@ -111,7 +110,7 @@ def find_run(log: RunLog, run: str) -> RunRecord:
     """Return one run; raises UnknownRunError."""
     match = next((record for record in _runs(log, _file_of(run)) if record.run == run), None)
     if match is None:
-        raise UnknownRunError(run, [record.run for record in read_runs(log)])
+        raise UnknownRunError(run, list_first([each.run for each in read_runs(log)], _LIST))
     return match
 
 
@@ -136,7 +135,6 @@ def is_changed(log: RunLog, run: str) -> bool:
 
 
 def _caller_text(beginning: Record) -> str:
-    """Say who began a run, under which settings; nothing where the record does not say it."""
     try:
         return ", " + msgspec.convert(beginning, events.RunStarted).caller_text()
     except msgspec.ValidationError:
@@ -157,7 +155,7 @@ def _files(log: RunLog, thread: str | None) -> list[str]:
     if thread is None:
         return names
     if folder_name(thread) not in names:
-        raise UnknownRunError(thread, [_thread(log, name) for name in names])
+        raise UnknownRunError(thread, list_first([_thread(log, name) for name in names], _LIST))
     return [folder_name(thread)]
 
 

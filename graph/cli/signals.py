@@ -19,7 +19,6 @@ INTERRUPTED: Final = 130
 TERMINATED: Final = 143
 DRAIN_SECONDS: Final = 8
 """Until an invocation that does not end is left: Docker kills after ten."""
-SHOW_CURSOR: Final = "\x1b[?25h"
 
 _CODES: Final = {signal.SIGINT: INTERRUPTED, signal.SIGTERM: TERMINATED}
 _WORDS: Final = {INTERRUPTED: "interrupted", TERMINATED: "terminated"}
@@ -48,9 +47,8 @@ def draining(control: "RunControl", resume_command: str) -> Iterator[None]:
     LangGraph stops before the next step. Scripts are ended; a model call cannot be ended and is waited for,
     at most DRAIN_SECONDS. Every finished step is stored by then.
 
-    Python runs signal handlers only in the main thread, between two bytecodes. A signal during a system call
-    of another thread would wait until that call returns, and a model may never answer. So a thread of its own
-    acts on signals: the interpreter writes their numbers into a socket.
+    Python runs signal handlers in the main thread alone, between two bytecodes: a system call that does not
+    return holds them up. So a thread acts on the numbers that the interpreter writes into a socket.
     """
     numbers, written = socket.socketpair()
     written.setblocking(False)
@@ -71,7 +69,6 @@ def draining(control: "RunControl", resume_command: str) -> Iterator[None]:
 
 
 def _watch(numbers: socket.socket, control: "RunControl", resume_command: str) -> None:
-    """Act on signals until the socket is closed."""
     is_draining = False
     try:
         while received := numbers.recv(1):
@@ -90,8 +87,8 @@ def _watch(numbers: socket.socket, control: "RunControl", resume_command: str) -
 
 
 def _exit_now(code: int, resume_command: str) -> NoReturn:
-    cursor = SHOW_CURSOR if sys.stderr.isatty() else ""
-    _write(f"{cursor}{farewell(code, resume_command)}\n")
+    show_cursor = "\x1b[?25h" if sys.stderr.isatty() else ""
+    _write(f"{show_cursor}{farewell(code, resume_command)}\n")
     os._exit(code)
 
 

@@ -1,10 +1,8 @@
 """skills-agent skills: list, show, search and begin skills. Imports no LangGraph."""
 
 import re
-from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 import click
 from msgspec import structs
@@ -15,10 +13,8 @@ from skills_agent.graph.cli.printing import echo, print_json, table
 from skills_agent.graph.settings import Settings, registry_of
 from skills_agent.skills.format.rules import MAX_NAME
 from skills_agent.skills.library.catalog import Catalog, first_sentence
-from skills_agent.skills.skill import Resource, SkillMetadata
 
 _NAME = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
-_FOLDERS = ("scripts", "references", "assets")
 _TEMPLATE = """\
 ---
 name: {name}
@@ -48,7 +44,11 @@ def list_skills(
     settings = Settings.load(workspace)
     catalog = registry_of(settings, skills_dirs).refresh()
     if as_json:
-        print_json(_catalog_json(catalog, everything=everything))
+        described = {(skill.source, skill.path): skill.description for skill in catalog.skills}
+        entries = [entry for entry in catalog.entries if everything or entry.status == "shown"]
+        print_json(
+            [asdict(each) | {"description": described.get((each.source, each.path))} for each in entries]
+        )
         return
     here, home = (folder / ".agent" / "skills" for folder in (settings.workspace, settings.home))
     table(
@@ -70,11 +70,17 @@ def show_skill(name: str, workspace: Path | None, skills_dirs: tuple[Path, ...],
     skill = registry.load(metadata.ref)
     resources = registry.resources(metadata.ref).resources
     if as_json:
-        fields = {**structs.asdict(metadata), "metadata": dict(metadata.metadata)}
-        more = {"resources": resources, "diagnostics": skill.diagnostics, "instructions": skill.instructions}
-        print_json({**fields, "digest": skill.digest, **more})
+        known = {**structs.asdict(metadata), "metadata": dict(metadata.metadata), "digest": skill.digest}
+        read = {"resources": resources, "diagnostics": skill.diagnostics, "instructions": skill.instructions}
+        print_json(known | read)
         return
-    table([(label, value) for label, value in _facts(metadata, resources) if value])
+    fields = ("name", "description", "source", "path", "version", "author", "license", "compatibility")
+    facts = [
+        *((field, getattr(metadata, field)) for field in fields),
+        ("allowed-tools", " ".join(metadata.allowed_tools or ())),
+        ("files", ", ".join(resource.path for resource in resources)),
+    ]
+    table([(label, value) for label, value in facts if value])
     for diagnostic in skill.diagnostics:
         click.echo(diagnostic_line(diagnostic))
     echo(f"\n{skill.instructions.strip()}")
@@ -99,7 +105,7 @@ def new_skill(name: str, folder: Path | None, workspace: Path | None) -> None:
     text = _TEMPLATE.format(name=name, title=name.replace("-", " ").capitalize())
     try:
         made.mkdir(parents=True)
-        for part in _FOLDERS:
+        for part in ("scripts", "references", "assets"):
             (made / part).mkdir()
         (made / "SKILL.md").write_text(text, encoding="utf-8")
     except FileExistsError as error:
@@ -138,24 +144,3 @@ def _print_problems(catalog: Catalog, *, everything: bool) -> None:
     elif skipped := sum(entry.status == "skipped" for entry in hidden):
         noun = "skill was" if skipped == 1 else "skills were"
         click.echo(f"\n{skipped} {noun} skipped. Why: skills-agent skills list --all", err=True)
-
-
-def _facts(skill: SkillMetadata, resources: Sequence[Resource]) -> list[tuple[str, str]]:
-    from skills_agent.skills.library.contents import summarize
-
-    fields = ("name", "description", "source", "path", "version", "author", "license", "compatibility")
-    return [
-        *((field, getattr(skill, field) or "") for field in fields),
-        ("allowed-tools", " ".join(skill.allowed_tools or ())),
-        ("files", ", ".join(resource.path for resource in resources)),
-        ("", summarize(resource.type for resource in resources)),
-    ]
-
-
-def _catalog_json(catalog: Catalog, *, everything: bool) -> list[Any]:
-    described = {(skill.source, skill.path): skill.description for skill in catalog.skills}
-    return [
-        {**asdict(entry), "description": described.get((entry.source, entry.path))}
-        for entry in catalog.entries
-        if everything or entry.status == "shown"
-    ]

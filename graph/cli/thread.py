@@ -1,7 +1,4 @@
-"""One thread at the command line: open it, invoke the graph in it, and print the result.
-
-`ask`, `resume` and `chat` differ in the first input of the graph; all of them call `take_turn` with it.
-"""
+"""One thread at the command line: open it, invoke the graph in it, and print the result."""
 
 import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -19,7 +16,7 @@ from langgraph.runtime import RunControl
 from langgraph.types import Command, Interrupt, StateSnapshot
 
 from skills_agent.graph.build import wire
-from skills_agent.graph.cli.approval import ask_person, question_text
+from skills_agent.graph.cli.approval import ask_person, make_answer, question_text
 from skills_agent.graph.cli.options import shell_command
 from skills_agent.graph.cli.printing import echo, is_terminal, print_json
 from skills_agent.graph.cli.progress import STREAM_MODES, Progress
@@ -30,7 +27,7 @@ from skills_agent.graph.services import make_services
 from skills_agent.graph.settings import Settings
 from skills_agent.graph.threads.compiled import CompiledAgent, ThreadStatus, status_of
 from skills_agent.graph.threads.database import config_of, open_database, options_of
-from skills_agent.graph.threads.errors import DatabaseError, UnknownThreadError
+from skills_agent.graph.threads.errors import DatabaseError, ThreadError, UnknownThreadError
 from skills_agent.skills.errors import DetailedError, SkillsAgentError
 from skills_agent.skills.library.registry import Registry
 from skills_agent.skills.policy.tool_spec import Risk
@@ -43,8 +40,6 @@ GraphInput = AgentInput | Command[Any] | None
 
 WAITING: Final = 3
 """Exit code of a turn that waits for an approval."""
-_PRIVATE: Final = frozenset({"digest", "skill"})
-"""Fields of a verdict that `--json` leaves out."""
 
 
 class TurnError(DetailedError, SkillsAgentError):
@@ -132,18 +127,27 @@ class OpenThread:
             "answer": values.get("answer") or "",
             "loaded": self.loaded,
             "usage": values.get("usage"),
-            "calls": [
-                {key: value for key, value in call.items() if key not in _PRIVATE}
-                for call in self.verdicts.values()
-            ],
+            "calls": list(self.verdicts.values()),
         }
         if self.interrupts:
             questions = [{"id": interrupt.id, **interrupt.value} for interrupt in self.interrupts]
-            facts["interrupt"] = questions[0]
-            if len(questions) > 1:
-                facts["interrupts"] = questions
+            facts |= {"interrupt": questions[0], "interrupts": questions}
             facts["resume"] = self.resume_command("--approve")
         return facts
+
+    def resume_input(self, decision: Mapping[str, Any] | list[Any] | None) -> GraphInput:
+        """Return the input that goes on: with one decision for all open calls, or one for each.
+
+        Raises ThreadError where there is nothing to resume, or nothing to answer.
+        """
+        if self.status == "done":
+            raise ThreadError(f"Thread {self.name} has nothing to resume: its last turn is answered.")
+        if decision is None:
+            return None
+        if self.status == "unfinished":
+            command = self.resume_command()
+            raise ThreadError(f"Thread {self.name} has no open question: it was cut off. To go on: {command}")
+        return make_answer(self.interrupts, decision)
 
     def resume_command(self, *answer: str) -> str:
         """Return the command that finishes this thread's turn, for the shell the person is in."""
@@ -218,8 +222,7 @@ def take_turn(thread: OpenThread, graph_input: GraphInput) -> None:
     """Invoke the graph until there is an answer, or a question that nobody answers now.
 
     Raises TurnError for a model that could not answer, and where a call needs an approval that must not be
-    asked for. Ctrl-C and SIGTERM end the process when the invocation is drained; the thread keeps what was
-    done.
+    asked for. Ctrl-C and SIGTERM end the process when the invocation is drained.
     """
     try:
         if graph_input is not None or not thread.interrupts:

@@ -1,5 +1,6 @@
 """skills-agent threads: see earlier conversations, go on from a step of one, and remove old ones."""
 
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,7 +12,7 @@ from skills_agent.graph.cli.printing import count, echo, is_terminal, local_time
 from skills_agent.graph.threads.errors import AgeError, list_first
 
 if TYPE_CHECKING:
-    from skills_agent.graph.threads.threads import Pruned, Threads
+    from skills_agent.graph.threads.threads import Threads
 
 
 @click.group()
@@ -136,13 +137,16 @@ def prune(
             pruned = opened.prune(keep=keep, older_than=older_than, dry_run=True)
         except AgeError as error:
             raise click.UsageError(f"--older-than: {error}") from error
-        what = f"{count(len(pruned.threads), 'thread')}: {list_first(pruned.threads, '--json')}"
-        freed = 0
+        names = f"{count(len(pruned.threads), 'thread')}: {list_first(pruned.threads, '--json')}"
         if pruned.threads and not dry_run:
-            _confirm(f"Remove {what}?", yes=yes)
-            opened.delete(*pruned.threads)
-            freed = opened.compact()
-    _print_pruned(pruned, what if pruned.threads else "nothing", freed, dry_run=dry_run, as_json=as_json)
+            _remove(opened, pruned.threads, f"Remove {names}?", yes=yes)
+    if as_json:
+        print_json({**pruned._asdict(), "dry_run": dry_run})
+        return
+    echo(f"{'Would remove' if dry_run else 'Removed'} {names if pruned.threads else 'nothing'}.")
+    if pruned.kept_open:
+        kept = list_first(pruned.kept_open, "--json")
+        echo(f"Not done, so kept: {kept}. One of them: skills-agent threads delete THREAD")
 
 
 @threads.command("delete", epilog=options.examples("threads delete t-1f2e3d4c"))
@@ -152,14 +156,10 @@ def prune(
 @options.as_json
 def delete(thread: str, yes: bool, as_json: bool, **database: Any) -> None:
     """Delete THREAD whole, also when it waits or was cut off. Records under .agent/runs stay."""
-    from skills_agent.graph.threads.threads import Pruned
-
     with open_threads(**database) as opened:
         opened.snapshot(thread)
-        _confirm(f"Delete thread {thread}?", yes=yes)
-        opened.delete(thread)
-        freed = opened.compact()
-    _print_pruned(Pruned((thread,), ()), f"thread {thread}", freed, dry_run=False, as_json=as_json)
+        _remove(opened, [thread], f"Delete thread {thread}?", yes=yes)
+    print_json({"threads": [thread]}) if as_json else echo(f"Removed thread {thread}.")
 
 
 def open_threads(
@@ -172,20 +172,10 @@ def open_threads(
     return Threads.open(Settings.load(workspace, checkpointer=checkpointer))
 
 
-def _confirm(question: str, *, yes: bool) -> None:
-    if yes:
-        return
-    if not is_terminal():
-        raise click.UsageError("nobody can be asked here: say --yes, or --dry-run to see what would go")
-    click.confirm(question, abort=True)
-
-
-def _print_pruned(pruned: "Pruned", what: str, freed: int, *, dry_run: bool, as_json: bool) -> None:
-    if as_json:
-        print_json({**pruned._asdict(), "freed": freed, "dry_run": dry_run})
-        return
-    smaller = f" The database is {freed:,} bytes smaller." if freed else ""
-    echo(f"{'Would remove' if dry_run else 'Removed'} {what}.{smaller}")
-    if pruned.kept_open:
-        names = list_first(pruned.kept_open, "--json")
-        echo(f"Not done, so kept: {names}. One of them: skills-agent threads delete THREAD")
+def _remove(opened: "Threads", threads: Sequence[str], question: str, *, yes: bool) -> None:
+    if not yes:
+        if not is_terminal():
+            raise click.UsageError("nobody can be asked here: say --yes, or --dry-run to see what would go")
+        click.confirm(question, abort=True)
+    opened.delete(*threads)
+    opened.compact()

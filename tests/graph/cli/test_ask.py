@@ -118,7 +118,7 @@ def test_json_is_one_object_for_an_answer(cli: CommandLine) -> None:
     assert (told["status"], told["answer"], told["loaded"]) == ("done", ANSWER, ["rain-gauge"])
     assert told["usage"]["this_turn"]["script_runs"] == 1
     (judged,) = told["calls"]
-    assert sorted(judged) == ["args", "by", "decision", "reason", "tool"]
+    assert {"args", "by", "decision", "reason", "tool"} <= set(judged)
     assert (judged["tool"], judged["decision"], judged["by"]) == ("run_script", "allow", "policy")
 
 
