@@ -27,6 +27,9 @@ MAX_FRAGMENT: Final = 500
 REPEATABLE: Final = frozenset({"run_failed", "model_called", "call_started", "call_ended"})
 """Events of what costs or has effects: where a step runs again, they happen again."""
 
+OWN: Final = frozenset({"seq", "previous", "hash", "time", "seconds", "repeated"})
+"""Fields in which two records of one event differ."""
+
 Record = dict[str, Any]
 
 
@@ -96,12 +99,16 @@ def check(lines: Iterable[bytes]) -> tuple[list[Fault], Head | None]:
     for number, line in enumerate(lines, start=1):
         record = read(line)
         if record is None or not _is_canonical(record, line):
-            what = "its hash is not that of its content" if record else "it is no record any more"
-            faults.append(Fault(number, f"was changed: {what}"))
+            faults.append(
+                Fault(number, "was changed: its hash is not that of its content, or it is no record")
+            )
             head = None
             continue
-        if fault := _gap(record, head, number):
-            faults.append(Fault(number, fault))
+        if head and record["seq"] != head.lines + 1:
+            text = f"has number {record['seq']} where {head.lines + 1} belongs: a line is missing, copied or moved"
+            faults.append(Fault(number, text))
+        elif head and record["previous"] != head.hash:
+            faults.append(Fault(number, f"does not follow line {number - 1}: one of the two was replaced"))
         head = head_of(record)
     return faults, head
 
@@ -129,20 +136,6 @@ def _is_canonical(record: Mapping[str, Any], line: bytes) -> bool:
         return False
 
 
-def _gap(record: Mapping[str, Any], before: Head | None, number: int) -> str | None:
-    """Say why a record does not follow the line before, unless that line is bad itself (None)."""
-    if before is None:
-        return None
-    expected, seq = before.lines + 1, record["seq"]
-    if seq > expected:
-        return f"comes after a gap: {seq - expected} before it are missing (numbers {expected} to {seq - 1})"
-    if seq < expected:
-        return f"is a copy or out of order: it has number {seq} where {expected} belongs"
-    if record["previous"] != before.hash:
-        return f"does not follow line {number - 1}: one of the two was replaced"
-    return None
-
-
 def without_repetitions(records: Iterable[Record]) -> Iterator[Record]:
     """Yield the records of a file as one story, also where a run was cut off and went on.
 
@@ -162,13 +155,10 @@ def without_repetitions(records: Iterable[Record]) -> Iterator[Record]:
             yield record
         elif kind == "run_started":
             yield {**record, "type": "run_resumed"}
-        elif kind in REPEATABLE or _content(before) != _content(record):
+        elif kind in REPEATABLE or any(
+            before.get(name) != record.get(name) for name in {*before, *record} - OWN
+        ):
             yield {**record, "repeated": True}
-
-
-def _content(record: Record) -> Record:
-    position = {"seq", "previous", "hash", "time", "seconds", "repeated"}
-    return {name: value for name, value in record.items() if name not in position}
 
 
 class RunLog:
@@ -198,7 +188,10 @@ class RunLog:
                 records.append(record)
                 content += line + b"\n"
             try:
-                _write(file, content, sync=sync)
+                while content:
+                    content = content[os.write(file, content) :]
+                if sync:
+                    os.fdatasync(file)
                 if sync or drafts[-1]["type"] == "run_ended" or self._read_head(name) is None:
                     self._write_head(name, head)
             except OSError:
@@ -208,9 +201,9 @@ class RunLog:
 
     def threads(self) -> list[str]:
         """Return the names of the files, without their suffixes, the newest first."""
-        files = [(path.stat().st_mtime_ns, path.name) for path in self.folder.glob(f"*{SUFFIX}")]
-        heads = {path.name.removesuffix(HEAD_SUFFIX) for path in self.folder.glob(f"*{HEAD_SUFFIX}")}
-        names = [name.removesuffix(SUFFIX) for _, name in sorted(files, reverse=True)]
+        files = [(path.stat().st_mtime_ns, path.stem) for path in self.folder.glob(f"*{SUFFIX}")]
+        heads = {path.stem for path in self.folder.glob(f"*{HEAD_SUFFIX}")}
+        names = [name for _, name in sorted(files, reverse=True)]
         return [*names, *sorted(heads.difference(names))]
 
     def lines(self, name: str) -> list[bytes]:
@@ -239,7 +232,6 @@ class RunLog:
         return Verification(len(lines), head.hash if head else None, faults, len(fragment))
 
     def _read(self, name: str) -> tuple[list[bytes], bytes, Head | None]:
-        """Return the whole lines of a file, what stands behind them, and the content of its head file."""
         with suppress(FileNotFoundError), (self.folder / f"{name}{SUFFIX}").open("rb") as file:
             fcntl.flock(file, fcntl.LOCK_SH)
             *lines, fragment = file.read().split(b"\n")
@@ -276,22 +268,13 @@ class RunLog:
             return None
 
 
-def _write(file: int, content: bytes, *, sync: bool) -> None:
-    written = 0
-    while written < len(content):
-        written += os.write(file, content[written:])
-    if sync:
-        os.fdatasync(file)
-
-
 def _torn(fragment: bytes, draft: Mapping[str, Any]) -> Iterator[Record]:
     """Yield the event of a line that was cut off, at the place of the event that follows it."""
     if fragment:
-        place = {
-            name: draft.get(name, "") for name in ("time", "thread", "run", "node", "task", "checkpoint")
-        }
+        names = ("time", "thread", "run", "node", "task", "checkpoint")
         text = fragment[:MAX_FRAGMENT].decode(errors="replace")
-        yield {**place, **TornLine(bytes=len(fragment), fragment=text).as_record()}
+        torn = TornLine(bytes=len(fragment), fragment=text)
+        yield {**{name: draft.get(name, "") for name in names}, **torn.as_record()}
 
 
 def _read_end(file: int) -> tuple[Head, bytes]:

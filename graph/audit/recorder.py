@@ -106,7 +106,6 @@ class Audit:
         tell(node_events.events_of(node, step), after_effects=node in AFTER_EFFECTS)
 
     def _resume(self, node: str, turn: int, runtime: Runtime[Context]) -> None:
-        """Record that a run goes on, in an invocation that has not recorded anything of it yet."""
         with self._lock:  # No branch of the step records anything before the run is said to go on.
             envelope, memory = self._locate(node, turn, runtime)
             if envelope["run"] not in memory.runs:
@@ -141,7 +140,6 @@ class Audit:
     def _tell(
         self, node: str, turn: int, runtime: Runtime[Context], events: Sequence[Event], **options: bool
     ) -> None:
-        """Record events, and send them on the `custom` stream."""
         envelope, memory = self._locate(node, turn, runtime)
         for record in self._record(envelope, memory, events, **options):
             runtime.stream_writer({**record, "type": PREFIX + record["type"]})
@@ -160,31 +158,27 @@ class Audit:
         if self._log is None or not events:
             return drafts
         lost = self._lost
-        gap = EventsLost(lost=lost, cause="the file could not be written")
-        gaps = [{**gap.as_record(), **envelope}] if lost else []
+        gap = EventsLost(lost=lost, cause="the file could not be written").as_record()
+        written = [{**gap, **envelope}, *drafts] if lost else drafts
         try:
-            records = self._log.append(envelope["thread"], [*gaps, *drafts], sync=_waits(drafts, memory))
+            records = self._log.append(envelope["thread"], written, sync=_waits(drafts, memory))
         except OSError as error:
             failure = AuditError(str(self._log.folder), error.strerror or str(error))
             if self._required and not after_effects:
                 raise failure from error
-            self._lose(failure, len(drafts))
+            if not lost:
+                facts = {"folder": failure.folder, "cause": failure.cause}
+                text = "audit cannot be written: runs go on without a record"
+                logger.error(text, extra=facts)  # noqa: TRY400 - a person reads it: no traceback
+            self._lost += len(drafts)
             return drafts
         if lost:
             self._lost = 0
             logger.warning("audit can be written again", extra={"lost": lost})
         return records
 
-    def _lose(self, failure: AuditError, number: int) -> None:
-        """Count events that are lost; log the first of them."""
-        if not self._lost:
-            facts = {"folder": failure.folder, "cause": failure.cause}
-            logger.error("audit cannot be written: runs go on without a record", extra=facts)
-        self._lost += number
-
     def _redacted(self, event: Event) -> Record:
-        """Return the record of an event without secrets; the names of its fields are our own."""
-        record = event.as_record()
+        record = event.as_record()  # the names of its fields are our own
         return {name: self._redaction.value(value, MAX_TEXT) for name, value in record.items()}
 
     def _locate(self, node: str, turn: int, runtime: Runtime[Context]) -> tuple[dict[str, str], _Memory]:
@@ -204,7 +198,6 @@ class Audit:
         return _envelope(thread, turn, node, checkpoint, info.task_id if info else ""), memory
 
     def _resumed(self, runtime: Runtime[Context]) -> RunResumed:
-        """Return who calls the graph, and under which of the operator's settings."""
         operator = msgspec.structs.asdict(self._operator)
         if model := Context.of(runtime.context).model:
             operator["model"] = model
@@ -225,7 +218,6 @@ def _envelope(thread: str, turn: int, node: str = "", checkpoint: str = "", task
 
 
 def _waits(drafts: Sequence[Record], memory: _Memory) -> bool:
-    """Return whether events are to be on the disk before the run goes on."""
     kinds, run = {draft["type"] for draft in drafts}, drafts[0]["run"]
     if "call_started" in kinds:
         memory.effects.add(run)

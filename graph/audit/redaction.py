@@ -32,40 +32,31 @@ _DIGIT = r"(?=[A-Za-z0-9_-]{0,40}\d)"
 
 
 _SHAPES: Final = {
-    hint: re.compile(pattern)
-    for hint, pattern in {
-        "PRIVATE KEY": r"-----BEGIN [A-Z ]{0,40}PRIVATE KEY(?: BLOCK)?-----"
+    tuple(hints.split()): re.compile(pattern)
+    for hints, pattern in {
+        "-----BEGIN": r"-----BEGIN [A-Z ]{0,40}PRIVATE KEY(?: BLOCK)?-----"
         r"(?s:.*?)(?:-----END [A-Z ]{0,40}PRIVATE KEY(?: BLOCK)?-----|\Z)",
         "AGE-SECRET-KEY-": r"AGE-SECRET-KEY-1[0-9A-Z]{40,}+",
         "eyJ": _BEGIN + r"(?<![_-])eyJ[A-Za-z0-9_-]{8,}+\.[A-Za-z0-9_-]{8,}+(?:\.[A-Za-z0-9_-]*+)?",
         "sk-": _BEGIN + r"sk-" + _DIGIT + r"[A-Za-z0-9_-]{20,}+",
         "k_": _BEGIN + r"[rs]k_(?:live|test)_[A-Za-z0-9]{16,}+",
-        "gh": r"gh[opsur]_[A-Za-z0-9]{30,}+",
-        "github_pat_": r"github_pat_[A-Za-z0-9_]{22,}+",
-        "glpat-": r"glpat-[A-Za-z0-9_-]{16,}+",
+        "gh npm_": r"(?:gh[opsur]|npm)_[A-Za-z0-9]{30,}+",
+        "hf_ gsk_ xai-": _BEGIN + r"(?:hf_|gsk_|xai-)[A-Za-z0-9]{30,}+",
+        "glpat- github_pat_ GOCSPX- pypi- lsv2_ dop_v1_": (
+            r"(?:glpat-|github_pat_|GOCSPX-|pypi-AgE|lsv2_[ps][tk]_|dop_v1_)[A-Za-z0-9_-]{16,}+"
+        ),
+        "ya29. tvly-": _BEGIN + r"(?:ya29\.|tvly-)[A-Za-z0-9_-]{20,}+",
         "AIza": _BEGIN + r"AIza[A-Za-z0-9_-]{35}(?![A-Za-z0-9_-])",
-        "GOCSPX-": r"GOCSPX-[A-Za-z0-9_-]{20,}+",
-        "ya29.": _BEGIN + r"ya29\.[A-Za-z0-9_-]{20,}+",
-        "KIA": _BEGIN + r"AKIA[A-Z0-9]{16}(?![A-Za-z0-9])",
-        "SIA": _BEGIN + r"ASIA[A-Z0-9]{16}(?![A-Za-z0-9])",
-        "hf_": _BEGIN + r"hf_[A-Za-z0-9]{30,}+",
-        "npm_": r"npm_[A-Za-z0-9]{36,}+",
-        "pypi-": r"pypi-AgE[A-Za-z0-9_-]{40,}+",
+        "KIA SIA": _BEGIN + r"A[KS]IA[A-Z0-9]{16}(?![A-Za-z0-9])",
         "xox": _BEGIN + r"xox[abeoprs]-" + _DIGIT + r"[A-Za-z0-9-]{10,}+",
         "xapp-": _BEGIN + r"xapp-\d-[A-Za-z0-9-]{10,}+",
-        "hooks.slack.com": r"(?<=hooks\.slack\.com)/services/[A-Za-z0-9/_-]{20,}+",
+        "hooks.slack.com": r"(?<=hooks\.slack\.com/services/)[A-Za-z0-9/_-]{20,}+",
         "SG.": _BEGIN + r"SG\.[A-Za-z0-9_-]{16,64}\.[A-Za-z0-9_-]{16,}+",
-        "lsv2_": r"lsv2_(?:pt|sk)_[A-Za-z0-9_]{20,}+",
-        "gsk_": _BEGIN + r"gsk_[A-Za-z0-9]{30,}+",
-        "xai-": _BEGIN + r"xai-[A-Za-z0-9]{30,}+",
-        "tvly-": _BEGIN + r"tvly-[A-Za-z0-9_-]{20,}+",
-        "dop_v1_": r"dop_v1_[a-f0-9]{40,}+",
-        # Greedy to the last @, for a password may hold one; the user stays to be read.
-        "://": r"(?<=://)([^\s/:@\"'<>]*+):[^\s/\"'<>]+@",
     }.items()
 }
-"""By a text that stands in each of a shape: a search for it is far faster than one by pattern."""
-_REPLACEMENTS: Final = {"hooks.slack.com": f"/{MASK}", "://": rf"\1:{MASK}@"}
+"""By texts of which one stands in each of a shape: a search for them is far faster than one by pattern."""
+_ADDRESS: Final = re.compile(r"(?<=://)(?P<name>[^\s/:@\"'<>]*+)(?P<sign>:)[^\s/\"'<>]+(?=@)")
+"""Greedy to the last @, for a password may hold one; the user stays to be read."""
 
 _PASSWORDS = r"password|passwd|passphrase"
 _TOKENS = (
@@ -162,9 +153,10 @@ class Redaction:
         for form in self._forms:
             if form in text:
                 text = text.replace(form, MASK)
-        for hint, pattern in _SHAPES.items():
-            if hint in text:
-                text = pattern.sub(_REPLACEMENTS.get(hint, MASK), text)
+        for hints, pattern in _SHAPES.items():
+            if any(hint in text for hint in hints):
+                text = pattern.sub(MASK, text)
+        text = _ADDRESS.sub(_hidden, text) if "://" in text else text
         lowered = text.lower()
         if any(hint in lowered for hint in _HINTS):
             text = _NAMED.sub(_masked, text)

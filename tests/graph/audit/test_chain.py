@@ -92,7 +92,7 @@ def test_a_line_that_is_written_anew_with_its_own_hash_does_not_fit_the_next(
 
 def test_the_findings_say_what_happened() -> None:
     lines = chained([{"a": each} for each in range(5)])
-    assert "2 before it are missing (numbers 2 to 3)" in check([lines[0], *lines[3:]])[0][0].text
+    assert "has number 4 where 2 belongs" in check([lines[0], *lines[3:]])[0][0].text
     assert "has number 1 where 2 belongs" in check([lines[0], lines[0]])[0][0].text
     assert "no record" in check([b"{}"])[0][0].text
     assert check([*lines[:4], b"nonsense"])[1] is None

@@ -218,10 +218,13 @@ def test_the_end_is_found_behind_long_lines(log: RunLog) -> None:
 
 TAMPERING = {
     "changed": (lambda lines: [lines[0].replace(b"made_up", b"made_do"), *lines[1:]], "line 1 was changed"),
-    "removed": (lambda lines: [lines[0], *lines[2:]], "comes after a gap"),
-    "first removed": (lambda lines: lines[1:], "comes after a gap"),
-    "moved": (lambda lines: [lines[0], lines[2], lines[1], *lines[3:]], "comes after a gap"),
-    "copied": (lambda lines: [*lines, lines[-1]], "is a copy or out of order"),
+    "removed": (lambda lines: [lines[0], *lines[2:]], "line 2 has number 3 where 2 belongs"),
+    "first removed": (lambda lines: lines[1:], "line 1 has number 2 where 1 belongs"),
+    "moved": (
+        lambda lines: [lines[0], lines[2], lines[1], *lines[3:]],
+        "line 2 has number 3 where 2 belongs",
+    ),
+    "copied": (lambda lines: [*lines, lines[-1]], "line 5 has number 4 where 5 belongs"),
     "last removed": (lambda lines: lines[:-1], "1 at its end are missing"),
     "all but the first removed": (lambda lines: lines[:1], "3 at its end are missing"),
     "all removed": (lambda lines: [], "4 at its end are missing"),
