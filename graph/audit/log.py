@@ -105,8 +105,8 @@ def check(lines: Iterable[bytes]) -> tuple[list[Fault], Head | None]:
             head = None
             continue
         if head and record["seq"] != head.lines + 1:
-            text = f"has number {record['seq']} where {head.lines + 1} belongs: a line is missing, copied or moved"
-            faults.append(Fault(number, text))
+            place = f"has number {record['seq']} where {head.lines + 1} belongs"
+            faults.append(Fault(number, f"{place}: a line is missing, copied or moved"))
         elif head and record["previous"] != head.hash:
             faults.append(Fault(number, f"does not follow line {number - 1}: one of the two was replaced"))
         head = head_of(record)

@@ -226,7 +226,7 @@ def _acted(step: NodeStep) -> Iterator[Event]:
         yield _pick(events.ResourceRead, call, path=str(call["args"].get("path") or ""))
     for name, skill in (step.update.get("skills_loaded") or {}).items():
         if skill["unloaded"]:
-            yield events.SkillUnloaded(call_id=call["call_id"], skill=name, digest=skill["digest"])
+            yield _pick(events.SkillUnloaded, skill, call_id=call["call_id"], skill=name)
 
 
 def _finished(step: NodeStep) -> Iterator[Event]:
@@ -250,7 +250,6 @@ def _step_ended(step: NodeStep) -> Iterator[Event]:
 
 
 def _dropped(answer: ToolMessage) -> dict[str, str]:
-    """Return a call that was answered without being run."""
     return {"call_id": answer.tool_call_id, "tool": answer.name or "", "reason": str(answer.text)}
 
 
@@ -261,12 +260,12 @@ def _pick(kind: type[_Kind], record: Mapping[str, Any], **fields: Any) -> _Kind:
 
 
 def _call_record(request: CallRequest) -> dict[str, Any]:
-    name, args, call_id = request["call"]["name"], request["call"]["args"], request["call"]["id"]
-    skill = args.get("skill")
+    call = request["call"]
+    skill = call["args"].get("skill")
     return {
-        "call_id": call_id or "",
-        "tool": name,
-        "args": args,
+        "call_id": call["id"] or "",
+        "tool": call["name"],
+        "args": call["args"],
         "skill": skill if isinstance(skill, str) else "",
         "digest": request.get("approved", ""),
     }

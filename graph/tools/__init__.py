@@ -27,11 +27,11 @@ def build_tools(
     The order is fixed: it is part of the prompt that a provider caches. `run_command` adds that tool;
     with `images`, the tools that read files show images to the model.
     """
-    run_script, *commands = run_tools(library, runner, workdir, run_command=run_command)
+    run_script, command = run_tools(library, runner, workdir)
     return [
         *skill_tools(library, images=images),
         run_script,
         declare(update_plan),
         *file_tools(Workspace(workdir.workspace), images=images),
-        *commands,
+        *([command] if run_command else []),
     ]

@@ -2,14 +2,13 @@
 
 import json
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, Final, NamedTuple
 
 from langchain_core.runnables import RunnableConfig
 from langchain_core.tools import BaseTool
-from langgraph.prebuilt import ToolRuntime
 from langgraph.runtime import get_runtime
 from pydantic import BaseModel, BeforeValidator, Field
 
@@ -86,13 +85,11 @@ class RunScriptArguments(BaseModel):
     stdin: str | None = None
 
 
-def run_tools(
-    library: Library, runner: ScriptRunner, workdir: Workdir, *, run_command: bool
-) -> list[BaseTool]:
-    """Return run_script, and run_command if it is turned on."""
+def run_tools(library: Library, runner: ScriptRunner, workdir: Workdir) -> list[BaseTool]:
+    """Return run_script and run_command."""
     tools = _RunTools(library, runner, workdir)
     script = declare(tools.run_script, arguments=RunScriptArguments, with_artifact=True)
-    return [script, declare(tools.run_command, with_artifact=True)] if run_command else [script]
+    return [script, declare(tools.run_command, with_artifact=True)]
 
 
 @dataclass(frozen=True)
@@ -118,9 +115,7 @@ class _RunTools:
         workdir = self.workdir.of(runtime.config)
         return self._run(script_request(registry, ref, path, args=args, workdir=workdir), stdin)
 
-    def run_command(
-        self, command: Command, runtime: ToolRuntime[Any, Mapping[str, Any]], stdin: str | None = None
-    ) -> RunOutput:
+    def run_command(self, command: Command, runtime: ThreadRuntime, stdin: str | None = None) -> RunOutput:
         """Run one program with its arguments in the working directory.
 
         Gives exit code, stdout and stderr. There is no shell: no pipes, redirections, wildcards, variables

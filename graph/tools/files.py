@@ -1,5 +1,6 @@
 """The tools for files of the workspace: read_file, list_dir, grep, write_file."""
 
+from dataclasses import dataclass
 from typing import Annotated, Any, Final
 
 from langchain_core.tools import BaseTool, ToolException
@@ -22,16 +23,16 @@ def file_tools(workspace: Workspace, *, images: bool = False, grep_seconds: floa
     return [declare(each) for each in (tools.read_file, tools.list_dir, tools.grep, tools.write_file)]
 
 
+@dataclass(frozen=True)
 class _FileTools:
-    def __init__(self, workspace: Workspace, images: bool, grep_seconds: float) -> None:
-        self._workspace = workspace
-        self._images = images
-        self._grep_seconds = grep_seconds
+    workspace: Workspace
+    images: bool
+    grep_seconds: float
 
     def read_file(self, path: str, start: Start = None, lines: Lines = None) -> str | list[dict[str, Any]]:
         """Read a text file of the workspace, whole or some of its lines."""
-        raw = self._workspace.read(path, MAX_FILE_BYTES)
-        if self._images and (kind := image_type(raw)):
+        raw = self.workspace.read(path, MAX_FILE_BYTES)
+        if self.images and (kind := image_type(raw)):
             return image_content(path, raw, kind)
         if b"\0" in raw:
             raise ToolException(f"{path} is a binary file of {len(raw):,} bytes, not text to read.")
@@ -41,7 +42,7 @@ class _FileTools:
 
     def list_dir(self, path: str = ".") -> str:
         """List a folder of the workspace."""
-        lines = self._workspace.list(path)
+        lines = self.workspace.list(path)
         shown = lines[:MAX_ENTRIES]
         if len(lines) > MAX_ENTRIES:
             shown.append(f"[{len(lines) - MAX_ENTRIES} more]")
@@ -53,7 +54,7 @@ class _FileTools:
         Gives path:line: text. Skips hidden folders and binary files.
         """
         return search(
-            self._workspace, path, pattern, ignore_case=ignore_case, glob=glob, seconds=self._grep_seconds
+            self.workspace, path, pattern, ignore_case=ignore_case, glob=glob, seconds=self.grep_seconds
         )
 
     def write_file(self, path: str, content: str) -> str:
@@ -63,7 +64,7 @@ class _FileTools:
             raise ToolException(
                 f"{len(raw):,} bytes are over the limit of {MAX_FILE_BYTES:,}. Nothing was written."
             )
-        new = self._workspace.write(path, raw)
+        new = self.workspace.write(path, raw)
         lines = len(content.splitlines())
         counted = f"{lines} line" if lines == 1 else f"{lines} lines"
         return f"{'Wrote' if new else 'Replaced'} {path}: {len(raw):,} bytes, {counted}."

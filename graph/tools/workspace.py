@@ -103,8 +103,8 @@ class Workspace:
             return
         for folder, inner, names in os.walk(top):
             here = Path(folder).relative_to(self._root)
-            deep = len(here.parts) >= MAX_DEPTH
-            inner[:] = [] if deep else sorted(name for name in inner if not _is_skipped(name))
+            open_folders = sorted(name for name in inner if name[0] != "." and name not in NOT_SEARCHED)
+            inner[:] = open_folders if len(here.parts) < MAX_DEPTH else []
             yield from (str(here / name) for name in sorted(names) if not name.startswith("."))
 
     def list(self, path: str) -> list[str]:
@@ -173,10 +173,6 @@ def _mode_of(name: str, folder: int) -> int | None:
     if not stat.S_ISREG(mode):
         raise NotRegularFileError(name)
     return stat.S_IMODE(mode)
-
-
-def _is_skipped(folder: str) -> bool:
-    return folder.startswith(".") or folder in NOT_SEARCHED
 
 
 def _place_in_list(entry: os.DirEntry[str]) -> tuple[bool, str]:
