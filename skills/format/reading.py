@@ -27,9 +27,6 @@ _FOLDER_VARIABLE: Final = re.compile(
 _LINE_END: Final = re.compile(rb"\r\n?|\n")
 _FIRST_LINE: Final = 2
 """Of the frontmatter, in a file that starts with its fence."""
-_ANGLE_BRACKETS: Final = Finding(
-    "angle-brackets-refused", "The frontmatter has `<` or `>` in it.", _FIRST_LINE
-)
 
 
 class Place(NamedTuple):
@@ -64,7 +61,8 @@ def read_metadata(head: bytes, place: Place, *, block_angle_brackets: bool = Fal
     except FrontmatterError as error:
         return ReadMetadata(None, (diagnostic(error.finding, place.path),))
     if block_angle_brackets and (b"<" in parts.frontmatter or b">" in parts.frontmatter):
-        return ReadMetadata(None, (diagnostic(_ANGLE_BRACKETS, place.path),))
+        refusal = Finding("angle-brackets-refused", "The frontmatter has `<` or `>` in it.", _FIRST_LINE)
+        return ReadMetadata(None, (diagnostic(refusal, place.path),))
     findings = []
     if parts.first_line > _FIRST_LINE:
         findings.append(Finding("frontmatter-not-first", "There are blank lines before the frontmatter.", 1))

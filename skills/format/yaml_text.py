@@ -44,12 +44,8 @@ def read_or_repair(text: str, first_line: int) -> Frontmatter:
 def read_yaml(text: str, first_line: int, depth: int = 0) -> Frontmatter:
     """Read the first document of a text that begins at `first_line` of its file, `depth` levels down.
 
-    What is unsafe is refused only once the whole document has proved to be valid YAML: `*Use this* when`
-    is no alias but a text that needs quotes.
-
-    Raises:
-        yaml.YAMLError: the text is no valid YAML, or a key in it is no text.
-        FrontmatterError: it has anchors, aliases, tags or directives, or is too deep.
+    Raises yaml.YAMLError for invalid YAML and keys that are no text, and FrontmatterError for what is no
+    mapping, unsafe or too deep. Only valid YAML is unsafe: `*Use this* when` is a text that needs quotes.
     """
     return _YamlReader(text, first_line).document(depth)
 
@@ -61,7 +57,6 @@ class _YamlReader:
         self._lines: dict[str, int] = {}
         self._findings: list[Finding] = []
         self._unsafe: Finding | None = None
-        self._has_flow = False
 
     def document(self, depth: int) -> Frontmatter:
         value: Value = None
@@ -94,8 +89,7 @@ class _YamlReader:
         if depth >= MAX_DEPTH:
             message = f"The frontmatter nests deeper than {MAX_DEPTH} levels."
             raise FrontmatterError(Finding("yaml-too-deep", message, self._line(event)))
-        if event.flow_style and not self._has_flow:
-            self._has_flow = True
+        if event.flow_style and all(each.code != "yaml-flow-style" for each in self._findings):
             message = "A list or a mapping stands in brackets, which the reference validator does not read."
             self._report("yaml-flow-style", message, event)
         if isinstance(event, yaml.SequenceStartEvent):

@@ -40,12 +40,14 @@ class FileBackend(Protocol):
 class BackendSource(FetchedSource):
     """The skills beneath a folder of a backend. Sizes are those that the backend gives: some approximate."""
 
+    keep_seconds = 0.0
+
     def __init__(
         self, backend: FileBackend, label: str, *, path: str = "/skills", trusted: bool = False
     ) -> None:
         self._backend = backend
         self._folder = path
-        super().__init__(label, f"{label}:{path}", trusted=trusted, keep_seconds=0.0)
+        super().__init__(label, f"{label}:{path}", trusted=trusted)
 
     def _list(self) -> Listing:
         listing = Listing(self.place)

@@ -25,8 +25,6 @@ from skills_agent.skills.sources.protocol import NOISE, Scan, SkillEntry, SkillF
 from skills_agent.skills.sources.walk import MAX_DEPTH, SKILL_FILE, SKIPPED_FOLDERS
 from skills_agent.skills.text import one_line
 
-KEEP_SECONDS: Final = 24 * 3600.0
-"""How long the skills of a place that does not answer stay."""
 MAX_FILE_BYTES: Final = 64 * 1024 * 1024
 """Clients that only know whole files hold one in memory: no larger one is asked for."""
 MAX_FILES: Final = 20_000
@@ -173,6 +171,9 @@ class _Look(NamedTuple):
 class FetchedSource(ABC):
     """A source that lists the files of a place and fetches them. A subclass knows the place."""
 
+    keep_seconds = 24 * 3600.0
+    """How long the skills of a place that does not answer stay."""
+
     def __init__(
         self,
         label: str,
@@ -181,7 +182,6 @@ class FetchedSource(ABC):
         trusted: bool,
         clock: Callable[[], float] = time.monotonic,
         fresh_seconds: float = 0.0,
-        keep_seconds: float = KEEP_SECONDS,
     ) -> None:
         """Name the place as people should see it; it is asked again after `fresh_seconds` of the clock."""
         self.label = label
@@ -189,7 +189,6 @@ class FetchedSource(ABC):
         self.place = place
         self._clock = clock
         self._fresh_seconds = fresh_seconds
-        self._keep_seconds = keep_seconds
         self._lock = Lock()
         self._latest: tuple[float, _Look] | None = None
         self._latest_whole: tuple[float, _Look] | None = None
@@ -264,7 +263,7 @@ class FetchedSource(ABC):
 
     def _stand_in(self, now: float, why: str, part: _Look | None = None) -> _Look:
         """Return the last look that showed everything while it is young enough, else what there is."""
-        if self._latest_whole is None or now - self._latest_whole[0] >= self._keep_seconds:
+        if self._latest_whole is None or now - self._latest_whole[0] >= self.keep_seconds:
             return part or _Look(Scan((), (diagnostic(Finding("source-unreachable", why), self.place),)))
         look = self._latest_whole[1]
         message = f"{why} Its skills are shown as they were last seen."

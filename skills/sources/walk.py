@@ -74,8 +74,7 @@ class Walk:
         while waiting:
             path, depth = waiting.popleft()
             if len(self.folders) >= MAX_FOLDERS or entries >= MAX_ENTRIES:
-                bound = f"{MAX_ENTRIES:,} files" if entries >= MAX_ENTRIES else f"{MAX_FOLDERS:,} folders"
-                message = f"The folder has more than {bound}; the rest is not searched."
+                message = "The folder has too many files or folders; the rest is not searched."
                 self._report("scan-limit", message, self._root)
                 self.folders.append(FolderState(path))
                 break
