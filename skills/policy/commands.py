@@ -76,10 +76,7 @@ def permits(pattern: Words, words: Words) -> bool:
 
 
 def touches(pattern: Words, text: str) -> bool:
-    """Return whether a command may do what a pattern says. For bans: a command that is unclear counts.
-
-    Every command of a line is looked at, past folders, assignments and options before a word.
-    """
+    """Return whether a command of a line may do what a pattern says. For bans: one that is unclear counts."""
     commands = _commands(text)
     if commands is None:
         return True

@@ -53,10 +53,7 @@ Approver = Callable[[Call], Opinion | Decision | None]
 
 
 def consult(approvers: Iterable[Approver], call: Call) -> Opinion | None:
-    """Return the strictest opinion on a call; None where no approver has one.
-
-    An approver that fails, or that returns something else, denies the call.
-    """
+    """Return the strictest opinion on a call; None where no approver has one. One that fails denies it."""
     opinions = [opinion for approver in approvers if (opinion := _opinion(approver, call))]
     return max(opinions, key=lambda opinion: _BY_STRENGTH.index(opinion.decision), default=None)
 

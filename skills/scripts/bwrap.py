@@ -40,8 +40,6 @@ READ_ONLY: Final = (".agents", ".claude", ".git/hooks", ".git/config")
 INSIDE: Final = Path("/tmp")  # noqa: S108 - a file system of its own
 HOME: Final = INSIDE / "home"
 SIGNAL_OFFSET: Final = 128
-BUBBLEWRAP_PROCESSES: Final = 2
-"""Processes: the monitor outside, and the first one inside."""
 
 
 class Probe(NamedTuple):
@@ -50,15 +48,11 @@ class Probe(NamedTuple):
     program: str | None
     """Where bubblewrap is; None when it does not work."""
     reason: str
-    """Why it does not, or its version."""
 
 
 @lru_cache(maxsize=8)
 def probe(path: str | None = None) -> Probe:
-    """Find out whether the sandbox works by running it; `path` is where it is searched, as in PATH.
-
-    It may be installed and not work: containers and AppArmor refuse it the namespaces.
-    """
+    """Run the sandbox, because containers and AppArmor may refuse it; `path` is as in PATH."""
     program = shutil.which("bwrap", path=path)
     if not program:
         return Probe(None, "bubblewrap is not installed (bwrap is not in PATH)")
@@ -134,7 +128,7 @@ class BwrapRunner(ControlledRunner):
             inner,
             command=command,
             environment={**inner.environment, **own},
-            processes=inner.processes + BUBBLEWRAP_PROCESSES,
+            processes=inner.processes + 2,  # the monitor outside, and the first one inside
             wrapped=True,
         )
 

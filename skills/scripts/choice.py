@@ -98,6 +98,5 @@ def wanted_programs(path: str | None = None) -> tuple[Program, ...]:
     programs = [Program("python", sys.executable, "scripts in .py")]
     for (name, *substitutes), purpose in PURPOSES.items():
         places = (shutil.which(program, path=path) for program in (name, *substitutes))
-        place = next((place for place in places if place), None)
-        programs.append(Program(name, place, purpose, tuple(substitutes)))
+        programs.append(Program(name, next(filter(None, places), None), purpose, tuple(substitutes)))
     return tuple(programs)

@@ -93,9 +93,7 @@ class ExternalRunner:
             raise InterpreterMissingError(request.title, " or ".join(fields[1:]))
         code, *streams = (*fields, *[""] * 7)
         number = int(code)
-        stdout, stderr = (Capture(self.max_output, secrets.values()) for _ in range(2))
-        _fill(stdout, *streams[:3])
-        _fill(stderr, *streams[3:6])
+        stdout, stderr = (self._stream(*streams[n : n + 3], secrets=secrets) for n in (0, 3))
         stopped: Stop | None = None
         if max(int(size or 0) for size in streams[:6:3]) >= FLOOD_FACTOR * self.max_output:
             stopped = "output"
@@ -154,6 +152,16 @@ done
 rm -rf "$own" {stdin if stdin != "/dev/null" else ""}
 """
 
+    def _stream(self, size: str, head: str, tail: str, *, secrets: Mapping[str, str]) -> Capture:
+        capture = Capture(self.max_output, secrets.values())
+        first, last = _decoded(head), _decoded(tail)
+        capture.add(first)
+        if (gap := int(size or 0) - len(first) - len(last)) > 0:
+            capture.skip(gap)
+        capture.add(last)
+        capture.close()
+        return capture
+
     def _send_skill(self, request: ScriptRequest) -> str:
         if request.script is None or request.folder is None:
             return ""
@@ -196,13 +204,3 @@ def _packed(folder: Path) -> bytes:
 def _decoded(coded: str) -> bytes:
     plain = coded.removesuffix("=") if coded else ""
     return base64.b64decode(plain[: len(plain) // 4 * 4])
-
-
-def _fill(capture: Capture, size: str, head: str, tail: str) -> None:
-    """Hand over the beginning and the end of a stream of some bytes, both in base64."""
-    first, last = _decoded(head), _decoded(tail)
-    capture.add(first)
-    if (gap := int(size or 0) - len(first) - len(last)) > 0:
-        capture.skip(gap)
-    capture.add(last)
-    capture.close()

@@ -22,7 +22,6 @@ KNOWN = {
     **dict.fromkeys((".js", ".mjs", ".cjs"), JAVASCRIPT),
     **dict.fromkeys((".ts", ".mts", ".cts"), TYPESCRIPT),
 }
-PYTHONS = ("python", "python3")
 PYTHON = (("python3",), ("python",))
 """On this machine, the Python of the agent."""
 UV_RUN = ("uv", "run", "--quiet", "--script")
@@ -59,7 +58,7 @@ def candidates_for(script: Path) -> tuple[tuple[str, ...], ...]:
         return KNOWN[suffix]
     words = [] if suffix == ".py" else _shebang(head)
     program = Path(words[0]).name if words else ""
-    if suffix == ".py" or (len(words) == 1 and program in PYTHONS):
+    if suffix == ".py" or (len(words) == 1 and (program,) in PYTHON):
         dependencies = inline_dependencies(head)
         if dependencies is None:
             return PYTHON

@@ -9,10 +9,6 @@ Stop = Literal["time", "output", "memory", "processes", "shutdown"]
 """Why a runner ended a script: the limit that it met, or the end of the agent."""
 
 
-def never() -> bool:
-    return False
-
-
 @dataclass(frozen=True, slots=True)
 class ScriptRequest:
     """One script to run, or one program."""
@@ -33,8 +29,9 @@ class ScriptRequest:
     """The folder with the skill's bytes, which may be a snapshot; None: the folder of the script."""
     mounted_at: Path | None = None
     """The skill's own path, where a sandbox shows `root`; None, or without a sandbox: where `root` is."""
-    shutdown: Callable[[], bool] = field(default=never, compare=False)
-    """Called again and again during the run, from another thread: True ends it and all its processes."""
+    shutdown: Callable[[], bool] = field(default=bool, compare=False)
+    """Called again and again during the run, from another thread: True ends it and all its processes.
+    The default is False, always."""
 
     @property
     def folder(self) -> Path | None:
@@ -88,11 +85,9 @@ class ScriptRunner(Protocol):
 
         Raises ScriptError when it cannot be run here. Nothing is started: a person is asked only afterwards.
         """
-        ...
 
     def run(self, request: ScriptRequest) -> ScriptResult:
         """Run to the end, or to the runner's limits.
 
         A failing script is a result. Raises ScriptError when the script cannot be started.
         """
-        ...

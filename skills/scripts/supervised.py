@@ -74,10 +74,7 @@ class SupervisedProgram:
             self._selector.register(pipe, selectors.EVENT_READ, capture.add)
 
     def until_end(self, deadline: float, flood: int, shutdown: Callable[[], bool]) -> Stop | None:
-        """Return why it was ended here, or None.
-
-        `deadline` is a time of the monotonic clock, `flood` the bytes that may come from a stream.
-        """
+        """Return why it was ended here, or None. `flood` is how many bytes may come from a stream."""
         while self._is_alive():
             now = time.monotonic()
             if shutdown():

@@ -106,10 +106,7 @@ def watch(child: int, control: int, parent: int, term_from: int, memory: int, pr
 
 
 def end_all(child: int) -> int:
-    """Kill until nothing is left, and return the exit code of the child (negative: a signal).
-
-    A process that forks while it is killed is met in the next round.
-    """
+    """Kill until nothing is left, new forks too, and return the child's exit code (negative: a signal)."""
     with suppress(OSError):
         os.killpg(child, SIGKILL)
     code = 0
