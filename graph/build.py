@@ -81,6 +81,7 @@ def wire(services: Services) -> AgentGraph:
     """Return the graph over its services."""
     registry, requests, policy = services.registry, services.requests, services.policy
     settings, running = services.settings, services.threads.invocations
+    max_lines = settings.max_skill_body_lines
     graph = AgentGraph(services.threads)
 
     # The input schema is named, because LangGraph would take the fields of a worker's input for channels.
@@ -88,9 +89,7 @@ def wire(services: Services) -> AgentGraph:
         "discover": partial(discover, registry=registry, requests=requests, running=running),
         "summarize": two_paths(partial(summarize, requests=requests)),
         "select": partial(select, registry=registry, limits=settings, on_change=settings.on_change),
-        "load": partial(
-            load, registry=registry, max_body_lines=settings.max_skill_body_lines, running=running
-        ),
+        "load": partial(load, registry=registry, max_body_lines=max_lines, running=running),
         "decide": two_paths(partial(decide, requests=requests, policy=policy, limits=settings)),
         "gate": partial(gate, policy=policy, limits=settings),
         "approve": partial(approve, policy=policy),

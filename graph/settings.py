@@ -10,6 +10,7 @@ Imports no LangGraph: `skills list` must answer at once.
 import json
 import os
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import InitVar, dataclass, field, fields, replace
 from functools import cache, partial
 from pathlib import Path
@@ -267,10 +268,8 @@ def _parsed(name: str, text: str) -> Any:
     """Return the text of a variable as a JSON-like value: lists are comma-separated, objects are JSON."""
     kind = _kinds().get(name)
     if get_origin(kind) is dict:
-        try:
+        with suppress(ValueError):  # A text is refused where an object is due.
             return json.loads(text)
-        except ValueError as error:
-            raise SettingsError(f"Setting {name}: not valid JSON ({error}).") from error
     if get_origin(kind) in (tuple, frozenset):
         separator = os.pathsep if Path in get_args(kind) else ","
         return [part.strip() for part in text.split(separator) if part.strip()]
