@@ -45,10 +45,9 @@ class NotRegularFileError(ConfinedError):
 
 
 def parts_of(relative: str) -> tuple[str, ...]:
-    """Split a relative path (`/` between parts) into its parts, refusing every way out by its text.
+    """Split a relative path (`/` between parts) into its parts.
 
-    Raises:
-        OutsideRootError: it is absolute, or has a `..` or a NUL in it.
+    Raises OutsideRootError for every way out by its text: it is absolute, or has a `..` or a NUL in it.
     """
     if "\0" in relative or relative.startswith("/"):
         raise OutsideRootError(relative)
@@ -64,10 +63,7 @@ def open_beneath(root: Path, relative: str, *, follow: bool = True) -> int:
     Links are followed only to places beneath `root`, or not at all (`follow=False`). Never blocks: a FIFO
     is refused, not waited for.
 
-    Raises:
-        OutsideRootError: the path leads out of `root`.
-        NotRegularFileError: it is no regular file.
-        OSError: the operating system refuses, FileNotFoundError most of all.
+    Raises OutsideRootError, NotRegularFileError, or what the operating system says.
     """
     parts = parts_of(relative)
     if not parts:
@@ -87,9 +83,7 @@ def open_beneath(root: Path, relative: str, *, follow: bool = True) -> int:
 def open_folder_beneath(root: Path, relative: str) -> int:
     """Open a folder beneath `root`, following no link, and return its descriptor; the caller closes it.
 
-    Raises:
-        OutsideRootError: the path leads out of `root` by its text.
-        OSError: the operating system refuses, FileNotFoundError and NotADirectoryError most of all.
+    Raises OutsideRootError for the text of the path, or what the operating system says.
     """
     return _open_at(os.fspath(root), parts_of(relative), _FOLDER)
 

@@ -17,8 +17,6 @@ _INVISIBLE = re.compile(
 _LINE_END = re.compile("\r\n?|[\x0b\x0c\x85\u2028\u2029]")
 _MARKUP = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
 _ELLIPSIS = "…"
-
-
 _PLAIN_BYTES = bytes([0x09, 0x0A, *range(0x20, 0x7F)])
 
 

@@ -48,8 +48,7 @@ class AdmissionControl:
     def admit(self, name: object, source: object, asker: Asker) -> AdmittedSkills:
         """Return what may be loaded for one request. The operator's requests are for loaded skills, anew.
 
-        Raises:
-            NotAdmittedError: it may not; the text is for the model.
+        Raises NotAdmittedError, with a text for the model.
         """
         if not isinstance(name, str) or not isinstance(source, str | None):
             raise NotAdmittedError("load_skill needs `name`, the name of a skill, as text.")

@@ -107,8 +107,7 @@ class Catalog:
     def find(self, name: str, source: str | None = None) -> SkillMetadata:
         """Return the skill of that name, or of `name@source`.
 
-        Raises:
-            UnknownSkillError: there is none; it carries the names that there are.
+        Raises UnknownSkillError, which carries the names that there are.
         """
         found = self._lookup(name, source)
         if found is None and source is None and "@" in name:

@@ -2,12 +2,11 @@
 
 import os
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
 from skills_agent.skills.format.rules import REPAIRS
-from skills_agent.skills.library.catalog import CatalogEntry
+from skills_agent.skills.library.catalog import CatalogEntry, EntryStatus
 from skills_agent.skills.library.registry import Registry
 from skills_agent.skills.skill import Diagnostic
 from skills_agent.skills.sources.directory import DirectorySource
@@ -44,9 +43,10 @@ def check_up(registry: Registry) -> Checkup:
     """Return what discovery says of the skills of every source."""
     catalog = registry.refresh()
     entries = catalog.entries
+    counts = Counter((registry.source_of(entry.source, entry.path), entry.status) for entry in entries)
     paths = {entry.path for entry in entries}
     return Checkup(
-        sources=tuple(_state(source, registry.sources, entries) for source in registry.sources),
+        sources=tuple(_state(source, counts) for source in registry.sources),
         shadowed=tuple(entry for entry in entries if entry.status == "shadowed"),
         skipped=tuple(entry for entry in entries if entry.status == "skipped"),
         repaired=tuple(
@@ -62,20 +62,14 @@ def _repairs(entry: CatalogEntry) -> tuple[Diagnostic, ...]:
     return tuple(each for each in entry.diagnostics if each.code in REPAIRS)
 
 
-def _state(source: Source, sources: Sequence[Source], entries: Sequence[CatalogEntry]) -> SourceState:
+def _state(source: Source, counts: Counter[tuple[Source | None, EntryStatus]]) -> SourceState:
     folder = source.folder if isinstance(source, DirectorySource) else None
-    counts = Counter(entry.status for entry in entries if _owner(entry, sources) is source)
     return SourceState(
         label=source.label,
         folder=None if folder is None else os.fspath(folder),
         exists=folder is None or folder.is_dir(),
         trusted=source.trusted,
-        shown=counts["shown"],
-        shadowed=counts["shadowed"],
-        skipped=counts["skipped"],
+        shown=counts[source, "shown"],
+        shadowed=counts[source, "shadowed"],
+        skipped=counts[source, "skipped"],
     )
-
-
-def _owner(entry: CatalogEntry, sources: Sequence[Source]) -> Source | None:
-    """Return the source that has an entry: several may have one label."""
-    return next((each for each in sources if each.label == entry.source and each.claims(entry.path)), None)

@@ -26,6 +26,7 @@ from skills_agent.skills.errors import (
 from skills_agent.skills.format.frontmatter import HEAD_BYTES
 from skills_agent.skills.format.reading import Place, read_instructions, read_skill
 from skills_agent.skills.library.catalog import Catalog
+from skills_agent.skills.library.contents import list_resources, relative_to
 from skills_agent.skills.library.discovery import Discovery, SourceContents, SourceSkill, cause_of, read_file
 from skills_agent.skills.library.index import Strictness, open_index
 from skills_agent.skills.search.vectors import FusedIndex, Vectors
@@ -76,7 +77,7 @@ class Registry:
         `snapshots` opens the store of snapshots; without it, those of this registry end with the process.
         """
         self.sources = tuple(sources)
-        self._make_snapshots = snapshots or _temporary_snapshots
+        self._make_snapshots = snapshots
         self._fetched: dict[str, tuple[tuple[int, ...], str]] = {}
         self._old: dict[SkillRef, str] = {}
         self._strictness = strictness
@@ -103,10 +104,13 @@ class Registry:
     @cached_property
     def snapshots(self) -> "SnapshotStore":
         """Return the store of snapshots; it is made with the first load."""
+        from skills_agent.skills.library.snapshots import SnapshotStore  # noqa: PLC0415
+
+        make = self._make_snapshots or SnapshotStore
         with self._lock:
             # Another thread may have made it meanwhile.
             made: SnapshotStore | None = self.__dict__.get("snapshots")
-            return made or self.__dict__.setdefault("snapshots", self._make_snapshots())
+            return made or self.__dict__.setdefault("snapshots", make())
 
     def refresh(self) -> Catalog:
         """Return the catalog of what is there now: the same object when nothing has changed."""
@@ -121,12 +125,9 @@ class Registry:
             self._recent[catalog.digest] = catalog
             if len(self._recent) > _CATALOGS_KEPT:
                 del self._recent[next(iter(self._recent))]
-        logger.info(
-            "discovered %d skills from %d sources",
-            len(catalog.skills),
-            len(self.sources),
-            extra={"skills": len(catalog.skills), "sources": len(self.sources), "digest": catalog.digest},
-        )
+        skills, sources = len(catalog.skills), len(self.sources)
+        extra = {"skills": skills, "sources": sources, "digest": catalog.digest}
+        logger.info("discovered %d skills from %d sources", skills, sources, extra=extra)
         return catalog
 
     def get(self, digest: str) -> Catalog | None:
@@ -163,7 +164,7 @@ class Registry:
         """
         if not ref.digest:
             return self._take(ref)
-        if not any(source.label == ref.source and source.claims(ref.path) for source in self.sources):
+        if self.source_of(ref.source, ref.path) is None:
             # The ledger may be that of another caller.
             raise SkillUnreadableError(ref.path, "no source has it")
         snapshot = self.snapshots.open(self._old.get(ref, ref.digest))
@@ -176,8 +177,6 @@ class Registry:
 
     def resources(self, ref: SkillRef) -> ResourceListing:
         """List the files of a skill other than its SKILL.md, reading none. Raises as `snapshot` does."""
-        from skills_agent.skills.library.contents import list_resources  # noqa: PLC0415
-
         folder = self.snapshot(ref).folder
         try:
             return list_resources(list_files(folder, _file_name(ref)))
@@ -203,8 +202,6 @@ class Registry:
 
         Raises as `snapshot` does, and ResourceError: not there, outside, unreadable, over `limit` bytes.
         """
-        from skills_agent.skills.library.contents import relative_to  # noqa: PLC0415
-
         folder = self.snapshot(ref).folder
         relative = relative_to((self.place(ref), folder), path)
         try:
@@ -219,6 +216,10 @@ class Registry:
         if len(raw) > limit:
             raise ResourceTooLargeError(ref.name, path, (folder / relative).stat().st_size, limit)
         return raw
+
+    def source_of(self, label: str, path: str) -> Source | None:
+        """Return the source that a SKILL.md is of, also when it is gone: several may have one label."""
+        return next((each for each in self.sources if each.label == label and each.claims(path)), None)
 
     def is_vouched_for(self, ref: SkillRef) -> bool:
         """Return whether the operator trusts the source of a skill; False for a skill that is gone."""
@@ -332,12 +333,6 @@ class Library:
             if len(self._own) > _CALLERS_KEPT:
                 del self._own[next(iter(self._own))]
         return registry
-
-
-def _temporary_snapshots() -> "SnapshotStore":
-    from skills_agent.skills.library.snapshots import SnapshotStore  # noqa: PLC0415
-
-    return SnapshotStore()
 
 
 def _instructions(owned: SourceSkill) -> str:

@@ -42,7 +42,6 @@ _DRAFT_SECONDS: Final = 3600
 """A draft that is older was left behind by a process that was killed."""
 _TICK: Final = 2_000_000_000
 """Nanoseconds: the coarsest clock of a file system. A later change has another time then."""
-_DEFAULT_LIMITS: Final = ContentLimits()
 
 logger = logging.getLogger(__name__)
 
@@ -78,7 +77,7 @@ class SnapshotStore:
         self,
         folder: Path | None = None,
         *,
-        limits: ContentLimits = _DEFAULT_LIMITS,
+        limits: ContentLimits = ContentLimits(),  # noqa: B008 - an immutable value
         clock: Callable[[], int] = time.time_ns,
     ) -> None:
         self._clock = clock
