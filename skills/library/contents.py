@@ -10,6 +10,7 @@ import stat
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from io import FileIO
+from itertools import islice
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final, Literal, NamedTuple, get_args
@@ -77,58 +78,36 @@ class Member(NamedTuple):
     """Of a link: the path, in the folder, of what it leads to."""
 
 
-class Contents(NamedTuple):
-    """The files and links of a folder at one moment, in the order of their paths' bytes."""
-
-    members: tuple[Member, ...]
-    is_whole: bool
-    """False where something was left out."""
-
-    @property
-    def signature(self) -> str:
-        """Return what differs, as far as `stat` can tell, when a member differs."""
-        stamps = []
-        for path, kind, status, target in self.members:
-            times = (status.st_mtime_ns, status.st_ctime_ns)
-            stamps.append((path, kind, target, status.st_ino, status.st_size, *times, status.st_mode))
-        return hashlib.sha256(repr((self.is_whole, stamps)).encode(errors="surrogateescape")).hexdigest()
-
-    @property
-    def changed(self) -> int:
-        """Return when a member last changed (ns): nobody can set this time back."""
-        return max((each.status.st_ctime_ns for each in self.members), default=0)
-
-
 def folder_digest(folder: Path, limits: ContentLimits) -> str:
     """Return the digest of a folder as it is now. Raises SnapshotError."""
     return read_digest(folder, list_contents(folder, limits))
 
 
-def list_contents(folder: Path, limits: ContentLimits) -> Contents:
-    """List what a folder holds, reading no file. Raises SnapshotError."""
-    members: list[Member] = []
-    is_whole = True
+def list_contents(folder: Path, limits: ContentLimits) -> list[Member]:
+    """List the files and links of a folder in the order of their paths' bytes. Raises SnapshotError."""
     try:
-        for member in _members(os.path.realpath(folder, strict=True)):
-            if member is None:
-                is_whole = False
-            else:
-                members.append(member)
-            if len(members) > limits.max_files:
-                break
+        members = list(islice(_members(os.path.realpath(folder, strict=True)), limits.max_files + 1))
     except OSError as error:
         raise SnapshotError(folder, error.strerror or type(error).__name__) from error
     sizes = {each.path: 0 if each.kind == "link" else each.status.st_size for each in members}
     if len(sizes) > limits.max_files or sum(sizes.values()) > limits.max_bytes:
         raise too_large(folder, sizes, limits)
-    members.sort(key=lambda each: os.fsencode(each.path))
-    return Contents(tuple(members), is_whole)
+    return sorted(members, key=lambda each: os.fsencode(each.path))
 
 
-def read_digest(folder: Path, contents: Contents) -> str:
+def signature_of(members: Iterable[Member]) -> str:
+    """Return what differs, as far as `stat` can tell, when a member differs."""
+    stamps = []
+    for path, kind, status, target in members:
+        times = (status.st_mtime_ns, status.st_ctime_ns)
+        stamps.append((path, kind, target, status.st_ino, status.st_size, *times, status.st_mode))
+    return hashlib.sha256(repr(stamps).encode(errors="surrogateescape")).hexdigest()
+
+
+def read_digest(folder: Path, members: Iterable[Member]) -> str:
     """Read the members of a folder and return the digest. Raises SnapshotError."""
     whole = hashlib.sha256()
-    for member in contents.members:
+    for member in members:
         content = hashlib.sha256(os.fsencode(member.target))
         if member.kind != "link":
             for piece in pieces_of(folder, member):
@@ -156,8 +135,8 @@ def pieces_of(folder: Path, member: Member) -> Iterator[bytes]:
         raise SnapshotError(folder, f"{member.path}: it changes while it is read")
 
 
-def _members(root: str) -> Iterator[Member | None]:
-    """Yield the members beneath a real path in no order, and None for what is left out."""
+def _members(root: str) -> Iterator[Member]:
+    """Yield the members beneath a real path in no order."""
     waiting = [""]
     while waiting:
         prefix = waiting.pop()
@@ -165,11 +144,11 @@ def _members(root: str) -> Iterator[Member | None]:
             for entry in entries:
                 relative = f"{prefix}{entry.name}"
                 if entry.name in LEFT_OUT:
-                    yield None
-                elif entry.is_dir(follow_symlinks=False):
+                    continue
+                if entry.is_dir(follow_symlinks=False):
                     waiting.append(f"{relative}/")
-                else:
-                    yield _member(root, relative, entry)
+                elif member := _member(root, relative, entry):
+                    yield member
 
 
 def _member(root: str, relative: str, entry: os.DirEntry[str]) -> Member | None:

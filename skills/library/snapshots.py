@@ -26,11 +26,11 @@ from typing import Final, NamedTuple
 from skills_agent.skills.confined import parts_of
 from skills_agent.skills.library.contents import (
     ContentLimits,
-    Contents,
     SnapshotError,
     list_contents,
     pieces_of,
     read_digest,
+    signature_of,
     too_large,
 )
 from skills_agent.skills.sources.protocol import SkillFile
@@ -119,7 +119,17 @@ class SnapshotStore:
 
         Raises SnapshotError.
         """
-        return self._measure(root, list_contents(root, self._limits))
+        members = list_contents(root, self._limits)
+        signature = signature_of(members)
+        last_signature, digest = self._digests.get(str(root), ("", ""))
+        if last_signature == signature:
+            return digest
+        digest = read_digest(root, members)
+        # Nobody can set `ctime` back: where the newest is old enough, a later change has another one.
+        changed = max((each.status.st_ctime_ns for each in members), default=0)
+        if changed < self._clock() - _TICK and self._signature(root) == signature:
+            self._digests[str(root)] = (signature, digest)
+        return digest
 
     def refer(self, digest: str, address: str) -> None:
         """Note that a thread which is kept at an address has loaded a snapshot."""
@@ -156,19 +166,8 @@ class SnapshotStore:
     def _references(self, digest: str) -> Path:
         return self.folder / f"{digest}.needed"
 
-    def _measure(self, root: Path, contents: Contents) -> str:
-        signature = contents.signature
-        last_signature, digest = self._digests.get(str(root), ("", ""))
-        if last_signature == signature:
-            return digest
-        digest = read_digest(root, contents)
-        if self._is_settled(contents) and list_contents(root, self._limits).signature == signature:
-            self._digests[str(root)] = (signature, digest)
-        return digest
-
-    def _is_settled(self, contents: Contents) -> bool:
-        """Return whether the newest change is so long ago that another one would have another time."""
-        return contents.changed < self._clock() - _TICK
+    def _signature(self, root: Path) -> str:
+        return signature_of(list_contents(root, self._limits))
 
     def _make(self, fill: Callable[[Path], None]) -> Snapshot:
         draft: Path | None = None
@@ -179,8 +178,7 @@ class SnapshotStore:
             digest = read_digest(draft, list_contents(draft, self._limits))
             snapshot = self._put_in_place(draft, digest)
             # Nobody else writes here, so what `stat` tells now needs no time to settle.
-            signature = list_contents(snapshot.folder, self._limits).signature
-            self._digests[str(snapshot.folder)] = (signature, snapshot.digest)
+            self._digests[str(snapshot.folder)] = (self._signature(snapshot.folder), digest)
         except OSError as error:
             raise SnapshotError(self.folder, error.strerror or type(error).__name__) from error
         finally:
@@ -222,7 +220,7 @@ class SnapshotStore:
         weakref.finalize(self, _remove, self.folder)
 
     def _copy(self, root: Path, draft: Path) -> None:
-        for member in list_contents(root, self._limits).members:
+        for member in list_contents(root, self._limits):
             target = draft / member.path
             if member.kind == "link":
                 target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
