@@ -76,10 +76,7 @@ def _message_text_lines(message: ThreadMessage) -> Iterator[str]:
 
 def _summary_lines(record: ThreadRecord) -> Iterator[str]:
     if record.skills:
-        names = (
-            f"{each['name']} ({each['source']}{', unloaded' * each['unloaded']})" for each in record.skills
-        )
-        yield f"Skills: {', '.join(names)}"
+        yield f"Skills: {', '.join(map(_skill, record.skills))}"
     if record.plan:
         yield plan_text(record.plan)
     if record.grants:
