@@ -1,4 +1,4 @@
-"""What the project uses of LangGraph that its authors do not promise.
+"""What the project uses of LangGraph and langchain-openai that their authors do not promise.
 
 Each private or unstable name stands here once, as a function or an alias, with the reason and the
 version that it was checked with. tests/graph/test_langgraph_inside.py fails with a sentence that says
@@ -7,9 +7,11 @@ what to do when a release changes one; pyproject.toml bounds the releases.
 
 import asyncio
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import AbstractContextManager
 from functools import cache, partial, reduce
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeVar, cast, get_args
 
+from langchain_core.outputs import ChatGenerationChunk, ChatResult
 from langchain_core.runnables import Runnable, RunnableConfig
 from langgraph._internal._config import ensure_config, recast_checkpoint_ns
 from langgraph._internal._constants import NULL_TASK_ID
@@ -258,3 +260,35 @@ def has_current_tables(connection: "Connection[DictRow]") -> bool:
         return False
     newest = {"saver": len(PostgresSaver.MIGRATIONS) - 1, "store": len(PostgresStore.MIGRATIONS) - 1}
     return all(row[name] is not None and row[name] >= version for name, version in newest.items())
+
+
+class ChatOpenAIHooks:
+    """Public hooks around private methods of `ChatOpenAI`: a base class to be named before that one.
+
+    There is no public place to see what goes to the OpenAI client, or to tell an answer that is no chat
+    completion (IndexError, KeyError, TypeError and others) from a bug. `_generate`, `_stream` and their async
+    twins call the three methods.
+    """
+
+    def prepare_payload(self, payload: dict[str, Any]) -> dict[str, Any]:
+        """Return what the client is called with."""
+        raise NotImplementedError
+
+    def reading(self) -> AbstractContextManager[None]:
+        """Return what surrounds the reading of a reply, or of a part of a streamed one."""
+        raise NotImplementedError
+
+    def _get_request_payload(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
+        return self.prepare_payload(super()._get_request_payload(*args, **kwargs))  # type: ignore[misc]
+
+    def _create_chat_result(self, *args: Any, **kwargs: Any) -> ChatResult:
+        with self.reading():
+            result: ChatResult = super()._create_chat_result(*args, **kwargs)  # type: ignore[misc]
+            if not result.generations:
+                raise IndexError("it holds no choices")
+        return result
+
+    def _convert_chunk_to_generation_chunk(self, *args: Any, **kwargs: Any) -> ChatGenerationChunk | None:
+        with self.reading():
+            chunk: ChatGenerationChunk | None = super()._convert_chunk_to_generation_chunk(*args, **kwargs)  # type: ignore[misc]
+        return chunk

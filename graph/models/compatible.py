@@ -1,18 +1,17 @@
 """Any server that speaks the OpenAI chat-completions protocol.
 
-This module imports langchain-openai, which takes a second: import it where such a model is made. It is the
-only one that overrides private methods of `ChatOpenAI`: there is no public place to see what goes to the
-client, or to tell an answer that is no chat completion from a bug.
+This module imports langchain-openai, which takes a second: import it where such a model is made.
 """
 
 from collections.abc import AsyncIterator, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
-from langchain_core.outputs import ChatGenerationChunk, ChatResult
+from langchain_core.outputs import ChatGenerationChunk
 from langchain_openai import ChatOpenAI
 from typing_extensions import override
 
+from skills_agent.graph.langgraph_inside import ChatOpenAIHooks
 from skills_agent.graph.models.errors import UnreadableReplyError, cause_of
 
 _MISREAD = (AttributeError, IndexError, KeyError, TypeError, ValueError)
@@ -20,7 +19,7 @@ _MISREAD = (AttributeError, IndexError, KeyError, TypeError, ValueError)
 _NO_EVENTS = "the stream held no events"
 
 
-class CompatibleChatOpenAI(ChatOpenAI):
+class CompatibleChatOpenAI(ChatOpenAIHooks, ChatOpenAI):
     """ChatOpenAI that raises UnreadableReplyError when a server's answer is no chat completion."""
 
     skip_conversion: bool = False
@@ -37,9 +36,8 @@ class CompatibleChatOpenAI(ChatOpenAI):
         return False
 
     @override
-    def _get_request_payload(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
-        payload = super()._get_request_payload(*args, **kwargs)
-        # The client needs to see the messages where a format is wanted.
+    def prepare_payload(self, payload: dict[str, Any]) -> dict[str, Any]:
+        """Return what the client is called with. It needs to see the messages where a format is wanted."""
         if not self.skip_conversion or "messages" not in payload or "response_format" in payload:
             return payload
         moved = {key: payload[key] for key in ("messages", "tools") if key in payload}
@@ -47,17 +45,9 @@ class CompatibleChatOpenAI(ChatOpenAI):
         return {**payload, **{key: [] for key in moved}, "extra_body": body}
 
     @override
-    def _create_chat_result(self, *args: Any, **kwargs: Any) -> ChatResult:
-        with _reading(*_MISREAD):
-            result = super()._create_chat_result(*args, **kwargs)
-            if not result.generations:
-                raise IndexError("it holds no choices")
-        return result
-
-    @override
-    def _convert_chunk_to_generation_chunk(self, *args: Any, **kwargs: Any) -> ChatGenerationChunk | None:
-        with _reading(*_MISREAD):
-            return super()._convert_chunk_to_generation_chunk(*args, **kwargs)
+    def reading(self) -> AbstractContextManager[None]:
+        """Raise what goes wrong while a reply or a part of one is read as an UnreadableReplyError."""
+        return _reading(*_MISREAD)
 
     @override
     def _stream(self, *args: Any, **kwargs: Any) -> Iterator[ChatGenerationChunk]:

@@ -131,6 +131,13 @@ class SnapshotStore:
             self._digests[str(root)] = (signature, digest)
         return digest
 
+    def is_same(self, root: Path, digest: str) -> bool:
+        """Return whether a folder holds what a snapshot holds, and nothing that would be left out."""
+        with suppress(SnapshotError):
+            files = [path for path in root.rglob("*") if path.is_symlink() or not path.is_dir()]
+            return self.digest_of(root) == digest and len(files) == len(list_contents(root, self._limits))
+        return False
+
     def refer(self, digest: str, address: str) -> None:
         """Note that a thread which is kept at an address has loaded a snapshot."""
         place = self._references(digest)

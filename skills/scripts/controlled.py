@@ -2,8 +2,8 @@
 
 import os
 import time
-from collections.abc import Collection, Mapping
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from signal import SIGKILL
@@ -96,8 +96,10 @@ class ControlledRunner:
             note=_advice(request, stderr.text()) if exit_code else "",
         )
 
-    def _skill_folder(self, request: ScriptRequest) -> AbstractContextManager[Path | None]:
-        return nullcontext(request.folder)
+    @contextmanager
+    def _skill_folder(self, request: ScriptRequest) -> Iterator[Path | None]:
+        own = request.mounted_at
+        yield own if own is not None and request.is_unchanged() else request.folder
 
     def _start(
         self, request: ScriptRequest, secrets: Mapping[str, str], private: Path, folder: Path | None

@@ -4,6 +4,7 @@ import os
 import re
 import shlex
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -51,6 +52,7 @@ def script_request(
         trusted=registry.is_vouched_for(ref),
         root=root.resolve(),
         mounted_at=place,
+        is_unchanged=partial(registry.snapshots.is_same, place, root.name),
     )
 
 

@@ -28,7 +28,9 @@ class ScriptRequest:
     root: Path | None = None
     """The folder with the skill's bytes, which may be a snapshot; None: the folder of the script."""
     mounted_at: Path | None = None
-    """The skill's own path, where a sandbox shows `root`; None, or without a sandbox: where `root` is."""
+    """The skill's own path, where a sandbox shows `root`; None: where `root` is."""
+    is_unchanged: Callable[[], bool] = field(default=bool, compare=False)
+    """Called right before a run without a sandbox: True if `mounted_at` holds the bytes of `root`."""
     shutdown: Callable[[], bool] = field(default=bool, compare=False)
     """Called again and again during the run, from another thread: True ends it and all its processes.
     The default is False, always."""

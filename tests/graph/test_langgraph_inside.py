@@ -4,6 +4,8 @@ A failure here after an upgrade: read the sentence, then `graph/langgraph_inside
 """
 
 import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
 from copy import copy
 from importlib.metadata import version
 from pathlib import Path
@@ -13,12 +15,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from langchain_core.messages import HumanMessage
+from langchain_openai import ChatOpenAI
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.graph import END, START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.store.memory import InMemoryStore
 from langgraph.types import Command, Send, interrupt
+from pydantic import SecretStr
 from typing_extensions import TypedDict, get_type_hints
 
 from skills_agent.graph import langgraph_inside
@@ -30,6 +34,7 @@ from skills_agent.graph.langgraph_inside import (
     SNAPSHOT_COUNTERS,
     SNAPSHOTS,
     UPDATE_TASK,
+    ChatOpenAIHooks,
     compiled_as,
     identity_of,
     is_result,
@@ -48,14 +53,15 @@ from skills_agent.graph.langgraph_inside import (
     with_write,
 )
 from skills_agent.state.schema import AgentInput, AgentOutput, AgentState
+from tests.openai_server import KEY, Completion, openai_server
 
 
 @pytest.mark.parametrize("package", CHECKED)
 def test_the_installed_release_is_in_the_series_that_was_checked(package: str) -> None:
     series = [of.split(".")[:2] for of in (version(package), CHECKED[package])]
     assert series[0] == series[1], (
-        f"{package} {version(package)} was not checked: run this file, tests/graph/models/test_providers.py "
-        "and tests/graph/threads/test_recorded_threads.py against it, then put its number into CHECKED and "
+        f"{package} {version(package)} was not checked: run this file and "
+        "tests/graph/threads/test_recorded_threads.py against it, then put its number into CHECKED and "
         "into the bounds of pyproject.toml."
     )
 
@@ -255,3 +261,31 @@ def test_savers_are_known_by_kind_and_their_copies_by_what_they_share(tmp_path: 
             for thread in ("a", "b", "a"):
                 graph.invoke({}, {"configurable": {"thread_id": thread}})
             assert thread_ids(saver) == ["a", "b"], "The tables of the saver have changed: see its setup()."
+
+
+def test_the_hooks_of_chat_openai_are_called() -> None:
+    seen: list[str] = []
+
+    class Model(ChatOpenAIHooks, ChatOpenAI):
+        def prepare_payload(self, payload: dict[str, Any]) -> dict[str, Any]:
+            seen.append("payload")
+            return {**payload, "user": "hook"}
+
+        @contextmanager
+        def reading(self) -> Iterator[None]:
+            seen.append("reading")
+            yield
+
+    with openai_server() as server:
+        server.answers += [Completion("one"), Completion("two")]
+        model = Model(model="x", api_key=SecretStr(KEY), base_url=server.base_url)
+        model.invoke("hi")
+        whole, streamed = [*seen], [*model.stream("hi")]
+    assert (whole, server.requests[0].body["user"]) == (["payload", "reading"], "hook"), (
+        "ChatOpenAI does not call what ChatOpenAIHooks overrides: see how _generate makes "
+        "its payload and reads the reply now, and override what does."
+    )
+    assert seen[2:] == ["payload", *["reading"] * (len(seen) - 3)], (
+        "ChatOpenAI reads streamed replies elsewhere: see what _stream calls for each chunk."
+    )
+    assert len(seen) - 3 >= len(streamed) - 1

@@ -123,6 +123,7 @@ def test_links_inside_are_kept_and_those_that_lead_out_are_left_out(
     assert (snapshot.folder / "scripts" / "up").read_bytes() == b"a,b\n"
     assert {each.name for each in snapshot.folder.iterdir()} == {"SKILL.md", "data.csv", "inside", "scripts"}
     assert store.open(snapshot.digest) == snapshot
+    assert not store.is_same(skill, snapshot.digest)
 
 
 def test_version_control_caches_and_pipes_are_left_out(skill: Path, store: SnapshotStore) -> None:
@@ -211,6 +212,21 @@ def test_a_change_of_a_moment_ago_is_read_again(
     monkeypatch.setattr(os, "open", noting)
     store.digest_of(skill)
     assert ("run.py" in opened) is is_read
+
+
+def test_a_folder_is_the_snapshot_while_nothing_differs_or_is_left_out(
+    skill: Path, store: SnapshotStore
+) -> None:
+    digest = store.take(skill).digest
+    assert store.is_same(skill, digest)
+    (skill / "__pycache__").mkdir()
+    assert store.is_same(skill, digest)
+    (skill / "__pycache__" / "run.pyc").write_bytes(b"other code")
+    assert not store.is_same(skill, digest)
+    (skill / "__pycache__" / "run.pyc").unlink()
+    (skill / "SKILL.md").chmod(0o755)
+    assert not store.is_same(skill, digest)
+    assert not store.is_same(skill.parent / "gone", digest)
 
 
 def test_a_file_that_changes_between_the_look_and_the_read_is_refused(skill: Path) -> None:

@@ -42,16 +42,17 @@ def written(folder: Path, note: str, script: str = WHERE) -> Path:
     return folder
 
 
-def run(snapshot: Path, own: Path, workspace: Path) -> ScriptResult:
+def run(snapshot: Path, own: Path, workspace: Path, *, unchanged: bool = False) -> ScriptResult:
     runner = BwrapRunner(workspace=workspace, environment=ENVIRONMENT)
-    return runner.run(request_for(snapshot, own, workspace))
+    return runner.run(request_for(snapshot, own, workspace, unchanged=unchanged))
 
 
-def request_for(snapshot: Path, own: Path, workspace: Path) -> ScriptRequest:
+def request_for(snapshot: Path, own: Path, workspace: Path, *, unchanged: bool = False) -> ScriptRequest:
     return ScriptRequest(
         *("demo", snapshot / "scripts/where.py", (), None, workspace),
         root=snapshot,
         mounted_at=own,
+        is_unchanged=lambda: unchanged,
     )
 
 
@@ -152,14 +153,17 @@ def test_a_script_that_writes_beside_itself_reads_where_it_can(workspace: Path, 
     assert "or to $TMPDIR" in result.note
 
 
-def test_without_a_sandbox_the_snapshot_runs_where_it_is(workspace: Path, snapshot: Path) -> None:
+@pytest.mark.parametrize("unchanged", [True, False])
+def test_without_a_sandbox_the_own_folder_is_used_while_it_is_the_snapshot(
+    workspace: Path, snapshot: Path, unchanged: bool
+) -> None:
     own = written(workspace / ".claude/skills/demo", "of the live folder", "print('live')")
     (snapshot / "scripts/where.py").write_text("print('snapshot')")
     runner = ControlledRunner(environment=ENVIRONMENT)
 
-    result = runner.run(request_for(snapshot, own, workspace))
+    result = runner.run(request_for(snapshot, own, workspace, unchanged=unchanged))
 
-    assert result.stdout == "snapshot\n"
+    assert result.stdout == ("live\n" if unchanged else "snapshot\n")
 
 
 @needs_bwrap
