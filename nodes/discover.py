@@ -113,7 +113,6 @@ def _emptied(state: AgentState) -> AgentUpdate:
 
 
 def _journaled_answer(message: AnyMessage, invocation: Invocation | None) -> AnyMessage:
-    """Return the answer to a superseded call, which may have run: the journal knows."""
     if invocation is None or not isinstance(message, ToolMessage) or message.text != SUPERSEDED:
         return message
     entry = invocation.journal.get(invocation.thread, message.tool_call_id)

@@ -181,7 +181,6 @@ class Judge:
         return None
 
     def _answer(self, call: Call) -> Verdict | None:
-        """Return what was said in advance about a call that would be asked about; None where nothing was."""
         policy, risk, words = self._policy, call.spec.risk, _risk_text(call)
         if risk in policy.yes:
             return Verdict("allow", f"{words}; approved in advance with --yes {risk}.", "policy")

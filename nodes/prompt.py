@@ -46,7 +46,6 @@ MAX_NOTE = 120
 MAX_NAMES_IN_ENUM = 64
 """More names than this cost more tokens in the schema than they save in wrong calls."""
 
-
 _CLOSING = re.compile(r"<(?=\s*/\s*skill)", re.IGNORECASE)
 """Where instructions would end the element that they stand in."""
 

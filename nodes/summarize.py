@@ -67,9 +67,8 @@ Turns = Sequence[Sequence[AnyMessage]]
 def summarize(state: AgentState, runtime: Runtime[Context], *, requests: ModelRequests) -> Steps[AgentUpdate]:
     """Put older turns into a summary, once in many turns (`state/history.py`).
 
-    A language model is asked, in several rounds where the turns do not fit into its window at once. Where
-    there is none, or it fails, or it says nothing or too much, an extract without a model takes the place
-    of its summary: no turn ends for want of one. The transcript stays as it is.
+    A language model is asked, in rounds where the turns do not fit into its window at once; an extract takes
+    the place of a summary that cannot be had. The transcript stays as it is.
     """
     chosen = requests.models.choose(Context.of(runtime.context).model)
     turns = requests.turns_to_cover(state, chosen.window)
@@ -151,11 +150,7 @@ def _extract_all(history: History, turns: Turns, size: int) -> str:
 
 
 def extract(turns: Turns, size: int) -> str:
-    """Sum up turns without a model, in at most `size` bytes: a line for each turn.
-
-    A line holds the request, the tools that were used, and the beginning of the answer. The oldest turns
-    that do not fit are counted.
-    """
+    """Sum up turns without a model, in at most `size` bytes: a line for each turn."""
     limit = max(60, min(500, size // (4 * max(1, len(turns)))))
     lines: list[str] = []
     left = size - len(_omitted(len(turns)))

@@ -58,3 +58,8 @@ def one_line(text: str, limit: int | None = None) -> str:
 def escape_markup(text: str) -> str:
     """Turn `&`, `<` and `>` into entities, so that a text cannot close the element it stands in."""
     return text.translate(_MARKUP)
+
+
+def count(number: object, noun: str) -> str:
+    """Return a number with its noun: `1 skill`, `2 skills`."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

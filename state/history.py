@@ -1,8 +1,7 @@
 """What of a long transcript a prompt shows. Pure: nothing here changes the transcript.
 
 A *turn* is a message of a person and all that follows it, up to the next one. docs/how-it-works.md has the
-rules. Tokens are estimated at four bytes of UTF-8 each: near the truth for prose in most scripts, where
-langchain_core's estimate counts characters, so a third of it for Chinese.
+rules. Tokens are estimated at four bytes of UTF-8 each; langchain_core's estimate counts characters.
 """
 
 import json
@@ -200,7 +199,6 @@ def _excerpts(messages: list[AnyMessage], before_turn: int, to_free: int, size: 
 
 
 def _share(step: list[AnyMessage], room: int) -> list[AnyMessage]:
-    """Shorten the results of a step alike until it fits, then its calls; what is short stays whole."""
     shown = step
     size = max(room, 0) * BYTES_PER_TOKEN
     while tokens_of(shown) > room and size > EXCERPT:
@@ -224,11 +222,7 @@ def excerpt(text: str, size: int, hint: str = "") -> str:
 
 
 def shortened(message: AnyMessage, size: int) -> AnyMessage:
-    """Return a message whose texts take about `size` bytes each: content, and a call's arguments.
-
-    Ids, names and the number of calls stay. Of content blocks, only texts are shortened, and nothing of
-    what the caller's program says as system.
-    """
+    """Return a message whose texts take about `size` bytes each: content, and a call's arguments."""
     if isinstance(message, SystemMessage):
         return message
     again = "; the call can be made again for a part of it, if it only reads"

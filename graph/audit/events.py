@@ -14,7 +14,7 @@ from msgspec import UNSET, Struct, UnsetType
 
 from skills_agent.skills.library.admission import Asker
 from skills_agent.skills.policy.tool_spec import TOOL_SPECS, ToolSpec
-from skills_agent.skills.text import one_line
+from skills_agent.skills.text import count, one_line
 from skills_agent.state.records import Counts
 
 _HUMP: Final = re.compile(r"(?<!^)(?=[A-Z])")
@@ -89,12 +89,10 @@ class RunStarted(RunResumed):
             return "skills are turned off"
         if not self.known:
             return "no skills yet: put folders with a SKILL.md under .agent/skills, or pass --skills-dir"
-        sources = f" from {_count(self.sources, 'source')}" if self.sources else ""
+        sources = f" from {count(self.sources, 'source')}" if self.sources else ""
         names = f", asked for: {', '.join(self.skills)}" if self.skills else ""
-        more = (
-            f", {_count(self.problems, 'problem')}: skills-agent skills list --all" if self.problems else ""
-        )
-        return f"{_count(self.known, 'skill')}{sources} (catalog {self.catalog:.12}){names}{more}"
+        more = f", {count(self.problems, 'problem')}: skills-agent skills list --all" if self.problems else ""
+        return f"{count(self.known, 'skill')}{sources} (catalog {self.catalog:.12}){names}{more}"
 
 
 class SkillChanged(Event):
@@ -393,7 +391,3 @@ def _join(items: list[Any]) -> str:
         f"{each['path']} ({each['size']} bytes)" if isinstance(each, dict) else str(each) for each in items
     ]
     return ", ".join(files)
-
-
-def _count(number: int | UnsetType, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

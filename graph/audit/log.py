@@ -139,10 +139,8 @@ def _is_canonical(record: Mapping[str, Any], line: bytes) -> bool:
 def without_repetitions(records: Iterable[Record]) -> Iterator[Record]:
     """Yield the records of a file as one story, also where a run was cut off and went on.
 
-    A step that ran again after a crash recorded its events again. An event that says the same is left out;
-    one that says something else, or that happened again (`REPEATABLE`), is marked as `repeated`; a second
-    beginning means that the run went on. LangGraph's task ids follow from the checkpoint that a step started
-    from, so the same step has the same id.
+    Events of a step that ran again after a crash (its task id is the same) are left out where they say the
+    same; what says something else, or happened again (`REPEATABLE`), is marked as `repeated`.
     """
     run, earlier = None, dict[tuple[str, ...], Record]()
     for record in records:

@@ -254,7 +254,6 @@ def _dropped(answer: ToolMessage) -> dict[str, str]:
 
 
 def _pick(kind: type[_Kind], record: Mapping[str, Any], **fields: Any) -> _Kind:
-    """Return an event whose fields stand in a record, but for those that are given."""
     names = kind.__struct_fields__
     return kind(**{name: record[name] for name in names if name in record} | fields)
 

@@ -206,7 +206,6 @@ class Audit:
 
 
 def _envelope(thread: str, turn: int, node: str = "", checkpoint: str = "", task: str = "") -> dict[str, str]:
-    """Return what every event has beside its own fields; docs/audit.md says what each is."""
     return {
         "time": datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
         "thread": thread,

@@ -1,9 +1,7 @@
 """Take secrets out of text that is recorded.
 
-Three detectors: the values that this process knows to be secret, in the forms in which they are written
-down; the names of keys (`"password": ...`, `--token ...`); and the shapes of well-known vendors' keys. Each
-takes time in proportion to the text. A secret that is reversed, split up, compressed or of an unknown shape
-passes.
+Three detectors, each in time in proportion to the text: values that this process knows to be secret; names
+of keys (`"password": ...`, `--token ...`); shapes of well-known vendors' keys.
 """
 
 import math
@@ -165,7 +163,6 @@ class Redaction:
 
 
 def _number(value: float | None) -> float | str | None:
-    """Return a number as JSON can hold it everywhere."""
     if isinstance(value, float):
         return value if math.isfinite(value) else str(value)
     if isinstance(value, int) and value.bit_length() > MAX_BITS:

@@ -5,8 +5,9 @@ from typing import TYPE_CHECKING
 import click
 
 from skills_agent.graph.cli import options
-from skills_agent.graph.cli.printing import count, echo, print_json, table
+from skills_agent.graph.cli.printing import echo, print_json, table
 from skills_agent.graph.settings import Settings, open_snapshots
+from skills_agent.skills.text import count
 
 if TYPE_CHECKING:
     from skills_agent.skills.library.snapshots import CachedSnapshot

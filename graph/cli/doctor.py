@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 import click
 
 from skills_agent.graph.cli import options
-from skills_agent.graph.cli.printing import count, line_of, print_json, table
+from skills_agent.graph.cli.printing import line_of, print_json, table
 from skills_agent.graph.settings import Settings, process_environment, registry_of
 from skills_agent.skills.library.catalog import CatalogEntry
 from skills_agent.skills.skill import Diagnostic
+from skills_agent.skills.text import count
 
 if TYPE_CHECKING:  # `skills list` imports this module, and has to be quick
     from skills_agent.skills.library.checkup import SourceState

@@ -37,11 +37,6 @@ def line_of(text: str, limit: int | None = None) -> str:
     return one_line(strip_controls(text), limit)
 
 
-def count(number: int, noun: str) -> str:
-    """Return a number with its noun: `1 skill`, `2 skills`."""
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
-
-
 def local_time(when: object) -> str:
     """Return a time of ISO 8601 on the clock of the person who reads it."""
     try:

@@ -12,7 +12,8 @@ from rich.text import Text
 from skills_agent.graph.audit import events
 from skills_agent.graph.audit.node_events import merge_updates
 from skills_agent.graph.audit.recorder import PREFIX
-from skills_agent.graph.cli.printing import count, is_terminal, line_of, strip_controls
+from skills_agent.graph.cli.printing import is_terminal, line_of, strip_controls
+from skills_agent.skills.text import count
 from skills_agent.state.records import VerdictRecord
 
 STREAM_MODES: Final[tuple[StreamMode, ...]] = ("tasks", "custom", "updates", "messages")
@@ -74,7 +75,6 @@ class Progress:
         self._console.print(line, soft_wrap=True)
 
     def _room(self) -> int:
-        """Return the columns of a terminal beside the name of a node and the spinner."""
         return max(self._console.width - NODE_COLUMN - 4, 20)
 
     def _show_event(self, event: Mapping[str, Any]) -> None:

@@ -23,7 +23,6 @@ _LIST: Final = "skills-agent runs list"
 class UnknownRunError(DetailedError, SkillsAgentError):
     """No record of that run is kept in the workspace."""
 
-    code = "unknown-run"
     sentence = "There is no record of {run!r} here. Records: {records}."
     run: str
     records: str

@@ -44,8 +44,7 @@ def leave(code: int, command: str) -> NoReturn:
 def draining(control: "RunControl", resume_command: str) -> Iterator[None]:
     """Let the first signal drain the invocation in the block, and the second one end the process.
 
-    LangGraph stops before the next step. Scripts are ended; a model call cannot be ended and is waited for,
-    at most DRAIN_SECONDS. Every finished step is stored by then.
+    Scripts are ended; a model call cannot be, and is waited for, at most DRAIN_SECONDS.
 
     Python runs signal handlers in the main thread alone, between two bytecodes: a system call that does not
     return holds them up. So a thread acts on the numbers that the interpreter writes into a socket.

@@ -175,8 +175,7 @@ def open_thread(
     """Open a thread, or begin one, with the options it was started with; explicit ones win.
 
     Its skill folders and its model are stored with it; `approval` and `yes` never are. Raises
-    UnknownThreadError for a thread that must exist and does not, SettingsError, ModelError for a model that
-    cannot be used, and TurnError where the database goes away.
+    UnknownThreadError, SettingsError, ModelError, and TurnError where the database goes away.
     """
     settings = Settings.load(workspace, checkpointer=checkpointer)
     thread: OpenThread | None = None

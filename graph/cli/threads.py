@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from skills_agent.graph.cli import options
-from skills_agent.graph.cli.printing import count, echo, is_terminal, local_time, print_json, table
+from skills_agent.graph.cli.printing import echo, is_terminal, local_time, print_json, table
 from skills_agent.graph.threads.errors import AgeError, list_first
+from skills_agent.skills.text import count
 
 if TYPE_CHECKING:
     from skills_agent.graph.threads.threads import Threads

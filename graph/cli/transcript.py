@@ -4,12 +4,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from skills_agent.graph.audit.events import call_text, line_of
-from skills_agent.graph.cli.printing import count, local_time
+from skills_agent.graph.cli.printing import local_time
 from skills_agent.graph.cli.progress import excerpt
 from skills_agent.graph.threads.fork import Fork
 from skills_agent.graph.threads.steps import ThreadStep
 from skills_agent.graph.threads.threads import ThreadMessage, ThreadRecord
 from skills_agent.nodes.prompt import plan_text
+from skills_agent.skills.text import count
 from skills_agent.state.records import GrantRecord, LoadedSkill
 
 MAX_RESULT_LINES = 15

@@ -26,19 +26,14 @@ _WORD = re.compile(r"\s*\S+|\s+$")
 class LocalChatModel(BaseChatModel):
     """A chat model whose reply is a pure function of the messages and the bound tools.
 
-    Pure, because a graph asks again after a crash, a resume or an interrupt, and from parallel
-    branches: a model that counted its calls would give another answer then.
+    A graph asks again after a crash, a resume or an interrupt: a model that counted would answer otherwise.
     """
 
     @abstractmethod
     def reply(
         self, messages: Sequence[BaseMessage], tools: frozenset[str], records: PromptRecords | None
     ) -> AIMessage:
-        """Return the next message.
-
-        `tools` are the names of the bound tools; `records` are what the prompt was rendered from, where the
-        agent hands them over.
-        """
+        """Return the next message; `tools` are names, and the prompt was rendered from `records`."""
 
     @override
     def bind_tools(
@@ -76,7 +71,6 @@ def fingerprint(messages: Sequence[BaseMessage]) -> str:
 
 
 def _usage(messages: Sequence[BaseMessage], reply: AIMessage) -> UsageMetadata:
-    """Estimate tokens: there is no tokenizer here to count them."""
     given, written = count_tokens_approximately(messages), count_tokens_approximately([reply])
     return UsageMetadata(input_tokens=given, output_tokens=written, total_tokens=given + written)
 

@@ -46,8 +46,7 @@ def resolve_model(
 ) -> BaseChatModel:
     """Return the chat model that `name` means: `offline`, `openai:<model>` or `scripted:<path>`.
 
-    Nothing is contacted. `parameters` go to a provider's model; the local ones take none.
-    Raises a ModelError that says what is missing.
+    Nothing is contacted; `parameters` go to a provider's model. Raises a ModelError.
     """
     kind, _, rest = name.strip().partition(":")
     rest = rest.strip()

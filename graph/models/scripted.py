@@ -39,9 +39,8 @@ _ID = re.compile(r"scripted-(\d+)-")
 class ScriptedChatModel(LocalChatModel):
     """Play `script`: the n-th reply of a thread is the n-th entry.
 
-    Which one is next is read off the prompt (the replies already in it), so that the model has no
-    state: a run that is resumed, repeated or forked gets the replies it would have got. Replies
-    that the graph wrote itself (`additional_kwargs["skills_agent"]["synthetic"]`) do not count.
+    Which one is next is read off the prompt, so a run that is resumed, repeated or forked gets the replies it
+    would have got. Replies that the graph wrote itself (`["skills_agent"]["synthetic"]`) do not count.
     """
 
     script: list[Any] = Field(default_factory=list)

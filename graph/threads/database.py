@@ -58,8 +58,7 @@ class Database(NamedTuple):
 class CompressedSerializer(JsonPlusSerializer):
     """Store values as LangGraph does, compressed: `SqliteSaver(connection, serde=CompressedSerializer())`.
 
-    A checkpoint on SQLite is mostly long numbers with many zeros, and shrinks to a third. It reads what was
-    stored without it. LangGraph's plain serializer refuses what this one has compressed.
+    It reads what was stored without it; LangGraph's plain serializer refuses what this one has compressed.
     """
 
     def dumps_typed(self, obj: Any) -> tuple[str, bytes]:

@@ -1,20 +1,4 @@
-"""The errors of threads.
-
-    SkillsAgentError
-    └── ThreadError              thread-unusable     the root of this tree
-        ├── ThreadBusyError      thread-busy         another invocation of the thread goes on
-        ├── AnsweredError        already-answered    the question is not open
-        ├── UnfinishedError      thread-unfinished   the thread was cut off, and has to be finished first
-        ├── UnknownThreadError   unknown-thread      no thread of that id is kept
-        ├── UnknownStepError     unknown-step        the thread has no such step
-        ├── UnknownGrantError    unknown-grant       nobody granted that in the thread
-        ├── ForkError            fork-refused        the step cannot be forked in this way
-        ├── AgeError             invalid-age         the text is no age such as 30d
-        ├── DatabaseError        database-unusable   the place where threads are kept cannot be used
-        └── JournalError         journal-unusable    an effect cannot be recorded, so it was not run
-
-Imports nothing but the root: any command may meet these.
-"""
+"""The errors of threads. Imports nothing but the root: any command may meet these."""
 
 from collections.abc import Sequence
 
@@ -32,7 +16,6 @@ class ThreadError(SkillsAgentError):
 class ThreadBusyError(DetailedError, ThreadError):
     """Another invocation of the same thread goes on, in this process or in another one. Nothing was run."""
 
-    code = "thread-busy"
     sentence = (
         "Thread {thread!r} is busy: another run of it goes on. Wait until that one has ended, or use "
         "another thread."
@@ -63,7 +46,6 @@ class UnfinishedError(DetailedError, ThreadError):
 class UnknownThreadError(DetailedError, ThreadError):
     """No thread of that id is kept here."""
 
-    code = "unknown-thread"
     thread: str
     threads: Sequence[str]
 
@@ -75,7 +57,6 @@ class UnknownThreadError(DetailedError, ThreadError):
 class UnknownStepError(DetailedError, ThreadError):
     """A thread has no such step."""
 
-    code = "unknown-step"
     sentence = "Thread {thread} has no step {step!r}. To see them: skills-agent threads show {thread} --steps"
     thread: str
     step: str
@@ -85,7 +66,6 @@ class UnknownStepError(DetailedError, ThreadError):
 class UnknownGrantError(DetailedError, ThreadError):
     """Nobody granted that in the thread."""
 
-    code = "unknown-grant"
     sentence = "There is no grant {grant!r} in thread {thread}. Grants: {grants}."
     thread: str
     grant: str

@@ -59,7 +59,6 @@ class FileJournal(_SearchedJournal):
     """
 
     def __init__(self, path: Path) -> None:
-        """Open nothing yet."""
         self._path = path
         self._lock = Lock()
         self._open: sqlite3.Connection | None = None
@@ -121,14 +120,9 @@ def _entry(row: Sequence[Any]) -> JournalEntry:
 
 
 class StoreJournal(_SearchedJournal):
-    """A journal in a store: as durable, and reached from as many machines, as the store is.
-
-    Each thread has a namespace, each call an item; both names are digests, because a store takes no dots
-    in the one and a client may choose the other.
-    """
+    """A journal in a store: as durable, and reached from as many machines, as the store is."""
 
     def __init__(self, store: BaseStore) -> None:
-        """Read nothing yet."""
         self._store = store
 
     def get(self, thread: str, call_id: str) -> JournalEntry | None:

@@ -90,7 +90,6 @@ class FileLocks:
     """
 
     def __init__(self, folder: Path) -> None:
-        """Make nothing yet: the folder is made when a lock is taken."""
         self._folder = folder
 
     def take(self, key: ThreadKey) -> Release:

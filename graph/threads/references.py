@@ -1,7 +1,6 @@
 """Which snapshots of skills the threads of this user need.
 
-Every load notes beside the snapshot where its thread is kept. A snapshot is needed while its digest stands
-anywhere there; a place that cannot be searched from here needs everything that was noted for it.
+Every load notes beside the snapshot where its thread is kept; it is needed while its digest stands there.
 """
 
 import os

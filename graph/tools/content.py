@@ -25,8 +25,7 @@ Lines = Annotated[int | None, Field(description="How many lines")]
 def excerpt(text: str, start: int | None = None, count: int | None = None, limit: int = MAX_CHARS) -> str:
     """Return `count` lines from the 1-based line `start`, whole lines up to `limit` characters.
 
-    A note in brackets at the end says which lines these are, unless they are all of them.
-    Raises ToolException when the text ends before `start`.
+    A note at the end says which lines these are. Raises ToolException when the text ends before `start`.
     """
     lines = text.removesuffix("\n").split("\n")
     first = max(start or 1, 1)

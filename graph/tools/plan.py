@@ -47,7 +47,6 @@ def update_plan(
 
 
 def _place(messages: Sequence[AnyMessage], call_id: str | None) -> int:
-    """Return which of the calls of the newest model message this is, from 0."""
     newest = next((message for message in reversed(messages) if isinstance(message, AIMessage)), None)
     ids = [call["id"] for call in newest.tool_calls] if newest else []
     return ids.index(call_id) if call_id in ids else 0

@@ -134,7 +134,6 @@ class Workspace:
 
 
 def _make_folders(root: Path, names: list[str]) -> int:
-    """Open the folder at the end of the way, making what is missing, and following no link."""
     descriptor = os.open(root, _FOLDER)
     for name in names:
         try:

@@ -155,7 +155,6 @@ def _keys_of_fields(
 
 
 def _key_notes(key: str, field: Field | None, earlier: str | None) -> Iterator[tuple[str, str]]:
-    """Yield what an author has to know of a key: codes and messages."""
     if field is None:
         yield "field-unknown", f"`{one_line(key, NAME_LIMIT)}` is no field that is known here."
         return

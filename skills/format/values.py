@@ -147,7 +147,6 @@ class FieldValue:
         return tuple(name for text in texts if (name := one_line(text)))
 
     def _text(self, value: Value) -> str:
-        """Return any value as text: lists with commas, mappings as they are written on one line."""
         if isinstance(value, list):
             return ", ".join(map(self._text, value))
         if isinstance(value, dict):
@@ -206,5 +205,4 @@ def _split_by_depth(text: str) -> list[str]:
 
 
 def _has_commas(text: str) -> bool:
-    """Return whether names are separated by commas, which the specification does not foresee."""
     return "," in text and "," in _TOOL_PATTERN.sub("", text)

@@ -75,8 +75,7 @@ class Catalog:
     ) -> None:
         """Make a catalog of what was read, from low to high precedence, and of what sources reported besides.
 
-        Of several skills with one name, the last is in effect. Without `make_index`, a search has no
-        matches.
+        Of several skills with one name, the last is in effect.
         """
         self._readings = _without_lookalikes(readings)
         self._passed_over = passed_over
@@ -157,7 +156,6 @@ class Catalog:
         return self._make_index(self.skills) if self._make_index else None
 
     def _names_like(self, name: str) -> list[str]:
-        """Return the names of the skills in effect, those most like `name` first."""
         # Only a wrong name needs it.
         from difflib import get_close_matches  # noqa: PLC0415
 

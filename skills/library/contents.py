@@ -136,7 +136,6 @@ def pieces_of(folder: Path, member: Member) -> Iterator[bytes]:
 
 
 def _members(root: str) -> Iterator[Member]:
-    """Yield the members beneath a real path in no order."""
     waiting = [""]
     while waiting:
         prefix = waiting.pop()

@@ -73,7 +73,6 @@ class Discovery:
         return None
 
     def _compose(self) -> SourceContents:
-        """Put what a scan reported of a skill before what reading it gave."""
         every: list[SkillReading] = []
         reports: dict[tuple[str, str], list[Diagnostic]] = {}
         for source, scan, readings in zip(self._sources, self._scans, self._readings, strict=True):

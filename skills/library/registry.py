@@ -56,11 +56,7 @@ logger = logging.getLogger(__name__)
 
 
 class Registry:
-    """Sources, and one catalog of them that every thread of the process shares.
-
-    `refresh` reads the first bytes of each file that has changed; what has not costs one `stat` a file, and
-    nothing where its source is watched.
-    """
+    """Sources, and one catalog of them that every thread of the process shares."""
 
     def __init__(
         self,

@@ -204,7 +204,6 @@ class SnapshotStore:
         return Snapshot(digest, place)
 
     def _draft(self) -> Path:
-        """Return a new folder, and remove those that killed processes left behind."""
         try:
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             if not _is_own(self.folder):

@@ -36,9 +36,8 @@ Words = tuple[str, ...]
 def plain_command(text: str) -> Words | None:
     """Return the words of one plain command; None for anything that may be more than that.
 
-    A quoted operator that is a word of its own (`git log ";"`) counts as an operator, and a quoted `#` at
-    the beginning of a word as a comment: refusing them costs little, and telling them apart would need a
-    second parser that agrees with the shell.
+    A quoted operator that is a word (`git log ";"`) and a quoted `#` at the beginning of one are refused:
+    telling them apart would need a second parser that agrees with the shell.
     """
     if any(character in _SUBSTITUTES or (character < " " and character != "\t") for character in text):
         return None

@@ -33,7 +33,6 @@ MAX_SHOWN: Final = 120
 class EntryNotUnderstoodError(DetailedError, SkillError):
     """An entry of `allowed-tools` or `disallowed-tools` that does not fit the grammar."""
 
-    code = "entry-not-understood"
     text: str
     reason: str
 

@@ -26,7 +26,6 @@ class TrustFileError(DetailedError, SkillError):
 class NothingToTrustError(DetailedError, SkillError):
     """A folder without a skill."""
 
-    code = "nothing-to-trust"
     sentence = "There is no skill in {folder}. Name the folder of a skill, or one of such folders."
     folder: Path
 

@@ -23,7 +23,6 @@ Approval = Literal["ask", "deny", "fail"]
 class ApprovalNeededError(DetailedError, SkillError):
     """A call needs an approval in a run that must not ask."""
 
-    code = "approval-needed"
     sentence = "The run ended before {tool}, which needs an approval: the setting approval is fail. {reason}"
     tool: str
     reason: str

@@ -112,7 +112,6 @@ class ExternalRunner:
         )
 
     def _program(self, request: ScriptRequest, place: str) -> str:
-        """Return the shell text that sets the positional parameters to the command."""
         args = [*request.args]
         if request.script is None:
             choices: list[tuple[str, ...]] = [(args.pop(0) if args else "",)]
@@ -187,7 +186,6 @@ rm -rf "$own" {stdin if stdin != "/dev/null" else ""}
 
 
 def _packed(folder: Path) -> bytes:
-    """Return the files of a folder as an archive that is the same for the same files."""
     buffer = io.BytesIO()
     files = sorted(path for path in folder.rglob("*") if path.is_file() and not path.is_symlink())
     with tarfile.open(fileobj=buffer, mode="w") as archive:

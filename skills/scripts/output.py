@@ -16,9 +16,8 @@ REPLACEMENT: Final = "\N{REPLACEMENT CHARACTER}"
 class Capture:
     """The first and the last bytes of a stream.
 
-    A report begins at the beginning and a traceback says at its end what happened; what is left
-    out is the middle. Memory stays below twice the limit. Secrets are taken out before, also where one is
-    split between two chunks: a cut could leave a part of one that nobody recognizes.
+    A traceback says at its end what happened; the middle is left out. Memory stays below twice the limit.
+    Secrets are taken out before, also where one is split between two chunks.
     """
 
     def __init__(self, limit: int, secrets: Collection[str] = ()) -> None:

@@ -70,7 +70,6 @@ def _outcome(result: ScriptResult) -> str:
 
 
 def _files(folder: Path) -> Iterator[os.DirEntry[str]]:
-    """Yield regular files, the folders nearest to the top first, following no link."""
     left = _MAX_ENTRIES
     folders = [os.fspath(folder)]
     for path in folders:

@@ -115,11 +115,7 @@ class FusedIndex:
         self._vectors = vectors
 
     def search(self, query: str, limit: int) -> list[Match]:
-        """Return the best matches by words or by meaning, best first; by words alone if the model fails.
-
-        With most models any text is a little like any query: it finds something for every query that is
-        not blank.
-        """
+        """Return the best matches by words or by meaning, best first; by words alone if the model fails."""
         if not query.strip() or limit < 1:
             return []
         candidates = max(limit, _CANDIDATES)

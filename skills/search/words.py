@@ -179,7 +179,6 @@ class SearchIndex:
             return connection.execute(_SEARCH, values).fetchall()
 
     def _fill(self, connection: "Connection") -> None:
-        """Make the tables hold exactly the texts of this index."""
         indexed = dict(connection.execute("SELECT key, rowid FROM texts"))
         for key in indexed.keys() - self._positions.keys():
             for table in ("texts", "labels", "bodies"):

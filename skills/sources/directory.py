@@ -38,11 +38,7 @@ logger = logging.getLogger(__name__)
 
 
 class DirectorySource:
-    """A folder of skill folders, or a skill folder itself.
-
-    A scan lists what has changed since the last one. On Linux, folders that stay as they are come to be
-    watched; then a scan that finds no event looks at nothing but the root.
-    """
+    """A folder of skill folders, or a skill folder itself."""
 
     def __init__(
         self,

@@ -205,7 +205,6 @@ class FetchedSource(ABC):
         return f"{self.place.rstrip('/')}/{relative}"
 
     def _root_name(self) -> str:
-        """Return what stands for the folder's name where the source is a skill itself."""
         return self.place.rstrip("/").rpartition("/")[2]
 
     def scan(self) -> Scan:

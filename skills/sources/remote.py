@@ -4,8 +4,6 @@
     RemoteSource("zip://::https://example.org/skills.zip", "vendor")
 
 Options of a chain go to its last link, where the archive is, or by kind: `{"s3": {"anon": True}}`.
-Each SKILL.md that was read stays in memory while it is the same, so that a skill without other files loads
-while its place cannot be reached.
 """
 
 import errno

@@ -28,9 +28,7 @@ _SCRIPTS = (".py", ".sh", ".bash", ".js", ".mjs", ".rb", ".pl", ".ts")
 class OfflineChatModel(LocalChatModel):
     """A chat model without a language model: rules that find a skill, run its script and quote the result.
 
-    It searches the catalog for the message, loads the best skill, takes the command that the instructions
-    show, fills in the files and values that the message names, runs it and answers from the output. What
-    the command needs and the message does not name, it asks for. Each answer says where it comes from.
+    What a command needs and the message does not name, it asks for. Each answer says where it comes from.
     """
 
     @property

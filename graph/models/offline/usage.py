@@ -100,11 +100,7 @@ def find_usages(instructions: str, scripts: Sequence[str]) -> list[Usage]:
 
 
 def fill(usage: Usage, message: PersonMessage) -> Filled:
-    """Return the call that the message means.
-
-    The only required place gets the only file that the message names. Options get what the message spells
-    out: `--route /api`, or the name of the flag before a value.
-    """
+    """Return the call that the message means."""
     filling = _Filling(usage, message)
     filling.take_flags()
     filling.take_named_values()
