@@ -1,13 +1,16 @@
-"""Files of the agent beside a person's own: only this user can read them, and git ignores them."""
+"""Folders and files of this user alone: what the agent keeps and believes is in them."""
 
-import errno
 import hashlib
 import os
 import re
 import sqlite3
+import stat
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Final, Literal
+
+from skills_agent.skills.errors import DetailedError, SkillsAgentError
 
 BUSY_SECONDS: Final = 30
 """How long a writer waits for another process."""
@@ -24,30 +27,77 @@ def folder_name(thread: str) -> str:
     return f"{thread}.{digest[:8]}" if _PLAIN.fullmatch(thread) else digest
 
 
-def open_private(path: Path, flags: int, *, folder_mode: int = 0o777) -> int:
-    """Open a file of this user alone, and make it; where its folder is missing, one that git ignores whole.
+class PrivateFileError(DetailedError, SkillsAgentError):
+    """A folder or a file that must be this user's alone is not, or cannot be made."""
 
-    It looks into the folder only then, because every step calls this. Raises OSError.
+    sentence = "{path} {fault}, so the agent keeps nothing there. {advice}"
+    path: Path
+    fault: str
+    advice: str
+
+
+_ELSEWHERE: Final = "Set XDG_STATE_HOME to a folder of your own."
+
+
+def make_private_folder(folder: Path) -> Path:
+    """Make a folder that is this user's alone, with the folders above it that are missing, and return it.
+
+    One that is there is checked: a link, another owner, or a mode that lets others write, raise
+    PrivateFileError. The folders above it are not checked.
     """
-    flags |= os.O_CREAT | os.O_CLOEXEC
+    try:
+        for each in (*reversed(folder.parents), folder):
+            if not os.path.lexists(each):
+                with suppress(FileExistsError):
+                    each.mkdir(mode=0o700)
+        facts = folder.lstat()
+        _check(folder, facts, is_right=stat.S_ISDIR(facts.st_mode))
+        if facts.st_mode & 0o077:
+            folder.chmod(0o700)
+    except OSError as error:
+        raise PrivateFileError(folder, f"cannot be used ({error.strerror})", _ELSEWHERE) from error
+    return folder
+
+
+def _check(path: Path, facts: os.stat_result, *, is_right: bool) -> None:
+    if not is_right:
+        raise PrivateFileError(
+            path, "is a link, or of another kind", "Move it away; the agent makes it anew."
+        )
+    if facts.st_uid != os.geteuid():
+        raise PrivateFileError(path, "belongs to another user", f"Run as that user. Or: {_ELSEWHERE}")
+    if facts.st_mode & 0o022:
+        raise PrivateFileError(
+            path, "can be written by other users", f"Look at what is in it, then: chmod go= {path}"
+        )
+
+
+def open_private(path: Path, flags: int) -> int:
+    """Open a file of this user alone, and make it, with its folder where that is missing. Raises OSError.
+
+    It looks at the folder only then, because every step calls this.
+    """
+    flags |= os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
     try:
         return os.open(path, flags, 0o600)
     except FileNotFoundError:
-        path.parent.mkdir(parents=True, exist_ok=True, mode=folder_mode)
-        ignore_in_git(path.parent, "*")
+        make_private_folder(path.parent)
         return os.open(path, flags, 0o600)
 
 
 def open_sqlite(path: Path, isolation: Literal["DEFERRED"] | None = "DEFERRED") -> sqlite3.Connection:
-    """Open an SQLite file of this user alone, and make it.
+    """Open an SQLite file of this user alone, and make it, in a folder that is this user's alone, too.
 
-    What was committed survives the loss of power, and others read while one writes. Raises OSError and
-    sqlite3.Error.
+    What was committed survives the loss of power, and others read while one writes. Raises OSError,
+    sqlite3.Error and PrivateFileError.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    ignore_in_git(path.parent, f"/{path.name}*")
-    # Touched, because to open and close a file that SQLite has open in this process would drop its locks.
-    path.touch(mode=0o600)
+    make_private_folder(path.parent)
+    try:
+        os.close(open_private(path, os.O_RDWR | os.O_EXCL))
+    except FileExistsError:
+        # Not opened, because to close a file that SQLite has open in this process would drop its locks.
+        facts = path.lstat()
+        _check(path, facts, is_right=stat.S_ISREG(facts.st_mode))
     connection = sqlite3.connect(
         path, timeout=BUSY_SECONDS, isolation_level=isolation, check_same_thread=False
     )
@@ -82,21 +132,3 @@ def _write_ahead(connection: sqlite3.Connection) -> None:
 def is_busy(error: sqlite3.OperationalError) -> bool:
     """Return True if another process has the file."""
     return error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY
-
-
-def ignore_in_git(folder: Path, pattern: str) -> None:
-    """Add a pattern to the folder's .gitignore, unless it is there.
-
-    A link of that name is left alone: the workspace may come from somebody else, and so does its target.
-    """
-    flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
-    try:
-        opened = os.open(folder / ".gitignore", flags, 0o666)
-    except OSError as error:
-        if error.errno != errno.ELOOP:
-            raise
-        return
-    with os.fdopen(opened, "r+", encoding="utf-8") as file:
-        text = file.read()
-        if pattern not in text.splitlines():
-            file.write(f"{'' if text.endswith(chr(10)) or not text else chr(10)}{pattern}\n")

@@ -131,7 +131,7 @@ def make_services(  # noqa: PLR0913 - the parts that a host may bring, each by i
         ),
         settings=settings,
         audit=audit,
-        threads=ThreadServices(settings.workspace, audit, journal, locks),
+        threads=ThreadServices(settings, audit, journal, locks),
     )
 
 
@@ -182,7 +182,7 @@ def make_audit(settings: Settings, model: BaseChatModel | None, yes: Collection[
     named = {name for names in settings.script_secrets.values() for name in names}
     name = type(model).__name__ if model is not None else settings.model or default_model(environment)
     return Audit(
-        RunLog(settings.audit_folder) if settings.audit != "off" else None,
+        RunLog(settings.audit_folder, settings.workspace) if settings.audit != "off" else None,
         Redaction(secret_values(environment, named)),
         Operator(
             model=name,

@@ -7,8 +7,10 @@ name in all three. Unknown names and values of the wrong type are refused with t
 Imports no LangGraph: `skills list` must answer at once.
 """
 
+import hashlib
 import json
 import os
+import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import InitVar, dataclass, field, fields, replace
@@ -43,6 +45,7 @@ Share = Annotated[float, msgspec.Meta(gt=0, le=1)]
 Seconds = Annotated[float, msgspec.Meta(gt=0)]
 Sandbox = Literal["auto", "require", "off"]
 
+_NOT_PLAIN: Final = re.compile(r"[^A-Za-z0-9._-]")
 _NOT_FOR_WORKSPACE_FILES: Final = frozenset({"workspace", "home", "trust_file", "checkpointer"})
 """Settings that the file of a workspace may not set: it may have come with a repository."""
 
@@ -64,7 +67,7 @@ class Settings(Limits):
     bundled_skills: bool = True
     """Offer the skills that ship with this package."""
     checkpointer: str = field(default="", repr=False)
-    """Where the command line keeps threads: `postgresql://...`. Empty: a SQLite file in the workspace."""
+    """Where the command line keeps threads: `postgresql://...`. Empty: a SQLite file of this user."""
     home: Path = field(default_factory=Path.home)
     """Where the user's own skills are: `.claude/skills`, `.agents/skills`, `.agent/skills` below it."""
     index: bool = True
@@ -211,6 +214,38 @@ def trust_file_of(settings: Settings) -> Path:
     if settings.trust_file is not None:
         return settings.trust_file
     return _user_folder("XDG_CONFIG_HOME", settings.home / ".config") / "trust.json"
+
+
+def user_state_folder(settings: Settings) -> Path:
+    """Return the folder of what the agent keeps for this user, below XDG_STATE_HOME or `~/.local/state`."""
+    return _user_folder("XDG_STATE_HOME", settings.home / ".local" / "state")
+
+
+def state_folder(settings: Settings) -> Path:
+    """Return where threads, journal, locks and grants of the workspace are: never in the workspace itself.
+
+    The digest of its real path keeps workspaces of one name apart. `make_state_folder` makes it.
+    """
+    workspace = settings.workspace.resolve()
+    name = _NOT_PLAIN.sub("_", workspace.name)[:64] or "root"
+    digest = hashlib.sha256(os.fsencode(workspace)).hexdigest()[:12]
+    return user_state_folder(settings) / f"{name}-{digest}"
+
+
+def make_state_folder(settings: Settings) -> Path:
+    """Make the state folder, check that it is this user's alone, and return it.
+
+    Its file `workspace` names the workspace. Raises PrivateFileError.
+    """
+    from skills_agent.graph.private_files import make_private_folder, open_private  # noqa: PLC0415
+
+    make_private_folder(user_state_folder(settings))
+    folder = make_private_folder(state_folder(settings))
+    with suppress(FileExistsError):
+        file = open_private(folder / "workspace", os.O_WRONLY | os.O_EXCL)
+        os.write(file, os.fsencode(settings.workspace.resolve()) + b"\n")
+        os.close(file)
+    return folder
 
 
 def _user_folder(variable: str, default: Path) -> Path:

@@ -4,6 +4,7 @@
     ├── FileNotFoundError, PermissionError, ...   as the operating system says
     └── ConfinedError (a SkillsAgentError, too): refused whatever the operating system would say
         ├── OutsideRootError       absolute, `..`, NUL, or a link that leads out of the folder
+        ├── LinkOnTheWayError      a link, or what is no folder, where a folder belongs
         └── NotRegularFileError    a folder, FIFO, socket or device
 
 A check by path followed by an open leaks under a link-swap race: `resolve()` and `is_relative_to`
@@ -15,6 +16,8 @@ same way. (openat2 with RESOLVE_BENEATH is as safe, and no faster in a discovery
 import errno
 import os
 import stat
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import ClassVar, Final
 
@@ -35,9 +38,16 @@ class ConfinedError(OSError, SkillsAgentError):
         self.path = path
         super().__init__(errno.EACCES, self.reason, path)
 
+    def __str__(self) -> str:
+        return f"{self.path} {self.reason}."
+
 
 class OutsideRootError(ConfinedError):
     reason: ClassVar[str] = "leads out of its folder"
+
+
+class LinkOnTheWayError(ConfinedError):
+    reason: ClassVar[str] = "is reached by a link, or by what is no folder"
 
 
 class NotRegularFileError(ConfinedError):
@@ -86,6 +96,33 @@ def open_folder_beneath(root: Path, relative: str) -> int:
     Raises OutsideRootError for the text of the path, or what the operating system says.
     """
     return _open_at(os.fspath(root), parts_of(relative), _FOLDER)
+
+
+def make_folder_beneath(root: Path, relative: str, mode: int = 0o777) -> int:
+    """Open a folder beneath `root` as `open_folder_beneath` does, with what is missing made on the way.
+
+    `mode` is that of the last part.
+    """
+    *folders, last = parts_of(relative) or (".",)
+    descriptor = os.open(root, _FOLDER)
+    for name in (*folders, last):
+        try:
+            with suppress(FileExistsError):
+                os.mkdir(name, mode if name is last else 0o777, dir_fd=descriptor)
+            inner = os.open(name, _FOLDER | os.O_NOFOLLOW, dir_fd=descriptor)
+        finally:
+            os.close(descriptor)
+        descriptor = inner
+    return descriptor
+
+
+@contextmanager
+def refusing_links(path: Path) -> Iterator[None]:
+    """Say in one sentence that a path has a link on its way: raise LinkOnTheWayError for it."""
+    try:
+        yield
+    except OSError as error:
+        raise (LinkOnTheWayError(str(path)) if error.errno in _LINK_REFUSED else error) from error
 
 
 def read_beneath(root: Path, relative: str, limit: int) -> bytes:

@@ -1,12 +1,16 @@
 """What whole-run tests share: a workspace of their own, and an agent with a scripted model."""
 
 import os
+import shutil
+import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 # Checkpoints hold plain values only, in every test: LangGraph reads this when it is imported.
 os.environ["LANGGRAPH_STRICT_MSGPACK"] = "true"
+# What the agent keeps for its user is in a folder of these tests, whatever home the machine has.
+os.environ["XDG_STATE_HOME"] = tempfile.mkdtemp(prefix="skills-agent-state-")
 
 import hypothesis
 import pytest
@@ -38,6 +42,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.property)
         if "postgres" in item.name or "postgres" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.slow)
+
+
+def pytest_unconfigure() -> None:
+    """Remove what was kept."""
+    shutil.rmtree(os.environ["XDG_STATE_HOME"], ignore_errors=True)
 
 
 @pytest.fixture

@@ -12,10 +12,16 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, BinaryIO, Final, NamedTuple
 
 from skills_agent.graph.audit.events import TornLine
-from skills_agent.graph.private_files import folder_name, open_private
+from skills_agent.graph.private_files import folder_name
+from skills_agent.skills.confined import (
+    make_folder_beneath,
+    open_beneath,
+    open_folder_beneath,
+    refusing_links,
+)
 from skills_agent.skills.errors import DetailedError, SkillsAgentError
 
 SUFFIX: Final = ".jsonl"
@@ -160,10 +166,16 @@ def without_repetitions(records: Iterable[Record]) -> Iterator[Record]:
 
 
 class RunLog:
-    """The audit's folder. Nothing is made before the first event."""
+    """The audit's folder. Nothing is made before the first event.
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    In the workspace, which may come from somebody else, no link is followed: LinkOnTheWayError, an OSError.
+    """
+
+    def __init__(self, folder: Path, workspace: Path | None = None) -> None:
+        self.folder = Path(os.path.normpath(folder))
+        is_inside = workspace is not None and self.folder.is_relative_to(workspace)
+        self._root = workspace if workspace and is_inside else self.folder
+        self._inner = str(self.folder.relative_to(self._root))
 
     def append(self, thread: str, drafts: Sequence[Mapping[str, Any]], *, sync: bool = True) -> list[Record]:
         """Write events at the end of a thread's file, and return their records.
@@ -199,8 +211,17 @@ class RunLog:
 
     def threads(self) -> list[str]:
         """Return the names of the files, without their suffixes, the newest first."""
-        files = [(path.stat().st_mtime_ns, path.stem) for path in self.folder.glob(f"*{SUFFIX}")]
-        heads = {path.stem for path in self.folder.glob(f"*{HEAD_SUFFIX}")}
+        files: list[tuple[int, str]] = []
+        heads: set[str] = set()
+        with suppress(FileNotFoundError), self._folder() as folder, os.scandir(folder) as entries:
+            for entry in entries:
+                path = Path(entry.name)
+                if not entry.is_file(follow_symlinks=False):
+                    continue
+                if path.suffix == SUFFIX:
+                    files.append((entry.stat(follow_symlinks=False).st_mtime_ns, path.stem))
+                elif path.suffix == HEAD_SUFFIX:
+                    heads.add(path.stem)
         names = [name for _, name in sorted(files, reverse=True)]
         return [*names, *sorted(heads.difference(names))]
 
@@ -230,17 +251,31 @@ class RunLog:
         return Verification(len(lines), head.hash if head else None, faults, len(fragment))
 
     def _read(self, name: str) -> tuple[list[bytes], bytes, Head | None]:
-        with suppress(FileNotFoundError), (self.folder / f"{name}{SUFFIX}").open("rb") as file:
+        with suppress(FileNotFoundError), self._to_read(f"{name}{SUFFIX}") as file:
             fcntl.flock(file, fcntl.LOCK_SH)
             *lines, fragment = file.read().split(b"\n")
             return lines, fragment, self._read_head(name)
         return [], b"", self._read_head(name)
 
+    def _read_head(self, name: str) -> Head | None:
+        try:
+            with self._to_read(f"{name}{HEAD_SUFFIX}") as file:
+                count, digest = file.read().decode("ascii").split()
+            return Head(int(count), digest)
+        except (FileNotFoundError, ValueError):
+            return None
+
+    @contextmanager
+    def _to_read(self, name: str) -> Iterator[BinaryIO]:
+        with refusing_links(self.folder / name):
+            opened = open_beneath(self._root, f"{self._inner}/{name}", follow=False)
+        with os.fdopen(opened, "rb") as file:
+            yield file
+
     @contextmanager
     def _opened(self, name: str) -> Iterator[int]:
         """Open a thread's file for one writer at a time, of all processes."""
-        flags = os.O_RDWR | os.O_APPEND | os.O_NOFOLLOW
-        file = open_private(self.folder / f"{name}{SUFFIX}", flags, folder_mode=0o700)
+        file = self._to_write(f"{name}{SUFFIX}", os.O_RDWR | os.O_APPEND)
         try:
             # Released with the descriptor, also where the process dies.
             fcntl.flock(file, fcntl.LOCK_EX)
@@ -251,19 +286,40 @@ class RunLog:
             os.close(file)
 
     def _write_head(self, name: str, head: Head) -> None:
-        flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
-        file = os.open(self.folder / f"{name}{HEAD_SUFFIX}", flags, 0o600)
+        file = self._to_write(f"{name}{HEAD_SUFFIX}", os.O_WRONLY)
         try:
             os.pwrite(file, f"{head.lines:012d} {head.hash}\n".encode(), 0)
         finally:
             os.close(file)
 
-    def _read_head(self, name: str) -> Head | None:
+    def _to_write(self, name: str, flags: int) -> int:
+        flags |= os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+        with refusing_links(self.folder / name), self._folder(make=True) as folder:
+            return os.open(name, flags, 0o600, dir_fd=folder)
+
+    @contextmanager
+    def _folder(self, *, make: bool = False) -> Iterator[int]:
+        with refusing_links(self.folder):
+            try:
+                folder = open_folder_beneath(self._root, self._inner)
+            except FileNotFoundError:
+                if not make:
+                    raise
+                folder = self._make_folder()
         try:
-            count, digest = (self.folder / f"{name}{HEAD_SUFFIX}").read_text("ascii").split()
-            return Head(int(count), digest)
-        except (FileNotFoundError, ValueError):
-            return None
+            yield folder
+        finally:
+            os.close(folder)
+
+    def _make_folder(self) -> int:
+        """Make the folder, which git ignores whole."""
+        self._root.mkdir(parents=True, exist_ok=True, mode=0o700)
+        folder = make_folder_beneath(self._root, self._inner, 0o700)
+        with suppress(FileExistsError):
+            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
+            with os.fdopen(os.open(".gitignore", flags, 0o666, dir_fd=folder), "w") as file:
+                file.write("*\n")
+        return folder
 
 
 def _torn(fragment: bytes, draft: Mapping[str, Any]) -> Iterator[Record]:

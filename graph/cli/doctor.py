@@ -8,7 +8,7 @@ import click
 
 from skills_agent.graph.cli import options
 from skills_agent.graph.cli.printing import line_of, print_json, table
-from skills_agent.graph.settings import Settings, process_environment, registry_of
+from skills_agent.graph.settings import Settings, process_environment, registry_of, state_folder
 from skills_agent.skills.library.catalog import CatalogEntry
 from skills_agent.skills.skill import Diagnostic
 from skills_agent.skills.text import count
@@ -62,6 +62,7 @@ def doctor(workspace: Path | None, skills_dirs: tuple[Path, ...], as_json: bool)
                 "sources": [source._asdict() for source in checkup.sources],
                 "programs": [program._asdict() for program in programs],
                 "isolation": isolation._asdict(),
+                "state_folder": str(state_folder(settings)),
             }
         )
         return
@@ -79,6 +80,7 @@ def doctor(workspace: Path | None, skills_dirs: tuple[Path, ...], as_json: bool)
         "bwrap": "run in a sandbox (bubblewrap)",
     }
     click.echo(f"\nScripts {words[isolation.level]}\n  {line_of(isolation.reason)}")
+    click.echo(f"\nThreads and grants are kept in\n  {line_of(str(state_folder(settings)))}")
 
 
 def diagnostic_line(diagnostic: Diagnostic) -> str:

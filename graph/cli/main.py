@@ -48,7 +48,7 @@ def cli() -> None:
     """Ask an agent that works with skills: folders with a SKILL.md, scripts and references.
 
     Without a key it answers with the offline model; set OPENAI_API_KEY (and OPENAI_BASE_URL) for
-    a language model. Conversations are kept as threads under .agent/ of the workspace.
+    a language model. Conversations are kept as threads in your own folder, ~/.local/state/skills-agent.
     """
 
 

@@ -61,7 +61,7 @@ workspace = click.option(
 checkpointer = click.option(
     "--checkpointer",
     metavar="DSN",
-    help="Keep threads in a database: postgresql://user@host/name. [default: a file in .agent/]",
+    help="Keep threads in a database: postgresql://user@host/name. [default: a file of yours]",
 )
 skills_dirs = click.option(
     "--skills-dir",

@@ -97,7 +97,8 @@ class RunRecord(NamedTuple):
 
 def open_log(workspace: Path | None) -> RunLog:
     """Return the audit of a workspace; nothing is made."""
-    return RunLog(Settings.load(workspace).audit_folder)
+    settings = Settings.load(workspace)
+    return RunLog(settings.audit_folder, settings.workspace)
 
 
 def read_runs(log: RunLog, thread: str | None = None) -> list[RunRecord]:

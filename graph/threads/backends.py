@@ -3,7 +3,6 @@
 import logging
 from dataclasses import dataclass, field
 from functools import cache, cached_property
-from pathlib import Path
 from threading import Lock
 from typing import Any, Final, NamedTuple
 from weakref import WeakKeyDictionary
@@ -14,12 +13,14 @@ from langgraph.store.memory import InMemoryStore
 
 from skills_agent.graph.audit.recorder import Audit
 from skills_agent.graph.langgraph_inside import identity_of, kind_of
+from skills_agent.graph.private_files import make_private_folder
+from skills_agent.graph.settings import Settings, make_state_folder
 from skills_agent.graph.threads.journals import FileJournal, StoreJournal
 from skills_agent.graph.threads.locks import FileLocks, LockTable, PostgresLocks, ThreadLocks
 from skills_agent.nodes.effects import Invocations, Journal
 
-JOURNAL_FILE: Final = Path(".agent", "journal.sqlite")
-LOCK_FOLDER: Final = Path(".agent", "locks")
+JOURNAL_FILE: Final = "journal.sqlite"
+LOCK_FOLDER: Final = "locks"
 
 logger = logging.getLogger(__name__)
 
@@ -28,7 +29,7 @@ logger = logging.getLogger(__name__)
 class ThreadServices:
     """What the compiled graph runs its threads with."""
 
-    workspace: Path
+    settings: Settings
     audit: Audit
     journal: Journal | None = None
     """The host's own; None: chosen from the saver."""
@@ -64,11 +65,13 @@ class ThreadServices:
 
     @cached_property
     def _file_journal(self) -> FileJournal:
-        return FileJournal(self.workspace / JOURNAL_FILE)
+        return FileJournal(make_state_folder(self.settings) / JOURNAL_FILE)
 
     @cached_property
     def _lock_table(self) -> LockTable:
-        return LockTable(FileLocks(self.workspace / LOCK_FOLDER) if self.locks is None else self.locks)
+        if self.locks is not None:
+            return LockTable(self.locks)
+        return LockTable(FileLocks(make_private_folder(make_state_folder(self.settings) / LOCK_FOLDER)))
 
 
 class _Shared(NamedTuple):
@@ -96,7 +99,7 @@ def _shared_by(saver: BaseCheckpointSaver[Any]) -> _Shared:
 def _warn_of_files(saver: str) -> None:
     """Log once for each unknown class of savers: its threads may be on another machine."""
     logger.warning(
-        "Threads of %s are locked by files of the workspace, and so is their journal unless the graph has a "
+        "Threads of %s are locked by files of this user, and so is their journal unless the graph has a "
         "store: that holds on this machine only. Name others: build_graph(journal=..., locks=...)",
         saver,
     )

@@ -1,4 +1,4 @@
-"""Where the command line keeps threads: `.agent/threads.sqlite` of the workspace, or PostgreSQL."""
+"""Where the command line keeps threads: `threads.sqlite` of the user's state folder, or PostgreSQL."""
 
 import json
 import logging
@@ -20,7 +20,7 @@ from langgraph.store.base import BaseStore
 
 from skills_agent.graph.langgraph_inside import has_current_tables
 from skills_agent.graph.private_files import is_busy, open_sqlite
-from skills_agent.graph.settings import Settings
+from skills_agent.graph.settings import Settings, make_state_folder, state_folder
 from skills_agent.graph.threads.errors import DatabaseError
 from skills_agent.graph.threads.references import address_of
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from psycopg import Connection
     from psycopg.rows import DictRow
 
-FILE: Final = Path(".agent", "threads.sqlite")
+FILE: Final = "threads.sqlite"
 OPTIONS: Final = "skills_agent"
 """Key of the checkpoint metadata that holds the options a thread was started with."""
 
@@ -52,7 +52,7 @@ class Database(NamedTuple):
 
     saver: BaseCheckpointSaver[Any]
     store: BaseStore | None
-    """None where the journal is a file of the workspace."""
+    """None where the journal is a file."""
 
 
 class CompressedSerializer(JsonPlusSerializer):
@@ -106,12 +106,12 @@ def open_database(settings: Settings, *, create: bool = True) -> Iterator[Databa
     Without `create`, a workspace without threads stays so. Raises DatabaseError where it cannot be used, or
     goes away while it is.
     """
-    path = settings.workspace / FILE
+    path = state_folder(settings) / FILE
     opening: AbstractContextManager[Database]
     if settings.checkpointer:
         opening = _open_postgres(settings.checkpointer)
     elif create or path.is_file():
-        opening = _open_file(path)
+        opening = _open_file(make_state_folder(settings) / FILE)
     else:
         opening = nullcontext(Database(InMemorySaver(), None))
     with opening as database:

@@ -1,6 +1,7 @@
 """The tools that run programs: run_script, and run_command where the operator turns it on."""
 
 import json
+import os
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -15,6 +16,7 @@ from pydantic import BaseModel, BeforeValidator, Field
 from skills_agent.graph.private_files import folder_name
 from skills_agent.graph.tools.declare import declare
 from skills_agent.graph.tools.skills import ThreadRuntime, loaded_skill
+from skills_agent.skills.confined import make_folder_beneath, refusing_links
 from skills_agent.skills.library.registry import Library
 from skills_agent.skills.scripts.report import describe
 from skills_agent.skills.scripts.request import command_request, script_request
@@ -39,9 +41,11 @@ class Workdir:
         if not self.per_thread:
             return self.workspace
         thread = str(config.get("configurable", {}).get("thread_id") or "none")
-        folder = self.workspace / WORK_FOLDER / folder_name(thread)
-        folder.mkdir(parents=True, exist_ok=True)
-        return folder
+        folder = WORK_FOLDER / folder_name(thread)
+        # A link would lead out of the workspace, and the workspace may come from somebody else.
+        with refusing_links(self.workspace / folder):
+            os.close(make_folder_beneath(self.workspace, str(folder)))
+        return self.workspace / folder
 
 
 class RunOutput(NamedTuple):

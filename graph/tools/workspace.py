@@ -4,7 +4,7 @@ import os
 import secrets
 import stat
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
@@ -14,12 +14,12 @@ from skills_agent.skills.confined import (
     ConfinedError,
     NotRegularFileError,
     OutsideRootError,
+    make_folder_beneath,
     open_beneath,
     open_folder_beneath,
 )
 from skills_agent.skills.text import one_line
 
-_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 OWN_FOLDER = ".agent"
@@ -126,24 +126,11 @@ class Workspace:
         with _refusals(path):
             if not name:
                 raise IsADirectoryError
-            folder = _make_folders(self._root, folders)
+            folder = make_folder_beneath(self._root, "/".join(folders))
             try:
                 return _replace(folder, name, content)
             finally:
                 os.close(folder)
-
-
-def _make_folders(root: Path, names: list[str]) -> int:
-    descriptor = os.open(root, _FOLDER)
-    for name in names:
-        try:
-            with suppress(FileExistsError):
-                os.mkdir(name, dir_fd=descriptor)
-            inner = os.open(name, _FOLDER, dir_fd=descriptor)
-        finally:
-            os.close(descriptor)
-        descriptor = inner
-    return descriptor
 
 
 def _replace(folder: int, name: str, content: bytes) -> bool:

@@ -16,7 +16,6 @@ from langgraph.store.postgres import PostgresStore
 from langgraph.store.sqlite import SqliteStore
 from langgraph.types import Command
 
-from skills_agent.graph.private_files import ignore_in_git
 from skills_agent.graph.threads.errors import JournalError
 from skills_agent.graph.threads.journals import FileJournal, StoreJournal
 from skills_agent.nodes.effects import Invocation, Journal, JournalEntry
@@ -268,33 +267,17 @@ def test_processes_write_one_file_side_by_side_from_its_first_write(tmp_path: Pa
     assert len(FileJournal(place).alike("t", "d")) == 150
 
 
-def test_the_file_is_private_and_stays_out_of_git(tmp_path: Path) -> None:
-    (tmp_path / ".agent").mkdir()
-    (tmp_path / ".agent" / ".gitignore").write_text("/threads.sqlite*")
-    journal = FileJournal(tmp_path / ".agent" / "journal.sqlite")
+def test_the_file_and_its_folder_are_private(tmp_path: Path) -> None:
+    folder = tmp_path / "state"
+    journal = FileJournal(folder / "journal.sqlite")
     assert journal.get("t", "call-1") is None
     journal.forget("t")
-    assert not (tmp_path / ".agent" / "journal.sqlite").exists()
+    assert not folder.exists()
     started(journal, "call-1")
-    assert (tmp_path / ".agent" / "journal.sqlite").stat().st_mode & 0o777 == 0o600
-    lines = (tmp_path / ".agent" / ".gitignore").read_text().splitlines()
-    assert lines == ["/threads.sqlite*", "/journal.sqlite*"]
+    assert [path.stat().st_mode & 0o777 for path in (folder, folder / "journal.sqlite")] == [0o700, 0o600]
 
 
 def test_a_journal_that_cannot_be_kept_says_where_and_what_to_do(tmp_path: Path) -> None:
-    (tmp_path / ".agent").write_text("in the way")
+    (tmp_path / "journal.sqlite").write_text("this is no database, and long enough to be one" * 20)
     with pytest.raises(JournalError, match=r"journal\.sqlite.*compile the graph with a store"):
-        started(FileJournal(tmp_path / ".agent" / "journal.sqlite"), "call-1")
-
-
-def test_a_gitignore_that_is_a_link_is_not_written_through(tmp_path: Path) -> None:
-    """A workspace may be somebody else's repository."""
-    mine = tmp_path / "mine"
-    mine.write_text("as it was")
-    for target in (mine, tmp_path / "missing"):
-        folder = tmp_path / f"workspace of {target.name}" / ".agent"
-        folder.mkdir(parents=True)
-        (folder / ".gitignore").symlink_to(target)
-        ignore_in_git(folder, "*")
-    assert mine.read_text() == "as it was"
-    assert not (tmp_path / "missing").exists()
+        started(FileJournal(tmp_path / "journal.sqlite"), "call-1")

@@ -178,7 +178,8 @@ def test_files_of_locks_do_not_stay(tmp_path: Path) -> None:
     locks = FileLocks(tmp_path / "locks")
     for number in range(20):
         locks.take(ThreadKey(str(number)))()
-    assert [file.name for file in (tmp_path / "locks").iterdir()] == [".gitignore"]
+    assert list((tmp_path / "locks").iterdir()) == []
+    assert (tmp_path / "locks").stat().st_mode & 0o777 == 0o700
 
 
 @pytest.mark.parametrize("is_taken_again", [False, True])

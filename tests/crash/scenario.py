@@ -241,7 +241,7 @@ def _builder(place: Workspace, points: Points) -> Any:
         require_approval_for=frozenset({"run"}),
     )
     services = make_services(settings, model=FreshIds(REPLIES, points), tools=[_note(place, points)])
-    threads = KillingServices(place.folder, services.audit, points=points)
+    threads = KillingServices(services.settings, services.audit, points=points)
     return wire(replace(services, threads=threads))
 
 

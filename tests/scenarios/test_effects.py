@@ -19,7 +19,7 @@ from pydantic import ValidationError
 from skills_agent.graph import build_graph
 from skills_agent.graph.models.scripted import ScriptedChatModel
 from skills_agent.graph.services import make_runner
-from skills_agent.graph.settings import Settings
+from skills_agent.graph.settings import Settings, state_folder
 from skills_agent.graph.threads.backends import JOURNAL_FILE
 from skills_agent.graph.threads.journals import FileJournal, StoreJournal
 from skills_agent.nodes.effects import tool_messages
@@ -318,7 +318,7 @@ def test_a_replay_from_before_the_call_keeps_what_a_person_said_of_it(
     with pytest.raises(CutOff):
         agent.say("go")
     # The checkpoint that it started from was not stored, as it happens with durability `async`.
-    journal = FileJournal(workspace / JOURNAL_FILE)
+    journal = FileJournal(state_folder(agent.settings) / JOURNAL_FILE)
     (verdict,) = agent.values["verdicts"]
     entry = journal.get("thread", verdict)
     assert entry is not None
@@ -416,7 +416,7 @@ def test_reading_is_not_journaled_and_a_thread_that_is_not_kept_has_no_journal(
     builder_without = agent.graph.copy({"checkpointer": None})
     builder_without.invoke({"messages": [HumanMessage("go")]})
     assert notes.taken == ["n"]
-    assert not (workspace / ".agent" / "journal.sqlite").exists()
+    assert not (state_folder(agent.settings) / JOURNAL_FILE).exists()
 
 
 @pytest.fixture
@@ -436,9 +436,13 @@ def test_the_journal_is_in_the_store_where_that_lives_as_long_as_the_threads(
         agent.graph = agent.graph.copy({"store": store})
         agent.say("go")
         agent.answer({"type": "approve"})
-        in_file = (workspace / ".agent" / "journal.sqlite").exists()
+        in_file = (state_folder(agent.settings) / JOURNAL_FILE).exists()
         assert in_file == (kind != "sqlite")
-        journal = StoreJournal(on_disk) if kind == "sqlite" else FileJournal(workspace / JOURNAL_FILE)
+        journal = (
+            StoreJournal(on_disk)
+            if kind == "sqlite"
+            else FileJournal(state_folder(agent.settings) / JOURNAL_FILE)
+        )
         (answer,) = agent.tool_messages("note")
         entry = journal.get("thread", answer.tool_call_id)
     assert entry is not None
@@ -457,7 +461,7 @@ def test_an_entry_says_what_a_script_came_to(
     agent.say("go")
     agent.answer({"type": "approve"})
     (answer,) = agent.tool_messages("run_script")
-    entry = FileJournal(workspace / JOURNAL_FILE).get("thread", answer.tool_call_id)
+    entry = FileJournal(state_folder(agent.settings) / JOURNAL_FILE).get("thread", answer.tool_call_id)
     assert entry is not None
     assert entry.status == "done"
     (message,) = tool_messages(entry.produced)

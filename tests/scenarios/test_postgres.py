@@ -58,7 +58,7 @@ def test_a_question_asked_in_one_process_is_answered_in_another(cli: CommandLine
     resumed = cli.run_process("resume", "rain", "--approve", "--always", "skill", "--checkpointer", dsn)
     assert resumed.out.endswith(f"\n\n{ANSWER}\n")
     assert "all stations: 544 mm" in cli.run("threads", "show", "rain", "--checkpointer", dsn).out
-    assert not (cli.workspace / ".agent" / "threads.sqlite").exists()
+    assert not (cli.state / "threads.sqlite").exists()
 
 
 def test_the_journal_is_beside_the_threads(cli: CommandLine, dsn: str) -> None:
@@ -70,7 +70,7 @@ def test_the_journal_is_beside_the_threads(cli: CommandLine, dsn: str) -> None:
     assert [(entry["tool"], entry["status"], entry["exit_code"]) for (entry,) in entries] == [
         ("run_script", "done", 0)
     ]
-    assert not (cli.workspace / ".agent" / "journal.sqlite").exists()
+    assert not (cli.state / "journal.sqlite").exists()
     assert cli.run("threads", "delete", "rain", "--yes", "--checkpointer", dsn).code == 0
     with psycopg.connect(dsn) as connection:
         assert connection.execute("SELECT value FROM store").fetchall() == []

@@ -22,6 +22,7 @@ from unittest.mock import patch
 from click.testing import CliRunner
 
 from skills_agent.graph.cli.main import main
+from skills_agent.graph.settings import Settings, state_folder
 from tests.agents import call, calls
 
 PATIENCE = 60.0
@@ -91,6 +92,11 @@ class CommandLine:
         for folder in (self.home, self.workspace, self.skills):
             folder.mkdir(parents=True)
         self.write("rainfall.csv", RAINFALL)
+
+    @property
+    def state(self) -> Path:
+        """Return the folder of what the agent keeps for this workspace."""
+        return state_folder(Settings(workspace=self.workspace, home=self.home))
 
     def write(self, path: str, text: str) -> Path:
         """Write a file of the workspace."""
@@ -176,7 +182,7 @@ class CommandLine:
         """Return the variables that the command has, these among them."""
         mine = {"PATH": os.environ["PATH"], "HOME": str(self.home), "LANG": "C.UTF-8"}
         # A worktree's own code, not that which is installed; and what conftest.py turns on for every test.
-        passed_on = ("PYTHONPATH", "LANGGRAPH_STRICT_MSGPACK")
+        passed_on = ("PYTHONPATH", "LANGGRAPH_STRICT_MSGPACK", "XDG_STATE_HOME")
         mine |= {name: os.environ[name] for name in passed_on if name in os.environ}
         return {**mine, **variables}
 

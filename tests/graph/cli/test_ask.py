@@ -204,11 +204,13 @@ def test_a_warning_that_is_left_out_is_one_of_a_step(message: str) -> None:
     assert any(f'"{message}"' in step.read_text() for step in steps.glob("*.py"))
 
 
-def test_what_was_said_stays_out_of_version_control(cli: CommandLine) -> None:
+def test_what_was_said_is_kept_outside_of_the_workspace_for_this_user_alone(cli: CommandLine) -> None:
     cli.run("ask", "Rain?", "--model", cli.script("Yes."))
-    kept = cli.workspace / ".agent" / "threads.sqlite"
-    assert kept.stat().st_mode & 0o077 == 0
-    assert "/threads.sqlite*" in (cli.workspace / ".agent" / ".gitignore").read_text()
+    kept = [cli.state.parent, cli.state, *cli.state.rglob("*")]
+    assert {"threads.sqlite", "workspace"} < {path.name for path in kept}
+    assert all(path.stat().st_mode & 0o077 == 0 for path in kept)
+    assert (cli.state / "workspace").read_text() == f"{cli.workspace}\n"
+    assert [path.name for path in (cli.workspace / ".agent").iterdir()] == ["runs"]
 
 
 def test_text_of_a_model_cannot_steer_the_terminal(cli: CommandLine) -> None:

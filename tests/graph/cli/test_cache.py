@@ -73,7 +73,7 @@ def test_clear_removes_what_no_thread_needs(loaded: CommandLine) -> None:
 
 
 def test_clear_removes_what_was_needed_in_a_workspace_that_is_gone(loaded: CommandLine) -> None:
-    shutil.rmtree(loaded.workspace / ".agent")
+    shutil.rmtree(loaded.state)
     assert len(clear(loaded)) == 1
 
 

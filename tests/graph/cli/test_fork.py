@@ -288,7 +288,7 @@ def test_a_fork_is_told_to_a_person_with_the_command_that_goes_on(cli: CommandLi
     assert told.rstrip().endswith("To go on: skills-agent resume again")
     empty = CommandLine(tmp_path)
     assert empty.run("threads", "fork", "rain", "--at", "1").code == 1
-    assert not (empty.workspace / ".agent").exists()
+    assert not empty.state.exists()
 
 
 def test_the_record_of_a_fork_begins_with_where_it_comes_from(cli: CommandLine) -> None:

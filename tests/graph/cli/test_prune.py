@@ -65,7 +65,7 @@ def test_by_age_only_threads_go_that_did_not_move_for_so_long() -> None:
 
 def test_a_thread_that_was_cut_off_is_not_pruned(cli: CommandLine) -> None:
     # As a kill leaves it: the newest checkpoint has a node to run.
-    with closing(sqlite3.connect(cli.workspace / ".agent" / "threads.sqlite")) as connection, connection:
+    with closing(sqlite3.connect(cli.state / "threads.sqlite")) as connection, connection:
         connection.execute(
             "DELETE FROM checkpoints WHERE thread_id = 'second' AND checkpoint_id = "
             "(SELECT MAX(checkpoint_id) FROM checkpoints WHERE thread_id = 'second')"
@@ -77,7 +77,7 @@ def test_a_thread_that_was_cut_off_is_not_pruned(cli: CommandLine) -> None:
 
 def journaled(cli: CommandLine) -> dict[str, int]:
     """Return how many effects the journal knows of each thread."""
-    with closing(sqlite3.connect(cli.workspace / ".agent" / "journal.sqlite")) as connection:
+    with closing(sqlite3.connect(cli.state / "journal.sqlite")) as connection:
         return dict(connection.execute("SELECT thread, count(*) FROM journal GROUP BY thread").fetchall())
 
 
@@ -140,4 +140,4 @@ def test_an_empty_workspace_has_nothing_to_prune(tmp_path: Path) -> None:
     cli = CommandLine(tmp_path)
     assert cli.run("threads", "prune", "--keep", "1").out == "Removed nothing.\n"
     assert json.loads(cli.run("threads", "prune", "--keep", "1", "--json").out)["threads"] == []
-    assert not (cli.workspace / ".agent").exists()
+    assert not cli.state.exists()

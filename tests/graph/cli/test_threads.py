@@ -39,7 +39,7 @@ def test_an_empty_workspace_has_no_threads_and_gets_no_database(
     cli = CommandLine(tmp_path)
     assert "No threads yet" in cli.run("threads", "list").out
     assert cli.run("threads", "list", "--json").value == []
-    assert not (cli.workspace / ".agent").exists()
+    assert not cli.state.exists()
 
 
 def test_threads_are_listed_with_status_turns_and_first_question(cli: CommandLine) -> None:

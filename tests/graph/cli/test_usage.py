@@ -62,7 +62,8 @@ def test_a_model_without_its_key_is_one_line(cli: CommandLine) -> None:
 
 def test_threads_that_cannot_be_kept_are_one_line(tmp_path: Path) -> None:
     cli = CommandLine(tmp_path)
-    cli.write(".agent/threads.sqlite", "this is no database, and long enough to be taken for one" * 20)
+    cli.run("ask", "x", "--model", cli.script("y"))
+    (cli.state / "threads.sqlite").write_text("this is no database, and long enough to be one" * 20)
     done = cli.run("ask", "x")
     assert done.code == 1
     assert done.err.startswith("error: Cannot keep threads in")

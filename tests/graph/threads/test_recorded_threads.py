@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from langgraph.checkpoint.sqlite import SqliteSaver
 
+from skills_agent.graph.settings import Settings, make_state_folder
 from tests.conftest import MakeAgent
 from tests.graph.cli.command_line import CommandLine
 from tests.recorded.record import LOAD, RUN
@@ -22,8 +23,8 @@ RECORDED = sorted((Path(__file__).parents[2] / "recorded").glob("*.sqlite"))
 def cli(request: pytest.FixtureRequest, tmp_path: Path) -> CommandLine:
     """Give the recorded threads to a workspace whose skills are not where they were."""
     cli = CommandLine(tmp_path)
-    (cli.workspace / ".agent").mkdir()
-    shutil.copy(request.param, cli.workspace / ".agent" / "threads.sqlite")
+    folder = make_state_folder(Settings(workspace=cli.workspace, home=cli.home))
+    shutil.copy(request.param, folder / "threads.sqlite")
     cli.write("replies.json", json.dumps([LOAD, RUN, "544 mm.", "You are welcome."]))
     return cli
 

@@ -21,6 +21,7 @@ from langgraph.types import Command
 
 from skills_agent.graph import Settings, Threads, build_graph
 from skills_agent.graph.models.scripted import ScriptedChatModel
+from skills_agent.graph.settings import state_folder
 from skills_agent.graph.threads.errors import (
     AgeError,
     ThreadError,
@@ -250,13 +251,13 @@ class RemoteSaver(BaseCheckpointSaver[str]):
         return self.threads.get_next_version(current, channel)
 
 
-def test_an_unknown_saver_is_kept_by_files_of_the_workspace_with_a_warning(
-    make_agent: MakeAgent, workspace: Path, caplog: pytest.LogCaptureFixture
+def test_an_unknown_saver_is_kept_by_files_of_the_user_with_a_warning(
+    make_agent: MakeAgent, caplog: pytest.LogCaptureFixture
 ) -> None:
     agent = make_agent([calls(WRITE), "Written."], checkpointer=RemoteSaver())
     agent.say("Write!")
     agent.answer({"type": "approve"})
     (warning,) = (each for each in caplog.records if "build_graph(journal=" in each.getMessage())
     assert (warning.levelname, "RemoteSaver" in warning.getMessage()) == ("WARNING", True)
-    assert (workspace / ".agent" / "journal.sqlite").exists()
+    assert (state_folder(agent.settings) / "journal.sqlite").exists()
     assert [each.thread for each in Threads(agent.graph).list()] == ["thread"]

@@ -131,6 +131,22 @@ def test_each_thread_has_a_folder_of_its_own_where_that_is_set(
     assert not (workspace / "made.txt").exists()
 
 
+@pytest.mark.parametrize("link", [".agent", ".agent/work"])
+def test_no_script_works_where_a_link_of_the_workspace_leads(
+    make_agent: MakeAgent, workspace: Path, tmp_path: Path, link: str
+) -> None:
+    """Attack: a cloned repository has `.agent`, or `work` in it, as a link to a folder of the person."""
+    theirs = tmp_path / "theirs"
+    theirs.mkdir()
+    (workspace / link).parent.mkdir(exist_ok=True)
+    (workspace / link).symlink_to(theirs)
+    asked = calls(call("run_command", command="touch made.txt"))
+    agent = make_agent([asked, "done"], workdir="thread", enable_run_command=True, audit="off", **FREE)
+    agent.say("make")
+    assert "is reached by a link" in agent.tool_messages("run_command")[0].text
+    assert list(theirs.iterdir()) == []
+
+
 @given(st.text(max_size=80))
 def test_any_thread_has_a_name_that_is_one_folder(thread: str) -> None:
     name = folder_name(thread)
