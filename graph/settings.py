@@ -114,6 +114,8 @@ class Settings(Limits):
     """Tools that no such limit stops."""
     exclude_tools: tuple[str, ...] = ()
     """Calls that are always denied, written as in `allowed-tools`: `write_file`, `Bash(rm:*)`."""
+    protected_paths: tuple[str, ...] = ()
+    """More paths, with `*` in names, that are [protected](policy.md#protected-paths) at any depth."""
     trust_file: Path | None = None
     """Where `skills-agent trust` keeps its list. None: in the user's folder of settings."""
     script_timeout: Seconds = 60.0
