@@ -25,10 +25,10 @@ def question_of(agent: Agent) -> str:
     return description
 
 
-def verdict(settings: Settings, tool: str, args: dict[str, Any], **state: Any) -> Verdict:
+def verdict(settings: Settings, tool: str, args: dict[str, Any]) -> Verdict:
     services = make_services(settings, yes=["run", "write", "network", "delete"])
     runtime: Any = type("Runtime", (), {"context": Context(), "store": None, "server_info": None})()
-    judge = services.policy.judge(AgentState(messages=[], **state), runtime)
+    judge = services.policy.judge(AgentState(messages=[]), runtime)
     return judge.verdict(judge.call(tool, args))
 
 
