@@ -1,6 +1,8 @@
 """What a caller may choose for an invocation. A caller can only narrow what the operator allows."""
 
+from collections.abc import Iterable
 from dataclasses import fields
+from difflib import get_close_matches
 from typing import Any, Self
 
 from langgraph.prebuilt import ToolRuntime
@@ -15,7 +17,10 @@ def _at_most(title: str, per: str = "in this turn") -> Any:
 
 
 class Context(BaseModel):
-    """Choices that come with a request. Unknown fields are refused: a typo must not widen anything."""
+    """Choices that come with a request. Unknown fields are refused: a typo must not widen anything.
+
+    A LangGraph server drops unknown fields before they arrive here: what `strict_fields` names must arrive.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -39,6 +44,11 @@ class Context(BaseModel):
     user_id: str | None = Field(
         default=None, title="User", description="Who sends the request; the audit records it."
     )
+    strict_fields: tuple[str, ...] = Field(
+        default=(),
+        title="Fields that must arrive",
+        description="Names of the fields that the client sends. A run is refused where one has not arrived.",
+    )
     # Limits, by the names that they have in `Limits`.
     max_model_calls: int | None = _at_most("Model calls")
     max_tool_calls: int | None = _at_most("Tool calls")
@@ -48,7 +58,19 @@ class Context(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _rename(cls, values: Any) -> Any:
-        return with_new_names(values, "the caller's context") if isinstance(values, dict) else values
+        if not isinstance(values, dict):
+            return values
+        renamed = with_new_names(values, "the caller's context")
+        _check_names(renamed)
+        return renamed
+
+    @model_validator(mode="after")
+    def _check_arrival(self) -> Self:
+        sent = with_new_names(dict.fromkeys(self.strict_fields), "the caller's context")
+        _check_names(sent)
+        if missing := sorted(sent.keys() - self.model_fields_set):
+            raise ValueError(f"`strict_fields` names {', '.join(missing)}, which has not arrived.")
+        return self
 
     @classmethod
     def of(cls, context: Self | None) -> Self:
@@ -60,6 +82,14 @@ class Context(BaseModel):
         operators = {limit.name: getattr(limits, limit.name) for limit in fields(Limits)}
         lowered = {name: min(most, getattr(self, name, None) or most) for name, most in operators.items()}
         return Limits(**lowered)
+
+
+def _check_names(names: Iterable[str]) -> None:
+    for name in names:
+        if name not in Context.model_fields:
+            near = get_close_matches(name, Context.model_fields, n=1)
+            hint = f"Did you mean `{near[0]}`?" if near else f"Known: {', '.join(Context.model_fields)}."
+            raise ValueError(f"The context has no field `{name}`. {hint}")
 
 
 def caller_of(runtime: Runtime[Context] | ToolRuntime[Any, Any]) -> str | None:

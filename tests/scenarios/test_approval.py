@@ -71,6 +71,25 @@ def test_a_denied_call_never_reaches_the_tool(make_agent: MakeAgent, workspace: 
     assert result["usage"]["thread"]["script_runs"] == 0
 
 
+@pytest.mark.parametrize(
+    "answer",
+    [
+        *("approve", "yes", '{"decisions": [{"type": "approve"}]}'),
+        *(["approve"], [{"type": "approve"}], [{"type": "accept", "args": None}]),
+        *(True, 1, {"type": "approve"}, {"decisions": "approve"}, {"decisions": ["approve"]}),
+    ],
+)
+def test_plain_text_and_other_bare_values_are_no_approval(
+    make_agent: MakeAgent, workspace: Path, answer: object
+) -> None:
+    # A2A hands plain text to an open question: Command(resume=text).
+    agent = waiting(make_agent, RUN)
+    with pytest.raises(ValidationError):
+        agent.run(Command(resume=answer))
+    assert not (workspace / "log.txt").exists()
+    assert len(agent.state.interrupts) == 1
+
+
 def test_an_edited_call_runs_as_edited_and_says_so(make_agent: MakeAgent, workspace: Path) -> None:
     agent = waiting(make_agent, RUN)
     args = {**RUN["args"], "args": ["y"]}
