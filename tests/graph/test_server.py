@@ -1,32 +1,18 @@
 """A real `langgraph dev`, driven by langgraph-sdk, with a skill and a file that it has never seen."""
 
-import contextlib
 import json
-import os
-import signal
-import socket
-import subprocess
-import sys
-import time
-import urllib.error
-import urllib.request
 from collections.abc import Iterator
-from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
-from langgraph_sdk import get_sync_client
-from langgraph_sdk.client import SyncLangGraphClient
 
 from skills_agent.graph.audit.log import RunLog
 from skills_agent.graph.private_files import folder_name
 from tests.agents import write_skill
+from tests.langgraph_dev import Server
 
 pytestmark = [pytest.mark.server, pytest.mark.slow]
-
-PROJECT = Path(__file__).resolve().parent.parent.parent
-SECONDS_TO_START = 90
 
 SCRIPT = """
 import csv, sys
@@ -39,78 +25,6 @@ BODY = """
 # Pea census
 Run `python scripts/census.py FILE` on the CSV file and report its lines.
 """
-
-
-@dataclass
-class Server:
-    """A `langgraph dev` process that can be stopped and started again on the same folder."""
-
-    folder: Path
-    workspace: Path
-    port: int = 0
-    process: subprocess.Popen[bytes] | None = field(default=None)
-    client: SyncLangGraphClient | None = field(default=None)
-
-    def start(self) -> SyncLangGraphClient:
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self.port = probe.getsockname()[1]
-        environment = {
-            name: value
-            for name, value in os.environ.items()
-            if not name.startswith(("LANGSMITH", "LANGCHAIN", "OPENAI"))
-        } | {
-            "HOME": str(self.folder),
-            "SKILLS_AGENT_WORKSPACE": str(self.workspace),
-            "SKILLS_AGENT_SKILLS_DIRS": str(self.workspace / "given"),
-            "LANGGRAPH_NO_VERSION_CHECK": "true",
-            "LANGGRAPH_CLI_NO_ANALYTICS": "1",
-            "LANGSMITH_TRACING": "false",
-        }
-        command = [
-            str(Path(sys.executable).with_name("langgraph")),
-            *("dev", "--no-browser", "--no-reload", "--host", "127.0.0.1", "--port", str(self.port)),
-            *("--config", str(PROJECT / "langgraph.json")),
-        ]
-        log = (self.folder / "server.log").open("ab")
-        self.process = subprocess.Popen(
-            command, cwd=self.folder, env=environment, stdout=log, stderr=log, start_new_session=True
-        )
-        log.close()
-        self._wait()
-        self.client = get_sync_client(url=f"http://127.0.0.1:{self.port}")
-        return self.client
-
-    def _wait(self) -> None:
-        deadline = time.monotonic() + SECONDS_TO_START
-        while time.monotonic() < deadline:
-            assert self.process is not None
-            assert self.process.poll() is None, self.log
-            with (
-                contextlib.suppress(urllib.error.URLError, ConnectionError, TimeoutError),
-                urllib.request.urlopen(f"http://127.0.0.1:{self.port}/ok", timeout=2) as answer,
-            ):
-                if answer.status == 200:
-                    return
-            time.sleep(0.2)
-        raise AssertionError(self.log)
-
-    def stop(self) -> None:
-        """End the server as a person does, with Ctrl-C; its state is written then."""
-        if self.client is not None:
-            self.client.http.client.close()
-        if self.process is None or self.process.poll() is not None:
-            return
-        os.killpg(self.process.pid, signal.SIGINT)
-        try:
-            self.process.wait(timeout=30)
-        except subprocess.TimeoutExpired:
-            os.killpg(self.process.pid, signal.SIGKILL)
-            self.process.wait(timeout=10)
-
-    @property
-    def log(self) -> str:
-        return (self.folder / "server.log").read_text(errors="replace")[-6000:]
 
 
 @pytest.fixture(scope="module")
@@ -245,3 +159,122 @@ def test_a_thread_is_copied_and_goes_on_from_an_earlier_step_over_the_sdk(server
     )
     left: Any = client.runs.wait(thread, "agent", input=ask("Thank you."))
     assert left["loaded"] == []
+
+
+EVIL = {"origin": "https://evil.example"}
+PLAIN = {"content-type": "text/plain"}
+
+
+@pytest.fixture
+def url(server: Server) -> str:
+    """Return the address of a running server with the project's own langgraph.json."""
+    if server.client is None:
+        server.start()
+    return server.url
+
+
+@pytest.mark.parametrize("origin", ["https://evil.example", "null", "http://localhost.evil.example:3000"])
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        *(("POST", "/runs"), ("POST", "/runs/wait"), ("POST", "/runs/stream"), ("POST", "/threads")),
+        *(("GET", "/info"), ("PUT", "/store/items"), ("POST", "/threads/search"), ("POST", "/mcp")),
+        *(("POST", "/internal/truncate"), ("POST", "/deploy"), ("GET", "/openapi.json")),
+    ],
+)
+def test_a_web_page_that_knows_the_port_gets_nothing(url: str, origin: str, method: str, path: str) -> None:
+    def count() -> int:
+        counted: int = httpx.post(f"{url}/threads/count", json={}).json()
+        return counted
+
+    before = count()
+    body = json.dumps({"assistant_id": "agent", "input": ask("Hello."), "on_completion": "keep"}).encode()
+    page = {"origin": origin, "sec-fetch-site": "cross-site"}
+    preflight = {"access-control-request-method": method, "access-control-request-headers": "content-type"}
+    answers = [
+        httpx.options(url + path, headers=page | preflight),
+        # What a page sends without a preflight: a form, or fetch with mode "no-cors".
+        *(
+            httpx.request(method, url + path, content=body, headers=page | {"content-type": kind})
+            for kind in ("text/plain", "application/x-www-form-urlencoded", "application/json")
+        ),
+    ]
+    for answer in answers:
+        assert answer.status_code == 403
+        assert "http.cors" in answer.json()["detail"]
+        assert "access-control-allow-origin" not in answer.headers
+    assert count() == before
+
+
+def test_a_name_that_a_page_points_at_this_machine_gets_nothing(url: str) -> None:
+    port = url.rpartition(":")[2]
+    for name in ("evil.example", "localhost.evil.example", "127.0.0.1.evil.example", ""):
+        answer = httpx.post(f"{url}/threads/search", json={}, headers={"host": f"{name}:{port}"})
+        assert answer.status_code == 403, name
+    for name in ("localhost", "127.0.0.1", "[::1]", "app.localhost"):
+        answer = httpx.post(f"{url}/threads/search", json={}, headers={"host": f"{name}:{port}"})
+        assert answer.status_code == 200, name
+
+
+def test_a_web_socket_of_another_page_is_not_opened(url: str) -> None:
+    thread = httpx.post(f"{url}/threads", json={}).json()["thread_id"]
+    wish = {"connection": "Upgrade", "upgrade": "websocket", "sec-websocket-version": "13"}
+    wish |= {"sec-websocket-key": "dGhlIHNhbXBsZSBub25jZQ=="}
+    path = f"{url}/threads/{thread}/stream/events"
+    assert httpx.get(path, headers=wish | EVIL).status_code == 403
+    with httpx.stream("GET", path, headers=wish) as opened:
+        assert opened.status_code == 101
+
+
+def test_studio_and_pages_of_this_machine_are_served(url: str) -> None:
+    for origin in ("https://smith.langchain.com", "https://eu.smith.langchain.com", "http://localhost:3000"):
+        page = {"origin": origin}
+        wish = {"access-control-request-method": "POST", "access-control-request-headers": "content-type"}
+        allowed = httpx.options(f"{url}/runs/stream", headers=page | wish)
+        assert allowed.status_code == 200
+        answer = httpx.post(f"{url}/threads", json={}, headers=page)
+        assert answer.status_code == 200
+        for each in (allowed, answer):
+            assert each.headers["access-control-allow-origin"] == origin
+
+
+def test_the_journal_in_the_store_has_no_route(url: str) -> None:
+    item = {"namespace": ["skills-agent", "journal"], "key": "k", "value": {}}
+    assert httpx.put(f"{url}/store/items", json=item).status_code == 404
+    assert httpx.post(f"{url}/store/items/search", json={"namespace_prefix": []}).status_code == 404
+
+
+def test_a_client_that_names_its_fields_finds_out_that_one_was_misspelt(url: str) -> None:
+    def run(**context: Any) -> Any:
+        wish = {"assistant_id": "agent", "input": ask("Hello."), "context": context}
+        return httpx.post(f"{url}/runs/wait", json=wish, timeout=60).json()
+
+    assert run(only_tool=["read_file"])["answer"]  # The server drops it.
+    for fields in (
+        {"only_tool": ["read_file"], "strict_fields": ["only_tool"]},
+        {"strict_fields": ["only_tools"]},
+    ):
+        fault = run(**fields)["__error__"]["message"]
+        assert (
+            "`only_tool`. Did you mean `only_tools`?" in fault or "only_tools, which has not arrived" in fault
+        )
+    assert run(only_tools=["read_file"], strict_fields=["only_tools", "strict_fields"])["answer"]
+
+
+def test_plain_text_over_a2a_is_no_answer_to_an_open_question(server: Server, url: str) -> None:
+    client = server.client
+    assert client is not None
+    (assistant,) = client.assistants.search(graph_id="agent")
+
+    def say(text: str, **more: str) -> Any:
+        message = {"role": "user", "messageId": text, "parts": [{"kind": "text", "text": text}], **more}
+        call = {"jsonrpc": "2.0", "id": 1, "method": "message/send", "params": {"message": message}}
+        return httpx.post(f"{url}/a2a/{assistant['assistant_id']}", json=call, timeout=60).json()
+
+    asked = say("How many peas are in harvest.csv?")["result"]
+    assert asked["status"]["state"] == "input-required"
+    for text in ("approve", "yes", '{"decisions": [{"type": "approve"}]}'):
+        say(text, contextId=asked["contextId"], taskId=asked["id"])
+        state: Any = client.threads.get_state(asked["contextId"])
+        assert len(state["interrupts"]) == 1
+        assert state["values"]["usage"]["thread"]["script_runs"] == 0
