@@ -46,7 +46,9 @@ Seconds = Annotated[float, msgspec.Meta(gt=0)]
 Sandbox = Literal["auto", "require", "off"]
 
 _NOT_PLAIN: Final = re.compile(r"[^A-Za-z0-9._-]")
-_NOT_FOR_WORKSPACE_FILES: Final = frozenset({"workspace", "home", "trust_file", "checkpointer"})
+_NOT_FOR_WORKSPACE_FILES: Final = frozenset(
+    {"workspace", "home", "trust_file", "checkpointer", "tokens", "jwt_issuer", "jwt_audience", "jwt_keys"}
+)
 """Settings that the file of a workspace may not set: it may have come with a repository."""
 
 
@@ -114,8 +116,14 @@ class Settings(Limits):
     """Tools that no such limit stops."""
     exclude_tools: tuple[str, ...] = ()
     """Calls that are always denied, written as in `allowed-tools`: `write_file`, `Bash(rm:*)`."""
-    protected_paths: tuple[str, ...] = ()
-    """More paths, with `*` in names, that are [protected](policy.md#protected-paths) at any depth."""
+    tokens: Path | None = None
+    """The file that names the users of a server by the hashes of their tokens ([server.md](server.md))."""
+    jwt_issuer: str = ""
+    """The issuer (`iss`) whose JSON Web Tokens a server takes, beside those of `tokens`."""
+    jwt_audience: str = ""
+    """The audience (`aud`) that these must name."""
+    jwt_keys: str = ""
+    """The address of the issuer's keys (JWKS). Empty: `<jwt_issuer>/.well-known/jwks.json`."""
     trust_file: Path | None = None
     """Where `skills-agent trust` keeps its list. None: in the user's folder of settings."""
     script_timeout: Seconds = 60.0

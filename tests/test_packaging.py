@@ -25,8 +25,9 @@ def test_every_folder_with_code_is_a_listed_package() -> None:
     assert listed == found
 
 
-def test_langgraph_json_names_the_graph_by_module_path() -> None:
-    config = json.loads((PROJECT / "langgraph.json").read_text())
+@pytest.mark.parametrize("file", ["langgraph.json", "langgraph.server.json"])
+def test_langgraph_json_names_the_graph_by_module_path(file: str) -> None:
+    config = json.loads((PROJECT / file).read_text())
     module, _, name = config["graphs"]["agent"]["path"].partition(":")
     assert getattr(import_module(module), name).checkpointer is None
     assert config["graphs"]["agent"]["description"]

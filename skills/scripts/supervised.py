@@ -53,8 +53,6 @@ class ProgramStart:
     stdin: str | None
     wrapped: bool = False
     """Whether the first process is a wrapper that gets no SIGTERM."""
-    descriptors: tuple[int, ...] = ()
-    """What the program gets open beside its streams; closed here once it is started."""
 
 
 class SupervisedProgram:
@@ -126,7 +124,7 @@ class SupervisedProgram:
                     stdin=subprocess.DEVNULL if start.stdin is None else stdin,
                     stdout=subprocess.PIPE,
                     stderr=subprocess.PIPE,
-                    pass_fds=(control, status, *start.descriptors),
+                    pass_fds=(control, status),
                     start_new_session=True,
                     bufsize=0,
                 )
@@ -137,8 +135,8 @@ class SupervisedProgram:
             cause = error.strerror if isinstance(error, OSError) else f"bad argument ({error})"
             raise ScriptError(f"Cannot start {start.title}: {cause or error}.") from error
         finally:
-            for descriptor in (control, status, *start.descriptors):
-                os.close(descriptor)
+            os.close(control)
+            os.close(status)
 
     def _is_alive(self) -> bool:
         return self._status in self._selector.get_map()

@@ -1,0 +1,111 @@
+"""Who a request comes from, by a token of the operator's file or a JWT of the operator's issuer."""
+
+import hmac
+import json
+import os
+import stat
+import tomllib
+from functools import cache
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
+from urllib.parse import urlsplit
+
+import msgspec
+
+from skills_agent.graph.settings import Settings, SettingsError
+
+if TYPE_CHECKING:
+    import jwt
+
+OPERATOR_SCOPE: Final = "skills-agent:operator"
+"""The scope that makes the user of a JWT an operator."""
+_ALGORITHMS: Final = ("RS256", "ES256")
+_REQUIRED_CLAIMS: Final = ("exp", "aud", "iss", "sub")
+
+
+class User(NamedTuple):
+    """Who sends a request, and whether the operator trusts them as themselves."""
+
+    identity: str
+    is_operator: bool = False
+
+
+class _Token(msgspec.Struct, forbid_unknown_fields=True):
+    sha256: Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{64}$")]
+    operator: bool = False
+
+
+def find_user(token: str, settings: Settings) -> User | None:
+    """Return whose token it is; None where nobody's.
+
+    Raises SettingsError where the settings name no users, or name them in a way that cannot be used.
+    """
+    if settings.tokens is None and not settings.jwt_issuer:
+        text = "Nobody may use this server yet: set SKILLS_AGENT_TOKENS, or SKILLS_AGENT_JWT_ISSUER and "
+        raise SettingsError(text + "SKILLS_AGENT_JWT_AUDIENCE. docs/server.md says how.")
+    user = _of_file(token, _read(settings.tokens, settings.workspace)) if settings.tokens else None
+    return user or (_of_issuer(token, settings) if settings.jwt_issuer else None)
+
+
+def _of_file(token: str, tokens: dict[str, _Token]) -> User | None:
+    digest = sha256(token.encode(errors="replace")).hexdigest()
+    # Every hash is compared: the time tells nobody which one it was.
+    matches = [name for name, each in tokens.items() if hmac.compare_digest(each.sha256, digest)]
+    return User(matches[0], tokens[matches[0]].operator) if matches else None
+
+
+def _read(path: Path, workspace: Path) -> dict[str, _Token]:
+    """Return the tokens by the names of their users. Read for every request: a change counts at once."""
+    real = path.expanduser().resolve()
+    if real.is_relative_to(workspace.resolve()):
+        raise SettingsError(f"The token file {path} must be outside of the workspace, by its whole path.")
+    try:
+        with real.open("rb") as file:
+            status = os.fstat(file.fileno())
+            if not stat.S_ISREG(status.st_mode) or status.st_mode & 0o077:
+                raise SettingsError(f"Others can read or change the token file {path}: chmod 600 it.")
+            if status.st_uid not in (0, os.geteuid()):
+                raise SettingsError(f"The token file {path} belongs to another user.")
+            content = file.read().decode()
+        tokens = json.loads(content) if path.suffix == ".json" else tomllib.loads(content)
+        users = msgspec.convert(tokens, dict[str, _Token])
+    except (OSError, ValueError, RecursionError) as error:
+        raise SettingsError(f"Cannot read the token file {path}: {error}") from error
+    if any(not name.strip() for name in users):
+        raise SettingsError(f"A user in the token file {path} has no name.")
+    return users
+
+
+def _of_issuer(token: str, settings: Settings) -> User | None:
+    try:
+        import jwt  # noqa: PLC0415
+    except ImportError as error:
+        raise SettingsError("A JWT needs PyJWT: pip install 'skills-agent[server]'.") from error
+    if not settings.jwt_audience:
+        raise SettingsError("SKILLS_AGENT_JWT_ISSUER needs SKILLS_AGENT_JWT_AUDIENCE, too.")
+    url = settings.jwt_keys or f"{settings.jwt_issuer.rstrip('/')}/.well-known/jwks.json"
+    if urlsplit(url).scheme != "https" and urlsplit(url).hostname not in ("localhost", "127.0.0.1", "::1"):
+        raise SettingsError(f"The keys of the issuer must come over https, not from {url}.")
+    try:
+        claims: dict[str, Any] = jwt.decode(
+            token,
+            _keys(url).get_signing_key_from_jwt(token),
+            algorithms=_ALGORITHMS,
+            audience=settings.jwt_audience,
+            issuer=settings.jwt_issuer,
+            options={"require": list(_REQUIRED_CLAIMS)},
+        )
+    except jwt.PyJWKClientConnectionError as error:
+        raise SettingsError(f"The keys of the issuer cannot be fetched from {url}: {error}") from error
+    except jwt.PyJWTError:
+        return None
+    scopes = str(claims.get("scope", "")).split()
+    return User(claims["sub"], OPERATOR_SCOPE in scopes) if claims["sub"].strip() else None
+
+
+@cache
+def _keys(url: str) -> "jwt.PyJWKClient":
+    from jwt import PyJWKClient  # noqa: PLC0415
+
+    return PyJWKClient(url, timeout=10)
