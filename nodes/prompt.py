@@ -171,10 +171,7 @@ def skill_text(skill: LoadedSkill, resources: SkillResources | None) -> str:
     text = f'<skill name="{name}" source="{escape_markup(skill["source"])}">\n{body}\n</skill>'
     if resources is None or not resources["files"]:
         return text
-    files = [
-        escape_markup(f"{each['path']} ({each['type']}, {_size(each['size'])})")
-        for each in resources["files"]
-    ]
+    files = [_safe(f"{each['path']} ({each['type']}, {_size(each['size'])})") for each in resources["files"]]
     if resources["omitted"]:
         files.append(f"[{resources['omitted']} more files are not listed]")
     return "\n".join([text, f'<skill_resources name="{name}">', *files, "</skill_resources>"])

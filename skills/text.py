@@ -1,16 +1,18 @@
 """Text from skills is somebody else's text: clean it, bound it, escape it before it is shown."""
 
+import os
 import re
 from typing import NamedTuple
 
 # A person cannot see these, and a model reads them: control characters, bidirectional marks and overrides,
-# zero-width and filler characters, variation selectors (but those of emoji), tag characters.
+# zero-width and filler characters, variation selectors (but those of emoji), tag characters. A lone surrogate
+# nothing can write.
 _INVISIBLE = re.compile(
     "["
     "\x00-\x08\x0b-\x1f\x7f-\x9f"
     "\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f"
     "\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164"
-    "\ufe00-\ufe0d\ufeff\uffa0\ufff0-\ufffb\ufffe\uffff"
+    "\ud800-\udfff\ufe00-\ufe0d\ufeff\uffa0\ufff0-\ufffb\ufffe\uffff"
     "\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
     "]"
 )
@@ -53,6 +55,16 @@ def one_line(text: str, limit: int | None = None) -> str:
     if limit is None or len(line) <= limit:
         return line
     return line[: max(limit - 1, 0)].rstrip() + _ELLIPSIS
+
+
+def is_text(name: str) -> bool:
+    """Return whether a name is UTF-8: bytes that are not become lone surrogates, which nothing can write."""
+    return name.isascii() or not any("\ud800" <= character <= "\udfff" for character in name)
+
+
+def readable(name: str) -> str:
+    r"""Return a name that the operating system gave as text: a byte that is not UTF-8 becomes `\xff`."""
+    return name if is_text(name) else os.fsencode(name).decode("utf-8", "backslashreplace")
 
 
 def escape_markup(text: str) -> str:

@@ -11,7 +11,7 @@ from langchain_core.tools import ToolException
 
 from skills_agent.graph.tools.content import MAX_CHARS
 from skills_agent.graph.tools.workspace import Workspace
-from skills_agent.skills.text import clean_text
+from skills_agent.skills.text import clean_text, one_line, readable
 
 MAX_PATTERN: Final = 500
 MAX_HITS: Final = 100
@@ -95,7 +95,7 @@ def _blocks(workspace: Workspace, path: str, glob: str | None, end: float) -> It
             number = 1
             while (raw := file.read(BLOCK) + file.readline(BLOCK)) and b"\0" not in raw:
                 text = raw.decode(errors="replace").replace("\r\n", "\n")
-                yield Block(name, number, text.removesuffix("\n"))
+                yield Block(one_line(readable(name)), number, text.removesuffix("\n"))
                 number += raw.count(b"\n")
 
 

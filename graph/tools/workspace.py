@@ -18,7 +18,7 @@ from skills_agent.skills.confined import (
     open_beneath,
     open_folder_beneath,
 )
-from skills_agent.skills.text import one_line
+from skills_agent.skills.text import one_line, readable
 
 _NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
@@ -166,7 +166,7 @@ def _place_in_list(entry: os.DirEntry[str]) -> tuple[bool, str]:
 
 
 def _listed(entry: os.DirEntry[str]) -> str:
-    name = one_line(entry.name)
+    name = one_line(readable(entry.name))
     if entry.is_dir(follow_symlinks=False):
         return f"{name}/"
     if entry.is_file(follow_symlinks=False):

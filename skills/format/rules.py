@@ -129,6 +129,7 @@ RULES: Final[dict[str, Rule]] = {
     "source-missing": Rule("warning", "error", "Create the folder, or take it out of the configuration."),
     "source-unreadable": Rule("error", "error", "Check the permissions of the folder."),
     "folder-unreadable": Rule("warning", "error", "Check the permissions of the folder."),
+    "folder-not-text": Rule("warning", "error", "Rename the folder, in UTF-8."),
     "link-outside": Rule("warning", "error", "Copy what the link leads to, or configure its folder."),
     "scan-limit": Rule("warning", "warning", "Point the source at a smaller folder."),
     "shadowed": Rule("info", "info", "Ask for it as name@source."),

@@ -90,7 +90,8 @@ class Discovery:
     def _read_changed(self, source: Source, scan: Scan, before: Readings) -> Readings:
         """Read the files that have changed, those last that win over others of their name.
 
-        These are the ones nearer to the root, then the first by path.
+        These are the ones in a folder of their own name, then those nearer to the root, then the first by
+        path.
         """
         readings: dict[str, SkillReading] = {}
         for entry in sorted(reversed(scan.skills), key=_depth, reverse=True):  # noqa: C414 - sorting is stable
@@ -100,7 +101,7 @@ class Discovery:
                 reading = SkillReading(entry, source.label, metadata, diagnostics)
                 self._again = self._again or not entry.settled or reading.is_unreadable
             readings[entry.path] = reading
-        return readings
+        return dict(sorted(readings.items(), key=_is_named_like_its_folder))
 
     def _read(self, source: Source, entry: SkillEntry) -> ReadMetadata:
         limit = self._strictness.max_skill_bytes
@@ -129,6 +130,11 @@ def read_file(source: Source, path: str, limit: int) -> bytes:
 def cause_of(error: OSError) -> str:
     """Return in a few words why the operating system refused."""
     return error.strerror or str(error) or type(error).__name__
+
+
+def _is_named_like_its_folder(item: tuple[str, SkillReading]) -> bool:
+    _, reading = item
+    return reading.metadata is not None and reading.metadata.name == reading.entry.folder
 
 
 def _depth(entry: SkillEntry) -> int:

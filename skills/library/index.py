@@ -109,7 +109,7 @@ class SkillIndex:
 
     def _file(self, sources: Sequence[DirectorySource], kind: str) -> Path:
         keys = [f"{source.label} {source.trusted} {source.folder}" for source in sources]
-        name = hashlib.sha256("\n".join([self._version, *keys]).encode()).hexdigest()
+        name = hashlib.sha256("\n".join([self._version, *keys]).encode(errors="surrogateescape")).hexdigest()
         return self._folder / f"{name[:32]}{kind}"
 
     def _remove_old(self) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from skills_agent.skills.scripts.runner import ScriptResult, Stop, WrittenFile
-from skills_agent.skills.text import clean_text, normalize_line_ends, one_line
+from skills_agent.skills.text import clean_text, normalize_line_ends, one_line, readable
 
 TERMINAL_CODE: Final = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]{0,2000}(?:\x07|\x1b\\))")
 """Colours, cursor movements and titles (ECMA-48 CSI and OSC sequences)."""
@@ -34,9 +34,9 @@ def describe(result: ScriptResult) -> str:
         more = [f"[{result.written_more:,} more]"] if result.written_more else []
         parts.append("\n".join(["files written:", *lines, *more]))
     for name, text in (("stdout", result.stdout), ("stderr", result.stderr)):
-        readable = clean_text(normalize_line_ends(TERMINAL_CODE.sub("", text))).text
-        if readable.strip():
-            parts.append(f"{name}:\n{readable.rstrip()}")
+        cleaned = clean_text(normalize_line_ends(TERMINAL_CODE.sub("", text))).text
+        if cleaned.strip():
+            parts.append(f"{name}:\n{cleaned.rstrip()}")
     if result.note:
         parts.append(f"[{result.note}]")
     return "\n".join(parts)
@@ -53,7 +53,8 @@ def written_since(folder: Path, moment: int) -> list[WrittenFile]:
         with suppress(OSError):  # gone
             status = entry.stat(follow_symlinks=False)
             if status.st_ctime_ns >= moment:
-                changed.append(WrittenFile(os.path.relpath(entry.path, folder), status.st_size))
+                path = readable(os.path.relpath(entry.path, folder))
+                changed.append(WrittenFile(path, status.st_size))
     return sorted(changed)
 
 

@@ -18,10 +18,10 @@ from skills_agent.skills.sources.walk import (
     SKILL_FILE,
     SKIPPED_FOLDERS,
     Walk,
-    is_text,
     is_unchanged,
     scan_of,
 )
+from skills_agent.skills.text import is_text
 
 if TYPE_CHECKING:
     from skills_agent.skills.sources.inotify import FolderWatch

@@ -19,6 +19,7 @@ from skills_agent.skills.confined import is_beneath
 from skills_agent.skills.format.rules import Finding, diagnostic
 from skills_agent.skills.skill import Diagnostic
 from skills_agent.skills.sources.protocol import FolderState, Scan, SkillEntry
+from skills_agent.skills.text import is_text, readable
 
 SKILL_FILE: Final = "SKILL.md"
 _SKILL_FILE_UPPER: Final = SKILL_FILE.upper()
@@ -69,7 +70,7 @@ class Walk:
 
     def scan(self, *, required: bool) -> Scan:
         """Find every SKILL.md; `required` reports a root that is missing."""
-        waiting = deque([(self._root, 0)])
+        waiting = deque([(self._root, 0)] if self._is_text(self._root) else [])
         entries = 0
         while waiting:
             path, depth = waiting.popleft()
@@ -109,7 +110,9 @@ class Walk:
                 if len(name) == len(SKILL_FILE) and name.upper() == _SKILL_FILE_UPPER:
                     file = entry if file is None or name == SKILL_FILE else file
                 elif entry.is_dir(follow_symlinks=False):
-                    if name not in SKIPPED_FOLDERS:
+                    if not self._is_text(entry.path):
+                        tells = False
+                    elif name not in SKIPPED_FOLDERS:
                         inner.append(entry.path)
                 elif entry.is_symlink():
                     tells = False
@@ -133,8 +136,6 @@ class Walk:
             self._report("link-outside", "The file is a link that leads out of the source.", path)
         elif not stat.S_ISREG(status.st_mode):
             self._report("not-regular-file", "This is no regular file, and was not opened.", path)
-        elif not is_text(path):
-            self._report("skill-unreadable", "The path is not UTF-8 text.", path)
         else:
             if entry.name != SKILL_FILE:
                 self._report("file-name-case", f"The file is named {entry.name}.", path)
@@ -142,6 +143,14 @@ class Walk:
             name = folder[folder.rfind(os.sep) + 1 :]
             return SkillEntry(path, name, _stamp(status), status.st_size, settled)
         return None
+
+    def _is_text(self, folder: str) -> bool:
+        """Return whether a folder can be named in what is kept and sent; report it where it cannot."""
+        if not is_text(folder):
+            skill = f"{folder}/{SKILL_FILE}"
+            message = "The name of the folder is not UTF-8 text: nothing in it is used."
+            self._report("folder-not-text", message, skill if os.path.lexists(skill) else folder)
+        return is_text(folder)
 
     def _is_settled(self, changed: int) -> bool:
         # File systems count time in ticks: of 4 to 10 ms, or of up to two seconds where they keep whole ones.
@@ -165,13 +174,8 @@ class Walk:
             self._report("source-missing", "The folder does not exist.", path)
 
     def _report(self, code: str, message: str, path: str) -> None:
-        plain = path if is_text(path) else os.fsencode(path).decode("utf-8", "backslashreplace")
+        plain = readable(path)
         self._diagnostics[plain, code] = diagnostic(Finding(code, message), plain)
-
-
-def is_text(path: str) -> bool:
-    """Return whether a path is UTF-8: bytes that are not become lone surrogates, which nothing can write."""
-    return path.isascii() or not any("\ud800" <= character <= "\udfff" for character in path)
 
 
 def _changed(folder: str) -> int:

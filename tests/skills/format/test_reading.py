@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from skills_agent.skills.errors import SkillInvalidError, SkillTooLargeError, SkillUndecodableError
 from skills_agent.skills.format.fields import FIELDS
+from skills_agent.skills.format.instructions import cut
 from skills_agent.skills.format.reading import Place, read_metadata, read_skill
 from skills_agent.skills.format.rules import REPAIRS, RULES, as_strict
 from skills_agent.skills.skill import Skill, SkillMetadata, SkillRef
@@ -454,3 +455,11 @@ def test_reading_any_bytes_gives_metadata_or_a_reason(frontmatter: bytes, body: 
     read = read_metadata(b"---\n" + frontmatter + b"\n---\n" + body, PLACE)
 
     assert read.metadata is not None or any(found.severity == "error" for found in read.diagnostics)
+
+
+def test_a_skill_of_one_endless_line_is_cut_and_says_so() -> None:
+    text, note = cut("x" * 1_000_000, 500, "evil")
+
+    assert len(text) == 100_000
+    assert "cut after 100,000 characters" in note
+    assert cut("short\n" * 500, 501, "good") == ("short\n" * 500, "")

@@ -100,6 +100,13 @@ def test_of_two_in_one_source_the_one_nearer_to_the_root_wins(tmp_path: Path) ->
     assert sorted(entry.status for entry in catalog.entries) == ["shadowed", "shadowed", "shown"]
 
 
+def test_of_two_in_one_source_the_one_in_a_folder_of_its_name_wins(tmp_path: Path) -> None:
+    own = put(tmp_path / "deeper/one", "one")
+    put(tmp_path / "a", "one")
+
+    assert Registry([DirectorySource(tmp_path, "user")]).refresh().find("one").path == str(own)
+
+
 @pytest.mark.parametrize("wanted", ["missing", "a@user", "a@", "@", ""])
 def test_an_unknown_skill_is_refused_with_the_names_there_are(wanted: str) -> None:
     catalog = Registry([memory("a", "b")]).refresh()

@@ -187,17 +187,26 @@ def test_a_source_that_is_a_file_is_reported(tmp_path: Path) -> None:
     assert [code for code, _ in found_in(tmp_path / "file")[1]] == ["source-unreadable"]
 
 
-def test_a_file_name_that_is_no_text_is_skipped(tmp_path: Path) -> None:
+def test_a_folder_whose_name_is_no_text_is_not_searched_and_named_readably(tmp_path: Path) -> None:
     put(tmp_path / "good")
-    odd = os.fsencode(tmp_path) + b"/odd-\xff"
-    os.mkdir(odd)  # noqa: PTH102 - a path in bytes
-    (Path(os.fsdecode(odd)) / "SKILL.md").write_text(SKILL.format(name="odd"))
+    for name in (b"/odd-\xff", b"/empty-\xfe/inner"):
+        odd = Path(os.fsdecode(os.fsencode(tmp_path) + name))
+        odd.mkdir(parents=True)
+        if b"odd" in name:
+            (odd / "SKILL.md").write_text(SKILL.format(name="odd"))
 
     found, reported = found_in(tmp_path)
 
     assert found == ["good/SKILL.md"]
-    assert [code for code, _ in reported] == ["skill-unreadable"]
-    assert reported[0][1].isascii()
+    assert reported == [("folder-not-text", "empty-\\xfe"), ("folder-not-text", "odd-\\xff/SKILL.md")]
+
+
+def test_a_source_whose_own_name_is_no_text_is_reported(tmp_path: Path) -> None:
+    root = Path(os.fsdecode(os.fsencode(tmp_path) + b"/odd-\xff"))
+    put(root / "good")
+
+    assert [code for code, _ in found_in(root)[1]] == ["folder-not-text"]
+    assert Registry([DirectorySource(root, "user")], index=tmp_path / "index").refresh().skills == ()
 
 
 def test_files_leave_out_links_that_lead_out_and_what_is_no_file(tmp_path: Path) -> None:

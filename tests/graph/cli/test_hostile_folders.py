@@ -1,0 +1,69 @@
+"""A bad folder never hides a good skill, ends a command in a traceback, hangs it, or reaches the model."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.agents import call, calls
+from tests.graph.cli.command_line import CommandLine
+from tests.graph.cli.hostile_folders import HOSTILE, put
+
+LOOK = ("list_dir", {"path": ".agent/skills"}), ("grep", {"pattern": "evil"})
+
+
+@pytest.fixture
+def command_line(tmp_path: Path) -> CommandLine:
+    return CommandLine(tmp_path)
+
+
+def make(cli: CommandLine, *names: str) -> Path:
+    """Put a good skill and hostile folders beside it into the workspace."""
+    root = cli.workspace / ".agent/skills"
+    put(root / "good", "good", "Does good.")
+    for name in names:
+        place = root / name if len(names) > 1 else root
+        place.mkdir(exist_ok=True)
+        HOSTILE[name](place)
+    return root
+
+
+def check(cli: CommandLine, root: Path) -> None:
+    """Run every command that looks at skills, and one turn that does."""
+    listed = cli.run("skills", "list", "--all", "--json").value
+    shown = [entry for entry in listed if entry["status"] == "shown"]
+    (good,) = [entry for entry in shown if entry["name"] == "good"]
+    assert good["path"] == str(root / "good/SKILL.md")
+    texts = [cli.run("skills", command).out for command in ("list", "doctor")]
+    report = cli.run("skills", "lint", str(root), "--json").value
+    assert str(root / "good/SKILL.md") in report["skills"]
+    others = [entry["name"] for entry in shown if entry["source"] == "project" and entry is not good][:1]
+    replies = cli.script(
+        calls(
+            *(call(name, **args) for name, args in LOOK), *(call("load_skill", name=each) for each in others)
+        ),
+        "done",
+    )
+    answer = cli.run("ask", "go", "--skill", "good", "--model", replies, "--json")
+    assert answer.code == 0, answer
+    assert answer.value["answer"] == "done"
+    assert "good" in answer.value["loaded"]
+    texts.append(cli.run("threads", "show", answer.value["thread"]).out)
+    texts.append(cli.run("runs", "show", f"{answer.value['thread']}.1").out)
+    for text in [*texts, answer.out, json.dumps(listed), json.dumps(report)]:
+        assert "\x1b" not in text
+        assert not [each for each in text if "\ud800" <= each <= "\udfff"]
+    assert "\\ud" not in answer.out
+
+
+def test_all_hostile_folders_together_hide_no_good_skill(command_line: CommandLine) -> None:
+    # Three of them are large or deep: alone they are tried below.
+    names = HOSTILE.keys() - {"three-thousand-files", "huge-instructions", "one-huge-line"}
+
+    check(command_line, make(command_line, *sorted(names)))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", HOSTILE)
+def test_a_hostile_folder_hides_no_good_skill(command_line: CommandLine, name: str) -> None:
+    check(command_line, make(command_line, name))
