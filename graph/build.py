@@ -89,7 +89,7 @@ def wire(services: Services) -> AgentGraph:
         "discover": partial(discover, registry=registry, requests=requests, running=running),
         "summarize": two_paths(partial(summarize, requests=requests)),
         "select": partial(select, registry=registry, limits=settings, on_change=settings.on_change),
-        "load": partial(load, registry=registry, max_body_lines=max_lines, running=running),
+        "load": partial(load, policy=policy, max_body_lines=max_lines, running=running),
         "decide": two_paths(partial(decide, requests=requests, policy=policy, limits=settings)),
         "gate": partial(gate, policy=policy, limits=settings),
         "approve": partial(approve, policy=policy),

@@ -4,6 +4,7 @@
 """
 
 import logging
+import shlex
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,6 +18,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from skills_agent.nodes import RegistryOf
 from skills_agent.nodes.effects import JournalEntry, effect_of
 from skills_agent.skills.errors import SkillError
+from skills_agent.skills.library.catalog import in_place_text
 from skills_agent.skills.library.registry import Registry
 from skills_agent.skills.policy.grants import is_in_scope
 from skills_agent.skills.policy.patterns import Call, Entry, Grammar
@@ -76,6 +78,22 @@ class Policy:
             for name, skill in active_skills(state.get("skills_loaded")).items()
         ]
         return Permission(declared, self.mode, self.always_allowed, self.grammar)
+
+    def trusts(self, ref: SkillRef, registry: Registry) -> bool:
+        """Return whether the operator or a person vouches for this version of a skill."""
+        if registry.is_vouched_for(ref):
+            return True
+        try:
+            return self.trust.vouches_for(Path(ref.path).parent, ref.digest)
+        except TrustFileError as error:
+            logger.warning("trust file unusable", extra={"cause": error.cause})
+            return False
+
+    def in_place_of(self, ref: SkillRef, registry: Registry) -> str:
+        """Say which skills an untrusted one hides, and how to ask for them; empty where it hides none."""
+        hidden = registry.hidden_by(ref)
+        is_said = hidden and not self.trusts(ref, registry)
+        return in_place_text(ref.name, ref.source, hidden) if is_said else ""
 
     def hidden(self, context: Context) -> set[str]:
         """Return the tools that a model is not offered, because no call of this request could use them."""
@@ -160,9 +178,14 @@ class Judge:
         return effect_of(call.tool, call.args, place, self._registry)
 
     def contents(self, call: Call) -> dict[str, str]:
-        """Return the digest of each skill that a grant depends on; empty for one that is not loaded."""
-        names = sorted(self.loaded) if call.skill is None else [call.skill]
-        return {name: self.loaded[name]["digest"] if name in self.loaded else "" for name in names}
+        """Return the digest of each skill that a grant depends on, by `name@source`.
+
+        It is empty for a skill that is not loaded.
+        """
+        if call.skill is not None and call.skill not in self.loaded:
+            return {call.skill: ""}
+        skills = self.loaded.values() if call.skill is None else [self.loaded[call.skill]]
+        return {f"{skill['name']}@{skill['source']}": skill["digest"] for skill in skills}
 
     def _refusal(self, call: Call) -> Verdict | None:
         policy = self._policy
@@ -182,12 +205,13 @@ class Judge:
 
     def _answer(self, call: Call) -> Verdict | None:
         policy, risk, words = self._policy, call.spec.risk, _risk_text(call)
-        if risk in policy.yes:
+        is_steered = bool(self._untrusted(call))
+        if risk in policy.yes and not is_steered:
             return Verdict("allow", f"{words}; approved in advance with --yes {risk}.", "policy")
         if grant := next((grant for grant in self._grants if self._serves(grant, call)), None):
             reason = f"{words}; a person granted it ({grant['scope']}, {grant['id']})."
             return Verdict("allow", reason, "grant", grant["id"])
-        if skill := self._preapproved_by(call):
+        if not is_steered and (skill := self._preapproved_by(call)):
             return Verdict("allow", f"{words}; the trusted skill {skill} lists it in allowed-tools.", "skill")
         return None
 
@@ -202,7 +226,8 @@ class Judge:
         except SkillError as error:
             return Verdict("deny", str(error), "error")
         isolation = f" Isolation: {level}." if level else ""
-        text = f"{_view(call)}{words}.{note}{self._origin(call)}{isolation} Risk: {risk}."
+        hints = "".join(map(self._trust_hint, self._untrusted(call)))
+        text = f"{_view(call)}{words}.{note}{self._origin(call)}{isolation} Risk: {risk}.{hints}"
         return Verdict("ask", text, by)
 
     def _serves(self, grant: GrantRecord, call: Call) -> bool:
@@ -221,18 +246,33 @@ class Judge:
         return is_in_scope(call, scope, pattern, skill, self._policy.grammar)
 
     def _preapproved_by(self, call: Call) -> str | None:
-        """Return the trusted skill that lists a call; the skill that it would run must be trusted, too."""
-        if self._policy.mode != "preapprove" or (call.skill is not None and not self._trusts(call.skill)):
+        """Return the trusted skill that lists a call."""
+        if self._policy.mode != "preapprove":
             return None
         return next((name for name in self._permission.listed_by(call) if self._trusts(name)), None)
 
+    def _untrusted(self, call: Call) -> list[str]:
+        """Return the untrusted skills that have a part in a call: its own, or all where it is of none."""
+        names = [call.skill] if call.skill in self.loaded else sorted(self.loaded)
+        return [name for name in names if name is not None and not self._trusts(name)]
+
     def _origin(self, call: Call) -> str:
-        skill = self.loaded.get(call.skill or "")
+        """Say whose skills have a part in a call."""
+        skill, untrusted = self.loaded.get(call.skill or ""), self._untrusted(call)
         if skill is None:
-            untrusted = [name for name in sorted(self.loaded) if not self._trusts(name)]
-            return f" Loaded from untrusted sources: {', '.join(untrusted)}." if untrusted else ""
-        kind = "a trusted" if self._trusts(skill["name"]) else "an untrusted"
-        return f" Skill: {skill['name']}, from {kind} source ({skill['source']})."
+            text = f" Loaded from untrusted sources: {', '.join(untrusted)}." if untrusted else ""
+        else:
+            kind = "an untrusted" if untrusted else "a trusted"
+            text = f" Skill: {skill['name']}, from {kind} source ({skill['source']})."
+            text += " ".join(["", self._policy.in_place_of(SkillRef.of(skill), self._registry)]).rstrip()
+        if untrusted and call.spec.risk in self._policy.yes:
+            text += f" --yes {call.spec.risk} covers trusted skills only."
+        return text
+
+    def _trust_hint(self, name: str) -> str:
+        folder = Path(self.loaded[name]["path"]).parent
+        command = shlex.join(["skills-agent", "trust", str(folder)])
+        return f" To trust {name} as it is now: {command}" if folder.is_absolute() else ""
 
     def _request(self, call: Call) -> ScriptRequest | None:
         workspace, skill = self._policy.workspace, self.loaded.get(call.skill or "")
@@ -243,16 +283,7 @@ class Judge:
         return script_request(self._registry, SkillRef.of(skill), str(call.path), workdir=workspace)
 
     def _trusts(self, name: str) -> bool:
-        skill = self.loaded.get(name)
-        if skill is None:
-            return False
-        if self._registry.is_vouched_for(SkillRef.of(skill)):
-            return True
-        try:
-            return self._policy.trust.vouches_for(Path(skill["path"]).parent, skill["digest"])
-        except TrustFileError as error:
-            logger.warning("trust file unusable", extra={"cause": error.cause})
-            return False
+        return name in self.loaded and self._policy.trusts(SkillRef.of(self.loaded[name]), self._registry)
 
 
 def _risk_text(call: Call) -> str:

@@ -5,8 +5,8 @@ import logging
 from langchain_core.messages import ToolMessage
 from langgraph.runtime import Runtime
 
-from skills_agent.nodes import RegistryOf
 from skills_agent.nodes.effects import Invocations
+from skills_agent.nodes.judge import Policy
 from skills_agent.skills.errors import SkillError
 from skills_agent.skills.format.instructions import cut, fill_in
 from skills_agent.skills.library.contents import summarize
@@ -27,7 +27,7 @@ def load(
     admission: Admission,
     runtime: Runtime[Context],
     *,
-    registry: RegistryOf,
+    policy: Policy,
     max_body_lines: int,
     running: Invocations,
 ) -> AgentUpdate:
@@ -36,7 +36,7 @@ def load(
     A skill that cannot be read becomes a tool message that says why, and the run goes on; one that it
     requires becomes a note. The folder of each is copied: the thread keeps this version of it.
     """
-    skills = registry(runtime)
+    skills = policy.registry(runtime)
     *required, wanted = [SkillRef.of(place) for place in admission["skills"]]
     notes = list(admission["notes"])
     loaded: list[_Loaded] = []
@@ -50,6 +50,8 @@ def load(
     except SkillError as error:
         text = f"Skill {wanted.name} was not loaded. {error}"
         return AgentUpdate(messages=[refusal(admission["call_id"], LOAD_SKILL, text)])
+    refs = (skill.metadata.ref._replace(digest=skill.digest) for skill, _ in loaded)
+    notes += filter(None, (policy.in_place_of(ref, skills) for ref in refs))
     receipt = ToolMessage(
         "\n".join([*(_receipt(*each) for each in loaded), *notes]),
         tool_call_id=admission["call_id"],

@@ -115,7 +115,7 @@ class SkillLoaded(Event):
 
     text = (
         "loaded {skill} from {source} ({digest:.12}), files: {resources}, "
-        "asked for by the {asked_by}[: {reason}]"
+        "asked for by the {asked_by}[: {reason}][. {note}]"
     )
     call_id: str
     skill: str
@@ -126,6 +126,8 @@ class SkillLoaded(Event):
     reason: str
     resources: int
     """Files that were listed."""
+    note: str | UnsetType = UNSET
+    """What the receipt says beyond that: what it requires and is missing, whose place it takes."""
 
 
 class SkillRefused(Event):

@@ -161,10 +161,13 @@ def _selected(step: NodeStep) -> Iterator[Event]:
 def _loaded(step: NodeStep) -> Iterator[Event]:
     ledger = step.update.get("skills_loaded") or {}
     resources = step.update.get("skill_resources") or {}
+    lines = [line for answer in step.answers for line in str(answer.text).splitlines()[len(ledger) :]]
+    notes = {"note": " ".join(lines)} if lines else {}
     for name, skill in ledger.items():
         files = resources.get(name) or {}
         listed = len(files.get("files", ())) + files.get("omitted", 0)
-        yield _pick(events.SkillLoaded, skill, skill=name, resources=listed)
+        yield _pick(events.SkillLoaded, skill, skill=name, resources=listed, **notes)
+        notes = {}
     if not ledger:
         for answer in step.answers:
             yield _skill_refused(answer, {**step.before, **step.before["skills"][-1]})

@@ -1,5 +1,6 @@
 """skills-agent skills doctor and lint: is a skill used, and is it well written? Imports no LangGraph."""
 
+import os
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -8,8 +9,15 @@ import click
 
 from skills_agent.graph.cli import options
 from skills_agent.graph.cli.printing import line_of, print_json, table
-from skills_agent.graph.settings import Settings, process_environment, registry_of, state_folder
-from skills_agent.skills.library.catalog import CatalogEntry
+from skills_agent.graph.settings import (
+    Settings,
+    content_limits,
+    process_environment,
+    registry_of,
+    state_folder,
+    trust_file_of,
+)
+from skills_agent.skills.library.catalog import Catalog, CatalogEntry, in_place_text
 from skills_agent.skills.skill import Diagnostic
 from skills_agent.skills.text import count
 
@@ -52,13 +60,16 @@ def doctor(workspace: Path | None, skills_dirs: tuple[Path, ...], as_json: bool)
     from skills_agent.skills.scripts.choice import isolation_here, wanted_programs
 
     settings = Settings.load(workspace)
-    checkup = check_up(registry_of(settings, skills_dirs))
+    registry = registry_of(settings, skills_dirs)
+    checkup = check_up(registry)
     programs = wanted_programs()
     isolation = isolation_here(settings.sandbox, process_environment().get("PATH"))
+    in_place = untrusted_in_place(settings, registry.refresh())
     if as_json:
         print_json(
             {
                 **checkup._asdict(),
+                "untrusted": list(in_place.values()),
                 "sources": [source._asdict() for source in checkup.sources],
                 "programs": [program._asdict() for program in programs],
                 "isolation": isolation._asdict(),
@@ -68,7 +79,9 @@ def doctor(workspace: Path | None, skills_dirs: tuple[Path, ...], as_json: bool)
         return
     click.echo("Sources, the strongest last")
     table(list(map(_source_row, checkup.sources)), empty="  none: skills are turned off (enable_skills)")
-    print_section("Shadowed: a stronger source has a skill of that name", map(entry_text, checkup.shadowed))
+    print_section("Untrusted, in place of others", map(line_of, in_place.values()))
+    shadowed = [entry_text(entry) for entry in checkup.shadowed if entry.name not in in_place]
+    print_section("Shadowed: a stronger source has a skill of that name", shadowed)
     print_section("Skipped", map(entry_text, checkup.skipped))
     repairs = [diagnostic for entry in checkup.repaired for diagnostic in entry.diagnostics]
     print_section("Repaired: used, though not as written", map(diagnostic_line, repairs))
@@ -81,6 +94,27 @@ def doctor(workspace: Path | None, skills_dirs: tuple[Path, ...], as_json: bool)
     }
     click.echo(f"\nScripts {words[isolation.level]}\n  {line_of(isolation.reason)}")
     click.echo(f"\nThreads and grants are kept in\n  {line_of(str(state_folder(settings)))}")
+
+
+def untrusted_in_place(settings: Settings, catalog: Catalog) -> dict[str, str]:
+    """Say of each skill, by name, that nobody vouches for and that hides others: whose place it takes."""
+    untrusted = [skill for skill in catalog.skills if not skill.trusted]
+    hiding = [(each, hidden) for each in untrusted if (hidden := catalog.hidden_by(each.name, each.source))]
+    if not hiding:
+        return {}
+    # Most workspaces have none, and `skills list` has to be quick.
+    from skills_agent.skills.policy.trust import TrustFileError, TrustList
+
+    trust = TrustList(trust_file_of(settings), content_limits(settings))
+    try:
+        trusted = {folder.path for folder in trust.folders() if trust.is_unchanged(folder)}
+    except TrustFileError:  # then nothing is trusted by it
+        trusted = set()
+    return {
+        skill.name: in_place_text(skill.name, skill.source, hidden)
+        for skill, hidden in hiding
+        if os.path.realpath(Path(skill.path).parent) not in trusted
+    }
 
 
 def diagnostic_line(diagnostic: Diagnostic) -> str:

@@ -8,8 +8,15 @@ import click
 from msgspec import structs
 
 from skills_agent.graph.cli import options
-from skills_agent.graph.cli.doctor import diagnostic_line, doctor, entry_text, lint, print_section
-from skills_agent.graph.cli.printing import echo, print_json, table
+from skills_agent.graph.cli.doctor import (
+    diagnostic_line,
+    doctor,
+    entry_text,
+    lint,
+    print_section,
+    untrusted_in_place,
+)
+from skills_agent.graph.cli.printing import echo, line_of, print_json, table
 from skills_agent.graph.settings import Settings, registry_of
 from skills_agent.skills.format.rules import MAX_NAME
 from skills_agent.skills.library.catalog import Catalog, first_sentence
@@ -43,12 +50,15 @@ def list_skills(
     """List skills with their source and description."""
     settings = Settings.load(workspace)
     catalog = registry_of(settings, skills_dirs).refresh()
+    in_place = untrusted_in_place(settings, catalog)
     if as_json:
-        described = {(skill.source, skill.path): skill.description for skill in catalog.skills}
+        more = {
+            (each.source, each.path): {"description": each.description, "note": in_place.get(each.name, "")}
+            for each in catalog.skills
+        }
+        unused = {"description": None, "note": ""}
         entries = [entry for entry in catalog.entries if everything or entry.status == "shown"]
-        print_json(
-            [asdict(each) | {"description": described.get((each.source, each.path))} for each in entries]
-        )
+        print_json([asdict(each) | more.get((each.source, each.path), unused) for each in entries])
         return
     here, home = (folder / ".agent" / "skills" for folder in (settings.workspace, settings.home))
     table(
@@ -56,6 +66,7 @@ def list_skills(
         empty=f"No skills yet. Put folders with a SKILL.md under {here} (this project) or {home} (all your "
         "projects), or begin one: skills-agent skills new NAME",
     )
+    print_section("Untrusted", map(line_of, in_place.values()))
     _print_problems(catalog, everything=everything)
 
 

@@ -117,6 +117,11 @@ class Catalog:
             raise UnknownSkillError(wanted, self._names_like(name))
         return found
 
+    def hidden_by(self, name: str, source: str) -> tuple[str, ...]:
+        """Return the weaker sources that have a skill of this name, too, the strongest first."""
+        weaker = self.sources[: self.sources.index(source)] if source in self.sources else ()
+        return tuple(label for label in reversed(weaker) if (name, label) in self._by_source)
+
     def listing(self, budget: int, pinned: Iterable[str] = (), request: str = "") -> CatalogListing:
         """Return what a prompt shows of the skills that a model may load, within a budget of characters.
 
@@ -192,6 +197,15 @@ def _entry(reading: SkillReading, effective: Mapping[str, SkillMetadata]) -> Cat
     message = f"`{skill.name}` of {winner.source} ({winner.path}) is used instead."
     diagnostics = (*diagnostics, diagnostic(Finding("shadowed", message), skill.path))
     return CatalogEntry(skill.path, skill.source, skill.name, "shadowed", message, diagnostics)
+
+
+def in_place_text(name: str, source: str, hidden: Sequence[str]) -> str:
+    """Say that an untrusted skill hides those of other sources, and how to ask for them."""
+    others = " or ".join(f"{name}@{label}" for label in hidden)
+    return (
+        f"{name} of {source} (untrusted) hides {name} of {' and '.join(hidden)}: "
+        f"write {others} to use that one."
+    )
 
 
 def _skipped(path: str, source: str, folder: str, diagnostics: tuple[Diagnostic, ...]) -> CatalogEntry:

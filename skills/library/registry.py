@@ -224,6 +224,10 @@ class Registry:
         except SkillUnreadableError:
             return False
 
+    def hidden_by(self, ref: SkillRef) -> tuple[str, ...]:
+        """Return the weaker sources that have a skill of this name, too, in the last catalog."""
+        return self._latest.hidden_by(ref.name, ref.source)
+
     def _take(self, ref: SkillRef) -> "Snapshot":
         source, entry = self._owner(ref)
         read_file(source, ref.path, 1)

@@ -415,3 +415,34 @@ def test_what_is_no_script_of_the_skill_is_neither_looked_at_nor_asked_about(
     (refused,) = agent.tool_messages("run_script")
     assert refused.status == "error"
     assert place in refused.text
+
+
+def test_a_grant_for_one_source_never_serves_the_same_skill_of_another(
+    make_agent: MakeAgent, skills_dir: Path, tmp_path: Path, workspace: Path
+) -> None:
+    shutil.copytree(skills_dir / "alpha", tmp_path / "home/.agent/skills/alpha")
+    unload = calls(call("unload_skill", name="alpha"))
+    load_own, load_projects = (calls(call("load_skill", name=f"alpha@{of}")) for of in ("user", "project"))
+    agent = make_agent([load_own, run("a"), run("b"), unload, load_projects, run("c"), "done"])
+    agent.say("go")
+    agent.answer(approve("skill"))
+
+    assert log(workspace) == "ab"
+    assert is_open(agent)
+    agent.answer({"type": "reject"})
+    assert log(workspace) == "ab"
+
+
+def test_a_grant_of_an_earlier_version_names_no_source_and_serves_nothing(asked: Any) -> None:
+    agent = asked(run("a"), "done", run("b"))
+    agent.answer(approve("call"))
+    (grant,) = agent.values["grants"].values()
+    digest = agent.values["skills_loaded"]["alpha"]["digest"]
+    agent.graph.update_state(
+        agent.config,
+        {"grants": {grant["id"]: {**grant, "scope": "skill", "contents": {"alpha": digest}}}},
+        as_node="discover",
+    )
+    agent.say("again")
+
+    assert is_open(agent)

@@ -46,7 +46,10 @@ def _file_named(name: bytes) -> Callable[[Path], None]:
 
 
 def _folder_named(name: bytes) -> Callable[[Path], None]:
-    return lambda root: put(_bytes(root, name)) and None
+    def make(root: Path) -> None:
+        put(_bytes(root, name))
+
+    return make
 
 
 def _pipe_as_skill(root: Path) -> None:

@@ -1,0 +1,115 @@
+"""A repository's own skills: they are said, and nothing that a person said in advance covers them."""
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.agents import call, calls, write_skill
+from tests.graph.cli.command_line import CommandLine, Finished
+
+HIDES = (
+    "csv-report of project (untrusted) hides csv-report of bundled: write csv-report@bundled to use that one."
+)
+RUN = call("run_script", skill="csv-report", path="scripts/run.py")
+WRITE = call("write_file", path="note.txt", content="x")
+
+
+@pytest.fixture
+def cli(tmp_path: Path) -> CommandLine:
+    """Return the command line in a cloned repository that brings a csv-report of its own."""
+    cli = CommandLine(tmp_path)
+    write_skill(
+        cli.workspace / ".agent/skills", "csv-report", "Does it.", scripts__run_py="open('ran', 'w')\n"
+    )
+    return cli
+
+
+def ask(cli: CommandLine, *replies: Any, load: str = "csv-report") -> Finished:
+    loads = calls(call("load_skill", name=load))
+    model = cli.script(loads, *(calls(reply) for reply in replies), "done")
+    return cli.run("ask", "go", "--yes", "run,write", "--model", model)
+
+
+def trust_command(out: str) -> list[str]:
+    """Return the words of the command that a question shows."""
+    (line,) = {
+        line.partition("skills-agent ")[2] for line in out.splitlines() if "skills-agent trust" in line
+    }
+    return line.rstrip(")").split()
+
+
+def test_a_hidden_skill_is_said_in_the_list_and_by_the_doctor(cli: CommandLine) -> None:
+    listed = cli.run("skills", "list", "--json").value
+    (shown,) = [entry for entry in listed if entry["name"] == "csv-report"]
+    assert shown["note"] == HIDES
+    assert cli.run("skills", "list").out.count(HIDES) == 1
+    assert cli.run("skills", "doctor").out.count("hides csv-report of") == 1
+    assert cli.run("skills", "doctor", "--json").value["untrusted"] == [HIDES]
+
+
+def test_a_hidden_skill_is_said_when_it_is_loaded_and_in_the_question(cli: CommandLine) -> None:
+    stopped = ask(cli, RUN)
+
+    progress, _, question = stopped.out.partition("Approval needed")
+    loaded = next(line for line in (stopped.err + progress).splitlines() if line.startswith("load "))
+    assert loaded.count(HIDES) == 1
+    assert question.count(HIDES) == 1
+
+
+def test_the_other_one_comes_by_its_source_and_nothing_is_said(cli: CommandLine) -> None:
+    done = ask(cli, load="csv-report@bundled")
+
+    assert done.code == 0
+    assert HIDES not in done.out + done.err
+
+
+def test_yes_does_not_cover_a_script_of_the_repository_until_it_is_trusted(cli: CommandLine) -> None:
+    stopped = ask(cli, RUN)
+
+    assert stopped.code == 3
+    assert not (cli.workspace / "ran").exists()
+    assert "--yes run covers trusted skills only." in stopped.out
+    assert cli.run(*trust_command(stopped.out)).code == 0
+    assert ask(cli, RUN).code == 0
+    assert (cli.workspace / "ran").exists()
+    assert HIDES not in cli.run("skills", "list").out
+
+
+def test_yes_does_not_cover_what_an_untrusted_skill_may_steer(cli: CommandLine) -> None:
+    stopped = ask(cli, WRITE)
+
+    assert stopped.code == 3
+    assert not (cli.workspace / "note.txt").exists()
+    assert trust_command(stopped.out)[:1] == ["trust"]
+
+
+def test_an_unknown_skill_in_a_call_is_no_way_around(cli: CommandLine) -> None:
+    stopped = ask(cli, call("run_script", skill="no-such", path="scripts/run.py"))
+
+    assert stopped.code == 3
+
+
+def test_yes_covers_what_trusted_skills_and_no_skills_want(cli: CommandLine) -> None:
+    assert ask(cli, WRITE, load="csv-report@bundled").code == 0
+    shutil.rmtree(cli.workspace / ".agent/skills")
+    assert ask(cli, WRITE, load="no-such").code == 0
+
+
+def test_a_changed_skill_is_asked_about_again(cli: CommandLine) -> None:
+    folder = cli.workspace / ".agent/skills/csv-report"
+    assert cli.run("trust", str(folder)).code == 0
+    (folder / "scripts/run.py").write_text("open('evil', 'w')\n")
+
+    assert ask(cli, RUN).code == 3
+    assert HIDES in cli.run("skills", "list").out
+
+
+def test_an_unusable_trust_file_trusts_nothing_and_ends_no_list(cli: CommandLine) -> None:
+    broken = cli.write("../trust.json", "{")
+
+    listed = cli.run("skills", "list", SKILLS_AGENT_TRUST_FILE=str(broken))
+
+    assert listed.code == 0
+    assert HIDES in listed.out
