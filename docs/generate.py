@@ -22,6 +22,7 @@ import click
 from skills_agent.graph import settings as settings_module
 from skills_agent.graph.audit.events import EVENTS
 from skills_agent.graph.cli.main import cli
+from skills_agent.graph.layers import TIGHTER
 from skills_agent.graph.settings import Settings
 from skills_agent.skills.format.fields import FIELDS
 from skills_agent.skills.format.rules import RULES
@@ -33,13 +34,19 @@ _PLACE: Final = re.compile(r"<!-- generated: ([a-z-]+) -->\n.*?<!-- end -->", re
 
 
 def settings() -> Iterator[str]:
-    """Yield the table of settings: name, default, and the sentence under the field in the code."""
+    """Yield the table of settings: name, default, what it is, and how an untrusted workspace tightens it."""
     sentences = _sentences_of(budget, "Limits") | _sentences_of(settings_module, "Settings")
     rows = [
-        [f"`{field.name}`", _default_of(field), sentences[field.name]]
+        [
+            f"`{field.name}`",
+            _default_of(field),
+            sentences[field.name],
+            TIGHTER[field.name].word if field.name in TIGHTER else "",
+        ]
         for field in dataclasses.fields(Settings)
+        if field.name in settings_module.setting_kinds()
     ]
-    yield from _table(("setting", "default", "what it is"), rows)
+    yield from _table(("setting", "default", "what it is", "an untrusted workspace may say"), rows)
 
 
 def commands() -> Iterator[str]:

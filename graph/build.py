@@ -66,7 +66,7 @@ ROUTES: Final[Mapping[str, Callable[[AgentState], Any]]] = {
 def build_graph(settings: Settings | None = None, **host: Unpack[HostParts]) -> AgentGraph:
     """Return the agent, ready for `.compile(checkpointer=..., store=...)`.
 
-    `settings` default to `Settings.load()`: environment, then `.agent/config.*`. What a host may bring:
+    `settings` default to `Settings.load()`: docs/settings.md has the layers. What a host may bring:
     `model` replaces the settings' model. `tools` join the agent's own; what each may do is read from
     `tool.metadata["risk"]` (read, run, write, network, delete) or `tool.metadata["spec"]`, and taken as
     `network` where both are missing. `sources` replace the folders that the settings name, lowest

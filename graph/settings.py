@@ -1,30 +1,52 @@
 """The operator's settings, and what follows from them alone. Only this file reads the environment.
 
-Three sources, in order of increasing strength: environment variables `SKILLS_AGENT_<FIELD>`, the
-file `.agent/config.json` or `.agent/config.toml` of the workspace, and code. Every field has one
-name in all three. Unknown names and values of the wrong type are refused with the field's name.
+Layers, in order of increasing strength: defaults, the file `.agent/config.json` or `.agent/config.toml` of a
+trusted workspace, the user's file `~/.config/skills-agent/config.toml`, environment variables
+`SKILLS_AGENT_<FIELD>`, and code. Every field has one name in all of them. Unknown names and values of the
+wrong type are refused with the field's name. The file of an untrusted workspace can only tighten what all
+others say (`layers.py`).
 
 Imports no LangGraph: `skills list` must answer at once.
 """
 
 import hashlib
 import json
+import logging
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import InitVar, dataclass, field, fields, replace
 from functools import cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Self, get_args, get_origin, get_type_hints
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    Final,
+    Literal,
+    NamedTuple,
+    Self,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 import msgspec
 
-from skills_agent.skills.errors import SkillsAgentError
+from skills_agent.graph.layers import (
+    DEFAULT,
+    read_user_file,
+    read_values,
+    read_workspace_files,
+    with_workspace_files,
+)
+from skills_agent.graph.layers import SettingsError as SettingsError  # noqa: PLC0414 - for whoever imports it
 from skills_agent.skills.library.index import Strictness
 from skills_agent.skills.library.registry import Registry
 from skills_agent.skills.policy.permission import ALWAYS_ALLOWED, Mode
 from skills_agent.skills.policy.tool_spec import Risk
+from skills_agent.skills.policy.trust import TrustedPath, TrustFileError, TrustList
 from skills_agent.skills.policy.verdict import Approval
 from skills_agent.skills.search.vectors import Embedder, Vectors
 from skills_agent.skills.sources import Source
@@ -34,6 +56,8 @@ from skills_agent.state.budget import Limits, OnChange, Positive, with_new_names
 if TYPE_CHECKING:
     from skills_agent.skills.library.contents import ContentLimits
     from skills_agent.skills.library.snapshots import SnapshotStore
+
+logger = logging.getLogger(__name__)
 
 PREFIX: Final = "SKILLS_AGENT_"
 CHARACTERS_PER_TOKEN: Final = 4
@@ -46,21 +70,13 @@ Seconds = Annotated[float, msgspec.Meta(gt=0)]
 Sandbox = Literal["auto", "require", "off"]
 
 _NOT_PLAIN: Final = re.compile(r"[^A-Za-z0-9._-]")
-_NOT_FOR_WORKSPACE_FILES: Final = frozenset(
-    {"workspace", "home", "trust_file", "checkpointer", "tokens", "jwt_issuer", "jwt_audience", "jwt_keys"}
-)
-"""Settings that the file of a workspace may not set: it may have come with a repository."""
-
-
-class SettingsError(SkillsAgentError):
-    """A setting that cannot be used: the text says which, where it comes from, and what would be right."""
-
-    code = "settings-invalid"
+_NO_SETTINGS: Final = frozenset({"origins", "is_trusted_workspace", "offered_dirs"})
+"""Fields that say where settings are from; nobody can set them."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Settings(Limits):
-    """The operator's settings; immutable. `Settings(...)` takes code alone, `Settings.load` all three."""
+    """The operator's settings; immutable. `Settings(...)` takes code alone, `Settings.load` all layers."""
 
     workspace: Path = field(default_factory=Path.cwd)
     """Where the agent works: its file tools are confined to it, scripts start in it."""
@@ -161,12 +177,19 @@ class Settings(Limits):
     protect_process: bool = True
     """Keep other processes of this user from reading the agent's memory and environment (no core dumps)."""
 
+    origins: Mapping[str, str] = field(default_factory=dict, repr=False, compare=False)
+    """Where `load` has the value of each setting from."""
+    is_trusted_workspace: bool = field(default=False, repr=False, compare=False)
+    """The person vouches for the workspace's file of settings as it is now."""
+    offered_dirs: tuple[Path, ...] = field(default=(), repr=False, compare=False)
+    """Those of `skills_dirs` that a workspace's file names: nobody vouches for what is in them."""
+
     max_turns: InitVar[int | None] = None
     """The old name of `max_model_calls`, taken as an argument with a warning; it always reads as None."""
 
     def __post_init__(self, max_turns: int | None) -> None:
         """Refuse values of the wrong type, and make the workspace absolute."""
-        values = {each.name: getattr(self, each.name) for each in fields(self)}
+        values = {name: getattr(self, name) for name in setting_kinds()}
         if max_turns is not None:
             values |= with_new_names({"max_turns": max_turns}, "code")
         values = _checked(values, "code")
@@ -179,16 +202,37 @@ class Settings(Limits):
     def load(cls, workspace: Path | None = None, **code: Any) -> Self:
         """Return the settings of a workspace (default: SKILLS_AGENT_WORKSPACE, else the current folder).
 
-        Keyword arguments are the strongest source; None stands for an argument that is left out.
-        Relative folders count from the workspace.
+        Keyword arguments are the strongest layer; None stands for an argument that is left out. Relative
+        folders count from the workspace, those of the user's file from that file. Where a file of the
+        workspace counts, or is ignored, a warning of the log says so in one line. Raises SettingsError.
         """
+        settings = cls.load_own(workspace, **code)
+        files = read_workspace_files(settings.workspace)
+        return with_workspace_files(settings, files, _trusted(settings), _checked) if files else settings
+
+    @classmethod
+    def load_own(cls, workspace: Path | None = None, **code: Any) -> Self:
+        """Return the settings without the file of the workspace, as `load` does. Raises SettingsError."""
         environment = process_environment()
-        from_code = {name: value for name, value in code.items() if value is not None}
-        place = workspace or Path(environment.get(f"{PREFIX}WORKSPACE") or Path.cwd())
-        values = _from_environment(environment) | _from_file(place) | _checked(from_code, "code")
-        settings = cls(**{**values, "workspace": place})
-        folders = tuple(settings.workspace / folder.expanduser() for folder in settings.skills_dirs)
-        return replace(settings, skills_dirs=folders)
+        from_code = _checked({name: value for name, value in code.items() if value is not None}, "code")
+        from_environment = _from_environment(environment)
+        place = workspace or from_environment.get("workspace") or Path.cwd()
+        home = from_code.get("home") or from_environment.get("home") or Path.home()
+        user_file = _user_folder("XDG_CONFIG_HOME", home / ".config") / "config.toml"
+        from_user = _from_user_file(user_file)
+        origins = {
+            **dict.fromkeys(setting_kinds(), DEFAULT),
+            **dict.fromkeys(from_user, str(user_file)),
+            **{name: f"{PREFIX}{name.upper()}" for name in from_environment},
+            **dict.fromkeys([*from_code, *(["workspace"] if workspace else [])], "code"),
+        }
+        values = {**from_user, **from_environment, **from_code, "workspace": place}
+        settings = cls(**values, origins=origins)
+        return replace(settings, skills_dirs=settings.in_workspace(settings.skills_dirs))
+
+    def in_workspace(self, folders: Iterable[Path]) -> tuple[Path, ...]:
+        """Return the folders as absolute ones; relative ones count from the workspace."""
+        return tuple(self.workspace / folder.expanduser() for folder in folders)
 
 
 def description_budget(settings: Settings, window: int | None) -> int:
@@ -269,6 +313,29 @@ def process_environment() -> Mapping[str, str]:
     return os.environ
 
 
+class ShownSetting(NamedTuple):
+    """A setting as a person may see it."""
+
+    name: str
+    value: Any
+    """Without secrets."""
+    origin: str
+
+
+def shown_settings(settings: Settings) -> list[ShownSetting]:
+    """Return every setting with its value, without secrets, and where it is from."""
+    from skills_agent.graph.audit.redaction import MASK, Redaction  # noqa: PLC0415
+
+    shown = []
+    for each in fields(settings):
+        if each.name in settings.origins:
+            value = getattr(settings, each.name)
+            value = sorted(value) if isinstance(value, frozenset) else value
+            safe = Redaction().value(value) if each.repr else value and MASK
+            shown.append(ShownSetting(each.name, safe, settings.origins[each.name]))
+    return shown
+
+
 def make_registry(
     settings: Settings, sources: Sequence[Source] | None = None, embeddings: Embedder | None = None
 ) -> Registry:
@@ -277,7 +344,11 @@ def make_registry(
         sources = ()
     elif sources is None:
         sources = standard_sources(
-            settings.workspace, settings.home, settings.skills_dirs, bundled=settings.bundled_skills
+            settings.workspace,
+            settings.home,
+            settings.skills_dirs,
+            bundled=settings.bundled_skills,
+            offered=settings.offered_dirs,
         )
     return Registry(
         sources,
@@ -294,9 +365,10 @@ def registry_of(settings: Settings, more: Sequence[Path]) -> Registry:
 
 
 @cache
-def _kinds() -> dict[str, Any]:
+def setting_kinds() -> Mapping[str, Any]:
+    """Return the type of each setting."""
     hints = get_type_hints(Settings, include_extras=True)
-    return {each.name: hints[each.name] for each in fields(Settings)}
+    return {each.name: hints[each.name] for each in fields(Settings) if each.name not in _NO_SETTINGS}
 
 
 def _from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
@@ -311,7 +383,7 @@ def _from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
 
 def _parsed(name: str, text: str) -> Any:
     """Return the text of a variable as a JSON-like value: lists are comma-separated, objects are JSON."""
-    kind = _kinds().get(name)
+    kind = setting_kinds().get(name)
     if get_origin(kind) is dict:
         with suppress(ValueError):  # A text is refused where an object is due.
             return json.loads(text)
@@ -321,36 +393,46 @@ def _parsed(name: str, text: str) -> Any:
     return text
 
 
-def _from_file(workspace: Path) -> dict[str, Any]:
-    folder = workspace / ".agent"
-    paths = [path for path in (folder / "config.json", folder / "config.toml") if path.is_file()]
-    if not paths:
+def _from_user_file(path: Path) -> dict[str, Any]:
+    file = read_user_file(path)
+    if file is None:
         return {}
-    if len(paths) > 1:
-        raise SettingsError(f"Both {paths[0]} and {paths[1]} exist. Keep one.")
-    (path,) = paths
-    # Most workspaces have no such file, and every command starts here.
-    import tomllib  # noqa: PLC0415
+    values = read_values(file, _checked, refused={"workspace", "home"})
+    # Its folders are not those of whatever workspace it is read in.
+    if "skills_dirs" in values:
+        values["skills_dirs"] = tuple(path.parent / each.expanduser() for each in values["skills_dirs"])
+    if values.get("trust_file"):
+        values["trust_file"] = path.parent / values["trust_file"].expanduser()
+    return values
 
+
+def workspace_file(settings: Settings) -> tuple[TrustedPath | None, dict[str, Any]]:
+    """Return the file of the workspace as one can vouch for it, and what it sets. Raises SettingsError."""
+    files = read_workspace_files(settings.workspace)
+    if not files:
+        return None, {}
+    if len(files) > 1:
+        raise SettingsError(f"Both {files[0].path} and {files[1].path} exist. Keep one.")
+    values = read_values(files[0], _checked)
+    return TrustedPath(str(files[0].path), files[0].digest), values
+
+
+def _trusted(settings: Settings) -> Mapping[str, str]:
+    """Return the digest of each path that the person vouches for."""
     try:
-        text = path.read_text(encoding="utf-8")
-        content: Any = json.loads(text) if path.suffix == ".json" else tomllib.loads(text)
-    except (OSError, ValueError, RecursionError) as error:
-        raise SettingsError(f"Cannot read {path}: {error}") from error
-    if not isinstance(content, dict):
-        raise SettingsError(f"{path} must hold an object of settings.")
-    for name in _NOT_FOR_WORKSPACE_FILES & content.keys():
-        raise _unknown(name, str(path))
-    return _checked(content, str(path))
+        return dict(TrustList(trust_file_of(settings)).paths())
+    except TrustFileError as error:
+        logger.warning("Nothing is trusted. %s", error)
+        return {}
 
 
 def _checked(values: Mapping[str, Any], origin: str, *, strict: bool = True) -> dict[str, Any]:
     checked: dict[str, Any] = {}
     for name, value in with_new_names(values, origin).items():
-        if name not in _kinds():
+        if name not in setting_kinds():
             raise _unknown(name, origin)
         try:
-            checked[name] = msgspec.convert(value, _kinds()[name], strict=strict, dec_hook=_path)
+            checked[name] = msgspec.convert(value, setting_kinds()[name], strict=strict, dec_hook=_path)
         except msgspec.ValidationError as error:
             raise SettingsError(f"Setting {name} (from {origin}): {error}. Given: {value!r}.") from error
     return checked
@@ -366,6 +448,6 @@ def _unknown(name: str, origin: str) -> SettingsError:
     # Only a wrong name needs it.
     from difflib import get_close_matches  # noqa: PLC0415
 
-    near = get_close_matches(name, _kinds(), n=1, cutoff=0.5)
-    hint = f" Did you mean {near[0]}?" if near else f" Known: {', '.join(sorted(_kinds()))}."
+    near = get_close_matches(name, setting_kinds(), n=1, cutoff=0.5)
+    hint = f" Did you mean {near[0]}?" if near else f" Known: {', '.join(sorted(setting_kinds()))}."
     return SettingsError(f"Unknown setting {name} (from {origin}).{hint}")

@@ -125,9 +125,9 @@ def refusing_links(path: Path) -> Iterator[None]:
         raise (LinkOnTheWayError(str(path)) if error.errno in _LINK_REFUSED else error) from error
 
 
-def read_beneath(root: Path, relative: str, limit: int) -> bytes:
-    """Read the first `limit` bytes of a regular file beneath `root`; raises like `open_beneath`."""
-    descriptor = open_beneath(root, relative)
+def read_beneath(root: Path, relative: str, limit: int, *, follow: bool = True) -> bytes:
+    """Read the first `limit` bytes of a regular file beneath `root`; like `open_beneath` in all else."""
+    descriptor = open_beneath(root, relative, follow=follow)
     try:
         pieces = []
         while limit > 0 and (piece := os.read(descriptor, min(limit, _PIECE))):

@@ -14,8 +14,10 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
 
 from skills_agent.graph import build_graph
-from skills_agent.graph.settings import Settings
+from skills_agent.graph.layers import read_workspace_files
+from skills_agent.graph.settings import Settings, trust_file_of
 from skills_agent.skills.policy import Approver
+from skills_agent.skills.policy.trust import TrustedPath, TrustList
 from skills_agent.state.context import Context
 
 SHARED = Path(__file__).resolve().parent.parent.parent / "shared"
@@ -30,6 +32,13 @@ def call(name: str, /, **args: Any) -> dict[str, Any]:
 def calls(*tool_calls: dict[str, Any], content: str = "") -> dict[str, Any]:
     """Return a scripted reply with tool calls."""
     return {"content": content, "tool_calls": list(tool_calls)}
+
+
+def trust_file_of_workspace(workspace: Path, home: Path | None = None) -> None:
+    """Vouch for the file of settings of a workspace as it is now, also where it cannot be used."""
+    settings = Settings.load_own(workspace, home=home)
+    (file,) = read_workspace_files(workspace)
+    TrustList(trust_file_of(settings)).add(config=TrustedPath(str(file.path), file.digest))
 
 
 @dataclass

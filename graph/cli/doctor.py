@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING
 import click
 
 from skills_agent.graph.cli import options
-from skills_agent.graph.cli.printing import line_of, print_json, table
+from skills_agent.graph.cli.printing import line_of, print_json, table, value_text
 from skills_agent.graph.settings import (
     Settings,
     content_limits,
     process_environment,
     registry_of,
+    shown_settings,
     state_folder,
     trust_file_of,
 )
@@ -55,7 +56,7 @@ def lint(folder: Path, as_json: bool) -> None:
 @options.folders
 @options.as_json
 def doctor(workspace: Path | None, skills_dirs: tuple[Path, ...], as_json: bool) -> None:
-    """Show sources, hidden and repaired skills, missing programs, and whether scripts run in a sandbox."""
+    """Show sources, hidden and repaired skills, missing programs, the sandbox, and all settings."""
     from skills_agent.skills.library.checkup import check_up
     from skills_agent.skills.scripts.choice import isolation_here, wanted_programs
 
@@ -65,6 +66,7 @@ def doctor(workspace: Path | None, skills_dirs: tuple[Path, ...], as_json: bool)
     programs = wanted_programs()
     isolation = isolation_here(settings.sandbox, process_environment().get("PATH"))
     in_place = untrusted_in_place(settings, registry.refresh())
+    shown = shown_settings(settings)
     if as_json:
         print_json(
             {
@@ -74,6 +76,7 @@ def doctor(workspace: Path | None, skills_dirs: tuple[Path, ...], as_json: bool)
                 "programs": [program._asdict() for program in programs],
                 "isolation": isolation._asdict(),
                 "state_folder": str(state_folder(settings)),
+                "settings": {each.name: {"value": each.value, "from": each.origin} for each in shown},
             }
         )
         return
@@ -94,6 +97,8 @@ def doctor(workspace: Path | None, skills_dirs: tuple[Path, ...], as_json: bool)
     }
     click.echo(f"\nScripts {words[isolation.level]}\n  {line_of(isolation.reason)}")
     click.echo(f"\nThreads and grants are kept in\n  {line_of(str(state_folder(settings)))}")
+    click.echo("\nSettings: name, value, where from")
+    table([(f"  {each.name}", value_text(each.value), each.origin) for each in shown])
 
 
 def untrusted_in_place(settings: Settings, catalog: Catalog) -> dict[str, str]:
@@ -107,7 +112,7 @@ def untrusted_in_place(settings: Settings, catalog: Catalog) -> dict[str, str]:
 
     trust = TrustList(trust_file_of(settings), content_limits(settings))
     try:
-        trusted = {folder.path for folder in trust.folders() if trust.is_unchanged(folder)}
+        trusted = {each.path for each in trust.paths() if trust.is_unchanged(each)}
     except TrustFileError:  # then nothing is trusted by it
         trusted = set()
     return {

@@ -54,6 +54,15 @@ def _plain(value: Any) -> Any:
     return asdict(value) if is_dataclass(value) and not isinstance(value, type) else str(value)
 
 
+def value_text(value: Any) -> str:
+    """Return the value of a setting as one line of JSON."""
+    return line_of(json.dumps(value, ensure_ascii=False, default=_listed))
+
+
+def _listed(value: Any) -> Any:
+    return sorted(value) if isinstance(value, frozenset) else str(value)
+
+
 def print_error(text: str) -> None:
     """Print an error as one line on stderr."""
     click.echo(f"error: {line_of(text)}", err=True)

@@ -1,4 +1,4 @@
-"""skills-agent trust: the folders of skills that you vouch for. Imports no LangGraph."""
+"""skills-agent trust: the workspaces and folders of skills that you vouch for. Imports no LangGraph."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -6,80 +6,99 @@ from pathlib import Path
 import click
 
 from skills_agent.graph.cli import options
-from skills_agent.graph.cli.printing import echo, line_of, print_json, table
-from skills_agent.graph.settings import Settings, content_limits, trust_file_of
-from skills_agent.skills.policy.trust import TrustedFolder, TrustList
+from skills_agent.graph.cli.printing import echo, line_of, print_json, table, value_text
+from skills_agent.graph.settings import Settings, content_limits, trust_file_of, workspace_file
+from skills_agent.skills.policy.trust import TrustedPath, TrustList
+from skills_agent.skills.sources.directory import STANDARD_FOLDERS
 
 
 class TrustGroup(click.Group):
-    """`trust DIR` is short for `trust add DIR`."""
+    """`trust` is short for `trust add`, and `trust DIR` for `trust add DIR`."""
 
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Read a word that is no command as a folder."""
-        if args and args[0] not in self.commands and not args[0].startswith("-"):
+        if not args or args[0] not in {*self.commands, *ctx.help_option_names}:
             args = ["add", *args]
-        return super().resolve_command(ctx, args)
+        return super().parse_args(ctx, args)
 
 
 @click.group(
     cls=TrustGroup,
-    epilog=options.examples("trust .agent/skills/csv-report", "trust list", "trust revoke .agent/skills"),
+    epilog=options.examples(
+        "trust", "trust .agent/skills/csv-report", "trust list", "trust revoke .agent/skills"
+    ),
 )
 def trust() -> None:
-    """Vouch for skills that came with a project, as they are now: `skills-agent trust DIR`.
+    """Vouch for what came with a project, as it is now: `skills-agent trust`.
 
-    Skills of a project are untrusted: they can be loaded, but their calls are asked about with a
-    warning. Trust ends when anything in the folder changes.
+    The settings of a project (.agent/config.json) can only make yours stricter, and calls of its skills
+    are asked about with a warning, until you vouch for them. Trust ends when anything in them changes.
     """
 
 
 @trust.command("add")
-@click.argument("folder", metavar="DIR", type=options.FOLDER)
+@click.argument("folder", metavar="[DIR]", required=False, type=options.FOLDER)
+@options.workspace
 @options.as_json
-def add(folder: Path, as_json: bool) -> None:
-    """Trust the skill in DIR, or every skill below it, as it is now."""
-    _report(_trust_list().add(folder), "Trusted {path} as it is now ({digest}).", as_json=as_json)
+def add(folder: Path | None, workspace: Path | None, as_json: bool) -> None:
+    """Trust the skill in DIR, or every skill below it, as it is now.
+
+    Without DIR: the workspace, with its file of settings and all its skills.
+    """
+    settings = Settings.load_own(workspace)
+    trusted = _trust_list(settings)
+    if folder is not None:
+        _report(trusted.add(folder), "Trusted {path} as it is now ({digest}).", as_json=as_json)
+        return
+    config, values = workspace_file(settings)
+    folders = [settings.workspace / name for name in STANDARD_FOLDERS]
+    folders += settings.in_workspace(values.get("skills_dirs", ()))
+    added = trusted.add(*folders, config=config)
+    _report(added, "Trusted {path} as it is now ({digest}).", as_json=as_json)
+    for name, value in {} if as_json else values.items():
+        echo(f"  {name} = {value_text(value)}")
 
 
 @trust.command("list")
 @options.as_json
 def list_trusted(as_json: bool) -> None:
-    """List trusted skills, and whether each is unchanged."""
-    trust_list = _trust_list()
+    """List trusted skills and files of settings, and whether each is unchanged."""
+    trusted = _trust_list(Settings.load_own())
     rows = [
-        (folder, "unchanged" if trust_list.is_unchanged(folder) else "changed: not trusted")
-        for folder in trust_list.folders()
+        (each, "unchanged" if trusted.is_unchanged(each) else "changed: not trusted")
+        for each in trusted.paths()
     ]
     if as_json:
-        print_json([{**folder._asdict(), "state": state.partition(":")[0]} for folder, state in rows])
+        print_json([{**each._asdict(), "state": state.partition(":")[0]} for each, state in rows])
         return
     table(
-        [(folder.digest[:12], state, folder.path) for folder, state in rows],
-        empty="Nothing is trusted beside the sources that are. To trust a skill: skills-agent trust DIR",
+        [(each.digest[:12], state, each.path) for each, state in rows],
+        empty="Nothing is trusted beside the sources that are. To trust this workspace: skills-agent trust",
     )
 
 
 @trust.command("revoke")
-@click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
+@click.argument("folder", metavar="[DIR]", required=False, type=click.Path(path_type=Path))
+@options.workspace
 @options.as_json
-def revoke(folder: Path, as_json: bool) -> None:
-    """Stop trusting DIR and the skills in it."""
-    folders = _trust_list().revoke(folder)
-    if not folders and not as_json:
-        raise click.ClickException(f"{folder} is not trusted. What is: skills-agent trust list")
-    _report(folders, "{path} is not trusted any more.", as_json=as_json)
+def revoke(folder: Path | None, workspace: Path | None, as_json: bool) -> None:
+    """Stop trusting DIR (without it: the workspace) and what is in it."""
+    settings = Settings.load_own(workspace)
+    place = folder or settings.workspace
+    ended = _trust_list(settings).revoke(place)
+    if not ended and not as_json:
+        raise click.ClickException(f"{place} is not trusted. What is: skills-agent trust list")
+    _report(ended, "{path} is not trusted any more.", as_json=as_json)
 
 
-def _report(folders: Iterable[TrustedFolder], sentence: str, *, as_json: bool) -> None:
+def _report(paths: Iterable[TrustedPath], sentence: str, *, as_json: bool) -> None:
     if as_json:
-        print_json([folder._asdict() for folder in folders])
+        print_json([each._asdict() for each in paths])
         return
-    for folder in folders:
-        echo(sentence.format(path=line_of(folder.path), digest=folder.digest[:12]))
+    for each in paths:
+        echo(sentence.format(path=line_of(each.path), digest=each.digest[:12]))
 
 
-def _trust_list() -> TrustList:
-    settings = Settings.load()
+def _trust_list(settings: Settings) -> TrustList:
+    """Return the list; the workspace's own settings have no say in it."""
     return TrustList(trust_file_of(settings), content_limits(settings))

@@ -1,5 +1,6 @@
-"""Which skills' folders the person of this machine vouches for, by path and digest: docs/policy.md."""
+"""Which skills' folders and files of settings the person of this machine vouches for: docs/policy.md."""
 
+import hashlib
 import json
 import os
 import secrets
@@ -7,11 +8,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from skills_agent.skills.confined import read_beneath
 from skills_agent.skills.errors import DetailedError, SkillError
 from skills_agent.skills.library.contents import ContentLimits, SnapshotError, folder_digest
 from skills_agent.skills.sources.directory import DirectorySource
 
 VERSION: Final = 1
+MAX_CONFIG: Final = 100_000
+"""Bytes of a file of settings."""
 
 
 class TrustFileError(DetailedError, SkillError):
@@ -24,14 +28,17 @@ class TrustFileError(DetailedError, SkillError):
 
 
 class NothingToTrustError(DetailedError, SkillError):
-    """A folder without a skill."""
+    """A folder without a skill, or a workspace without skills and settings."""
 
-    sentence = "There is no skill in {folder}. Name the folder of a skill, or one of such folders."
+    sentence = (
+        "There is nothing to trust in {folder}: no skill, and no settings of a workspace. Name the folder of "
+        "a skill, or one of such folders; or none, to trust the workspace."
+    )
     folder: Path
 
 
-class TrustedFolder(NamedTuple):
-    """A skill's folder as it was when somebody vouched for it."""
+class TrustedPath(NamedTuple):
+    """A skill's folder, or a workspace's file of settings, as it was when somebody vouched for it."""
 
     path: str
     """Absolute, links resolved."""
@@ -40,14 +47,14 @@ class TrustedFolder(NamedTuple):
 
 @dataclass(frozen=True)
 class TrustList:
-    """The folders in one file. Read anew each time: another process may change it."""
+    """The list in one file. Read anew each time: another process may change it."""
 
     file: Path
     """It need not exist."""
     limits: ContentLimits = field(default_factory=ContentLimits)
     """A folder over them cannot be trusted."""
 
-    def folders(self) -> tuple[TrustedFolder, ...]:
+    def paths(self) -> tuple[TrustedPath, ...]:
         """Return what is trusted, in path order. Raises TrustFileError."""
         try:
             read = json.loads(self.file.read_text(encoding="utf-8"))
@@ -58,37 +65,41 @@ class TrustList:
         folders = read.get("folders") if isinstance(read, dict) and read.get("version") == VERSION else None
         if not isinstance(folders, dict) or not all(isinstance(each, str) for each in folders.values()):
             raise TrustFileError(self.file, f"it does not hold version {VERSION} of the list")
-        return tuple(TrustedFolder(path, folders[path]) for path in sorted(folders))
+        return tuple(TrustedPath(path, folders[path]) for path in sorted(folders))
 
     def vouches_for(self, folder: Path, digest: str) -> bool:
         """Return whether this version of a folder is trusted. Raises TrustFileError."""
-        return TrustedFolder(os.path.realpath(folder), digest) in self.folders()
+        return TrustedPath(os.path.realpath(folder), digest) in self.paths()
 
-    def is_unchanged(self, folder: TrustedFolder) -> bool:
-        """Return whether a folder still is what was trusted."""
+    def is_unchanged(self, trusted: TrustedPath) -> bool:
+        """Return whether a folder or a file still is what was trusted."""
+        path = Path(trusted.path)
         try:
-            return folder_digest(Path(folder.path), self.limits) == folder.digest
-        except SnapshotError:
+            if path.is_dir():
+                return folder_digest(path, self.limits) == trusted.digest
+            raw = read_beneath(path.parent, path.name, MAX_CONFIG + 1, follow=False)
+            return hashlib.sha256(raw).hexdigest() == trusted.digest
+        except (OSError, SnapshotError):
             return False
 
-    def add(self, folder: Path) -> tuple[TrustedFolder, ...]:
-        """Trust a skill's folder, or every skill's folder in a folder, as they are now.
+    def add(self, *folders: Path, config: TrustedPath | None = None) -> tuple[TrustedPath, ...]:
+        """Trust the folder of every skill in folders, and a file of settings, as they are now.
 
         Raises NothingToTrustError, SnapshotError, TrustFileError.
         """
-        roots = [Path(entry.path).parent for entry in DirectorySource(folder, "trust").scan().skills]
-        if not roots:
-            raise NothingToTrustError(folder)
-        added = tuple(
-            TrustedFolder(os.path.realpath(root), folder_digest(root, self.limits)) for root in roots
-        )
-        self._write({**dict(self.folders()), **dict(added)})
-        return added
+        scans = (DirectorySource(folder, "trust").scan() for folder in folders)
+        roots = [Path(entry.path).parent for scan in scans for entry in scan.skills]
+        added = [TrustedPath(os.path.realpath(root), folder_digest(root, self.limits)) for root in roots]
+        added += [config] if config else []
+        if not added:
+            raise NothingToTrustError(Path(os.path.commonpath(folders)))
+        self._write({**dict(self.paths()), **dict(added)})
+        return tuple(added)
 
-    def revoke(self, folder: Path) -> tuple[TrustedFolder, ...]:
+    def revoke(self, folder: Path) -> tuple[TrustedPath, ...]:
         """Trust a folder and what is in it no more; return what was trusted. Raises TrustFileError."""
         place = Path(os.path.realpath(folder))
-        before = self.folders()
+        before = self.paths()
         ended = tuple(each for each in before if Path(each.path).is_relative_to(place))
         if ended:
             self._write(dict(each for each in before if each not in ended))

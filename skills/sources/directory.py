@@ -5,7 +5,7 @@ import os
 import stat
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from io import FileIO
 from pathlib import Path
 from threading import Lock
@@ -109,18 +109,27 @@ class DirectorySource:
 
 
 def standard_sources(
-    project: Path, home: Path, configured: Sequence[Path] = (), *, bundled: bool = True
+    project: Path,
+    home: Path,
+    configured: Sequence[Path] = (),
+    *,
+    bundled: bool = True,
+    offered: Collection[Path] = (),
 ) -> list[DirectorySource]:
     """Return the sources from low to high precedence: bundled, user, project, configured.
 
     A folder that does not exist is an empty source; a configured one is reported as missing. A folder that
     is reached twice (the project is the home folder, or one is a link to the other) counts once, at its
-    strongest. Skills of a project came with somebody's repository, so nobody vouches for them.
+    strongest. Skills of a project came with somebody's repository, so nobody vouches for them; neither for
+    those in configured folders that a project's file of settings named (`offered`).
     """
     sources = [DirectorySource(BUNDLED_FOLDER, "bundled")] if bundled else []
     sources += [DirectorySource(home / folder, "user") for folder in STANDARD_FOLDERS]
     sources += [DirectorySource(project / folder, "project", trusted=False) for folder in STANDARD_FOLDERS]
-    sources += [DirectorySource(folder, "configured", required=True) for folder in configured]
+    sources += [
+        DirectorySource(folder, "configured", trusted=folder not in offered, required=True)
+        for folder in configured
+    ]
     strongest = {os.path.realpath(source.folder): source for source in sources}
     return [source for source in sources if strongest[os.path.realpath(source.folder)] is source]
 

@@ -1,46 +1,66 @@
-"""Settings: three sources, one name a field, and no value is taken that does not fit."""
+"""Settings: layers, one name a field, and no value is taken that does not fit."""
 
 import dataclasses
 import json
+import os
 import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from skills_agent.graph.settings import Settings, SettingsError
+from skills_agent.graph.layers import NOT_FOR_WORKSPACES
+from skills_agent.graph.settings import Settings, SettingsError, setting_kinds
 from skills_agent.state.budget import Limits
 from skills_agent.state.context import Context
+from tests.agents import trust_file_of_workspace
 
 
 @pytest.fixture(autouse=True)
 def clean(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
 
 
 def config(folder: Path, text: str, name: str = "config.json") -> None:
+    """Write the file of a workspace, and vouch for it."""
     (folder / ".agent").mkdir(exist_ok=True)
-    (folder / ".agent" / name).write_text(text)
+    (folder / ".agent" / name).write_text(text, encoding="latin-1")
+    trust_file_of_workspace(folder)
 
 
-def test_code_is_stronger_than_the_file_and_the_file_than_the_environment(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    assert Settings.load().max_model_calls == 12
-    monkeypatch.setenv("SKILLS_AGENT_MAX_MODEL_CALLS", "7")
-    assert Settings.load().max_model_calls == 7
-    config(tmp_path, '{"max_model_calls": 8}')
-    assert Settings.load().max_model_calls == 8
-    assert Settings.load(max_model_calls=9).max_model_calls == 9
-    assert Settings.load(max_model_calls=None).max_model_calls == 8
+def users_config(folder: Path, text: str) -> Path:
+    file = folder / "home" / ".config" / "skills-agent" / "config.toml"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(text)
+    file.chmod(0o600)
+    return file
+
+
+def test_each_layer_is_stronger_than_the_one_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def check(calls: int, origin: str, **code: Any) -> None:
+        settings = Settings.load(**code)
+        assert settings.max_model_calls == calls
+        assert origin in settings.origins["max_model_calls"]
+        assert settings.origins.keys() == setting_kinds().keys()
+
+    check(12, "default")
+    config(tmp_path, '{"max_model_calls": 20}')
+    check(20, "config.json (trusted)")
+    users_config(tmp_path, "max_model_calls = 21")
+    check(21, "home/.config/skills-agent/config.toml")
+    monkeypatch.setenv("SKILLS_AGENT_MAX_MODEL_CALLS", "22")
+    check(22, "SKILLS_AGENT_MAX_MODEL_CALLS")
+    check(23, "code", max_model_calls=23)
+    check(22, "SKILLS_AGENT_MAX_MODEL_CALLS", max_model_calls=None)
 
 
 def test_the_old_name_of_a_limit_is_read_with_a_warning_that_names_the_new_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def check(settings: Settings, calls: int, origin: str) -> None:
-        (warning,) = caplog.messages
+        (warning,) = [each for each in caplog.messages if "is called" in each]
         caplog.clear()
         assert settings.max_model_calls == calls
         assert all(part in warning for part in ("max_turns", origin, "max_model_calls"))
@@ -59,7 +79,7 @@ def test_the_old_name_of_a_limit_is_read_with_a_warning_that_names_the_new_one(
 
 def test_a_limit_stands_in_one_place_and_every_limit_is_a_setting() -> None:
     limits = {each.name: each.default for each in dataclasses.fields(Limits)}
-    settings = {each.name: each.default for each in dataclasses.fields(Settings)}
+    settings = {each.name: each.default for each in dataclasses.fields(Settings) if each.name in limits}
     assert limits.items() <= settings.items()
     assert dataclasses.asdict(Context().narrow(Settings(max_tool_calls=3))) == {**limits, "max_tool_calls": 3}
 
@@ -109,10 +129,11 @@ def test_a_toml_file_says_the_same(tmp_path: Path) -> None:
         ({"require_approval_for": ["running"]}, ["require_approval_for", "running"]),
         ({"skills_dirs": "here"}, ["skills_dirs"]),
         ({"model_parameters": []}, ["model_parameters"]),
-        ({"workspace": "/"}, ["workspace"]),
+        *(({name: "/"}, [name]) for name in sorted(NOT_FOR_WORKSPACES & set(setting_kinds()))),
+        *(({name: {}}, [name]) for name in ("origins", "is_trusted_workspace", "offered_dirs")),
     ],
 )
-def test_an_unknown_or_ill_typed_value_of_the_file_is_refused_with_its_name(
+def test_an_unknown_or_ill_typed_value_of_a_trusted_file_is_refused_with_its_name(
     tmp_path: Path, values: dict[str, Any], says: list[str]
 ) -> None:
     config(tmp_path, json.dumps(values))
@@ -122,17 +143,51 @@ def test_an_unknown_or_ill_typed_value_of_the_file_is_refused_with_its_name(
         assert part in str(refused.value)
 
 
-@pytest.mark.parametrize("text", ["{not json", "[1]", "\xff"])
-def test_a_file_that_is_no_object_is_refused_with_its_path(tmp_path: Path, text: str) -> None:
+@pytest.mark.parametrize("text", ["{not json", "[1]", "\xff", '{"model": "a", "model": "b"}'])
+def test_a_trusted_file_that_is_no_object_is_refused_with_its_path(tmp_path: Path, text: str) -> None:
     config(tmp_path, text)
     with pytest.raises(SettingsError, match=r"config\.json"):
         Settings.load()
 
 
-def test_two_files_are_one_too_many(tmp_path: Path) -> None:
-    config(tmp_path, "{}")
-    config(tmp_path, "", "config.toml")
-    with pytest.raises(SettingsError, match="Keep one"):
+def test_the_users_file_counts_in_every_workspace_and_its_folders_are_its_own(tmp_path: Path) -> None:
+    file = users_config(tmp_path, 'skills_dirs = ["mine", "~/more"]\ntrust_file = "trusted.json"')
+    (tmp_path / "else").mkdir()
+    for workspace in (tmp_path, tmp_path / "else"):
+        settings = Settings.load(workspace)
+        assert settings.skills_dirs == (file.parent / "mine", tmp_path / "home" / "more")
+        assert settings.trust_file == file.parent / "trusted.json"
+
+
+@pytest.mark.parametrize("text", ["model = ", "max_model_call = 3", "workspace = '/'", "home = '/'", "x = 1"])
+def test_a_users_file_that_does_not_fit_is_refused_with_its_path(tmp_path: Path, text: str) -> None:
+    users_config(tmp_path, text)
+    with pytest.raises(SettingsError, match=r"skills-agent/config\.toml"):
+        Settings.load()
+
+
+@pytest.mark.parametrize("mode", [0o620, 0o602])
+def test_a_users_file_that_others_can_write_is_refused_with_the_command_that_repairs_it(
+    tmp_path: Path, mode: int
+) -> None:
+    file = users_config(tmp_path, 'sandbox = "off"')
+    file.chmod(mode)
+    with pytest.raises(SettingsError, match=f"chmod go-w {file}"):
+        Settings.load()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file away")
+def test_a_users_file_of_another_user_is_refused(tmp_path: Path) -> None:
+    os.chown(users_config(tmp_path, 'sandbox = "off"'), 65534, 65534)
+    with pytest.raises(SettingsError, match="another user"):
+        Settings.load()
+
+
+def test_a_users_file_that_is_no_file_is_refused_and_not_waited_for(tmp_path: Path) -> None:
+    file = users_config(tmp_path, "")
+    file.unlink()
+    os.mkfifo(file)
+    with pytest.raises(SettingsError, match="not a regular file"):
         Settings.load()
 
 
@@ -170,4 +225,4 @@ def test_settings_cannot_be_changed() -> None:
 def test_every_setting_is_in_the_docs_and_nothing_else() -> None:
     page = (Path(__file__).resolve().parent.parent.parent / "docs" / "settings.md").read_text()
     documented = set(re.findall(r"^\| `(\w+)` \|", page, flags=re.MULTILINE))
-    assert documented == {each.name for each in dataclasses.fields(Settings)}
+    assert documented == set(setting_kinds())

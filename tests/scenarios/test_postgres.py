@@ -181,8 +181,12 @@ def test_without_its_packages_the_command_that_installs_them_is_named(cli: Comma
 def test_no_file_of_a_workspace_names_the_database(cli: CommandLine, dsn: str) -> None:
     cli.write(".agent/config.json", json.dumps({"checkpointer": dsn}))
     done = cli.run("ask", "x", "--model", cli.script("Hello."))
-    assert done.code == 1
-    assert done.err.startswith("error: Unknown setting checkpointer")
+    assert done.code == 0
+    assert "Ignored: checkpointer" in done.err
+    assert "There is no thread" in cli.run("threads", "show", "x", "--checkpointer", dsn).err
+    trusted = cli.run("trust")
+    assert trusted.code == 1
+    assert trusted.err.startswith("error: Setting checkpointer cannot be in ")
 
 
 def test_a_conversation_goes_on_after_the_server_crashed(

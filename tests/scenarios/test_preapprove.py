@@ -15,7 +15,7 @@ from skills_agent.graph.settings import Settings, SettingsError, trust_file_of
 from skills_agent.skills.policy.trust import TrustList
 from skills_agent.skills.scripts.controlled import ControlledRunner
 from skills_agent.skills.scripts.runner import ScriptRequest, ScriptResult
-from tests.agents import Agent, call, calls
+from tests.agents import Agent, call, calls, trust_file_of_workspace
 from tests.conftest import MakeAgent
 
 RUN = call("run_script", skill="alpha", path="scripts/run.py")
@@ -149,11 +149,14 @@ def test_the_trust_file_is_in_the_folder_of_settings_of_the_person(
     assert trust_file_of(settings) == tmp_path / "xdg" / "skills-agent" / "trust.json"
 
 
-def test_a_file_of_the_workspace_cannot_choose_what_is_trusted(workspace: Path) -> None:
+def test_a_file_of_the_workspace_cannot_choose_what_is_trusted(workspace: Path, tmp_path: Path) -> None:
     (workspace / ".agent").mkdir()
     (workspace / ".agent" / "config.json").write_text('{"trust_file": "mine.json"}')
+    home = tmp_path / "home"
+    assert Settings.load(workspace, home=home).trust_file is None
+    trust_file_of_workspace(workspace, home)
     with pytest.raises(SettingsError, match="trust_file"):
-        Settings.load(workspace)
+        Settings.load(workspace, home=home)
 
 
 class Noting(ControlledRunner):

@@ -105,6 +105,13 @@ class CommandLine:
         file.write_text(textwrap.dedent(text), encoding="utf-8")
         return file
 
+    def write_users_settings(self, text: str) -> None:
+        """Write the user's own file of settings."""
+        file = self.home / ".config" / "skills-agent" / "config.toml"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+        file.chmod(0o600)
+
     def write_skill(self, text: str = RAIN_SKILL, name: str = "rain-gauge") -> Path:
         """Write a skill into the folder that is passed as --skills-dir, and return that folder."""
         scripts = self.skills / name / "scripts"

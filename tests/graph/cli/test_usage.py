@@ -45,7 +45,7 @@ def test_an_unknown_thread_is_an_error_that_names_the_known_ones(cli: CommandLin
 
 def test_a_bad_config_file_is_one_line(tmp_path: Path) -> None:
     cli = CommandLine(tmp_path)
-    cli.write(".agent/config.json", '{"max_model_call": 3}')
+    cli.write_users_settings("max_model_call = 3")
     for command in (["ask", "x"], ["skills", "list"]):
         done = cli.run(*command)
         assert (done.code, done.out) == (1, "")

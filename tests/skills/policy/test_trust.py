@@ -65,7 +65,7 @@ def test_revoking_a_folder_ends_the_trust_in_all_that_is_in_it(trust: TrustList,
     assert [Path(each.path).name for each in trust.revoke(skill)] == ["alpha"]
     assert not vouched(trust, skill)
     assert len(trust.revoke(skill.parent)) == 1
-    assert trust.folders() == ()
+    assert trust.paths() == ()
     assert trust.revoke(skill) == ()
 
 
@@ -97,7 +97,7 @@ def test_a_file_that_is_not_understood_is_an_error_and_trusts_nothing(
 ) -> None:
     trust.file.parent.mkdir(parents=True)
     trust.file.write_text(text, encoding="latin-1")
-    for use in (trust.folders, lambda: vouched(trust, skill), lambda: trust.add(skill)):
+    for use in (trust.paths, lambda: vouched(trust, skill), lambda: trust.add(skill)):
         with pytest.raises(TrustFileError):
             use()
     assert trust.file.read_text(encoding="latin-1") == text

@@ -1,0 +1,318 @@
+"""The files that settings come from, and what the file of an untrusted workspace may do: tighten.
+
+`settings.py` has the order of the layers, docs/settings.md what it means for people. A file is read once: the
+bytes whose digest is trusted are those that are used.
+"""
+
+import errno
+import hashlib
+import json
+import logging
+import os
+import shlex
+import stat
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
+from fnmatch import fnmatchcase
+from io import FileIO
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
+
+from skills_agent.skills.confined import read_beneath
+from skills_agent.skills.errors import SkillsAgentError
+from skills_agent.skills.policy.patterns import GRAMMAR
+from skills_agent.skills.policy.trust import MAX_CONFIG
+from skills_agent.skills.text import clean_text, one_line
+
+if TYPE_CHECKING:
+    from skills_agent.graph.settings import Settings
+
+logger = logging.getLogger(__name__)
+
+Loaded = TypeVar("Loaded", bound="Settings")
+Check = Callable[[Mapping[str, Any], str], dict[str, Any]]
+"""Returns the values with their types, and the old names replaced; the text is their origin."""
+
+DEFAULT: Final = "default"
+"""The origin of a value that nobody set."""
+CONFIG_FILES: Final = (".agent/config.json", ".agent/config.toml")
+_MAX_NAMES: Final = 10
+_MAX_BAN: Final = 80
+_WILDCARDS: Final = frozenset("*?[")
+NOT_FOR_WORKSPACES: Final = frozenset(
+    {"workspace", "home", "trust_file", "checkpointer", "key"}
+    | {"tokens", "jwt_issuer", "jwt_audience", "jwt_keys"}
+)
+"""Settings that no file of a workspace may set, trusted or not: it comes with a repository."""
+
+
+class SettingsError(SkillsAgentError):
+    """A setting that cannot be used: the text says which, where it comes from, and what would be right."""
+
+    code = "settings-invalid"
+
+
+class Tighten(NamedTuple):
+    """How the file of an untrusted workspace may tighten a setting."""
+
+    word: str
+    """For the table in docs/settings.md."""
+    choose: Callable[[Any, Any], Any]
+    """Returns the stricter of two values: what all others say, and what the workspace wishes."""
+
+
+def _lower(others: float | None, wish: float | None) -> float | None:
+    """Return the lower number. None is no number: nobody can say whether another one is lower."""
+    return wish if others is not None and wish is not None and wish < others else others
+
+
+def _more_bans(others: tuple[str, ...], wish: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the bans of both; of the wish, those that are understood, and short: the model may read them."""
+    short = (text for text in wish if len(text) <= _MAX_BAN and text.isascii() and text.isprintable())
+    return tuple(dict.fromkeys([*others, *(entry.text for entry in GRAMMAR.understood(short))]))
+
+
+def _fewer_models(others: tuple[str, ...], wish: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the names of the wish that the others allow; a pattern only where it is one of theirs."""
+
+    def is_allowed(name: str) -> bool:
+        return not _WILDCARDS & set(name) and any(fnmatchcase(name, pattern) for pattern in others)
+
+    return tuple(name for name in wish if name in others or is_allowed(name))
+
+
+def _scale(*weak_to_strict: Any) -> Tighten:
+    def choose(others: Any, wish: Any) -> Any:
+        known = others in weak_to_strict and wish in weak_to_strict
+        return max(others, wish, key=weak_to_strict.index) if known else others
+
+    return Tighten(" < ".join(f"`{str(each).lower()}`" for each in weak_to_strict), choose)
+
+
+_LOWER: Final = Tighten("lower", _lower)
+_ON: Final = _scale(False, True)
+_OFF: Final = _scale(True, False)
+
+TIGHTER: Final[Mapping[str, Tighten]] = {
+    "max_model_calls": _LOWER,
+    "max_tool_calls": _LOWER,
+    "max_script_runs": _LOWER,
+    "max_loaded_skills": _LOWER,
+    "max_skills_per_step": _LOWER,
+    "max_snapshot_bytes": _LOWER,
+    "max_snapshot_files": _LOWER,
+    "enable_skills": _OFF,
+    "allowed_models": Tighten("fewer", _fewer_models),
+    "require_approval_for": Tighten("more", lambda others, wish: others | wish),
+    "approval": _scale("ask", "deny", "fail"),
+    "allowed_tools": _scale("preapprove", "recommend", "restrict", "intersection"),
+    "always_allowed_tools": Tighten("fewer", lambda others, wish: others & wish),
+    "exclude_tools": Tighten("more", _more_bans),
+    "script_timeout": _LOWER,
+    "max_script_output": _LOWER,
+    "script_memory": _LOWER,
+    "script_file_size": _LOWER,
+    "script_open_files": _LOWER,
+    "script_processes": _LOWER,
+    "script_cpu_seconds": _LOWER,
+    "sandbox": _scale("off", "auto", "require"),
+    "enable_run_command": _OFF,
+    "read_images": _OFF,
+    "audit": _scale("off", "on", "require"),
+    "protect_process": _ON,
+}
+"""What is missing here is not taken from an untrusted workspace. Limits of what is *seen* are missing: a
+lower one would hide a skill of the user, a line of its instructions, or a file that was written.
+"""
+
+
+class ConfigFile(NamedTuple):
+    """A file of settings as it was when it was read."""
+
+    path: Path
+    """Absolute, links resolved but for what is in `.agent`."""
+    raw: bytes = b""
+    fault: str = ""
+    """Why it cannot be read."""
+
+    @property
+    def digest(self) -> str:
+        """Return what trust in the file is bound to."""
+        return hashlib.sha256(self.raw).hexdigest()
+
+    def values(self) -> dict[str, Any]:
+        """Return what the file says, unchecked. Raises ValueError for one that cannot be used."""
+        if self.fault:
+            raise ValueError(self.fault)
+        text = self.raw.decode()
+        try:
+            values = _read_toml(text) if self.path.suffix == ".toml" else _read_json(text)
+        except RecursionError as error:
+            raise ValueError("it is nested too deeply") from error
+        if not isinstance(values, dict):
+            raise ValueError("it must hold an object of settings")  # noqa: TRY004 - of the file, not of us
+        return values
+
+
+def read_workspace_files(workspace: Path) -> list[ConfigFile]:
+    """Read the files of settings of a workspace; of two, both.
+
+    No link is followed beneath the workspace, and nothing is waited for: a repository may hold anything.
+    """
+    root = Path(os.path.realpath(workspace))
+    files = []
+    for name in CONFIG_FILES:
+        path = root / name
+        try:
+            files.append(_sized(path, read_beneath(root, name, MAX_CONFIG + 1, follow=False)))
+        except OSError as error:
+            is_link = error.errno in {errno.ELOOP, errno.ENOTDIR}
+            fault = "it is a link, or reached by one" if is_link else f"{error.strerror}"
+            if os.path.exists(path):  # noqa: PTH110 - it never raises
+                files.append(ConfigFile(path, fault=fault))
+    return files
+
+
+def read_user_file(path: Path) -> ConfigFile | None:
+    """Read the user's file of settings; None where there is none. Nobody else may be able to write it."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as error:
+        return ConfigFile(path, fault=f"{error.strerror}")
+    with FileIO(descriptor) as file:
+        facts = os.fstat(descriptor)
+        if not stat.S_ISREG(facts.st_mode):
+            return ConfigFile(path, fault="it is not a regular file")
+        if facts.st_uid != os.geteuid():
+            return ConfigFile(path, fault="it belongs to another user")
+        if facts.st_mode & 0o022:
+            return ConfigFile(
+                path, fault=f"other users can write it. Run: chmod go-w {shlex.quote(str(path))}"
+            )
+        return _sized(path, file.read(MAX_CONFIG + 1) or b"")
+
+
+def read_values(
+    file: ConfigFile, check: Check, *, refused: Collection[str] = NOT_FOR_WORKSPACES
+) -> dict[str, Any]:
+    """Return the settings of a file that is believed. Raises SettingsError."""
+    try:
+        values = file.values()
+    except ValueError as error:
+        raise SettingsError(f"Cannot use {file.path}: {error}.") from error
+    if wrong := sorted(refused & values.keys()):
+        raise SettingsError(f"Setting {wrong[0]} cannot be in {file.path}. Set it in the environment.")
+    return check(values, str(file.path))
+
+
+def with_workspace_files(
+    settings: Loaded, files: Sequence[ConfigFile], trusted: Mapping[str, str], check: Check
+) -> Loaded:
+    """Return the settings with what the workspace's files may say; a warning of the log says what counts.
+
+    `trusted` has the digest of each path that the person vouches for. Raises SettingsError for a trusted file
+    that cannot be used; one that is not trusted is no error, whatever is in it.
+    """
+    if len(files) == 1 and not files[0].fault and trusted.get(str(files[0].path)) == files[0].digest:
+        return _believe(settings, files[0], check)
+    notices = []
+    for file in files:
+        try:
+            stricter, ignored = _stricter(settings, file, check)
+        except ValueError as error:
+            notices.append(f"{file.path} is not used: {_safe(str(error), 200)}.")
+            continue
+        origin = f"{file.path} (not trusted, stricter)"
+        settings = _replaced(settings, stricter, origin)
+        if stricter or ignored:
+            state = "has changed since it was trusted" if str(file.path) in trusted else "is not trusted"
+            notices.append(_notice(settings, f"{file.path} {state}.", stricter, ignored))
+    if len(files) > 1:
+        notices.append("Keep one of these files.")
+    if notices:
+        logger.warning("%s", " ".join(notices))
+    return settings
+
+
+def _believe(settings: Loaded, file: ConfigFile, check: Check) -> Loaded:
+    said = read_values(file, check)
+    values = {name: value for name, value in said.items() if settings.origins[name] == DEFAULT}
+    if folders := values.get("skills_dirs", ()):
+        folders = values["skills_dirs"] = settings.in_workspace(folders)
+    if values:
+        logger.warning("Settings from the trusted %s: %s.", file.path, names_text(values))
+    settings = _replaced(settings, values, f"{file.path} (trusted)")
+    return replace(settings, offered_dirs=folders, is_trusted_workspace=True)
+
+
+def _stricter(settings: "Settings", file: ConfigFile, check: Check) -> tuple[dict[str, Any], list[str]]:
+    """Return the values that the file makes stricter, and the names of what is ignored. Raises ValueError."""
+    stricter, ignored = {}, []
+    for name, value in file.values().items():
+        try:
+            wish = check({name: value}, str(file.path))[name] if name in TIGHTER else None
+        except SettingsError:
+            wish = None
+        if wish is None:
+            ignored.append(name)
+            continue
+        others = getattr(settings, name)
+        chosen = TIGHTER[name].choose(others, wish)
+        if chosen != others:
+            stricter[name] = chosen
+        elif wish != others:
+            ignored.append(name)
+    return stricter, ignored
+
+
+def _replaced(settings: Loaded, values: Mapping[str, Any], origin: str) -> Loaded:
+    return replace(settings, **values, origins={**settings.origins, **dict.fromkeys(values, origin)})
+
+
+def _notice(settings: "Settings", state: str, stricter: Iterable[str], ignored: Iterable[str]) -> str:
+    parts = [state]
+    if stricter:
+        parts.append(f"It tightens {names_text(stricter)}.")
+    if ignored:
+        elsewhere = [] if settings.workspace == Path.cwd() else ["--workspace", str(settings.workspace)]
+        command = shlex.join(["skills-agent", "trust", *elsewhere])
+        parts.append(f"Ignored: {names_text(ignored)}. Read it; to use all of it: {command}")
+    return " ".join(parts)
+
+
+def names_text(names: Iterable[str]) -> str:
+    """Return names of fields, which may be anybody's text, as one line."""
+    safe = [_safe(name, 40) for name in names]
+    more = f" and {len(safe) - _MAX_NAMES:,} more" if len(safe) > _MAX_NAMES else ""
+    return f"{', '.join(safe[:_MAX_NAMES])}{more}"
+
+
+def _safe(text: str, limit: int) -> str:
+    return one_line(clean_text(text.encode(errors="replace").decode()).text, limit)
+
+
+def _sized(path: Path, raw: bytes) -> ConfigFile:
+    if len(raw) > MAX_CONFIG:
+        return ConfigFile(path, fault=f"it is larger than {MAX_CONFIG:,} bytes")
+    return ConfigFile(path, raw)
+
+
+def _read_json(text: str) -> Any:
+    return json.loads(text, object_pairs_hook=_once)
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Refuse a name that is there twice: a person reads one of them, and the program takes the other."""
+    values = dict(pairs)
+    if len(values) < len(pairs):
+        raise ValueError("it has the same name twice in one object")
+    return values
+
+
+def _read_toml(text: str) -> dict[str, Any]:
+    # Most processes read no such file, and every command starts here.
+    import tomllib  # noqa: PLC0415
+
+    return tomllib.loads(text)
