@@ -401,8 +401,8 @@ def _from_user_file(path: Path) -> dict[str, Any]:
     # Its folders are not those of whatever workspace it is read in.
     if "skills_dirs" in values:
         values["skills_dirs"] = tuple(path.parent / each.expanduser() for each in values["skills_dirs"])
-    if values.get("trust_file"):
-        values["trust_file"] = path.parent / values["trust_file"].expanduser()
+    for name in {"trust_file", "tokens"} & values.keys():
+        values[name] = values[name] and path.parent / values[name].expanduser()
     return values
 
 

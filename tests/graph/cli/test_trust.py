@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from langchain_core.messages import HumanMessage
 
 from skills_agent.graph import build_graph
 from tests.agents import call, calls
@@ -175,7 +176,7 @@ def test_a_program_gets_the_same_layers_and_a_warning(
     monkeypatch.chdir(clone.workspace)
     graph = build_graph().compile()
     assert [each.levelno for each in caplog.records if "is not trusted" in each.message] == [logging.WARNING]
-    result = graph.invoke({"messages": [{"role": "user", "content": "hello"}]})
+    result = graph.invoke({"messages": [HumanMessage("hello")]})
     assert result["answer"] != "Done."
     assert not (clone.workspace / "ran.txt").exists()
 
