@@ -27,6 +27,7 @@ from skills_agent.graph.settings import Settings
 from skills_agent.skills.format.fields import FIELDS
 from skills_agent.skills.format.rules import RULES
 from skills_agent.skills.policy.tool_spec import TOOL_SPECS
+from skills_agent.skills.scripts import seccomp
 from skills_agent.state import budget
 
 PAGES: Final = Path(__file__).resolve().parent
@@ -91,6 +92,15 @@ def tools() -> Iterator[str]:
     yield from _table(("tool", "risk", "names in other clients, in any case of letters"), rows)
 
 
+def denied_calls() -> Iterator[str]:
+    """Yield the table of the system calls that the sandbox denies, and why."""
+    rows = (
+        [" ".join(f"`{call}`" for rule in rules for call in rule.calls), why]
+        for why, rules in itertools.groupby(seccomp.RULES, lambda rule: rule.why)
+    )
+    yield from _table(("system calls", "why"), rows)
+
+
 def events() -> Iterator[str]:
     """Yield the table of the audit's events with the fields of each."""
     rows = (
@@ -108,6 +118,7 @@ TABLES: Final[dict[str, Callable[[], Iterable[str]]]] = {
     "diagnostics": diagnostics,
     "events": events,
     "tools": tools,
+    "denied-calls": denied_calls,
 }
 
 

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import ClassVar, Final, NamedTuple
 
@@ -21,12 +21,20 @@ from skills_agent.skills.scripts.controlled import ControlledRunner
 from skills_agent.skills.scripts.environment import is_granted
 from skills_agent.skills.scripts.interpreter import packages_of
 from skills_agent.skills.scripts.runner import ScriptRequest
+from skills_agent.skills.scripts.seccomp import seccomp_program
 from skills_agent.skills.scripts.supervised import ProgramStart
 
 ISOLATION: Final = (
     *("--unshare-all", "--die-with-parent", "--new-session", "--cap-drop", "ALL"),
     *("--hostname", "sandbox", "--proc", "/proc", "--dev", "/dev"),
 )
+READ_ONLY_OF_PROC: Final = ("sys", "fs")
+HIDDEN_OF_PROC: Final = (
+    *("acpi", "kcore", "keys", "kmsg", "latency_stats", "sched_debug", "scsi"),
+    *("sysrq-trigger", "timer_list"),
+)
+"""About the machine and not about the script's processes: containers hide them, too."""
+NOBODY: Final = "65534"
 SYSTEM: Final = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
 ETC: Final = (
     *("alternatives", "ld.so.cache", "ld.so.conf", "ld.so.conf.d", "localtime", "timezone", "mime.types"),
@@ -56,11 +64,18 @@ def probe(path: str | None = None) -> Probe:
     program = shutil.which("bwrap", path=path)
     if not program:
         return Probe(None, "bubblewrap is not installed (bwrap is not in PATH)")
-    command = [program, *ISOLATION, *_system(network=False), "prlimit", "--nproc=8", "true"]
+    filters = _filter_descriptors()
+    command = [program, *_filter_options(filters), *_isolation(), *_system(network=False)]
+    command += ["prlimit", "--nproc=8", "true"]
     try:
-        trial = subprocess.run(command, capture_output=True, text=True, timeout=10, check=False)  # noqa: S603
+        trial = subprocess.run(  # noqa: S603
+            command, capture_output=True, text=True, timeout=10, check=False, pass_fds=filters
+        )
     except (OSError, subprocess.TimeoutExpired) as error:
         return Probe(None, f"bubblewrap cannot be run: {error}")
+    finally:
+        for descriptor in filters:
+            os.close(descriptor)
     if trial.returncode:
         cause = (trial.stderr.strip().splitlines() or [f"exit code {trial.returncode}"])[-1]
         return Probe(None, f"bubblewrap does not work here: {cause.removeprefix('bwrap: ')}")
@@ -109,7 +124,7 @@ class BwrapRunner(ControlledRunner):
         network = is_granted(self.network, request)
         size = str(self.limits.file_size)
         command = [
-            *(self._program(), *ISOLATION, *(("--share-net",) if network else ())),
+            *(*_isolation(), *(("--share-net",) if network else ())),
             *_system(network=network),
             *("--size", size, "--tmpfs", "/dev/shm", "--remount-ro", "/dev"),  # noqa: S108
             *("--size", size, "--tmpfs", str(INSIDE), "--dir", str(HOME)),
@@ -124,12 +139,14 @@ class BwrapRunner(ControlledRunner):
         own = {"HOME": str(HOME), "TMPDIR": str(INSIDE)}
         if "UV_CACHE_DIR" in inner.environment:
             own["UV_CACHE_DIR"] = str(HOME / ".cache")
+        descriptors = _filter_descriptors()
         return replace(
             inner,
-            command=command,
+            command=[self._program(), *_filter_options(descriptors), *command],
             environment={**inner.environment, **own},
             processes=inner.processes + 2,  # the monitor outside, and the first one inside
             wrapped=True,
+            descriptors=descriptors,
         )
 
     def _command(self, request: ScriptRequest, folder: Path | None) -> list[str]:
@@ -153,6 +170,42 @@ class BwrapRunner(ControlledRunner):
         if code == 1 and stderr.startswith("bwrap: "):
             raise ScriptError(f"Cannot start {request.title}: the sandbox failed ({stderr.strip()}).")
         return SIGNAL_OFFSET - code if code > SIGNAL_OFFSET else code
+
+
+@cache
+def _isolation() -> tuple[str, ...]:
+    """Return the options of every sandbox of this machine.
+
+    To the kernel, the root of a sandbox is root where a file's owner counts, also as another number: so
+    what has no namespace of its own is covered.
+    """
+    options = [*ISOLATION]
+    if os.geteuid() == 0:
+        options += ["--unshare-user", "--uid", NOBODY, "--gid", NOBODY]
+    for name in READ_ONLY_OF_PROC:
+        options += ["--ro-bind-try", f"/proc/{name}", f"/proc/{name}"]
+    for path in (Path("/proc", name) for name in HIDDEN_OF_PROC):
+        if path.is_dir():
+            options += ["--tmpfs", str(path), "--remount-ro", str(path)]
+        elif path.exists():
+            options += ["--ro-bind", os.devnull, str(path)]
+    return tuple(options)
+
+
+def _filter_descriptors() -> tuple[int, ...]:
+    """Return what bubblewrap reads the filter of system calls from; none where there is no filter."""
+    program = seccomp_program(os.uname().machine)
+    if not program:
+        return ()
+    reading, writing = os.pipe()
+    os.write(writing, program)
+    os.close(writing)
+    return (reading,)
+
+
+def _filter_options(descriptors: Iterable[int]) -> Iterator[str]:
+    for descriptor in descriptors:
+        yield from ("--seccomp", str(descriptor))
 
 
 def _system(*, network: bool) -> Iterator[str]:

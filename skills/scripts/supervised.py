@@ -53,6 +53,8 @@ class ProgramStart:
     stdin: str | None
     wrapped: bool = False
     """Whether the first process is a wrapper that gets no SIGTERM."""
+    descriptors: tuple[int, ...] = ()
+    """What the program gets open beside its streams; closed here once it is started."""
 
 
 class SupervisedProgram:
@@ -124,7 +126,7 @@ class SupervisedProgram:
                     stdin=subprocess.DEVNULL if start.stdin is None else stdin,
                     stdout=subprocess.PIPE,
                     stderr=subprocess.PIPE,
-                    pass_fds=(control, status),
+                    pass_fds=(control, status, *start.descriptors),
                     start_new_session=True,
                     bufsize=0,
                 )
@@ -135,8 +137,8 @@ class SupervisedProgram:
             cause = error.strerror if isinstance(error, OSError) else f"bad argument ({error})"
             raise ScriptError(f"Cannot start {start.title}: {cause or error}.") from error
         finally:
-            os.close(control)
-            os.close(status)
+            for descriptor in (control, status, *start.descriptors):
+                os.close(descriptor)
 
     def _is_alive(self) -> bool:
         return self._status in self._selector.get_map()

@@ -18,6 +18,8 @@ from collections.abc import Callable
 from contextlib import suppress
 
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER, PR_SET_NO_NEW_PRIVS = 1, 36, 38
+KEYCTL, KEYCTL_JOIN_SESSION_KEYRING = {"x86_64": 250, "aarch64": 219}, 1
+"""The C library has no function for this call, only its number."""
 SIGKILL, SIGTERM = _signal.SIGKILL, _signal.SIGTERM
 IGNORED_BY_PYTHON = (_signal.SIGPIPE, _signal.SIGXFSZ)
 LOOKOUT_MS = 50
@@ -33,6 +35,7 @@ def main(arguments: list[str]) -> None:
         os.set_inheritable(descriptor, False)
     prctl(PR_SET_CHILD_SUBREAPER)
     prctl(PR_SET_NO_NEW_PRIVS)
+    leave_keyring()
     child = start(arguments[7:], limits, status)
     release_streams()
     outcome = watch(child, control, parent, term_from, memory, processes)
@@ -194,6 +197,16 @@ def prctl(option: int, value: int = 1) -> bool:
     import ctypes  # noqa: PLC0415 - the slowest import, of use on Linux alone
 
     return bool(ctypes.CDLL(None).prctl(option, value, 0, 0, 0) == 0)
+
+
+def leave_keyring() -> bool:
+    """Change to a session keyring that is new and empty: the old one may hold secrets of the user."""
+    number = KEYCTL.get(os.uname().machine) if sys.platform == "linux" and sys.maxsize > 1 << 32 else None
+    if number is None:
+        return False
+    import ctypes  # noqa: PLC0415
+
+    return bool(ctypes.CDLL(None).syscall(number, KEYCTL_JOIN_SESSION_KEYRING, None) != -1)
 
 
 if __name__ == "__main__":

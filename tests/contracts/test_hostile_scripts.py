@@ -3,6 +3,7 @@
 Each tries one thing and prints OPEN when it succeeded. docs/security.md has the same table in words.
 """
 
+import ctypes
 import fcntl
 import json
 import os
@@ -224,13 +225,55 @@ ACTS: dict[str, tuple[str, tuple[str, ...]]] = {
         "import socket, sys; socket.socket(socket.AF_UNIX).connect(sys.argv[1]); print('OPEN')",
         ("{place}/host.sock",),
     ),
+    "write-kernel-settings": (
+        (
+            "from pathlib import Path; file = Path('/proc/sys/kernel/core_pattern')\n"
+            "file.write_text(file.read_text()); print('OPEN')"
+        ),
+        (),
+    ),
+    "read-session-keyring": (
+        (
+            "import ctypes, os, sys; kept = ctypes.create_string_buffer(32)\n"
+            "keyctl = {'x86_64': 250, 'aarch64': 219}[os.uname().machine]; call = ctypes.CDLL(None).syscall\n"
+            "key = call(keyctl, 10, -3, b'user', sys.argv[1].encode(), 0)\n"
+            "print('OPEN' if call(keyctl, 11, key, kept, 32) > 0 else 'No such')"
+        ),
+        ("{place}",),
+    ),
+    "leave-setuid-file": (
+        (
+            "import os, stat\n"
+            "for make in (\n"
+            "    lambda: os.close(os.open('made', os.O_CREAT | os.O_WRONLY, 0o4755)),\n"
+            "    lambda: os.chmod('made', 0o4755),\n"
+            "    lambda: os.chmod('made', 0o4755, dir_fd=os.open('.', 0)),\n"
+            "    lambda: os.fchmod(os.open('made', os.O_CREAT | os.O_WRONLY), 0o4755),\n"
+            "    lambda: os.mknod('made2', 0o104755),\n"
+            "):\n"
+            "    try: make()\n"
+            "    except OSError as error: print('Error', error)\n"
+            "files = [each for each in ('made', 'made2') if os.path.exists(each)]\n"
+            "print('OPEN' if any(os.stat(each).st_mode & stat.S_ISUID for each in files) else 'No such')"
+        ),
+        (),
+    ),
+    "new-namespaces": (
+        (
+            "import ctypes; made = ctypes.CDLL(None).unshare(0x10020000) == 0\n"
+            "print('OPEN' if made else 'Error')"
+        ),
+        (),
+    ),
     "abstract-socket": (
         "import socket, sys; socket.socket(socket.AF_UNIX).connect(chr(0) + sys.argv[1]); print('OPEN')",
         ("{place}",),
     ),
 }
-PLAIN_CONTROL_CLOSES = {"read-own-secret"}
-CLOSED_BUT_FOR_ROOT = {"read-agent-environ", "read-any-environ", "ptrace-agent", "write-system"}
+PLAIN_CONTROL_CLOSES = {"read-own-secret", "read-session-keyring"}
+CLOSED_BUT_FOR_ROOT = {
+    *("read-agent-environ", "read-any-environ", "ptrace-agent", "write-system", "write-kernel-settings"),
+}
 """Not in a sandbox, as an ordinary user: the agent is undumpable, and the system is somebody else's."""
 
 
@@ -255,7 +298,16 @@ def listeners(host: Host) -> Iterator[dict[str, object]]:
         )
         stack.callback(echo.wait)
         stack.callback(echo.kill)
+        keep_in_session_keyring(str(host.place))
         yield {"place": host.place, "tcp": tcp.getsockname()[1], "udp": udp.getsockname()[1]}
+
+
+def keep_in_session_keyring(name: str) -> None:
+    """Add a key that every process of this session can read."""
+    add_key = {"x86_64": 248, "aarch64": 217}.get(os.uname().machine)
+    call = ctypes.CDLL(None).syscall
+    if add_key:
+        assert call(add_key, b"user", name.encode(), b"secret", 6, -3) > 0
 
 
 ECHO = (
