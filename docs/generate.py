@@ -26,6 +26,7 @@ from skills_agent.graph.layers import TIGHTER
 from skills_agent.graph.settings import Settings
 from skills_agent.skills.format.fields import FIELDS
 from skills_agent.skills.format.rules import RULES
+from skills_agent.skills.policy.protected import READERS
 from skills_agent.skills.policy.tool_spec import TOOL_SPECS
 from skills_agent.skills.scripts import seccomp
 from skills_agent.state import budget
@@ -101,6 +102,12 @@ def denied_calls() -> Iterator[str]:
     yield from _table(("system calls", "why"), rows)
 
 
+def protected() -> Iterator[str]:
+    """Yield the table of protected paths, by who obeys them."""
+    rows = ([reader, " ".join(f"`{entry}`" for entry in entries)] for reader, entries in READERS.items())
+    yield from _table(("obeyed by", "names, in any case of letters"), rows)
+
+
 def events() -> Iterator[str]:
     """Yield the table of the audit's events with the fields of each."""
     rows = (
@@ -119,6 +126,7 @@ TABLES: Final[dict[str, Callable[[], Iterable[str]]]] = {
     "events": events,
     "tools": tools,
     "denied-calls": denied_calls,
+    "protected": protected,
 }
 
 

@@ -126,6 +126,7 @@ def make_services(  # noqa: PLR0913 - the parts that a host may bring, each by i
             approvers=approvers,
             approval=settings.approval,
             yes=yes,
+            protected=settings.protected_paths,
             runner=runner,
             workspace=settings.workspace,
         ),

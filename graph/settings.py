@@ -140,6 +140,8 @@ class Settings(Limits):
     """The audience (`aud`) that these must name."""
     jwt_keys: str = ""
     """The address of the issuer's keys (JWKS). Empty: `<jwt_issuer>/.well-known/jwks.json`."""
+    protected_paths: tuple[str, ...] = ()
+    """More paths, with `*` in names, that are [protected](policy.md#protected-paths) at any depth."""
     trust_file: Path | None = None
     """Where `skills-agent trust` keeps its list. None: in the user's folder of settings."""
     script_timeout: Seconds = 60.0

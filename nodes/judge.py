@@ -6,6 +6,7 @@
 import logging
 import shlex
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -17,16 +18,17 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from skills_agent.nodes import RegistryOf
 from skills_agent.nodes.effects import JournalEntry, effect_of
-from skills_agent.skills.errors import SkillError
+from skills_agent.skills.errors import ScriptError, SkillError
 from skills_agent.skills.library.catalog import in_place_text
 from skills_agent.skills.library.registry import Registry
 from skills_agent.skills.policy.grants import is_in_scope
 from skills_agent.skills.policy.patterns import Call, Entry, Grammar
 from skills_agent.skills.policy.permission import ALWAYS_ALLOWED, Declared, Mode, Permission
+from skills_agent.skills.policy.protected import ProtectedPath, protected_in, protected_path
 from skills_agent.skills.policy.tool_spec import RISK_TEXTS, Risk
 from skills_agent.skills.policy.trust import TrustFileError, TrustList
 from skills_agent.skills.policy.verdict import Approval, Approver, Author, Opinion, Verdict, consult
-from skills_agent.skills.scripts.request import command_request, script_request
+from skills_agent.skills.scripts.request import as_arguments, command_request, script_request, split_command
 from skills_agent.skills.scripts.runner import ScriptRequest, ScriptRunner
 from skills_agent.skills.skill import SkillRef
 from skills_agent.skills.text import clean_text, one_line
@@ -63,6 +65,8 @@ class Policy:
     approval: Approval = "ask"
     yes: Collection[Risk] = ()
     """Risks that a person approved in advance."""
+    protected: tuple[str, ...] = ()
+    """What is asked about every time, beside `PROTECTED`."""
     schemas: dict[str, Any] = field(default_factory=dict)
     """Of the tools' arguments: LangChain makes them anew at every look."""
 
@@ -150,17 +154,28 @@ class Judge:
             return refusal
         words, opinion = _risk_text(call), consult(self._policy.approvers, call)
         reason = opinion.reason.rstrip(".") if opinion else ""
+        protected = _protected_text(self.protected(call))
         match opinion:
             case Opinion("deny"):
                 text = f"Not run: {reason or 'an approver of the operator refused it'}. Go on without it."
                 return Verdict("deny", text, "approver")
             case Opinion("ask"):
-                return self._question(call, f" {reason or 'An approver asks'}.", "approver")
-            case Opinion("allow"):
+                return self._question(call, f"{protected} {reason or 'An approver asks'}.", "approver")
+            case Opinion("allow", protected=knows) if knows or not protected:
                 return Verdict("allow", f"{words}; {reason or 'an approver allowed it'}.", "approver")
-        if call.spec.risk in self._policy.ask_for:
-            return self._answer(call) or self._question(call)
+        if protected or call.spec.risk in self._policy.ask_for:
+            return (None if protected else self._answer(call)) or self._question(call, protected)
         return Verdict("allow", f"{words}; no question is asked for that.", "policy")
+
+    def protected(self, call: Call) -> tuple[ProtectedPath, ...]:
+        """Return the protected paths that a call names and may change."""
+        if call.spec.risk == "read":
+            return ()
+        workspace, more = self._policy.workspace, self._policy.protected
+        found = list(protected_in(_words(call), workspace, more))
+        if call.skill is None and call.path is not None:
+            found.extend(filter(None, [protected_path(call.path, workspace, more)]))
+        return tuple({(each.entry, each.place): each for each in found}.values())
 
     def pin(self, call: Call, verdict: Verdict) -> str:
         """Return the digest that a verdict holds for: nothing else is run under it.
@@ -284,6 +299,24 @@ class Judge:
 
     def _trusts(self, name: str) -> bool:
         return name in self.loaded and self._policy.trusts(SkillRef.of(self.loaded[name]), self._registry)
+
+
+def _words(call: Call) -> tuple[str, ...]:
+    """Return the arguments of a program as the runner gets them."""
+    if call.spec.counts_as == "script":
+        words = as_arguments(call.args.get("args"))
+        return tuple(map(str, words)) if isinstance(words, list) else (str(words),)
+    if call.command is None:
+        return ()
+    with suppress(ScriptError):
+        return (call.command, *split_command(call.command))
+    return (call.command,)
+
+
+def _protected_text(paths: Iterable[ProtectedPath]) -> str:
+    named = (f"{one_line(clean_text(each.shown).text, MAX_VIEW)} ({each.reader})" for each in paths)
+    shown = ", ".join(named)
+    return f" Protected path, asked about every time: {shown}." if shown else ""
 
 
 def _risk_text(call: Call) -> str:

@@ -1,8 +1,6 @@
 """The tools that run programs: run_script, and run_command where the operator turns it on."""
 
-import json
 import os
-import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -19,7 +17,7 @@ from skills_agent.graph.tools.skills import ThreadRuntime, loaded_skill
 from skills_agent.skills.confined import make_folder_beneath, refusing_links
 from skills_agent.skills.library.registry import Library
 from skills_agent.skills.scripts.report import describe
-from skills_agent.skills.scripts.request import command_request, script_request
+from skills_agent.skills.scripts.request import as_arguments, command_request, script_request
 from skills_agent.skills.scripts.runner import ScriptRequest, ScriptRunner
 from skills_agent.skills.skill import SkillRef
 from skills_agent.state.context import caller_of
@@ -57,35 +55,12 @@ class RunOutput(NamedTuple):
     """JSON: what the audit keeps. The output itself is in the content alone."""
 
 
-def _as_arguments(value: object) -> object:
-    """Return a list of strings for what models send: numbers in it, one shell-like string, a JSON list."""
-    if value is None:
-        return []
-    if isinstance(value, str):
-        return _split(value)
-    if isinstance(value, list):
-        return [json.dumps(item) if isinstance(item, (bool, int, float)) else item for item in value]
-    return value
-
-
-def _split(text: str) -> object:
-    if text.lstrip().startswith("["):
-        try:
-            return _as_arguments(json.loads(text))
-        except json.JSONDecodeError:
-            pass
-    try:
-        return shlex.split(text)
-    except ValueError:  # an apostrophe, most of the time
-        return text.split()
-
-
 class RunScriptArguments(BaseModel):
     """What a model sends to run a script."""
 
     skill: str
     path: str
-    args: Annotated[list[str], BeforeValidator(_as_arguments)] = []
+    args: Annotated[list[str], BeforeValidator(as_arguments)] = []
     stdin: str | None = None
 
 

@@ -45,6 +45,8 @@ class Opinion(NamedTuple):
     decision: Decision
     reason: str = ""
     """For the person who is asked, and for the model that is refused."""
+    protected: bool = False
+    """Whether `allow` holds for protected paths, too: else a person is asked about these all the same."""
 
 
 Approver = Callable[[Call], Opinion | Decision | None]
@@ -54,7 +56,11 @@ Approver = Callable[[Call], Opinion | Decision | None]
 def consult(approvers: Iterable[Approver], call: Call) -> Opinion | None:
     """Return the strictest opinion on a call; None where no approver has one. One that fails denies it."""
     opinions = [opinion for approver in approvers if (opinion := _opinion(approver, call))]
-    return max(opinions, key=lambda opinion: _BY_STRENGTH.index(opinion.decision), default=None)
+    return max(
+        opinions,
+        key=lambda opinion: (_BY_STRENGTH.index(opinion.decision), opinion.protected),
+        default=None,
+    )
 
 
 def _opinion(approver: Approver, call: Call) -> Opinion | None:

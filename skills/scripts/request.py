@@ -1,5 +1,6 @@
 """The one place where a tool call becomes a request for a runner: for the run, and for the question."""
 
+import json
 import os
 import re
 import shlex
@@ -59,6 +60,29 @@ def script_request(
 def command_request(command: str, *, workdir: Path) -> ScriptRequest:
     """Return the request for a program of the machine. Raises ScriptError for what only a shell can do."""
     return ScriptRequest(skill="", script=None, args=split_command(command), stdin=None, workdir=workdir)
+
+
+def as_arguments(value: object) -> object:
+    """Return a list of strings for what models send: numbers in it, one shell-like string, a JSON list."""
+    if value is None:
+        return []
+    if isinstance(value, str):
+        return _split(value)
+    if isinstance(value, list):
+        return [json.dumps(item) if isinstance(item, (bool, int, float)) else item for item in value]
+    return value
+
+
+def _split(text: str) -> object:
+    if text.lstrip().startswith("["):
+        try:
+            return as_arguments(json.loads(text))
+        except json.JSONDecodeError:
+            pass
+    try:
+        return shlex.split(text)
+    except ValueError:  # an apostrophe, most of the time
+        return text.split()
 
 
 def split_command(line: str) -> tuple[str, ...]:

@@ -1,0 +1,163 @@
+"""What other programs execute or obey when a person opens a folder: the one list, for policy and the sandbox.
+
+docs/policy.md has the list as a table. The setting `protected_paths` adds to it; nothing takes away from it.
+"""
+
+import os
+import posixpath
+import re
+import unicodedata
+from collections.abc import Iterable, Iterator, Mapping
+from fnmatch import fnmatchcase
+from functools import lru_cache
+from pathlib import Path
+from types import MappingProxyType
+from typing import Final, NamedTuple
+
+READERS: Final[Mapping[str, tuple[str, ...]]] = {
+    "version control": (
+        ".git", ".gitmodules", ".gitattributes", ".gitconfig", ".hg", ".hgrc", ".svn", ".jj", ".bzr",
+    ),
+    "editors": (
+        ".vscode", ".vscode-server", ".idea", ".vs", ".fleet", ".zed", ".devcontainer", ".devcontainer.json",
+        "*.code-workspace", "*.sublime-project", ".dir-locals.el", ".emacs", ".emacs.d", ".vim", ".vimrc",
+        ".gvimrc", ".exrc", ".nvimrc", ".nvim.lua", ".nanorc",
+    ),
+    "coding agents": (
+        ".agent", ".agents", ".claude", ".codex", ".cursor", ".gemini", ".windsurf", ".continue", ".roo",
+        ".clinerules", ".cursorrules", ".windsurfrules", ".aider*", ".mcp.json", "AGENTS.md", "CLAUDE.md",
+        "CLAUDE.local.md", "GEMINI.md",
+    ),
+    "shells, and programs at their start": (
+        ".envrc", ".direnv", ".autoenv*", ".bashrc", ".bash_*", ".profile", ".login", ".logout", ".zshrc",
+        ".zshenv", ".zprofile", ".zlogin", ".zlogout", ".zsh", ".oh-my-zsh", ".kshrc", ".cshrc", ".tcshrc",
+        ".inputrc", ".xprofile", ".xsession*", ".xinitrc", ".pam_environment", ".tmux.conf", ".screenrc",
+        ".gdbinit", ".lldbinit", ".pdbrc*", ".pythonrc*", ".ipython", ".jupyter", ".irbrc", ".pryrc",
+        ".Rprofile", ".Renviron", ".ghci", ".psqlrc", ".sqliterc", ".curlrc", ".wgetrc", ".config", ".local",
+        ".pyenv", ".rbenv", ".nvm", ".asdf",
+    ),
+    "hooks and build servers": (
+        ".husky", ".github", ".gitlab", ".gitlab-ci.yml", ".circleci", ".buildkite", ".woodpecker*",
+        ".drone.yml", ".travis.yml", "Jenkinsfile", "azure-pipelines.yml", "bitbucket-pipelines.yml",
+        ".gitpod.yml", ".pre-commit-config.y*ml", ".pre-commit-hooks.yaml", "lefthook.y*ml", ".lefthook*",
+        "lefthook-local.y*ml", ".overcommit.yml",
+    ),
+    "package managers and tools": (
+        ".npmrc", ".yarnrc*", ".yarn", ".pnpmfile.*", ".tool-versions", "mise.toml", ".mise*", ".cargo",
+        ".bazelrc", ".mvn", ".bundle", ".eslintrc*", "eslint.config.*", ".prettierrc*", "prettier.config.*",
+        ".stylelintrc*", ".babelrc*", ".rubocop.yml", ".solargraph.yml",
+    ),
+}  # fmt: skip
+"""By who executes or obeys them: names of files and folders, at any depth; `*` is any text in a name."""
+
+PROTECTED: Final[Mapping[str, str]] = MappingProxyType(
+    {entry: reader for reader, entries in READERS.items() for entry in entries}
+)
+"""Who obeys an entry, by the entry."""
+_WORK: Final = (".agent", "work")
+"""Folders of threads, which scripts work in: an exception."""
+_IN_WORDS: Final = re.compile(r"""[^\s=:,;|&<>()\[\]{}'"`@$]+""")
+_SHORT_OPTION: Final = re.compile(r"-\w(?=[./~])")
+_SHORT_NAME: Final = re.compile(r"git~\d+")
+"""What Windows calls `.git` in eight letters."""
+
+
+class ProtectedPath(NamedTuple):
+    """A protected path that a call names."""
+
+    shown: str
+    """As the call writes it."""
+    entry: str
+    """What protects it."""
+    place: Path | None
+    """Where it is; None where a link leads to it, or it is outside of the workspace."""
+
+    @property
+    def reader(self) -> str:
+        """Return who obeys it."""
+        return PROTECTED.get(self.entry, "protected_paths")
+
+
+def protected_by(path: str, more: Iterable[str] = ()) -> str | None:
+    """Return the entry that protects a path with `/` between its parts, or a folder above it; None for none.
+
+    Every spelling counts that some file system takes for the same name: other letter case, dots and spaces
+    at the end, invisible characters, streams of NTFS.
+    """
+    parts = [_plain(part) for part in posixpath.normpath(path).split("/") if part not in {"", ".", ".."}]
+    if tuple(parts[:2]) == _WORK:
+        parts = parts[3:]
+    folders = _folders(tuple(more))
+    for at, part in enumerate(parts):
+        if entry := _by_name(part, tuple(more)):
+            return entry
+        for folder, entry in folders:
+            here = parts[at : at + len(folder)]
+            if len(here) == len(folder) and all(map(fnmatchcase, here, folder)):
+                return entry
+    return None
+
+
+def protected_path(
+    path: str, workspace: Path, more: Iterable[str] = (), workdir: Path | None = None
+) -> ProtectedPath | None:
+    """Return what is protected at a path as a call writes it; a relative one counts from `workdir`.
+
+    The path is looked at as it is written and with its links resolved.
+    """
+    if "\0" in path:
+        return None
+    root = os.path.realpath(workspace)
+    written = os.path.join(os.path.realpath(workdir or workspace), path)  # noqa: PTH118 - `..` stays
+    plain, real = os.path.normpath(written), os.path.realpath(written)
+    if entry := protected_by(_inside(plain, root, os.fspath(workspace)), more):
+        return ProtectedPath(
+            path, entry, Path(real) if plain == real and _inside(real, root) != real else None
+        )
+    entry = protected_by(_inside(real, root), more)
+    return ProtectedPath(path, entry, None) if entry else None
+
+
+def protected_in(
+    words: Iterable[str], workspace: Path, more: Iterable[str] = (), workdir: Path | None = None
+) -> Iterator[ProtectedPath]:
+    """Yield what is protected of the paths in a program's arguments, also inside of an argument."""
+    for word in words:
+        pieces = _IN_WORDS.findall(word)
+        for text in dict.fromkeys(
+            (word, *pieces, *(_SHORT_OPTION.sub("", piece, count=1) for piece in pieces))
+        ):
+            if found := protected_path(text, workspace, more, workdir):
+                yield found
+
+
+@lru_cache(maxsize=64)
+def _folders(more: tuple[str, ...]) -> list[tuple[list[str], str]]:
+    """Return the entries that are more than a name, in their parts."""
+    return [([_plain(part) for part in entry.split("/") if part], entry) for entry in more if "/" in entry]
+
+
+@lru_cache(maxsize=8192)
+def _by_name(plain: str, more: tuple[str, ...]) -> str | None:
+    """Return the entry that is, or matches, one name."""
+    entries = (entry for entry in (*PROTECTED, *more) if "/" not in entry)
+    return next((entry for entry in entries if fnmatchcase(plain, _plain(entry))), None)
+
+
+@lru_cache(maxsize=4096)
+def _plain(name: str) -> str:
+    """Return a name as the least exact file system reads it."""
+    if not name.isascii():
+        name = "".join(
+            each for each in unicodedata.normalize("NFKC", name) if unicodedata.category(each) != "Cf"
+        )
+    plain = name.casefold().partition(":")[0].rstrip(". ")
+    return ".git" if _SHORT_NAME.fullmatch(plain) else plain
+
+
+def _inside(place: str, *roots: str) -> str:
+    """Return a path from a root on, so that the folders above it do not count; else the whole path."""
+    for root in roots:
+        if place == root or place.startswith(root.rstrip(os.sep) + os.sep):
+            return place[len(root) :]
+    return place

@@ -1,0 +1,134 @@
+"""Protected paths are asked about every time, whatever was said in advance."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from skills_agent.graph.services import make_services
+from skills_agent.graph.settings import Settings
+from skills_agent.skills.policy import Call, Opinion
+from skills_agent.skills.policy.verdict import ApprovalNeededError, Verdict
+from skills_agent.state.context import Context
+from tests.agents import Agent, call, calls, write_skill
+from tests.conftest import MakeAgent
+
+EVIL = "[core]\n\tfsmonitor = touch canary\n"
+GIT = call("write_file", path=".git/config", content=EVIL)
+PLAIN = call("write_file", path="out.txt", content="x")
+
+
+def question_of(agent: Agent) -> str:
+    (request,) = agent.state.interrupts[0].value["action_requests"]
+    description: str = request["description"]
+    return description
+
+
+def verdict(settings: Settings, tool: str, args: dict[str, Any], **state: Any) -> Verdict:
+    services = make_services(settings, yes=["run", "write", "network", "delete"])
+    runtime: Any = type("Runtime", (), {"context": Context(), "store": None, "server_info": None})()
+    given: Any = {"messages": [], **state}
+    judge = services.policy.judge(given, runtime)
+    return judge.verdict(judge.call(tool, args))
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        ".git/config", "./.git//config", "a/../.git/config", ".GIT/config", ".git./config", "a/.git/hooks/x",
+        "link/config", ".envrc", ".vscode/tasks.json", ".github/workflows/ci.yml", ".agent/skills/x/SKILL.md",
+        ".agents/skills/x/SKILL.md", ".claude/settings.json", ".husky/pre-commit", ".pre-commit-config.yaml",
+    ],
+)  # fmt: skip
+def test_yes_does_not_answer_a_write_to_a_protected_path(workspace: Path, path: str) -> None:
+    (workspace / ".git").mkdir()
+    (workspace / "link").symlink_to(".git")
+    settings = Settings(workspace=workspace, home=workspace.parent / "home", require_approval_for=frozenset())
+    asked = verdict(settings, "write_file", {"path": path, "content": EVIL})
+    assert asked.decision == "ask"
+    assert "Protected path, asked about every time" in asked.reason
+    assert verdict(settings, "write_file", {"path": "src/a.py", "content": "x"}).decision == "allow"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "cp evil .git/config", "tee --output=.git/config", "python3 -c \"open('.git/config', 'w')\"",
+        "cp evil .g''it/config", "cp evil .g\\it/config", "cp evil link/config",
+    ],
+)  # fmt: skip
+def test_yes_does_not_answer_a_command_that_names_one(workspace: Path, command: str) -> None:
+    (workspace / ".git").mkdir()
+    (workspace / "link").symlink_to(".git")
+    settings = Settings(workspace=workspace, home=workspace.parent / "home", enable_run_command=True)
+    assert verdict(settings, "run_command", {"command": command}).decision == "ask"
+    assert verdict(settings, "run_command", {"command": "git status"}).decision == "allow"
+
+
+@pytest.mark.parametrize("args", [[".git/config"], "--to .git/config", '["\\u002egit/config"]'])
+def test_yes_does_not_answer_a_script_whose_arguments_name_one(
+    make_agent: MakeAgent, skills_dir: Path, args: object
+) -> None:
+    write_skill(skills_dir, "writer", "Writes.", scripts__run_py="print('ran')")
+    named = call("run_script", skill="writer", path="scripts/run.py", args=args)
+    agent = make_agent([calls(named), "done"], require_approval_for=frozenset())
+    agent.say("go", skills=["writer"])
+    assert "Protected path" in question_of(agent)
+
+
+def test_a_grant_does_not_answer_it_and_each_write_is_asked_about(
+    make_agent: MakeAgent, workspace: Path
+) -> None:
+    agent = make_agent([calls(PLAIN), calls(GIT), calls(GIT), "done"])
+    agent.say("go")
+    agent.answer({"type": "approve", "grant": {"scope": "thread"}})
+    assert ".git/config (version control)" in question_of(agent)
+    assert not (workspace / ".git").exists()
+    agent.answer({"type": "approve", "grant": {"scope": "thread"}})
+    assert agent.state.interrupts
+    assert agent.answer({"type": "reject"})["answer"] == "done"
+
+
+def test_a_skill_that_preapproves_does_not_answer_it(make_agent: MakeAgent, skills_dir: Path) -> None:
+    folder = skills_dir.parent.parent / "trusted"
+    write_skill(folder, "careless", "Careless.\nallowed-tools: Write")
+    agent = make_agent([calls(GIT), "done"], allowed_tools="preapprove", skills_dirs=(folder,))
+    agent.say("go", skills=["careless"])
+    assert "Protected path" in question_of(agent)
+
+
+def test_an_approver_answers_it_only_if_it_says_so(make_agent: MakeAgent, workspace: Path) -> None:
+    agent = make_agent([calls(GIT), "done"], approvers=[lambda call: "allow"])
+    agent.say("go")
+    assert "Protected path" in question_of(agent)
+
+    def knows(call: Call) -> Opinion:
+        return Opinion("allow", "CI is ours", protected=True)
+
+    knowing = make_agent([calls(GIT), "done"], approvers=[lambda call: "allow", knows], thread="two")
+    assert knowing.say("go")["answer"] == "done"
+    assert (workspace / ".git/config").exists()
+
+
+def test_where_nobody_is_asked_it_is_refused(make_agent: MakeAgent, workspace: Path) -> None:
+    agent = make_agent([calls(GIT), "done"], approval="deny", require_approval_for=frozenset())
+    assert agent.say("go")["answer"] == "done"
+    assert not (workspace / ".git").exists()
+    failing = make_agent(
+        [calls(GIT), "done"], approval="fail", require_approval_for=frozenset(), thread="two"
+    )
+    with pytest.raises(ApprovalNeededError):
+        failing.say("go")
+
+
+def test_the_operator_adds_to_the_list(make_agent: MakeAgent) -> None:
+    agent = make_agent([calls(PLAIN), "done"], require_approval_for=frozenset(), protected_paths=("out.*",))
+    agent.say("go")
+    assert "out.txt (protected_paths)" in question_of(agent)
+
+
+def test_to_read_one_asks_nothing(make_agent: MakeAgent, workspace: Path) -> None:
+    (workspace / ".github").mkdir()
+    (workspace / ".github/ci.yml").write_text("on: push")
+    agent = make_agent([calls(call("read_file", path=".github/ci.yml")), "done"])
+    assert agent.say("go")["answer"] == "done"

@@ -1,0 +1,81 @@
+"""Protected paths: every spelling of them counts, and nothing else does."""
+
+from pathlib import Path
+
+import pytest
+
+from skills_agent.skills.policy.protected import PROTECTED, protected_by, protected_in, protected_path
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        ".git", ".git/config", "./.git//hooks/x", "a/../.git", "deep/down/.git/x", ".GIT/config", ".git.",
+        ".git. ./x", ".git::$INDEX_ALLOCATION", "git~1/config", ".g\u200cit/config", ".\uff47it", "a/.git",
+        "../.git", "/elsewhere/.git/x", ".agent/work/thread/.git",
+    ],
+)  # fmt: skip
+def test_every_spelling_of_git_is_protected(path: str) -> None:
+    assert protected_by(path) == ".git"
+
+
+@pytest.mark.parametrize(
+    ("path", "entry"),
+    [
+        (".envrc", ".envrc"),
+        ("sub/.vscode/tasks.json", ".vscode"),
+        ("x.code-workspace", "*.code-workspace"),
+        (".GitHub/workflows/ci.yml", ".github"),
+        (".agent/skills/x/SKILL.md", ".agent"),
+        (".pre-commit-config.yaml", ".pre-commit-config.y*ml"),
+        ("claude.md", "CLAUDE.md"),
+        (".bashrc", ".bashrc"),
+    ],
+)
+def test_what_other_programs_obey_is_protected(path: str, entry: str) -> None:
+    assert protected_by(path) == entry
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["src/a.py", ".gitignore", "git/x", "README.md", "...", ".env", ".agent/work/t/out.csv", "", "a.git"],
+)
+def test_nothing_else_is(path: str) -> None:
+    assert protected_by(path) is None
+
+
+def test_every_entry_of_the_list_protects_itself() -> None:
+    for entry in PROTECTED:
+        assert protected_by(entry.replace("*", "x")) is not None
+
+
+def test_more_entries_may_be_folders_and_patterns() -> None:
+    assert protected_by("a/Deploy/Keys/x", ("deploy/keys",)) == "deploy/keys"
+    assert protected_by("a/deploy/x", ("deploy/keys",)) is None
+    assert protected_by("a/b.service", ("*.service",)) == "*.service"
+
+
+def test_a_link_that_leads_there_counts(tmp_path: Path) -> None:
+    (tmp_path / ".git").mkdir()
+    (tmp_path / "docs").symlink_to(".git")
+    (tmp_path / "out").symlink_to(tmp_path / ".git/config")
+    for path in ("docs/config", "out", str(tmp_path / "docs/config")):
+        found = protected_path(path, tmp_path)
+        assert found
+        assert (found.entry, found.place) == (".git", None)
+
+
+def test_folders_above_the_workspace_do_not_count(tmp_path: Path) -> None:
+    workspace = tmp_path / ".config" / "project"
+    workspace.mkdir(parents=True)
+    assert protected_path(str(workspace / "x.txt"), workspace) is None
+    assert protected_path("../.bashrc", workspace)
+
+
+@pytest.mark.parametrize(
+    "word", [".git/config", "--out=.git/config", "-o.git/config", "x:.git/config", "open('.git/config', 'w')"]
+)
+def test_a_path_inside_of_an_argument_is_found(tmp_path: Path, word: str) -> None:
+    (found, *_) = protected_in(["first", word], tmp_path)
+    assert found.place in {tmp_path / ".git/config", None}
+    assert tmp_path / ".git/config" in {each.place for each in protected_in([word], tmp_path)}
