@@ -186,6 +186,11 @@ class InterpreterMissingError(DetailedError, ScriptError):
     sentence = "Cannot run {path}: it needs {needs}, which is not installed here."
     path: str
     needs: str
+    elsewhere: str = ""
+    """A sentence about where it is, though not taken from there."""
+
+    def __str__(self) -> str:
+        return f"{super().__str__()} {self.elsewhere}".rstrip()
 
 
 class SandboxMissingError(DetailedError, ScriptError):

@@ -63,8 +63,9 @@ def doctor(workspace: Path | None, skills_dirs: tuple[Path, ...], as_json: bool)
     settings = Settings.load(workspace)
     registry = registry_of(settings, skills_dirs)
     checkup = check_up(registry)
-    programs = wanted_programs()
-    isolation = isolation_here(settings.sandbox, process_environment().get("PATH"))
+    path = process_environment().get("PATH")
+    programs = wanted_programs(path, settings.workspace)
+    isolation = isolation_here(settings.sandbox, path, settings.workspace)
     in_place = untrusted_in_place(settings, registry.refresh())
     shown = shown_settings(settings)
     if as_json:
@@ -152,4 +153,6 @@ def _program_line(program: "Program") -> str:
     if program.path:
         return f"{program.name}: {line_of(program.path)}"
     instead = f", nor is {' or '.join(program.substitutes)}" if program.substitutes else ""
-    return f"{program.name} is not installed{instead}: {program.purpose} do not run here"
+    return line_of(
+        f"{program.name} is not installed{instead}: {program.purpose} do not run here. {program.elsewhere}"
+    )

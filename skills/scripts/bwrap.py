@@ -20,6 +20,7 @@ from skills_agent.skills.errors import SandboxMissingError, ScriptError
 from skills_agent.skills.scripts.controlled import ControlledRunner
 from skills_agent.skills.scripts.environment import is_granted
 from skills_agent.skills.scripts.interpreter import packages_of
+from skills_agent.skills.scripts.programs import absolute_entries, find_program
 from skills_agent.skills.scripts.runner import ScriptRequest
 from skills_agent.skills.scripts.seccomp import seccomp_program
 from skills_agent.skills.scripts.supervised import ProgramStart
@@ -59,14 +60,17 @@ class Probe(NamedTuple):
 
 
 @lru_cache(maxsize=8)
-def probe(path: str | None = None) -> Probe:
-    """Run the sandbox, because containers and AppArmor may refuse it; `path` is as in PATH."""
-    program = shutil.which("bwrap", path=path)
+def probe(path: str | None = None, workspace: Path | None = None) -> Probe:
+    """Run the sandbox, because containers and AppArmor may refuse it; arguments as in `find_program`."""
+    program, elsewhere = find_program("bwrap", path, workspace)
+    limiter, _ = find_program("prlimit", path, workspace)
     if not program:
-        return Probe(None, "bubblewrap is not installed (bwrap is not in PATH)")
+        return Probe(None, f"bubblewrap is not installed ({elsewhere or 'bwrap is not in PATH'})")
+    if not limiter:
+        return Probe(None, "prlimit is not installed (a program of util-linux)")
     filters = _filter_descriptors()
     command = [program, *_filter_options(filters), *_isolation(), *_system(network=False)]
-    command += ["prlimit", "--nproc=8", "true"]
+    command += [*_read_only(_programs((limiter,), workspace)), limiter, "--nproc=8", "true"]
     try:
         trial = subprocess.run(  # noqa: S603
             command, capture_output=True, text=True, timeout=10, check=False, pass_fds=filters
@@ -94,7 +98,7 @@ class BwrapRunner(ControlledRunner):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.workspace = self.workspace.absolute()
+        self.workspace = self.avoid = self.workspace.absolute()
 
     def preflight(self, request: ScriptRequest) -> str:
         """Return `bwrap` or `bwrap with network`. Raises ScriptError where the sandbox does not work, too."""
@@ -121,6 +125,7 @@ class BwrapRunner(ControlledRunner):
         self, request: ScriptRequest, secrets: Mapping[str, str], private: Path, folder: Path | None
     ) -> ProgramStart:
         inner = super()._start(request, secrets, private, folder)
+        limiter = find_program("prlimit", self.environment.get("PATH"), self.workspace).path or "prlimit"
         network = is_granted(self.network, request)
         size = str(self.limits.file_size)
         command = [
@@ -129,11 +134,11 @@ class BwrapRunner(ControlledRunner):
             *("--size", size, "--tmpfs", "/dev/shm", "--remount-ro", "/dev"),  # noqa: S108
             *("--size", size, "--tmpfs", str(INSIDE), "--dir", str(HOME)),
             *_work_folders(self.workspace, request.workdir.absolute(), folder),
-            *_read_only(_programs(inner.command[0], self.workspace)),
+            *_read_only(_programs((inner.command[0], limiter), self.workspace)),
             *(("--ro-bind", str(request.folder), str(folder)) if folder else ()),
             *("--remount-ro", str(self.workspace / OWN_FOLDER)),
             *("--remount-ro", "/", "--chdir", str(request.workdir.absolute()), "--"),
-            *("prlimit", f"--nproc={self.limits.processes}", "--"),
+            *(limiter, f"--nproc={self.limits.processes}", "--"),
             *inner.command,
         ]
         own = {"HOME": str(HOME), "TMPDIR": str(INSIDE)}
@@ -161,10 +166,16 @@ class BwrapRunner(ControlledRunner):
         return command
 
     def _program(self) -> str:
-        program, reason = probe(self.environment.get("PATH"))
+        program, reason = probe(self.environment.get("PATH"), self.workspace)
         if program is None:
             raise SandboxMissingError(reason)
         return program
+
+    def _program_of(self, name: str) -> str:
+        """Take a project's own program, too: it runs inside, as it would when a script calls it."""
+        place = shutil.which(name, path=absolute_entries(self.environment.get("PATH", "")))
+        is_own = place is not None and Path(place).is_relative_to(self.workspace)
+        return place if place and is_own else super()._program_of(name)
 
     def _exit_code(self, code: int, request: ScriptRequest, stderr: str) -> int:
         if code == 1 and stderr.startswith("bwrap: "):
@@ -281,13 +292,19 @@ def _prefixes() -> list[Path]:
     return [Path(prefix) for prefix in prefixes if prefix != "/usr"]
 
 
-def _programs(program: str, workspace: Path) -> Iterator[Path]:
+def _programs(programs: Iterable[str], workspace: Path | None) -> Iterator[Path]:
     prefixes = _prefixes()
     yield from prefixes
-    shown = [workspace, *map(Path, SYSTEM), *prefixes]
-    for path in (Path(program), Path(os.path.realpath(program))):
-        if not any(path.is_relative_to(folder) for folder in shown):
-            yield path
+    shown = [*([workspace] if workspace else ()), *map(Path, SYSTEM), *prefixes]
+    for program in programs:
+        for path in (Path(program), Path(os.path.realpath(program))):
+            if not any(path.is_relative_to(folder) for folder in shown):
+                yield path.parent.parent if _is_installation(path.parent) else path
+
+
+def _is_installation(folder: Path) -> bool:
+    """Return whether a version manager put one version of a program there: it needs the files beside it."""
+    return folder.name == "bin" and not {"versions", "installs"}.isdisjoint(folder.parts)
 
 
 def _read_only(paths: Iterable[Path]) -> Iterator[str]:

@@ -1,7 +1,6 @@
 """Which runner runs the scripts of this machine, and which of the programs that skills need it has."""
 
 import logging
-import shutil
 import sys
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -11,6 +10,7 @@ from typing import Any, Final, Literal, NamedTuple
 
 from skills_agent.skills.scripts.bwrap import BwrapRunner, probe
 from skills_agent.skills.scripts.controlled import ControlledRunner
+from skills_agent.skills.scripts.programs import find_program
 from skills_agent.skills.scripts.runner import ScriptRequest, ScriptResult, ScriptRunner
 
 logger = logging.getLogger(__name__)
@@ -36,6 +36,8 @@ class Program(NamedTuple):
     """What does not run without it, in plain words."""
     substitutes: tuple[str, ...] = ()
     """Programs that would do as well."""
+    elsewhere: str = ""
+    """A sentence about where it is, if it is only where it is not taken from."""
 
 
 def choose_runner(
@@ -43,16 +45,17 @@ def choose_runner(
 ) -> ScriptRunner:
     """Return the runner for a setting; `control` is what ControlledRunner takes. Nothing is started yet."""
     if sandbox == "off":
-        return ControlledRunner(**control)
+        return ControlledRunner(avoid=workspace.absolute(), **control)
     sandboxed = BwrapRunner(workspace=workspace, network=network, **control)
-    return sandboxed if sandbox == "require" else AutoRunner(sandboxed, ControlledRunner(**control))
+    plain = ControlledRunner(avoid=sandboxed.workspace, **control)
+    return sandboxed if sandbox == "require" else AutoRunner(sandboxed, plain)
 
 
-def isolation_here(sandbox: Sandbox, path: str | None) -> Isolation:
-    """Return what a setting means on this machine; `path` as in PATH. Runs the sandbox once."""
+def isolation_here(sandbox: Sandbox, path: str | None, workspace: Path | None = None) -> Isolation:
+    """Return what a setting means on this machine. Runs the sandbox once; arguments as in `find_program`."""
     if sandbox == "off":
         return Isolation(ControlledRunner.level, "the sandbox is turned off (setting sandbox)")
-    result = probe(path)
+    result = probe(path, workspace)
     if result.program:
         return Isolation(BwrapRunner.level, f"{result.program} works")
     return Isolation(None if sandbox == "require" else ControlledRunner.level, result.reason)
@@ -67,7 +70,7 @@ class AutoRunner:
 
     @cached_property
     def _runner(self) -> ScriptRunner:
-        result = probe(self.sandboxed.environment.get("PATH"))
+        result = probe(self.sandboxed.environment.get("PATH"), self.sandboxed.workspace)
         if result.program:
             return self.sandboxed
         logger.warning(
@@ -93,10 +96,12 @@ PURPOSES: Final = {
 """By a program and those that would do as well: what it is for."""
 
 
-def wanted_programs(path: str | None = None) -> tuple[Program, ...]:
-    """Look for every program that skills may need; `path` as in PATH, None for that of this process."""
+def wanted_programs(path: str | None = None, workspace: Path | None = None) -> tuple[Program, ...]:
+    """Look for every program that skills may need; arguments as in `find_program`."""
     programs = [Program("python", sys.executable, "scripts in .py")]
     for (name, *substitutes), purpose in PURPOSES.items():
-        places = (shutil.which(program, path=path) for program in (name, *substitutes))
-        programs.append(Program(name, next(filter(None, places), None), purpose, tuple(substitutes)))
+        found = [find_program(program, path, workspace) for program in (name, *substitutes)]
+        place = next((each.path for each in found if each.path), None)
+        elsewhere = next((each.elsewhere for each in found if each.elsewhere), "")
+        programs.append(Program(name, place, purpose, tuple(substitutes), "" if place else elsewhere))
     return tuple(programs)

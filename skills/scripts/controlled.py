@@ -41,6 +41,8 @@ class ControlledRunner:
     max_parallel: int = 4
     limits: ScriptLimits = field(default_factory=ScriptLimits)
     secrets: Mapping[str, Collection[str]] = field(default_factory=dict)
+    avoid: Path | None = None
+    """Programs are not looked for in this folder: the workspace, which others may have filled."""
     level: ClassVar[str] = "controlled"
 
     def __post_init__(self) -> None:
@@ -125,14 +127,16 @@ class ControlledRunner:
         )
 
     def _command(self, request: ScriptRequest, folder: Path | None) -> list[str]:
-        path = self.environment.get("PATH")
         if request.script is None:
             name, *args = request.args or ("",)
-            return [program_for(name, path), *args]
+            return [self._program_of(name), *args]
         script = request.script.absolute()
-        *program, _ = command_for(script, path)
+        *program, _ = command_for(script, self.environment.get("PATH"), self.avoid)
         inside = script.relative_to(request.folder or script.parent)
         return [*program, str((folder or script.parent) / inside), *request.args]
+
+    def _program_of(self, name: str) -> str:
+        return program_for(name, self.environment.get("PATH"), self.avoid)
 
     def _exit_code(self, code: int, request: ScriptRequest, stderr: str) -> int:  # noqa: ARG002
         return code

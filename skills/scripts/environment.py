@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from skills_agent.skills.scripts.programs import absolute_entries
 from skills_agent.skills.scripts.runner import ScriptRequest
 from skills_agent.skills.scripts.supervisor import prctl
 
@@ -58,7 +59,8 @@ class ScriptLimits:
 
 def inherited_variables(environment: Mapping[str, str]) -> dict[str, str]:
     """Return the variables that every script inherits: where programs are, language and time zone."""
-    return {name: value for name, value in environment.items() if name in INHERITED or name.startswith("LC_")}
+    kept = {name: value for name, value in environment.items() if name in INHERITED or name.startswith("LC_")}
+    return kept | {"PATH": absolute_entries(kept["PATH"])} if "PATH" in kept else kept
 
 
 def uv_cache(environment: Mapping[str, str]) -> str | None:

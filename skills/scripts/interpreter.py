@@ -2,13 +2,13 @@
 
 import re
 import shlex
-import shutil
 import sys
 import tomllib
 from collections.abc import Iterable
 from pathlib import Path
 
 from skills_agent.skills.errors import InterpreterMissingError, ScriptError
+from skills_agent.skills.scripts.programs import find_program
 
 HEAD_BYTES = 64 * 1024
 """How much of a script is read in search of its `#!` line and its PEP 723 block."""
@@ -28,21 +28,25 @@ UV_RUN = ("uv", "run", "--quiet", "--script")
 SCRIPT_BLOCK = re.compile(r"(?m)^# /// script\n((?:#(?: .*)?\n)*)# ///$")
 
 
-def command_for(script: Path, path: str | None = None) -> list[str]:
+def command_for(script: Path, path: str | None = None, workspace: Path | None = None) -> list[str]:
     """Return the argument list that runs the script, without the script's own arguments.
 
-    `path` is where programs are searched (as in PATH); None is the PATH of this process.
+    `path` and `workspace` say where programs are searched, and where not, as in `find_program`.
     Raises InterpreterMissingError when no program here can run it, and what `candidates_for` raises.
     """
     candidates = candidates_for(script)
     needs = " or ".join(names_of(candidates))
     if candidates == (UV_RUN,):
         needs = f"uv (to install {', '.join(packages_of(script))})"
+    elsewhere = ""
     for program, *options in candidates:
-        place = sys.executable if (program,) in PYTHON else shutil.which(program, path=path)
-        if place:
-            return [place, *options, str(script)]
-    raise InterpreterMissingError(script.name, needs)
+        if (program,) in PYTHON:
+            return [sys.executable, *options, str(script)]
+        found = find_program(program, path, workspace)
+        if found.path:
+            return [found.path, *options, str(script)]
+        elsewhere = elsewhere or found.elsewhere
+    raise InterpreterMissingError(script.name, needs, elsewhere)
 
 
 def candidates_for(script: Path) -> tuple[tuple[str, ...], ...]:
@@ -77,16 +81,16 @@ def names_of(candidates: Iterable[tuple[str, ...]]) -> list[str]:
     return list(dict.fromkeys(Path(program).name for program, *_ in candidates))
 
 
-def program_for(name: str, path: str | None = None) -> str:
-    """Return the whole path of a program.
+def program_for(name: str, path: str | None = None, workspace: Path | None = None) -> str:
+    """Return the whole path of a program; `path` and `workspace` as in `find_program`.
 
     Raises InterpreterMissingError when it is not installed. A name with a `/` in it is taken if it is
     absolute: what a relative one means would depend on where the agent was started.
     """
-    place = shutil.which(name, path=path) if "/" not in name or Path(name).is_absolute() else None
-    if not place:
-        raise InterpreterMissingError(name or "an empty command", name or "a program")
-    return place
+    found = find_program(name, path, workspace)
+    if not found.path:
+        raise InterpreterMissingError(name or "an empty command", name or "a program", found.elsewhere)
+    return found.path
 
 
 def inline_dependencies(source: str) -> list[str] | None:

@@ -23,7 +23,9 @@ from skills_agent.skills.scripts import supervisor
 from skills_agent.skills.scripts.output import Capture
 from skills_agent.skills.scripts.runner import Stop
 
-SUPERVISOR: Final = (sys.executable, "-I", "-S", "-X", "utf8", supervisor.__file__)
+PYTHON: Final = os.path.realpath(getattr(sys, "_base_executable", sys.executable))
+"""That of the system, and not that of a virtual environment, which may be in a workspace."""
+SUPERVISOR: Final = (PYTHON, "-I", "-S", "-X", "utf8", supervisor.__file__)
 GRACE_SECONDS: Final = 0.5
 """Between SIGTERM and SIGKILL."""
 LOOKOUT_SECONDS: Final = 0.1

@@ -1,14 +1,43 @@
 """The programs that scripts want: found, replaced by another, or missing."""
 
+import os
 import sys
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
-from skills_agent.skills.scripts.choice import wanted_programs
+import pytest
+
+from skills_agent.skills.errors import InterpreterMissingError
+from skills_agent.skills.scripts.bwrap import BwrapRunner, probe
+from skills_agent.skills.scripts.choice import choose_runner, isolation_here, wanted_programs
+from skills_agent.skills.scripts.controlled import ControlledRunner
+from skills_agent.skills.scripts.programs import find_program
+from skills_agent.skills.scripts.runner import ScriptRequest
+from skills_agent.skills.scripts.supervised import SUPERVISOR
+
+SYSTEM = "/usr/local/bin:/usr/bin:/bin"
+needs_bwrap = pytest.mark.skipif(probe(SYSTEM).program is None, reason=probe(SYSTEM).reason)
 
 
-def install(folder: Path, name: str) -> str:
+@pytest.fixture
+def workspace(tmp_path: Path) -> Path:
+    folder = tmp_path / "work"
+    (folder / ".venv/bin").mkdir(parents=True)
+    return folder
+
+
+@pytest.fixture
+def elsewhere() -> Iterator[Path]:
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder).chmod(0o755)
+        yield Path(folder)
+
+
+def install(folder: Path, name: str, body: str = "") -> str:
+    folder.mkdir(parents=True, exist_ok=True)
     path = folder / name
-    path.write_text("#!/bin/sh\n")
+    path.write_text(f"#!/bin/sh\n{body}\n")
     path.chmod(0o755)
     return str(path)
 
@@ -35,3 +64,176 @@ def test_a_substitute_does_as_well(tmp_path: Path) -> None:
 
     assert programs["node"].path == bun
     assert programs["node"].substitutes == ("bun", "deno")
+
+
+# --- attacks: a program that somebody else put there ---
+
+
+def spy(folder: Path, name: str, witness: Path) -> None:
+    """Put a program there that leaves a trace and then does what it is asked."""
+    install(folder, name, f'touch {witness}\nexec /usr/bin/{name} "$@"')
+
+
+@needs_bwrap
+@pytest.mark.parametrize("entry", ["{work}/.venv/bin", ".venv/bin", "."])
+def test_a_bwrap_of_the_workspace_never_runs(
+    workspace: Path, elsewhere: Path, tmp_path: Path, entry: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With a project's virtual environment active, its folder is the first in PATH."""
+    witness = tmp_path / "pwned"
+    for folder in (workspace, workspace / ".venv/bin"):
+        spy(folder, "bwrap", witness)
+        spy(folder, "prlimit", witness)
+    monkeypatch.chdir(workspace)
+    path = f"{entry.format(work=workspace)}:{SYSTEM}"
+    (elsewhere / "script.sh").write_text("echo ran")
+    runner = choose_runner("require", workspace=workspace, environment={"PATH": path})
+
+    result = runner.run(ScriptRequest("demo", elsewhere / "script.sh", (), None, workspace))
+
+    assert (result.stdout, result.level) == ("ran\n", "bwrap")
+    assert isolation_here("require", path, workspace).level == "bwrap"
+    assert not witness.exists()
+
+
+@pytest.mark.parametrize("sandbox", ["off", pytest.param("require", marks=needs_bwrap)])
+@pytest.mark.parametrize("name", ["bash", "sh"])
+def test_no_interpreter_of_the_workspace_runs_the_script_of_a_skill(
+    workspace: Path, elsewhere: Path, sandbox: str, name: str
+) -> None:
+    spy(workspace / ".venv/bin", name, workspace / "pwned")
+    (elsewhere / "script").write_text(f"#!/usr/bin/env {name}\necho ran")
+    environment = {"PATH": f"{workspace}/.venv/bin:{SYSTEM}"}
+    runner = choose_runner(sandbox, workspace=workspace, environment=environment)  # type: ignore[arg-type]
+
+    assert runner.run(ScriptRequest("demo", elsewhere / "script", (), None, workspace)).stdout == "ran\n"
+    assert not (workspace / "pwned").exists()
+
+
+def test_a_sandbox_that_is_only_in_the_workspace_is_none_and_says_so(workspace: Path) -> None:
+    install(workspace / ".venv/bin", "bwrap")
+    isolation = isolation_here("require", f"{workspace}/.venv/bin", workspace)
+    assert isolation.level is None
+    assert f"bwrap is only in {workspace}/.venv/bin, which is in the workspace." in isolation.reason
+
+
+def test_the_supervisor_does_not_run_in_a_virtual_environment() -> None:
+    assert not Path(SUPERVISOR[0]).is_symlink()
+    assert Path(SUPERVISOR[0]).is_relative_to(os.path.realpath(sys.base_prefix))
+
+
+def test_a_folder_that_everybody_can_write_to_is_passed_over(elsewhere: Path) -> None:
+    install(elsewhere, "node")
+    elsewhere.chmod(0o777)
+    found = find_program("node", str(elsewhere))
+    assert found == (None, f"node is only in {elsewhere}, which everybody can write to.")
+
+
+def test_a_folder_below_one_that_everybody_can_write_to_is_passed_over(elsewhere: Path) -> None:
+    install(elsewhere / "open/bin", "node")
+    (elsewhere / "open").chmod(0o777)
+    assert find_program("node", f"{elsewhere}/open/bin").path is None
+    (elsewhere / "open").chmod(0o1777)  # nobody can rename what is another's
+    assert find_program("node", f"{elsewhere}/open/bin").path == f"{elsewhere}/open/bin/node"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a folder away")
+def test_a_folder_of_another_user_is_passed_over(elsewhere: Path) -> None:
+    install(elsewhere, "node")
+    os.chown(elsewhere, 4242, -1)
+    found = find_program("node", str(elsewhere))
+    assert found == (None, f"node is only in {elsewhere}, which belongs to another user.")
+
+
+def test_a_link_into_the_workspace_is_passed_over(workspace: Path, elsewhere: Path) -> None:
+    target = install(workspace / "tools", "node")
+    (elsewhere / "node").symlink_to(target)
+    (workspace.parent / "tools").symlink_to(workspace / "tools")
+    for folder in (elsewhere, workspace.parent / "tools"):
+        assert find_program("node", str(folder), workspace).path is None
+        assert find_program("node", f"{folder}:{SYSTEM}", workspace).path != f"{folder}/node"
+
+
+@pytest.mark.parametrize("entry", ["", ".", "tools"])
+def test_a_relative_entry_is_passed_over(
+    workspace: Path, entry: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    install(workspace, "made-up")
+    install(workspace / "tools", "made-up")
+    monkeypatch.chdir(workspace)
+    assert find_program("made-up", f"{entry}:/nowhere").path is None
+
+
+def test_scripts_do_not_get_relative_entries(workspace: Path) -> None:
+    runner = ControlledRunner(environment={"PATH": f".:{SYSTEM}::tools"}, avoid=workspace)
+    result = runner.run(ScriptRequest("", None, ("sh", "-c", "echo $PATH"), None, workspace))
+    assert result.stdout == f"{SYSTEM}\n"
+
+
+# --- what users of virtual environments and of version managers expect ---
+
+
+def test_without_a_sandbox_a_program_of_the_project_is_refused_with_the_reason(workspace: Path) -> None:
+    install(workspace / ".venv/bin", "pytest")
+    runner = ControlledRunner(environment={"PATH": f"{workspace}/.venv/bin:{SYSTEM}"}, avoid=workspace)
+    with pytest.raises(InterpreterMissingError, match=r"pytest is only in .*, which is in the workspace\."):
+        runner.preflight(ScriptRequest("", None, ("pytest",), None, workspace))
+
+
+@needs_bwrap
+@pytest.mark.parametrize("name", ["pytest", "{work}/.venv/bin/pytest"])
+def test_in_the_sandbox_a_command_of_the_project_runs(workspace: Path, name: str) -> None:
+    install(workspace / ".venv/bin", "pytest", "echo of the project")
+    runner = BwrapRunner(workspace=workspace, environment={"PATH": f"{workspace}/.venv/bin:{SYSTEM}"})
+    request = ScriptRequest("", None, (name.format(work=workspace),), None, workspace)
+    assert runner.run(request).stdout == "of the project\n"
+
+
+@needs_bwrap
+def test_in_the_sandbox_a_script_finds_the_programs_of_the_project(workspace: Path, elsewhere: Path) -> None:
+    install(workspace / ".venv/bin", "tool", "echo of the project")
+    (elsewhere / "script.sh").write_text("tool")
+    runner = BwrapRunner(workspace=workspace, environment={"PATH": f"{workspace}/.venv/bin:{SYSTEM}"})
+    assert runner.run(ScriptRequest("demo", elsewhere / "script.sh", (), None, workspace)).stdout == (
+        "of the project\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("places", "expected"),
+    [
+        (["versions/18.2.0/bin", "versions/20.10.0/bin", "versions/20.9.1/bin"], "versions/20.10.0/bin"),
+        (["installs/nodejs/18.0.0/bin", "installs/nodejs/22.1.0/bin"], "installs/nodejs/22.1.0/bin"),
+        ([], "shims"),
+    ],
+)
+def test_a_shim_of_a_version_manager_stands_for_the_program_behind_it(
+    elsewhere: Path, places: list[str], expected: str
+) -> None:
+    install(elsewhere / "shims", "node", "exit 9")
+    for place in places:
+        install(elsewhere / place, "node")
+    assert find_program("node", f"{elsewhere}/shims").path == f"{elsewhere}/{expected}/node"
+
+
+def test_the_users_global_version_is_taken(elsewhere: Path) -> None:
+    for place in ("shims", "versions/18.2.0/bin", "versions/20.1.0/bin"):
+        install(elsewhere / place, "node")
+    (elsewhere / "version").write_text("18.2.0\n")
+    assert find_program("node", f"{elsewhere}/shims").path == f"{elsewhere}/versions/18.2.0/bin/node"
+
+
+@needs_bwrap
+def test_a_program_of_a_version_manager_finds_the_files_beside_it(workspace: Path, elsewhere: Path) -> None:
+    install(elsewhere / "shims", "ruby", "exit 9")
+    place = install(elsewhere / "versions/3.3.0/bin", "ruby", 'cat "$(dirname "$0")/../lib/core"')
+    (elsewhere / "versions/3.3.0/lib").mkdir()
+    (elsewhere / "versions/3.3.0/lib/core").write_text(place)
+    runner = BwrapRunner(workspace=workspace, environment={"PATH": f"{elsewhere}/shims:{SYSTEM}"})
+    assert runner.run(ScriptRequest("", None, ("ruby",), None, workspace)).stdout == place
+
+
+def test_a_program_that_is_installed_later_is_found(elsewhere: Path) -> None:
+    assert find_program("node", str(elsewhere)).path is None
+    place = install(elsewhere, "node")
+    assert find_program("node", str(elsewhere)).path == place

@@ -1,0 +1,94 @@
+"""Where programs are: in folders of PATH that no repository, no script and no other user can fill."""
+
+import os
+import re
+import shutil
+import stat
+import sys
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+
+class Found(NamedTuple):
+    """Where a program is."""
+
+    path: str | None
+    elsewhere: str = ""
+    """A sentence about where it is, if it is only where it is not taken from."""
+
+
+def find_program(name: str, path: str | None = None, workspace: Path | None = None) -> Found:
+    """Look for a program by its name or its whole path, and for one that is there only once a process.
+
+    `path` is where programs are searched (as in PATH); None is the PATH of this process. Not taken from:
+    folders in the workspace, relative ones (what they mean depends on where the agent was started), and
+    those that everybody or another user than root can fill.
+    """
+    try:
+        return Found(_first(name, path, workspace))
+    except LookupError as error:
+        return Found(None, str(error))
+
+
+def absolute_entries(path: str) -> str:
+    """Return a PATH without its relative entries: in a workspace, they would mean folders of it."""
+    return os.pathsep.join(entry for entry in path.split(os.pathsep) if Path(entry).is_absolute())
+
+
+@cache
+def _first(name: str, path: str | None, workspace: Path | None) -> str:
+    folders = os.get_exec_path() if path is None else path.split(os.pathsep)
+    if "/" in name:
+        folders = [str(Path(name).parent)] if Path(name).is_absolute() else []
+    objection = ""
+    for folder in filter(None, folders):
+        if place := shutil.which(Path(name).name, path=folder):
+            cause = _objection(Path(folder), workspace) or _objection_to_target(Path(place), workspace)
+            if not cause:
+                return _behind_shim(Path(place))
+            objection = objection or f"{name} is only in {folder}, which {cause}."
+    raise LookupError(objection)
+
+
+def _objection(folder: Path, workspace: Path | None) -> str:
+    if not folder.is_absolute():
+        return "is a relative entry of PATH"
+    real = folder.resolve()
+    if workspace and (real.is_relative_to(workspace.resolve()) or folder.is_relative_to(workspace)):
+        return "is in the workspace"
+    owners = {0, os.geteuid(), Path("/").stat().st_uid}  # as seen in a container, root may be another
+    for each in (real, *real.parents):
+        status = each.stat()
+        if status.st_uid not in owners:
+            return "belongs to another user"
+        if status.st_mode & stat.S_IWOTH and (each == real or not status.st_mode & stat.S_ISVTX):
+            return "everybody can write to"
+    return ""
+
+
+def _objection_to_target(place: Path, workspace: Path | None) -> str:
+    inside = workspace and place.resolve().is_relative_to(workspace.resolve())
+    return "has only a link into the workspace" if inside else ""
+
+
+def _behind_shim(place: Path) -> str:
+    """Return the program that a shim of a version manager stands for: pyenv, rbenv, nodenv, asdf, mise.
+
+    The shim would ask files of the workspace for the version, and call its manager, which a sandbox does
+    not show. This takes the version of the agent's own Python, else the user's global one, else the newest.
+    """
+    root = place.parent.parent
+    if place.parent.name != "shims":
+        return str(place)
+    programs = (*root.glob(f"versions/*/bin/{place.name}"), *root.glob(f"installs/*/*/bin/{place.name}"))
+    chosen = root / "version"
+    names = chosen.read_text().split() if chosen.is_file() else []
+
+    def rank(program: Path) -> tuple[bool, bool, list[tuple[int, str]]]:
+        version = program.parent.parent
+        parts = re.findall(r"\d+|\D+", version.name)
+        numbers = [(int(part), "") if part.isdigit() else (-1, part) for part in parts]
+        return str(version) == sys.base_prefix, version.name in names, numbers
+
+    return str(max(programs, key=rank, default=place))
