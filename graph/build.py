@@ -88,7 +88,7 @@ def wire(services: Services) -> AgentGraph:
     nodes: dict[str, Any] = {
         "discover": partial(discover, registry=registry, requests=requests, running=running),
         "summarize": two_paths(partial(summarize, requests=requests)),
-        "select": partial(select, registry=registry, limits=settings, on_change=settings.on_change),
+        "select": partial(select, policy=policy, limits=settings, on_change=settings.on_change),
         "load": partial(load, policy=policy, max_body_lines=max_lines, running=running),
         "decide": two_paths(partial(decide, requests=requests, policy=policy, limits=settings)),
         "gate": partial(gate, policy=policy, limits=settings),

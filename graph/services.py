@@ -109,27 +109,30 @@ def make_services(  # noqa: PLR0913 - the parts that a host may bring, each by i
     grammar = Grammar({tool.name: spec_of(tool) for tool in tools})
     budget = description_budget(settings, stated_window(model))
     audit = make_audit(settings, model, yes)
+    policy = Policy(
+        tools=offered,
+        grammar=grammar,
+        ask_for=settings.require_approval_for,
+        registry=registry,
+        trust=TrustList(trust_file_of(settings), content_limits(settings)),
+        mode=settings.allowed_tools,
+        always_allowed=settings.always_allowed_tools,
+        excluded=_excluded(settings, grammar),
+        approvers=approvers,
+        approval=settings.approval,
+        yes=yes,
+        protected=settings.protected_paths,
+        runner=runner,
+        workspace=settings.workspace,
+    )
     return Services(
         library=library,
         registry=registry,
-        requests=ModelRequests(make_models(settings, model), registry, list(offered.values()), budget),
-        tool_node=ToolNode(list(offered.values()), handle_tool_errors=_failure_text),
-        policy=Policy(
-            tools=offered,
-            grammar=grammar,
-            ask_for=settings.require_approval_for,
-            registry=registry,
-            trust=TrustList(trust_file_of(settings), content_limits(settings)),
-            mode=settings.allowed_tools,
-            always_allowed=settings.always_allowed_tools,
-            excluded=_excluded(settings, grammar),
-            approvers=approvers,
-            approval=settings.approval,
-            yes=yes,
-            protected=settings.protected_paths,
-            runner=runner,
-            workspace=settings.workspace,
+        requests=ModelRequests(
+            make_models(settings, model), registry, list(offered.values()), budget, policy.skills_left_out
         ),
+        tool_node=ToolNode(list(offered.values()), handle_tool_errors=_failure_text),
+        policy=policy,
         settings=settings,
         audit=audit,
         threads=ThreadServices(settings, audit, journal, locks),

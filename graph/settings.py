@@ -131,7 +131,7 @@ class Settings(Limits):
     always_allowed_tools: frozenset[str] = ALWAYS_ALLOWED
     """Tools that no such limit stops."""
     exclude_tools: tuple[str, ...] = ()
-    """Calls that are always denied, written as in `allowed-tools`: `write_file`, `Bash(rm:*)`."""
+    """Calls that are always denied, as in `allowed-tools`: `write_file`, `Bash(rm:*)`, `Skill(x-*)`."""
     tokens: Path | None = None
     """The file that names the users of a server by the hashes of their tokens ([server.md](server.md))."""
     jwt_issuer: str = ""

@@ -10,7 +10,7 @@ from skills_agent.state.budget import Limits, spent_budget
 from skills_agent.state.context import Context
 from skills_agent.state.reducers import add_usage
 from skills_agent.state.schema import AgentState, AgentUpdate
-from skills_agent.state.transcript import wants_calls
+from skills_agent.state.transcript import SEARCH_SKILLS, wants_calls
 
 
 def decide(
@@ -43,4 +43,4 @@ def _useless_tools(skills: ShownSkills | None, policy: Policy) -> frozenset[str]
     """Return the tools that make no sense with what is shown: a thread's list depends on nothing else."""
     if skills is None:
         return frozenset(name for name in policy.tools if policy.grammar.spec(name).needs_skills)
-    return frozenset() if skills.catalog.listing.omitted else frozenset({"search_skills"})
+    return frozenset() if skills.catalog.listing.omitted else frozenset({SEARCH_SKILLS})

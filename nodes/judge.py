@@ -19,7 +19,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from skills_agent.nodes import RegistryOf
 from skills_agent.nodes.effects import JournalEntry, effect_of
 from skills_agent.skills.errors import ScriptError, SkillError
-from skills_agent.skills.library.catalog import in_place_text
+from skills_agent.skills.library.catalog import Catalog, in_place_text
 from skills_agent.skills.library.registry import Registry
 from skills_agent.skills.policy.grants import is_in_scope
 from skills_agent.skills.policy.patterns import Call, Entry, Grammar
@@ -30,11 +30,12 @@ from skills_agent.skills.policy.trust import TrustFileError, TrustList
 from skills_agent.skills.policy.verdict import Approval, Approver, Author, Opinion, Verdict, consult
 from skills_agent.skills.scripts.request import as_arguments, command_request, script_request, split_command
 from skills_agent.skills.scripts.runner import ScriptRequest, ScriptRunner
-from skills_agent.skills.skill import SkillRef
+from skills_agent.skills.skill import SkillMetadata, SkillRef
 from skills_agent.skills.text import clean_text, one_line
 from skills_agent.state.context import Context, caller_of
 from skills_agent.state.records import GrantRecord, active_skills
 from skills_agent.state.schema import AgentState
+from skills_agent.state.transcript import LOAD_SKILL, SEARCH_SKILLS
 
 logger = logging.getLogger(__name__)
 
@@ -104,12 +105,54 @@ class Policy:
         return {name for name in self.tools if self.is_left_out(name, context)}
 
     def is_left_out(self, tool: str, context: Context) -> bool:
-        """Return whether a tool as a whole is out of this request's reach."""
-        if any(entry.is_whole and entry.names(tool) for entry in self.excluded):
+        """Return whether a tool as a whole is out of this request's reach. Raises EntryNotUnderstoodError."""
+        if tool == SEARCH_SKILLS and self.is_left_out(LOAD_SKILL, context):
+            return True  # What is found could not be loaded.
+        excluded, only = self._narrowed(context)
+        if any(entry.is_whole and entry.names(tool) for entry in (*self.excluded, *excluded)):
             return True
-        return tool in context.exclude_tools or not (
-            context.only_tools is None or self.grammar.spec(tool).framework or tool in context.only_tools
+        return not (
+            only is None or self.grammar.spec(tool).framework or any(entry.names(tool) for entry in only)
         )
+
+    def refusal(self, context: Context, *spellings: Call) -> Verdict | None:
+        """Return why the operator or the caller left out a call, given in every spelling; None: nobody did.
+
+        Raises EntryNotUnderstoodError for a context that says what cannot be understood.
+        """
+        excluded, only = self._narrowed(context)
+        tool = spellings[0].spec
+        if entry := next((each for each in self.excluded if any(map(each.may_mean, spellings))), None):
+            return Verdict("deny", f"Not run: the operator turned off {entry.text}.", "policy")
+        if entry := next((each for each in excluded if any(map(each.may_mean, spellings))), None):
+            return Verdict("deny", f"Not run: the caller of this run left out {entry.text}.", "caller")
+        if only is None or any(entry.permits(call) for entry in only for call in spellings):
+            return None
+        if tool.framework and not any(entry.names(tool.name) for entry in only):
+            return None
+        return Verdict("deny", f"The caller of this run left out this call of {tool.name}.", "caller")
+
+    def skill_refusal(self, skill: SkillMetadata, context: Context) -> str | None:
+        """Return why nobody may load a skill in this request; None where it may be loaded."""
+        names = (skill.name, f"{skill.name}@{skill.source}")
+        calls = (self.grammar.call(LOAD_SKILL, {"name": name}) for name in names)
+        refusal = self.refusal(context, *calls)
+        return refusal.reason if refusal else None
+
+    def skills_left_out(self, catalog: Catalog, context: Context) -> frozenset[str]:
+        """Return the names of the skills that nobody may load in this request: no prompt shows them."""
+        excluded, only = self._narrowed(context)
+        if not any(entry.names(LOAD_SKILL) for entry in (*self.excluded, *excluded, *(only or ()))):
+            return frozenset()
+        return frozenset(each.name for each in catalog.skills if self.skill_refusal(each, context))
+
+    def _narrowed(self, context: Context) -> tuple[tuple[Entry, ...], tuple[Entry, ...] | None]:
+        """Return what the caller left out, and what alone the caller lets pass (None: everything)."""
+        only = None if context.only_tools is None else tuple(map(self._entry, context.only_tools))
+        return tuple(map(self._entry, context.exclude_tools)), only
+
+    def _entry(self, text: str) -> Entry:
+        return Entry(text, frozenset({text})) if text in self.tools else self.grammar.parse(text)
 
     def fault(self, tool: BaseTool, args: Mapping[str, Any]) -> str | None:
         """Say what is wrong with a call's arguments; None where they fit or the schema is not a class."""
@@ -208,10 +251,10 @@ class Judge:
         if tool is None:
             names = ", ".join(sorted(set(policy.tools) - policy.hidden(self._context)))
             return Verdict("deny", f"There is no tool {call.tool!r}. Tools: {names}.", "error")
-        if entry := next((entry for entry in policy.excluded if entry.may_mean(call)), None):
-            return Verdict("deny", f"Not run: the operator turned off {entry.text}.", "policy")
+        if refused := policy.refusal(self._context, call):
+            return refused
         if policy.is_left_out(tool.name, self._context):
-            return Verdict("deny", f"The caller of this run left out the tool {tool.name}.", "caller")
+            return Verdict("deny", f"{tool.name} is turned off here together with load_skill.", "policy")
         if refusal := self._permission.refusal(call):
             return Verdict("deny", refusal, "skill")
         if fault := policy.fault(tool, call.args):

@@ -9,6 +9,7 @@ from skills_agent.nodes.effects import Invocations
 from skills_agent.nodes.judge import Policy
 from skills_agent.skills.errors import SkillError
 from skills_agent.skills.format.instructions import cut, fill_in
+from skills_agent.skills.library.admission import NotAdmittedError
 from skills_agent.skills.library.contents import summarize
 from skills_agent.skills.library.registry import Registry
 from skills_agent.skills.skill import ResourceListing, Skill, SkillRef
@@ -36,17 +37,17 @@ def load(
     A skill that cannot be read becomes a tool message that says why, and the run goes on; one that it
     requires becomes a note. The folder of each is copied: the thread keeps this version of it.
     """
-    skills = policy.registry(runtime)
+    skills, context = policy.registry(runtime), Context.of(runtime.context)
     *required, wanted = [SkillRef.of(place) for place in admission["skills"]]
     notes = list(admission["notes"])
     loaded: list[_Loaded] = []
     for ref in required:
         try:
-            loaded.append(_read(ref, skills))
+            loaded.append(_read(ref, skills, policy, context))
         except SkillError as error:
             notes.append(f"{wanted.name} requires {ref.name}, which was not loaded. {error}")
     try:
-        loaded.append(_read(wanted, skills))
+        loaded.append(_read(wanted, skills, policy, context))
     except SkillError as error:
         text = f"Skill {wanted.name} was not loaded. {error}"
         return AgentUpdate(messages=[refusal(admission["call_id"], LOAD_SKILL, text)])
@@ -70,8 +71,10 @@ def load(
     return update
 
 
-def _read(ref: SkillRef, registry: Registry) -> _Loaded:
+def _read(ref: SkillRef, registry: Registry, policy: Policy, context: Context) -> _Loaded:
     skill = registry.load(ref)
+    if refusal := policy.skill_refusal(skill.metadata, context):
+        raise NotAdmittedError(refusal)
     listing = registry.resources(ref._replace(digest=skill.digest))
     extra = {"skill": ref.name, "source": ref.source, "resources": len(listing.resources)}
     logger.info("skill loaded", extra=extra)

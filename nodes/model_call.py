@@ -110,12 +110,18 @@ class ModelRequests:
     """
 
     def __init__(
-        self, models: Models, registry: RegistryOf, tools: Sequence[BaseTool], catalog_budget: int
+        self,
+        models: Models,
+        registry: RegistryOf,
+        tools: Sequence[BaseTool],
+        catalog_budget: int,
+        left_out: Callable[[Catalog, Context], frozenset[str]],
     ) -> None:
-        """`catalog_budget` is in characters of descriptions."""
+        """`catalog_budget` is in characters of descriptions; `left_out` are skills that no prompt shows."""
         self.models = models
         self.catalog_budget = catalog_budget
         self._registry = registry
+        self._left_out = left_out
         self._tools = {tool.name: tool for tool in tools}
         self._bound: dict[tuple[str, ...], tuple[Runnable[LanguageModelInput, AIMessage], int]] = {}
         self._show = lru_cache(_MAX_CACHED)(self._show_anew)
@@ -163,21 +169,31 @@ class ModelRequests:
         registry = self._registry(runtime)
         catalog = registry.get(record["digest"]) or registry.refresh()
         pinned, request = record.get("pinned") or (), record.get("request") or ""
-        shown = self.shown_catalog(catalog, pinned, request)
+        shown = self.shown_catalog(
+            catalog, pinned, request, self._left_out(catalog, Context.of(runtime.context))
+        )
+        if not (shown.load_skill or active_skills(ledger)):
+            return None
         return ShownSkills(shown, ledger, state.get("skill_resources") or {}, catalog)
 
-    def shown_catalog(self, catalog: Catalog, pinned: Sequence[str], request: str) -> ShownCatalog:
-        """Return what is shown of a catalog.
+    def shown_catalog(
+        self, catalog: Catalog, pinned: Sequence[str], request: str, left_out: frozenset[str] = frozenset()
+    ) -> ShownCatalog:
+        """Return what is shown of a catalog but for the skills that are left out.
 
         Cached, because every model call of a thread shows the same, and a thousand lines take a millisecond.
         """
         if catalog.is_whole(self.catalog_budget):
             pinned, request = (), ""  # Every thread is shown the same.
-        return self._show(catalog, tuple(pinned), request)
+        return self._show(catalog, tuple(pinned), request, left_out)
 
-    def _show_anew(self, catalog: Catalog, pinned: tuple[str, ...], request: str) -> ShownCatalog:
-        listing = catalog.listing(self.catalog_budget, pinned, request)
-        load_skill = prompt.load_skill_schema(catalog) if catalog.skills else None
+    def _show_anew(
+        self, catalog: Catalog, pinned: tuple[str, ...], request: str, left_out: frozenset[str]
+    ) -> ShownCatalog:
+        listing = catalog.listing(self.catalog_budget, pinned, request, left_out)
+        names = [each.name for each in catalog.skills if each.model_invocable and each.name not in left_out]
+        is_offered = len(left_out) < len(catalog.skills)
+        load_skill = prompt.load_skill_schema(names, catalog.sources) if is_offered else None
         return ShownCatalog(listing, prompt.catalog_text(listing), load_skill)
 
     def _bind(

@@ -245,17 +245,16 @@ def too_large(state: AgentState, tokens: int, model: str, window: int) -> AIMess
     )
 
 
-def load_skill_schema(catalog: Catalog) -> dict[str, Any]:
+def load_skill_schema(names: Sequence[str], sources: Sequence[str]) -> dict[str, Any]:
     """Return the schema of load_skill, with the valid names as an enum while they fit."""
-    names = [skill.name for skill in catalog.skills if skill.model_invocable]
     name: dict[str, Any] = {"type": "string", "description": "Name from the list of available skills."}
     if 0 < len(names) <= MAX_NAMES_IN_ENUM:
         name["enum"] = names
     source = {
         "type": "string",
         "description": "Only to pick one of several skills of that name; "
-        f"by default that of the strongest source, {catalog.sources[-1]}.",
-        "enum": list(catalog.sources),
+        f"by default that of the strongest source, {sources[-1]}.",
+        "enum": list(sources),
     }
     reason = {"type": "string", "description": "Why, in a few words; kept in the record."}
     return {

@@ -10,7 +10,7 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
 from langchain_core.messages.tool import ToolCall, tool_call
 from langgraph.runtime import Runtime
 
-from skills_agent.nodes import RegistryOf
+from skills_agent.nodes.judge import Policy
 from skills_agent.skills.errors import SkillError, UnknownSkillError
 from skills_agent.skills.library.admission import (
     AdmissionControl,
@@ -36,6 +36,7 @@ from skills_agent.state.transcript import (
 
 logger = logging.getLogger(__name__)
 
+SHUT = "No skill is loaded: load_skill is turned off, by the operator or by the caller of this run."
 _COMMAND = re.compile(r"\s*/(?P<name>[^\s/@]+(?:@[^\s/]+)?)(?:\s+(?P<arguments>.*))?\s*", re.DOTALL)
 _MENTION = re.compile(r"(?<![\w$])\$(?P<name>[a-z0-9][a-z0-9-]*)")
 
@@ -52,7 +53,7 @@ class SkillRequest(NamedTuple):
 
 
 def select(
-    state: AgentState, runtime: Runtime[Context], *, registry: RegistryOf, limits: Limits, on_change: OnChange
+    state: AgentState, runtime: Runtime[Context], *, policy: Policy, limits: Limits, on_change: OnChange
 ) -> AgentUpdate:
     """Admit or refuse every request for a skill.
 
@@ -68,7 +69,7 @@ def select(
         update["skills"] = []
     if not context.enable_skills:
         return update
-    skills = registry(runtime)
+    skills = policy.registry(runtime)
     catalog = skills.get(state["catalog"]["digest"]) or skills.refresh()
     messages: list[AnyMessage] = []
     calls = [call for call in open_calls(state["messages"]) if call["name"] == LOAD_SKILL]
@@ -79,7 +80,9 @@ def select(
         if calls:
             mark = dict(SYNTHETIC)
             messages = [AIMessage("", tool_calls=calls, id=f"ai-{calls[0]['id']}", additional_kwargs=mark)]
-    admissions, refusals = _admit(requests, state, catalog, context.narrow(limits))
+    admissions, refusals = _admit(
+        requests, state, catalog, context.narrow(limits), is_shut=policy.is_left_out(LOAD_SKILL, context)
+    )
     if on_change == "ask":
         update["verdicts"] = _questions(requests, admissions)
     update["admissions"] = admissions
@@ -103,7 +106,12 @@ def may_ask_for_skills(state: AgentState) -> bool:
 
 
 def _admit(
-    requests: Sequence[SkillRequest], state: AgentState, catalog: Catalog, limits: Limits
+    requests: Sequence[SkillRequest],
+    state: AgentState,
+    catalog: Catalog,
+    limits: Limits,
+    *,
+    is_shut: bool,
 ) -> tuple[list[Admission], list[AnyMessage]]:
     ledger = state.get("skills_loaded") or {}
     control = AdmissionControl(
@@ -117,6 +125,9 @@ def _admit(
     refusals: list[AnyMessage] = []
     for request in requests:
         call = request.call
+        if is_shut:  # The names of others are not told either.
+            refusals.append(refusal(call["id"] or "", LOAD_SKILL, SHUT))
+            continue
         try:
             admitted = control.admit(call["args"].get("name"), call["args"].get("source"), request.asker)
         except NotAdmittedError as error:

@@ -34,12 +34,14 @@ class Context(BaseModel):
         default=True, title="Use skills", description="False: the same agent without any trace of skills."
     )
     exclude_tools: tuple[str, ...] = Field(
-        default=(), title="Tools to leave out", description="Names of tools that must not be used."
+        default=(),
+        title="Tools to leave out",
+        description="Tools, or calls as in `allowed-tools`, that must not be used.",
     )
     only_tools: tuple[str, ...] | None = Field(
         default=None,
         title="Only these tools",
-        description="Names of the tools that may be used, beside those for skills and plans.",
+        description="Tools, or calls of them, that may be used, beside those for skills and plans.",
     )
     user_id: str | None = Field(
         default=None, title="User", description="Who sends the request; the audit records it."

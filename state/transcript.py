@@ -9,6 +9,7 @@ from langchain_core.messages.tool import ToolCall
 from skills_agent.state.budget import MAX_SAME_REFUSALS
 
 LOAD_SKILL = "load_skill"
+SEARCH_SKILLS = "search_skills"
 SYNTHETIC = {"skills_agent": {"synthetic": True}}
 """Marks a message that neither a model nor a person wrote: the AI message with the calls for skills that
 the user or the caller named, a summary."""

@@ -5,6 +5,7 @@ of keys (`"password": ...`, `--token ...`); shapes of well-known vendors' keys.
 """
 
 import math
+import os
 import re
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any, Final
@@ -80,6 +81,13 @@ _NO_SECRET: Final = {
     *("required", "optional", "undefined", "empty", "missing", "invalid"),
 }
 
+_COMMON: Final = _NO_SECRET | {
+    *("password", "passw0rd", "changeme", "default", "disabled", "enabled", "localhost", "postgres"),
+    *("anonymous", "username", "keychain", "keyring", "external", "interactive"),
+}
+"""Values of variables that would take ordinary words out of every text."""
+_FOLDERS: Final = frozenset({"PWD", "OLDPWD"})
+"""Variables of the shell: paths, also where the folder is gone."""
 _SECRET_KEY: Final = re.compile(
     rf"(?:^|[_-])(?:pwd|pass|{_PASSWORDS}|{_TOKENS}|apikey|secretkey|bearer)$", re.IGNORECASE
 )
@@ -178,13 +186,20 @@ def is_secret_name(name: str) -> bool:
 def secret_values(environment: Mapping[str, str], named: Collection[str]) -> set[str]:
     """Return the values of an environment that are secret: of the named variables, and by the names.
 
-    They are for comparing with, and are never stored.
+    They are for comparing with, and are never stored. A path is no secret, though `PWD` and
+    `GOOGLE_APPLICATION_CREDENTIALS` are names like those of secrets, nor is a word that says there is none.
     """
     return {
         value
         for name, value in environment.items()
-        if value and (name in named or (len(value) >= SHORTEST_VALUE and is_secret_name(name)))
+        if value
+        and (name in named or (name not in _FOLDERS and is_secret_name(name) and _can_be_secret(value)))
     }
+
+
+def _can_be_secret(value: str) -> bool:
+    is_word = len(value) < SHORTEST_VALUE or value.lower() in _COMMON
+    return not is_word and not (value.startswith("/") and os.path.lexists(value))
 
 
 def _hidden(match: re.Match[str]) -> str:

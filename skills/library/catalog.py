@@ -122,14 +122,20 @@ class Catalog:
         weaker = self.sources[: self.sources.index(source)] if source in self.sources else ()
         return tuple(label for label in reversed(weaker) if (name, label) in self._by_source)
 
-    def listing(self, budget: int, pinned: Iterable[str] = (), request: str = "") -> CatalogListing:
+    def listing(
+        self,
+        budget: int,
+        pinned: Iterable[str] = (),
+        request: str = "",
+        left_out: Collection[str] = (),
+    ) -> CatalogListing:
         """Return what a prompt shows of the skills that a model may load, within a budget of characters.
 
         In name order while everything fits whole: then threads share their prompts, and a provider's
         cache. Otherwise what is pinned comes first, then what fits the request, best first, then the rest
         by name.
         """
-        visible = [skill for skill in self.skills if skill.model_invocable]
+        visible = [each for each in self.skills if each.model_invocable and each.name not in left_out]
         first = frozenset(pinned)
         if not self.is_whole(budget):
             hits = self.search(request, len(self.skills))

@@ -69,7 +69,8 @@ _WRITE: Final = ("write", "edit", "multiedit", "edit_file", "replace", "apply_pa
 
 _OWN: Final = (
     ToolSpec(
-        name="load_skill", risk="read", framework=True, needs_skills=True, names_elsewhere=("skill",),
+        name="load_skill", risk="read", framework=True, needs_skills=True, path_argument="name",
+        names_elsewhere=("skill",),
         view=lambda args: f"load_skill {args.get('name')}",
     ),
     ToolSpec(name="unload_skill", risk="read", framework=True, needs_skills=True),

@@ -11,7 +11,7 @@ from langchain_core.messages.tool import tool_call
 from skills_agent.graph.services import Services, make_services
 from skills_agent.graph.settings import Settings
 from skills_agent.nodes.judge import Judge
-from skills_agent.skills.policy.patterns import GRAMMAR
+from skills_agent.skills.policy.patterns import GRAMMAR, EntryNotUnderstoodError
 from skills_agent.skills.policy.permission import Mode
 from skills_agent.skills.policy.tool_spec import RISKS
 from skills_agent.state.budget import Limits
@@ -34,7 +34,7 @@ TOOLS = [
 ENTRIES = st.sampled_from(
     ["Read", "Grep", "Write", "Write(out/*)", "Bash", "run_script(scripts/*.py)", "Bash(python:*)", "odd("]
 )
-NAMES = st.sampled_from([*TOOLS, "", "*", "Bash", "load_skill"])
+NAMES = st.sampled_from([*TOOLS, "", "*", "Bash", "load_skill", "Write(out/*)", "Skill(a*)"])
 USERS = st.none() | st.sampled_from(["", "ann", "bob", "operator", "../x"])
 LOWER = st.none() | st.integers(1, 100)
 
@@ -122,8 +122,11 @@ def test_no_context_allows_more_than_the_operator_alone(
     registry = services.library.shared
     alone = Judge(policy, state, Context(), None, registry)
     asked = Judge(policy, state, chosen, chosen.user_id, registry)
-    decisions = [judge.verdict(judge.call(call["name"], call["args"])).decision for judge in (asked, alone)]
-    assert LENIENCE[decisions[0]] <= LENIENCE[decisions[1]]
+    try:
+        decision = asked.verdict(asked.call(call["name"], call["args"])).decision
+    except EntryNotUnderstoodError:  # the run ends
+        return
+    assert LENIENCE[decision] <= LENIENCE[alone.verdict(alone.call(call["name"], call["args"])).decision]
 
 
 @given(context=st.fixed_dictionaries({}, optional=CONTEXT), call=CALLS, giver=USERS)
@@ -141,7 +144,10 @@ def test_a_grant_serves_no_caller_but_the_one_who_gave_it(
     granted = AgentState(skills_loaded=state["skills_loaded"], grants={"g": grant})
     chosen = Context(**context)
     judges = [Judge(services.policy, each, chosen, chosen.user_id, registry) for each in (state, granted)]
-    before, after = (judge.verdict(judge.call(call["name"], call["args"])) for judge in judges)
+    try:
+        before, after = (judge.verdict(judge.call(call["name"], call["args"])) for judge in judges)
+    except EntryNotUnderstoodError:  # the run ends
+        return
     if chosen.user_id != giver:
         assert after == before
     elif before.decision == "ask":

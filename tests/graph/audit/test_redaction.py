@@ -4,6 +4,7 @@ import base64
 import json
 import time
 import uuid
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
@@ -220,3 +221,23 @@ def test_no_text_takes_time_out_of_proportion(piece: str) -> None:
         return min(times)
 
     assert seconds(400_000) <= 40 * seconds(40_000) + 0.02
+
+
+def test_paths_and_ordinary_words_of_the_environment_are_no_secrets(tmp_path: Path) -> None:
+    key = tmp_path / "service-account.json"
+    key.touch()
+    environment = {
+        "PWD": str(tmp_path),
+        "OLDPWD": "/gone/since",
+        "SSH_AUTH_SOCK": "/run/ssh-agent.sock",
+        "GOOGLE_APPLICATION_CREDENTIALS": str(key),
+        "DEPLOY_KEY": str(tmp_path),
+        "API_TOKEN": "undefined",
+        "PGPASSWORD": "postgres",
+        "PIN_PASSWORD": "1234",
+        "DB_PWD": "correct horse",
+        "SLASH_TOKEN": "/aGVsbG8/d29ybGQ=",
+    }
+
+    assert secret_values(environment, []) == {"correct horse", "/aGVsbG8/d29ybGQ="}
+    assert secret_values({"PWD": str(tmp_path)}, ["PWD"]) == {str(tmp_path)}

@@ -150,3 +150,11 @@ def test_records_are_read_without_langgraph() -> None:
     )
     done = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_the_path_of_the_workspace_is_no_secret(tmp_path: Path) -> None:
+    cli = CommandLine(tmp_path)
+    model = cli.script(calls(call("list_dir", path=str(cli.workspace))), "done")
+    thread = cli.run("ask", "go", "--model", model, "--json", PWD=str(cli.workspace)).value["thread"]
+
+    assert "[secret]" not in cli.run("runs", "show", f"{thread}.1", "--json").out

@@ -1,0 +1,129 @@
+"""exclude_tools and only_tools speak of skills, too: who excludes load_skill gets none loaded, by anybody."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from langchain_core.messages import AIMessage
+
+from skills_agent.graph.settings import SettingsError
+from skills_agent.skills.policy.patterns import EntryNotUnderstoodError
+from skills_agent.state.context import Context
+from tests.agents import Agent, call, calls, write_skill
+from tests.conftest import MakeAgent
+
+LOADS = calls(*(call("load_skill", name=name) for name in ("x-one", "x-two", "y")))
+
+
+@pytest.fixture(autouse=True)
+def skills(skills_dir: Path) -> None:
+    for name in ("x-one", "x-two", "y"):
+        write_skill(skills_dir, name, f"Does {name}.")
+
+
+@pytest.fixture
+def ask(make_agent: MakeAgent) -> Any:
+    """Return a function that has every asker ask for every skill; it returns the agent and its prompts."""
+
+    def make(
+        context: Context | None = None, said: str = "go", skills: tuple[str, ...] = (), **settings: Any
+    ) -> tuple[Agent, list[str]]:
+        seen: list[str] = []
+
+        def first(messages: Any) -> Any:
+            seen.append("\n".join(str(each.content) for each in messages))
+            return LOADS
+
+        agent = make_agent([first, "done"], **settings)
+        agent.say(said, skills=skills, context=context)
+        return agent, seen
+
+    return make
+
+
+def loaded(agent: Agent) -> list[str]:
+    return sorted(agent.values.get("skills_loaded") or {})
+
+
+@pytest.mark.parametrize("entry", ["load_skill", "Skill", "load_skill(*)"])
+@pytest.mark.parametrize("who", ["operator", "caller"])
+def test_without_load_skill_nobody_loads_a_skill_and_none_is_shown(ask: Any, entry: str, who: str) -> None:
+    settings = {"exclude_tools": (entry,)} if who == "operator" else {}
+    context = Context(exclude_tools=(entry,)) if who == "caller" else None
+
+    agent, prompts = ask(context, said="/y now", skills=("x-one",), **settings)
+
+    assert loaded(agent) == []
+    assert "Does y" not in prompts[0]
+    assert all("load_skill is turned off" in str(each.text) for each in agent.tool_messages("load_skill"))
+
+
+@pytest.mark.parametrize("entry", ["load_skill(x-*)", "Skill(x-*)", "Skill(x-*@project)"])
+@pytest.mark.parametrize("who", ["operator", "caller"])
+def test_skills_are_excluded_by_pattern(ask: Any, entry: str, who: str) -> None:
+    settings = {"exclude_tools": (entry,)} if who == "operator" else {}
+    context = Context(exclude_tools=(entry,)) if who == "caller" else None
+
+    agent, prompts = ask(context, said="/x-two now", skills=("x-one",), **settings)
+
+    assert loaded(agent) == ["y"]
+    assert "Does y" in prompts[0]
+    assert "Does x-" not in prompts[0]
+
+
+def test_a_caller_allows_only_some_skills(ask: Any) -> None:
+    agent, prompts = ask(Context(only_tools=("Skill(y)", "read_file")))
+
+    assert loaded(agent) == ["y"]
+    assert "Does x-" not in prompts[0]
+    assert loaded(ask(Context(only_tools=("read_file",)), thread="all")[0]) == ["x-one", "x-two", "y"]
+
+
+def test_what_a_skill_requires_is_excluded_as_well(ask: Any, skills_dir: Path) -> None:
+    file = skills_dir / "y/SKILL.md"
+    file.write_text(file.read_text().replace("---\n\n", "requires: [x-one]\n---\n\n"))
+
+    agent, _ = ask(exclude_tools=("Skill(x-*)",))
+
+    assert loaded(agent) == ["y"]
+
+
+def test_a_skill_that_is_excluded_later_is_not_loaded_anew(make_agent: MakeAgent, skills_dir: Path) -> None:
+    agent = make_agent([LOADS, "done", "done"], on_change="refresh")
+    agent.say("go")
+    with (skills_dir / "y/SKILL.md").open("a") as file:
+        file.write("Changed.")
+    agent.say("on", context=Context(exclude_tools=("load_skill",)))
+
+    assert "Changed." not in agent.values["skills_loaded"]["y"]["instructions"]
+
+
+def test_a_search_tells_no_names_where_nothing_can_be_loaded(make_agent: MakeAgent) -> None:
+    agent = make_agent([calls(call("search_skills", query="Does y")), "done"], exclude_tools=("load_skill",))
+    agent.say("go")
+
+    (answer,) = agent.tool_messages("search_skills")
+    assert answer.status == "error"
+    assert "x-one" not in str(answer.text)
+
+
+@pytest.mark.parametrize("entry", ["load_skill(", "Skill(a b)", "Wri*", ""])
+def test_what_nobody_understands_is_refused(ask: Any, entry: str) -> None:
+    with pytest.raises(SettingsError, match="exclude_tools"):
+        ask(exclude_tools=(entry,))
+    with pytest.raises(EntryNotUnderstoodError, match="not understood"):
+        ask(Context(exclude_tools=(entry,)))
+    with pytest.raises(EntryNotUnderstoodError, match="not understood"):
+        ask(Context(only_tools=(entry,)))
+
+
+@pytest.mark.parametrize(
+    "context", [Context(exclude_tools=("Write(out/*)",)), Context(only_tools=("Write(src/*)",))]
+)
+def test_a_caller_excludes_calls_by_pattern(make_agent: MakeAgent, workspace: Path, context: Context) -> None:
+    writes = [call("write_file", path=path, content="x") for path in ("out/a", "src/a")]
+    agent = make_agent([calls(*writes), "done"], require_approval_for=frozenset())
+    agent.say("go", context=context)
+
+    assert [path.name for path in workspace.iterdir() if path.name != ".agent"] == ["src"]
+    assert isinstance(agent.transcript[-1], AIMessage)
