@@ -10,18 +10,16 @@ import json
 import logging
 import os
 import shlex
-import stat
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
-from io import FileIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 from skills_agent.skills.confined import read_beneath
 from skills_agent.skills.errors import SkillsAgentError
 from skills_agent.skills.policy.patterns import GRAMMAR
-from skills_agent.skills.policy.trust import MAX_CONFIG
+from skills_agent.skills.policy.trust import MAX_CONFIG, read_own_file
 from skills_agent.skills.text import clean_text, one_line
 
 if TYPE_CHECKING:
@@ -37,7 +35,7 @@ DEFAULT: Final = "default"
 """The origin of a value that nobody set."""
 CONFIG_FILES: Final = (".agent/config.json", ".agent/config.toml")
 _MAX_NAMES: Final = 10
-_MAX_BAN: Final = 80
+_MAX_ENTRY: Final = 80
 _MAX_DOTS: Final = 100
 _WILDCARDS: Final = frozenset("*?[")
 NOT_FOR_WORKSPACES: Final = frozenset(
@@ -67,10 +65,14 @@ def _lower(others: float | None, wish: float | None) -> float | None:
     return wish if others is not None and wish is not None and wish < others else others
 
 
+def _more_paths(others: tuple[str, ...], wish: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the entries of both; of the wish, plain and short ones: a person or the model may read them."""
+    plain = (text for text in wish if len(text) <= _MAX_ENTRY and text.isascii() and text.isprintable())
+    return tuple(dict.fromkeys([*others, *plain]))
+
+
 def _more_bans(others: tuple[str, ...], wish: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the bans of both; of the wish, those that are understood, and short: the model may read them."""
-    short = (text for text in wish if len(text) <= _MAX_BAN and text.isascii() and text.isprintable())
-    return tuple(dict.fromkeys([*others, *(entry.text for entry in GRAMMAR.understood(short))]))
+    return _more_paths(others, tuple(entry.text for entry in GRAMMAR.understood(wish)))
 
 
 def _fewer_models(others: tuple[str, ...], wish: tuple[str, ...]) -> tuple[str, ...]:
@@ -109,6 +111,7 @@ TIGHTER: Final[Mapping[str, Tighten]] = {
     "allowed_tools": _scale("preapprove", "recommend", "restrict", "intersection"),
     "always_allowed_tools": Tighten("fewer", lambda others, wish: others & wish),
     "exclude_tools": Tighten("more", _more_bans),
+    "protected_paths": Tighten("more", _more_paths),
     "script_timeout": _LOWER,
     "max_script_output": _LOWER,
     "script_memory": _LOWER,
@@ -175,24 +178,13 @@ def read_workspace_files(workspace: Path) -> list[ConfigFile]:
 
 
 def read_user_file(path: Path) -> ConfigFile | None:
-    """Read the user's file of settings; None where there is none. Nobody else may be able to write it."""
+    """Read the user's file of settings; None where there is none."""
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        return _sized(path, read_own_file(path, MAX_CONFIG + 1))
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:
         return ConfigFile(path, fault=f"{error.strerror}")
-    with FileIO(descriptor) as file:
-        facts = os.fstat(descriptor)
-        if not stat.S_ISREG(facts.st_mode):
-            return ConfigFile(path, fault="it is not a regular file")
-        if facts.st_uid != os.geteuid():
-            return ConfigFile(path, fault="it belongs to another user")
-        if facts.st_mode & 0o022:
-            return ConfigFile(
-                path, fault=f"other users can write it. Run: chmod go-w {shlex.quote(str(path))}"
-            )
-        return _sized(path, file.read(MAX_CONFIG + 1) or b"")
 
 
 def read_values(

@@ -1,10 +1,14 @@
 """Which skills' folders and files of settings the person of this machine vouches for: docs/policy.md."""
 
+import errno
 import hashlib
 import json
 import os
 import secrets
+import shlex
+import stat
 from dataclasses import dataclass, field
+from io import FileIO
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -14,6 +18,8 @@ from skills_agent.skills.library.contents import ContentLimits, SnapshotError, f
 from skills_agent.skills.sources.directory import DirectorySource
 
 VERSION: Final = 1
+MAX_LIST: Final = 10_000_000
+"""Bytes of the file that says what is trusted."""
 MAX_CONFIG: Final = 100_000
 """Bytes of a file of settings."""
 
@@ -57,11 +63,12 @@ class TrustList:
     def paths(self) -> tuple[TrustedPath, ...]:
         """Return what is trusted, in path order. Raises TrustFileError."""
         try:
-            read = json.loads(self.file.read_text(encoding="utf-8"))
+            read = json.loads(read_own_file(self.file, MAX_LIST))
         except FileNotFoundError:
             return ()
         except (OSError, ValueError) as error:
-            raise TrustFileError(self.file, str(error)) from error
+            cause = error.strerror if isinstance(error, OSError) else str(error)
+            raise TrustFileError(self.file, f"{cause}") from error
         folders = read.get("folders") if isinstance(read, dict) and read.get("version") == VERSION else None
         if not isinstance(folders, dict) or not all(isinstance(each, str) for each in folders.values()):
             raise TrustFileError(self.file, f"it does not hold version {VERSION} of the list")
@@ -115,3 +122,20 @@ class TrustList:
             draft.replace(self.file)
         except OSError as error:
             raise TrustFileError(self.file, error.strerror or str(error)) from error
+
+
+def read_own_file(path: Path, limit: int) -> bytes:
+    """Read the first `limit` bytes of a file that nobody but this user can write.
+
+    Raises OSError, whose `strerror` says what is wrong and, where others can write it, how to repair it.
+    """
+    with FileIO(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)) as file:
+        facts = os.fstat(file.fileno())
+        if not stat.S_ISREG(facts.st_mode):
+            raise OSError(errno.EINVAL, "it is not a regular file")
+        if facts.st_uid != os.geteuid():
+            raise PermissionError(errno.EPERM, "it belongs to another user")
+        if facts.st_mode & 0o022:
+            command = shlex.join(["chmod", "go-w", str(path)])
+            raise PermissionError(errno.EPERM, f"other users can write it; to change that: {command}")
+        return file.read(limit) or b""

@@ -74,6 +74,7 @@ LOOSER: dict[str, Any] = {
     "allowed_tools": "preapprove",
     "always_allowed_tools": ["read_file", "list_dir", "write_file", "run_script"],
     "exclude_tools": [],
+    "protected_paths": [],
     "trust_file": "mine.json",
     "tokens": "tokens.json",
     "jwt_issuer": "https://evil",
@@ -149,6 +150,7 @@ STRICTER: dict[str, tuple[Any, Any]] = {
         ["write_file", "((not understood", "Bash(rm:*)", "Read(\ud800)", "Bash(" + "x " * 80 + ")"],
         ("write_file", "Bash(rm:*)"),
     ),
+    "protected_paths": (["deploy/*.sh", "\u202egnp.x", "x" * 200], ("deploy/*.sh",)),
     "script_timeout": (1.5, 1.5),
     "max_script_output": (10, 10),
     "script_memory": (10, 10),
@@ -257,6 +259,11 @@ def doubled(file: Path) -> None:
     file.write_text('{"max_model_calls": 1, "model": "offline", "model": "scripted:x"}')
 
 
+def dots(file: Path) -> None:
+    """It kept tomllib busy for 77 seconds."""
+    file.with_suffix(".toml").write_text(".".join("a" * 49_000) + " = 1")
+
+
 def no_object(file: Path) -> None:
     file.write_text("[1]")
 
@@ -294,7 +301,7 @@ def linked_folder(file: Path) -> None:
 
 
 UNUSABLE = [
-    *(no_json, nested, digits, doubled, no_object, no_text),
+    *(no_json, nested, digits, doubled, dots, no_object, no_text),
     *(huge, fifo, folder, device, link, linked_folder),
 ]
 
@@ -308,7 +315,7 @@ def test_a_file_that_cannot_be_used_is_one_line(
     make(file)
     assert Settings.load(workspace).max_model_calls == 12
     (line,) = caplog.messages
-    assert line.startswith(f"{file} is not used: ")
+    assert line.startswith((f"{file} is not used: ", f"{file.with_suffix('.toml')} is not used: "))
     assert len(line) < 400
 
 

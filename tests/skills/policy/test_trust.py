@@ -1,6 +1,7 @@
 """Trust in folders: by path and content, in a file of the person's own."""
 
 import json
+import os
 import stat
 from collections.abc import Callable
 from pathlib import Path
@@ -101,6 +102,21 @@ def test_a_file_that_is_not_understood_is_an_error_and_trusts_nothing(
         with pytest.raises(TrustFileError):
             use()
     assert trust.file.read_text(encoding="latin-1") == text
+
+
+@pytest.mark.parametrize("mode", [0o620, 0o602])
+def test_a_file_that_others_can_write_trusts_nothing(trust: TrustList, skill: Path, mode: int) -> None:
+    trust.add(skill)
+    trust.file.chmod(mode)
+    with pytest.raises(TrustFileError, match=f"chmod go-w {trust.file}"):
+        vouched(trust, skill)
+
+
+def test_a_file_that_would_block_trusts_nothing(trust: TrustList, skill: Path) -> None:
+    trust.file.parent.mkdir(parents=True)
+    os.mkfifo(trust.file)
+    with pytest.raises(TrustFileError, match="not a regular file"):
+        vouched(trust, skill)
 
 
 def _write(path: Path) -> None:
