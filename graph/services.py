@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, TypedDict
 
 from langchain_core.language_models import BaseChatModel
@@ -27,6 +28,8 @@ from skills_agent.graph.settings import (
 from skills_agent.graph.threads.backends import ThreadServices
 from skills_agent.graph.threads.locks import ThreadLocks
 from skills_agent.graph.tools import Workdir, build_tools, spec_of
+from skills_agent.graph.tools.change import change_of
+from skills_agent.graph.tools.workspace import Workspace
 from skills_agent.nodes import RegistryOf
 from skills_agent.nodes.effects import Journal
 from skills_agent.nodes.judge import Policy
@@ -124,6 +127,7 @@ def make_services(  # noqa: PLR0913 - the parts that a host may bring, each by i
         protected=settings.protected_paths,
         runner=runner,
         workspace=settings.workspace,
+        compare=partial(change_of, Workspace(settings.workspace)),
     )
     return Services(
         library=library,

@@ -22,7 +22,9 @@ from skills_agent.nodes.effects import (
 )
 from skills_agent.nodes.judge import Answer, Policy, Reject, answer_unknown, changed_text, make_question
 from skills_agent.nodes.model_call import Steps, Waiting
+from skills_agent.nodes.question import contents_of
 from skills_agent.skills.library.registry import Registry
+from skills_agent.skills.policy.question import describe
 from skills_agent.skills.policy.tool_spec import ToolSpec
 from skills_agent.skills.policy.verdict import ApprovalNeededError
 from skills_agent.skills.skill import SkillRef
@@ -234,7 +236,9 @@ class _Attempt:
 
     def _ask(self, entry: JournalEntry) -> OutcomeUnknownResponse:
         name = self.spec.name
-        question = make_question([(name, self.args, entry.description)], fixed=[name])
+        call = self.policy.grammar.call(name, self.args)
+        description = describe([], contents_of(call, self.policy), entry.description)
+        question = make_question([(name, self.args, description)], fixed=[name])
         response: OutcomeUnknownResponse = interrupt(question, response_schema=OutcomeUnknownResponse)
         return response
 

@@ -10,6 +10,7 @@ from langgraph.types import interrupt
 from pydantic import AfterValidator, Field, create_model
 
 from skills_agent.nodes.judge import Answer, Judge, Policy, Reject, changed_text, make_question
+from skills_agent.nodes.question import describe_question
 from skills_agent.skills.policy.grants import Scope, grant_fault
 from skills_agent.skills.policy.patterns import Grammar
 from skills_agent.state.context import Context
@@ -61,15 +62,17 @@ def approve(state: AgentState, runtime: Runtime[Context], *, policy: Policy) -> 
     questions = {
         call_id: verdict for call_id, verdict in state["verdicts"].items() if verdict["decision"] == "ask"
     }
-    calls = ((verdict["tool"], verdict["args"], verdict["reason"]) for verdict in questions.values())
+    judge = policy.judge(state, runtime)
+    calls = (
+        (each["tool"], each["args"], describe_question(each, judge, policy)) for each in questions.values()
+    )
     request = make_question(calls, fixed=[LOAD_SKILL])
     answer = interrupt(request, response_schema=_schema(list(questions.values()), policy.grammar))
-    judge = policy.judge(state, runtime)
     verdicts = dict(state["verdicts"])
     messages: list[AnyMessage] = []
     grants: dict[str, GrantRecord] = {}
     for (call_id, question), decision in zip(questions.items(), answer.decisions, strict=True):
-        verdict = _verdict(question, decision, judge)
+        verdict = _verdict(question, decision, judge, policy)
         verdicts[call_id] = verdict
         grants[call_id] = _grant(call_id, verdict, decision, judge)
         if verdict["decision"] == "deny":
@@ -97,7 +100,9 @@ def _check_grants(
     return decisions
 
 
-def _verdict(question: VerdictRecord, decision: PersonDecision, judge: Judge) -> VerdictRecord:
+def _verdict(
+    question: VerdictRecord, decision: PersonDecision, judge: Judge, policy: Policy
+) -> VerdictRecord:
     call = judge.call(question["tool"], question["args"])
     verdict = VerdictRecord(**{**question, "by": "approval", "decision": "allow", "reason": "approved"})
     if isinstance(decision, Reject):
@@ -107,6 +112,12 @@ def _verdict(question: VerdictRecord, decision: PersonDecision, judge: Judge) ->
     elif "digest" in question and judge.digest(call) != question["digest"]:
         verdict["decision"], verdict["by"] = "deny", "error"
         verdict["reason"] = changed_text(question["tool"])
+    elif (change := policy.change(call)) and change.digest != question.get("target", change.digest):
+        verdict["decision"], verdict["by"] = "deny", "error"
+        verdict["reason"] = (
+            f"Not run: {change.path} changed after a person was asked, so this call would not do what they "
+            "saw. Read the file, and repeat the call if it still makes sense."
+        )
     elif isinstance(decision, Edit):
         action = decision.edited_action
         verdict["tool"], verdict["args"], verdict["reason"] = action.name, action.args, "edited"

@@ -47,7 +47,7 @@ def gate(state: AgentState, runtime: Runtime[Context], *, policy: Policy, limits
                 script_runs += runs_script
         if verdict.decision == "ask" and policy.approval == "fail":
             raise ApprovalNeededError(call.tool, verdict.reason)
-        verdicts[call_id] = _record(call, verdict, judge)
+        verdicts[call_id] = _record(call, verdict, judge, policy)
         if verdict.decision == "deny":
             logger.warning("tool blocked by policy", extra={"tool": call.tool, "by": verdict.by})
             messages.append(refusal(call_id, call.tool, verdict.reason))
@@ -65,7 +65,7 @@ def _over_budget(verdict: Verdict, budget: str) -> Verdict:
     return replace(verdict, decision="deny", reason=reason, by="budget")
 
 
-def _record(call: Call, verdict: Verdict, judge: Judge) -> VerdictRecord:
+def _record(call: Call, verdict: Verdict, judge: Judge, policy: Policy) -> VerdictRecord:
     record = VerdictRecord(
         tool=call.tool,
         args=dict(call.args),
@@ -76,6 +76,8 @@ def _record(call: Call, verdict: Verdict, judge: Judge) -> VerdictRecord:
     )
     if verdict.decision != "deny":
         record["digest"] = judge.pin(call, verdict)
+    if verdict.decision == "ask" and (change := policy.change(call)):
+        record["target"] = change.digest
     if verdict.grant:
         record["grant"] = verdict.grant
     return record

@@ -5,7 +5,7 @@
 
 import logging
 import shlex
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,13 +25,15 @@ from skills_agent.skills.policy.grants import is_in_scope
 from skills_agent.skills.policy.patterns import Call, Entry, Grammar
 from skills_agent.skills.policy.permission import ALWAYS_ALLOWED, Declared, Mode, Permission
 from skills_agent.skills.policy.protected import ProtectedPath, protected_in, protected_path
+from skills_agent.skills.policy.question import FileChange
 from skills_agent.skills.policy.tool_spec import RISK_TEXTS, Risk
 from skills_agent.skills.policy.trust import TrustFileError, TrustList
 from skills_agent.skills.policy.verdict import Approval, Approver, Author, Opinion, Verdict, consult
 from skills_agent.skills.scripts.request import as_arguments, command_request, script_request, split_command
 from skills_agent.skills.scripts.runner import ScriptRequest, ScriptRunner
 from skills_agent.skills.skill import SkillMetadata, SkillRef
-from skills_agent.skills.text import clean_text, one_line
+from skills_agent.skills.text import cut
+from skills_agent.skills.visible import visible_line
 from skills_agent.state.context import Context, caller_of
 from skills_agent.state.records import GrantRecord, active_skills
 from skills_agent.state.schema import AgentState
@@ -39,8 +41,8 @@ from skills_agent.state.transcript import LOAD_SKILL, SEARCH_SKILLS
 
 logger = logging.getLogger(__name__)
 
-MAX_VIEW: Final = 600
-"""Characters of a tool's own words in a question."""
+MAX_PATH: Final = 300
+"""Characters of a path in a sentence."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +59,8 @@ class Policy:
     """Knows how isolated a script would run, and why one cannot."""
     workspace: Path
     """Where scripts would work."""
+    compare: Callable[[str, str], FileChange]
+    """Says what writing a content to a path of the workspace would change."""
     mode: Mode = "recommend"
     always_allowed: Collection[str] = ALWAYS_ALLOWED
     excluded: tuple[Entry, ...] = ()
@@ -154,13 +158,33 @@ class Policy:
     def _entry(self, text: str) -> Entry:
         return Entry(text, frozenset({text})) if text in self.tools else self.grammar.parse(text)
 
-    def fault(self, tool: BaseTool, args: Mapping[str, Any]) -> str | None:
-        """Say what is wrong with a call's arguments; None where they fit or the schema is not a class."""
+    def schema(self, tool: BaseTool) -> type[BaseModel] | None:
+        """Return the class of a tool's arguments; None where its schema is none."""
         if tool.name not in self.schemas:
             self.schemas[tool.name] = tool.tool_call_schema
         schema = self.schemas[tool.name]
+        return schema if isinstance(schema, type) and issubclass(schema, BaseModel) else None
+
+    def arguments(self, call: Call) -> Mapping[str, Any]:
+        """Return the arguments as the tool gets them: a schema may split a text into words."""
+        tool = self.tools.get(call.tool)
+        schema = self.schema(tool) if tool else None
         try:
-            if isinstance(schema, type) and issubclass(schema, BaseModel):
+            return schema.model_validate(call.args).model_dump() if schema else call.args
+        except ValidationError:
+            return call.args
+
+    def change(self, call: Call) -> FileChange | None:
+        """Return what a call of write_file would change, as the file is now; None for other calls."""
+        path, content = call.args.get("path"), call.args.get("content")
+        if call.tool != "write_file" or not isinstance(path, str) or not isinstance(content, str):
+            return None
+        return self.compare(path, content)
+
+    def fault(self, tool: BaseTool, args: Mapping[str, Any]) -> str | None:
+        """Say what is wrong with a call's arguments; None where they fit or the schema is not a class."""
+        try:
+            if schema := self.schema(tool):
                 schema.model_validate(args)
         except ValidationError as error:
             return "; ".join(
@@ -245,6 +269,16 @@ class Judge:
         skills = self.loaded.values() if call.skill is None else [self.loaded[call.skill]]
         return {f"{skill['name']}@{skill['source']}": skill["digest"] for skill in skills}
 
+    def isolation(self, call: Call) -> str:
+        """Return how isolated a call's program would run; empty where it runs none. Raises SkillError."""
+        request = self._request(call)
+        return self._policy.runner.preflight(request) if request else ""
+
+    def untrusted(self, call: Call) -> list[str]:
+        """Return the untrusted skills that have a part in a call: its own, or all where it is of none."""
+        names = [call.skill] if call.skill in self.loaded else sorted(self.loaded)
+        return [name for name in names if name is not None and not self._trusts(name)]
+
     def _refusal(self, call: Call) -> Verdict | None:
         policy = self._policy
         tool = policy.tools.get(call.tool)
@@ -263,7 +297,7 @@ class Judge:
 
     def _answer(self, call: Call) -> Verdict | None:
         policy, risk, words = self._policy, call.spec.risk, _risk_text(call)
-        is_steered = bool(self._untrusted(call))
+        is_steered = bool(self.untrusted(call))
         if risk in policy.yes and not is_steered:
             return Verdict("allow", f"{words}; approved in advance with --yes {risk}.", "policy")
         if grant := next((grant for grant in self._grants if self._serves(grant, call)), None):
@@ -279,13 +313,12 @@ class Judge:
             text = f"Not run: {words}, which needs an approval, and nobody is asked here. Go on without it."
             return Verdict("deny", text, "policy")
         try:
-            request = self._request(call)
-            level = self._policy.runner.preflight(request) if request else ""
+            level = self.isolation(call)
         except SkillError as error:
             return Verdict("deny", str(error), "error")
         isolation = f" Isolation: {level}." if level else ""
-        hints = "".join(map(self._trust_hint, self._untrusted(call)))
-        text = f"{_view(call)}{words}.{note}{self._origin(call)}{isolation} Risk: {risk}.{hints}"
+        hints = "".join(map(self._trust_hint, self.untrusted(call)))
+        text = f"{words}.{note}{self._origin(call)}{isolation} Risk: {risk}.{hints}"
         return Verdict("ask", text, by)
 
     def _serves(self, grant: GrantRecord, call: Call) -> bool:
@@ -309,14 +342,9 @@ class Judge:
             return None
         return next((name for name in self._permission.listed_by(call) if self._trusts(name)), None)
 
-    def _untrusted(self, call: Call) -> list[str]:
-        """Return the untrusted skills that have a part in a call: its own, or all where it is of none."""
-        names = [call.skill] if call.skill in self.loaded else sorted(self.loaded)
-        return [name for name in names if name is not None and not self._trusts(name)]
-
     def _origin(self, call: Call) -> str:
         """Say whose skills have a part in a call."""
-        skill, untrusted = self.loaded.get(call.skill or ""), self._untrusted(call)
+        skill, untrusted = self.loaded.get(call.skill or ""), self.untrusted(call)
         if skill is None:
             text = f" Loaded from untrusted sources: {', '.join(untrusted)}." if untrusted else ""
         else:
@@ -357,24 +385,13 @@ def _words(call: Call) -> tuple[str, ...]:
 
 
 def _protected_text(paths: Iterable[ProtectedPath]) -> str:
-    named = (f"{one_line(clean_text(each.shown).text, MAX_VIEW)} ({each.reader})" for each in paths)
+    named = (f"{cut(visible_line(each.shown), MAX_PATH)} ({each.reader})" for each in paths)
     shown = ", ".join(named)
     return f" Protected path, asked about every time: {shown}." if shown else ""
 
 
 def _risk_text(call: Call) -> str:
     return f"{call.tool} {RISK_TEXTS[call.spec.risk]}"
-
-
-def _view(call: Call) -> str:
-    if call.spec.view is None:
-        return ""
-    try:
-        # A host's code; whatever it says, the question shows the arguments.
-        return f"{one_line(clean_text(call.spec.show(call.args)).text, MAX_VIEW)} "
-    except Exception as error:
-        logger.warning("the view of a tool failed", extra={"tool": call.tool}, exc_info=error)
-        return ""
 
 
 def make_question(

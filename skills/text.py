@@ -52,9 +52,12 @@ def clean_text(text: str) -> CleanText:
 def one_line(text: str, limit: int | None = None) -> str:
     """Collapse all whitespace to single blanks; cut at `limit` characters, the last being an ellipsis."""
     line = " ".join(text.split())
-    if limit is None or len(line) <= limit:
-        return line
-    return line[: max(limit - 1, 0)].rstrip() + _ELLIPSIS
+    return line if limit is None else cut(line, limit)
+
+
+def cut(line: str, limit: int) -> str:
+    """Cut a line at `limit` characters, the last being an ellipsis."""
+    return line if len(line) <= limit else line[: max(limit - 1, 0)].rstrip() + _ELLIPSIS
 
 
 def is_text(name: str) -> bool:

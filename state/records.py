@@ -214,6 +214,8 @@ class VerdictRecord(TypedDict):
     digest: NotRequired[str]
     """Digest of what was judged: tool, arguments, and the content of the skill that the call names (but for
     what may be read without a question)."""
+    target: NotRequired[str]
+    """Digest of the file that a question shows a diff against: an answer holds for no other."""
     grant: NotRequired[str]
     """Id of the grant that allowed it."""
     skill: NotRequired[str | None]

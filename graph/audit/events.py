@@ -14,7 +14,8 @@ from msgspec import UNSET, Struct, UnsetType
 
 from skills_agent.skills.library.admission import Asker
 from skills_agent.skills.policy.tool_spec import TOOL_SPECS, ToolSpec
-from skills_agent.skills.text import count, one_line
+from skills_agent.skills.text import count, cut, one_line
+from skills_agent.skills.visible import visible
 from skills_agent.state.records import Counts
 
 _HUMP: Final = re.compile(r"(?<!^)(?=[A-Z])")
@@ -373,19 +374,24 @@ def line_of(event: Event | Mapping[str, Any]) -> str:
     not those of its type, the line shows the record as it is.
     """
     if isinstance(event, Event):
-        return one_line(event.line())
+        return _joined(event.line())
     again = "again: " if event.get("repeated") else ""
     try:
-        return one_line(again + msgspec.convert(event, EVENTS[str(event.get("type"))]).line())
+        return _joined(again + msgspec.convert(event, EVENTS[str(event.get("type"))]).line())
     except (msgspec.ValidationError, KeyError):
-        return one_line(f"{event.get('type')}: {json.dumps(event, ensure_ascii=False)}")
+        return _joined(f"{event.get('type')}: {json.dumps(event, ensure_ascii=False)}")
 
 
 def call_text(tool: str, args: Any, limit: int | None = 300) -> str:
     """Return a tool call as a person reads it, cut at `limit` characters: `grep(pattern=TODO)`."""
     spec = TOOL_SPECS.get(tool) or ToolSpec(name=tool)
     text = spec.show(args if isinstance(args, Mapping) else {"arguments": args})
-    return text if limit is None else one_line(text, limit)
+    return text if limit is None else cut(_joined(text), limit)
+
+
+def _joined(text: str) -> str:
+    """Return a text as one line; first visible, for the line breaks and blanks that nobody sees."""
+    return one_line(visible(text, "program"))
 
 
 def _join(items: list[Any]) -> str:

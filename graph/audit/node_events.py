@@ -89,7 +89,8 @@ def questions_asked(node: str, before: State, interrupt: GraphInterrupt) -> list
     questions: list[Event] = []
     for each in interrupt.args[0]:
         actions = each.value.get("action_requests") if isinstance(each.value, Mapping) else None
-        question = str(actions[0]["description"] if actions else each.value)
+        # A description ends with the question; before it stands what the event has in its fields.
+        question = str(actions[0]["description"]).rpartition("\n\n")[2] if actions else str(each.value)
         questions.append(_pick(events.ApprovalAsked, call, question=question))
     return questions
 

@@ -1,35 +1,39 @@
 """Show a person the calls of an open question, and take the answers."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import islice
 from typing import Any, Final
 
 import click
 from langgraph.types import Command, Interrupt
 
-from skills_agent.graph.cli.printing import line_of, strip_controls
+from skills_agent.graph.cli.printing import line_of
 from skills_agent.skills.policy.grants import grant_fault
 from skills_agent.skills.policy.patterns import GRAMMAR
+from skills_agent.skills.policy.question import plain
+from skills_agent.skills.visible import visible
 
 Request = Mapping[str, Any]
 """One call of a question: `name`, `args` and `description`."""
 Decision = Mapping[str, Any]
+View = Callable[[str, Mapping[str, Any]], str]
+"""Returns all of a call that a person has to look at, uncut, from its tool and its arguments."""
 
-MAX_ARGUMENT_LINES: Final = 20
 _KEYS: Final = (
-    "[a]pprove, [r]eject [message], [e]dit, [s]top here\n"
+    "[a]pprove, [r]eject [message], [e]dit, [v]iew all, [s]top here\n"
     "and do not ask again: for this s[k]ill, [p]attern [ENTRY], for this [t]hread"
 )
-_WORDS: Final = ("approve", "reject", "edit", "stop", "skill", "k", "pattern", "thread", "yes", "no")
+_WORDS: Final = ("approve", "reject", "edit", "view", "stop", "skill", "k", "pattern", "thread", "yes", "no")
 """What may be typed, or the beginning of it; the first that fits counts."""
 
 
-def question_text(interrupt: Interrupt) -> str:
+def question_text(interrupt: Interrupt, **more: str) -> str:
     """Return what would run, with which arguments, and why it is asked about."""
     requests = _requests(interrupt)
     calls = "this call" if len(requests) == 1 else f"these {len(requests)} calls"
-    return "\n".join([f"Approval needed for {calls}:", *map(_request_text, requests)])
+    texts = (plain(visible(str(each.get("description") or ""), "program"), **more) for each in requests)
+    return "\n\n".join([f"Approval needed for {calls}:", *map(_indented, texts)])
 
 
 def make_answer(interrupts: Sequence[Interrupt], decision: Decision | list[Any]) -> Command[Any]:
@@ -52,13 +56,13 @@ def make_answer(interrupts: Sequence[Interrupt], decision: Decision | list[Any])
     return Command(resume=answers)
 
 
-def ask_person(interrupts: Sequence[Interrupt]) -> Command[Any] | None:
+def ask_person(interrupts: Sequence[Interrupt], view: View) -> Command[Any] | None:
     """Ask on the terminal; None when the person leaves the questions open."""
     decisions: list[Decision] = []
     try:
         for interrupt in interrupts:
-            click.echo(f"\n{question_text(interrupt)}\n{_KEYS}")
-            decisions += [_ask(interrupt, request) for request in _requests(interrupt)]
+            click.echo(f"\n{question_text(interrupt, more='; v: view all')}\n{_KEYS}")
+            decisions += [_ask(interrupt, request, view) for request in _requests(interrupt)]
     except (EOFError, click.Abort):
         return None
     return make_answer(interrupts, decisions)
@@ -69,19 +73,11 @@ def _requests(interrupt: Interrupt) -> Sequence[Request]:
     return requests
 
 
-def _request_text(request: Request) -> str:
-    lines = [f"  {line_of(str(request['name']))}  ({line_of(str(request.get('description') or ''))})"]
-    for name, value in request["args"].items():
-        text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-        argument = strip_controls(text).splitlines() or [""]
-        cut = argument[:MAX_ARGUMENT_LINES]
-        if len(argument) > len(cut):
-            cut.append(f"[{len(argument) - len(cut)} more lines]")
-        lines.append(f"    {line_of(str(name))}: " + "\n      ".join(cut))
-    return "\n".join(lines)
+def _indented(text: str) -> str:
+    return "\n".join(f"  {line}" for line in text.split("\n"))
 
 
-def _ask(interrupt: Interrupt, request: Request) -> Decision:
+def _ask(interrupt: Interrupt, request: Request, view: View) -> Decision:
     name = f"{line_of(str(request['name']))} " if len(_requests(interrupt)) > 1 else ""
     while True:
         typed, _, rest = input(f"{name}? ").strip().partition(" ")
@@ -89,11 +85,17 @@ def _ask(interrupt: Interrupt, request: Request) -> Decision:
         if word is None:
             click.echo(_KEYS)
             continue
+        if word == "view":
+            click.echo_via_pager(f"{view(request['name'], request['args'])}\n")
+            continue
         decision = _decision(word, request, rest.strip())
         if decision is None:
             continue
         fault = _fault(interrupt, request, decision)
         if fault is None:
+            if decision["type"] == "edit":
+                edited = view(request["name"], decision["edited_action"]["args"])
+                click.echo(f"This runs instead:\n{_indented(edited)}")
             return decision
         click.echo(f"That is not possible: {line_of(fault)}.")
 

@@ -122,4 +122,4 @@ def _print_plan(thread: "OpenThread") -> None:
     from skills_agent.nodes.prompt import plan_text
 
     plan = thread.snapshot.values.get("plan")
-    echo(plan_text(plan) if plan else "There is no plan.")
+    echo(plan_text(plan) if plan else "There is no plan.", "prose")

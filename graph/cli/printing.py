@@ -11,7 +11,8 @@ from typing import Any, Final
 
 import click
 
-from skills_agent.skills.text import clean_text, normalize_line_ends, one_line
+from skills_agent.skills.text import one_line
+from skills_agent.skills.visible import Kind, visible
 
 IN_PROGRESS: Final = (
     "load limit reached",
@@ -22,19 +23,19 @@ IN_PROGRESS: Final = (
 """Warnings of the log that progress and `--json` say, too: a person would read them twice."""
 
 
-def strip_controls(text: str) -> str:
-    """Return an untrusted text that cannot steer the terminal."""
-    return clean_text(normalize_line_ends(text)).text
+def shown(text: str, kind: Kind = "program") -> str:
+    """Return an untrusted text that hides nothing and cannot steer the terminal."""
+    return visible(text.replace("\r\n", "\n"), kind)
 
 
-def echo(text: str = "") -> None:
+def echo(text: str = "", kind: Kind = "program") -> None:
     """Print untrusted text for a person."""
-    click.echo(strip_controls(text))
+    click.echo(shown(text, kind))
 
 
 def line_of(text: str, limit: int | None = None) -> str:
     """Return untrusted text as one line, cut at `limit` characters."""
-    return one_line(strip_controls(text), limit)
+    return one_line(shown(text), limit)
 
 
 def local_time(when: object) -> str:
@@ -96,7 +97,7 @@ class _Stderr(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         if record.msg not in IN_PROGRESS:
-            click.echo(strip_controls(self.format(record)), err=True)
+            click.echo(shown(self.format(record)), err=True)
 
 
 def print_warnings() -> None:

@@ -12,7 +12,7 @@ from rich.text import Text
 from skills_agent.graph.audit import events
 from skills_agent.graph.audit.node_events import merge_updates
 from skills_agent.graph.audit.recorder import PREFIX
-from skills_agent.graph.cli.printing import is_terminal, line_of, strip_controls
+from skills_agent.graph.cli.printing import is_terminal, line_of, shown
 from skills_agent.skills.text import count
 from skills_agent.state.records import VerdictRecord
 
@@ -41,7 +41,7 @@ class Progress:
 
     def __rich__(self) -> Text:
         """Return what stands beside the spinner."""
-        lines = strip_controls(self._speech).splitlines()[-SPEECH_LINES:]
+        lines = shown(self._speech, "prose").splitlines()[-SPEECH_LINES:]
         return Text("\n").join([self._work, *(Text(line, style="dim") for line in lines)])
 
     def spinner(self) -> AbstractContextManager[object]:
@@ -94,8 +94,8 @@ class Progress:
 
 def excerpt(text: str) -> str:
     """Return the first line of a text, and how many follow."""
-    first, *more = [line for line in text.splitlines() if line.strip()] or [""]
-    return f"{first.strip()} (+{count(len(more), 'line')})" if more else first.strip()
+    first, *more = [line.strip(" \t\r") for line in text.split("\n") if line.strip()] or [""]
+    return f"{first} (+{count(len(more), 'line')})" if more else first
 
 
 def _work_of(node: str, task_input: Any) -> str:

@@ -94,7 +94,8 @@ def verify_runs(thread: str | None, workspace: Path | None, as_json: bool) -> No
     elif not threads:
         click.echo("No runs are recorded here yet.")
     else:
-        echo("\n".join(line for name, each in threads.items() for line in _verification_lines(name, each)))
+        for name, each in threads.items():
+            click.echo("\n".join(_verification_lines(name, each)))
     if any(verification.faults for verification in threads.values()):
         raise click.exceptions.Exit(1)
 

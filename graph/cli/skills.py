@@ -20,6 +20,8 @@ from skills_agent.graph.cli.printing import echo, line_of, print_json, table
 from skills_agent.graph.settings import Settings, registry_of
 from skills_agent.skills.format.rules import MAX_NAME
 from skills_agent.skills.library.catalog import Catalog, first_sentence
+from skills_agent.skills.library.registry import Registry
+from skills_agent.skills.skill import Skill
 
 _NAME = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
 _TEMPLATE = """\
@@ -94,7 +96,15 @@ def show_skill(name: str, workspace: Path | None, skills_dirs: tuple[Path, ...],
     table([(label, value) for label, value in facts if value])
     for diagnostic in skill.diagnostics:
         click.echo(diagnostic_line(diagnostic))
-    echo(f"\n{skill.instructions.strip()}")
+    echo(f"\n{_written(registry, skill).strip()}")
+
+
+def _written(registry: Registry, skill: Skill) -> str:
+    """Return the instructions; where the model reads a file without its hidden characters, the whole file."""
+    if all(diagnostic.code != "invisible-characters" for diagnostic in skill.diagnostics):
+        return skill.instructions
+    ref = skill.metadata.ref
+    return registry.read_bytes(ref, Path(ref.path).name).decode("utf-8", "replace")
 
 
 @skills.command("new", epilog=options.examples("skills new invoice-check"))

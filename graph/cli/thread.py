@@ -28,8 +28,11 @@ from skills_agent.graph.settings import Settings
 from skills_agent.graph.threads.compiled import CompiledAgent, ThreadStatus, status_of
 from skills_agent.graph.threads.database import config_of, open_database, options_of
 from skills_agent.graph.threads.errors import DatabaseError, ThreadError, UnknownThreadError
+from skills_agent.nodes.judge import Policy
+from skills_agent.nodes.question import contents_of
 from skills_agent.skills.errors import DetailedError, SkillsAgentError
 from skills_agent.skills.library.registry import Registry
+from skills_agent.skills.policy.question import whole
 from skills_agent.skills.policy.tool_spec import Risk
 from skills_agent.skills.policy.verdict import Approval, ApprovalNeededError
 from skills_agent.state.records import VerdictRecord, active_skills
@@ -64,6 +67,7 @@ class OpenThread:
     config: RunnableConfig
     registry: Registry
     """The skills of this thread's sources."""
+    policy: Policy
     command: Callable[..., str]
     """Returns a command for the same workspace and database, from its words."""
     quiet: bool
@@ -135,6 +139,10 @@ class OpenThread:
             facts["resume"] = self.resume_command("--approve")
         return facts
 
+    def view(self, tool: str, args: Mapping[str, Any]) -> str:
+        """Return all of a call that a person has to look at before it runs, uncut."""
+        return whole(contents_of(self.policy.grammar.call(tool, args), self.policy))
+
     def resume_input(self, decision: Mapping[str, Any] | list[Any] | None) -> GraphInput:
         """Return the input that goes on: with one decision for all open calls, or one for each.
 
@@ -195,6 +203,7 @@ def open_thread(
                 agent=graph.compile(checkpointer=database.saver, store=database.store, name="skills-agent"),
                 config=config_of(name, options),
                 registry=services.library.shared,
+                policy=services.policy,
                 command=partial(shell_command, workspace=settings.workspace, checkpointer=checkpointer),
                 quiet=quiet,
             )
@@ -228,7 +237,7 @@ def take_turn(thread: OpenThread, graph_input: GraphInput) -> None:
             thread.invoke(graph_input)
         while thread.interrupts and is_terminal() and not thread.quiet and not thread.control.drain_requested:
             with ending_on_sigterm(thread.resume_command()):
-                answer = ask_person(thread.interrupts)
+                answer = ask_person(thread.interrupts, thread.view)
             if answer is None:
                 return
             thread.invoke(answer)
@@ -264,6 +273,6 @@ def print_turn(thread: OpenThread) -> None:
         click.echo(f"\n{questions}\n\nTo run it: {thread.resume_command('--approve')}")
     else:
         answer = (thread.snapshot.values.get("answer") or "").strip()
-        echo(f"\n{answer or '(The model gave no text.)'}")
+        echo(f"\n{answer or '(The model gave no text.)'}", "prose")
     if thread.interrupts:
         raise click.exceptions.Exit(WAITING)

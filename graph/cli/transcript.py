@@ -69,7 +69,7 @@ def _message_text_lines(message: ThreadMessage) -> Iterator[str]:
     for call in message.calls:
         ruling = "" if call.ruling == "allowed" else f"  ({call.ruling})"
         yield f"  {call_text(call.tool, call.args, limit=None)}{ruling}"
-        lines = call.result.splitlines()
+        lines = call.result.removesuffix("\n").split("\n") if call.result else []
         yield from (f"    {line}" for line in lines[:MAX_RESULT_LINES])
         if len(lines) > MAX_RESULT_LINES:
             yield f"    [{len(lines) - MAX_RESULT_LINES} more lines; whole with --json]"

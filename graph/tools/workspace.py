@@ -6,7 +6,7 @@ import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, NamedTuple
 
 from langchain_core.tools import ToolException
 
@@ -40,6 +40,13 @@ class SecondNameError(ConfinedError):
     """The file has another name, which may be outside of the workspace."""
 
     reason = "has a second name (a hard link), perhaps outside of the workspace; make a copy of it"
+
+
+class FoundFile(NamedTuple):
+    """A file that is there: its first bytes, and the size of the whole."""
+
+    start: bytes
+    size: int
 
 
 class Workspace:
@@ -81,6 +88,18 @@ class Workspace:
                     "Search it with grep, or run a script on it."
                 )
             return file.read(limit)
+
+    def find(self, path: str, limit: int) -> "FoundFile | None":
+        """Return the first `limit` bytes of a file as it is now, and its size; None where there is none.
+
+        Raises ToolException for what cannot be read.
+        """
+        with _refusals(path):
+            try:
+                with self.open(self.real(path)) as file:
+                    return FoundFile(file.read(limit), os.fstat(file.fileno()).st_size)
+            except FileNotFoundError:
+                return None
 
     def open(self, real: str) -> BinaryIO:
         """Open a regular file by its real path, following no link. Raises OSError."""

@@ -15,6 +15,7 @@ from typing import Final, NamedTuple
 from skills_agent.skills.errors import DetailedError, SkillError
 from skills_agent.skills.skill import Diagnostic, Severity
 from skills_agent.skills.text import one_line
+from skills_agent.skills.visible import DRAWN_LIKE
 
 MAX_NAME: Final = 64
 MAX_LINES: Final = 500
@@ -23,11 +24,6 @@ _COMMANDS_REPORTED: Final = 10
 """Of one skill; a file of nothing but commands must not fill the memory."""
 _COMMAND_CHARACTERS: Final = 80
 _KEBAB: Final = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
-# Letters of other scripts that most fonts draw like a Latin one (from Unicode's confusables.txt).
-_DRAWN_LIKE: Final = str.maketrans(
-    "аΑαеЕорРсСуУхХВкКмМнНтТіІјЈѕЅһԁԛԝɡıοΟρΡνκΚΤΒΕΖΗΙΜΝΧΥγυωոսօ",
-    "aaaeeoppccyyxxbkkmmhhttiijjsshdqwgiooppvkktbezhimnxyyuwnuo",
-)
 _COMMAND: Final = re.compile(r"(?<!\S)(?:!`[^`\n]+`|```!.*)")
 
 
@@ -207,5 +203,5 @@ def lookalikes_among(names: Iterable[str]) -> dict[str, str]:
     distinct = set(names)
     foreign = [name for name in distinct if not name.isascii()]
     plain = {name.lower(): name for name in distinct if name.isascii()} if foreign else {}
-    drawn = {name: unicodedata.normalize("NFKC", name).translate(_DRAWN_LIKE).lower() for name in foreign}
+    drawn = {name: unicodedata.normalize("NFKC", name).translate(DRAWN_LIKE).lower() for name in foreign}
     return {name: plain[latin] for name, latin in drawn.items() if latin in plain}

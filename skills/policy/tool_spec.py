@@ -52,11 +52,13 @@ class ToolSpec:
         """Return a call as a person reads it: `run_script(skill=csv-report, path=scripts/report.py)`."""
         if self.view is not None:
             return self.view(args)
-        texts = {
-            name: value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
-            for name, value in args.items()
-        }
-        return f"{self.name}({', '.join(f'{name}={text}' for name, text in texts.items())})"
+        first = (self.skill_argument, self.path_argument, self.command_argument)
+        named = sorted(args.items(), key=lambda each: each[0] not in first)
+        return f"{self.name}({', '.join(f'{name}={_argument_text(value)}' for name, value in named)})"
+
+
+def _argument_text(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
 
 
 _SHELL: Final = (

@@ -43,9 +43,14 @@ def test_a_person_reads_the_view_of_a_hosts_tool_and_its_arguments(
     agent = make_agent([calls(MAIL), "done"], tools=[send_mail])
     agent.say("go")
     (request,) = agent.state.interrupts[0].value["action_requests"]
-    assert request["description"] == (
-        "A mail of 5 characters to a@b.c. send_mail may reach the network. Risk: network."
-    )
+    words, arguments, risk = request["description"].split("\n\n")
+    assert words == "A mail of 5 characters to a@b.c."
+    assert arguments.splitlines() == [
+        "```",
+        *(f"{name}: {text}" for name, text in MAIL["args"].items()),
+        "```",
+    ]
+    assert risk == "send_mail may reach the network. Risk: network."
     assert request["args"] == MAIL["args"]
     assert agent.answer({"type": "approve"})["answer"] == "done"
     assert agent.tool_messages("send_mail")[0].text == "sent to a@b.c"
@@ -127,4 +132,4 @@ def test_an_approval_holds_for_the_skill_in_the_argument_that_the_spec_names(
     agent.answer({"type": "approve", "grant": {"scope": "skill"}})
     assert agent.tool_messages("store")[0].text == "stored alpha"
     (grant,) = agent.values["grants"].values()
-    assert (grant["skill"], list(grant["contents"])) == ("alpha", ["alpha"])
+    assert (grant["skill"], list(grant["contents"])) == ("alpha", ["alpha@project"])

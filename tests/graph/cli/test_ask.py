@@ -215,7 +215,7 @@ def test_what_was_said_is_kept_outside_of_the_workspace_for_this_user_alone(cli:
 
 def test_text_of_a_model_cannot_steer_the_terminal(cli: CommandLine) -> None:
     done = cli.run("ask", "Rain?", "--model", cli.script("\x1b]0;owned\x07\x1b[2Jclear\u202e"))
-    assert done.out.endswith("\n\n]0;owned[2Jclear\n")
+    assert done.out.endswith("\n\n<U+001B>]0;owned<U+0007><U+001B>[2Jclear<U+202E>\n")
 
 
 def test_ctrl_c_keeps_what_was_done(cli: CommandLine) -> None:

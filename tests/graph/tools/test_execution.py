@@ -43,7 +43,11 @@ def test_a_command_is_asked_about(make_agent: MakeAgent) -> None:
     agent.say("make")
     (interrupt,) = agent.state.interrupts
     (question,) = interrupt.value["action_requests"]
-    assert question["description"] == "run_command runs a program. Isolation: controlled. Risk: run."
+    assert question["description"].startswith("- **Warning:** There is no sandbox: it runs ")
+    assert question["description"].endswith(
+        "A command, in the workspace:\n\n```sh\ntouch made\n```\n\n"
+        "run_command runs a program. Isolation: controlled. Risk: run."
+    )
 
 
 @pytest.mark.parametrize(

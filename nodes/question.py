@@ -1,0 +1,94 @@
+"""The description of a question: what a person reads about a call before it runs, as it is at that moment.
+
+skills/policy/question.py has the form; here are the facts. Nothing in it raises: the node that asks runs
+again when it is answered, and what the call is of may be gone by then.
+"""
+
+import json
+import logging
+import os
+import shlex
+from typing import Any, Final
+
+from skills_agent.nodes.judge import Judge, Policy
+from skills_agent.skills.errors import SkillError
+from skills_agent.skills.policy.patterns import Call
+from skills_agent.skills.policy.question import Content, code, deceptions, describe, escape_markdown
+from skills_agent.skills.text import cut
+from skills_agent.state.records import VerdictRecord
+
+logger = logging.getLogger(__name__)
+
+MAX_VIEW: Final = 600
+"""Characters of a host's own words in a question."""
+NO_SANDBOX: Final = "controlled"
+
+
+def describe_question(verdict: VerdictRecord, judge: Judge, policy: Policy) -> str:
+    """Return what a person reads about one call: warnings, what would run, and why it is asked about."""
+    call = judge.call(verdict["tool"], verdict["args"])
+    contents = contents_of(call, policy)
+    return describe(_warnings(call, contents, judge), contents, verdict["reason"])
+
+
+def contents_of(call: Call, policy: Policy) -> list[Content]:
+    """Return what a person has to look at: a diff, a command, or the arguments one by one."""
+    args = dict(policy.arguments(call))
+    if change := policy.change(call):
+        leads = "" if change.path == os.path.normpath(str(call.path)) else f", which is {code(change.path)}"
+        label = f"{call.tool} {code(str(call.path))}{leads} ({escape_markdown(change.summary)}):"
+        return [Content(label, change.text, "diff" if change.is_diff else "")]
+    if call.spec.counts_as == "script":
+        words = [str(args.pop("path", "")), *map(str, args.pop("args", ()))]
+        contents = [
+            Content(f"A script of the skill {code(str(args.pop('skill', '')))}:", shlex.join(words), "sh")
+        ]
+    elif call.spec.counts_as == "command":
+        contents = [Content("A command, in the workspace:", str(args.pop("command", "")), "sh")]
+    else:
+        contents = [Content(_view(call), "")]
+    texts = {name: _text(value) for name, value in args.items() if value is not None}
+    if short := [f"{name}: {text}" for name, text in texts.items() if "\n" not in text]:
+        contents.append(Content("", "\n".join(short)))
+    return contents + [Content(f"{code(name)}:", text) for name, text in texts.items() if "\n" in text]
+
+
+def _warnings(call: Call, contents: list[Content], judge: Judge) -> list[str]:
+    warnings = []
+    untrusted = [code(name) for name in judge.untrusted(call)]
+    if call.skill and untrusted:
+        source = code(judge.loaded[call.skill]["source"])
+        warnings.append(f"The skill {untrusted[0]} is from an untrusted source ({source}).")
+    elif untrusted:
+        warnings.append(f"Skills from untrusted sources are loaded: {', '.join(untrusted)}.")
+    warnings += [
+        f"Other programs obey {code(each.shown)} ({escape_markdown(each.reader)}): you are asked every time."
+        for each in judge.protected(call)
+    ]
+    if _isolation(call, judge) == NO_SANDBOX:
+        who = "as root, so it can change everything here" if os.geteuid() == 0 else "with all your rights"
+        warnings.append(f"There is no sandbox: it runs {who}.")
+    words = " ".join([call.path or "", *(each.text for each in contents if each.language == "sh")])
+    return warnings + deceptions(words, contents)
+
+
+def _isolation(call: Call, judge: Judge) -> str:
+    try:
+        return judge.isolation(call)
+    except SkillError:
+        return ""
+
+
+def _view(call: Call) -> str:
+    """Return a host's own words about a call, or its name; the arguments are shown in any case."""
+    if call.spec.view is None:
+        return code(call.tool)
+    try:
+        return escape_markdown(cut(call.spec.show(call.args), MAX_VIEW))
+    except Exception as error:
+        logger.warning("the view of a tool failed", extra={"tool": call.tool}, exc_info=error)
+        return code(call.tool)
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)

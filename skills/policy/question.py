@@ -1,0 +1,146 @@
+"""What a person reads before a call runs: the description of a question, in Markdown.
+
+Chat UIs show nothing else, and the terminal shows the same. Nothing is hidden in it, and no text of a model,
+a skill or a file can leave its place: names stand in code spans, contents in fences that are longer than
+what is in them.
+"""
+
+import re
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from skills_agent.skills.text import one_line
+from skills_agent.skills.visible import lookalikes, name_of, visible, visible_line
+
+MAX_LINES: Final = 60
+"""Of one content in a question; the rest is counted, and `view all` has it."""
+MAX_WIDTH: Final = 400
+MAX_CHARACTERS: Final = 8_000
+MAX_NAMED: Final = 8
+MAX_LOOKED_AT: Final = 1_000_000
+_NOT_SHOWN: Final = " that are not shown here"
+_MARK: Final = re.compile(r"<U\+[0-9A-F]{4,6}>")
+_TICKS: Final = re.compile("`+")
+_MARKUP: Final = re.compile(r"([\\`*\[\]<>&~|])")
+_ESCAPED: Final = re.compile(r"\\([\\`*\[\]<>&~|])")
+_FENCE: Final = re.compile("`{3,}")
+
+
+class FileChange(NamedTuple):
+    """What a call would change in a file of the workspace, as it is now."""
+
+    path: str
+    """Real and relative to the workspace: links are resolved."""
+    summary: str
+    """E.g. `new file, 12 lines` or `replaces 214 lines`."""
+    text: str
+    """A unified diff, or the new content where there is nothing to compare with."""
+    is_diff: bool
+    digest: str
+    """Of the file that is there: the answer holds for that one."""
+
+
+class Content(NamedTuple):
+    """One thing that a person has to look at: a command, a diff, an argument."""
+
+    label: str
+    """Markdown; `code` has put every untrusted word in it into a code span."""
+    text: str
+    """As it is: it is made visible here."""
+    language: str = ""
+
+
+class Excerpt(NamedTuple):
+    """The visible beginning of a text, and what is left out."""
+
+    text: str
+    cut: str
+    """E.g. `… 186 more lines`; empty where nothing is left out."""
+
+
+def describe(warnings: Sequence[str], contents: Sequence[Content], facts: str) -> str:
+    """Return the description of a question: warnings, what would run, and the policy's sentence."""
+    blocks = [*(["\n".join(f"- **Warning:** {each}" for each in warnings)] if warnings else [])]
+    for content in contents:
+        text, cut = excerpt(content.text)
+        ticks = _longer_ticks(text, at_least=3)
+        fenced = f"{ticks}{content.language}\n{text}\n{ticks}" if text else ""
+        blocks += filter(None, [content.label, fenced])
+        blocks += [cut + _NOT_SHOWN] if cut else []
+    return "\n\n".join([*blocks, escape_markdown(facts)])
+
+
+def plain(description: str, more: str = _NOT_SHOWN) -> str:
+    """Return a description as a terminal shows it: without the marks of Markdown, contents indented.
+
+    `more` says where the rest of a content is that was cut.
+    """
+    lines: list[str] = []
+    fence = ""
+    for each in description.split("\n"):
+        line, opening = each, _FENCE.match(each)
+        if fence and line != fence:
+            lines.append(f"    {line}")
+        elif fence or opening:
+            fence = "" if fence or opening is None else opening[0]
+        else:
+            line = line.replace("- **Warning:** ", "Warning: ", 1)
+            line = line.removesuffix(_NOT_SHOWN) + (more if line.endswith(_NOT_SHOWN) else "")
+            lines.append(_ESCAPED.sub(r"\1", line))
+    return re.sub(r"\n{2,}", "\n", "\n".join(lines))
+
+
+def whole(contents: Sequence[Content]) -> str:
+    """Return everything that a person has to look at, uncut, for a pager."""
+    return "\n".join(f"{plain(each.label)}\n{visible(each.text)}".strip("\n") for each in contents)
+
+
+def excerpt(text: str) -> Excerpt:
+    """Return as much of a text as a question has room for, made visible."""
+    lines = text.removesuffix("\n").split("\n")
+    shown: list[str] = []
+    room = MAX_CHARACTERS
+    for line in lines[:MAX_LINES]:
+        more = len(line) - MAX_WIDTH
+        shown.append(visible(line[:MAX_WIDTH]) + (f" [… {more:,} more characters]" if more > 0 else ""))
+        room -= len(shown[-1]) + 1
+        if room < 0 and len(shown) > 1:
+            shown.pop()
+            break
+    left = len(lines) - len(shown)
+    is_cut = left or any(len(line) > MAX_WIDTH for line in lines)
+    lines_left = f"… {left:,} more {'line' if left == 1 else 'lines'}" if left else "… the ends of long lines"
+    return Excerpt("\n".join(shown), lines_left if is_cut else "")
+
+
+def code(text: str) -> str:
+    """Return an untrusted word as a code span that it cannot end."""
+    shown = visible_line(text[:MAX_WIDTH]) + ("…" if len(text) > MAX_WIDTH else "")
+    ticks = _longer_ticks(shown, at_least=1)
+    room = " " if shown[:1] in {"`", " ", ""} or shown[-1:] in {"`", " "} else ""
+    return f"{ticks}{room}{shown}{room}{ticks}"
+
+
+def escape_markdown(text: str) -> str:
+    """Return a sentence with untrusted words in it as Markdown that shows it as it is, on one line."""
+    return _MARKUP.sub(r"\\\1", one_line(visible(text, "program")))
+
+
+def deceptions(words: str, contents: Sequence[Content]) -> list[str]:
+    """Return warnings about a path or a command that seems to be another, and about what cannot be seen."""
+    warnings = []
+    if alike := lookalikes(words):
+        named = ", ".join(f"{each} ({name_of(each)})" for each in alike[:MAX_NAMED])
+        more = f" and {len(alike) - MAX_NAMED} more" if len(alike) > MAX_NAMED else ""
+        warnings.append(f"Mixed scripts: these characters only look like others: {named}{more}.")
+    marked = "".join(f"{each.label}{visible(each.text[:MAX_LOOKED_AT])}" for each in contents)
+    if unseen := len(_MARK.findall(marked)):
+        is_one = unseen == 1
+        noun = "character that cannot be seen is" if is_one else "characters that cannot be seen are"
+        warnings.append(f"{unseen:,} {noun} shown as {'a mark' if is_one else 'marks'} such as `<U+200B>`.")
+    return warnings
+
+
+def _longer_ticks(text: str, at_least: int) -> str:
+    """Return more backticks than stand side by side in a text."""
+    return "`" * max(at_least, max((len(run) for run in _TICKS.findall(text)), default=0) + 1)

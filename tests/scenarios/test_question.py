@@ -1,0 +1,102 @@
+"""What a person reads about a call is what runs: attacks on the text of a question."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.agents import Agent, call, calls, write_skill
+from tests.conftest import MakeAgent
+
+RLO, ZWSP = "\u202e", "\u200b"
+
+
+def asked(agent: Agent) -> str:
+    agent.say("go")
+    return "\n====\n".join(
+        request["description"]
+        for interrupt in agent.state.interrupts
+        for request in interrupt.value["action_requests"]
+    )
+
+
+def test_a_path_shows_what_nobody_could_see(make_agent: MakeAgent) -> None:
+    """A zero-width space in a path was dropped from the question, and on the disk after the approval."""
+    agent = make_agent([calls(call("write_file", path=f"no{ZWSP}te{RLO}txt.md", content="x")), "done"])
+    question = asked(agent)
+    assert "`no<U+200B>te<U+202E>txt.md`" in question
+    assert "2 characters that cannot be seen" in question
+    assert not re.search(r"[\u200b\u202e]", question)
+
+
+def test_a_content_shows_what_nobody_could_see(make_agent: MakeAgent) -> None:
+    agent = make_agent(
+        [calls(call("write_file", path="a.py", content=f"if x:{RLO} # }}\r\n\x1b[2K")), "done"]
+    )
+    assert "if x:<U+202E> # }<U+000D>\n<U+001B>[2K" in asked(agent)
+
+
+def test_the_warning_stands_first_and_the_diff_follows(make_agent: MakeAgent, workspace: Path) -> None:
+    """The description was "write_file changes files. Risk: write.", without a path."""
+    (workspace / "notes.md").write_text("one\ntwo\nthree\n")
+    write = call("write_file", path="nоtes/../notes.md", content="one\n2\nthree\n")
+    question = asked(make_agent([calls(write), "done"]))
+    assert question.startswith("- **Warning:** Mixed scripts: ")
+    assert "`nоtes/../notes.md` (replaces 3 lines with 3 lines):" in question
+    assert "```diff\n@@ -1,3 +1,3 @@\n one\n-two\n+2\n three\n```" in question
+    assert question.endswith("write_file changes files. Risk: write.")
+
+
+def test_a_protected_file_is_warned_about_first(make_agent: MakeAgent) -> None:
+    question = asked(make_agent([calls(call("write_file", path=".envrc", content="x\n")), "done"]))
+    assert question.startswith("- **Warning:** Other programs obey `.envrc`")
+
+
+def test_a_script_is_shown_with_its_words_quoted(make_agent: MakeAgent, skills_dir: Path) -> None:
+    write_skill(skills_dir, "alpha", "Alpha.", scripts__run_py="print(1)\n")
+    run = call(
+        "run_script", skill="alpha", path="scripts/run.py", args=["a b", "$(id)", "x`y"], stdin="1\n2\n"
+    )
+    agent = make_agent([calls(call("load_skill", name="alpha")), calls(run), "done"], sandbox="off")
+    question = asked(agent)
+    assert "A script of the skill `alpha`:\n\n```sh\nscripts/run.py 'a b' '$(id)' 'x`y'\n```" in question
+    assert "`stdin`:\n\n```\n1\n2\n```" in question
+    assert "There is no sandbox" in question
+    assert "Isolation: controlled. Risk: run. To trust alpha as it is now: skills-agent trust " in question
+
+
+def test_the_whole_command_is_shown(make_agent: MakeAgent) -> None:
+    command = "python -c 'print(1)\n```\n# **Risk: none.**'"
+    agent = make_agent([calls(call("run_command", command=command)), "done"], enable_run_command=True)
+    assert f"````sh\n{command}\n````" in asked(agent)
+
+
+@pytest.mark.parametrize("text", ["```\n![x](http://evil)\n", "`" * 900, "<img src=x>", "[a](javascript:b)"])
+def test_a_host_tools_words_and_arguments_stay_in_their_place(make_agent: MakeAgent, text: str) -> None:
+    question = asked(make_agent([calls(call("write_file", path=text, content=text)), "done"]))
+    outside = re.sub(r"(?ms)^(`{3,})\w*\n.*?\n\1$", "", question)
+    outside = re.sub(r"(?s)(?<!`)(`+)(?!`).*?(?<!`)\1(?!`)", "", outside)
+    assert not re.search(r"!\[|<img|\]\(|http", outside)
+
+
+def test_a_file_that_changed_after_the_question_is_not_overwritten(
+    make_agent: MakeAgent, workspace: Path
+) -> None:
+    """The person saw a diff against another file than that which the approval would replace."""
+    (workspace / "notes.md").write_text("one\n")
+    agent = make_agent([calls(call("write_file", path="notes.md", content="two\n")), "done"])
+    agent.say("go")
+    (workspace / "notes.md").write_text("precious\n")
+    agent.answer({"type": "approve"})
+    assert (workspace / "notes.md").read_text() == "precious\n"
+    assert "changed after a person was asked" in agent.tool_messages("write_file")[0].text
+
+
+def test_a_new_file_that_came_after_the_question_is_not_overwritten(
+    make_agent: MakeAgent, workspace: Path
+) -> None:
+    agent = make_agent([calls(call("write_file", path="notes.md", content="two\n")), "done"])
+    assert "new file, 1 line" in asked(agent)
+    (workspace / "notes.md").write_text("precious\n")
+    agent.answer({"type": "approve"})
+    assert (workspace / "notes.md").read_text() == "precious\n"

@@ -1,0 +1,89 @@
+"""The description of a question: nothing in it is hidden, and nothing in it leaves its place."""
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from skills_agent.skills.policy.question import (
+    MAX_LINES,
+    MAX_WIDTH,
+    Content,
+    code,
+    deceptions,
+    describe,
+    escape_markdown,
+    excerpt,
+    plain,
+)
+
+HOSTILE = st.text(st.one_of(st.characters(), st.sampled_from("`~<>[]!*#\n\r\u2028\u202e-"))) | st.text("`\n~")
+
+
+@given(HOSTILE)
+def test_no_content_ends_the_block_that_it_stands_in(text: str) -> None:
+    """The rule of CommonMark: a fence ends at a line of at least as many backticks, and at no other."""
+    description = describe([], [Content("a file:", text, "diff")], "write_file changes files.")
+    if not text.strip("\n"):
+        return
+    fence, *lines = description.split("\n\n", 1)[1].split("\n")
+    ticks = fence.removesuffix("diff")
+    end = next(at for at, line in enumerate(lines) if re.fullmatch(rf" {{0,3}}`{{{len(ticks)},}}\s*", line))
+    assert "\n".join(lines[:end]) == excerpt(text).text
+    assert lines[end + 1 :][-1] == "write_file changes files."
+
+
+@given(HOSTILE)
+def test_no_word_ends_the_code_span_that_it_stands_in(text: str) -> None:
+    """The rule of CommonMark: a span ends at a run of just as many backticks."""
+    span = code(text)
+    ticks = re.match("`+", span)[0]  # type: ignore[index]
+    inside = span[len(ticks) : -len(ticks)]
+    assert span.endswith(ticks)
+    assert ticks not in re.findall("`+", inside)
+    assert "\n" not in span
+
+
+@given(HOSTILE)
+def test_a_sentence_has_no_markup_of_others(text: str) -> None:
+    assert "\n" not in escape_markdown(text)
+    assert not re.search(r"(?<!\\)(?:\\\\)*[`*\[\]<>&|]", escape_markdown(text).replace("\\\\", ""))
+
+
+def test_a_cut_content_says_how_much_is_left() -> None:
+    shown = excerpt("".join(f"line {number}\n" for number in range(MAX_LINES + 186)))
+    assert shown.text.count("\n") == MAX_LINES - 1
+    assert shown.cut == "… 186 more lines"
+    assert excerpt("one line\n").cut == ""
+
+
+def test_a_long_line_says_how_much_of_it_is_left() -> None:
+    assert excerpt("x" * (MAX_WIDTH + 1_200)).text.endswith("x [… 1,200 more characters]")
+
+
+def test_a_question_stays_short_whatever_is_in_it() -> None:
+    wide = "".join(f"{'`' * 399}\u202e\n" for _ in range(100_000))
+    description = describe([], [Content("a file:", wide), Content("x:", "`" * 1_000_000)], "Risk: write.")
+    assert len(description) < 20_000
+    assert "more lines" in description
+
+
+def test_a_terminal_shows_the_same_without_the_marks_of_markdown() -> None:
+    text = "- **Warning:** no\n```\n\n" + "z\n" * 100
+    description = describe(["No sandbox."], [Content("`a`:", text)], "write_file < 1.")
+    lines = plain(description, "; v: view all").split("\n")
+    assert lines[:6] == ["Warning: No sandbox.", "`a`:", "    - **Warning:** no", "    ```", "    ", "    z"]
+    assert lines[-2:] == ["… 43 more lines; v: view all", "write_file < 1."]
+
+
+@pytest.mark.parametrize(
+    ("path", "warning"),
+    [
+        ("sсripts/a.py", "Mixed scripts: these characters only look like others: с (U+0441 CYRILLIC SMALL"),
+        ("a\u200bb", "1 character that cannot be seen is shown as a mark such as `<U+200B>`."),
+    ],
+)
+def test_a_path_that_deceives_is_warned_about(path: str, warning: str) -> None:
+    (said,) = deceptions(path, [Content(code(path), "x")])
+    assert said.startswith(warning)
