@@ -53,9 +53,16 @@ class Door:
         origin, host = headers.get("origin"), headers.get("host", "")
         if not _is_this_machine(host):
             return f"This server has no users, so it answers to localhost and to IP addresses, not to {host}."
+        if origin is None and _is_part_of_a_page(headers):
+            origin = "another site"
         if origin is not None and not self._cors.is_allowed_origin(origin):
             return f"Pages of {origin} may not use this server: `http.cors` of langgraph.json lists who may."
         return ""
+
+
+def _is_part_of_a_page(headers: Headers) -> bool:
+    """Return True for what a page loads from another site without saying who it is: images, scripts."""
+    return headers.get("sec-fetch-site") == "cross-site" and headers.get("sec-fetch-mode") != "navigate"
 
 
 def _is_this_machine(host: str) -> bool:

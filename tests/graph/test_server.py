@@ -206,6 +206,12 @@ def test_a_web_page_that_knows_the_port_gets_nothing(url: str, origin: str, meth
     assert count() == before
 
 
+def test_an_image_or_a_script_of_another_page_is_not_loaded_but_a_link_is_followed(url: str) -> None:
+    page = {"sec-fetch-site": "cross-site", "sec-fetch-dest": "image"}
+    assert httpx.get(f"{url}/openapi.json", headers=page | {"sec-fetch-mode": "no-cors"}).status_code == 403
+    assert httpx.get(f"{url}/docs", headers=page | {"sec-fetch-mode": "navigate"}).status_code == 200
+
+
 def test_a_name_that_a_page_points_at_this_machine_gets_nothing(url: str) -> None:
     port = url.rpartition(":")[2]
     for name in ("evil.example", "localhost.evil.example", "127.0.0.1.evil.example", ""):

@@ -1,8 +1,11 @@
 """A real `langgraph dev` with users: as the owner of a thread, a stranger, an operator, and nobody."""
 
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from hashlib import sha256
+from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -26,6 +29,8 @@ COUNT = {
 }
 WRITE = {"name": "write_file", "args": {"path": "forged.txt", "content": "x"}, "id": "c", "type": "tool_call"}
 FORGED = {"call": WRITE, "turn": 1, "edited": False, "approved": "", "skill": None, "earlier": []}
+ROUTES = json.loads((Path(str(files("langgraph_api"))).parent / "openapi.json").read_text())["paths"]
+"""All that the server documents."""
 FORMS = ("runs/wait", "runs/stream", "runs")
 
 
@@ -142,6 +147,47 @@ def test_a_thread_and_its_runs_are_their_owners(owner: Client, stranger: Client,
     assert stranger("POST", "/runs/cancel", {"status": "all"}).status_code == 404
     assert operator("GET", f"/threads/{thread}").status_code == 200
     assert owner("GET", f"/threads/{thread}").json()["metadata"]["owner"] == "alice@example.com"
+
+
+def test_every_route_to_a_thing_of_somebody_else_is_closed(
+    nobody: Client, owner: Client, stranger: Client
+) -> None:
+    thread = owner.thread()
+    run = owner("POST", f"/threads/{thread}/runs", HELLO).json()["run_id"]
+    owner("GET", f"/threads/{thread}/runs/{run}/join")
+    owned = {
+        "thread_id": thread,
+        "run_id": run,
+        "checkpoint_id": owner("GET", f"/threads/{thread}/state").json()["checkpoint"]["checkpoint_id"],
+        "assistant_id": owner("POST", "/assistants", {"graph_id": "agent"}).json()["assistant_id"],
+        "cron_id": owner("POST", "/runs/crons", HELLO | {"schedule": "0 0 1 1 *"}).json()["cron_id"],
+        "namespace": "x",
+    }
+    routes = [
+        (method.upper(), path.format(**owned))
+        for path, methods in ROUTES.items()
+        for method in methods.keys() & {"get", "put", "post", "patch", "delete"}
+        if "{" in path
+    ]
+    assert len(routes) > 30
+    body = HELLO | {
+        "schedule": "0 0 1 1 *",
+        "metadata": {},
+        "values": {},
+        "version": 1,
+        "channels": ["values"],
+    }
+    body |= {"id": 1, "method": "run.start", "params": HELLO}
+    body |= {"checkpoint": {"checkpoint_id": owned["checkpoint_id"], "checkpoint_ns": ""}}
+    for method, path in routes:
+        assert nobody(method, path, body).status_code == 401, path
+        answer = stranger(method, path, body)
+        # Streams and commands begin before they look who asks; what they say then is the refusal.
+        assert answer.status_code in (403, 404) or "not found" in answer.text or not answer.text, (
+            method,
+            path,
+        )
+    assert owner("GET", f"/threads/{thread}/state").json()["values"]["answer"]
 
 
 def test_no_client_says_who_owns_a_thing(owner: Client, stranger: Client) -> None:
