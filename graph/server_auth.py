@@ -43,7 +43,7 @@ async def authenticate(authorization: str | None) -> Auth.types.MinimalUserDict:
     try:
         user = await asyncio.to_thread(lambda: find_user(token.strip(), _settings()))
     except SettingsError as error:
-        logger.exception("no user can be admitted")
+        logger.warning("no user can be admitted: %s", error)
         text = str(error) if "SKILLS_AGENT" in str(error) else "No user can be admitted; the log says why."
         raise _refusal(text, 401) from error
     if scheme.lower() != "bearer" or user is None:

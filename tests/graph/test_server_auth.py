@@ -10,12 +10,8 @@ from typing import Any
 
 import httpx
 import pytest
-from langgraph.store.memory import InMemoryStore
 
 from skills_agent.graph.server_auth import CLOSED_NAMESPACES
-from skills_agent.graph.threads.journals import StoreJournal
-from skills_agent.nodes.effects import JournalEntry
-from skills_agent.skills.sources.store import user_namespace
 from tests.agents import write_skill
 from tests.langgraph_dev import Server
 
@@ -364,12 +360,21 @@ def test_a_misspelt_field_of_the_context_is_refused_by_name(owner: Client) -> No
     assert owner("POST", "/runs/wait", right).json()["answer"]
 
 
-def test_what_the_agent_keeps_in_the_store_is_closed() -> None:
-    store = InMemoryStore()
-    StoreJournal(store).put(
-        JournalEntry(
-            thread="t", call_id="c", tool="write_file", digest="d", run="r", checkpoint="", started="now"
-        )
-    )
-    kept = {namespace[0] for namespace in store.list_namespaces()} | {user_namespace("alice")[0]}
-    assert kept == set(CLOSED_NAMESPACES)
+def test_a_server_whose_users_are_not_named_lets_nobody_in(tmp_path: Path) -> None:
+    (tmp_path / "work").mkdir()
+    tokens = tmp_path / "tokens.toml"
+    for more, text in [
+        ({}, "SKILLS_AGENT_TOKENS"),
+        ({"SKILLS_AGENT_TOKENS": str(tokens)}, "the log says why"),
+    ]:
+        server = Server(tmp_path, tmp_path / "work", config="langgraph.server.json", more=more)
+        try:
+            server.start()
+            for headers in ({}, {"x-auth-scheme": "langsmith"}, {"authorization": "Bearer any"}):
+                answer = Client(server.url)("POST", "/runs/wait", HELLO, **headers)
+                assert answer.status_code == 401
+                assert text in answer.json()["detail"]
+                assert str(tmp_path) not in answer.text
+        finally:
+            server.stop()
+    assert f"Cannot read the token file {tokens}" in server.log
