@@ -116,6 +116,8 @@ TIGHTER: Final[Mapping[str, Tighten]] = {
     "max_script_output": _LOWER,
     "script_memory": _LOWER,
     "script_file_size": _LOWER,
+    "script_written_bytes": _LOWER,
+    "script_written_files": _LOWER,
     "script_open_files": _LOWER,
     "script_processes": _LOWER,
     "script_cpu_seconds": _LOWER,

@@ -177,6 +177,8 @@ def make_runner(settings: Settings) -> ScriptRunner:
         limits=ScriptLimits(
             memory=settings.script_memory,
             file_size=settings.script_file_size,
+            written_bytes=settings.script_written_bytes,
+            written_files=settings.script_written_files,
             open_files=settings.script_open_files,
             processes=settings.script_processes,
             cpu_seconds=settings.script_cpu_seconds,

@@ -160,6 +160,10 @@ class Settings(Limits):
     """Bytes of memory for each process of a script, and for all of them together."""
     script_file_size: Positive = 268_435_456
     """Bytes of one file that a script writes, and of its `/tmp` in the sandbox."""
+    script_written_bytes: Positive = 2_147_483_648
+    """Bytes that a script may add to the disk of its working directory; more ends it."""
+    script_written_files: Positive = 100_000
+    """Files, folders and links that a script may add there; more ends it."""
     script_open_files: Positive = 1024
     """Files that each process of a script may have open at the same time."""
     script_processes: Positive = 256

@@ -19,6 +19,7 @@ from skills_agent.skills.scripts.environment import (
     secrets_of,
     uv_cache,
 )
+from skills_agent.skills.scripts.growth import Growth, Written
 from skills_agent.skills.scripts.interpreter import command_for, program_for
 from skills_agent.skills.scripts.output import Capture
 from skills_agent.skills.scripts.report import written_since
@@ -69,11 +70,13 @@ class ControlledRunner:
                 raise ScriptError(f"{request.title} was not started: the agent is being shut down.")
             moment = Path(private).stat().st_ctime_ns
             start = self._start(request, secrets, Path(private), folder)
+            allowed = Written(self.limits.written_bytes, self.limits.written_files)
+            growth = Growth(request.workdir, moment, allowed)
             started = time.monotonic()
             program = SupervisedProgram(start, stdout, stderr)
             try:
                 flood = FLOOD_FACTOR * self.max_output
-                stopped = program.until_end(started + self.timeout, flood, request.shutdown)
+                stopped = program.until_end(started + self.timeout, flood, request.shutdown, growth)
             finally:
                 program.clean_up()
             seconds = time.monotonic() - started

@@ -32,6 +32,10 @@ class ScriptLimits:
     """Bytes: of each process, held by the kernel; of all together, held by the supervisor's looks."""
     file_size: int = 256 * MEBIBYTE
     """Bytes of one file, and of /tmp in a sandbox."""
+    written_bytes: int = 2048 * MEBIBYTE
+    """What a run may add to the disk of its working directory."""
+    written_files: int = 100_000
+    """Files, folders and links that it may add there."""
     open_files: int = 1024
     processes: int = 256
     """Processes of one run at a time."""

@@ -18,6 +18,8 @@ STOPS: Final[dict[Stop, str]] = {
     "output": "too much output",
     "memory": "too much memory",
     "processes": "too many processes",
+    "bytes": "more bytes written than the setting script_written_bytes allows; they are still there",
+    "files": "more files written than the setting script_written_files allows; they are still there",
     "shutdown": "the agent was shut down while it ran; what it did until then is done",
 }
 _SKIPPED_FOLDERS: Final = frozenset({".git", ".agent", ".venv", "node_modules", "__pycache__"})

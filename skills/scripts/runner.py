@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, NamedTuple, Protocol
 
-Stop = Literal["time", "output", "memory", "processes", "shutdown"]
+Stop = Literal["time", "output", "memory", "processes", "bytes", "files", "shutdown"]
 """Why a runner ended a script: the limit that it met, or the end of the agent."""
 
 

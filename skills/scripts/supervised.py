@@ -20,6 +20,7 @@ from typing import Final
 
 from skills_agent.skills.errors import ScriptError
 from skills_agent.skills.scripts import supervisor
+from skills_agent.skills.scripts.growth import Growth
 from skills_agent.skills.scripts.output import Capture
 from skills_agent.skills.scripts.runner import Stop
 
@@ -28,8 +29,8 @@ PYTHON: Final = os.path.realpath(getattr(sys, "_base_executable", sys.executable
 SUPERVISOR: Final = (PYTHON, "-I", "-S", "-X", "utf8", supervisor.__file__)
 GRACE_SECONDS: Final = 0.5
 """Between SIGTERM and SIGKILL."""
-LOOKOUT_SECONDS: Final = 0.1
-"""Between two looks whether the agent is being shut down."""
+LOOKOUT_SECONDS: Final = 0.02
+"""Between two looks at what was written, and whether the agent is being shut down."""
 FLOOD_FACTOR: Final = 100
 """A program that writes this many times the output that is kept is stopped."""
 CHUNK_BYTES: Final = 64 * 1024
@@ -77,10 +78,14 @@ class SupervisedProgram:
         for pipe, capture in zip(self._pipes, self._captures, strict=True):
             self._selector.register(pipe, selectors.EVENT_READ, capture.add)
 
-    def until_end(self, deadline: float, flood: int, shutdown: Callable[[], bool]) -> Stop | None:
+    def until_end(
+        self, deadline: float, flood: int, shutdown: Callable[[], bool], growth: Growth
+    ) -> Stop | None:
         """Return why it was ended here, or None. `flood` is how many bytes may come from a stream."""
         while self._is_alive():
             now = time.monotonic()
+            if limit := growth.exceeded(self._family):
+                return limit  # without a grace: it would write on
             if shutdown():
                 return self._stop("shutdown")
             if now >= deadline:
@@ -88,7 +93,7 @@ class SupervisedProgram:
             if max(capture.total for capture in self._captures) > flood:
                 return self._stop("output")
             self._transfer(min(deadline - now, LOOKOUT_SECONDS))
-        return None
+        return growth.exceeded(self._family)
 
     def clean_up(self) -> None:
         """End every process of the run, keep what it still wrote, and give everything back.
@@ -141,6 +146,9 @@ class SupervisedProgram:
         finally:
             for descriptor in (control, status, *start.descriptors):
                 os.close(descriptor)
+
+    def _family(self) -> list[int]:
+        return supervisor.family(self._process.pid)
 
     def _is_alive(self) -> bool:
         return self._status in self._selector.get_map()

@@ -526,6 +526,72 @@ def test_nothing_else_in_the_sandbox_can_be_written(host: Host, folder: str) -> 
     assert not host.is_open('touch "$1/made" && echo OPEN', folder)
 
 
+LIMIT = 48 << 20
+WRITERS = {
+    "one-fast-writer": "import os\nwhile True: open('big', 'ab').write(bytes(1 << 20))",
+    "many-short-writers": (
+        "n=0; while [ $n -lt 2000 ]; do n=$((n+1))\n"
+        "head -c 4000000 /dev/zero >big$n & [ $((n % 8)) = 0 ] && wait; done"
+    ),
+    "a-file-without-a-name": (
+        "import os; file = open('big', 'wb'); os.unlink('big')\nwhile True: file.write(bytes(1 << 20))"
+    ),
+    "a-folder-that-nobody-can-list": (
+        "mkdir dark; cd dark; chmod 300 .; n=0\n"
+        "while [ $n -lt 2000 ]; do n=$((n+1)); head -c 4000000 /dev/zero >big$n; done"
+    ),
+    "by-a-mapping": (
+        "import mmap, os; n = 0\n"
+        "while True:\n"
+        "    n += 1; file = os.open(f'big{n}', os.O_RDWR | os.O_CREAT); os.ftruncate(file, 8 << 20)\n"
+        "    mapped = mmap.mmap(file, 8 << 20); mapped[:] = bytes(1).ljust(8 << 20, b'x'); os.close(file)"
+    ),
+    "many-files": "n=0; while :; do n=$((n+1)); : >file$n; done",
+    "many-folders": "import os\nfor n in range(1 << 20): os.mkdir(str(n))",
+    "deep-folders": "import os\nwhile True: os.mkdir('deep' * 30); os.chdir('deep' * 30)",
+    "many-links": "import os\nfor n in range(1 << 20): os.symlink('nowhere', str(n))",
+}
+
+
+@LEVELS
+@pytest.mark.parametrize("writer", WRITERS)
+def test_what_a_script_adds_to_the_disk_is_bounded(host: Host, level: str, writer: str) -> None:
+    """It is over by what it writes in a fiftieth of a second, and while its files are counted."""
+    host.level = level
+    (host.work / "own.txt").write_text("of the person")
+    before = os.statvfs(host.work)
+    result = host.run(
+        WRITERS[writer], written_bytes=LIMIT, written_files=2_000, file_size=1 << 30, processes=2_000
+    )
+    after = os.statvfs(host.work)
+    assert result["stopped"] == ("files" if writer.endswith(("files", "folders", "links")) else "bytes")
+    assert (before.f_bfree - after.f_bfree) * after.f_frsize < 1 << 30
+    assert before.f_ffree - after.f_ffree < 100_000
+    assert (host.work / "own.txt").read_text() == "of the person"
+    subprocess.run(["rm", "-rf", host.work], check=True)
+
+
+@LEVELS
+def test_what_another_program_adds_to_the_disk_is_not_the_scripts_fault(host: Host, level: str) -> None:
+    host.level = level
+    body = "touch begun; while [ ! -e go-on ]; do sleep 0.05; done; head -c 9000000 /dev/zero >mine"
+    process = host.start(body, written_bytes=LIMIT)
+    while not (host.work / "begun").exists():
+        time.sleep(0.01)
+    (host.place / "outside/big").write_bytes(bytes(2 * LIMIT))
+    time.sleep(0.2)
+    (host.work / "go-on").touch()
+    result = json.loads(process.communicate(timeout=60)[0])
+    assert (result["exit_code"], result["stopped"]) == (0, None)
+
+
+@LEVELS
+def test_writing_and_removing_is_not_limited(host: Host, level: str) -> None:
+    host.level = level
+    body = "for n in 1 2 3 4 5 6; do head -c 20000000 /dev/zero >scratch; rm scratch; done"
+    assert host.run(body, written_bytes=LIMIT)["exit_code"] == 0
+
+
 @LEVELS
 def test_no_program_gives_new_privileges(host: Host, level: str) -> None:
     host.level = level

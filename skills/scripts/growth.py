@@ -1,0 +1,120 @@
+"""How much a run adds to the disk. The kernel has no limit for it that an ordinary user could set.
+
+What the file system has lost since the start costs one system call to know, so it is looked at all the time.
+Only when that is over a limit is it found out whose it is: others write, too. So a script that writes
+quickly is over by what it writes between two looks, and while its files are counted.
+"""
+
+import os
+import stat
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from skills_agent.skills.scripts.runner import Stop
+
+WHOEVER_WROTE: Final = 4
+"""So many times a limit ends a run also where nothing shows that it was the one: a script can hide files."""
+SECONDS_BETWEEN_COUNTS: Final = 1.0
+BLOCK_BYTES: Final = 512
+"""The unit of st_blocks, everywhere."""
+
+
+class Written(NamedTuple):
+    """What was written: bytes on the disk; files, folders and links."""
+
+    bytes: int
+    files: int
+
+
+class Growth:
+    """What the file system of a folder has lost since a moment, and whether the processes of a run did it."""
+
+    def __init__(self, folder: Path, moment: int, limit: Written) -> None:
+        """Begin; `moment` as in `written_since`."""
+        self._folder, self._moment, self._limit = folder, moment, limit
+        self._start = os.statvfs(folder)
+        self._next_look = limit
+        self._next_count = time.monotonic() + SECONDS_BETWEEN_COUNTS
+
+    def exceeded(self, pids: Callable[[], Iterable[int]]) -> Stop | None:
+        """Return the limit that the run is over, if it is; `pids` are its processes."""
+        lost = self._lost()
+        if stop := _over(lost, Written(*(WHOEVER_WROTE * each for each in self._limit))):
+            return stop
+        if _over(lost, self._next_look):
+            # If somebody else wrote it, the next look is worth it when there is more.
+            self._next_look = Written(*(n + most // 4 for n, most in zip(lost, self._limit, strict=True)))
+            return _over(lost, self._limit) if self._is_written_by(pids()) else None
+        if not self._start.f_files and time.monotonic() > self._next_count:
+            return self._count()
+        return None
+
+    def _lost(self) -> Written:
+        now, start = os.statvfs(self._folder), self._start
+        return Written((start.f_bfree - now.f_bfree) * now.f_frsize, start.f_ffree - now.f_ffree)
+
+    def _count(self) -> Stop | None:
+        """Count files where the file system (Btrfs) does not, for a tenth of the time at most."""
+        begun = time.monotonic()
+        is_over = self._is_written_by(())
+        self._next_count = begun + max(SECONDS_BETWEEN_COUNTS, 10 * (time.monotonic() - begun))
+        return "files" if is_over else None
+
+    def _is_written_by(self, pids: Iterable[int]) -> bool:
+        if sum(map(bytes_written_by, pids)) > self._limit.bytes:
+            return True
+        size = count = 0
+        for status in self._changed(self._folder):
+            if status is None:  # it hides something
+                return True
+            size, count = size + status.st_blocks * BLOCK_BYTES, count + 1
+            if size > self._limit.bytes or count > self._limit.files:
+                return True
+        return False
+
+    def _changed(self, folder: Path) -> Iterator[os.stat_result | None]:
+        """Yield what has changed since; None for a folder that has, and that cannot be listed."""
+        folders = [os.fspath(folder)]
+        for path in folders:
+            try:
+                with os.scandir(path) as entries:
+                    for entry in entries:
+                        status = entry.stat(follow_symlinks=False)
+                        if status.st_ctime_ns >= self._moment:
+                            yield status
+                        if stat.S_ISDIR(status.st_mode):
+                            folders.append(entry.path)
+            except FileNotFoundError:
+                continue
+            except OSError:  # its mode, or a path too long for the system
+                with suppress(FileNotFoundError):
+                    if _change_time(path) >= self._moment:
+                        yield None
+
+
+def _change_time(path: str) -> int:
+    try:
+        return os.lstat(path).st_ctime_ns
+    except FileNotFoundError:
+        raise
+    except OSError:
+        return 1 << 63
+
+
+def _over(written: Written, limit: Written) -> Stop | None:
+    if written.bytes > limit.bytes:
+        return "bytes"
+    return "files" if written.files > limit.files else None
+
+
+def bytes_written_by(pid: int) -> int:
+    """Return the bytes that a living process has written to disks, and not taken back."""
+    try:
+        lines = Path(f"/proc/{pid}/io").read_text().splitlines()
+    except OSError:
+        return 0
+    counts = {name: int(number) for name, _, number in (line.partition(":") for line in lines)}
+    return counts.get("write_bytes", 0) - counts.get("cancelled_write_bytes", 0)
