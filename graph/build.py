@@ -72,7 +72,8 @@ def build_graph(settings: Settings | None = None, **host: Unpack[HostParts]) -> 
     `network` where both are missing. `sources` replace the folders that the settings name, lowest
     precedence first. `embeddings`, any LangChain `Embeddings`, let skills be found by meaning beside words.
     `approvers` are rules that allow, deny or ask about calls; docs/policy.md says in which order. `journal`
-    and `locks` replace those that are chosen by the checkpointer (docs/guarantees.md).
+    and `locks` replace those that are chosen by the checkpointer (docs/guarantees.md). `allowed_types` are
+    classes of the host that checkpoints may hold beside messages and plain values; others are not read.
     """
     return wire(make_services(settings or Settings.load(), **host))
 

@@ -8,6 +8,7 @@ what to do when a release changes one; pyproject.toml bounds the releases.
 import asyncio
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
+from copy import copy
 from functools import cache, partial, reduce
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeVar, cast, get_args
 
@@ -22,9 +23,11 @@ from langgraph.checkpoint.serde.types import INTERRUPT, TASKS, _DeltaSnapshot
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.pregel._algo import task_path_str
 from langgraph.store.base import BaseStore
-from typing_extensions import TypedDict, get_type_hints
+from langgraph.typing import ContextT, InputT, OutputT, StateT
+from typing_extensions import TypedDict, get_type_hints, override
 
 from skills_agent.nodes.model_call import TwoPaths
+from skills_agent.nodes.serialisation import Key, strict
 from skills_agent.state.reducers import merge_messages
 
 if TYPE_CHECKING:
@@ -184,6 +187,33 @@ def with_write(graph: CompiledStateGraph[Any, Any, Any, Any], name: str, value: 
 def is_result(channel: str) -> bool:
     """Return True for a pending write that a task gave; False for errors, questions and answers."""
     return channel not in WRITES_IDX_MAP
+
+
+class ReadsStrictly(CompiledStateGraph[StateT, ContextT, InputT, OutputT]):
+    """A compiled graph that reads every saver strictly: its own, that of the graph around it, the server's.
+
+    LangGraph asks this method for the saver of every invocation and of every look at the state.
+    """
+
+    allowed_types: Mapping[Key, type]
+
+    @override
+    def _resolve_checkpointer(self, config: RunnableConfig) -> BaseCheckpointSaver[Any] | None:
+        saver = super()._resolve_checkpointer(config)
+        return strict_saver(saver, self.allowed_types) if isinstance(saver, BaseCheckpointSaver) else saver
+
+
+def strict_saver(saver: BaseCheckpointSaver[Any], allowed: Mapping[Key, type]) -> BaseCheckpointSaver[Any]:
+    """Return a copy of a saver, over the same threads, that reads strictly; savers inside it as well.
+
+    LangGraph makes such copies itself (`with_allowlist`), where the environment asks for it.
+    """
+    made = copy(saver)
+    made.serde = strict(saver.serde, allowed)
+    for name, inner in vars(saver).items():
+        if isinstance(inner, BaseCheckpointSaver):
+            setattr(made, name, strict_saver(inner, allowed))
+    return made
 
 
 SaverKind = Literal["memory", "sqlite", "postgres", "other"]

@@ -34,6 +34,7 @@ from skills_agent.nodes import RegistryOf
 from skills_agent.nodes.effects import Journal
 from skills_agent.nodes.judge import Policy
 from skills_agent.nodes.model_call import ModelRequests
+from skills_agent.nodes.serialisation import keyed
 from skills_agent.skills.library.registry import Library, Registry
 from skills_agent.skills.policy.patterns import Entry, EntryNotUnderstoodError, Grammar
 from skills_agent.skills.policy.tool_spec import Risk
@@ -74,6 +75,7 @@ class HostParts(TypedDict, total=False):
     approvers: Sequence[Approver]
     journal: Journal | None
     locks: ThreadLocks | None
+    allowed_types: Collection[type]
 
 
 def make_services(  # noqa: PLR0913 - the parts that a host may bring, each by its name
@@ -87,6 +89,7 @@ def make_services(  # noqa: PLR0913 - the parts that a host may bring, each by i
     approvers: Sequence[Approver] = (),
     journal: Journal | None = None,
     locks: ThreadLocks | None = None,
+    allowed_types: Collection[type] = (),
     yes: Collection[Risk] = (),
 ) -> Services:
     """Make the services. Nothing is read, started or contacted yet.
@@ -139,7 +142,7 @@ def make_services(  # noqa: PLR0913 - the parts that a host may bring, each by i
         policy=policy,
         settings=settings,
         audit=audit,
-        threads=ThreadServices(settings, audit, journal, locks),
+        threads=ThreadServices(settings, audit, journal, locks, keyed(allowed_types)),
     )
 
 

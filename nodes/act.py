@@ -147,7 +147,7 @@ class _Attempt:
             entry = self._claim(entry, invocation)
         if entry.status == "started":
             return self._again(entry, invocation)
-        produced = entry.produced
+        produced = invocation.produced(entry)
         for message in tool_messages(produced):  # For the audit: this call itself did nothing.
             message.additional_kwargs = {"skills_agent": {"reused": entry.started}}
         return self.outputs(produced)
@@ -182,7 +182,7 @@ class _Attempt:
         claimed, is_lost = replace(entry, call_id=self.id), entry.call_id != self.id
         if entry.status == "done":
             if is_lost:
-                produced = entry.produced
+                produced = invocation.produced(entry)
                 for message in tool_messages(produced):
                     message.tool_call_id = self.id
                 note = (

@@ -122,7 +122,9 @@ def _journaled_answer(message: AnyMessage, invocation: Invocation | None) -> Any
         return answer_unknown(message.tool_call_id, entry, "Then a new message came.")
     invocation.journal.put(replace(entry, settled=True))
     call_id = message.tool_call_id
-    results = [result for result in tool_messages(entry.produced) if result.tool_call_id == call_id]
+    results = [
+        result for result in tool_messages(invocation.produced(entry)) if result.tool_call_id == call_id
+    ]
     return results[0].model_copy(update={"id": f"done-{call_id}"}) if results else message
 
 

@@ -14,10 +14,12 @@ from threading import Lock
 from typing import Any, Final, Literal, Protocol, Self
 
 from langchain_core.messages import ToolMessage
+from langgraph.checkpoint.serde.base import SerializerProtocol
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from langgraph.config import get_config
 from langgraph.types import Command
 
+from skills_agent.nodes.serialisation import reading, strict
 from skills_agent.skills.errors import SkillError
 from skills_agent.skills.library.registry import Registry
 from skills_agent.skills.skill import SkillRef
@@ -100,11 +102,6 @@ class JournalEntry:
         return replace(self, status="done", outputs=_SERDE.dumps_typed(produced))
 
     @property
-    def produced(self) -> Any:
-        """Return what the tool returned, as LangGraph's ToolNode handed it back."""
-        return None if self.outputs is None else _SERDE.loads_typed(self.outputs)
-
-    @property
     def description(self) -> str:
         """Return what is known of an effect that was cut off."""
         return (
@@ -148,8 +145,18 @@ class Invocation:
     """Returns whether a checkpoint of this thread is kept."""
     address: str = ""
     """Where the thread is kept; empty where nobody has to know."""
+    serializer: SerializerProtocol = field(default_factory=lambda: strict(_SERDE, {}))
+    """Reads what tools returned."""
     lock: Lock = field(default_factory=Lock)
     """Held while a call looks for its entry and claims it: parallel calls alike must not claim the same."""
+
+    def produced(self, entry: JournalEntry) -> Any:
+        """Return what the tool of an entry returned, as LangGraph's ToolNode handed it back.
+
+        Raises RecordTypeError.
+        """
+        with reading(self.thread):
+            return None if entry.outputs is None else self.serializer.loads_typed(entry.outputs)
 
     def settle(self) -> None:
         """Note that what the thread did is in its checkpoints, after an invocation that ended by itself.

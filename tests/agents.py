@@ -11,11 +11,14 @@ from langchain_core.messages import AnyMessage, HumanMessage, ToolMessage
 from langchain_core.tools import BaseTool
 from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from langgraph.types import Command
 
 from skills_agent.graph import build_graph
 from skills_agent.graph.layers import read_workspace_files
 from skills_agent.graph.settings import Settings, trust_file_of
+from skills_agent.nodes.effects import JournalEntry
+from skills_agent.nodes.serialisation import strict
 from skills_agent.skills.policy import Approver
 from skills_agent.skills.policy.trust import TrustedPath, TrustList
 from skills_agent.state.context import Context
@@ -39,6 +42,12 @@ def trust_file_of_workspace(workspace: Path, home: Path | None = None) -> None:
     settings = Settings.load_own(workspace, home=home)
     (file,) = read_workspace_files(workspace)
     TrustList(trust_file_of(settings)).add(config=TrustedPath(str(file.path), file.digest))
+
+
+def produced(entry: JournalEntry) -> Any:
+    """Return what the tool of a journal's entry returned."""
+    assert entry.outputs
+    return strict(JsonPlusSerializer(), {}).loads_typed(entry.outputs)
 
 
 @dataclass

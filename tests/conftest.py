@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-# Checkpoints hold plain values only, in every test: LangGraph reads this when it is imported.
-os.environ["LANGGRAPH_STRICT_MSGPACK"] = "true"
+# What is read strictly is read so by our code: LangGraph reads this variable when it is imported.
+os.environ.pop("LANGGRAPH_STRICT_MSGPACK", None)
 # What the agent keeps for its user is in a folder of these tests, whatever home the machine has.
 os.environ["XDG_STATE_HOME"] = tempfile.mkdtemp(prefix="skills-agent-state-")
 

@@ -158,7 +158,7 @@ def prune(
 def delete(thread: str, yes: bool, as_json: bool, **database: Any) -> None:
     """Delete THREAD whole, also when it waits or was cut off. Records under .agent/runs stay."""
     with open_threads(**database) as opened:
-        opened.snapshot(thread)
+        opened.check(thread)
         _remove(opened, [thread], f"Delete thread {thread}?", yes=yes)
     print_json({"threads": [thread]}) if as_json else echo(f"Removed thread {thread}.")
 

@@ -1,6 +1,7 @@
 """The journal and the locks of a thread: named by the host, else chosen here from the checkpointer."""
 
 import logging
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from threading import Lock
@@ -18,6 +19,7 @@ from skills_agent.graph.settings import Settings, make_state_folder
 from skills_agent.graph.threads.journals import FileJournal, StoreJournal
 from skills_agent.graph.threads.locks import FileLocks, LockTable, PostgresLocks, ThreadLocks
 from skills_agent.nodes.effects import Invocations, Journal
+from skills_agent.nodes.serialisation import Key
 
 JOURNAL_FILE: Final = "journal.sqlite"
 LOCK_FOLDER: Final = "locks"
@@ -35,6 +37,8 @@ class ThreadServices:
     """The host's own; None: chosen from the saver."""
     locks: ThreadLocks | None = None
     """The host's own; None: chosen from the saver."""
+    allowed_types: Mapping[Key, type] = field(default_factory=dict)
+    """The host's own types that records may hold."""
     invocations: Invocations = field(default_factory=Invocations)
 
     def journal_of(self, saver: BaseCheckpointSaver[Any], store: BaseStore | None) -> Journal:

@@ -6,21 +6,22 @@ In LangGraph two invocations of one thread lose a turn, and two answers to one q
 import asyncio
 import re
 import secrets
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
-from contextlib import AbstractContextManager, aclosing, asynccontextmanager, contextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, aclosing, asynccontextmanager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Any, Literal, cast
 
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import BaseCheckpointSaver
+from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from langgraph.graph import StateGraph
-from langgraph.graph.state import CompiledStateGraph
 from langgraph.store.base import BaseStore
 from langgraph.types import Checkpointer, Command, StateSnapshot, StateUpdate
 from typing_extensions import override
 
 from skills_agent.graph.langgraph_inside import (
     PARENT_TASK,
+    ReadsStrictly,
     compiled_as,
     is_served,
     merged_config,
@@ -28,12 +29,14 @@ from skills_agent.graph.langgraph_inside import (
     saver_in,
     store_in,
     stored,
+    strict_saver,
 )
 from skills_agent.graph.threads.backends import ThreadServices
-from skills_agent.graph.threads.errors import AnsweredError
+from skills_agent.graph.threads.errors import AnsweredError, ThreadError
 from skills_agent.graph.threads.locks import LockTable, Release, ThreadKey
 from skills_agent.graph.threads.references import address_of
 from skills_agent.nodes.effects import INVOCATION_KEY, Invocation
+from skills_agent.nodes.serialisation import Key, reading, strict
 from skills_agent.state.context import Context
 from skills_agent.state.schema import AgentInput, AgentOutput, AgentState
 
@@ -43,11 +46,12 @@ ThreadStatus = Literal["done", "waiting", "unfinished"]
 _INTERRUPT_ID = re.compile(r"[0-9a-f]{32}")
 
 
-class CompiledAgent(CompiledStateGraph[AgentState, Context, AgentInput, AgentOutput]):
+class CompiledAgent(ReadsStrictly[AgentState, Context, AgentInput, AgentOutput]):
     """The compiled agent.
 
-    Raises ThreadBusyError where another invocation of the thread goes on, and AnsweredError for an answer
-    to a question that is not open: both before anything was run or written.
+    Raises ThreadBusyError where another invocation of the thread goes on, AnsweredError for an answer to a
+    question that is not open, and RecordTypeError for a thread that holds what is not read: all before
+    anything was run or written.
     """
 
     def __init__(self, *, services: ThreadServices, **fields: Any) -> None:
@@ -55,10 +59,32 @@ class CompiledAgent(CompiledStateGraph[AgentState, Context, AgentInput, AgentOut
         super().__init__(**fields)
         self.services = services
 
+    @property
+    def allowed_types(self) -> Mapping[Key, type]:  # type: ignore[override]  # read, never set
+        """Return the host's own types that records may hold."""
+        return self.services.allowed_types
+
+    @property
+    def saver(self) -> BaseCheckpointSaver[Any]:
+        """Return the graph's own checkpointer, as it is read. Raises ThreadError where it has none."""
+        if not isinstance(self.checkpointer, BaseCheckpointSaver):
+            raise ThreadError("Threads are those of build_graph(...).compile(checkpointer=...).")
+        return strict_saver(self.checkpointer, self.allowed_types)
+
+    @override
+    def get_state(self, config: RunnableConfig, *, subgraphs: bool = False) -> StateSnapshot:
+        with reading(config.get("configurable", {}).get("thread_id")):
+            return super().get_state(config, subgraphs=subgraphs)
+
+    @override
+    async def aget_state(self, config: RunnableConfig, *, subgraphs: bool = False) -> StateSnapshot:
+        with reading(config.get("configurable", {}).get("thread_id")):
+            return await super().aget_state(config, subgraphs=subgraphs)
+
     @override
     def stream(self, input: Any, config: RunnableConfig | None = None, **options: Any) -> Iterator[Any]:
         thread = self._thread_of(config)
-        with _locked(thread), self._invoked(thread) as invocation:
+        with _reading(thread), _locked(thread), self._invoked(thread) as invocation:
             is_answer = _is_answer(input, thread)
             message = _addressed(input, self.get_state(config or {})) if is_answer else input
             yield from super().stream(message, _marked(config, invocation), **options)
@@ -71,7 +97,7 @@ class CompiledAgent(CompiledStateGraph[AgentState, Context, AgentInput, AgentOut
     ) -> AsyncIterator[Any]:
         thread = self._thread_of(config)
         async with _locked_async(thread):
-            with self._invoked(thread) as invocation:
+            with _reading(thread), self._invoked(thread) as invocation:
                 is_answer = _is_answer(input, thread)
                 message = _addressed(input, await self.aget_state(config or {})) if is_answer else input
                 stream = super().astream(message, _marked(config, invocation), **options)
@@ -136,6 +162,7 @@ class CompiledAgent(CompiledStateGraph[AgentState, Context, AgentInput, AgentOut
             journal=self.services.journal_of(thread.saver, thread.store),
             has_checkpoint=thread.has_checkpoint,
             address=address_of(thread.saver),
+            serializer=strict(JsonPlusSerializer(), self.allowed_types),
         )
         self.services.invocations[invocation.id] = invocation
         try:
@@ -192,6 +219,10 @@ class _Thread:
         thread, namespace = self.key
         address = {"thread_id": thread, "checkpoint_ns": namespace, "checkpoint_id": checkpoint}
         return self.saver.get_tuple(RunnableConfig(configurable=address)) is not None
+
+
+def _reading(thread: _Thread | None) -> AbstractContextManager[None]:
+    return reading(thread.key.thread) if thread else nullcontext()
 
 
 @contextmanager

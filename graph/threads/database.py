@@ -23,6 +23,7 @@ from skills_agent.graph.private_files import is_busy, open_sqlite
 from skills_agent.graph.settings import Settings, make_state_folder, state_folder
 from skills_agent.graph.threads.errors import DatabaseError
 from skills_agent.graph.threads.references import address_of
+from skills_agent.nodes.serialisation import reading, strict
 
 if TYPE_CHECKING:
     from psycopg import Connection
@@ -92,7 +93,8 @@ def config_of(
 
 def options_of(saver: BaseCheckpointSaver[Any], thread: str) -> dict[str, Any] | None:
     """Return the options that a thread was last run with; None for a thread that does not exist."""
-    newest = saver.get_tuple(config_of(thread))
+    with reading(thread):
+        newest = saver.get_tuple(config_of(thread))
     if newest is None:
         return None
     options: dict[str, Any] = json.loads(str(dict(newest.metadata).get(OPTIONS, "{}")))
@@ -123,7 +125,7 @@ def _open_file(path: Path) -> Iterator[Database]:
     with ExitStack() as stack:
         with _unusable(path, OSError, sqlite3.Error):
             connection = stack.enter_context(closing(open_sqlite(path)))
-            saver = SqliteSaver(connection, serde=CompressedSerializer())
+            saver = SqliteSaver(connection, serde=strict(CompressedSerializer(), {}))
             saver.setup()
         with _unusable(path, sqlite3.OperationalError):
             yield Database(saver, None)
@@ -220,7 +222,8 @@ def _open_postgres(dsn: str) -> Iterator[Database]:
             open=False,
         )
         with pool:
-            yield Database(PostgresSaver(pool), PostgresStore(pool))
+            serde = strict(JsonPlusSerializer(), {})
+            yield Database(PostgresSaver(pool, serde=serde), PostgresStore(pool))
     except (psycopg.OperationalError, psycopg.ProgrammingError) as error:
         raise DatabaseError(f"Cannot keep threads in {shown}: {_cause(error, dsn)}") from error
 

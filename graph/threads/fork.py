@@ -8,10 +8,10 @@ import json
 import secrets
 from collections import defaultdict
 from collections.abc import Sequence
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 from langchain_core.messages.tool import ToolCall
-from langgraph.checkpoint.base import BaseCheckpointSaver, CheckpointTuple
+from langgraph.checkpoint.base import CheckpointTuple
 from langgraph.types import PregelTask
 
 from skills_agent.graph.audit.events import ThreadForked
@@ -82,7 +82,7 @@ def fork_thread(
 class _Source:
     def __init__(self, graph: CompiledAgent, thread: str, step: ThreadStep) -> None:
         self.graph = graph
-        self.saver = cast("BaseCheckpointSaver[Any]", graph.checkpointer)  # Threads takes no other
+        self.saver = graph.saver
         self.thread = thread
         self.origin = f"{thread}@{step.number}"
         config = config_of(thread, checkpoint=step.checkpoint)

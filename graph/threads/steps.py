@@ -5,10 +5,10 @@ LangGraph's `get_state_history` builds the whole state of each anew: minutes for
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 from langchain_core.messages import AIMessage, AnyMessage, ToolMessage, convert_to_messages
-from langgraph.checkpoint.base import BaseCheckpointSaver, CheckpointTuple
+from langgraph.checkpoint.base import CheckpointTuple
 from langgraph.types import Overwrite, Send
 
 from skills_agent.graph.audit.events import Event
@@ -97,7 +97,7 @@ def find_step(graph: CompiledAgent, thread: str, at: str) -> ThreadStep:
 
 
 def _chain(graph: CompiledAgent, thread: str) -> list[CheckpointTuple]:
-    saver = cast("BaseCheckpointSaver[Any]", graph.checkpointer)  # Threads takes no other
+    saver = graph.saver
     config = config_of(thread)
     checkpoints = {each.checkpoint["id"]: each for each in saver.list(config)}
     head = saver.get_tuple(config)

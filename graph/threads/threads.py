@@ -27,6 +27,7 @@ from skills_agent.graph.threads.errors import (
 )
 from skills_agent.graph.threads.fork import Fork, fork_thread
 from skills_agent.graph.threads.steps import ThreadStep, read_steps
+from skills_agent.nodes.serialisation import RecordTypeError, reading
 from skills_agent.state.records import GrantRecord, LoadedSkill, PlanRecord, UsageRecord
 from skills_agent.state.transcript import calls_of, is_synthetic
 
@@ -45,7 +46,7 @@ class ThreadSummary(NamedTuple):
     when: str
     """Of the last step: ISO 8601, UTC."""
     turns: int
-    status: ThreadStatus
+    status: ThreadStatus | Literal["unreadable"]
     question: str
     """The first one."""
 
@@ -104,10 +105,10 @@ class Threads:
 
     def __init__(self, graph: CompiledAgent) -> None:
         """Read nothing yet. Raises ThreadError for a graph that was compiled without a checkpointer."""
-        if not isinstance(graph, CompiledAgent) or not isinstance(graph.checkpointer, BaseCheckpointSaver):
+        if not isinstance(graph, CompiledAgent):
             raise ThreadError("Threads are those of build_graph(...).compile(checkpointer=...).")
         self.graph = graph
-        self._checkpointer = graph.checkpointer
+        self._checkpointer = graph.saver
 
     @classmethod
     @contextmanager
@@ -122,8 +123,14 @@ class Threads:
 
     def list(self) -> Sequence[ThreadSummary]:
         """Return all threads, the one that moved last first."""
-        threads = thread_ids(self._saver)
-        return [_summary(thread, self.graph.get_state(config_of(thread))) for thread in threads]
+        return [self._summary(thread) for thread in thread_ids(self._saver)]
+
+    def _summary(self, thread: str) -> ThreadSummary:
+        try:
+            return _summary(thread, self.graph.get_state(config_of(thread)))
+        except RecordTypeError as error:
+            # One that cannot be read hides no other.
+            return ThreadSummary(thread, "", 0, "unreadable", f"not read: it holds {error.type}")
 
     def read(self, thread: str) -> ThreadRecord:
         """Return one thread with its messages, skills, plan, usage and grants; raises UnknownThreadError."""
@@ -137,10 +144,17 @@ class Threads:
             raise UnknownThreadError(thread, thread_ids(saver))
         return snapshot
 
+    def check(self, thread: str) -> None:
+        """Raise UnknownThreadError unless there is a thread of that id, readable or not."""
+        known = thread_ids(self._saver)
+        if thread not in known:
+            raise UnknownThreadError(thread, known)
+
     def steps(self, thread: str) -> Sequence[ThreadStep]:
         """Return the steps of a thread, oldest first; raises UnknownThreadError."""
         self.snapshot(thread)
-        return read_steps(self.graph, thread)
+        with reading(thread):
+            return read_steps(self.graph, thread)
 
     def fork(
         self,
@@ -158,7 +172,8 @@ class Threads:
         UnknownStepError and ForkError.
         """
         self.snapshot(thread)
-        return fork_thread(self.graph, thread, str(at), new=new, without_skills=without_skills, deny=deny)
+        with reading(thread):
+            return fork_thread(self.graph, thread, str(at), new=new, without_skills=without_skills, deny=deny)
 
     def revoke(self, thread: str, grant: str) -> None:
         """Revoke what a person granted in a thread. An open question stays open.
@@ -188,7 +203,7 @@ class Threads:
         Raises UnknownThreadError, and ThreadBusyError for one that runs.
         """
         for thread in threads:
-            self.snapshot(thread)
+            self.check(thread)
             with self.graph.locked(config_of(thread)):
                 # In this order: a thread without its journal would repeat effects, entries without a thread
                 # only take room.

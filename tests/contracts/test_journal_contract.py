@@ -19,6 +19,7 @@ from langgraph.types import Command
 from skills_agent.graph.threads.errors import JournalError
 from skills_agent.graph.threads.journals import FileJournal, StoreJournal
 from skills_agent.nodes.effects import Invocation, Journal, JournalEntry
+from tests.agents import produced
 
 EFFECT = "d" * 64
 OTHER = "e" * 64
@@ -66,7 +67,7 @@ def test_an_entry_comes_back_as_it_was_written(journal: Journal) -> None:
     match = journal.get("t", "call-1")
     assert match == done
     assert match is not None
-    assert match.produced == answered("exit code 0", "call-1")
+    assert produced(match) == answered("exit code 0", "call-1")
     assert (match.attempt, match.answers, match.settled) == (3, 2, True)
 
 
@@ -75,7 +76,7 @@ def test_commands_of_tools_come_back_whole(journal: Journal) -> None:
     journal.put(started(journal, "call-1").done([Command(update=update), {"messages": []}]))
     match = journal.get("t", "call-1")
     assert match is not None
-    command, plain = match.produced
+    command, plain = produced(match)
     assert isinstance(command, Command)
     assert (command.update, plain) == (update, {"messages": []})
     assert not command.goto

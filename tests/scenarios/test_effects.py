@@ -25,7 +25,7 @@ from skills_agent.graph.threads.journals import FileJournal, StoreJournal
 from skills_agent.nodes.effects import tool_messages
 from skills_agent.skills.policy.verdict import ApprovalNeededError
 from skills_agent.skills.scripts.runner import ScriptRequest, ScriptResult, ScriptRunner
-from tests.agents import Agent, call, calls, write_skill
+from tests.agents import Agent, call, calls, produced, write_skill
 from tests.conftest import MakeAgent
 
 RUN = call("run_script", skill="alpha", path="scripts/run.py", args=["x"])
@@ -464,7 +464,7 @@ def test_an_entry_says_what_a_script_came_to(
     entry = FileJournal(state_folder(agent.settings) / JOURNAL_FILE).get("thread", answer.tool_call_id)
     assert entry is not None
     assert entry.status == "done"
-    (message,) = tool_messages(entry.produced)
+    (message,) = tool_messages(produced(entry))
     assert message.artifact["exit_code"] == 3
     (grant,) = agent.values["grants"].values()
     assert entry.digest == grant["digest"]

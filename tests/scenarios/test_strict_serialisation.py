@@ -1,10 +1,9 @@
-"""Checkpoints hold nothing that LangGraph's strict deserialisation would turn into something else."""
+"""Checkpoints hold nothing that strict reading refuses, ours and LangGraph's."""
 
 import logging
 from pathlib import Path
 
 import pytest
-from langgraph.checkpoint.serde import _msgpack
 from langgraph.checkpoint.sqlite import SqliteSaver
 
 from skills_agent.graph.threads.database import CompressedSerializer
@@ -17,7 +16,6 @@ PLAN = call("update_plan", goal="Write", steps=[{"id": "1", "title": "Write", "s
 def test_a_thread_is_read_back_without_a_type_that_is_not_allowed(
     make_agent: MakeAgent, skills_dir: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    assert _msgpack.STRICT_MSGPACK_ENABLED
     write_skill(skills_dir, "alpha", "Writes.", "ALPHA TEXT\n", scripts__run_py="print(1)")
     write = call("write_file", path="out.txt", content="x")
     replies = [calls(PLAN), calls(call("load_skill", name="alpha")), calls(write, PLAN), "written", "welcome"]

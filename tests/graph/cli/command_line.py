@@ -188,8 +188,8 @@ class CommandLine:
     def environment(self, variables: dict[str, str]) -> dict[str, str]:
         """Return the variables that the command has, these among them."""
         mine = {"PATH": os.environ["PATH"], "HOME": str(self.home), "LANG": "C.UTF-8"}
-        # A worktree's own code, not that which is installed; and what conftest.py turns on for every test.
-        passed_on = ("PYTHONPATH", "LANGGRAPH_STRICT_MSGPACK", "XDG_STATE_HOME")
+        # A worktree's own code, not that which is installed; and the folder that conftest.py makes.
+        passed_on = ("PYTHONPATH", "XDG_STATE_HOME")
         mine |= {name: os.environ[name] for name in passed_on if name in os.environ}
         return {**mine, **variables}
 

@@ -1,0 +1,402 @@
+"""Attacks: records of threads that name code. Nothing of them runs, and each is one error that names it.
+
+LangGraph's own serializer, as it comes, calls what such a record names.
+"""
+
+import asyncio
+import os
+import pickle
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from dataclasses import replace
+from enum import Enum
+from pathlib import Path
+from typing import Any
+
+import ormsgpack
+import pytest
+from langchain_core.messages import HumanMessage
+from langchain_core.runnables import RunnableConfig
+from langchain_core.tools import tool
+from langgraph.checkpoint.base import BaseCheckpointSaver, CheckpointTuple
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.checkpoint.postgres import PostgresSaver
+from langgraph.checkpoint.serde import jsonplus
+from langgraph.checkpoint.serde.encrypted import EncryptedSerializer
+from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
+from langgraph.checkpoint.sqlite import SqliteSaver
+from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
+from langgraph.store.memory import InMemoryStore
+
+from skills_agent.graph import Settings, Threads, build_graph
+from skills_agent.graph.models.scripted import ScriptedChatModel
+from skills_agent.graph.threads.database import CompressedSerializer
+from skills_agent.graph.threads.journals import StoreJournal
+from skills_agent.nodes.serialisation import RecordTypeError
+from skills_agent.skills.errors import SkillsAgentError
+from tests.agents import Agent, call, calls
+from tests.conftest import MakeAgent
+from tests.graph.cli.command_line import LOAD, RUN, CommandLine
+
+Blob = tuple[str, bytes]
+
+
+@pytest.fixture
+def canary(tmp_path: Path) -> Iterator[Path]:
+    """Give a file that an attack makes, and look that it is not there at the end."""
+    path = tmp_path / "canary"
+    yield path
+    assert not path.exists(), "code of a record ran"
+
+
+class Explode:
+    """Runs a command where it is unpickled."""
+
+    def __init__(self, command: str) -> None:
+        self.command = command
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return os.system, (self.command,)
+
+
+def ext(code: int, *fields: Any) -> ormsgpack.Ext:
+    return ormsgpack.Ext(code, ormsgpack.packb(fields))
+
+
+def forged(kind: str, command: str) -> Any:
+    """Return what an attacker puts among the values of a checkpoint."""
+    return {
+        "single": lambda: ext(jsonplus.EXT_CONSTRUCTOR_SINGLE_ARG, "os", "system", command),
+        "positional": lambda: ext(jsonplus.EXT_CONSTRUCTOR_POS_ARGS, "os", "system", [command]),
+        "keywords": lambda: ext(
+            jsonplus.EXT_CONSTRUCTOR_KW_ARGS, "subprocess", "run", {"args": command, "shell": True}
+        ),
+        "method": lambda: ext(
+            jsonplus.EXT_METHOD_SINGLE_ARG, "os", "sys", command, "modules"
+        ),
+        "pydantic": lambda: ext(
+            jsonplus.EXT_PYDANTIC_V2, "subprocess", "Popen", {"args": command, "shell": True}, ""
+        ),
+        "pydantic 1": lambda: ext(
+            jsonplus.EXT_PYDANTIC_V1, "subprocess", "Popen", {"args": command, "shell": True}
+        ),
+        "nested": lambda: ext(
+            jsonplus.EXT_DELTA_SNAPSHOT, 0
+        ) and ormsgpack.Ext(
+            jsonplus.EXT_DELTA_SNAPSHOT,
+            ormsgpack.packb([ext(jsonplus.EXT_CONSTRUCTOR_SINGLE_ARG, "os", "system", command)]),
+        ),
+        "inside a message": lambda: ormsgpack.Ext(
+            jsonplus.EXT_PYDANTIC_V2,
+            ormsgpack.packb(
+                [
+                    "langchain_core.messages.human",
+                    "HumanMessage",
+                    {"content": ext(jsonplus.EXT_CONSTRUCTOR_SINGLE_ARG, "os", "system", command)},
+                    "model_validate_json",
+                ]
+            ),
+        ),
+    }[kind]()  # fmt: skip
+
+
+KINDS = ("single", "positional", "keywords", "method", "pydantic", "pydantic 1", "nested", "inside a message")
+
+
+def blob(content: Any) -> bytes:
+    return jsonplus._msgpack_enc(content)
+
+
+def constructor(canary: Path) -> bytes:
+    """Return JSON that LangChain's loader would make an object of."""
+    return (
+        b'{"lc": 1, "type": "constructor", "id": ["langchain_core", "prompts", "prompt", "PromptTemplate"], '
+        b'"kwargs": {"template": "{x}", "template_format": "jinja2"}, "x": "%s"}' % str(canary).encode()
+    )
+
+
+# --- the command line, over a database that somebody else wrote ---
+
+
+@pytest.fixture
+def waiting(cli: CommandLine) -> CommandLine:
+    """Keep a thread with an open question, and one that is done."""
+    folder = str(cli.skills)
+    cli.run("ask", "Hi", "--thread", "good", "--model", cli.script("Hello.", name="good.json"))
+    model = cli.script(LOAD, RUN, "544 mm.")
+    assert cli.run("ask", "Rain?", "--thread", "rain", "--skills-dir", folder, "--model", model).code == 3
+    return cli
+
+
+def forge(cli: CommandLine, change: Callable[[Any], Blob], table: str = "checkpoints") -> None:
+    """Replace the newest records of the thread `rain` by what `change` makes of them."""
+    column = "checkpoint" if table == "checkpoints" else "value"
+    with closing(sqlite3.connect(cli.state / "threads.sqlite")) as connection, connection:
+        rows = connection.execute(
+            f"SELECT rowid, type, {column} FROM {table} WHERE thread_id = 'rain' ORDER BY checkpoint_id DESC"
+        ).fetchall()
+        for rowid, kind, stored in rows[:1] if table == "checkpoints" else rows:
+            made, content = change(CompressedSerializer().loads_typed((kind, stored)))
+            connection.execute(
+                f"UPDATE {table} SET type = ?, {column} = ? WHERE rowid = ?", (made, content, rowid)
+            )
+
+
+COMMANDS = {
+    "show": ("threads", "show", "rain"),
+    "steps": ("threads", "show", "rain", "--steps"),
+    "resume": ("resume", "rain", "--approve"),
+    "ask": ("ask", "Again?", "--thread", "rain"),
+    "chat": ("chat", "--thread", "rain"),
+    "grants": ("grants", "list", "rain"),
+    "revoke": ("grants", "revoke", "rain", "call-1"),
+    "fork": ("threads", "fork", "rain", "--at", "2"),
+}
+
+
+def assert_refused(cli: CommandLine, named: str) -> None:
+    for name, words in COMMANDS.items():
+        done = cli.run(*words, stdin="Hello\n")
+        assert (done.code, done.out) == (1, ""), (name, done)
+        assert "error: Thread rain holds" in done.err, (name, done.err)
+        assert named in done.err, (name, done.err)
+    listed = {each["thread"]: each for each in cli.run("threads", "list", "--json").value}
+    assert (listed["rain"]["status"], listed["good"]["status"]) == ("unreadable", "done")
+    assert named in listed["rain"]["question"]
+    pruned = cli.run("threads", "prune", "--older-than", "1h", "--keep", "1", "--dry-run", "--json").value
+    assert "rain" not in pruned["threads"]
+    assert cli.run("threads", "delete", "rain", "--yes").code == 0
+    assert [each["thread"] for each in cli.run("threads", "list", "--json").value] == ["good"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_command_runs_what_a_checkpoint_names(waiting: CommandLine, canary: Path, kind: str) -> None:
+    value = forged(kind, f"touch {canary}")
+
+    def change(checkpoint: Any) -> Blob:
+        checkpoint["channel_values"]["answer"] = value
+        return "msgpack", blob(checkpoint)
+
+    forge(waiting, change)
+    assert_refused(waiting, "subprocess." if kind in {"keywords", "pydantic", "pydantic 1"} else "os.s")
+
+
+def test_no_command_runs_what_a_pending_write_names(waiting: CommandLine, canary: Path) -> None:
+    forge(waiting, lambda _: ("msgpack", blob(forged("single", f"touch {canary}"))), "writes")
+    assert_refused(waiting, "os.system")
+
+
+@pytest.mark.parametrize("table", ["checkpoints", "writes"])
+def test_no_command_takes_objects_from_pickle(waiting: CommandLine, canary: Path, table: str) -> None:
+    forge(waiting, lambda _: ("pickle", pickle.dumps(Explode(f"touch {canary}"))), table)
+    assert_refused(waiting, "objects stored as pickle")
+
+
+@pytest.mark.parametrize("table", ["checkpoints", "writes"])
+def test_no_command_takes_objects_from_json(waiting: CommandLine, canary: Path, table: str) -> None:
+    forge(waiting, lambda _: ("json", constructor(canary)), table)
+    assert_refused(waiting, "objects stored as json")
+
+
+@pytest.mark.parametrize("stored", [b"\xc1", b"", b"\xc7\x05", b"\x91" * 5000])
+def test_broken_bytes_are_an_error_too(waiting: CommandLine, stored: bytes) -> None:
+    forge(waiting, lambda _: ("msgpack", stored))
+    assert_refused(waiting, "bytes that are no msgpack")
+
+
+def test_metadata_is_plain_json(waiting: CommandLine, canary: Path) -> None:
+    planted = constructor(canary).decode()
+    with closing(sqlite3.connect(waiting.state / "threads.sqlite")) as connection, connection:
+        connection.execute(
+            "UPDATE checkpoints SET metadata = json_set(metadata, '$.x', json(?))",
+            [planted],
+        )
+    assert waiting.run("threads", "show", "rain", "--steps").code == 0
+    assert waiting.run("resume", "rain", "--approve").code == 0
+
+
+# --- a host's own savers ---
+
+
+class Reversed:
+    """A cipher."""
+
+    def encrypt(self, plaintext: bytes) -> tuple[str, bytes]:
+        return "reversed", plaintext[::-1]
+
+    def decrypt(self, ciphername: str, ciphertext: bytes) -> bytes:
+        assert ciphername == "reversed"
+        return ciphertext[::-1]
+
+
+class Shouting(JsonPlusSerializer):
+    """A host's own packing."""
+
+    def dumps_typed(self, obj: Any) -> Blob:
+        kind, data = super().dumps_typed(obj)
+        return f"{kind}+shout", b"!" + data
+
+    def loads_typed(self, data: Blob) -> Any:
+        return super().loads_typed((data[0].removesuffix("+shout"), data[1].removeprefix(b"!")))
+
+
+class Remote(BaseCheckpointSaver[str]):
+    """A host's saver around another one."""
+
+    def __init__(self, threads: InMemorySaver) -> None:
+        super().__init__()
+        self.threads = threads
+
+    def get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
+        return self.threads.get_tuple(config)
+
+    def list(self, config: RunnableConfig | None, **options: Any) -> Iterator[CheckpointTuple]:
+        return self.threads.list(config, **options)
+
+    def put(self, *args: Any) -> RunnableConfig:
+        return self.threads.put(*args)
+
+    def put_writes(self, *args: Any) -> None:
+        self.threads.put_writes(*args)
+
+    def get_next_version(self, current: str | None, channel: None) -> str:
+        return self.threads.get_next_version(current, channel)
+
+
+SERIALIZERS: dict[str, Callable[[], Any]] = {
+    "plain": JsonPlusSerializer,
+    "permissive": lambda: JsonPlusSerializer(pickle_fallback=True, allowed_msgpack_modules=True),
+    "compressed": CompressedSerializer,
+    "encrypted": lambda: EncryptedSerializer(Reversed(), JsonPlusSerializer(pickle_fallback=True)),
+    "its own": Shouting,
+}
+
+
+def poison(saver: BaseCheckpointSaver[Any], agent: Agent, command: str) -> None:
+    """Write a value that names code, packed as this saver packs."""
+    config: Any = {"configurable": {"thread_id": "thread", "checkpoint_ns": ""}}
+    newest = saver.get_tuple(config)
+    assert newest is not None
+    config["configurable"]["checkpoint_id"] = newest.checkpoint["id"]
+    saver.put_writes(config, [("answer", forged("single", command))], "task")
+
+
+@pytest.mark.parametrize("how", ["compiled", "copied"])
+@pytest.mark.parametrize("serializer", SERIALIZERS)
+@pytest.mark.parametrize("kind", ["memory", "sqlite", "around another"])
+def test_every_saver_that_a_host_gives_is_read_strictly(
+    make_agent: MakeAgent, tmp_path: Path, canary: Path, kind: str, serializer: str, how: str
+) -> None:
+    serde = SERIALIZERS[serializer]()
+    with closing(sqlite3.connect(tmp_path / "host.sqlite", check_same_thread=False)) as connection:
+        kinds: dict[str, Callable[[], Any]] = {
+            "memory": lambda: InMemorySaver(serde=serde),
+            "sqlite": lambda: SqliteSaver(connection, serde=serde),
+            "around another": lambda: Remote(InMemorySaver(serde=serde)),
+        }
+        saver = kinds[kind]()
+        agent = make_agent(["hello", "again"], checkpointer=saver)
+        if how == "copied":  # as LangGraph's server gives a graph its own
+            agent.graph = agent.graph.copy({"checkpointer": saver})
+        agent.say("hi")
+        assert agent.say("and?")["answer"] == "again"
+        poison(saver, agent, f"touch {canary}")
+        assert saver.serde is serde or kind == "around another"
+        for act in (
+            lambda: agent.say("more"),
+            lambda: agent.state,
+            lambda: list(agent.graph.get_state_history(agent.config)),
+            lambda: Threads(agent.graph).read("thread"),
+            lambda: agent.graph.update_state(agent.config, {"answer": "x"}),
+            lambda: (
+                asyncio.run(agent.graph.ainvoke({"messages": [HumanMessage("x")]}, agent.config))
+                if kind == "memory"
+                else agent.state
+            ),
+        ):
+            with pytest.raises(RecordTypeError, match=r"os\.system.*allowed_types"):
+                act()
+
+
+async def test_an_asynchronous_saver_is_read_strictly(tmp_path: Path, workspace: Path, canary: Path) -> None:
+    async with AsyncSqliteSaver.from_conn_string(str(tmp_path / "threads.sqlite")) as saver:
+        settings = Settings(workspace=workspace, home=tmp_path / "home", bundled_skills=False)
+        graph = build_graph(settings, model=ScriptedChatModel(["hello"])).compile(checkpointer=saver)
+        config: Any = {"configurable": {"thread_id": "thread", "checkpoint_ns": ""}}
+        await graph.ainvoke({"messages": [HumanMessage("hi")]}, config)
+        newest = await saver.aget_tuple(config)
+        assert newest is not None
+        place: Any = {"configurable": {**config["configurable"], "checkpoint_id": newest.checkpoint["id"]}}
+        await saver.aput_writes(place, [("answer", forged("single", f"touch {canary}"))], "task")
+        with pytest.raises(RecordTypeError, match=r"Thread thread holds .*os\.system"):
+            await graph.ainvoke({"messages": [HumanMessage("hi")]}, config)
+        with pytest.raises(RecordTypeError):
+            await graph.aget_state(config)
+
+
+@pytest.mark.slow
+def test_the_savers_of_postgres_are_read_strictly(
+    make_agent: MakeAgent, postgres_dsn: str, canary: Path
+) -> None:
+    with PostgresSaver.from_conn_string(postgres_dsn) as saver:
+        saver.setup()
+        agent = make_agent(["hello", "again"], checkpointer=saver)
+        agent.say("hi")
+        poison(saver, agent, f"touch {canary}")
+        with pytest.raises(RecordTypeError, match=r"os\.system"):
+            agent.say("and?")
+
+
+class Colour(Enum):
+    RED = "red"
+
+
+@tool(response_format="content_and_artifact")
+def paint() -> tuple[str, dict[str, Any]]:
+    """Paint."""
+    return "painted", {"colour": Colour.RED}
+
+
+paint.metadata = {"risk": "read"}
+
+
+def test_a_host_allows_its_own_types_and_learns_how(workspace: Path, tmp_path: Path) -> None:
+    settings = Settings(workspace=workspace, home=tmp_path / "home", bundled_skills=False)
+    saver = InMemorySaver()
+    config: Any = {"configurable": {"thread_id": "thread"}}
+
+    def graph(**parts: Any) -> Any:
+        model = ScriptedChatModel([calls(call("paint")), "done", "bye"])
+        return build_graph(settings, model=model, tools=[paint], **parts).compile(checkpointer=saver)
+
+    allowing = graph(allowed_types=[Colour])
+    allowing.invoke({"messages": [HumanMessage("go")]}, config)
+    (message,) = (each for each in allowing.get_state(config).values["messages"] if each.type == "tool")
+    assert message.artifact == {"colour": Colour.RED}
+    assert allowing.invoke({"messages": [HumanMessage("bye")]}, config)["answer"] == "bye"
+    with pytest.raises(SkillsAgentError, match=rf"Thread thread holds .*{__name__}\.Colour.*allowed_types"):
+        graph().get_state(config)
+
+
+# --- the journal ---
+
+
+def test_what_a_forged_entry_of_the_journal_names_does_not_run(
+    make_agent: MakeAgent, canary: Path, workspace: Path
+) -> None:
+    """Attack: whoever can write the store writes what a call is said to have returned."""
+    store = InMemoryStore()
+    write = call("write_file", path="out.txt", content="x")
+    agent = make_agent([calls(write), "done", "again"], require_approval_for=frozenset())
+    agent.graph = agent.graph.copy({"store": store})
+    agent.say("go")
+    (item,) = store.search(("skills-agent", "journal"))
+    journal = StoreJournal(store)
+    (entry,) = journal.alike("thread", item.value["digest"])
+    outputs = ("msgpack", blob(forged("single", f"touch {canary}")))
+    journal.put(replace(entry, outputs=outputs, settled=False))
+    history = list(agent.graph.get_state_history(agent.config))
+    before = next(each for each in history if each.next == ("act",))
+    with pytest.raises(RecordTypeError, match=r"Thread thread holds .*os\.system"):
+        agent.graph.invoke(None, before.config)
