@@ -36,6 +36,7 @@ def ask(question: str, skills: tuple[str, ...], thread: str | None, as_json: boo
 
     from skills_agent.graph.cli.progress import Progress
     from skills_agent.graph.cli.thread import open_thread, person_says, run_once
+    from skills_agent.graph.cli.threads import earlier_threads
 
     with open_thread(thread, quiet=as_json, **chosen) as current:
         try:
@@ -45,6 +46,8 @@ def ask(question: str, skills: tuple[str, ...], thread: str | None, as_json: boo
             raise click.UsageError(str(error)) from error
         progress = Progress({}, quiet=as_json)
         progress.did("thread", current.name)
+        if offer := earlier_threads(current.agent.services.settings):
+            progress.did("note", offer)
         if current.interrupts:
             progress.did("note", "the open question of this thread is dropped: you said something new")
         run_once(current, person_says(text, skills))

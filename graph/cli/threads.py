@@ -3,16 +3,19 @@
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from skills_agent.graph.cli import options
-from skills_agent.graph.cli.printing import echo, is_terminal, local_time, print_json, table
+from skills_agent.graph.cli.printing import echo, is_terminal, line_of, local_time, print_json, table
 from skills_agent.graph.threads.errors import AgeError, list_first
 from skills_agent.skills.text import count
 
+OFFER: Final = "skills-agent threads import (or import --decline)"
+
 if TYPE_CHECKING:
+    from skills_agent.graph.settings import Settings
     from skills_agent.graph.threads.threads import Threads
 
 
@@ -28,6 +31,7 @@ def list_threads(as_json: bool, **database: Any) -> None:
     """List threads, newest first: when, turns, status, and the first question."""
     with open_threads(**database) as opened:
         summaries = opened.list()
+        settings = opened.graph.services.settings
     if as_json:
         print_json([summary._asdict() for summary in summaries])
         return
@@ -39,6 +43,8 @@ def list_threads(as_json: bool, **database: Any) -> None:
         header=("THREAD", "WHEN", "TURNS", "STATUS", "FIRST QUESTION"),
         empty='No threads yet. Begin one: skills-agent ask "QUESTION"',
     )
+    if offer := earlier_threads(settings):
+        click.echo(offer)
 
 
 @threads.command(
@@ -163,14 +169,54 @@ def delete(thread: str, yes: bool, as_json: bool, **database: Any) -> None:
     print_json({"threads": [thread]}) if as_json else echo(f"Removed thread {thread}.")
 
 
+@threads.command("import", epilog=options.examples("threads import", "threads import --decline"))
+@click.option("--decline", is_flag=True, help="Import nothing, and offer these threads no more.")
+@options.database
+@options.as_json
+def import_earlier(decline: bool, as_json: bool, **database: Any) -> None:
+    """Import the threads that an earlier version kept in .agent/threads.sqlite of the workspace.
+
+    Only what was said comes along, because the file may have come with the workspace: approvals, grants,
+    loaded skills, open questions, plans and the journal are left behind. The file stays as it is.
+    """
+    from skills_agent.graph.threads import earlier
+
+    with open_threads(**database, create=True) as opened:
+        settings = opened.graph.services.settings
+        if decline:
+            earlier.decline(settings)
+            echo("Nothing was imported. These threads are not offered again.")
+            return
+        done = earlier.import_threads(settings, opened.graph)
+    if as_json:
+        print_json(done._asdict())
+        return
+    names = f": {list_first(done.threads, '--json')}" if done.threads else ""
+    echo(f"Imported {count(len(done.threads), 'thread')}{names}.")
+    for thread, fault in done.passed_over.items():
+        echo(f"Passed over {line_of(thread, 64)}: {line_of(fault)}.")
+    if done.threads:
+        echo(
+            "Left behind: approvals and grants, loaded skills, open questions, plans, and the journal. "
+            f"You can remove {earlier.FILE} now."
+        )
+
+
+def earlier_threads(settings: "Settings") -> str:
+    """Return the line that offers threads of an earlier version; nothing where there are none."""
+    from skills_agent.graph.threads.earlier import FILE, has_earlier_threads
+
+    return f"{FILE} has threads of an earlier version: {OFFER}" if has_earlier_threads(settings) else ""
+
+
 def open_threads(
-    workspace: Path | None = None, checkpointer: str | None = None
+    workspace: Path | None = None, checkpointer: str | None = None, *, create: bool = False
 ) -> AbstractContextManager["Threads"]:
     """Open the threads of a workspace, or of the database that the command line names."""
     from skills_agent.graph.settings import Settings
     from skills_agent.graph.threads.threads import Threads
 
-    return Threads.open(Settings.load(workspace, checkpointer=checkpointer))
+    return Threads.open(Settings.load(workspace, checkpointer=checkpointer), create=create)
 
 
 def _remove(opened: "Threads", threads: Sequence[str], question: str, *, yes: bool) -> None:

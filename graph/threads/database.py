@@ -39,6 +39,9 @@ WORTHWHILE: Final = 128
 _FAST: Final = 1
 """zlib's level: a checkpoint takes 40 microseconds, and higher levels save little more."""
 
+_MAX_VALUE: Final = 1 << 30
+"""Bytes of one value, unpacked; SQLite stores no larger one."""
+
 _COMPACT_SECONDS: Final = 2
 _CONNECT_SECONDS: Final = 10
 _RETRY_SECONDS: Final = 0.05
@@ -74,8 +77,19 @@ class CompressedSerializer(JsonPlusSerializer):
         """Return a value, compressed or not."""
         kind, stored = data
         if kind.endswith(SUFFIX):
-            return super().loads_typed((kind.removesuffix(SUFFIX), zlib.decompress(stored)))
+            return super().loads_typed((kind.removesuffix(SUFFIX), _unpacked(stored)))
         return super().loads_typed(data)
+
+
+def _unpacked(stored: bytes) -> bytes:
+    unpacking = zlib.decompressobj()
+    try:
+        plain = unpacking.decompress(stored, _MAX_VALUE)
+    except zlib.error as error:
+        raise ValueError("this is not compressed") from error
+    if not unpacking.eof:
+        raise ValueError("this is cut off, or too large")
+    return plain
 
 
 def config_of(

@@ -112,12 +112,12 @@ class Threads:
 
     @classmethod
     @contextmanager
-    def open(cls, settings: Settings) -> Iterator[Self]:
-        """Open the threads that the command line keeps for these settings; a workspace without any stays so.
+    def open(cls, settings: Settings, *, create: bool = False) -> Iterator[Self]:
+        """Open the threads that the command line keeps for these settings.
 
-        Raises DatabaseError.
+        Without `create`, a workspace without any stays so. Raises DatabaseError.
         """
-        with open_database(settings, create=False) as database:
+        with open_database(settings, create=create) as database:
             graph = wire(make_services(settings)).compile(checkpointer=database.saver, store=database.store)
             yield cls(graph)
 
