@@ -19,11 +19,13 @@ from skills_agent.graph.models.provider import default_model, make_models, state
 from skills_agent.graph.settings import (
     Settings,
     SettingsError,
+    cache_folder,
     content_limits,
     description_budget,
     make_registry,
     process_environment,
     trust_file_of,
+    user_state_folder,
 )
 from skills_agent.graph.threads.backends import ThreadServices
 from skills_agent.graph.threads.locks import ThreadLocks
@@ -42,9 +44,11 @@ from skills_agent.skills.policy.trust import TrustList
 from skills_agent.skills.policy.verdict import Approver
 from skills_agent.skills.scripts.choice import choose_runner
 from skills_agent.skills.scripts.environment import ScriptLimits, make_undumpable
+from skills_agent.skills.scripts.protected_files import own_entries
 from skills_agent.skills.scripts.runner import ScriptRunner
 from skills_agent.skills.search.vectors import Embedder
 from skills_agent.skills.sources import Source
+from skills_agent.skills.sources.directory import DirectorySource
 from skills_agent.state.context import Context, caller_of
 
 logger = logging.getLogger(__name__)
@@ -103,11 +107,12 @@ def make_services(  # noqa: PLR0913 - the parts that a host may bring, each by i
     def registry(runtime: Runtime[Context] | ToolRuntime[Any, Any], *, look: bool = False) -> Registry:
         return library.of(caller_of(runtime), runtime.store, look=look)
 
-    runner = runner or make_runner(settings)
+    protected = protected_entries(settings, sources)
+    runner = runner or make_runner(settings, protected)
     own = build_tools(
         library,
         runner,
-        Workdir(settings.workspace, per_thread=settings.workdir == "thread"),
+        Workdir(settings.workspace, per_thread=settings.workdir == "thread", protected=protected),
         run_command=settings.enable_run_command,
         images=settings.read_images,
     )
@@ -127,7 +132,7 @@ def make_services(  # noqa: PLR0913 - the parts that a host may bring, each by i
         approvers=approvers,
         approval=settings.approval,
         yes=yes,
-        protected=settings.protected_paths,
+        protected=protected,
         runner=runner,
         workspace=settings.workspace,
         compare=partial(change_of, Workspace(settings.workspace)),
@@ -164,7 +169,15 @@ def _excluded(settings: Settings, grammar: Grammar) -> tuple[Entry, ...]:
         raise SettingsError(f"Setting exclude_tools: {error}") from error
 
 
-def make_runner(settings: Settings) -> ScriptRunner:
+def protected_entries(settings: Settings, sources: Sequence[Source] | None = None) -> tuple[str, ...]:
+    """Return what is protected beside `PROTECTED`: the operator's list, and what the agent runs and reads."""
+    sources_folders = [each.folder for each in sources or () if isinstance(each, DirectorySource)]
+    folders = [*settings.skills_dirs, *sources_folders, cache_folder(settings), user_state_folder(settings)]
+    path = process_environment().get("PATH", "")
+    return (*settings.protected_paths, *own_entries(settings.workspace, path, folders))
+
+
+def make_runner(settings: Settings, protected: tuple[str, ...]) -> ScriptRunner:
     """Return what runs scripts, and shut the agent's own memory from them."""
     if settings.protect_process:
         make_undumpable()
@@ -172,6 +185,7 @@ def make_runner(settings: Settings) -> ScriptRunner:
         settings.sandbox,
         workspace=settings.workspace,
         network=settings.network_skills,
+        protected=protected,
         timeout=settings.script_timeout,
         max_output=settings.max_script_output,
         max_written=settings.max_written_files,

@@ -16,6 +16,7 @@ from skills_agent.graph.tools.declare import declare
 from skills_agent.graph.tools.skills import ThreadRuntime, loaded_skill
 from skills_agent.skills.confined import make_folder_beneath, refusing_links
 from skills_agent.skills.library.registry import Library
+from skills_agent.skills.policy.protected import protected_in
 from skills_agent.skills.scripts.report import describe
 from skills_agent.skills.scripts.request import as_arguments, command_request, script_request
 from skills_agent.skills.scripts.runner import ScriptRequest, ScriptRunner
@@ -33,6 +34,8 @@ class Workdir:
 
     workspace: Path
     per_thread: bool = False
+    protected: tuple[str, ...] = ()
+    """What is protected in the workspace, beside `PROTECTED`."""
 
     def of(self, config: RunnableConfig) -> Path:
         """Return the folder of a thread; it is made if it is missing."""
@@ -107,7 +110,10 @@ class _RunTools:
         # LangGraph's RunControl: a server that shuts down asks its runs to drain.
         control = runtime.control if runtime else None
         shutdown = (lambda: control.drain_requested) if control else request.shutdown
-        result = self.runner.run(replace(request, stdin=stdin, shutdown=shutdown))
+        found = protected_in(request.args, self.workdir.workspace, self.workdir.protected, request.workdir)
+        # Policy asks about every call that names one, so this one was approved.
+        writable = tuple(each.place for each in found if each.place)
+        result = self.runner.run(replace(request, stdin=stdin, shutdown=shutdown, writable=writable))
         artifact = {
             "exit_code": result.exit_code,
             "level": result.level,

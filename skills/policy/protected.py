@@ -81,8 +81,9 @@ class ProtectedPath(NamedTuple):
 def protected_by(path: str, more: Iterable[str] = ()) -> str | None:
     """Return the entry that protects a path with `/` between its parts, or a folder above it; None for none.
 
-    Every spelling counts that some file system takes for the same name: other letter case, dots and spaces
-    at the end, invisible characters, streams of NTFS.
+    An entry in `more` that begins with `/` is meant at the top alone. Every spelling counts that some file
+    system takes for the same name: other letter case, dots and spaces at the end, invisible characters,
+    streams of NTFS.
     """
     parts = [_plain(part) for part in posixpath.normpath(path).split("/") if part not in {"", ".", ".."}]
     if tuple(parts[:2]) == _WORK:
@@ -93,9 +94,15 @@ def protected_by(path: str, more: Iterable[str] = ()) -> str | None:
             return entry
         for folder, entry in folders:
             here = parts[at : at + len(folder)]
-            if len(here) == len(folder) and all(map(fnmatchcase, here, folder)):
+            is_place = at == 0 or not entry.startswith("/")
+            if is_place and len(here) == len(folder) and all(map(fnmatchcase, here, folder)):
                 return entry
     return None
+
+
+def is_protected_name(name: str, more: tuple[str, ...] = ()) -> bool:
+    """Return whether one name is protected wherever it stands; entries of several names are not looked at."""
+    return _by_name(_plain(name), more) is not None
 
 
 def protected_path(

@@ -9,8 +9,8 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Collection, Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 from pathlib import Path
@@ -21,6 +21,7 @@ from skills_agent.skills.scripts.controlled import ControlledRunner
 from skills_agent.skills.scripts.environment import is_granted
 from skills_agent.skills.scripts.interpreter import packages_of
 from skills_agent.skills.scripts.programs import absolute_entries, find_program
+from skills_agent.skills.scripts.protected_files import Watch
 from skills_agent.skills.scripts.runner import ScriptRequest
 from skills_agent.skills.scripts.seccomp import seccomp_program
 from skills_agent.skills.scripts.supervised import ProgramStart
@@ -44,8 +45,6 @@ ETC: Final = (
 ETC_OF_NETWORK: Final = ("resolv.conf", "hosts", "gai.conf")
 OWN_FOLDER: Final = ".agent"
 """It holds the agent's settings and checkpoints: hidden."""
-READ_ONLY: Final = (".agents", ".claude", ".git/hooks", ".git/config")
-"""Other programs run or obey these later. Only what exists: a sandbox cannot protect a name."""
 INSIDE: Final = Path("/tmp")  # noqa: S108 - a file system of its own
 HOME: Final = INSIDE / "home"
 SIGNAL_OFFSET: Final = 128
@@ -98,7 +97,7 @@ class BwrapRunner(ControlledRunner):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.workspace = self.avoid = self.workspace.absolute()
+        self.workspace = self.workspace.absolute()
 
     def preflight(self, request: ScriptRequest) -> str:
         """Return `bwrap` or `bwrap with network`. Raises ScriptError where the sandbox does not work, too."""
@@ -121,10 +120,34 @@ class BwrapRunner(ControlledRunner):
             shown = (*map(Path, SYSTEM), *_prefixes())
             yield request.folder if any(map(path.is_relative_to, shown)) else path
 
+    def _written_folders(self, request: ScriptRequest) -> list[Path]:
+        workdir = request.workdir.absolute()
+        if workdir == self.workspace:
+            return [workdir]
+        return [workdir] if workdir.is_relative_to(self.workspace) else [self.workspace, workdir]
+
+    def _empty_repository(self, folder: Path) -> AbstractContextManager[object]:
+        """Have a `.git` where there is none: an empty one means nothing to git, and can be read-only."""
+        place = folder / ".git"
+        is_used = os.path.lexists(place) and (not place.is_dir() or any(place.iterdir()))
+        return nullcontext() if is_used or place.is_symlink() else _mount_point(place)
+
+    def _deal_with(self, made: Sequence[str], watch: Watch) -> str:
+        try:
+            place = os.path.relpath(watch.put_aside(self.workspace, made), self.workspace)
+        except OSError as error:
+            return f"It could not be put aside ({error.strerror}). {super()._deal_with(made, watch)}"
+        return f"It was put aside, into {place}. A path that the arguments name is asked about, and stays."
+
     def _start(
-        self, request: ScriptRequest, secrets: Mapping[str, str], private: Path, folder: Path | None
+        self,
+        request: ScriptRequest,
+        secrets: Mapping[str, str],
+        private: Path,
+        folder: Path | None,
+        watches: Sequence[Watch],
     ) -> ProgramStart:
-        inner = super()._start(request, secrets, private, folder)
+        inner = super()._start(request, secrets, private, folder, watches)
         limiter = find_program("prlimit", self.environment.get("PATH"), self.workspace).path or "prlimit"
         network = is_granted(self.network, request)
         size = str(self.limits.file_size)
@@ -133,7 +156,7 @@ class BwrapRunner(ControlledRunner):
             *_system(network=network),
             *("--size", size, "--tmpfs", "/dev/shm", "--remount-ro", "/dev"),  # noqa: S108
             *("--size", size, "--tmpfs", str(INSIDE), "--dir", str(HOME)),
-            *_work_folders(self.workspace, request.workdir.absolute(), folder),
+            *_work_folders(self.workspace, watches, folder),
             *_read_only(_programs((inner.command[0], limiter), self.workspace)),
             *(("--ro-bind", str(request.folder), str(folder)) if folder else ()),
             *("--remount-ro", str(self.workspace / OWN_FOLDER)),
@@ -224,29 +247,39 @@ def _system(*, network: bool) -> Iterator[str]:
     yield from _read_only(map(Path, (*SYSTEM, "/nix/store", *(f"/etc/{name}" for name in names))))
 
 
-def _work_folders(workspace: Path, workdir: Path, skill_folder: Path | None) -> Iterator[str]:
+def _work_folders(workspace: Path, watches: Sequence[Watch], skill_folder: Path | None) -> Iterator[str]:
     """Yield the options for the folders that a script works in; later mounts lie on top of earlier ones."""
-    is_writable = workdir == workspace or not workdir.is_relative_to(workspace)
-    yield from ("--bind" if is_writable else "--ro-bind", str(workspace), str(workspace))
-    read_only = [folder for name in READ_ONLY if not (folder := workspace / name).is_symlink()]
-    if is_writable:
-        mounts = [*(path for path in read_only if path.exists()), *([skill_folder] if skill_folder else ())]
-        yield from _held_in_place(mounts, workspace)
+    in_workspace = [watch for watch in watches if watch.folder == workspace]
+    yield from ("--bind" if in_workspace else "--ro-bind", str(workspace), str(workspace))
     own = workspace / OWN_FOLDER
     _make_own_folder(own)
+    for watch in in_workspace:
+        yield from _protecting(watch, [skill_folder] if skill_folder else [])
     yield from ("--size", "4096", "--tmpfs", str(own))
-    yield from _read_only(read_only)
-    if workdir != workspace:
-        yield from ("--bind", str(workdir), str(workdir))
+    for watch in watches:
+        if watch not in in_workspace:
+            yield from ("--bind", str(watch.folder), str(watch.folder))
+            yield from _protecting(watch, [])
 
 
-def _held_in_place(mounts: Iterable[Path], workspace: Path) -> Iterator[str]:
+def _protecting(watch: Watch, more: list[Path]) -> Iterator[str]:
+    """Yield the options that make protected files read-only, and keep the folders above them in place."""
+    mounts = watch.mounts()
+    kept = [path for path, is_writable in mounts if not is_writable]
+    outermost = [path for path in kept if not any(each in path.parents for each in kept)]
+    yield from _held_in_place([*outermost, *more], watch.folder, kept)
+    for path, is_writable in mounts:
+        yield from ("--bind" if is_writable else "--ro-bind-try", str(path), str(path))
+
+
+def _held_in_place(mounts: Iterable[Path], workspace: Path, read_only: Iterable[Path]) -> Iterator[str]:
     """Yield the options that keep a script from renaming the folders above a mount.
 
     A mount point cannot be renamed, but a folder above it could, on the host, and another be put in its
     place. So each of these is mounted on itself, the outermost first.
     """
     above = {parent for path in mounts for parent in path.parents if workspace in parent.parents}
+    above -= {folder for folder in above for each in read_only if folder == each or each in folder.parents}
     for folder in sorted(above, key=lambda folder: len(folder.parts)):
         if folder.is_dir() and not folder.is_symlink():
             yield from ("--bind", str(folder), str(folder))

@@ -45,9 +45,9 @@ def choose_runner(
 ) -> ScriptRunner:
     """Return the runner for a setting; `control` is what ControlledRunner takes. Nothing is started yet."""
     if sandbox == "off":
-        return ControlledRunner(avoid=workspace.absolute(), **control)
+        return ControlledRunner(workspace=workspace, **control)
     sandboxed = BwrapRunner(workspace=workspace, network=network, **control)
-    plain = ControlledRunner(avoid=sandboxed.workspace, **control)
+    plain = ControlledRunner(workspace=workspace, **control)
     return sandboxed if sandbox == "require" else AutoRunner(sandboxed, plain)
 
 

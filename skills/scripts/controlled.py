@@ -1,9 +1,10 @@
 """Run scripts under plain control, which is no sandbox: docs/security.md says what holds."""
 
+import logging
 import os
 import time
-from collections.abc import Collection, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from signal import SIGKILL
@@ -22,9 +23,16 @@ from skills_agent.skills.scripts.environment import (
 from skills_agent.skills.scripts.growth import Growth, Written
 from skills_agent.skills.scripts.interpreter import command_for, program_for
 from skills_agent.skills.scripts.output import Capture
+from skills_agent.skills.scripts.protected_files import ProtectedFiles, Watch
 from skills_agent.skills.scripts.report import written_since
 from skills_agent.skills.scripts.runner import ScriptRequest, ScriptResult, Stop
 from skills_agent.skills.scripts.supervised import FLOOD_FACTOR, ProgramStart, SupervisedProgram
+from skills_agent.skills.text import clean_text, one_line
+
+MAX_NAMED = 10
+"""Paths in a sentence."""
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(kw_only=True, eq=False)
@@ -42,12 +50,17 @@ class ControlledRunner:
     max_parallel: int = 4
     limits: ScriptLimits = field(default_factory=ScriptLimits)
     secrets: Mapping[str, Collection[str]] = field(default_factory=dict)
-    avoid: Path | None = None
-    """Programs are not looked for in this folder: the workspace, which others may have filled."""
+    workspace: Path | None = None
+    """Programs are not looked for in it: others may have filled it. None: there is none."""
+    protected: tuple[str, ...] = ()
+    """What no script may change unasked, beside `PROTECTED`."""
     level: ClassVar[str] = "controlled"
 
     def __post_init__(self) -> None:
+        self.workspace = self.workspace.absolute() if self.workspace else None
         self._slots = BoundedSemaphore(self.max_parallel)
+        self._files: dict[Path, ProtectedFiles] = {}
+        self._named: list[Path] = []
 
     def preflight(self, request: ScriptRequest) -> str:
         """Return the isolation of a run. Raises ScriptError: the sandbox, a program or a file is missing."""
@@ -69,17 +82,18 @@ class ControlledRunner:
             if request.shutdown():  # while it waited for its turn
                 raise ScriptError(f"{request.title} was not started: the agent is being shut down.")
             moment = Path(private).stat().st_ctime_ns
-            start = self._start(request, secrets, Path(private), folder)
             allowed = Written(self.limits.written_bytes, self.limits.written_files)
             growth = Growth(request.workdir, moment, allowed)
-            started = time.monotonic()
-            program = SupervisedProgram(start, stdout, stderr)
-            try:
-                flood = FLOOD_FACTOR * self.max_output
-                stopped = program.until_end(started + self.timeout, flood, request.shutdown, growth)
-            finally:
-                program.clean_up()
-            seconds = time.monotonic() - started
+            with self._watched(request, moment) as watches:
+                start = self._start(request, secrets, Path(private), folder, watches)
+                started = time.monotonic()
+                program = SupervisedProgram(start, stdout, stderr)
+                try:
+                    flood = FLOOD_FACTOR * self.max_output
+                    stopped = program.until_end(started + self.timeout, flood, request.shutdown, growth)
+                finally:
+                    program.clean_up()
+                seconds = time.monotonic() - started
             written = written_since(request.workdir, moment)
         ending = _ending(program.report.decode(), request.title)
         exit_code = None
@@ -98,8 +112,57 @@ class ControlledRunner:
             level=level,
             written=tuple(written[: self.max_written]),
             written_more=max(0, len(written) - self.max_written),
+            notices=tuple(notice for watch in watches for notice in watch.notices),
             note=_advice(request, stderr.text()) if exit_code else "",
         )
+
+    @contextmanager
+    def _watched(self, request: ScriptRequest, moment: int) -> Iterator[list[Watch]]:
+        """Watch over the protected files of every folder that the script writes in.
+
+        What other runs of this agent may write is not taken for this one's.
+        """
+        self._named += request.writable
+        watches: list[Watch] = []
+        try:
+            with ExitStack() as stack:
+                for folder in self._written_folders(request):
+                    stack.enter_context(self._empty_repository(folder))
+                    watches.append(Watch(folder, self._files_of(folder), request.writable))
+                try:
+                    yield watches
+                finally:
+                    for watch in watches:
+                        self._look_again(watch, moment)
+        finally:
+            for place in request.writable:
+                self._named.remove(place)
+
+    def _files_of(self, folder: Path) -> ProtectedFiles:
+        if folder not in self._files:
+            # What begins with `/` is meant at the top of the workspace.
+            at_top = folder == (self.workspace or folder)
+            more = [entry for entry in self.protected if at_top or not entry.startswith("/")]
+            self._files[folder] = ProtectedFiles(folder, more)
+        return self._files[folder]
+
+    def _written_folders(self, request: ScriptRequest) -> list[Path]:
+        return [(self.workspace or request.workdir).absolute()]
+
+    def _empty_repository(self, folder: Path) -> AbstractContextManager[object]:  # noqa: ARG002
+        return nullcontext()
+
+    def _look_again(self, watch: Watch, moment: int) -> None:
+        if made := watch.made_since(moment, self._named):
+            outcome = self._deal_with(made, watch)
+            paths = ", ".join(one_line(clean_text(path).text) for path in made[:MAX_NAMED])
+            more = f" and {len(made) - MAX_NAMED} more" if len(made) > MAX_NAMED else ""
+            notice = f"The script made {paths}{more}, which other programs obey in this folder. {outcome}"
+            watch.notices.append(notice)
+            logger.warning(notice)
+
+    def _deal_with(self, made: Sequence[str], watch: Watch) -> str:  # noqa: ARG002
+        return "Look at what is in it before you open the folder."
 
     @contextmanager
     def _skill_folder(self, request: ScriptRequest) -> Iterator[Path | None]:
@@ -107,7 +170,12 @@ class ControlledRunner:
         yield own if own is not None and request.is_unchanged() else request.folder
 
     def _start(
-        self, request: ScriptRequest, secrets: Mapping[str, str], private: Path, folder: Path | None
+        self,
+        request: ScriptRequest,
+        secrets: Mapping[str, str],
+        private: Path,
+        folder: Path | None,
+        watches: Sequence[Watch],  # noqa: ARG002 - for the sandbox
     ) -> ProgramStart:
         command = self._command(request, folder)
         home, temporary = private / "home", private / "tmp"
@@ -134,12 +202,12 @@ class ControlledRunner:
             name, *args = request.args or ("",)
             return [self._program_of(name), *args]
         script = request.script.absolute()
-        *program, _ = command_for(script, self.environment.get("PATH"), self.avoid)
+        *program, _ = command_for(script, self.environment.get("PATH"), self.workspace)
         inside = script.relative_to(request.folder or script.parent)
         return [*program, str((folder or script.parent) / inside), *request.args]
 
     def _program_of(self, name: str) -> str:
-        return program_for(name, self.environment.get("PATH"), self.avoid)
+        return program_for(name, self.environment.get("PATH"), self.workspace)
 
     def _exit_code(self, code: int, request: ScriptRequest, stderr: str) -> int:  # noqa: ARG002
         return code
@@ -151,7 +219,10 @@ def _advice(request: ScriptRequest, stderr: str) -> str:
     refused = "permission denied" in errors and any(place in stderr for place in places)
     if not refused and "read-only file system" not in errors:
         return ""
-    return f"The skill's folder is read-only. Write to the workspace ({request.workdir}) or to $TMPDIR."
+    closed = (
+        "The skill's folder is read-only, and so are paths that other programs obey (.git, .vscode, ...)."
+    )
+    return f"{closed} Write elsewhere in the workspace ({request.workdir}) or to $TMPDIR."
 
 
 def _ending(report: str, title: str) -> int | Stop:

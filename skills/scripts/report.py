@@ -35,6 +35,7 @@ def describe(result: ScriptResult) -> str:
         lines = [f"{one_line(clean_text(file.path).text)} ({file.size:,} bytes)" for file in result.written]
         more = [f"[{result.written_more:,} more]"] if result.written_more else []
         parts.append("\n".join(["files written:", *lines, *more]))
+    parts += [f"[{notice}]" for notice in result.notices]
     for name, text in (("stdout", result.stdout), ("stderr", result.stderr)):
         cleaned = clean_text(normalize_line_ends(TERMINAL_CODE.sub("", text))).text
         if cleaned.strip():

@@ -31,6 +31,8 @@ class ScriptRequest:
     """The skill's own path, where a sandbox shows `root`; None: where `root` is."""
     is_unchanged: Callable[[], bool] = field(default=bool, compare=False)
     """Called right before a run without a sandbox: True if `mounted_at` holds the bytes of `root`."""
+    writable: tuple[Path, ...] = ()
+    """Protected paths that a person approved it to write: absolute, links resolved."""
     shutdown: Callable[[], bool] = field(default=bool, compare=False)
     """Called again and again during the run, from another thread: True ends it and all its processes.
     The default is False, always."""
@@ -75,6 +77,8 @@ class ScriptResult:
     """Files that changed in the working directory during the run, up to a limit."""
     written_more: int = 0
     """How many others changed."""
+    notices: tuple[str, ...] = ()
+    """What became of protected files that it made, in sentences for the person and the model."""
     note: str = ""
     """Advice for the reader of the result."""
 

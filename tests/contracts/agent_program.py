@@ -8,6 +8,7 @@ import json
 import os
 import sys
 from pathlib import Path
+from typing import Any
 
 from skills_agent.skills.scripts.bwrap import BwrapRunner
 from skills_agent.skills.scripts.controlled import ControlledRunner
@@ -21,7 +22,13 @@ def main() -> None:
     if asked["undumpable"]:
         make_undumpable()
     limits = ScriptLimits(**asked["limits"])
-    control = {"environment": os.environ, "limits": limits, "timeout": asked["timeout"], "max_output": 10_000}
+    control: dict[str, Any] = {
+        "environment": os.environ,
+        "protected": tuple(asked["protected"]),
+        "limits": limits,
+        "timeout": asked["timeout"],
+        "max_output": 10_000,
+    }
     workspace = Path(asked["workspace"])
     runner = (
         BwrapRunner(workspace=workspace, network=asked["network"], **control)
@@ -29,7 +36,10 @@ def main() -> None:
         else ControlledRunner(**control)
     )
     args = tuple(str(os.getpid()) if each == "AGENT" else each for each in asked["args"])
-    request = ScriptRequest("demo", Path(asked["script"]), args, None, Path(asked["workdir"]))
+    writable = tuple(workspace / each for each in asked["writable"])
+    request = ScriptRequest(
+        *("demo", Path(asked["script"]), args, None, Path(asked["workdir"])), writable=writable
+    )
     result = runner.run(request)
     print(json.dumps({**dataclasses.asdict(result), "level": result.level}))
 

@@ -15,7 +15,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -48,6 +48,7 @@ class Host:
     level: str = "controlled"
     undumpable: bool = True
     network: list[str] = field(default_factory=list)
+    protected: list[str] = field(default_factory=list)
 
     @property
     def work(self) -> Path:
@@ -59,7 +60,13 @@ class Host:
             os.chown(each, self.user, -1, follow_symlinks=False)
 
     def start(
-        self, body: str, *args: object, timeout: float = 30, workdir: Path | None = None, **limits: int
+        self,
+        body: str,
+        *args: object,
+        timeout: float = 30,
+        workdir: Path | None = None,
+        writable: Sequence[str] = (),
+        **limits: int,
     ) -> "subprocess.Popen[str]":
         """Start an agent that runs the script."""
         if self.level == "bwrap" and probe(PATH).program is None:
@@ -76,6 +83,8 @@ class Host:
             "script": str(script),
             "args": list(map(str, args)),
             "timeout": timeout,
+            "writable": list(writable),
+            "protected": self.protected,
             "limits": limits,
         }
         other = self.user != os.geteuid()

@@ -233,7 +233,7 @@ def test_a_script_that_is_declared_idempotent_runs_again_without_a_question(
         require_approval_for=frozenset({"write"}),
     )
     model = ScriptedChatModel([calls(call("load_skill", name="alpha"), RUN), "done"])
-    graph = build_graph(settings, model=model, runner=CutOffRunner(make_runner(settings))).compile(
+    graph = build_graph(settings, model=model, runner=CutOffRunner(make_runner(settings, ()))).compile(
         checkpointer=InMemorySaver()
     )
     config: Any = {"configurable": {"thread_id": "t"}}

@@ -165,7 +165,7 @@ def test_a_relative_entry_is_passed_over(
 
 
 def test_scripts_do_not_get_relative_entries(workspace: Path) -> None:
-    runner = ControlledRunner(environment={"PATH": f".:{SYSTEM}::tools"}, avoid=workspace)
+    runner = ControlledRunner(environment={"PATH": f".:{SYSTEM}::tools"}, workspace=workspace)
     result = runner.run(ScriptRequest("", None, ("sh", "-c", "echo $PATH"), None, workspace))
     assert result.stdout == f"{SYSTEM}\n"
 
@@ -175,7 +175,7 @@ def test_scripts_do_not_get_relative_entries(workspace: Path) -> None:
 
 def test_without_a_sandbox_a_program_of_the_project_is_refused_with_the_reason(workspace: Path) -> None:
     install(workspace / ".venv/bin", "pytest")
-    runner = ControlledRunner(environment={"PATH": f"{workspace}/.venv/bin:{SYSTEM}"}, avoid=workspace)
+    runner = ControlledRunner(environment={"PATH": f"{workspace}/.venv/bin:{SYSTEM}"}, workspace=workspace)
     with pytest.raises(InterpreterMissingError, match=r"pytest is only in .*, which is in the workspace\."):
         runner.preflight(ScriptRequest("", None, ("pytest",), None, workspace))
 

@@ -1,0 +1,332 @@
+"""The protected files of a folder that scripts write in: found before a run, and looked at after it.
+
+What is there before a run can be mounted read-only. What a run makes where nothing was cannot be prevented:
+it is found afterwards and put aside, before a person's git or editor comes upon it. Paths are text here,
+because thousands of folders are looked at before a script starts.
+"""
+
+import errno
+import os
+import re
+import secrets
+import stat
+import sys
+import time
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import suppress
+from functools import cache
+from glob import escape
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from skills_agent.skills.policy.protected import is_protected_name, protected_by
+
+SKIPPED: Final = frozenset({"node_modules", "__pycache__", "site-packages", ".tox", ".nox", ".mypy_cache"})
+"""Folders of other people's packages, or of what can be made again."""
+MAX_FOLDERS: Final = 20_000
+"""Folders of one look, the nearest to the top first."""
+MAX_MOUNTS: Final = 100
+"""Mounts of one run: each takes the longer, the more there are (100: some 30 ms)."""
+MAX_POINTER: Final = 64 * 1024
+QUARANTINE: Final = ".agent/quarantine"
+_GIT_FOLDER: Final = ("HEAD", "config", "config.worktree", "commondir", "hooks", "info")
+"""What git obeys of a repository without a work tree; it takes any folder with HEAD and objects for one."""
+_CONFIGURED: Final = re.compile(
+    rb"(?im)^[ \t]*(?:\[[^\]\n]*\][ \t]*)?(?:hookspath|path|fsmonitor)[ \t]*=[ \t]*\"?([^\"\n;#]+)"
+)
+"""Keys of git's configuration that name a program, or more configuration."""
+
+
+class Place(NamedTuple):
+    """A protected file or folder."""
+
+    inode: int
+    link: str = ""
+    """Where it leads, if it is a link."""
+    pointer: str = ""
+    """The `.git` that names it, if its own name says nothing."""
+
+
+class Findings(NamedTuple):
+    """The protected files of a folder at one moment."""
+
+    places: Mapping[str, Place]
+    """By the path in the folder."""
+    unseen: int
+    """How many folders were not looked at: too many, or not readable."""
+
+
+class _FolderLook(NamedTuple):
+    """What was seen of one folder."""
+
+    changed: int
+    """Its change time (st_ctime_ns), which no program can set."""
+    inner: tuple[str, ...]
+    protected: tuple[str, ...]
+
+
+class ProtectedFiles:
+    """Finds the protected files of a folder. What has not changed since the last look costs one `stat`."""
+
+    def __init__(self, root: Path, more: Iterable[str] = ()) -> None:
+        self.root = os.path.realpath(root)
+        self._more = tuple(more)
+        self._last_names = tuple(entry.rpartition("/")[2] for entry in self._more if "/" in entry)
+        self._known: dict[str, _FolderLook] = {}
+
+    def look(self, opened: Collection[str] = ()) -> Findings:
+        """Return what is protected now; of the folders in `opened`, all that is in them.
+
+        A folder of this user that a run made unreadable is made readable.
+        """
+        seen: dict[str, _FolderLook] = {}
+        places: dict[str, Place] = {}
+        folders, unseen = [""], 0
+        for folder in folders:
+            if len(seen) >= MAX_FOLDERS:
+                unseen += 1
+                continue
+            try:
+                look = seen[folder] = self._look_at(folder)
+            except OSError as error:
+                unseen += error.errno not in {errno.ENOENT, errno.ENOTDIR}
+                continue
+            folders += look.inner
+            for path in look.protected:
+                self._add(path, places)
+        self._known = seen
+        for git in [path for path in places if os.path.basename(path).casefold() == ".git"]:
+            for path in self._named_by(git):
+                if path not in places:
+                    self._add(path, places, git)
+        for folder in opened:
+            with suppress(OSError):
+                for name in os.listdir(os.path.join(self.root, folder)):
+                    self._add(f"{folder}/{name}", places)
+        return Findings(places, unseen)
+
+    def _look_at(self, folder: str) -> _FolderLook:
+        path = os.path.join(self.root, folder)
+        status = os.stat(path, follow_symlinks=False)
+        known = self._known.get(folder)
+        if known and known.changed == status.st_ctime_ns:
+            return known
+        if not os.access(path, os.R_OK | os.X_OK) and status.st_uid == os.geteuid():
+            os.chmod(path, stat.S_IMODE(status.st_mode) | stat.S_IRWXU)
+        inner, protected, names = [], [], set()
+        with os.scandir(path) as entries:
+            for entry in entries:
+                here = f"{folder}/{entry.name}" if folder else entry.name
+                names.add(entry.name)
+                if self._is_protected(entry.name, here):
+                    protected.append(here)
+                elif entry.name not in SKIPPED and entry.is_dir(follow_symlinks=False):
+                    inner.append(here)
+        if "HEAD" in names and names & {"objects", "commondir"}:
+            protected += [f"{folder}/{name}".lstrip("/") for name in _GIT_FOLDER if name in names]
+        return _FolderLook(status.st_ctime_ns, tuple(inner), tuple(protected))
+
+    def _is_protected(self, name: str, path: str) -> bool:
+        if is_protected_name(name, self._more):
+            return True
+        is_last = bool(self._last_names) and is_protected_name(name, self._last_names)
+        return is_last and protected_by(path, self._more) is not None
+
+    def _add(self, path: str, places: dict[str, Place], pointer: str = "") -> None:
+        full = os.path.join(self.root, path)
+        with suppress(OSError):
+            status = os.lstat(full)
+            link = os.readlink(full) if stat.S_ISLNK(status.st_mode) else ""
+            places[path] = Place(status.st_ino, link, pointer)
+
+    def _named_by(self, git: str) -> Iterator[str]:
+        """Yield what a `.git` names in the folder: a worktree's repository, hooks, more configuration."""
+        top, home = os.path.dirname(git), git
+        if os.path.isfile(os.path.join(self.root, git)):
+            home = self.inside(self._read(git).removeprefix("gitdir:").strip(), top)
+        common = home and self.inside(self._read(f"{home}/commondir").strip() or ".", home)
+        named = [home, common]
+        if common:
+            values = _CONFIGURED.findall(self._read(f"{common}/config").encode())
+            named += [
+                self.inside(os.fsdecode(each).strip(), start) for each in values for start in (top, common)
+            ]
+        yield from filter(None, named)
+
+    def _read(self, path: str) -> str:
+        with suppress(OSError):
+            flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
+            with open(os.open(os.path.join(self.root, path), flags), "rb") as file:
+                return file.read(MAX_POINTER).decode(errors="surrogateescape")
+        return ""
+
+    def inside(self, target: str, start: str = "") -> str:
+        """Return a path in the folder, links resolved; empty for one that is outside, or not there."""
+        if "\0" in target:
+            return ""
+        real = os.path.realpath(os.path.join(self.root, start, target))
+        is_inside = real.startswith(self.root.rstrip(os.sep) + os.sep) and os.path.exists(real)
+        return os.path.relpath(real, self.root) if is_inside else ""
+
+
+def made_since(
+    root: str, before: Findings, after: Findings, allowed: Collection[str], moment: int
+) -> Iterator[str]:
+    """Yield the protected paths that a run made or replaced since `moment`, but those in `allowed`.
+
+    A folder without any file means nothing: another run may have made it, to mount something there.
+    """
+    new = {path for path, place in after.places.items() if before.places.get(path) != place}
+    for path in sorted(new):
+        folder, _, name = path.rpartition("/")
+        head = f"{folder}/HEAD".lstrip("/")
+        if after.places[path].pointer in new:
+            continue
+        if name in _GIT_FOLDER and name != "HEAD" and head in new:  # it is no repository without
+            continue
+        yield from _but(root, path, allowed, moment if before.unseen else 0)
+
+
+def _but(root: str, path: str, allowed: Collection[str], moment: int) -> Iterator[str]:
+    """Yield a path, or what is in it where a part of it is allowed."""
+    full = os.path.join(root, path)
+    if any(path == each or path.startswith(f"{each}/") for each in allowed):
+        return
+    with suppress(OSError):  # it is gone
+        if any(each.startswith(f"{path}/") for each in allowed) and not os.path.islink(full):
+            for name in sorted(os.listdir(full)):
+                yield from _but(root, f"{path}/{name}", allowed, moment)
+        elif os.lstat(full).st_ctime_ns >= moment and _holds_a_file(full):
+            yield path
+
+
+def _holds_a_file(path: str) -> bool:
+    if os.path.islink(path) or not os.path.isdir(path):
+        return True
+    return any(
+        names
+        or any(
+            os.path.islink(f"{folder}/{each}") or not os.access(f"{folder}/{each}", os.R_OK) for each in inner
+        )
+        for folder, inner, names in os.walk(path)
+    ) or not os.access(path, os.R_OK)
+
+
+def own_entries(workspace: Path, path: str, folders: Iterable[Path]) -> tuple[str, ...]:
+    """Return entries for what the agent itself runs and reads of a workspace.
+
+    That is its package (an editable install), its Python, the folders of `path` (as in PATH) with the
+    environments they belong to, and `folders`.
+    """
+    places = [*folders, *_package(), Path(sys.prefix), Path(sys.base_prefix)]
+    for text in path.split(os.pathsep):
+        place = Path(os.path.abspath(text))
+        is_environment = (place.parent / "pyvenv.cfg").exists() or place.parent.name == "node_modules"
+        places.append(place.parent if is_environment else place)
+    root = os.path.realpath(workspace)
+    insides = (os.path.relpath(os.path.realpath(place), root) for place in places)
+    return tuple(
+        dict.fromkeys(f"/{escape(each)}" for each in insides if each.split("/")[0] not in {".", ".."})
+    )
+
+
+@cache
+def _package() -> tuple[Path, ...]:
+    specs = (find_spec(f"skills_agent.{name}") for name in ("graph", "nodes", "skills", "state"))
+    return tuple(Path(each) for spec in specs if spec for each in spec.submodule_search_locations or ())
+
+
+class Watch:
+    """Watches over the protected files of one folder while a script writes in it."""
+
+    def __init__(self, folder: Path, files: ProtectedFiles, named: Iterable[Path]) -> None:
+        """Look first. A person approved that the script writes what is `named` (absolute, links resolved)."""
+        self.folder = folder
+        self.notices: list[str] = []
+        """What the person and the model have to know, in sentences."""
+        self._files = files
+        insides = [os.path.relpath(path, files.root) for path in named if path.is_relative_to(files.root)]
+        self.allowed = [each for each in insides if each != "."]
+        self._opened = [above for each in self.allowed if (above := self._above(each))]
+        self.before = files.look(self._opened)
+
+    def mounts(self) -> list[tuple[Path, bool]]:
+        """Return what is to be mounted in the folder, and whether to write; the outermost first."""
+        places = self.before.places
+        found: dict[str, bool] = {}
+        by_rank = sorted(places, key=lambda path: (".git" not in path, path.count("/")))
+        for path in [self._files.inside(path) if places[path].link else path for path in by_rank]:
+            is_within = any(path.startswith(f"{each}/") for each in places)
+            is_allowed = any(f"{path}/".startswith(f"{each}/") for each in self.allowed)
+            if path and not is_allowed and (not is_within or path.rpartition("/")[0] in self._opened):
+                found[path] = False
+        found = dict(list(found.items())[:MAX_MOUNTS])
+        for path in (*self._opened, *self.allowed):
+            if any(f"{path}/".startswith(f"{each}/") for each in found) and (self.folder / path).is_dir():
+                found[path] = True
+        return [(self.folder / path, found[path]) for path in sorted(found, key=lambda path: path.count("/"))]
+
+    def made_since(self, moment: int, named: Iterable[Path]) -> list[str]:
+        """Return the protected paths that the run made or replaced, but those that any run may write now."""
+        root = self._files.root
+        allowed = [os.path.relpath(path, root) for path in named if path.is_relative_to(root)]
+        after = self._files.look(self._opened)
+        return list(made_since(root, self.before, after, allowed, moment))
+
+    def put_aside(self, workspace: Path, paths: Iterable[str]) -> str:
+        """Move them into the agent's quarantine; return the folder."""
+        return put_aside(workspace, self._files.root, paths, self.before)
+
+    def _above(self, path: str) -> str:
+        """Return the folder that a file is made or replaced in; empty for what is a folder itself."""
+        if os.path.isdir(os.path.join(self._files.root, path)):
+            return ""
+        folder = os.path.dirname(path)
+        while folder and not os.path.isdir(os.path.join(self._files.root, folder)):
+            folder = os.path.dirname(folder)
+        return folder
+
+
+def put_aside(workspace: Path, root: str, paths: Iterable[str], before: Findings) -> str:
+    """Move what a run made into a folder of the agent, and put back the links that it replaced.
+
+    Returns that folder. No program looks there: a `.git` is not called so any more. `moved.txt` in it has the
+    names. What is on another disk stays there, under another name.
+    """
+    folder = _quarantine(workspace)
+    lines = []
+    for number, path in enumerate(paths, 1):
+        source = os.path.join(root, path)
+        name = f"{number}_{os.path.basename(path)}"
+        try:
+            _make_movable(source)
+            os.rename(source, os.path.join(folder, name))
+        except OSError:
+            name = f"{os.path.dirname(source)}/{name}.{secrets.token_hex(4)}"
+            os.rename(source, name)
+        if (place := before.places.get(path)) and place.link:
+            os.symlink(place.link, source)
+        lines.append(f"{name}\t{path}\n")
+    Path(folder, "moved.txt").write_text("".join(lines), encoding="utf-8", errors="surrogateescape")
+    return folder
+
+
+def _quarantine(workspace: Path) -> str:
+    parent = workspace / QUARANTINE
+    if parent.is_symlink() or parent.parent.is_symlink():
+        raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(parent))
+    parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    with suppress(FileExistsError), open(parent / ".gitignore", "x", encoding="utf-8") as file:
+        file.write("*\n")
+    folder = parent / f"{time.strftime('%Y%m%dT%H%M%S', time.gmtime())}-{secrets.token_hex(3)}"
+    folder.mkdir(mode=0o700)
+    return os.fspath(folder)
+
+
+def _make_movable(source: str) -> None:
+    """Give this user the rights that a run took away: to move a folder takes those on it and above it."""
+    for path in (os.path.dirname(source), source):
+        status = os.lstat(path)
+        if stat.S_ISDIR(status.st_mode) and status.st_mode & stat.S_IRWXU != stat.S_IRWXU:
+            os.chmod(path, stat.S_IMODE(status.st_mode) | stat.S_IRWXU)

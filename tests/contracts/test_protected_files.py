@@ -1,0 +1,231 @@
+"""Scripts that leave something for a person's git, editor or agent to execute: tried for real.
+
+Each plants a program that writes a canary; then git is really run in every folder. As this user, and (where
+this one is root) as nobody.
+"""
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.contracts.test_hostile_scripts import Host, host, user
+
+__all__ = ["host", "user"]
+
+pytestmark = pytest.mark.slow
+
+PLANT = """
+plant() {
+  mkdir -p "$1/hooks"
+  printf '#!/bin/sh\\ntouch "%s/canary"\\n' "$ROOT" > "$1/evil.sh" && chmod +x "$1/evil.sh"
+  printf '[core]\\n\\trepositoryformatversion = 0\\n' >> "$1/config"
+  printf '[core]\\n\\tfsmonitor = %s/evil.sh\\n' "$(cd "$1" && pwd)" >> "$1/config"
+}
+ROOT=$PWD
+"""
+TAKE_ITS_PLACE = "mv .git .g; cp -r .g .git; plant .git"
+
+
+def git(host: Host, *arguments: str, folder: str = ".") -> str:
+    """Run git as the person who opens the workspace."""
+    other = host.user != os.geteuid()
+    home = {"HOME": str(host.place / "home"), "GIT_CONFIG_NOSYSTEM": "1", "PATH": os.environ["PATH"]}
+    done = subprocess.run(
+        ["git", "-c", "user.name=a", "-c", "user.email=a@b", "-c", "protocol.file.allow=always", *arguments],
+        cwd=host.work / folder,
+        env=home,
+        capture_output=True,
+        text=True,
+        **({"user": host.user, "group": host.user, "extra_groups": []} if other else {}),  # type: ignore[call-overload]
+    )
+    return str(done.stdout + done.stderr)
+
+
+@pytest.fixture
+def repository(host: Host) -> Host:
+    """Return a machine whose workspace is a repository with another one in it."""
+    host.level = "bwrap"
+    shutil.rmtree(host.work)
+    (host.work / "src").mkdir(parents=True)
+    host.own()
+    git(host, "init", "-q")
+    git(host, "commit", "-q", "--allow-empty", "-m", "x")
+    (host.work / "deep/nested").mkdir(parents=True)
+    host.own()
+    git(host, "init", "-q", folder="deep/nested")
+    return host
+
+
+def names_in(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+def places_opened_by_git(host: Host) -> list[str]:
+    folders = [path for path in host.work.rglob("*") if path.is_dir() and not path.is_symlink()]
+    outside = [path for path in folders if not {".git", ".agent"} & set(path.relative_to(host.work).parts)]
+    return [".", *(str(path.relative_to(host.work)) for path in outside)]
+
+
+def is_safe(host: Host) -> bool:
+    """Run `git status` in every folder of the workspace, and tell whether nothing planted ran."""
+    for folder in places_opened_by_git(host):
+        git(host, "status", folder=folder)
+    return not (host.work / "canary").exists()
+
+
+@pytest.mark.parametrize(
+    "attack",
+    [
+        TAKE_ITS_PLACE,
+        "plant .git",
+        "rm -rf .git; mkdir .git; plant .git",
+        "cd deep/nested; " + TAKE_ITS_PLACE,
+        "mv deep d; cp -r d deep; plant deep/nested/.git",
+        "cd deep; mv nested n; mkdir nested; cp -r n/.git nested/.git; plant nested/.git",
+        "mkdir new; cp -r .git new/.git; plant new/.git",
+        "mkdir -p a/b/c; cp -r .git a/b/c/; plant a/b/c/.git; chmod 311 a/b/c a/b a",
+        "mkdir -p a; cp -r .git a/.git; plant a/.git; chmod 500 a a/.git",
+        "cp -r .git store; plant store; echo 'gitdir: ../store' > src/.git",
+        "cp -r .git src/x; plant src/x; ln -s x src/.git",
+        "cp -r .git bare; rm -f bare/index; plant bare; git -C bare config core.worktree ..",
+        "echo ../elsewhere > .git/commondir; cp -r .git elsewhere; plant elsewhere",
+    ],
+)
+def test_nothing_that_a_script_plants_is_executed_by_git(repository: Host, attack: str) -> None:
+    assert is_safe(repository)
+    repository.run(PLANT + attack)
+    assert is_safe(repository)
+    assert "On branch" in git(repository, "status")
+    assert "On branch" in git(repository, "status", folder="deep/nested")
+
+
+@pytest.mark.parametrize(
+    "attack", ["git init -q . ; plant .git", "mkdir .git; plant .git", "echo gitdir: x > .git"]
+)
+def test_where_there_is_no_repository_none_is_made(host: Host, attack: str) -> None:
+    host.level = "bwrap"
+    shutil.rmtree(host.work)
+    host.work.mkdir()
+    host.run(PLANT + attack)
+    assert is_safe(host)
+    assert not (host.work / ".git").exists()
+
+
+def test_a_worktree_keeps_its_pointer_and_its_repository(host: Host) -> None:
+    host.level = "bwrap"
+    shutil.rmtree(host.work)
+    (host.work / "main").mkdir(parents=True)
+    host.own()
+    git(host, "init", "-q", folder="main")
+    git(host, "commit", "-q", "--allow-empty", "-m", "x", folder="main")
+    shutil.move(host.work / "main/.git", host.work / "store")
+    (host.work / "main").rmdir()
+    (host.work / ".git").write_text("gitdir: store\n")
+    host.own()
+    assert "On branch" in git(host, "status")
+    result = host.run(
+        PLANT + "plant store; rm .git; echo 'gitdir: store' > .git; mv store s; cp -r s store; plant store"
+    )
+    assert "Read-only" in result["stderr"]
+    assert is_safe(host)
+    assert "On branch" in git(host, "status")
+
+
+def test_hooks_that_the_configuration_names_are_read_only(repository: Host) -> None:
+    git(repository, "config", "core.hooksPath", "tools/hooks")
+    (repository.work / "tools/hooks").mkdir(parents=True)
+    result = repository.run("echo x > tools/hooks/pre-commit; mv tools t")
+    assert "Read-only" in result["stderr"]
+    assert not list((repository.work / "tools/hooks").iterdir())
+
+
+OBEYED = (
+    *(".envrc", ".vscode/tasks.json", ".github/workflows/x.yml", ".husky/pre-commit", "CLAUDE.md"),
+    *(".agents/skills/x/SKILL.md", "deep/.idea/x", ".pre-commit-config.yaml", ".claude/settings.json"),
+)
+
+
+@pytest.mark.parametrize("path", OBEYED)
+def test_what_other_programs_obey_is_not_changed(repository: Host, path: str) -> None:
+    obeyed = repository.work / path
+    obeyed.parent.mkdir(parents=True, exist_ok=True)
+    obeyed.write_text("mine")
+    top, above = Path(path).parts[0], Path(path).parent
+    attack = f"echo evil > {path}; rm -rf {path}; mv {top} x; mkdir -p {above}; echo evil > {path}"
+    result = repository.run(attack)
+    assert obeyed.read_text() == "mine"
+    assert "Read-only" in result["stderr"] or "busy" in result["stderr"]
+    assert not result["notices"]
+
+
+@pytest.mark.parametrize("path", OBEYED)
+def test_what_a_script_makes_for_them_is_put_aside_and_kept(repository: Host, path: str) -> None:
+    result = repository.run(f"mkdir -p {Path(path).parent}; echo evil > {path}; echo fine > src/out.txt")
+    assert not (repository.work / path).exists()
+    assert (repository.work / "src/out.txt").read_text() == "fine\n"
+    kept = list((repository.work / ".agent/quarantine").rglob("*"))
+    assert "evil\n" in {each.read_text() for each in kept if each.is_file()}
+    (notice,) = result["notices"]
+    assert ".agent/quarantine/" in notice
+    assert Path(path.removeprefix("deep/")).parts[0] in notice
+
+
+def test_a_link_that_was_replaced_is_put_back(repository: Host) -> None:
+    (repository.work / "shared").mkdir()
+    (repository.work / "shared/tasks.json").write_text("{}")
+    (repository.work / ".vscode").symlink_to("shared")
+    result = repository.run(
+        "echo evil > shared/tasks.json; rm .vscode; mkdir .vscode; echo evil > .vscode/tasks.json"
+    )
+    assert (repository.work / ".vscode").readlink() == Path("shared")
+    assert (repository.work / ".vscode/tasks.json").read_text() == "{}"
+    assert result["notices"]
+
+
+def test_a_script_writes_exactly_the_path_that_was_approved(repository: Host) -> None:
+    (repository.work / ".github/workflows").mkdir(parents=True)
+    (repository.work / ".github/workflows/old.yml").write_text("mine")
+    body = "cd .github; touch x; for each in ci evil old; do echo $each > workflows/$each.yml; done"
+    repository.run(body, writable=[".github/workflows/ci.yml"])
+    assert names_in(repository.work / ".github/workflows") == ["ci.yml", "old.yml"]
+    assert (repository.work / ".github/workflows/old.yml").read_text() == "mine"
+    assert names_in(repository.work / ".github") == ["workflows"]
+
+
+def test_an_approved_path_may_be_made_where_nothing_was(repository: Host) -> None:
+    body = "mkdir -p .github/workflows; echo new > .github/workflows/ci.yml; echo evil > .github/evil.yml"
+    repository.run(body, writable=[".github/workflows/ci.yml"])
+    assert (repository.work / ".github/workflows/ci.yml").read_text() == "new\n"
+    assert not (repository.work / ".github/evil.yml").exists()
+
+
+def test_a_threads_own_folder_is_looked_at_too(host: Host) -> None:
+    host.level = "bwrap"
+    body = PLANT + "git init -q r; plant r/.git; echo evil > .envrc; echo fine > out.txt"
+    result = host.run(body, workdir=host.work / ".agent/work/mine")
+    assert names_in(host.work / ".agent/work/mine") == ["out.txt", "r"]
+    assert not list((host.work / ".agent/work/mine/r").iterdir())
+    assert result["notices"]
+
+
+def test_without_a_sandbox_git_executes_what_was_planted(repository: Host) -> None:
+    repository.level = "controlled"
+    repository.run(PLANT + TAKE_ITS_PLACE)
+    assert not is_safe(repository)
+
+
+def test_without_a_sandbox_it_is_reported(repository: Host) -> None:
+    repository.level = "controlled"
+    result = repository.run("mkdir n; git init -q n/r; echo x > .envrc")
+    assert ".envrc, n/r/.git" in result["notices"][0]
+    assert (repository.work / "n/r/.git").exists()
+
+
+def test_nothing_is_said_about_a_run_that_makes_none(repository: Host) -> None:
+    result = repository.run("mkdir n; echo x > n/.gitignore; git status >/dev/null; echo y > .env")
+    assert result["notices"] == []
+    assert (repository.work / "n/.gitignore").exists()
+    assert not (repository.work / ".agent/quarantine").exists()
