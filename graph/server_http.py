@@ -52,7 +52,8 @@ class Door:
         headers = Headers(scope=scope)
         origin, host = headers.get("origin"), headers.get("host", "")
         if not _is_this_machine(host):
-            return f"This server has no users, so it answers to localhost and to IP addresses, not to {host}."
+            text = "This server has no users, so it answers to localhost and to IP addresses, not to"
+            return f"{text} {host}: docs/server.md says how it gets users."
         if origin is None and _is_part_of_a_page(headers):
             origin = "another site"
         if origin is not None and not self._cors.is_allowed_origin(origin):

@@ -34,10 +34,11 @@ def test_langgraph_json_names_the_graph_by_module_path(file: str) -> None:
 
 
 @pytest.mark.slow
-def test_langgraph_validate_and_dockerfile_pass(tmp_path: Path) -> None:
+@pytest.mark.parametrize("file", ["langgraph.json", "langgraph.server.json"])
+def test_langgraph_validate_and_dockerfile_pass(tmp_path: Path, file: str) -> None:
     environment = {**os.environ, "LANGGRAPH_NO_VERSION_CHECK": "true", "LANGGRAPH_CLI_NO_ANALYTICS": "1"}
     langgraph = Path(sys.executable).with_name("langgraph")
-    for arguments in (["validate"], ["dockerfile", str(tmp_path / "Dockerfile")]):
+    for arguments in (["validate", "-c", file], ["dockerfile", "-c", file, str(tmp_path / "Dockerfile")]):
         done = subprocess.run(
             [langgraph, *arguments], cwd=PROJECT, env=environment, capture_output=True, text=True, check=False
         )
