@@ -10,7 +10,7 @@ from skills_agent.skills.search.words import FUNCTION_WORDS
 _FENCE = re.compile(r"\s*(?:```|~~~)")
 _SPAN = re.compile(r"(`+)(.+?)\1")
 _BEFORE = (
-    r"(?:^\s*(?:[-*+]\s+|\d+[.)]\s+)?|[;&|]\s*)(?:\$\s+)?"
+    r"(?:^\s*(?:[-*+]\s+|\d+[.)]\s+)?|[;&|]\s*)(?:\$\s+)?(?:(?i:usage):\s*)?"
     r"(?P<command>(?:(?:uv|deno)\s+run\s+)?(?:python[\d.]*|bash|sh|zsh|node|bun|ruby|perl)?\s*(?:-\S+\s+)*"
     r"[\"']?(?:[^\s\"'`]*/|(?<=[\"'])[^\"'`]*/)?"
 )
@@ -119,8 +119,10 @@ def _pieces_of_code(text: str) -> Iterator[tuple[str, str]]:
             heading, prose = line, ""
         elif line.strip():
             prose = line
-            for span in _SPAN.finditer(line):
-                yield span[2], f"{heading} {line}"
+            spans = [span[2] for span in _SPAN.finditer(line)]
+            is_code = line.startswith(("    ", "\t")) or line.lower().startswith("usage:")
+            for code in spans or [line] * is_code:
+                yield code, f"{heading} {line}"
 
 
 def _parts(tail: str) -> list[Part]:

@@ -31,6 +31,8 @@ def args(instructions: str, message: str, script: str = "scripts/latency.py") ->
         "Run `python3 {baseDir}/scripts/latency.py data.csv`.",
         "Run `python3 /home/me/my-skills/tail/scripts/latency.py {file}`.",
         'Run `python3 "/home/me/my skills/tail/scripts/latency.py" {file}`.',
+        "Usage: latency.py LOG [--top N]",
+        "1. Get the file.\n2. Run the script:\n\n       uv run scripts/latency.py $ARGUMENTS\n",
         'Call `python3 "${SKILL_DIR}/scripts/latency.py" "$1"`.',
         "1. Get the file.\n2. Run the script:\n\n   ```\n   uv run scripts/latency.py $ARGUMENTS\n   ```\n",
         "- `uv run python scripts/latency.py THING...`",
