@@ -205,6 +205,7 @@ class Judge:
     ) -> None:
         self.user = user
         self.loaded = active_skills(state.get("skills_loaded"))
+        self._ledger = state.get("skills_loaded") or {}
         self._policy = policy
         self._context = context
         self._registry = registry
@@ -275,8 +276,11 @@ class Judge:
         return self._policy.runner.preflight(request) if request else ""
 
     def untrusted(self, call: Call) -> list[str]:
-        """Return the untrusted skills that have a part in a call: its own, or all where it is of none."""
-        names = [call.skill] if call.skill in self.loaded else sorted(self.loaded)
+        """Return the untrusted skills that have a part in a call: its own, or all where it is of none.
+
+        Those that were unloaded count, too: the model has read them, and may have been told to unload them.
+        """
+        names = [call.skill] if call.skill in self.loaded else sorted(self._ledger)
         return [name for name in names if name is not None and not self._trusts(name)]
 
     def _refusal(self, call: Call) -> Verdict | None:
@@ -356,7 +360,7 @@ class Judge:
         return text
 
     def _trust_hint(self, name: str) -> str:
-        folder = Path(self.loaded[name]["path"]).parent
+        folder = Path(self._ledger[name]["path"]).parent
         command = shlex.join(["skills-agent", "trust", str(folder)])
         return f" To trust {name} as it is now: {command}" if folder.is_absolute() else ""
 
@@ -369,7 +373,7 @@ class Judge:
         return script_request(self._registry, SkillRef.of(skill), str(call.path), workdir=workspace)
 
     def _trusts(self, name: str) -> bool:
-        return name in self.loaded and self._policy.trusts(SkillRef.of(self.loaded[name]), self._registry)
+        return name in self._ledger and self._policy.trusts(SkillRef.of(self._ledger[name]), self._registry)
 
 
 def _words(call: Call) -> tuple[str, ...]:

@@ -56,7 +56,7 @@ def contents_of(call: Call, policy: Policy) -> list[Content]:
 def _warnings(call: Call, contents: list[Content], judge: Judge) -> list[str]:
     warnings = []
     untrusted = [code(name) for name in judge.untrusted(call)]
-    if call.skill and untrusted:
+    if call.skill in judge.loaded and untrusted:
         source = code(judge.loaded[call.skill]["source"])
         warnings.append(f"The skill {untrusted[0]} is from an untrusted source ({source}).")
     elif untrusted:

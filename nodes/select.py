@@ -2,7 +2,7 @@
 
 import logging
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
@@ -23,7 +23,7 @@ from skills_agent.skills.library.registry import Registry
 from skills_agent.skills.skill import SkillRef
 from skills_agent.state.budget import Limits, OnChange
 from skills_agent.state.context import Context
-from skills_agent.state.records import Admission, SkillPlace, VerdictRecord, active_skills
+from skills_agent.state.records import Admission, LoadedSkill, SkillPlace, VerdictRecord, active_skills
 from skills_agent.state.schema import AgentState, AgentUpdate
 from skills_agent.state.transcript import (
     LOAD_SKILL,
@@ -135,6 +135,9 @@ def _admit(
                 logger.warning("load limit reached", extra={"skill": call["args"]["name"]})
             refusals.append(refusal(call["id"] or "", LOAD_SKILL, str(error)))
             continue
+        if request.asker == "model" and (replaced := _replaced(admitted.refs, ledger)):
+            refusals.append(refusal(call["id"] or "", LOAD_SKILL, replaced))
+            continue
         admission = Admission(
             call_id=call["id"] or "",
             skills=[_place(ref, request.version) for ref in admitted.refs],
@@ -148,6 +151,21 @@ def _admit(
         admissions.append(admission)
         order += len(admitted.refs)
     return admissions, refusals
+
+
+def _replaced(refs: Sequence[SkillRef], ledger: Mapping[str, LoadedSkill]) -> str | None:
+    """Say why a model may not load a skill in place of one that this thread loaded from elsewhere.
+
+    The ledger keeps one record a name: what an untrusted skill said would have come from nowhere.
+    """
+    for ref in refs:
+        before = ledger.get(ref.name)
+        if before and (before["source"], before["path"]) != (ref.source, ref.path):
+            return (
+                f"Skill {ref.name} of {ref.source} was not loaded: this thread had the one of "
+                f"{before['source']}. The user can have it, with /{ref.name}@{ref.source}."
+            )
+    return None
 
 
 def _place(ref: SkillRef, version: SkillRef | None) -> SkillPlace:

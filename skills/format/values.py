@@ -19,7 +19,8 @@ NAME_LIMIT: Final = 128
 """Characters of a name that are kept; the specification allows 64."""
 _TRUE: Final = frozenset({"true", "yes", "on", "1"})
 _FALSE: Final = frozenset({"false", "no", "off", "0"})
-_SEPARATORS: Final = re.compile(r"[/\\]+")
+_SEPARATORS: Final = re.compile(r"[/\\@]+")
+"""`x@bundled` asks for the skill `x` of a source: no skill may be named so."""
 _TOOL_PATTERN: Final = re.compile(r"\([^)]*\)")
 
 

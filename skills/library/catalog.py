@@ -108,12 +108,11 @@ class Catalog:
 
         Raises UnknownSkillError, which carries the names that there are.
         """
+        wanted = name if source is None else f"{name}@{source}"
+        if source is None and "@" in name:
+            name, _, source = name.rpartition("@")
         found = self._lookup(name, source)
-        if found is None and source is None and "@" in name:
-            plain, _, label = name.rpartition("@")
-            found = self._lookup(plain, label)
         if found is None:
-            wanted = name if source is None else f"{name}@{source}"
             raise UnknownSkillError(wanted, self._names_like(name))
         return found
 

@@ -281,7 +281,7 @@ ACTS: dict[str, tuple[str, tuple[str, ...]]] = {
 }
 PLAIN_CONTROL_CLOSES = {"read-own-secret", "read-session-keyring"}
 CLOSED_BUT_FOR_ROOT = {
-    *("read-agent-environ", "read-any-environ", "ptrace-agent", "write-system", "write-kernel-settings"),
+    *("read-agent-environ", "ptrace-agent", "write-system", "write-kernel-settings"),
 }
 """Not in a sandbox, as an ordinary user: the agent is undumpable, and the system is somebody else's."""
 
@@ -305,8 +305,14 @@ def listeners(host: Host) -> Iterator[dict[str, object]]:
             pass_fds=[udp.fileno()],
             stderr=subprocess.DEVNULL,
         )
-        stack.callback(echo.wait)
-        stack.callback(echo.kill)
+        # The shell that started the agent has its secrets, too, and nobody protects it.
+        owner = {"user": host.user, "group": host.user, "extra_groups": []} if os.geteuid() == 0 else {}
+        shell = subprocess.Popen(  # type: ignore[call-overload]  # the user only sometimes
+            ["sleep", "600"], env={"PATH": PATH, "AGENT_SECRET": f"sk-of{host.place}"}, **owner
+        )
+        for process in (echo, shell):
+            stack.callback(process.wait)
+            stack.callback(process.kill)
         keep_in_session_keyring(str(host.place))
         yield {"place": host.place, "tcp": tcp.getsockname()[1], "udp": udp.getsockname()[1]}
 

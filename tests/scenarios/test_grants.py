@@ -422,12 +422,14 @@ def test_a_grant_for_one_source_never_serves_the_same_skill_of_another(
 ) -> None:
     shutil.copytree(skills_dir / "alpha", tmp_path / "home/.agent/skills/alpha")
     unload = calls(call("unload_skill", name="alpha"))
-    load_own, load_projects = (calls(call("load_skill", name=f"alpha@{of}")) for of in ("user", "project"))
-    agent = make_agent([load_own, run("a"), run("b"), unload, load_projects, run("c"), "done"])
+    load_own = calls(call("load_skill", name="alpha@user"))
+    agent = make_agent([load_own, run("a"), run("b"), unload, "done", run("c"), "done"])
     agent.say("go")
     agent.answer(approve("skill"))
+    agent.say("/alpha@project")
 
     assert log(workspace) == "ab"
+    assert agent.values["skills_loaded"]["alpha"]["source"] == "project"
     assert is_open(agent)
     agent.answer({"type": "reject"})
     assert log(workspace) == "ab"

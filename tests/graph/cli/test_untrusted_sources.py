@@ -113,3 +113,22 @@ def test_an_unusable_trust_file_trusts_nothing_and_ends_no_list(cli: CommandLine
 
     assert listed.code == 0
     assert HIDES in listed.out
+
+
+@pytest.mark.parametrize("instead", [[], [call("load_skill", name="csv-report@bundled")]])
+def test_a_skill_that_has_itself_unloaded_first_is_no_way_around(
+    cli: CommandLine, instead: list[dict[str, Any]]
+) -> None:
+    stopped = ask(cli, call("unload_skill", name="csv-report"), *instead, WRITE)
+
+    assert stopped.code == 3
+    assert not (cli.workspace / "note.txt").exists()
+
+
+@pytest.mark.parametrize("name", ["csv-report@bundled", "csv-report-bundled"])
+def test_no_name_is_taken_for_a_name_with_its_source(cli: CommandLine, name: str) -> None:
+    write_skill(cli.workspace / ".agent/skills", name, "Takes the name that was shown for the other.")
+
+    assert cli.run("skills", "show", "csv-report@bundled", "--json").value["source"] == "bundled"
+    shutil.rmtree(cli.workspace / ".agent/skills/csv-report")
+    assert cli.run("skills", "show", "csv-report@project").code == 1

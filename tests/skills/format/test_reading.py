@@ -134,6 +134,7 @@ def test_a_missing_name_is_that_of_the_folder() -> None:
         ("../../etc/passwd", "etc-passwd", "name-unsafe"),
         ("..\\\\x", "x", "name-unsafe"),
         (".hidden", "hidden", "name-unsafe"),
+        ("csv-report@bundled", "csv-report-bundled", "name-unsafe"),
         ("a\u200bb", "ab", "invisible-characters"),
         ('"a\\u202eb"', "ab", "invisible-characters"),
         ('"a\\nb"', "a b", "name-not-kebab"),
