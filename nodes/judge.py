@@ -29,6 +29,7 @@ from skills_agent.skills.policy.question import FileChange
 from skills_agent.skills.policy.tool_spec import RISK_TEXTS, Risk
 from skills_agent.skills.policy.trust import TrustFileError, TrustList
 from skills_agent.skills.policy.verdict import Approval, Approver, Author, Opinion, Verdict, consult
+from skills_agent.skills.scripts.environment import is_root
 from skills_agent.skills.scripts.request import as_arguments, command_request, script_request, split_command
 from skills_agent.skills.scripts.runner import ScriptRequest, ScriptRunner
 from skills_agent.skills.skill import SkillMetadata, SkillRef
@@ -320,7 +321,8 @@ class Judge:
             level = self.isolation(call)
         except SkillError as error:
             return Verdict("deny", str(error), "error")
-        isolation = f" Isolation: {level}." if level else ""
+        as_root = ", as root" if level.startswith("bwrap") and is_root() else ""
+        isolation = f" Isolation: {level}{as_root}." if level else ""
         hints = "".join(map(self._trust_hint, self.untrusted(call)))
         text = f"{words}.{note}{self._origin(call)}{isolation} Risk: {risk}.{hints}"
         return Verdict("ask", text, by)

@@ -18,7 +18,7 @@ from typing import ClassVar, Final, NamedTuple
 
 from skills_agent.skills.errors import SandboxMissingError, ScriptError
 from skills_agent.skills.scripts.controlled import ControlledRunner
-from skills_agent.skills.scripts.environment import is_granted
+from skills_agent.skills.scripts.environment import is_granted, is_root
 from skills_agent.skills.scripts.interpreter import packages_of
 from skills_agent.skills.scripts.programs import absolute_entries, find_program
 from skills_agent.skills.scripts.protected_files import Watch
@@ -214,7 +214,7 @@ def _isolation() -> tuple[str, ...]:
     what has no namespace of its own is covered.
     """
     options = [*ISOLATION]
-    if os.geteuid() == 0:
+    if is_root():
         options += ["--unshare-user", "--uid", NOBODY, "--gid", NOBODY]
     for name in READ_ONLY_OF_PROC:
         options += ["--ro-bind-try", f"/proc/{name}", f"/proc/{name}"]

@@ -10,6 +10,7 @@ from typing import Any, Final, Literal, NamedTuple
 
 from skills_agent.skills.scripts.bwrap import BwrapRunner, probe
 from skills_agent.skills.scripts.controlled import ControlledRunner
+from skills_agent.skills.scripts.environment import AS_ROOT, is_root
 from skills_agent.skills.scripts.programs import find_program
 from skills_agent.skills.scripts.runner import ScriptRequest, ScriptResult, ScriptRunner
 
@@ -53,12 +54,15 @@ def choose_runner(
 
 def isolation_here(sandbox: Sandbox, path: str | None, workspace: Path | None = None) -> Isolation:
     """Return what a setting means on this machine. Runs the sandbox once; arguments as in `find_program`."""
+    note = f". {AS_ROOT}" if is_root() else ""
     if sandbox == "off":
-        return Isolation(ControlledRunner.level, "the sandbox is turned off (setting sandbox)")
+        return Isolation(ControlledRunner.level, f"the sandbox is turned off (setting sandbox){note}")
     result = probe(path, workspace)
     if result.program:
-        return Isolation(BwrapRunner.level, f"{result.program} works")
-    return Isolation(None if sandbox == "require" else ControlledRunner.level, result.reason)
+        return Isolation(BwrapRunner.level, f"{result.program} works{note}")
+    if sandbox == "require":
+        return Isolation(None, result.reason)
+    return Isolation(ControlledRunner.level, f"{result.reason}{note}")
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,7 @@ from skills_agent.skills.scripts.environment import (
     inherited_variables,
     secrets_of,
     uv_cache,
+    warn_of_root,
 )
 from skills_agent.skills.scripts.growth import Growth, Written
 from skills_agent.skills.scripts.interpreter import command_for, program_for
@@ -65,6 +66,7 @@ class ControlledRunner:
     def preflight(self, request: ScriptRequest) -> str:
         """Return the isolation of a run. Raises ScriptError: the sandbox, a program or a file is missing."""
         self._command(request, request.folder)
+        warn_of_root()
         return self.level
 
     def run(self, request: ScriptRequest) -> ScriptResult:

@@ -1,14 +1,18 @@
 """What a script gets of the machine: variables by an allow-list, granted secrets, and limits."""
 
+import logging
 import os
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Final
 
 from skills_agent.skills.scripts.programs import absolute_entries
 from skills_agent.skills.scripts.runner import ScriptRequest
 from skills_agent.skills.scripts.supervisor import prctl
+
+logger = logging.getLogger(__name__)
 
 MEBIBYTE: Final = 1 << 20
 RESERVES_WITHOUT_USE: Final = frozenset({"bun", "deno"})
@@ -21,6 +25,10 @@ FIXED: Final = {
     "PYTHONUNBUFFERED": "1",
     "PYTHONDONTWRITEBYTECODE": "1",
 }
+AS_ROOT: Final = (
+    "The agent runs as root, and so do scripts: without a sandbox they can change everything here, in one "
+    "whatever belongs to root in the workspace. Run the agent as another user."
+)
 _PR_SET_DUMPABLE: Final = 4
 
 
@@ -65,6 +73,17 @@ def inherited_variables(environment: Mapping[str, str]) -> dict[str, str]:
     """Return the variables that every script inherits: where programs are, language and time zone."""
     kept = {name: value for name, value in environment.items() if name in INHERITED or name.startswith("LC_")}
     return kept | {"PATH": absolute_entries(kept["PATH"])} if "PATH" in kept else kept
+
+
+def is_root() -> bool:
+    return hasattr(os, "geteuid") and os.geteuid() == 0
+
+
+@cache
+def warn_of_root() -> None:
+    """Warn once a process where scripts run as root."""
+    if is_root():
+        logger.warning(AS_ROOT)
 
 
 def uv_cache(environment: Mapping[str, str]) -> str | None:

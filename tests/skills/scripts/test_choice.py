@@ -1,6 +1,7 @@
 """Which isolation is used, and that it is said."""
 
 import logging
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -8,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from skills_agent.skills.errors import SandboxMissingError, ScriptError
-from skills_agent.skills.scripts import supervisor
+from skills_agent.skills.scripts import environment, supervisor
 from skills_agent.skills.scripts.bwrap import probe
 from skills_agent.skills.scripts.choice import Isolation, Sandbox, choose_runner, isolation_here
 from skills_agent.skills.scripts.runner import ScriptRequest, ScriptRunner
@@ -61,7 +62,7 @@ def test_without_one_the_fall_back_is_told_once(
         for _ in range(2):
             result = runner.run(request_here)
     assert (result.stdout, result.level) == ("ran\n", "controlled")
-    (record,) = caplog.records
+    (record,) = (each for each in caplog.records if each.name.endswith("choice"))
     assert "WITHOUT a sandbox" in record.message
     assert "No permissions to create new namespace" in record.message
 
@@ -103,6 +104,18 @@ def test_packages_without_a_network_are_refused_before_the_start(
         "require", workspace=request_here.workdir, network=["demo"], environment={"PATH": path}
     )
     assert allowed.preflight(request_here) == "bwrap with network"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="this user is not root")
+def test_root_is_warned_once_a_process(request_here: ScriptRequest, caplog: pytest.LogCaptureFixture) -> None:
+    environment.warn_of_root.cache_clear()
+    for _ in range(2):
+        runner_for("off", request_here, SYSTEM).run(request_here)
+        runner_for("auto", request_here, SYSTEM).preflight(request_here)
+    (record,) = (each for each in caplog.records if each.name.endswith("environment"))
+    assert "Run the agent as another user" in record.message
+    for sandbox in ("auto", "off"):
+        assert "runs as root" in isolation_here(sandbox, SYSTEM).reason
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="prctl is Linux's")
