@@ -27,6 +27,7 @@ from skills_agent.graph.settings import Settings
 from skills_agent.skills.format.fields import FIELDS
 from skills_agent.skills.format.rules import RULES
 from skills_agent.skills.policy.protected import READERS
+from skills_agent.skills.policy.secret_places import KEEPERS
 from skills_agent.skills.policy.tool_spec import TOOL_SPECS
 from skills_agent.skills.scripts import seccomp
 from skills_agent.state import budget
@@ -108,6 +109,12 @@ def protected() -> Iterator[str]:
     yield from _table(("obeyed by", "names, in any case of letters"), rows)
 
 
+def secrets() -> Iterator[str]:
+    """Yield the table of places in a home folder that hold secrets."""
+    rows = ([keeper, " ".join(f"`{name}`" for name in names)] for keeper, names in KEEPERS.items())
+    yield from _table(("what keeps them", "places in a home folder"), rows)
+
+
 def events() -> Iterator[str]:
     """Yield the table of the audit's events with the fields of each."""
     rows = (
@@ -127,6 +134,7 @@ TABLES: Final[dict[str, Callable[[], Iterable[str]]]] = {
     "tools": tools,
     "denied-calls": denied_calls,
     "protected": protected,
+    "secrets": secrets,
 }
 
 

@@ -4,6 +4,7 @@ import logging
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
 from typing import Any, TypedDict
 
 from langchain_core.language_models import BaseChatModel
@@ -20,6 +21,7 @@ from skills_agent.graph.settings import (
     Settings,
     SettingsError,
     cache_folder,
+    closed_places,
     content_limits,
     description_budget,
     make_registry,
@@ -107,14 +109,15 @@ def make_services(  # noqa: PLR0913 - the parts that a host may bring, each by i
     def registry(runtime: Runtime[Context] | ToolRuntime[Any, Any], *, look: bool = False) -> Registry:
         return library.of(caller_of(runtime), runtime.store, look=look)
 
-    protected = protected_entries(settings, sources)
-    runner = runner or make_runner(settings, protected)
+    protected, closed = protected_entries(settings, sources), closed_places(settings)
+    runner = runner or make_runner(settings, protected, closed)
     own = build_tools(
         library,
         runner,
         Workdir(settings.workspace, per_thread=settings.workdir == "thread", protected=protected),
         run_command=settings.enable_run_command,
         images=settings.read_images,
+        closed=closed,
     )
     offered = _by_name([*own, *tools])
     grammar = Grammar({tool.name: spec_of(tool) for tool in tools})
@@ -177,7 +180,9 @@ def protected_entries(settings: Settings, sources: Sequence[Source] | None = Non
     return (*settings.protected_paths, *own_entries(settings.workspace, path, folders))
 
 
-def make_runner(settings: Settings, protected: tuple[str, ...]) -> ScriptRunner:
+def make_runner(
+    settings: Settings, protected: tuple[str, ...] = (), closed: tuple[Path, ...] = ()
+) -> ScriptRunner:
     """Return what runs scripts, and shut the agent's own memory from them."""
     if settings.protect_process:
         make_undumpable()
@@ -185,6 +190,7 @@ def make_runner(settings: Settings, protected: tuple[str, ...]) -> ScriptRunner:
         settings.sandbox,
         workspace=settings.workspace,
         network=settings.network_skills,
+        closed=closed,
         protected=protected,
         timeout=settings.script_timeout,
         max_output=settings.max_script_output,

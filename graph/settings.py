@@ -45,6 +45,7 @@ from skills_agent.graph.layers import SettingsError as SettingsError  # noqa: PL
 from skills_agent.skills.library.index import Strictness
 from skills_agent.skills.library.registry import Registry
 from skills_agent.skills.policy.permission import ALWAYS_ALLOWED, Mode
+from skills_agent.skills.policy.secret_places import is_wide, secret_places
 from skills_agent.skills.policy.tool_spec import Risk
 from skills_agent.skills.policy.trust import TrustedPath, TrustFileError, TrustList
 from skills_agent.skills.policy.verdict import Approval
@@ -248,6 +249,21 @@ def description_budget(settings: Settings, window: int | None) -> int:
         return settings.catalog_budget
     share = int(settings.catalog_share * window * CHARACTERS_PER_TOKEN)
     return max(1, min(settings.catalog_budget, share))
+
+
+def closed_places(settings: Settings) -> tuple[Path, ...]:
+    """Return what tools and scripts do not see of the workspace: secrets, and what the agent believes.
+
+    Raises SettingsError where nobody said that the agent shall work in so wide a folder.
+    """
+    if settings.origins.get("workspace") == DEFAULT and is_wide(settings.workspace, settings.home):
+        raise SettingsError(
+            f"The agent would work in {settings.workspace}, and that is your home folder, or holds it. Go to "
+            f"the folder of a project, or say that you mean it: --workspace {settings.workspace} (or "
+            "SKILLS_AGENT_WORKSPACE)."
+        )
+    own = [user_state_folder(settings), trust_file_of(settings).parent]
+    return secret_places(settings.workspace, settings.home, own)
 
 
 def cache_folder(settings: Settings) -> Path:

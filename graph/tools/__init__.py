@@ -1,5 +1,8 @@
 """The tools that the model may call; what each one is stands in skills/policy/tool_spec.py."""
 
+from collections.abc import Collection
+from pathlib import Path
+
 from langchain_core.tools import BaseTool
 
 from skills_agent.graph.tools.declare import declare, spec_of
@@ -21,17 +24,19 @@ def build_tools(
     *,
     run_command: bool = False,
     images: bool = False,
+    closed: Collection[Path] = (),
 ) -> list[BaseTool]:
     """Return every tool but `load_skill`, which the graph carries out itself.
 
     The order is fixed: it is part of the prompt that a provider caches. `run_command` adds that tool;
-    with `images`, the tools that read files show images to the model.
+    with `images`, the tools that read files show images to the model. What is in `closed` does not exist for
+    the tools for files.
     """
     run_script, command = run_tools(library, runner, workdir)
     return [
         *skill_tools(library, images=images),
         run_script,
         declare(update_plan),
-        *file_tools(Workspace(workdir.workspace), images=images),
+        *file_tools(Workspace(workdir.workspace, closed), images=images),
         *([command] if run_command else []),
     ]

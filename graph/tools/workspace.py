@@ -3,7 +3,7 @@
 import os
 import secrets
 import stat
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
@@ -36,6 +36,12 @@ class OwnFolderError(ConfinedError):
     reason = f"is in {OWN_FOLDER}, which is closed to tools but for {OWN_FOLDER}/{SKILLS_FOLDER}"
 
 
+class ClosedPlaceError(ConfinedError):
+    """The path leads to where the person keeps secrets, or the agent what it believes."""
+
+    reason = "is where secrets are kept, which is closed to tools"
+
+
 class SecondNameError(ConfinedError):
     """The file has another name, which may be outside of the workspace."""
 
@@ -56,8 +62,10 @@ class Workspace:
     second name is closed, because that name may be outside.
     """
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, closed: Collection[Path] = ()) -> None:
+        """Name the folder; what is in `closed` (absolute, links resolved) is refused, too."""
         self._root = root.resolve()
+        self._closed = [Path(str(place).casefold()) for place in closed]
 
     def real(self, path: str) -> str:
         """Return a model's path relative to the real root, with its links resolved; the root is `.`.
@@ -76,7 +84,13 @@ class Workspace:
             first, second = (*(part.casefold() for part in inside.parts[:2]), "", "")[:2]
             if first == OWN_FOLDER and second != SKILLS_FOLDER:
                 raise OwnFolderError(path)
+            if self._is_closed(real):
+                raise ClosedPlaceError(path)
         return str(inside)
+
+    def _is_closed(self, real: Path) -> bool:
+        place = Path(str(real).casefold())
+        return any(place.is_relative_to(closed) for closed in self._closed)
 
     def read(self, path: str, limit: int) -> bytes:
         """Return a file's bytes. Raises ToolException for a file over `limit` bytes."""
@@ -122,7 +136,11 @@ class Workspace:
             return
         for folder, inner, names in os.walk(top):
             here = Path(folder).relative_to(self._root)
-            open_folders = sorted(name for name in inner if name[0] != "." and name not in NOT_SEARCHED)
+            open_folders = sorted(
+                name
+                for name in inner
+                if name[0] != "." and name not in NOT_SEARCHED and not self._is_closed(Path(folder, name))
+            )
             inner[:] = open_folders if len(here.parts) < MAX_DEPTH else []
             yield from (str(here / name) for name in sorted(names) if not name.startswith("."))
 

@@ -91,6 +91,8 @@ class BwrapRunner(ControlledRunner):
 
     workspace: Path
     """A script sees everything of it but the agent's own folder."""
+    closed: Collection[Path] = ()
+    """What is hidden of it: secrets, where it is as wide as the home folder."""
     network: Collection[str] = ()
     """The skills that may reach it, as `name` or `name@source`."""
     level: ClassVar[str] = "bwrap"
@@ -151,15 +153,17 @@ class BwrapRunner(ControlledRunner):
         limiter = find_program("prlimit", self.environment.get("PATH"), self.workspace).path or "prlimit"
         network = is_granted(self.network, request)
         size = str(self.limits.file_size)
+        hidden = [self.workspace / OWN_FOLDER, *self.closed]
         command = [
             *(*_isolation(), *(("--share-net",) if network else ())),
             *_system(network=network),
             *("--size", size, "--tmpfs", "/dev/shm", "--remount-ro", "/dev"),  # noqa: S108
             *("--size", size, "--tmpfs", str(INSIDE), "--dir", str(HOME)),
             *_work_folders(self.workspace, watches, folder),
+            *_hidden(hidden[1:]),
             *_read_only(_programs((inner.command[0], limiter), self.workspace)),
             *(("--ro-bind", str(request.folder), str(folder)) if folder else ()),
-            *("--remount-ro", str(self.workspace / OWN_FOLDER)),
+            *(word for place in hidden if place.is_dir() for word in ("--remount-ro", str(place))),
             *("--remount-ro", "/", "--chdir", str(request.workdir.absolute()), "--"),
             *(limiter, f"--nproc={self.limits.processes}", "--"),
             *inner.command,
@@ -260,6 +264,14 @@ def _work_folders(workspace: Path, watches: Sequence[Watch], skill_folder: Path 
         if watch not in in_workspace:
             yield from ("--bind", str(watch.folder), str(watch.folder))
             yield from _protecting(watch, [])
+
+
+def _hidden(places: Iterable[Path]) -> Iterator[str]:
+    for place in places:
+        if place.is_dir():
+            yield from ("--size", "4096", "--tmpfs", str(place))
+        elif place.exists():
+            yield from ("--ro-bind", os.devnull, str(place))
 
 
 def _protecting(watch: Watch, more: list[Path]) -> Iterator[str]:

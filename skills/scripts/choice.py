@@ -42,12 +42,17 @@ class Program(NamedTuple):
 
 
 def choose_runner(
-    sandbox: Sandbox, *, workspace: Path, network: Collection[str] = (), **control: Any
+    sandbox: Sandbox,
+    *,
+    workspace: Path,
+    network: Collection[str] = (),
+    closed: Collection[Path] = (),
+    **control: Any,
 ) -> ScriptRunner:
     """Return the runner for a setting; `control` is what ControlledRunner takes. Nothing is started yet."""
     if sandbox == "off":
         return ControlledRunner(workspace=workspace, **control)
-    sandboxed = BwrapRunner(workspace=workspace, network=network, **control)
+    sandboxed = BwrapRunner(workspace=workspace, network=network, closed=closed, **control)
     plain = ControlledRunner(workspace=workspace, **control)
     return sandboxed if sandbox == "require" else AutoRunner(sandboxed, plain)
 

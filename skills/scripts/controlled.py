@@ -145,7 +145,7 @@ class ControlledRunner:
             # What begins with `/` is meant at the top of the workspace.
             at_top = folder == (self.workspace or folder)
             more = [entry for entry in self.protected if at_top or not entry.startswith("/")]
-            self._files[folder] = ProtectedFiles(folder, more)
+            self._files[folder] = ProtectedFiles(folder, more, ".agent" if at_top else "")
         return self._files[folder]
 
     def _written_folders(self, request: ScriptRequest) -> list[Path]:

@@ -69,7 +69,9 @@ class _FolderLook(NamedTuple):
 class ProtectedFiles:
     """Finds the protected files of a folder. What has not changed since the last look costs one `stat`."""
 
-    def __init__(self, root: Path, more: Iterable[str] = ()) -> None:
+    def __init__(self, root: Path, more: Iterable[str] = (), own: str = "") -> None:
+        """Name the folder, more entries, and the agent's own folder in it, which is not looked at."""
+        self._own = own
         self.root = os.path.realpath(root)
         self._more = tuple(more)
         self._last_names = tuple(entry.rpartition("/")[2] for entry in self._more if "/" in entry)
@@ -119,6 +121,8 @@ class ProtectedFiles:
             for entry in entries:
                 here = f"{folder}/{entry.name}" if folder else entry.name
                 names.add(entry.name)
+                if here == self._own:
+                    continue
                 if self._is_protected(entry.name, here):
                     protected.append(here)
                 elif entry.name not in SKIPPED and entry.is_dir(follow_symlinks=False):

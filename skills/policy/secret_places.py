@@ -1,0 +1,93 @@
+"""Where people keep secrets: closed to file tools and scripts in a workspace so wide that it holds them.
+
+That is `/`, a home folder, or a folder above one. docs/security.md has the list as a table.
+"""
+
+import os
+import pwd
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+KEEPERS: Final[Mapping[str, tuple[str, ...]]] = {
+    "keys and logins": (
+        ".ssh", ".gnupg", ".pki", ".netrc", ".authinfo", ".authinfo.gpg", ".git-credentials", ".pgpass",
+        ".my.cnf", ".vault-token", ".password-store", ".1password", ".Xauthority", ".ICEauthority",
+        ".local/share", "Library",
+    ),
+    "clouds and registries": (
+        ".aws", ".azure", ".config", ".docker", ".kube", ".oci", ".boto", ".s3cfg", ".terraform.d",
+        ".terraformrc", ".databricks", ".databrickscfg", ".snowflake", ".snowsql", ".rclone.conf", ".npmrc",
+        ".yarnrc.yml", ".pypirc", ".gem", ".cargo/credentials", ".cargo/credentials.toml", ".m2", ".gradle",
+    ),
+    "browsers, mail and messages": (
+        ".mozilla", ".thunderbird", ".var", "snap", ".cache", ".msmtprc", ".mbsyncrc", ".fetchmailrc",
+        ".mutt", ".muttrc", ".purple", ".weechat", ".irssi",
+    ),
+    "histories": (
+        ".bash_history", ".zsh_history", ".zhistory", ".histfile", ".sh_history", ".history",
+        ".python_history", ".node_repl_history", ".psql_history", ".mysql_history", ".sqlite_history",
+        ".rediscli_history", ".lesshst", ".viminfo",
+    ),
+    "coding agents": (
+        ".claude", ".claude.json", ".codex", ".gemini", ".cursor", ".continue", ".aider.chat.history.md",
+    ),
+    "this agent": (".local/state",),
+}  # fmt: skip
+"""By what keeps them: places in a home folder."""
+OF_THE_SYSTEM: Final = (
+    *(
+        "/proc",
+        "/sys",
+        "/dev",
+        "/run",
+        "/var/run",
+        "/var/log",
+        "/var/mail",
+        "/var/spool",
+        "/var/lib",
+        "/boot",
+    ),
+    *("/etc/shadow", "/etc/shadow-", "/etc/gshadow", "/etc/gshadow-", "/etc/ssh", "/etc/ssl/private"),
+    *("/etc/sudoers", "/etc/sudoers.d"),
+)
+"""Where the workspace is `/`."""
+
+
+def is_wide(workspace: Path, home: Path) -> bool:
+    """Return whether a workspace is `/`, a home folder of this user, or a folder above one."""
+    root = os.path.realpath(workspace)
+    return root == "/" or any(_is_in(each, root) for each in _homes_of_user(home))
+
+
+def secret_places(workspace: Path, home: Path, more: Iterable[Path] = ()) -> tuple[Path, ...]:
+    """Return what is closed in a workspace, links resolved: of a wide one all secrets, and always `more`."""
+    root = os.path.realpath(workspace)
+    places = [str(each) for each in more]
+    if is_wide(workspace, home):
+        homes = [*_homes_of_user(home), *_homes_of_others(root)]
+        places += [f"{each}/{name}" for each in homes for names in KEEPERS.values() for name in names]
+    if root == "/":
+        places += OF_THE_SYSTEM
+    real = {os.path.realpath(place) for place in places}
+    inside = sorted(place for place in real if place != root and _is_in(place, root))
+    return tuple(
+        Path(each) for each in inside if not any(each != top and _is_in(each, top) for top in inside)
+    )
+
+
+def _homes_of_user(home: Path) -> set[str]:
+    homes = {os.path.realpath(home)}
+    with suppress(KeyError):
+        homes.add(os.path.realpath(pwd.getpwuid(os.geteuid()).pw_dir))
+    return homes - {"/"}
+
+
+def _homes_of_others(root: str) -> set[str]:
+    homes = {os.path.realpath(each.pw_dir) for each in pwd.getpwall()}
+    return {each for each in homes if each != "/" and _is_in(each, root) and Path(each, ".").is_dir()}
+
+
+def _is_in(place: str, root: str) -> bool:
+    return place == root or place.startswith(root.rstrip(os.sep) + os.sep)

@@ -1,0 +1,123 @@
+"""A home folder as the workspace: only where somebody says so, and then without its secrets."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from skills_agent.graph import build_graph
+from skills_agent.graph.services import make_services
+from skills_agent.graph.settings import Settings, SettingsError
+from skills_agent.graph.tools.files import file_tools
+from skills_agent.graph.tools.workspace import Workspace
+from skills_agent.skills.policy.secret_places import KEEPERS, is_wide, secret_places
+from skills_agent.skills.scripts.bwrap import probe
+from skills_agent.skills.scripts.runner import ScriptRequest
+from tests.agents import call, calls
+from tests.conftest import MakeAgent
+
+KEY = "PRIVATE KEY"
+SECRETS = (
+    *(".ssh/id_rsa", ".aws/credentials", ".netrc", ".config/gh/hosts.yml", ".bash_history"),
+    *(".docker/config.json", ".mozilla/cookies.sqlite", ".local/state/skills-agent/key", ".git-credentials"),
+)
+
+
+@pytest.fixture
+def home(workspace: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return a home folder with secrets."""
+    folder = workspace.parent / "home"
+    for name in SECRETS:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(KEY)
+    (folder / "notes.txt").write_text("mine")
+    (folder / ".bashrc").write_text("mine")
+    monkeypatch.setenv("HOME", str(folder))
+    for name in ("XDG_STATE_HOME", "XDG_CONFIG_HOME", "XDG_CACHE_HOME", "SKILLS_AGENT_WORKSPACE"):
+        monkeypatch.delenv(name, raising=False)
+    return folder
+
+
+@pytest.mark.parametrize("above", [False, True])
+def test_the_current_folder_is_not_enough(home: Path, monkeypatch: pytest.MonkeyPatch, above: bool) -> None:
+    monkeypatch.chdir(home.parent if above else home)
+    with pytest.raises(SettingsError, match="--workspace"):
+        build_graph(Settings.load())
+    with pytest.raises(SettingsError, match="--workspace"):
+        build_graph()
+
+
+def test_the_root_folder_is_not_enough(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir("/")
+    with pytest.raises(SettingsError, match="--workspace /"):
+        build_graph()
+
+
+def test_who_says_so_may_work_there(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(home)
+    build_graph(Settings.load(home))
+    monkeypatch.setenv("SKILLS_AGENT_WORKSPACE", str(home))
+    build_graph(Settings.load())
+
+
+def test_a_folder_in_the_home_folder_needs_no_word(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (home / "project").mkdir()
+    monkeypatch.chdir(home / "project")
+    build_graph(Settings.load())
+
+
+@pytest.mark.parametrize("secret", SECRETS)
+def test_file_tools_refuse_the_secrets(home: Path, make_agent: MakeAgent, secret: str) -> None:
+    (home / "link").symlink_to(home / secret)
+    wanted = [
+        call("read_file", path=secret),
+        call("read_file", path="link"),
+        call("read_file", path=f"x/../{secret.upper()}"),
+        call("grep", pattern="PRIVATE", path=secret),
+        call("grep", pattern="PRIVATE"),
+        call("write_file", path=secret, content="x"),
+    ]
+    agent = make_agent([calls(*wanted), "done"], workspace=home, home=home, require_approval_for=frozenset())
+    agent.say("go")
+    if agent.state.interrupts:  # a protected path is asked about first
+        agent.answer(*[{"type": "approve"}] * len(agent.state.interrupts[0].value["action_requests"]))
+    assert KEY not in "".join(message.text for message in agent.transcript if message.type == "tool")
+    assert (home / secret).read_text() == KEY
+    assert "closed to tools" in agent.tool_messages("read_file")[0].text
+
+
+def test_everything_else_is_open(home: Path) -> None:
+    tools = {tool.name: tool for tool in file_tools(Workspace(home, secret_places(home, home)))}
+    assert tools["read_file"].invoke({"path": "notes.txt"}) == "mine"
+    assert "mine" in tools["grep"].invoke({"pattern": "mine"})
+
+
+@pytest.mark.skipif(probe(os.environ.get("PATH")).program is None, reason="no sandbox here")
+def test_a_script_finds_no_secret_and_changes_no_start_up_file(home: Path) -> None:
+    runner = make_services(Settings(workspace=home, home=home)).policy.runner
+    script = home.parent / "skill" / "look.sh"
+    script.parent.mkdir()
+    body = f"cat {' '.join(SECRETS)}; cat notes.txt; touch out.txt; echo evil >> .bashrc; echo evil > .zshrc"
+    script.write_text(body)
+    result = runner.run(ScriptRequest("demo", script, (), None, home))
+    assert KEY not in result.stdout
+    assert "mine" in result.stdout
+    assert (home / ".bashrc").read_text() == "mine"
+    assert not (home / ".zshrc").exists()
+    assert (home / "out.txt").exists()
+    assert (home / ".ssh/id_rsa").read_text() == KEY
+
+
+def test_a_workspace_that_is_not_wide_has_no_secrets(tmp_path: Path) -> None:
+    (tmp_path / "work/.config").mkdir(parents=True)
+    assert not is_wide(tmp_path / "work", tmp_path / "home")
+    assert secret_places(tmp_path / "work", tmp_path / "home") == ()
+
+
+def test_what_the_agent_believes_is_closed_in_any_workspace(tmp_path: Path) -> None:
+    state = tmp_path / "work/.state/skills-agent"
+    assert secret_places(tmp_path / "work", tmp_path / "home", [state]) == (state,)
+
+
+def test_every_keeper_is_a_place_in_a_home_folder() -> None:
+    assert all(not name.startswith("/") for names in KEEPERS.values() for name in names)
