@@ -15,7 +15,7 @@ from langgraph.runtime import Runtime
 from skills_agent.graph.audit.events import Operator
 from skills_agent.graph.audit.log import RunLog
 from skills_agent.graph.audit.recorder import Audit
-from skills_agent.graph.audit.redaction import Redaction, secret_values
+from skills_agent.graph.audit.redaction import redaction_of
 from skills_agent.graph.models.provider import default_model, make_models, stated_window
 from skills_agent.graph.settings import (
     Settings,
@@ -211,12 +211,12 @@ def make_runner(
 
 def make_audit(settings: Settings, model: BaseChatModel | None, yes: Collection[Risk]) -> Audit:
     """Return what keeps the record of the runs; nothing is written yet."""
-    environment = process_environment()
-    named = {name for names in settings.script_secrets.values() for name in names}
-    name = type(model).__name__ if model is not None else settings.model or default_model(environment)
+    name = (
+        type(model).__name__ if model is not None else settings.model or default_model(process_environment())
+    )
     return Audit(
         RunLog(settings.audit_folder, settings.workspace) if settings.audit != "off" else None,
-        Redaction(secret_values(environment, named)),
+        redaction_of(settings),
         Operator(
             model=name,
             allowed_tools=settings.allowed_tools,

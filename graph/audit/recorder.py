@@ -72,7 +72,7 @@ class Audit:
         `required`: a run stops where it cannot be recorded, before its next effect.
         """
         self._log = log
-        self._redaction = redaction
+        self.redaction = redaction
         self._operator = operator
         self._required = required
         # By the control of the invocation: every invoke or stream has one of its own.
@@ -179,7 +179,7 @@ class Audit:
 
     def _redacted(self, event: Event) -> Record:
         record = event.as_record()  # the names of its fields are our own
-        return {name: self._redaction.value(value, MAX_TEXT) for name, value in record.items()}
+        return {name: self.redaction.value(value, MAX_TEXT) for name, value in record.items()}
 
     def _locate(self, node: str, turn: int, runtime: Runtime[Context]) -> tuple[dict[str, str], _Memory]:
         """Return what the events of a step have in common, and the memory of its invocation."""

@@ -1,4 +1,4 @@
-"""Take secrets out of text that is recorded.
+"""Take secrets out of text that is recorded, and out of what was kept in clear when it is shown.
 
 Three detectors, each in time in proportion to the text: values that this process knows to be secret; names
 of keys (`"password": ...`, `--token ...`); shapes of well-known vendors' keys.
@@ -8,8 +8,12 @@ import math
 import os
 import re
 from collections.abc import Collection, Iterable, Mapping
+from dataclasses import fields, is_dataclass, replace
 from typing import Any, Final
 
+from msgspec import Struct, structs
+
+from skills_agent.graph.settings import Settings, process_environment
 from skills_agent.skills.scripts.output import MASK as MASKED_BYTES
 from skills_agent.skills.scripts.output import forms_of
 
@@ -134,6 +138,33 @@ class Redaction:
             return self._list(list(value), limit, _depth)
         return self.text(str(value), limit)
 
+    def whole(self, value: Any) -> Any:
+        """Return a value of any size without secrets, records included: so what is kept in clear is shown."""
+        if isinstance(value, str):
+            return self._redacted(value)
+        if isinstance(value, Mapping):
+            hidden = {name for name, each in value.items() if each and is_secret_name(str(name))}
+            return {
+                name: MASK if name in hidden and isinstance(each, str | list | dict) else self.whole(each)
+                for name, each in value.items()
+            }
+        if isinstance(value, list | tuple):
+            flags = [
+                isinstance(each, str) and len(each) < 60 and bool(_FLAG.fullmatch(each)) for each in value
+            ]
+            items = [
+                MASK if flag and isinstance(each, str) else self.whole(each)
+                for flag, each in zip([False, *flags], value, strict=False)
+            ]
+            return value._make(items) if hasattr(value, "_make") else type(value)(items)
+        if is_dataclass(value) and not isinstance(value, type):
+            return replace(
+                value, **{each.name: self.whole(getattr(value, each.name)) for each in fields(value)}
+            )
+        if isinstance(value, Struct):
+            return structs.replace(value, **self.whole(structs.asdict(value)))
+        return value
+
     def _object(self, value: Mapping[Any, Any], limit: int | None, depth: int) -> dict[str, Any]:
         redacted = {}
         for key, each in list(value.items())[:MAX_ITEMS]:
@@ -200,6 +231,12 @@ def secret_values(environment: Mapping[str, str], named: Collection[str]) -> set
 def _can_be_secret(value: str) -> bool:
     is_word = len(value) < SHORTEST_VALUE or value.lower() in _COMMON
     return not is_word and not (value.startswith("/") and os.path.lexists(value))
+
+
+def redaction_of(settings: Settings) -> Redaction:
+    """Return what takes out the secrets that this process knows, and those of well-known shapes."""
+    named = {name for names in settings.script_secrets.values() for name in names}
+    return Redaction(secret_values(process_environment(), named))
 
 
 def _hidden(match: re.Match[str]) -> str:

@@ -23,7 +23,7 @@ def list_grants(thread: str, as_json: bool, **database: Any) -> None:
     from skills_agent.graph.cli.transcript import holds_for
 
     with open_threads(**database) as threads:
-        records = threads.read(thread).grants
+        records = threads.graph.services.audit.redaction.whole(threads.read(thread).grants)
     if as_json:
         print_json(list(records))
         return

@@ -1,7 +1,6 @@
 """The runs in the audit's files: each is the record of one turn of a thread. Imports no LangGraph."""
 
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import Final, Literal, NamedTuple
 
 import msgspec
@@ -95,9 +94,8 @@ class RunRecord(NamedTuple):
         return [event for event in self.events if event.get("type") in kinds]
 
 
-def open_log(workspace: Path | None) -> RunLog:
+def open_log(settings: Settings) -> RunLog:
     """Return the audit of a workspace; nothing is made."""
-    settings = Settings.load(workspace)
     return RunLog(settings.audit_folder, settings.workspace)
 
 

@@ -8,8 +8,10 @@ from pathlib import Path
 import click
 
 from skills_agent.graph.audit.log import Record, Verification
+from skills_agent.graph.audit.redaction import redaction_of
 from skills_agent.graph.cli import options, run_records
 from skills_agent.graph.cli.printing import echo, line_of, local_time, print_json, table
+from skills_agent.graph.settings import Settings
 
 
 @click.group()
@@ -26,7 +28,9 @@ _thread = click.option("--thread", metavar="ID", help="Only of this thread.")
 @options.as_json
 def list_runs(thread: str | None, workspace: Path | None, as_json: bool) -> None:
     """List runs, newest first: a run is one turn of a thread."""
-    lines = [run.as_json() for run in run_records.read_runs(run_records.open_log(workspace), thread)]
+    lines = [
+        run.as_json() for run in run_records.read_runs(run_records.open_log(Settings.load(workspace)), thread)
+    ]
     if as_json:
         print_json(lines)
         return
@@ -40,8 +44,9 @@ def list_runs(thread: str | None, workspace: Path | None, as_json: bool) -> None
 @options.as_json
 def show_run(run: str, workspace: Path | None, as_json: bool) -> None:
     """Show what happened in RUN, in order."""
-    log = run_records.open_log(workspace)
-    record = run_records.find_run(log, run)
+    settings = Settings.load(workspace)
+    log = run_records.open_log(settings)
+    record = redaction_of(settings).whole(run_records.find_run(log, run))
     if run_records.is_changed(log, run):
         thread = line_of(str(record.events[0].get("thread")))
         click.echo(f"warning: this record was changed; see skills-agent runs verify {thread}", err=True)
@@ -66,7 +71,7 @@ def export_runs(run: str | None, thread: str | None, output: Path | None, worksp
     """
     if run and thread:
         raise click.UsageError("name a run or a thread, not both")
-    lines = run_records.read_lines(run_records.open_log(workspace), run, thread)
+    lines = run_records.read_lines(run_records.open_log(Settings.load(workspace)), run, thread)
     content = b"".join(line + b"\n" for line in lines)
     if output is None:
         sys.stdout.buffer.write(content)
@@ -88,7 +93,7 @@ def verify_runs(thread: str | None, workspace: Path | None, as_json: bool) -> No
     What it cannot find: somebody who writes the whole rest of a file and its head anew. Keep the heads that
     --json prints on another machine, and compare.
     """
-    threads = run_records.verify_threads(run_records.open_log(workspace), thread)
+    threads = run_records.verify_threads(run_records.open_log(Settings.load(workspace)), thread)
     if as_json:
         print_json(threads)
     elif not threads:

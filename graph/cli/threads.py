@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
@@ -13,6 +13,7 @@ from skills_agent.graph.threads.errors import AgeError, list_first
 from skills_agent.skills.text import count
 
 OFFER: Final = "skills-agent threads import (or import --decline)"
+T = TypeVar("T")
 
 if TYPE_CHECKING:
     from skills_agent.graph.settings import Settings
@@ -30,7 +31,7 @@ def threads() -> None:
 def list_threads(as_json: bool, **database: Any) -> None:
     """List threads, newest first: when, turns, status, and the first question."""
     with open_threads(**database) as opened:
-        summaries = opened.list()
+        summaries = _shown(opened, opened.list())
         settings = opened.graph.services.settings
     if as_json:
         print_json([summary._asdict() for summary in summaries])
@@ -60,11 +61,11 @@ def show_thread(thread: str, steps: bool, as_json: bool, **database: Any) -> Non
 
     with open_threads(**database) as opened:
         if steps:
-            listed = opened.steps(thread)
+            listed = _shown(opened, opened.steps(thread))
             value = {"thread": thread, "steps": [step.as_json() for step in listed]}
             text = steps_text(thread, listed)
         else:
-            record = opened.read(thread)
+            record = _shown(opened, opened.read(thread))
             value, text = record.as_json(), as_text(record)
     print_json(value) if as_json else echo(text)
 
@@ -217,6 +218,12 @@ def open_threads(
     from skills_agent.graph.threads.threads import Threads
 
     return Threads.open(Settings.load(workspace, checkpointer=checkpointer), create=create)
+
+
+def _shown(opened: "Threads", value: T) -> T:
+    """Return what a thread keeps, in clear, without secrets."""
+    shown: T = opened.graph.services.audit.redaction.whole(value)
+    return shown
 
 
 def _remove(opened: "Threads", threads: Sequence[str], question: str, *, yes: bool) -> None:
