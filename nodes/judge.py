@@ -142,7 +142,7 @@ class Policy:
         names = (skill.name, f"{skill.name}@{skill.source}")
         calls = (self.grammar.call(LOAD_SKILL, {"name": name}) for name in names)
         refusal = self.refusal(context, *calls)
-        return refusal.reason if refusal else None
+        return refusal.reason.replace("Not run: the", "The", 1) if refusal else None
 
     def skills_left_out(self, catalog: Catalog, context: Context) -> frozenset[str]:
         """Return the names of the skills that nobody may load in this request: no prompt shows them."""

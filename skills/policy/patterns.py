@@ -20,6 +20,7 @@ from skills_agent.skills.text import one_line
 _ENTRY: Final = re.compile(r"(?P<name>[A-Za-z_][\w.-]*)(?:\((?P<argument>.*)\))?", re.DOTALL)
 _SERVER: Final = re.compile(r"mcp__(?P<server>[A-Za-z0-9-]+(?:_[A-Za-z0-9-]+)*)(?:__(?P<tool>[\w*.-]+))?")
 _NO_PATH: Final = re.compile(r"[\s\0\\?\[\]{}$`\"'<>|;&]")
+_PATH: Final = "a relative path, as in `scripts/*.py`"
 _INTERPRETERS: Final[Mapping[str, tuple[Words, ...]]] = {
     ".py": (("python",), ("python3",), ("uv", "run")),
     ".sh": (("sh",), ("bash",)),
@@ -191,7 +192,8 @@ class Grammar:
             reason = "in parentheses stands one plain command that begins with a program, as in `git diff *`"
             raise EntryNotUnderstoodError(text, reason)
         if any(spec.path_argument for spec in meant):
-            return replace(entry, path=_path_pattern(text, argument))
+            kind = "the name of a skill, as in `x-*`" if meant[0].name == "load_skill" else _PATH
+            return replace(entry, path=_path_pattern(text, argument, kind))
         raise EntryNotUnderstoodError(text, f"nothing is known of what {name} takes in parentheses")
 
 
@@ -199,14 +201,14 @@ GRAMMAR: Final = Grammar()
 """Of the agent's own tools."""
 
 
-def _path_pattern(entry: str, argument: str) -> Words:
+def _path_pattern(entry: str, argument: str, kind: str) -> Words:
     plain = argument.strip()
     is_anchored = plain.startswith("./")
     plain = plain.removeprefix("./")
     parts = plain.rstrip("/").split("/")
     is_odd = plain.startswith(("/", "~")) or _NO_PATH.search(plain)
     if is_odd or any(part in {"", ".", ".."} for part in parts):
-        raise EntryNotUnderstoodError(entry, "in parentheses stands a relative path, as in `scripts/*.py`")
+        raise EntryNotUnderstoodError(entry, f"in parentheses stands {kind}")
     spread = [ANY if part == "**" else part for part in parts]
     return tuple(spread) if is_anchored or len(parts) > 1 else (ANY, *spread)
 

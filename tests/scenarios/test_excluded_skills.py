@@ -69,6 +69,10 @@ def test_skills_are_excluded_by_pattern(ask: Any, entry: str, who: str) -> None:
     assert loaded(agent) == ["y"]
     assert "Does y" in prompts[0]
     assert "Does x-" not in prompts[0]
+    told = str(agent.tool_messages("load_skill")[0].text)
+    assert (
+        f"was not loaded. The {'operator turned off' if who == 'operator' else 'caller of this run'}" in told
+    )
 
 
 def test_a_caller_allows_only_some_skills(ask: Any) -> None:

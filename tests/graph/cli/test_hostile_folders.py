@@ -48,6 +48,9 @@ def check(cli: CommandLine, root: Path) -> None:
     assert answer.code == 0, answer
     assert answer.value["answer"] == "done"
     assert "good" in answer.value["loaded"]
+    trusted = cli.run("trust", str(root))
+    assert trusted.code == 0 or trusted.err.startswith("error: ")
+    texts += [trusted.out, trusted.err, cli.run("trust").out, cli.run("trust", "list").out]
     texts.append(cli.run("threads", "show", answer.value["thread"]).out)
     texts.append(cli.run("runs", "show", f"{answer.value['thread']}.1").out)
     for text in [*texts, answer.out, json.dumps(listed), json.dumps(report)]:
