@@ -20,7 +20,8 @@ from skills_agent.skills.confined import read_beneath
 from skills_agent.skills.errors import SkillsAgentError
 from skills_agent.skills.policy.patterns import GRAMMAR
 from skills_agent.skills.policy.trust import MAX_CONFIG, read_own_file
-from skills_agent.skills.text import clean_text, one_line
+from skills_agent.skills.text import cut, readable
+from skills_agent.skills.visible import visible_line
 
 if TYPE_CHECKING:
     from skills_agent.graph.settings import Settings
@@ -142,6 +143,11 @@ class ConfigFile(NamedTuple):
     """Why it cannot be read."""
 
     @property
+    def name(self) -> str:
+        """Return the path for a person."""
+        return readable(str(self.path))
+
+    @property
     def digest(self) -> str:
         """Return what trust in the file is bound to."""
         return hashlib.sha256(self.raw).hexdigest()
@@ -217,13 +223,13 @@ def with_workspace_files(
         try:
             stricter, ignored = _stricter(settings, file, check)
         except ValueError as error:
-            notices.append(f"{file.path} is not used: {_safe(str(error), 200)}.")
+            notices.append(f"{file.name} is not used: {_safe(str(error), 200)}.")
             continue
-        origin = f"{file.path} (not trusted, stricter)"
+        origin = f"{file.name} (not trusted, stricter)"
         settings = _replaced(settings, stricter, origin)
         if stricter or ignored:
             state = "has changed since it was trusted" if str(file.path) in trusted else "is not trusted"
-            notices.append(_notice(settings, f"{file.path} {state}.", stricter, ignored))
+            notices.append(_notice(settings, f"{file.name} {state}.", stricter, ignored))
     if len(files) > 1:
         notices.append("Keep one of these files.")
     if notices:
@@ -237,8 +243,8 @@ def _believe(settings: Loaded, file: ConfigFile, check: Check) -> Loaded:
     if folders := values.get("skills_dirs", ()):
         folders = values["skills_dirs"] = settings.in_workspace(folders)
     if values:
-        logger.warning("Settings from the trusted %s: %s.", file.path, names_text(values))
-    settings = _replaced(settings, values, f"{file.path} (trusted)")
+        logger.warning("Settings from the trusted %s: %s.", file.name, names_text(values))
+    settings = _replaced(settings, values, f"{file.name} (trusted)")
     return replace(settings, offered_dirs=folders, is_trusted_workspace=True)
 
 
@@ -285,7 +291,7 @@ def names_text(names: Iterable[str]) -> str:
 
 
 def _safe(text: str, limit: int) -> str:
-    return one_line(clean_text(text.encode(errors="replace").decode()).text, limit)
+    return cut(visible_line(text), limit)
 
 
 def _sized(path: Path, raw: bytes) -> ConfigFile:

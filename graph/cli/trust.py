@@ -47,7 +47,7 @@ def add(folder: Path | None, workspace: Path | None, as_json: bool) -> None:
     """
     settings = Settings.load_own(workspace)
     trusted = _trust_list(settings)
-    if folder is not None:
+    if folder not in (None, settings.workspace.resolve()):
         _report(trusted.add(folder), "Trusted {path} as it is now ({digest}).", as_json=as_json)
         return
     config, values = workspace_file(settings)

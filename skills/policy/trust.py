@@ -95,8 +95,8 @@ class TrustList:
         Raises NothingToTrustError, SnapshotError, TrustFileError.
         """
         scans = (DirectorySource(folder, "trust").scan() for folder in folders)
-        roots = [Path(entry.path).parent for scan in scans for entry in scan.skills]
-        added = [TrustedPath(os.path.realpath(root), folder_digest(root, self.limits)) for root in roots]
+        roots = {os.path.realpath(Path(entry.path).parent): None for scan in scans for entry in scan.skills}
+        added = [TrustedPath(root, folder_digest(Path(root), self.limits)) for root in roots]
         added += [config] if config else []
         if not added:
             raise NothingToTrustError(Path(os.path.commonpath(folders)))

@@ -118,6 +118,9 @@ def test_trust_covers_the_skills_in_folders_that_the_settings_name(clone: Comman
     clone.write("team/alpha/SKILL.md", "---\nname: alpha\ndescription: Does it.\n---\nDo it.\n")
     clone.write(CONFIG, '{"skills_dirs": ["team"]}')
     assert f"Trusted {clone.workspace / 'team/alpha'} as it is now" in clone.run("trust").out
+    clone.write(CONFIG, '{"skills_dirs": [".agent/skills", "."]}')
+    paths = [Path(each["path"]).name for each in clone.run("trust", ".", "--json").value]
+    assert sorted(paths) == ["alpha", "config.json", "rain-gauge"]
 
 
 @pytest.mark.parametrize(
@@ -179,6 +182,13 @@ def test_a_program_gets_the_same_layers_and_a_warning(
     result = graph.invoke({"messages": [HumanMessage("hello")]})
     assert result["answer"] != "Done."
     assert not (clone.workspace / "ran.txt").exists()
+
+
+def test_an_option_is_said_after_what_a_workspace_tightens(clone: CommandLine) -> None:
+    clone.write(CONFIG, '{"approval": "fail"}')
+    ask = ["ask", "Rain?", "--model", "scripted:replies.json"]
+    assert clone.run(*ask).code == 1
+    assert clone.run(*ask, "--approval", "ask").code == 3
 
 
 def test_honest_settings_of_a_project_need_no_trust(clone: CommandLine) -> None:
