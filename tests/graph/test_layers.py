@@ -55,6 +55,7 @@ LOOSER: dict[str, Any] = {
     "bundled_skills": False,
     "checkpointer": "postgresql://evil/x",
     "home": "/evil",
+    "key": "a-key-of-the-repository",
     "index": False,
     "enable_skills": True,
     "catalog_budget": 1,
@@ -90,6 +91,8 @@ LOOSER: dict[str, Any] = {
     "script_file_size": 10**15,
     "script_open_files": 10**9,
     "script_processes": 10**9,
+    "script_written_bytes": 10**15,
+    "script_written_files": 10**9,
     "script_cpu_seconds": 10**9,
     "workdir": "thread",
     "enable_run_command": True,
@@ -104,7 +107,7 @@ NOT_LOOSER = {"allowed_models"}
 
 
 def test_every_setting_is_attacked() -> None:
-    assert LOOSER.keys() == set(setting_kinds())
+    assert LOOSER.keys() >= set(setting_kinds())
     assert set(setting_kinds()) >= TIGHTER.keys()
 
 
@@ -128,7 +131,8 @@ def test_what_is_ignored_is_named(workspace: Path, name: str, caplog: pytest.Log
     own = plain(Settings.load_own(workspace))
     assert plain(Settings.load(workspace)) == own
     # What changes nothing is not worth a line.
-    said = LOOSER[name] != (list(own[name]) if isinstance(own[name], tuple) else own[name])
+    default = own.get(name)
+    said = LOOSER[name] != (list(default) if isinstance(default, tuple) else default)
     assert [f"Ignored: {name}." in each for each in caplog.messages] == [True] * said
 
 
@@ -157,6 +161,8 @@ STRICTER: dict[str, tuple[Any, Any]] = {
     "script_file_size": (10, 10),
     "script_open_files": (10, 10),
     "script_processes": (10, 10),
+    "script_written_bytes": (10, 10),
+    "script_written_files": (10, 10),
     "sandbox": ("require", "require"),
     "audit": ("require", "require"),
 }
