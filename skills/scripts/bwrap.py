@@ -48,6 +48,8 @@ OWN_FOLDER: Final = ".agent"
 INSIDE: Final = Path("/tmp")  # noqa: S108 - a file system of its own
 HOME: Final = INSIDE / "home"
 SIGNAL_OFFSET: Final = 128
+MAX_HELD: Final = 200
+"""Folders that are kept from being renamed; what is put in the place of others is found after the run."""
 
 
 class Probe(NamedTuple):
@@ -292,7 +294,7 @@ def _held_in_place(mounts: Iterable[Path], workspace: Path, read_only: Iterable[
     """
     above = {parent for path in mounts for parent in path.parents if workspace in parent.parents}
     above -= {folder for folder in above for each in read_only if folder == each or each in folder.parents}
-    for folder in sorted(above, key=lambda folder: len(folder.parts)):
+    for folder in sorted(above, key=lambda folder: len(folder.parts))[:MAX_HELD]:
         if folder.is_dir() and not folder.is_symlink():
             yield from ("--bind", str(folder), str(folder))
 

@@ -24,14 +24,10 @@ from skills_agent.skills.scripts.environment import (
 from skills_agent.skills.scripts.growth import Growth, Written
 from skills_agent.skills.scripts.interpreter import command_for, program_for
 from skills_agent.skills.scripts.output import Capture
-from skills_agent.skills.scripts.protected_files import ProtectedFiles, Watch
+from skills_agent.skills.scripts.protected_files import ProtectedFiles, Watch, shown
 from skills_agent.skills.scripts.report import written_since
 from skills_agent.skills.scripts.runner import ScriptRequest, ScriptResult, Stop
 from skills_agent.skills.scripts.supervised import FLOOD_FACTOR, ProgramStart, SupervisedProgram
-from skills_agent.skills.text import clean_text, one_line
-
-MAX_NAMED = 10
-"""Paths in a sentence."""
 
 logger = logging.getLogger(__name__)
 
@@ -157,10 +153,9 @@ class ControlledRunner:
     def _look_again(self, watch: Watch, moment: int) -> None:
         if made := watch.made_since(moment, self._named):
             outcome = self._deal_with(made, watch)
-            paths = ", ".join(one_line(clean_text(path).text) for path in made[:MAX_NAMED])
-            more = f" and {len(made) - MAX_NAMED} more" if len(made) > MAX_NAMED else ""
-            notice = f"The script made {paths}{more}, which other programs obey in this folder. {outcome}"
-            watch.notices.append(notice)
+            text = f"The script made {shown(made)}, which other programs obey in this folder. {outcome}"
+            watch.notices.append(text)
+        for notice in watch.notices:
             logger.warning(notice)
 
     def _deal_with(self, made: Sequence[str], watch: Watch) -> str:  # noqa: ARG002

@@ -12,22 +12,28 @@ import secrets
 import stat
 import sys
 import time
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
 from glob import escape
 from importlib.util import find_spec
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Final, NamedTuple
 
+from skills_agent.skills.errors import ScriptError
 from skills_agent.skills.policy.protected import is_protected_name, protected_by
+from skills_agent.skills.text import clean_text, one_line
 
 SKIPPED: Final = frozenset({"node_modules", "__pycache__", "site-packages", ".tox", ".nox", ".mypy_cache"})
 """Folders of other people's packages, or of what can be made again."""
 MAX_FOLDERS: Final = 20_000
-"""Folders of one look, the nearest to the top first."""
-MAX_MOUNTS: Final = 100
-"""Mounts of one run: each takes the longer, the more there are (100: some 30 ms)."""
+"""Folders of a look before a run, the nearest to the top first."""
+MAX_FOLDERS_AFTER: Final = 200_000
+"""The same after a run, which could hide something behind many folders."""
+MAX_PLACES: Final = 300
+"""Places that are mounted: each takes the longer, the more there are (100: some 30 ms, 300: 0.4 s)."""
+MAX_NAMED: Final = 10
+"""Paths in a sentence."""
 MAX_POINTER: Final = 64 * 1024
 QUARANTINE: Final = ".agent/quarantine"
 _GIT_FOLDER: Final = ("HEAD", "config", "config.worktree", "commondir", "hooks", "info")
@@ -55,6 +61,8 @@ class Findings(NamedTuple):
     """By the path in the folder."""
     unseen: int
     """How many folders were not looked at: too many, or not readable."""
+    skipped: frozenset[str]
+    """Folders of `SKIPPED`."""
 
 
 class _FolderLook(NamedTuple):
@@ -63,6 +71,7 @@ class _FolderLook(NamedTuple):
     changed: int
     """Its change time (st_ctime_ns), which no program can set."""
     inner: tuple[str, ...]
+    skipped: tuple[str, ...]
     protected: tuple[str, ...]
 
 
@@ -77,27 +86,17 @@ class ProtectedFiles:
         self._last_names = tuple(entry.rpartition("/")[2] for entry in self._more if "/" in entry)
         self._known: dict[str, _FolderLook] = {}
 
-    def look(self, opened: Collection[str] = ()) -> Findings:
+    def look(self, opened: Collection[str] = (), before: Findings | None = None) -> Findings:
         """Return what is protected now; of the folders in `opened`, all that is in them.
 
-        A folder of this user that a run made unreadable is made readable.
+        After a run, `before` is what was found before it: only what was skipped then is skipped again. A
+        folder of this user that a run made unreadable is made readable.
         """
-        seen: dict[str, _FolderLook] = {}
+        unseen = self._walk(before)
         places: dict[str, Place] = {}
-        folders, unseen = [""], 0
-        for folder in folders:
-            if len(seen) >= MAX_FOLDERS:
-                unseen += 1
-                continue
-            try:
-                look = seen[folder] = self._look_at(folder)
-            except OSError as error:
-                unseen += error.errno not in {errno.ENOENT, errno.ENOTDIR}
-                continue
-            folders += look.inner
+        for look in self._known.values():
             for path in look.protected:
                 self._add(path, places)
-        self._known = seen
         for git in [path for path in places if os.path.basename(path).casefold() == ".git"]:
             for path in self._named_by(git):
                 if path not in places:
@@ -106,7 +105,27 @@ class ProtectedFiles:
             with suppress(OSError):
                 for name in os.listdir(os.path.join(self.root, folder)):
                     self._add(f"{folder}/{name}", places)
-        return Findings(places, unseen)
+        skipped = (path for look in self._known.values() for path in look.skipped)
+        return Findings(places, unseen, frozenset(skipped))
+
+    def _walk(self, before: Findings | None) -> int:
+        """Look at every folder; return how many were left out."""
+        seen: dict[str, _FolderLook] = {}
+        limit = MAX_FOLDERS_AFTER if before else MAX_FOLDERS
+        folders, unseen = [""], 0
+        for folder in folders:
+            if len(seen) >= limit:
+                unseen += 1
+                continue
+            try:
+                look = seen[folder] = self._look_at(folder)
+            except OSError as error:
+                unseen += error.errno not in {errno.ENOENT, errno.ENOTDIR}
+                continue
+            folders += look.inner
+            folders += [path for path in look.skipped if before and path not in before.skipped]
+        self._known = seen
+        return unseen
 
     def _look_at(self, folder: str) -> _FolderLook:
         path = os.path.join(self.root, folder)
@@ -116,7 +135,9 @@ class ProtectedFiles:
             return known
         if not os.access(path, os.R_OK | os.X_OK) and status.st_uid == os.geteuid():
             os.chmod(path, stat.S_IMODE(status.st_mode) | stat.S_IRWXU)
-        inner, protected, names = [], [], set()
+        inner: list[str] = []
+        skipped: list[str] = []
+        protected, names = [], set()
         with os.scandir(path) as entries:
             for entry in entries:
                 here = f"{folder}/{entry.name}" if folder else entry.name
@@ -125,11 +146,11 @@ class ProtectedFiles:
                     continue
                 if self._is_protected(entry.name, here):
                     protected.append(here)
-                elif entry.name not in SKIPPED and entry.is_dir(follow_symlinks=False):
-                    inner.append(here)
+                elif entry.is_dir(follow_symlinks=False):
+                    (skipped if entry.name in SKIPPED else inner).append(here)
         if "HEAD" in names and names & {"objects", "commondir"}:
             protected += [f"{folder}/{name}".lstrip("/") for name in _GIT_FOLDER if name in names]
-        return _FolderLook(status.st_ctime_ns, tuple(inner), tuple(protected))
+        return _FolderLook(status.st_ctime_ns, tuple(inner), tuple(skipped), tuple(protected))
 
     def _is_protected(self, name: str, path: str) -> bool:
         if is_protected_name(name, self._more):
@@ -241,6 +262,12 @@ def _package() -> tuple[Path, ...]:
     return tuple(Path(each) for spec in specs if spec for each in spec.submodule_search_locations or ())
 
 
+def shown(paths: Sequence[str]) -> str:
+    """Return paths for people and the model, the first of them."""
+    named = ", ".join(one_line(clean_text(path).text) for path in paths[:MAX_NAMED])
+    return f"{named} and {len(paths) - MAX_NAMED} more" if len(paths) > MAX_NAMED else named
+
+
 class Watch:
     """Watches over the protected files of one folder while a script writes in it."""
 
@@ -261,11 +288,16 @@ class Watch:
         found: dict[str, bool] = {}
         by_rank = sorted(places, key=lambda path: (".git" not in path, path.count("/")))
         for path in [self._files.inside(path) if places[path].link else path for path in by_rank]:
-            is_within = any(path.startswith(f"{each}/") for each in places)
+            is_within = any(str(each) in places for each in PurePosixPath(path).parents)
             is_allowed = any(f"{path}/".startswith(f"{each}/") for each in self.allowed)
             if path and not is_allowed and (not is_within or path.rpartition("/")[0] in self._opened):
                 found[path] = False
-        found = dict(list(found.items())[:MAX_MOUNTS])
+        if len(found) > MAX_PLACES:
+            raise ScriptError(
+                f"Not run: {self.folder} holds more than {MAX_PLACES} files and folders that other programs "
+                f"obey ({shown(list(found)[:3])}, ...), too many to keep a script from. The operator can "
+                "choose a smaller workspace, or set workdir = thread."
+            )
         for path in (*self._opened, *self.allowed):
             if any(f"{path}/".startswith(f"{each}/") for each in found) and (self.folder / path).is_dir():
                 found[path] = True
@@ -275,7 +307,12 @@ class Watch:
         """Return the protected paths that the run made or replaced, but those that any run may write now."""
         root = self._files.root
         allowed = [os.path.relpath(path, root) for path in named if path.is_relative_to(root)]
-        after = self._files.look(self._opened)
+        after = self._files.look(self._opened, self.before)
+        if after.unseen > self.before.unseen:
+            self.notices.append(
+                f"{after.unseen:,} folders that the script made were not looked at: they are too many, too "
+                "deep or not readable. They may hold a .git that makes git run programs."
+            )
         return list(made_since(root, self.before, after, allowed, moment))
 
     def put_aside(self, workspace: Path, paths: Iterable[str]) -> str:
@@ -302,7 +339,7 @@ def put_aside(workspace: Path, root: str, paths: Iterable[str], before: Findings
     lines = []
     for number, path in enumerate(paths, 1):
         source = os.path.join(root, path)
-        name = f"{number}_{os.path.basename(path)}"
+        name = f"{number}_{os.path.basename(path)[:50]}"
         try:
             _make_movable(source)
             os.rename(source, os.path.join(folder, name))
@@ -318,8 +355,8 @@ def put_aside(workspace: Path, root: str, paths: Iterable[str], before: Findings
 
 def _quarantine(workspace: Path) -> str:
     parent = workspace / QUARANTINE
-    if parent.is_symlink() or parent.parent.is_symlink():
-        raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(parent))
+    if os.path.lexists(parent) and (parent.is_symlink() or not parent.is_dir()):  # the workspace brought it
+        parent = parent.with_name(f"{parent.name}-{secrets.token_hex(3)}")
     parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     with suppress(FileExistsError), open(parent / ".gitignore", "x", encoding="utf-8") as file:
         file.write("*\n")

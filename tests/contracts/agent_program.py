@@ -13,6 +13,7 @@ from typing import Any
 from skills_agent.skills.scripts.bwrap import BwrapRunner
 from skills_agent.skills.scripts.controlled import ControlledRunner
 from skills_agent.skills.scripts.environment import ScriptLimits, make_undumpable
+from skills_agent.skills.scripts.protected_files import own_entries
 from skills_agent.skills.scripts.runner import ScriptRequest
 
 
@@ -24,7 +25,7 @@ def main() -> None:
     limits = ScriptLimits(**asked["limits"])
     control: dict[str, Any] = {
         "environment": os.environ,
-        "protected": tuple(asked["protected"]),
+        "protected": own_entries(Path(asked["workspace"]), os.environ["PATH"], ()),
         "limits": limits,
         "timeout": asked["timeout"],
         "max_output": 10_000,

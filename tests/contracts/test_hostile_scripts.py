@@ -48,7 +48,7 @@ class Host:
     level: str = "controlled"
     undumpable: bool = True
     network: list[str] = field(default_factory=list)
-    protected: list[str] = field(default_factory=list)
+    path: str = PATH
 
     @property
     def work(self) -> Path:
@@ -84,7 +84,6 @@ class Host:
             "args": list(map(str, args)),
             "timeout": timeout,
             "writable": list(writable),
-            "protected": self.protected,
             "limits": limits,
         }
         other = self.user != os.geteuid()
@@ -96,7 +95,7 @@ class Host:
             text=True,
             cwd="/",
             env={
-                "PATH": PATH,
+                "PATH": self.path,
                 "HOME": str(self.place / "home"),
                 "AGENT_SECRET": f"sk-of{self.place}",
                 "PYTHONPATH": str(self.place / "path"),

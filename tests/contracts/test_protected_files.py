@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.contracts.test_hostile_scripts import Host, host, user
+import skills_agent.skills as domain
+from tests.contracts.test_hostile_scripts import PATH, Host, host, user
 
 __all__ = ["host", "user"]
 
@@ -88,6 +89,7 @@ def is_safe(host: Host) -> bool:
         "mkdir new; cp -r .git new/.git; plant new/.git",
         "mkdir -p a/b/c; cp -r .git a/b/c/; plant a/b/c/.git; chmod 311 a/b/c a/b a",
         "mkdir -p a; cp -r .git a/.git; plant a/.git; chmod 500 a a/.git",
+        "mkdir -p node_modules/a; cp -r .git node_modules/a/.git; plant node_modules/a/.git",
         "cp -r .git store; plant store; echo 'gitdir: ../store' > src/.git",
         "cp -r .git src/x; plant src/x; ln -s x src/.git",
         "cp -r .git bare; rm -f bare/index; plant bare; git -C bare config core.worktree ..",
@@ -202,6 +204,37 @@ def test_an_approved_path_may_be_made_where_nothing_was(repository: Host) -> Non
     assert not (repository.work / ".github/evil.yml").exists()
 
 
+def test_what_is_too_deep_to_be_looked_at_is_said(repository: Host) -> None:
+    body = "import os\nfor _ in range(40): os.mkdir('d' * 200); os.chdir('d' * 200)\nos.mkdir('.git')"
+    result = repository.run(body)
+    assert "were not looked at" in result["notices"][0]
+
+
+def test_a_quarantine_that_the_workspace_brought_is_not_used(repository: Host) -> None:
+    (repository.work / ".agent").mkdir()
+    (repository.work / ".agent/quarantine").symlink_to(repository.place / "outside")
+    result = repository.run("echo evil > .envrc")
+    assert not (repository.work / ".envrc").exists()
+    assert not list((repository.place / "outside").iterdir())
+    assert ".agent/quarantine-" in result["notices"][0]
+
+
+def test_more_places_than_can_be_held_refuse_the_run(repository: Host) -> None:
+    for number in range(301):
+        (repository.work / f"p{number}").mkdir()
+        (repository.work / f"p{number}/.envrc").touch()
+    process = repository.start("echo OPEN")
+    out, error = process.communicate(timeout=60)
+    assert "workdir = thread" in error
+    assert not out
+
+
+def test_a_name_as_long_as_can_be_is_put_aside(repository: Host) -> None:
+    name = ".aider" + "x" * 249
+    repository.run(f"echo evil > {name}")
+    assert not (repository.work / name).exists()
+
+
 def test_a_threads_own_folder_is_looked_at_too(host: Host) -> None:
     host.level = "bwrap"
     body = PLANT + "git init -q r; plant r/.git; echo evil > .envrc; echo fine > out.txt"
@@ -229,3 +262,36 @@ def test_nothing_is_said_about_a_run_that_makes_none(repository: Host) -> None:
     assert result["notices"] == []
     assert (repository.work / "n/.gitignore").exists()
     assert not (repository.work / ".agent/quarantine").exists()
+
+
+def test_the_agents_own_package_in_the_workspace_is_not_changed(host: Host) -> None:
+    """An editable install whose workspace is the clone."""
+    host.level = "bwrap"
+    clone = host.work / "clone/skills"
+    shutil.copytree(Path(domain.__file__).parent, clone, ignore=shutil.ignore_patterns("__pycache__"))
+    (host.place / "path/skills_agent/skills").unlink()
+    (host.place / "path/skills_agent/skills").symlink_to(clone)
+    evil = f"open('{host.place}/canary', 'w')"
+    attack = f'echo "{evil}" >> clone/skills/errors.py; mv clone/skills clone/s; mv clone c; cp -r c clone'
+    result = host.run(f'{attack}; echo "{evil}" >> clone/skills/errors.py; touch clone/fine; echo done')
+    assert result["stdout"] == "done\n"
+    assert "Read-only" in result["stderr"]
+    assert host.run("echo again")["stdout"] == "again\n"
+    assert not (host.place / "canary").exists()
+    assert (host.work / "clone/fine").exists()
+
+
+@pytest.mark.parametrize("name", ["bin/bwrap", "bin/prlimit", "lib/python3/site-packages/sitecustomize.py"])
+def test_an_environment_that_is_in_path_is_not_changed(host: Host, name: str) -> None:
+    host.level = "bwrap"
+    for folder in ("bin", "lib/python3/site-packages"):
+        (host.work / ".venv" / folder).mkdir(parents=True)
+    (host.work / ".venv/pyvenv.cfg").touch()
+    host.path = f"{host.work}/.venv/bin:{host.work}/tools:{PATH}"
+    result = host.run(
+        f"echo evil > .venv/{name}; mv .venv v; mkdir tools; echo evil > tools/bwrap; echo done"
+    )
+    assert result["stdout"] == "done\n"
+    assert not (host.work / ".venv" / name).exists()
+    assert not (host.work / "tools").exists()
+    assert "tools" in result["notices"][0]
