@@ -300,6 +300,8 @@ class CallEnded(Event):
     run_seconds: float | UnsetType = UNSET
     written: list[dict[str, Any]] | UnsetType = UNSET
     written_more: int | UnsetType = UNSET
+    notices: list[str] | UnsetType = UNSET
+    """What became of protected files that it made."""
 
 
 class ResourceRead(Event):

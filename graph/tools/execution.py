@@ -123,6 +123,7 @@ class _RunTools:
             "stderr_bytes": _size(result.stderr) + result.stderr_cut,
             "written": [{"path": file.path, "size": file.size} for file in result.written],
             "written_more": result.written_more,
+            **({"notices": list(result.notices)} if result.notices else {}),
         }
         return RunOutput(describe(result), artifact)
 
