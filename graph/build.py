@@ -8,7 +8,7 @@ from langgraph.graph import END, START
 
 from skills_agent.graph import routes
 from skills_agent.graph.audit.recorder import record_node
-from skills_agent.graph.langgraph_inside import route_in_place, stored
+from skills_agent.graph.langgraph_inside import route_in_place, state_now, stored
 from skills_agent.graph.services import HostParts, Services, make_services
 from skills_agent.graph.settings import Settings
 from skills_agent.graph.threads.compiled import AgentGraph
@@ -82,20 +82,35 @@ def wire(services: Services) -> AgentGraph:
     """Return the graph over its services."""
     registry, requests, policy = services.registry, services.requests, services.policy
     settings, running = services.settings, services.threads.invocations
-    max_lines = settings.max_skill_body_lines
+    max_lines, codes = settings.max_skill_body_lines, policy.codes
     graph = AgentGraph(services.threads)
 
     # The input schema is named, because LangGraph would take the fields of a worker's input for channels.
     nodes: dict[str, Any] = {
-        "discover": partial(discover, registry=registry, requests=requests, running=running),
+        "discover": partial(discover, registry=registry, requests=requests, running=running, codes=codes),
         "summarize": two_paths(partial(summarize, requests=requests)),
         "select": partial(select, policy=policy, limits=settings, on_change=settings.on_change),
-        "load": partial(load, policy=policy, max_body_lines=max_lines, running=running),
+        "load": partial(
+            load,
+            policy=policy,
+            max_body_lines=max_lines,
+            running=running,
+            state_now=state_now,
+            on_change=settings.on_change,
+        ),
         "decide": two_paths(partial(decide, requests=requests, policy=policy, limits=settings)),
         "gate": partial(gate, policy=policy, limits=settings),
         "approve": partial(approve, policy=policy),
         "act": two_paths(
-            partial(act, tools=services.tool_node, policy=policy, running=running, observer=services.audit)
+            partial(
+                act,
+                tools=services.tool_node,
+                policy=policy,
+                limits=settings,
+                running=running,
+                observer=services.audit,
+                state_now=state_now,
+            )
         ),
         "answer": two_paths(partial(answer, requests=requests)),
     }

@@ -15,11 +15,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeVar, cast,
 from langchain_core.outputs import ChatGenerationChunk, ChatResult
 from langchain_core.runnables import Runnable, RunnableConfig
 from langgraph._internal._config import ensure_config, recast_checkpoint_ns
-from langgraph._internal._constants import NULL_TASK_ID
+from langgraph._internal._constants import CONFIG_KEY_READ, NULL_TASK_ID
 from langgraph.channels.binop import BinaryOperatorAggregate
 from langgraph.channels.delta import DeltaChannel
 from langgraph.checkpoint.base import WRITES_IDX_MAP, BaseCheckpointSaver, Checkpoint, copy_checkpoint
 from langgraph.checkpoint.serde.types import INTERRUPT, TASKS, _DeltaSnapshot
+from langgraph.config import get_config
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.pregel._algo import task_path_str
 from langgraph.store.base import BaseStore
@@ -29,6 +30,7 @@ from typing_extensions import TypedDict, get_type_hints, override
 from skills_agent.nodes.model_call import TwoPaths
 from skills_agent.nodes.serialisation import Key, strict
 from skills_agent.state.reducers import merge_messages
+from skills_agent.state.schema import AgentState
 
 if TYPE_CHECKING:
     from psycopg import Connection
@@ -96,6 +98,15 @@ def _as_delta(name: str, hint: Any) -> Any:
 
 def _fold(reducer: Callable[[Any, Any], Any], value: Any, writes: Sequence[Any]) -> Any:
     return reduce(reducer, writes, value)
+
+
+def state_now() -> AgentState:
+    """Return the channels as they were when the step of the calling node began.
+
+    What a `Send` brought may come from a client (`Command(goto=...)`); LangGraph's ToolNode reads so, too.
+    """
+    read = get_config()["configurable"][CONFIG_KEY_READ]
+    return cast("AgentState", read([name for name in read.args[1] if name in AgentState.__annotations__]))
 
 
 merged_config = ensure_config

@@ -1,8 +1,10 @@
 """Folders and files of this user alone: what the agent keeps and believes is in them."""
 
+import errno
 import hashlib
 import os
 import re
+import secrets
 import sqlite3
 import stat
 import time
@@ -15,6 +17,8 @@ from skills_agent.skills.errors import DetailedError, SkillsAgentError
 BUSY_SECONDS: Final = 30
 """How long a writer waits for another process."""
 _RETRY_SECONDS: Final = 0.05
+_LONGEST: Final = 4096
+"""Bytes of a small private file."""
 _PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 
 
@@ -83,6 +87,44 @@ def open_private(path: Path, flags: int) -> int:
     except FileNotFoundError:
         make_private_folder(path.parent)
         return os.open(path, flags, 0o600)
+
+
+def keep_private(path: Path, content: bytes) -> bytes:
+    """Return what a file of this user alone holds; where there is none, make it with `content`.
+
+    It is there whole or not at all, and of several processes that make it, one does. Raises
+    PrivateFileError for a file that others may read, too.
+    """
+    make_private_folder(path.parent)
+    try:
+        with suppress(FileNotFoundError):
+            return _read_private(path)
+        draft = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+        file = open_private(draft, os.O_WRONLY | os.O_EXCL)
+        try:
+            os.write(file, content)
+            os.fsync(file)
+            with suppress(FileExistsError):
+                os.link(draft, path)
+        finally:
+            os.close(file)
+            draft.unlink()
+        return _read_private(path)
+    except OSError as error:
+        fault = "is a link" if error.errno == errno.ELOOP else f"cannot be used ({error.strerror})"
+        raise PrivateFileError(path, fault, _ELSEWHERE) from error
+
+
+def _read_private(path: Path) -> bytes:
+    file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        facts = os.fstat(file)
+        _check(path, facts, is_right=stat.S_ISREG(facts.st_mode))
+        if facts.st_mode & 0o077:
+            raise PrivateFileError(path, "can be read by other users", "Remove it; the agent makes it anew.")
+        return os.read(file, _LONGEST)
+    finally:
+        os.close(file)
 
 
 def open_sqlite(path: Path, isolation: Literal["DEFERRED"] | None = "DEFERRED") -> sqlite3.Connection:

@@ -6,15 +6,13 @@ the edges, or `Send`s, which name their node themselves.
 
 from typing import Any, Literal
 
-from langchain_core.messages.tool import ToolCall
 from langgraph.types import Send
 
 from skills_agent.nodes.select import may_ask_for_skills
-from skills_agent.state.records import SkillPlace, active_skills
-from skills_agent.state.schema import AgentState, CallRequest
+from skills_agent.state.calls import call_request
+from skills_agent.state.schema import AgentState
 from skills_agent.state.transcript import (
     LOAD_SKILL,
-    alike_calls,
     refused_too_often,
     wants_calls,
     wants_skills,
@@ -100,36 +98,5 @@ def _allowed(state: AgentState, *, by_approval: bool) -> list[Send]:
         if verdict["tool"] == LOAD_SKILL:
             sends += [Send("load", each) for each in state["admissions"] if each["call_id"] == call_id]
             continue
-        call = ToolCall(name=verdict["tool"], args=verdict["args"], id=call_id, type="tool_call")
-        edited = verdict["reason"] == "edited"
-        request = CallRequest(
-            call=call,
-            turn=state["usage"]["turn"],
-            edited=edited,
-            approved=_approved(state, call_id),
-            skill=_place(state, verdict.get("skill", verdict["args"].get("skill"))),
-            earlier=alike_calls(state["messages"], call),
-        )
-        sends.append(Send("act", request))
+        sends.append(Send("act", call_request(state, call_id)))
     return sends
-
-
-def _approved(state: AgentState, call_id: str) -> str:
-    """Return the digest of what a person approved, or of what the gate allowed.
-
-    Records of older versions have none. "nothing" where the approval of no person is recorded.
-    """
-    verdict = state["verdicts"][call_id]
-    if verdict["by"] != "approval":
-        return verdict.get("digest", "")
-    grant = (state.get("grants") or {}).get(call_id)
-    return grant.get("digest", "") if grant and grant["decision"] != "reject" else "nothing"
-
-
-def _place(state: AgentState, name: object) -> SkillPlace | None:
-    loaded = active_skills(state.get("skills_loaded")).get(name) if isinstance(name, str) else None
-    if loaded is None:
-        return None
-    return SkillPlace(
-        name=loaded["name"], source=loaded["source"], path=loaded["path"], digest=loaded["digest"]
-    )

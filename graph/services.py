@@ -111,10 +111,13 @@ def make_services(  # noqa: PLR0913 - the parts that a host may bring, each by i
 
     protected, closed = protected_entries(settings, sources), closed_places(settings)
     runner = runner or make_runner(settings, protected, closed)
+    audit = make_audit(settings, model, yes)
+    threads = ThreadServices(settings, audit, journal, locks, keyed(allowed_types))
     own = build_tools(
         library,
         runner,
         Workdir(settings.workspace, per_thread=settings.workdir == "thread", protected=protected),
+        threads.thread_codes,
         run_command=settings.enable_run_command,
         images=settings.read_images,
         closed=closed,
@@ -122,7 +125,6 @@ def make_services(  # noqa: PLR0913 - the parts that a host may bring, each by i
     offered = _by_name([*own, *tools])
     grammar = Grammar({tool.name: spec_of(tool) for tool in tools})
     budget = description_budget(settings, stated_window(model))
-    audit = make_audit(settings, model, yes)
     policy = Policy(
         tools=offered,
         grammar=grammar,
@@ -139,6 +141,7 @@ def make_services(  # noqa: PLR0913 - the parts that a host may bring, each by i
         runner=runner,
         workspace=settings.workspace,
         compare=partial(change_of, Workspace(settings.workspace)),
+        codes=threads.thread_codes,
     )
     return Services(
         library=library,
@@ -150,7 +153,7 @@ def make_services(  # noqa: PLR0913 - the parts that a host may bring, each by i
         policy=policy,
         settings=settings,
         audit=audit,
-        threads=ThreadServices(settings, audit, journal, locks, keyed(allowed_types)),
+        threads=threads,
     )
 
 

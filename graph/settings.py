@@ -14,6 +14,7 @@ import json
 import logging
 import os
 import re
+import secrets
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import InitVar, dataclass, field, fields, replace
@@ -61,6 +62,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 PREFIX: Final = "SKILLS_AGENT_"
+SHORTEST_KEY: Final = 32
+"""Characters of the operator's key."""
 CHARACTERS_PER_TOKEN: Final = 4
 """A rule of thumb for English text."""
 UNKNOWN_WINDOW: Final = 128_000
@@ -145,6 +148,9 @@ class Settings(Limits):
     """More paths, with `*` in names, that are [protected](policy.md#protected-paths) at any depth."""
     trust_file: Path | None = None
     """Where `skills-agent trust` keeps its list. None: in the user's folder of settings."""
+    key: str = field(default="", repr=False)
+    """The operator's key for authentication codes, of 32 characters at least. Empty: one is made, and kept in
+    the user's state folder. Machines that share threads need the same."""
     script_timeout: Seconds = 60.0
     """Seconds until a script and all it started are killed."""
     max_script_output: Positive = 100_000
@@ -200,6 +206,11 @@ class Settings(Limits):
         if max_turns is not None:
             values |= with_new_names({"max_turns": max_turns}, "code")
         values = _checked(values, "code")
+        if 0 < len(values["key"]) < SHORTEST_KEY:
+            raise SettingsError(
+                f"Setting key must have {SHORTEST_KEY} characters or more, from a source of chance: "
+                "openssl rand -hex 32"
+            )
         workspace = values["workspace"] = values["workspace"].expanduser().absolute()
         values["audit_folder"] = workspace / values["audit_folder"].expanduser()
         for name, value in values.items():
@@ -306,6 +317,33 @@ def state_folder(settings: Settings) -> Path:
     name = _NOT_PLAIN.sub("_", workspace.name)[:64] or "root"
     digest = hashlib.sha256(os.fsencode(workspace)).hexdigest()[:12]
     return user_state_folder(settings) / f"{name}-{digest}"
+
+
+def server_database(settings: Settings) -> str:
+    """Return the connection string of the database that LangGraph's server keeps threads in; empty for none.
+
+    The server reads it from these variables, too; the setting `checkpointer` is stronger.
+    """
+    environment = process_environment()
+    named = [settings.checkpointer, environment.get("DATABASE_URI"), environment.get("POSTGRES_URI")]
+    return next((dsn for dsn in named if dsn and dsn.startswith(("postgres://", "postgresql://"))), "")
+
+
+def operator_key(settings: Settings) -> bytes:
+    """Return the key of the codes that tell what the agent wrote from what a client wrote.
+
+    It is the setting `key`, else the file `key` of the user's state folder, which the first use makes.
+    Raises PrivateFileError.
+    """
+    if settings.key:
+        return settings.key.encode()
+    from skills_agent.graph.private_files import PrivateFileError, keep_private  # noqa: PLC0415
+
+    path = user_state_folder(settings) / "key"
+    key = keep_private(path, secrets.token_hex(32).encode("ascii"))
+    if len(key) < SHORTEST_KEY:
+        raise PrivateFileError(path, "holds no key", "Remove it; the agent makes it anew.")
+    return key
 
 
 def make_state_folder(settings: Settings) -> Path:
@@ -456,7 +494,8 @@ def _checked(values: Mapping[str, Any], origin: str, *, strict: bool = True) -> 
         try:
             checked[name] = msgspec.convert(value, setting_kinds()[name], strict=strict, dec_hook=_path)
         except msgspec.ValidationError as error:
-            raise SettingsError(f"Setting {name} (from {origin}): {error}. Given: {value!r}.") from error
+            given = "" if name == "key" else f" Given: {value!r}."
+            raise SettingsError(f"Setting {name} (from {origin}): {error}.{given}") from error
     return checked
 
 

@@ -1,10 +1,14 @@
 """act: one tool call."""
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import takewhile
 from typing import Annotated, Any, Literal, Protocol
 
+from langchain_core.messages import AnyMessage
+from langchain_core.messages.tool import ToolCall
 from langgraph.config import get_config
 from langgraph.errors import GraphBubbleUp
 from langgraph.prebuilt import ToolNode
@@ -20,18 +24,29 @@ from skills_agent.nodes.effects import (
     effect_of,
     tool_messages,
 )
-from skills_agent.nodes.judge import Answer, Policy, Reject, answer_unknown, changed_text, make_question
+from skills_agent.nodes.judge import (
+    Answer,
+    Judge,
+    Policy,
+    Reject,
+    answer_unknown,
+    changed_text,
+    make_question,
+    over_budget_text,
+    unapproved_text,
+)
 from skills_agent.nodes.model_call import Steps, Waiting
 from skills_agent.nodes.question import contents_of
-from skills_agent.skills.library.registry import Registry
 from skills_agent.skills.policy.question import describe
 from skills_agent.skills.policy.tool_spec import ToolSpec
-from skills_agent.skills.policy.verdict import ApprovalNeededError
+from skills_agent.skills.policy.verdict import ApprovalNeededError, Verdict
 from skills_agent.skills.skill import SkillRef
+from skills_agent.state.budget import Limits, counts_of_turn, spent_on_calls
+from skills_agent.state.calls import call_request
 from skills_agent.state.context import Context
 from skills_agent.state.reducers import spent
-from skills_agent.state.schema import AgentUpdate, CallRequest
-from skills_agent.state.transcript import refusal
+from skills_agent.state.schema import AgentState, AgentUpdate, CallRequest
+from skills_agent.state.transcript import LOAD_SKILL, answered_ids, open_calls, refusal
 
 Outputs = list[AgentUpdate | Command[Any]]
 
@@ -57,27 +72,40 @@ class CallObserver(Protocol):
     def answered(self, request: CallRequest, question: str, *, again: bool, message: str) -> None:
         """Note what a person said about a call whose outcome is unknown."""
 
+    def doubted(self, call: ToolCall, reason: str) -> None:
+        """Note that something was not believed that a client can write."""
 
-def act(
+
+def act(  # noqa: PLR0913 - the services of a node, each by its name
     request: CallRequest,
     runtime: Runtime[Context],
     *,
     tools: ToolNode,
     policy: Policy,
+    limits: Limits,
     running: Invocations,
     observer: CallObserver,
+    state_now: Callable[[], AgentState],
 ) -> Steps[Outputs]:
     """Run one allowed call through LangGraph's ToolNode and count it.
 
-    Only what was approved or allowed is run: a call whose arguments or whose skill changed since is refused.
-    An effect is written to the journal before and after: it is not repeated once it is done, and a person is
-    asked where its outcome is unknown. A tool that fails becomes a tool message of status error. It waits
+    A client can send anything here, and write the state. So the call is looked up in the transcript and
+    judged again, and what a person said counts with a code that is right. Only what was approved or allowed
+    is run: a call whose arguments or whose skill changed since is refused. An effect is written to the
+    journal before and after: it is not repeated once it is done, and a person is asked where its outcome is
+    unknown. A tool that fails becomes a tool message of status error. It waits
     for tools because some exist only as coroutines, as those of MCP servers do.
     """
-    registry, spec = policy.registry(runtime), policy.grammar.spec(request["call"]["name"])
-    info = runtime.execution_info
+    state, sent = state_now(), request["call"]
+    judge = policy.judge(state, runtime)
+    confirmed = _confirmed_request(sent, state, judge)
+    if confirmed is None:
+        return _doubt(sent, state, observer, running.current())
+    spec, info = policy.grammar.spec(sent["name"]), runtime.execution_info
     invocation = None if spec.risk == "read" else running.current()
-    call = _Attempt(request, spec, policy, registry, observer, info.checkpoint_id if info else "")
+    checkpoint = info.checkpoint_id if info else ""
+    narrowed = Context.of(runtime.context).narrow(limits)
+    call = _Attempt(confirmed, spec, policy, judge, observer, checkpoint, state, narrowed)
     attempt = call.begin_effect(invocation, running) if invocation else call.begin()
     if isinstance(attempt, list):
         return attempt
@@ -89,6 +117,41 @@ def act(
     return attempt.end(produced)
 
 
+def _confirmed_request(sent: ToolCall, state: AgentState, judge: Judge) -> CallRequest | None:
+    """Return the request for a call as the state has it; None where this agent did not allow that call.
+
+    It must be open in the transcript, and its verdict be this agent's own.
+    """
+    call_id = sent["id"] or ""
+    told = next((each for each in open_calls(state.get("messages") or []) if each["id"] == call_id), None)
+    verdict = (state.get("verdicts") or {}).get(call_id)
+    if told is None or verdict is None or not judge.confirms(call_id, verdict):
+        return None
+    request = call_request(state, call_id)
+    if request is None or not _is_alike(request["call"], sent):
+        return None
+    is_edit = verdict["by"] == "approval" and request["edited"]
+    return request if is_edit or _is_alike(told, sent) else None
+
+
+def _is_alike(call: ToolCall, other: ToolCall) -> bool:
+    return (call["name"], call["args"]) == (other["name"], other["args"])
+
+
+def _doubt(
+    call: ToolCall, state: AgentState, observer: CallObserver, invocation: Invocation | None
+) -> Outputs:
+    """Answer a call that this agent did not allow; it may have begun under another key, or before a crash."""
+    call_id, reason = call["id"] or "", unapproved_text(call["name"])
+    observer.doubted(call, reason)
+    entry = invocation.journal.get(invocation.thread, call_id) if invocation else None
+    message = refusal(call_id, call["name"], reason)
+    if entry and entry.is_unknown:
+        message = answer_unknown(call_id, entry, "No approval of it is confirmed here: it is not run again.")
+    messages: list[AnyMessage] = [] if call_id in answered_ids(state.get("messages") or []) else [message]
+    return [Command(update=AgentUpdate(messages=messages))]
+
+
 @dataclass(frozen=True)
 class _Attempt:
     """One attempt at a call, and what it takes to decide whether it begins."""
@@ -96,9 +159,12 @@ class _Attempt:
     request: CallRequest
     spec: ToolSpec
     policy: Policy
-    registry: Registry
+    judge: Judge
     observer: CallObserver
     checkpoint: str
+    state: AgentState
+    limits: Limits
+    """Of this turn, for this caller."""
     invocation: Invocation | None = None
     entry: JournalEntry | None = None
     """What the journal has of it; None where the call only reads, or the thread is not kept."""
@@ -121,31 +187,63 @@ class _Attempt:
 
     @cached_property
     def effect(self) -> str:
-        return effect_of(self.spec.name, self.args, self.skill, self.registry)
+        return effect_of(self.spec.name, self.args, self.skill, self.judge.registry)
 
     @property
     def approved(self) -> str:
-        return self.request["approved"] or self.effect
+        return self.request["approved"]
+
+    @cached_property
+    def objection(self) -> str:
+        """Return why policy refuses the call now; empty where it may begin, with or without a person."""
+        # What may be read without a question was judged without its skill.
+        free = effect_of(self.spec.name, self.args, None, self.judge.registry)
+        if self.approved != self.effect and (self.spec.risk != "read" or self.approved != free):
+            return changed_text(self.spec.name)
+        if self.verdict.decision == "deny":
+            return self.verdict.reason
+        budget = self._spent_budget()
+        return over_budget_text(budget) if budget else ""
+
+    @cached_property
+    def verdict(self) -> Verdict:
+        return self.judge.verdict(self.judge.call(self.spec.name, self.args))
+
+    @cached_property
+    def is_approved(self) -> bool:
+        """Return whether nobody has to be asked, or whether this caller approved just this call."""
+        record = self.state["verdicts"][self.id]
+        by_caller = record["by"] == "approval" and record.get("user") == self.judge.user
+        return self.verdict.decision == "allow" or (by_caller and self.policy.approval == "ask")
+
+    def _spent_budget(self) -> str | None:
+        """Name the budget that has no room for this call, after those before it in its message."""
+        verdicts, spec_of = self.state["verdicts"], self.policy.grammar.spec
+        calls = takewhile(lambda each: each["id"] != self.id, open_calls(self.state["messages"]))
+        ahead = [
+            verdicts[each["id"]] for each in calls if each["id"] in verdicts and each["name"] != LOAD_SKILL
+        ]
+        tools = [spec_of(each["tool"]) for each in ahead if each["decision"] == "allow"]
+        counts, is_script = counts_of_turn(self.state), self.spec.counts_as == "script"
+        scripts = counts["script_runs"] + sum(each.counts_as == "script" for each in tools)
+        return spent_on_calls(self.limits, counts["tool_calls"] + len(tools), scripts if is_script else 0)
 
     def begin(self) -> "_Attempt | Outputs":
         """Begin a call that only reads, or whose thread is not kept."""
-        # What may be read without a question was judged without its skill.
-        free = effect_of(self.spec.name, self.args, None, self.registry)
-        if self.request["approved"] != free and self.approved != self.effect:
-            return self._refuse()
+        if refused := self._refused():
+            return refused
         if self.spec.risk != "read":
             self.observer.starts(self.request)
         return self
 
     def begin_effect(self, invocation: Invocation, running: Invocations) -> "_Attempt | Outputs":
         """Return the attempt that is in the journal now; outputs where the effect is done or not repeated."""
-        earlier = self.request.get("earlier", ())
         with invocation.lock:
-            entry = invocation.find_entry(self.id, self.approved, earlier, running)
+            entry = invocation.find_entry(self.id, self.approved, self.request["earlier"], running)
             if entry is None or entry.status == "paused":
                 return self._first(entry, invocation)
             entry = self._claim(entry, invocation)
-        if entry.status == "started":
+        if entry.is_unknown:
             return self._again(entry, invocation)
         produced = invocation.produced(entry)
         for message in tool_messages(produced):  # For the audit: this call itself did nothing.
@@ -180,6 +278,9 @@ class _Attempt:
     def _claim(self, entry: JournalEntry, invocation: Invocation) -> JournalEntry:
         """Give an entry to this call and, if it is done, to this invocation: a later call is another one."""
         claimed, is_lost = replace(entry, call_id=self.id), entry.call_id != self.id
+        if entry.status == "unconfirmed":
+            claimed = replace(claimed, tool=self.spec.name, digest=self.approved)
+            self.observer.doubted(self.request["call"], claimed.description)
         if entry.status == "done":
             if is_lost:
                 produced = invocation.produced(entry)
@@ -196,8 +297,8 @@ class _Attempt:
         return claimed
 
     def _first(self, paused: JournalEntry | None, invocation: Invocation) -> "_Attempt | Outputs":
-        if self.approved != self.effect:
-            return self._refuse()
+        if refused := self._refused():
+            return refused
         if paused is None:
             entry = JournalEntry.of(self.id, self.spec.name, self.effect, invocation, self.checkpoint)
         else:
@@ -207,11 +308,11 @@ class _Attempt:
 
     def _again(self, entry: JournalEntry, invocation: Invocation) -> "_Attempt | Outputs":
         """Ask what becomes of an effect that was started and whose outcome is unknown."""
-        if self.approved != self.effect:
-            text = "It is not run again: what it would run has changed since."
+        if self.objection:
+            text = f"It is not run again. {self.objection.removeprefix('Not run: ')}"
             return self._close(entry, text, invocation)
-        begun, again = f"[Started at {entry.started} and cut off; ", entry.again(invocation, self.checkpoint)
-        if self._is_idempotent():
+        begun, again = f"[{entry.beginning}; ", entry.again(invocation, self.checkpoint)
+        if self.is_approved and self._is_idempotent():
             note = f"{begun}run again, as its skill declares it idempotent.]"
             return self._start(again, invocation, note, entry.answers)
         if self.policy.approval == "deny":
@@ -255,14 +356,22 @@ class _Attempt:
         invocation.journal.put(replace(entry.done(produced), run=invocation.id, checkpoint=self.checkpoint))
         return self.outputs(produced)
 
-    def _refuse(self) -> Outputs:
-        message = refusal(self.id, self.spec.name, changed_text(self.spec.name))
+    def _refused(self) -> Outputs:
+        """Return the answer to a call that must not begin; empty where it may. Raises ApprovalNeededError."""
+        if not self.objection and self.is_approved:
+            return []
+        if not self.objection and self.policy.approval == "fail":
+            raise ApprovalNeededError(self.spec.name, self.verdict.reason)
+        text = self.objection or unapproved_text(self.spec.name)
+        if not self.objection:
+            self.observer.doubted(self.request["call"], text)
+        message = refusal(self.id, self.spec.name, text)
         return [Command(update=AgentUpdate(messages=[message]))]
 
     def _is_idempotent(self) -> bool:
         if self.skill is None or self.spec.counts_as != "script":
             return False
-        declared = self.registry.load(self.skill).metadata.metadata.get("idempotent", "")
+        declared = self.judge.registry.load(self.skill).metadata.metadata.get("idempotent", "")
         return str(self.args.get("path")) in declared.split()
 
 

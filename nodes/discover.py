@@ -1,7 +1,7 @@
 """discover: what skills there are, once per turn."""
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, Literal, cast
 
@@ -10,6 +10,7 @@ from langgraph.graph.message import REMOVE_ALL_MESSAGES
 from langgraph.runtime import Runtime
 
 from skills_agent.nodes import RegistryOf
+from skills_agent.nodes.codes import ThreadCodes
 from skills_agent.nodes.effects import Invocation, Invocations, tool_messages
 from skills_agent.nodes.judge import answer_unknown
 from skills_agent.nodes.model_call import ModelRequests
@@ -65,6 +66,7 @@ def discover(
     registry: RegistryOf,
     requests: ModelRequests,
     running: Invocations,
+    codes: Callable[[], ThreadCodes],
 ) -> AgentUpdate:
     """Begin a turn: answer the calls that an interrupted turn left open, and discover the skills.
 
@@ -88,7 +90,9 @@ def discover(
     if context.enable_skills:
         skills = registry(runtime, look=True)
         loaded = active_skills(state.get("skills_loaded"))
-        if upgraded := _upgraded(loaded, skills, running.current()):
+        upgraded = _upgraded(loaded, skills, running.current())
+        upgraded |= _confirmed({**loaded, **upgraded}, skills, codes(), running.current())
+        if upgraded:
             update["skills_loaded"] = upgraded
         record = _catalog_record(state, {**loaded, **upgraded}, skills, requests)
     if record != before or turn % CATALOG_TURNS == 0:
@@ -118,7 +122,8 @@ def _journaled_answer(message: AnyMessage, invocation: Invocation | None) -> Any
     entry = invocation.journal.get(invocation.thread, message.tool_call_id)
     if entry is None or entry.status == "paused":
         return message
-    if entry.status == "started":
+    if entry.is_unknown:
+        entry = replace(entry, tool=message.name or entry.tool)
         return answer_unknown(message.tool_call_id, entry, "Then a new message came.")
     invocation.journal.put(replace(entry, settled=True))
     call_id = message.tool_call_id
@@ -177,6 +182,32 @@ def _upgraded(
             if invocation is not None:
                 registry.snapshots.refer(digest, invocation.address)
     return upgraded
+
+
+def _confirmed(
+    loaded: Mapping[str, LoadedSkill], registry: Registry, codes: ThreadCodes, invocation: Invocation | None
+) -> dict[str, LoadedSkill]:
+    """Return the loaded skills without a code that are, by now, just what their source has, with one.
+
+    An older release, another machine or a copy made by a server may have written them.
+    """
+    confirmed: dict[str, LoadedSkill] = {}
+    for name, skill in loaded.items():
+        if codes.confirms("skill", skill, name):
+            continue
+        try:
+            there = registry.load(SkillRef.of({**skill, "digest": ""}))
+        except SkillError:
+            continue
+        facts = there.metadata
+        allowed = None if facts.allowed_tools is None else list(facts.allowed_tools)
+        declared = (name, skill["digest"], skill["allowed_tools"], skill.get("disallowed_tools") or [])
+        if declared == (facts.name, there.digest, allowed, list(facts.disallowed_tools)):
+            record = LoadedSkill(**{**skill, "order": skill["order"] + 1})
+            confirmed[name] = codes.signed("skill", record, name)
+            if invocation is not None:
+                registry.snapshots.refer(there.digest, invocation.address)
+    return confirmed
 
 
 def _change(skill: LoadedSkill, registry: Registry) -> ChangedSkill | None:

@@ -27,8 +27,9 @@ from skills_agent.skills.skill import SkillRef
 INVOCATION_KEY: Final = "__skills_agent_run"
 """Where an invocation's id stands in `configurable`. Keys with two underscores stay out of checkpoints."""
 
-Status = Literal["started", "paused", "done"]
-"""`paused`: the tool itself asked a person, and runs again from its first line when it is answered."""
+Status = Literal["started", "paused", "done", "unconfirmed"]
+"""`paused`: the tool itself asked a person, and runs again from its first line when it is answered.
+`unconfirmed`: what is kept of it was not written by this agent, or was changed."""
 
 _SERDE = JsonPlusSerializer()
 
@@ -101,9 +102,40 @@ class JournalEntry:
         """Return the entry with what the tool returned."""
         return replace(self, status="done", outputs=_SERDE.dumps_typed(produced))
 
+    @classmethod
+    def unconfirmed(cls, thread: str, call_id: str, digest: str) -> Self:
+        """Return what stands for an entry that cannot be believed: nothing is known of its effect."""
+        return cls(
+            thread=thread,
+            call_id=call_id,
+            tool="a call",
+            digest=digest,
+            run="",
+            checkpoint="",
+            started="",
+            status="unconfirmed",
+        )
+
+    @property
+    def is_unknown(self) -> bool:
+        """Return whether nobody knows if the effect took place."""
+        return self.status in {"started", "unconfirmed"}
+
+    @property
+    def beginning(self) -> str:
+        """Return what is known of the beginning of an effect, for the note to the model."""
+        return (
+            f"Started at {self.started} and cut off" if self.started else "Its journal entry is not confirmed"
+        )
+
     @property
     def description(self) -> str:
         """Return what is known of an effect that was cut off."""
+        if self.status == "unconfirmed":
+            return (
+                f"What the journal has about {self.tool} was changed, forged, or written under another key. "
+                "Whether it ran is unknown."
+            )
         return (
             f"{self.tool} was started at {self.started} (attempt {self.attempt}) and cut off before its "
             "result was kept. Whether it did its work is unknown."
@@ -182,15 +214,15 @@ class Invocation:
         the invocations that go on: no other process runs the same thread.
         """
         own = self.journal.get(self.thread, call_id)
-        if own is not None and own.digest == digest:
-            if own.status == "started":
+        if own is not None and (own.digest == digest or own.status == "unconfirmed"):
+            if own.is_unknown:
                 return own
             if own.status == "done" and (not own.settled or self.has_checkpoint(own.checkpoint)):
                 return own
         for entry in self.journal.alike(self.thread, digest):
             if entry.call_id == call_id or entry.run in alive:
                 continue
-            if entry.status == "started":
+            if entry.is_unknown:
                 return entry
             is_on_record = entry.settled or entry.call_id in earlier
             if entry.status == "done" and not is_on_record and not self.has_checkpoint(entry.checkpoint):
@@ -203,7 +235,11 @@ class Invocations(dict[str, Invocation]):
 
     def current(self) -> Invocation | None:
         """Return the invocation that the calling node is part of; None where its thread is not kept."""
-        return self.get(get_config().get("configurable", {}).get(INVOCATION_KEY, ""))
+        try:
+            config = get_config()
+        except RuntimeError:  # outside of any graph
+            return None
+        return self.get(config.get("configurable", {}).get(INVOCATION_KEY, ""))
 
 
 def tool_messages(produced: Any) -> list[ToolMessage]:

@@ -6,10 +6,10 @@ from dataclasses import replace
 from langchain_core.messages import AnyMessage
 from langgraph.runtime import Runtime
 
-from skills_agent.nodes.judge import Judge, Policy
+from skills_agent.nodes.judge import Judge, Policy, over_budget_text
 from skills_agent.skills.policy.patterns import Call
 from skills_agent.skills.policy.verdict import ApprovalNeededError, Verdict
-from skills_agent.state.budget import Limits, counts_of_turn
+from skills_agent.state.budget import Limits, counts_of_turn, spent_on_calls
 from skills_agent.state.context import Context
 from skills_agent.state.records import VerdictRecord
 from skills_agent.state.schema import AgentState, AgentUpdate
@@ -38,16 +38,14 @@ def gate(state: AgentState, runtime: Runtime[Context], *, policy: Policy, limits
         verdict = judge.verdict(call)
         if verdict.decision != "deny":
             runs_script = call.spec.counts_as == "script"
-            if tool_calls >= limits.max_tool_calls:
-                verdict = _over_budget(verdict, f"{limits.max_tool_calls} tool calls")
-            elif runs_script and script_runs >= limits.max_script_runs:
-                verdict = _over_budget(verdict, f"{limits.max_script_runs} script runs")
+            if spent := spent_on_calls(limits, tool_calls, script_runs if runs_script else 0):
+                verdict = replace(verdict, decision="deny", reason=over_budget_text(spent), by="budget")
             else:
                 tool_calls += 1
                 script_runs += runs_script
         if verdict.decision == "ask" and policy.approval == "fail":
             raise ApprovalNeededError(call.tool, verdict.reason)
-        verdicts[call_id] = _record(call, verdict, judge, policy)
+        verdicts[call_id] = judge.signed(call_id, _record(call, verdict, judge, policy))
         if verdict.decision == "deny":
             logger.warning("tool blocked by policy", extra={"tool": call.tool, "by": verdict.by})
             messages.append(refusal(call_id, call.tool, verdict.reason))
@@ -58,11 +56,6 @@ def gate(state: AgentState, runtime: Runtime[Context], *, policy: Policy, limits
     if messages:
         update["messages"] = messages
     return update
-
-
-def _over_budget(verdict: Verdict, budget: str) -> Verdict:
-    reason = f"Not run: the budget of {budget} for this turn is spent. Answer with what is known."
-    return replace(verdict, decision="deny", reason=reason, by="budget")
 
 
 def _record(call: Call, verdict: Verdict, judge: Judge, policy: Policy) -> VerdictRecord:

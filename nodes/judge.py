@@ -17,6 +17,7 @@ from langgraph.runtime import Runtime
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from skills_agent.nodes import RegistryOf
+from skills_agent.nodes.codes import ThreadCodes
 from skills_agent.nodes.effects import JournalEntry, effect_of
 from skills_agent.skills.errors import ScriptError, SkillError
 from skills_agent.skills.library.catalog import Catalog, in_place_text
@@ -36,7 +37,7 @@ from skills_agent.skills.skill import SkillMetadata, SkillRef
 from skills_agent.skills.text import cut
 from skills_agent.skills.visible import visible_line
 from skills_agent.state.context import Context, caller_of
-from skills_agent.state.records import GrantRecord, active_skills
+from skills_agent.state.records import GrantRecord, LoadedSkill, VerdictRecord, active_skills
 from skills_agent.state.schema import AgentState
 from skills_agent.state.transcript import LOAD_SKILL, SEARCH_SKILLS
 
@@ -44,6 +45,7 @@ logger = logging.getLogger(__name__)
 
 MAX_PATH: Final = 300
 """Characters of a path in a sentence."""
+SKILL_CHANGED: Final = "The skill has changed on disk since this thread loaded it. Load the new text?"
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +64,8 @@ class Policy:
     """Where scripts would work."""
     compare: Callable[[str, str], FileChange]
     """Says what writing a content to a path of the workspace would change."""
+    codes: Callable[[], ThreadCodes]
+    """Returns the codes of the thread that the calling node runs for."""
     mode: Mode = "recommend"
     always_allowed: Collection[str] = ALWAYS_ALLOWED
     excluded: tuple[Entry, ...] = ()
@@ -82,9 +86,14 @@ class Policy:
         return Judge(self, state, Context.of(runtime.context), caller_of(runtime), registry)
 
     def permission(self, state: AgentState) -> Permission:
-        """Return what the loaded skills permit now."""
+        """Return what the loaded skills permit now: nothing, by what a client may have written."""
+        codes = self.codes()
         declared = [
-            Declared(name, skill["allowed_tools"], skill.get("disallowed_tools") or ())
+            Declared(
+                name,
+                skill["allowed_tools"] if codes.confirms("skill", skill, name) else (),
+                skill.get("disallowed_tools") or (),
+            )
             for name, skill in active_skills(state.get("skills_loaded")).items()
         ]
         return Permission(declared, self.mode, self.always_allowed, self.grammar)
@@ -209,13 +218,27 @@ class Judge:
         self._ledger = state.get("skills_loaded") or {}
         self._policy = policy
         self._context = context
-        self._registry = registry
-        self._grants = list((state.get("grants") or {}).values())
+        self.registry = registry
+        self._codes = policy.codes()
+        grants = (state.get("grants") or {}).items()
+        self._grants = [grant for name, grant in grants if self._codes.confirms("grant", grant, name)]
         self._permission = policy.permission(state)
 
     def call(self, tool: str, args: Mapping[str, Any]) -> Call:
         """Return a call as policy sees it."""
         return self._policy.grammar.call(tool, args, self.user)
+
+    def signed(self, call_id: str, record: VerdictRecord) -> VerdictRecord:
+        """Return a verdict with its user and its code: without them it counts for nothing."""
+        return self._codes.signed("verdict", VerdictRecord(**{**record, "user": self.user}), call_id)
+
+    def signed_grant(self, record: GrantRecord) -> GrantRecord:
+        """Return a grant with its code."""
+        return self._codes.signed("grant", record, record["id"])
+
+    def confirms(self, call_id: str, record: VerdictRecord) -> bool:
+        """Return whether a verdict was given by this agent in this thread, just as it is."""
+        return self._codes.confirms("verdict", record, call_id)
 
     def verdict(self, call: Call) -> Verdict:
         """Return the verdict on one call, budgets aside. A call that cannot run is never asked about."""
@@ -252,14 +275,14 @@ class Judge:
         What may be read without a question is read as it is then: its files do not count.
         """
         if verdict.decision == "allow" and call.spec.risk == "read":
-            return effect_of(call.tool, call.args, None, self._registry)
+            return effect_of(call.tool, call.args, None, self.registry)
         return self.digest(call)
 
     def digest(self, call: Call) -> str:
         """Return the digest of what a call would run: tool, arguments, and the content of its skill."""
         loaded = self.loaded.get(call.skill or "")
         place = SkillRef.of(loaded) if loaded else None
-        return effect_of(call.tool, call.args, place, self._registry)
+        return effect_of(call.tool, call.args, place, self.registry)
 
     def contents(self, call: Call) -> dict[str, str]:
         """Return the digest of each skill that a grant depends on, by `name@source`.
@@ -356,7 +379,9 @@ class Judge:
         else:
             kind = "an untrusted" if untrusted else "a trusted"
             text = f" Skill: {skill['name']}, from {kind} source ({skill['source']})."
-            text += " ".join(["", self._policy.in_place_of(SkillRef.of(skill), self._registry)]).rstrip()
+            if not self._is_confirmed(skill):
+                text += " That this agent loaded it from there is not confirmed."
+            text += " ".join(["", self._policy.in_place_of(SkillRef.of(skill), self.registry)]).rstrip()
         if untrusted and call.spec.risk in self._policy.yes:
             text += f" --yes {call.spec.risk} covers trusted skills only."
         return text
@@ -372,10 +397,22 @@ class Judge:
             return command_request(str(call.command), workdir=workspace)
         if call.spec.counts_as != "script" or skill is None:
             return None
-        return script_request(self._registry, SkillRef.of(skill), str(call.path), workdir=workspace)
+        return script_request(
+            self.registry,
+            SkillRef.of(skill),
+            str(call.path),
+            workdir=workspace,
+            is_confirmed=self._is_confirmed(skill),
+        )
+
+    def _is_confirmed(self, skill: LoadedSkill) -> bool:
+        return self._codes.confirms("skill", skill, skill["name"])
 
     def _trusts(self, name: str) -> bool:
-        return name in self._ledger and self._policy.trusts(SkillRef.of(self._ledger[name]), self._registry)
+        skill = self._ledger.get(name)
+        if skill is None or not self._is_confirmed(skill):
+            return False
+        return self._policy.trusts(SkillRef.of(skill), self.registry)
 
 
 def _words(call: Call) -> tuple[str, ...]:
@@ -435,6 +472,20 @@ def answer_unknown(call_id: str, entry: JournalEntry, decision: str) -> ToolMess
     """Return the tool message for a call whose outcome is unknown; `decision` says what becomes of it."""
     text = f"Outcome unknown: {entry.description} {decision} Check what it would have changed."
     return ToolMessage(text, tool_call_id=call_id, name=entry.tool, status="error", id=f"unknown-{call_id}")
+
+
+def over_budget_text(budget: str) -> str:
+    """Return why a call is not run that a budget of the turn has no room for."""
+    return f"Not run: the budget of {budget} for this turn is spent. Answer with what is known."
+
+
+def unapproved_text(tool: str) -> str:
+    """Return why a call is not run whose verdict is not this agent's, or not for this caller."""
+    return (
+        f"Not run: no approval of this call of {tool} is confirmed here. It was given for another call, for "
+        "another thread or user, or under another key. Repeat the call if it still makes sense: it is judged "
+        "anew."
+    )
 
 
 def changed_text(tool: str) -> str:

@@ -1,10 +1,13 @@
 """load: one request's skills into the ledger."""
 
 import logging
+from collections.abc import Callable
+from typing import Final
 
 from langchain_core.messages import ToolMessage
 from langgraph.runtime import Runtime
 
+from skills_agent.nodes.codes import ThreadCodes
 from skills_agent.nodes.effects import Invocations
 from skills_agent.nodes.judge import Policy
 from skills_agent.skills.errors import SkillError
@@ -13,13 +16,15 @@ from skills_agent.skills.library.admission import NotAdmittedError
 from skills_agent.skills.library.contents import summarize
 from skills_agent.skills.library.registry import Registry
 from skills_agent.skills.skill import ResourceListing, Skill, SkillRef
-from skills_agent.state.context import Context
+from skills_agent.state.budget import OnChange
+from skills_agent.state.context import Context, caller_of
 from skills_agent.state.records import Admission, LoadedSkill, ResourceRecord, SkillResources
-from skills_agent.state.schema import AgentUpdate
+from skills_agent.state.schema import AgentState, AgentUpdate
 from skills_agent.state.transcript import LOAD_SKILL, refusal
 
 logger = logging.getLogger(__name__)
 
+NOT_ADMITTED: Final = "Not loaded: this request was not admitted here. Call load_skill again if it is needed."
 
 _Loaded = tuple[Skill, ResourceListing]
 
@@ -31,13 +36,19 @@ def load(
     policy: Policy,
     max_body_lines: int,
     running: Invocations,
+    state_now: Callable[[], AgentState],
+    on_change: OnChange,
 ) -> AgentUpdate:
     """Put an admitted skill, after those that it requires, into the thread's ledger; list their files.
 
     A skill that cannot be read becomes a tool message that says why, and the run goes on; one that it
-    requires becomes a note. The folder of each is copied: the thread keeps this version of it.
+    requires becomes a note. The folder of each is copied: the thread keeps this version of it. A request
+    that `select` did not admit, or a change that no person approved where one is asked, loads nothing.
     """
-    skills, context = policy.registry(runtime), Context.of(runtime.context)
+    skills, context, codes = policy.registry(runtime), Context.of(runtime.context), policy.codes()
+    if not _is_admitted(admission, codes, state_now, on_change):
+        logger.warning("skill not admitted", extra={"call": admission["call_id"]})
+        return AgentUpdate(messages=[refusal(admission["call_id"], LOAD_SKILL, NOT_ADMITTED)])
     *required, wanted = [SkillRef.of(place) for place in admission["skills"]]
     notes = list(admission["notes"])
     loaded: list[_Loaded] = []
@@ -66,9 +77,25 @@ def load(
     for order, (skill, listing) in enumerate(loaded, start=admission["order"]):
         files = [ResourceRecord(path=each.path, type=each.type, size=each.size) for each in listing.resources]
         resources = SkillResources(order=order, files=files, omitted=listing.omitted)
-        update["skills_loaded"][skill.metadata.name] = _ledger_entry(skill, admission, order, max_body_lines)
+        entry = _ledger_entry(skill, admission, order, max_body_lines)
+        entry["user"] = caller_of(runtime)
+        update["skills_loaded"][skill.metadata.name] = codes.signed("skill", entry, skill.metadata.name)
         update["skill_resources"][skill.metadata.name] = resources
     return update
+
+
+def _is_admitted(
+    admission: Admission, codes: ThreadCodes, state_now: Callable[[], AgentState], on_change: OnChange
+) -> bool:
+    if not codes.confirms("admission", admission):
+        return False
+    if on_change != "ask" or admission["asked_by"] != "operator":
+        return True
+    call_id = admission["call_id"]
+    verdict = (state_now().get("verdicts") or {}).get(call_id)
+    return (
+        verdict is not None and verdict["decision"] == "allow" and codes.confirms("verdict", verdict, call_id)
+    )
 
 
 def _read(ref: SkillRef, registry: Registry, policy: Policy, context: Context) -> _Loaded:

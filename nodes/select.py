@@ -10,7 +10,7 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
 from langchain_core.messages.tool import ToolCall, tool_call
 from langgraph.runtime import Runtime
 
-from skills_agent.nodes.judge import Policy
+from skills_agent.nodes.judge import SKILL_CHANGED, Policy
 from skills_agent.skills.errors import SkillError, UnknownSkillError
 from skills_agent.skills.library.admission import (
     AdmissionControl,
@@ -85,7 +85,7 @@ def select(
     )
     if on_change == "ask":
         update["verdicts"] = _questions(requests, admissions)
-    update["admissions"] = admissions
+    update["admissions"] = [policy.codes().signed("admission", each) for each in admissions]
     if messages or refusals:
         update["messages"] = [*messages, *refusals]
     return update
@@ -182,7 +182,7 @@ def _questions(requests: Sequence[SkillRequest], admissions: Sequence[Admission]
             tool=LOAD_SKILL,
             args=request.call["args"],
             decision="ask",
-            reason="The skill has changed on disk since this thread loaded it. Load the new text?",
+            reason=SKILL_CHANGED,
             by="policy",
         )
         for request in requests
@@ -202,10 +202,12 @@ def _reloads(state: AgentState, on_change: OnChange, registry: Registry) -> Iter
         if changed["change"] == "changed" and args not in rejected:
             call_id = f"reload-{state['usage']['turn']}-{changed['name']}"
             version = SkillRef.of({**ledger[changed["name"]], "digest": changed["digest"]})
-            with suppress(SkillError):  # It changed again at this moment, and waits for the next turn.
-                registry.snapshot(version)
-                call = tool_call(name=LOAD_SKILL, args=args, id=call_id)
-                yield SkillRequest(call, "operator", version=version)
+            with suppress(SkillError):
+                # Else it changed again at this moment, and waits for the next turn.
+                if registry.digest(version) == version.digest:
+                    registry.snapshot(version)
+                    call = tool_call(name=LOAD_SKILL, args=args, id=call_id)
+                    yield SkillRequest(call, "operator", version=version)
 
 
 def _requests(state: AgentState, catalog: Catalog) -> Iterator[SkillRequest]:

@@ -6,7 +6,8 @@ Imports no LangGraph: the settings have these limits, too.
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, Final, Literal
+from itertools import takewhile
+from typing import Annotated, Any, Final, Literal, cast
 
 import msgspec
 
@@ -59,10 +60,29 @@ STEPS_OF_A_ROUND = 8
 
 
 def counts_of_turn(state: Mapping[str, Any]) -> Counts:
-    """Return what this turn spent so far; zeros before the first update."""
-    usage = state.get("usage") or {}
-    zero = Counts(model_calls=0, tool_calls=0, script_runs=0, input_tokens=0, output_tokens=0)
-    return Counts(**{**zero, **usage.get("this_turn", {})})
+    """Return what this turn spent so far; zeros before the first update.
+
+    A client can write the channel `usage`: what the transcript shows counts at least.
+    """
+    usage = (state.get("usage") or {}).get("this_turn", {})
+    turn = [*takewhile(lambda each: each.type != "human", reversed(state.get("messages") or ()))]
+    results = [
+        each.name
+        for each in turn
+        if each.type == "tool" and each.name != "load_skill" and not (each.id or "").startswith("refused-")
+    ]
+    replies = sum(each.type == "ai" and not each.additional_kwargs.get("skills_agent") for each in turn)
+    seen = {"model_calls": replies, "tool_calls": len(results), "script_runs": results.count("run_script")}
+    return cast(
+        "Counts", {name: max(usage.get(name, 0), seen.get(name, 0)) for name in Counts.__annotations__}
+    )
+
+
+def spent_on_calls(limits: Limits, tool_calls: int, script_runs: int) -> str | None:
+    """Name the budget that has no room for another call, or None; `script_runs` is 0 for no script."""
+    if tool_calls >= limits.max_tool_calls:
+        return f"{limits.max_tool_calls} tool calls"
+    return f"{limits.max_script_runs} script runs" if script_runs >= limits.max_script_runs else None
 
 
 def spent_budget(state: Mapping[str, Any], limits: Limits) -> str | None:

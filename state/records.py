@@ -73,6 +73,11 @@ class LoadedSkill(TypedDict):
     """Grows with every load and unload of the thread; the newer record of a name wins."""
     unloaded: bool
     """True for a tombstone."""
+    user: NotRequired[str | None]
+    """Who sent the request that loaded it."""
+    code: NotRequired[str]
+    """Without a code that is right, here and in the records below, a client may have written it: then the
+    skill is not trusted, and an admission, a verdict or a grant counts for nothing (`nodes/codes.py`)."""
 
 
 def active_skills(ledger: Mapping[str, LoadedSkill] | None) -> dict[str, LoadedSkill]:
@@ -120,6 +125,7 @@ class GrantRecord(TypedDict):
     """Digest of the content of each skill that it holds for."""
     digest: NotRequired[str]
     """Digest of what was approved: tool, arguments, and the content of the skill."""
+    code: NotRequired[str]
 
 
 class PlanStep(TypedDict):
@@ -200,6 +206,7 @@ class Admission(TypedDict):
     arguments: str | None
     """The text after `/name`; None where the user wrote no such command."""
     turn: NotRequired[int]
+    code: NotRequired[str]
 
 
 class VerdictRecord(TypedDict):
@@ -220,3 +227,6 @@ class VerdictRecord(TypedDict):
     """Id of the grant that allowed it."""
     skill: NotRequired[str | None]
     """The skill that the call names."""
+    user: NotRequired[str | None]
+    """Who sent the request that the call was judged in, or that answered the question."""
+    code: NotRequired[str]

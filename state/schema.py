@@ -3,7 +3,7 @@
 How they are stored is the graph's subject: `graph/langgraph_inside.py`.
 """
 
-from typing import Annotated, NotRequired
+from typing import Annotated
 
 from langchain_core.messages import AnyMessage
 from langchain_core.messages.tool import ToolCall
@@ -81,8 +81,8 @@ class CallRequest(TypedDict):
     edited: bool
     """True where a person changed the arguments: the tool message says so."""
     approved: str
-    """Digest of what was approved or allowed; empty in threads of older versions."""
+    """Digest of what was approved or allowed."""
     skill: SkillPlace | None
     """The skill that the call names."""
-    earlier: NotRequired[list[str]]
+    earlier: list[str]
     """Ids of calls of the transcript with the same tool and arguments."""

@@ -23,8 +23,12 @@ def reused_since(message: AnyMessage) -> str:
 def in_call_order(messages: Sequence[AnyMessage]) -> list[AnyMessage]:
     """Return messages with the answers to each AI message in the order of its calls.
 
-    A prompt must not depend on the order in which parallel branches were stored.
+    A prompt must not depend on the order in which parallel branches were stored. An answer to no call is
+    left out: providers refuse it, and a client may have had a call refused that nobody made.
     """
+    replies = [each for each in messages if isinstance(each, AIMessage)]
+    known = {call["id"] for each in replies for call in (*each.tool_calls, *each.invalid_tool_calls)}
+    messages = [each for each in messages if not isinstance(each, ToolMessage) or each.tool_call_id in known]
     ordered: list[AnyMessage] = []
     order: dict[str | None, int] = {}
     for is_answer, group in groupby(messages, lambda each: isinstance(each, ToolMessage)):

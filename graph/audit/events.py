@@ -322,6 +322,16 @@ class CallDropped(Event):
     reason: str
 
 
+class CallDoubted(Event):
+    """What a client can write about a call has no code that is right, so it was not believed."""
+
+    text = "not believed: {call}: {reason}"
+    call_id: str
+    tool: str
+    args: dict[str, Any]
+    reason: str
+
+
 class StepEnded(Event):
     """A node that has no events of its own ran."""
 

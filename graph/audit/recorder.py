@@ -14,15 +14,25 @@ from threading import RLock
 from typing import Any, Final, cast
 
 import msgspec
+from langchain_core.messages.tool import ToolCall
 from langgraph.errors import GraphBubbleUp, GraphInterrupt
 from langgraph.runtime import RunControl, Runtime, get_runtime
 from langgraph.types import StateSnapshot, StateUpdate
 
 from skills_agent.graph.audit import node_events
-from skills_agent.graph.audit.events import Event, EventsLost, Operator, RunFailed, RunResumed, ThreadForked
+from skills_agent.graph.audit.events import (
+    CallDoubted,
+    Event,
+    EventsLost,
+    Operator,
+    RunFailed,
+    RunResumed,
+    ThreadForked,
+)
 from skills_agent.graph.audit.log import AuditError, Record, RunLog
 from skills_agent.graph.audit.node_events import NodeStep, State, turn_of
 from skills_agent.graph.audit.redaction import Redaction
+from skills_agent.graph.langgraph_inside import state_now
 from skills_agent.nodes.model_call import TwoPaths
 from skills_agent.state.context import Context, caller_of
 from skills_agent.state.schema import CallRequest
@@ -120,6 +130,11 @@ class Audit:
         user = caller_of(get_runtime(Context))
         event = node_events.outcome_answered(request, question, user, again=again, message=message)
         self._record_call(request, event)
+
+    def doubted(self, call: ToolCall, reason: str) -> None:
+        """Record that something was not believed that a client can write."""
+        event = CallDoubted(call_id=call["id"] or "", tool=call["name"], args=call["args"], reason=reason)
+        self._tell("act", turn_of("act", state_now()), get_runtime(Context), [event])
 
     def _record_call(self, request: CallRequest, event: Event) -> None:
         self._tell("act", turn_of("act", cast("State", request)), get_runtime(Context), [event])

@@ -236,7 +236,7 @@ def _can_be_secret(value: str) -> bool:
 def redaction_of(settings: Settings) -> Redaction:
     """Return what takes out the secrets that this process knows, and those of well-known shapes."""
     named = {name for names in settings.script_secrets.values() for name in names}
-    return Redaction(secret_values(process_environment(), named))
+    return Redaction({*secret_values(process_environment(), named), settings.key} - {""})
 
 
 def _hidden(match: re.Match[str]) -> str:

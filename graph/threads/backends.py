@@ -1,9 +1,10 @@
 """The journal and the locks of a thread: named by the host, else chosen here from the checkpointer."""
 
 import logging
+import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 from threading import Lock
 from typing import Any, Final, NamedTuple
 from weakref import WeakKeyDictionary
@@ -14,12 +15,15 @@ from langgraph.store.memory import InMemoryStore
 
 from skills_agent.graph.audit.recorder import Audit
 from skills_agent.graph.langgraph_inside import identity_of, kind_of
-from skills_agent.graph.private_files import make_private_folder
-from skills_agent.graph.settings import Settings, make_state_folder
+from skills_agent.graph.private_files import PrivateFileError, make_private_folder
+from skills_agent.graph.settings import Settings, make_state_folder, operator_key, server_database
 from skills_agent.graph.threads.journals import FileJournal, StoreJournal
-from skills_agent.graph.threads.locks import FileLocks, LockTable, PostgresLocks, ThreadLocks
+from skills_agent.graph.threads.locks import FileLocks, LockTable, PostgresLocks, ThreadLocks, conninfo_of
+from skills_agent.graph.threads.postgres_journal import PostgresJournal, has_psycopg
+from skills_agent.nodes.codes import ThreadCodes
 from skills_agent.nodes.effects import Invocations, Journal
 from skills_agent.nodes.serialisation import Key
+from skills_agent.skills.policy.codes import Codes
 
 JOURNAL_FILE: Final = "journal.sqlite"
 LOCK_FOLDER: Final = "locks"
@@ -40,18 +44,45 @@ class ThreadServices:
     allowed_types: Mapping[Key, type] = field(default_factory=dict)
     """The host's own types that records may hold."""
     invocations: Invocations = field(default_factory=Invocations)
+    spare_key: bytes = field(default_factory=partial(secrets.token_bytes, 32), repr=False)
+    """For this process alone, where no key can be kept."""
 
-    def journal_of(self, saver: BaseCheckpointSaver[Any], store: BaseStore | None) -> Journal:
-        """Return the journal for threads of a saver: the host's, else the store, else a file.
+    @cached_property
+    def _codes(self) -> Codes:
+        try:
+            return Codes(operator_key(self.settings))
+        except PrivateFileError as error:
+            text = "No key can be kept, so what is approved counts in this process alone: %s Or set %s."
+            logger.warning(text, error, "SKILLS_AGENT_KEY")
+            return Codes(self.spare_key)
 
-        A journal must live as long as the threads do: for threads in memory it is in memory, and a store in
-        memory is none for threads on a disk.
+    def codes(self) -> Codes:
+        """Return what makes authentication codes, under the operator's key; the first call reads it."""
+        return self._codes
+
+    def thread_codes(self) -> ThreadCodes:
+        """Return the codes of the thread that the calling node, or tool, runs for."""
+        invocation = self.invocations.current()
+        return ThreadCodes(self.codes, invocation.thread if invocation else "")
+
+    def journal_of(
+        self, saver: BaseCheckpointSaver[Any], store: BaseStore | None, *, is_served: bool = False
+    ) -> Journal:
+        """Return the journal for threads of a saver: the host's, a database, else the store, else a file.
+
+        A database is that of the saver or, where LangGraph's server runs the graph, its own: clients of a
+        server can write its store. A journal must live as long as the threads do: for threads in memory it
+        is in memory, and a store in memory is none for threads on a disk.
         """
         if self.journal is not None:
             return self.journal
+        if kind_of(saver) == "postgres":
+            return _journal_in(conninfo_of(saver))
+        if is_served and (dsn := server_database(self.settings)) and has_psycopg():
+            return _journal_in(dsn)
         in_memory = kind_of(saver) == "memory"
         if store is not None and (in_memory or not isinstance(store, InMemoryStore)):
-            return StoreJournal(store)
+            return StoreJournal(store, self.codes)
         if in_memory:
             return _shared_by(saver).journal
         if kind_of(saver) == "other":
@@ -95,8 +126,14 @@ def _shared_by(saver: BaseCheckpointSaver[Any]) -> _Shared:
     with _lock:
         if key not in _shared:
             locks = PostgresLocks(saver) if kind_of(saver) == "postgres" else None
-            _shared[key] = _Shared(LockTable(locks), StoreJournal(InMemoryStore()))
+            codes = Codes(secrets.token_bytes(32))
+            _shared[key] = _Shared(LockTable(locks), StoreJournal(InMemoryStore(), lambda: codes))
         return _shared[key]
+
+
+@cache
+def _journal_in(dsn: str) -> PostgresJournal:
+    return PostgresJournal(dsn)
 
 
 @cache

@@ -146,6 +146,7 @@ class CompiledAgent(ReadsStrictly[AgentState, Context, AgentInput, AgentOutput])
             store=store_in(self, whole),
             is_root=PARENT_TASK not in configurable,
             is_addressed=bool(configurable.get("checkpoint_id")),
+            is_served=is_served(configurable),
             locks=LockTable(None) if is_served(configurable) else self.services.locks_of(saver),
         )
 
@@ -159,7 +160,7 @@ class CompiledAgent(ReadsStrictly[AgentState, Context, AgentInput, AgentOutput])
             id=secrets.token_hex(8),
             thread=f"{thread.key.thread}|{nodes}" if nodes else thread.key.thread,
             namespace=thread.key.namespace,
-            journal=self.services.journal_of(thread.saver, thread.store),
+            journal=self.services.journal_of(thread.saver, thread.store, is_served=thread.is_served),
             has_checkpoint=thread.has_checkpoint,
             address=address_of(thread.saver),
             serializer=strict(JsonPlusSerializer(), self.allowed_types),
@@ -212,6 +213,8 @@ class _Thread:
     """False for a graph that a task of another one invokes: the answers to its questions come otherwise."""
     is_addressed: bool
     """True if the config names a checkpoint: there, an answered question may be answered again."""
+    is_served: bool
+    """True where LangGraph's server runs the graph."""
     locks: LockTable
     """Keeps nobody out on a server, which has locks of its own."""
 

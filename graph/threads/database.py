@@ -4,7 +4,6 @@ import json
 import logging
 import re
 import sqlite3
-import time
 import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, nullcontext
@@ -22,6 +21,7 @@ from skills_agent.graph.langgraph_inside import has_current_tables
 from skills_agent.graph.private_files import is_busy, open_sqlite
 from skills_agent.graph.settings import Settings, make_state_folder, state_folder
 from skills_agent.graph.threads.errors import DatabaseError
+from skills_agent.graph.threads.postgres_journal import make_once
 from skills_agent.graph.threads.references import address_of
 from skills_agent.nodes.serialisation import reading, strict
 
@@ -44,10 +44,7 @@ _MAX_VALUE: Final = 1 << 30
 
 _COMPACT_SECONDS: Final = 2
 _CONNECT_SECONDS: Final = 10
-_RETRY_SECONDS: Final = 0.05
 _MAX_CONNECTIONS: Final = 4
-_SETUP_LOCK: Final = 0x736B_696C_6C73
-"""Key of the advisory lock under which the tables are made: "skills"."""
 _SECRETS: Final = frozenset({"password", "sslpassword", "oauth_client_secret"})
 
 
@@ -243,26 +240,14 @@ def _open_postgres(dsn: str) -> Iterator[Database]:
 
 
 def _make_tables(connection: "Connection[DictRow]") -> None:
-    """Make the tables, or bring them up to date, one process at a time.
-
-    LangGraph's setup() fails where two processes call it at the same time: both make the same table.
-    """
     from langgraph.checkpoint.postgres import PostgresSaver
     from langgraph.store.postgres import PostgresStore
 
-    # An account that may not make tables can use those that are there.
-    while not has_current_tables(connection):
-        # Not pg_advisory_lock: a process that waits in it holds a snapshot, for which the winner's
-        # CREATE INDEX CONCURRENTLY would wait in turn.
-        row = connection.execute("SELECT pg_try_advisory_lock(%s) AS mine", (_SETUP_LOCK,)).fetchone()
-        if row and row["mine"]:
-            try:
-                PostgresSaver(connection).setup()
-                PostgresStore(connection).setup()
-            finally:
-                connection.execute("SELECT pg_advisory_unlock(%s)", (_SETUP_LOCK,))
-        else:
-            time.sleep(_RETRY_SECONDS)
+    def make(connection: "Connection[DictRow]") -> None:
+        PostgresSaver(connection).setup()
+        PostgresStore(connection).setup()
+
+    make_once(connection, has_current_tables, make)
 
 
 def _cause(error: Exception, dsn: str) -> str:

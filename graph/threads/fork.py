@@ -28,6 +28,7 @@ from skills_agent.graph.threads.compiled import CompiledAgent, ThreadStatus, sta
 from skills_agent.graph.threads.database import OPTIONS, config_of
 from skills_agent.graph.threads.errors import ForkError
 from skills_agent.graph.threads.steps import FORKED_FROM, ThreadStep, find_step
+from skills_agent.nodes.codes import ThreadCodes
 from skills_agent.skills.errors import list_names
 from skills_agent.state.records import GrantRecord, LoadedSkill, active_skills
 from skills_agent.state.transcript import answered_ids, last_human, open_calls, refusal, wants_skills
@@ -98,6 +99,7 @@ class _Source:
         ]
         self.values: dict[str, Any] = dict(self.snapshot.values)
         self.changed: set[str] = set()
+        self.codes = ThreadCodes(graph.services.codes, thread)
         # A grant that was revoked while the step waited stays revoked.
         self._add(self.writes[UPDATE_TASK])
 
@@ -135,6 +137,11 @@ class _Source:
                     self._add(self._results(task))
 
     def copy(self, new: str) -> None:
+        for name, value in self.values.items():
+            moved = self.codes.moved(name, value, new)
+            if moved != value:
+                self.values[name] = moved
+                self.changed.add(name)
         checkpoint = whole_checkpoint(self.graph, self.stored.checkpoint, self.values, self.changed)
         dropped = (SNAPSHOT_COUNTERS, FORKED_FROM)
         metadata = {key: value for key, value in self.stored.metadata.items() if key not in dropped}
@@ -158,6 +165,7 @@ class _Source:
             questions = [write for write in self.writes[task.id] if write[0] == QUESTION]
             if writes := questions if task in self.asking else self._results(task):
                 config = config_of(new, checkpoint=self.stored.checkpoint["id"])
+                writes = [(name, self.codes.moved(name, value, new)) for name, value in writes]
                 self.saver.put_writes(config, writes, task.id, task_path(task.path))
 
     def judge_anew(self, new: str, deny: Sequence[str]) -> None:

@@ -1,10 +1,11 @@
 """Where the journal of effects is kept: in an SQLite file, or in LangGraph's store."""
 
 import hashlib
+import logging
 import sqlite3
 import weakref
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import astuple
 from pathlib import Path
@@ -12,11 +13,14 @@ from threading import Lock
 from typing import Any, Final
 
 import msgspec
-from langgraph.store.base import BaseStore, PutOp
+from langgraph.store.base import BaseStore, Item, PutOp
 
 from skills_agent.graph.private_files import open_sqlite
 from skills_agent.graph.threads.errors import JournalError
 from skills_agent.nodes.effects import JournalEntry
+from skills_agent.skills.policy.codes import Codes
+
+logger = logging.getLogger(__name__)
 
 _TABLE: Final = """
 CREATE TABLE IF NOT EXISTS journal (
@@ -29,30 +33,34 @@ CREATE TABLE IF NOT EXISTS journal (
 """
 # What stays empty was written by older versions and read by nobody.
 _PUT: Final = "REPLACE INTO journal VALUES (?, ?, ?, '', '', ?, ?, ?, ?, ?, ?, NULL, NULL, ?, ?, ?, ?)"
-_SELECT: Final = (
-    "SELECT thread, call_id, tool, digest, run, checkpoint_id, started, attempt, status, output_kind, "
-    "outputs, answers, settled FROM journal "
-)
+FIELDS: Final = (
+    "thread", "call_id", "tool", "digest", "run", "checkpoint_id", "started", "attempt", "status",
+    "output_kind", "outputs", "answers", "settled",
+)  # fmt: skip
 """The fields of an entry in their order, with `outputs` in two columns."""
+_SELECT: Final = f"SELECT {', '.join(FIELDS)} FROM journal"  # noqa: S608 - names of our own
 _DELETE: Final = "DELETE FROM journal WHERE thread = :thread"
 
 _NAMESPACE: Final = ("skills-agent", "journal")
 _PAGE: Final = 100
 
 
-class _SearchedJournal(ABC):
+class SearchedJournal(ABC):
+    """A journal that finds entries by their fields."""
+
     def alike(self, thread: str, digest: str) -> list[JournalEntry]:
         return self._search(thread, digest=digest)
 
     def unsettled(self, thread: str) -> list[JournalEntry]:
-        return self._search(thread, status="done", settled=False)
+        entries = self._search(thread, status="done", settled=False)
+        return [entry for entry in entries if entry.status == "done"]
 
     @abstractmethod
     def _search(self, thread: str, **fields: Any) -> list[JournalEntry]:
         """Return the entries of a thread that have these fields, the oldest start first."""
 
 
-class FileJournal(_SearchedJournal):
+class FileJournal(SearchedJournal):
     """A journal in a file, for any number of threads and of processes on one machine.
 
     A file that does not exist is made by the first write. Every write is on the disk when it returns.
@@ -74,7 +82,7 @@ class FileJournal(_SearchedJournal):
             if replacing is not None:
                 replaced = {"thread": entry.thread, "call_id": replacing}
                 connection.execute(f"{_DELETE} AND call_id = :call_id", replaced)
-            connection.execute(_PUT, _row(entry))
+            connection.execute(_PUT, row_of(entry))
 
     def forget(self, thread: str) -> None:
         """Remove the entries of a thread that is deleted."""
@@ -83,7 +91,7 @@ class FileJournal(_SearchedJournal):
     def _search(self, thread: str, **fields: Any) -> list[JournalEntry]:
         conditions = " AND ".join(f"{name} = :{name}" for name in ("thread", *fields))
         query = f"{_SELECT} WHERE {conditions} ORDER BY started, call_id"
-        return [_entry(row) for row in self._execute(query, thread=thread, **fields)]
+        return [entry_of(row) for row in self._execute(query, thread=thread, **fields)]
 
     def _execute(self, query: str, **parameters: Any) -> list[Any]:
         if self._open is None and not self._path.exists():
@@ -108,32 +116,40 @@ class FileJournal(_SearchedJournal):
             ) from error
 
 
-def _row(entry: JournalEntry) -> list[Any]:
+def row_of(entry: JournalEntry) -> list[Any]:
+    """Return the values of `FIELDS` of an entry."""
     *fields, outputs, answers, settled = astuple(entry)
     return [*fields, *(outputs or (None, None)), answers, settled]
 
 
-def _entry(row: Sequence[Any]) -> JournalEntry:
+def entry_of(row: Sequence[Any]) -> JournalEntry:
+    """Return the entry with these values of `FIELDS`."""
     *fields, kind, output, answers, settled = row
     values = (*fields, (kind, output) if kind else None, answers, bool(settled))
     return JournalEntry(**dict(zip(JournalEntry.__slots__, values, strict=True)))
 
 
-class StoreJournal(_SearchedJournal):
-    """A journal in a store: as durable, and reached from as many machines, as the store is."""
+class StoreJournal(SearchedJournal):
+    """A journal in a store: as durable, and reached from as many machines, as the store is.
 
-    def __init__(self, store: BaseStore) -> None:
+    Clients of a server may write its store. So an entry counts with a code under the operator's key, and any
+    other one stands for an unknown outcome; that an entry was removed cannot be seen.
+    """
+
+    def __init__(self, store: BaseStore, codes: Callable[[], Codes]) -> None:
         self._store = store
+        self._codes = codes
 
     def get(self, thread: str, call_id: str) -> JournalEntry | None:
         """Return the entry of a call."""
         item = self._store.get(_namespace(thread), _name(call_id), refresh_ttl=False)
-        return None if item is None else msgspec.convert(item.value, JournalEntry)
+        return None if item is None else self._read(item, thread, call_id)
 
     def put(self, entry: JournalEntry, *, replacing: str | None = None) -> None:
         """Write an entry, in one batch with the removal of the entry of the call id `replacing`."""
-        namespace = _namespace(entry.thread)
-        writes = [PutOp(namespace, _name(entry.call_id), msgspec.to_builtins(entry), index=False, ttl=None)]
+        namespace, value = _namespace(entry.thread), msgspec.to_builtins(entry)
+        value["code"] = self._codes().code("journal", entry.thread, value)
+        writes = [PutOp(namespace, _name(entry.call_id), value, index=False, ttl=None)]
         if replacing is not None and replacing != entry.call_id:
             writes.append(PutOp(namespace, _name(replacing), None))
         self._store.batch(writes)
@@ -141,18 +157,31 @@ class StoreJournal(_SearchedJournal):
     def forget(self, thread: str) -> None:
         """Remove the entries of a thread that is deleted."""
         namespace = _namespace(thread)
-        if entries := self._search(thread):
-            self._store.batch([PutOp(namespace, _name(entry.call_id), None) for entry in entries])
+        if items := self._items(thread):
+            self._store.batch([PutOp(namespace, item.key, None) for item in items])
 
     def _search(self, thread: str, **fields: Any) -> list[JournalEntry]:
-        entries: list[JournalEntry] = []
+        entries = [self._read(item, thread) for item in self._items(thread, **fields)]
+        return sorted(entries, key=lambda entry: (entry.started, entry.call_id))
+
+    def _items(self, thread: str, **fields: Any) -> list[Item]:
+        items: list[Item] = []
         while True:
             page = self._store.search(
-                _namespace(thread), filter=fields, limit=_PAGE, offset=len(entries), refresh_ttl=False
+                _namespace(thread), filter=fields, limit=_PAGE, offset=len(items), refresh_ttl=False
             )
-            entries += [msgspec.convert(item.value, JournalEntry) for item in page]
+            items += page
             if len(page) < _PAGE:
-                return sorted(entries, key=lambda entry: (entry.started, entry.call_id))
+                return items
+
+    def _read(self, item: Item, thread: str, call_id: str | None = None) -> JournalEntry:
+        facts = {name: value for name, value in item.value.items() if name != "code"}
+        named = str(facts.get("call_id"))
+        is_own = self._codes().confirms(item.value.get("code"), "journal", thread, facts)
+        if is_own and item.key == _name(named):
+            return msgspec.convert(facts, JournalEntry)
+        logger.warning("journal entry is not confirmed", extra={"of_thread": thread, "key": item.key})
+        return JournalEntry.unconfirmed(thread, call_id or named, str(facts.get("digest")))
 
 
 def _namespace(thread: str) -> tuple[str, ...]:

@@ -111,6 +111,21 @@ class FileLocks:
                     os.close(file)
 
 
+def conninfo_of(saver: BaseCheckpointSaver[Any]) -> str:
+    """Return how the connection of a PostgresSaver or an AsyncPostgresSaver was made, password included.
+
+    Raises TypeError for one that does not say so.
+    """
+    from psycopg.conninfo import make_conninfo
+
+    held = saver.conn  # type: ignore[attr-defined]  # every class of that package has it
+    if not hasattr(held, "conninfo"):  # no pool
+        return str(make_conninfo(**held.info.get_parameters(), password=held.info.password))
+    if not isinstance(held.conninfo, str):
+        raise TypeError("The pool's connection string must be a text: locks and journal are beside it.")
+    return held.conninfo
+
+
 class PostgresLocks:
     """Advisory locks of the database that keeps the threads, for processes on any machine.
 
@@ -122,15 +137,7 @@ class PostgresLocks:
 
         Raises TypeError for a saver whose connection does not say how to make another one.
         """
-        from psycopg.conninfo import make_conninfo
-
-        held = saver.conn  # type: ignore[attr-defined]  # every class of that package has it
-        if hasattr(held, "conninfo"):  # a pool
-            if not isinstance(held.conninfo, str):
-                raise TypeError("The pool's connection string must be a text: threads are locked beside it.")
-            self._conninfo = held.conninfo
-        else:
-            self._conninfo = make_conninfo(**held.info.get_parameters(), password=held.info.password)
+        self._conninfo = conninfo_of(saver)
         self._lock = Lock()
         self._connection: Connection[Any] | None = None
         self._count = 0

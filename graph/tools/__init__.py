@@ -1,6 +1,6 @@
 """The tools that the model may call; what each one is stands in skills/policy/tool_spec.py."""
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from pathlib import Path
 
 from langchain_core.tools import BaseTool
@@ -11,6 +11,7 @@ from skills_agent.graph.tools.files import file_tools
 from skills_agent.graph.tools.plan import update_plan
 from skills_agent.graph.tools.skills import skill_tools
 from skills_agent.graph.tools.workspace import Workspace
+from skills_agent.nodes.codes import ThreadCodes
 from skills_agent.skills.library.registry import Library
 from skills_agent.skills.scripts.runner import ScriptRunner
 
@@ -21,6 +22,7 @@ def build_tools(
     library: Library,
     runner: ScriptRunner,
     workdir: Workdir,
+    codes: Callable[[], ThreadCodes],
     *,
     run_command: bool = False,
     images: bool = False,
@@ -32,7 +34,7 @@ def build_tools(
     with `images`, the tools that read files show images to the model. What is in `closed` does not exist for
     the tools for files.
     """
-    run_script, command = run_tools(library, runner, workdir)
+    run_script, command = run_tools(library, runner, workdir, codes)
     return [
         *skill_tools(library, images=images),
         run_script,

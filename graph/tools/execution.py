@@ -1,7 +1,7 @@
 """The tools that run programs: run_script, and run_command where the operator turns it on."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, Final, NamedTuple
@@ -14,6 +14,7 @@ from pydantic import BaseModel, BeforeValidator, Field
 from skills_agent.graph.private_files import folder_name
 from skills_agent.graph.tools.declare import declare
 from skills_agent.graph.tools.skills import ThreadRuntime, loaded_skill
+from skills_agent.nodes.codes import ThreadCodes
 from skills_agent.skills.confined import make_folder_beneath, refusing_links
 from skills_agent.skills.library.registry import Library
 from skills_agent.skills.policy.protected import protected_in
@@ -67,9 +68,11 @@ class RunScriptArguments(BaseModel):
     stdin: str | None = None
 
 
-def run_tools(library: Library, runner: ScriptRunner, workdir: Workdir) -> list[BaseTool]:
+def run_tools(
+    library: Library, runner: ScriptRunner, workdir: Workdir, codes: Callable[[], ThreadCodes]
+) -> list[BaseTool]:
     """Return run_script and run_command."""
-    tools = _RunTools(library, runner, workdir)
+    tools = _RunTools(library, runner, workdir, codes)
     script = declare(tools.run_script, arguments=RunScriptArguments, with_artifact=True)
     return [script, declare(tools.run_command, with_artifact=True)]
 
@@ -79,6 +82,7 @@ class _RunTools:
     library: Library
     runner: ScriptRunner
     workdir: Workdir
+    codes: Callable[[], ThreadCodes]
 
     def run_script(
         self,
@@ -92,10 +96,14 @@ class _RunTools:
 
         Gives exit code, stdout and stderr. There is no shell: no wildcards, pipes or redirections in args.
         """
-        ref = SkillRef.of(loaded_skill(runtime, skill))
+        record = loaded_skill(runtime, skill)
+        is_confirmed = self.codes().confirms("skill", record, skill)
         registry = self.library.of(caller_of(runtime), runtime.store)
         workdir = self.workdir.of(runtime.config)
-        return self._run(script_request(registry, ref, path, args=args, workdir=workdir), stdin)
+        request = script_request(
+            registry, SkillRef.of(record), path, args=args, workdir=workdir, is_confirmed=is_confirmed
+        )
+        return self._run(request, stdin)
 
     def run_command(self, command: Command, runtime: ThreadRuntime, stdin: str | None = None) -> RunOutput:
         """Run one program with its arguments in the working directory.

@@ -25,9 +25,17 @@ BUILTINS: Final = frozenset(
 
 
 def script_request(
-    registry: Registry, ref: SkillRef, path: str, *, workdir: Path, args: Sequence[str] = ()
+    registry: Registry,
+    ref: SkillRef,
+    path: str,
+    *,
+    workdir: Path,
+    is_confirmed: bool,
+    args: Sequence[str] = (),
 ) -> ScriptRequest:
     """Return the request for a script of a skill's snapshot; nothing outside of it is ever looked at.
+
+    `is_confirmed`: the agent itself loaded that version from that source.
 
     Raises SkillError for what is no script of the skill.
     """
@@ -50,7 +58,7 @@ def script_request(
         stdin=None,
         workdir=workdir,
         source=ref.source,
-        trusted=registry.is_vouched_for(ref),
+        trusted=is_confirmed and registry.is_vouched_for(ref),
         root=root.resolve(),
         mounted_at=place,
         is_unchanged=partial(registry.snapshots.is_same, place, root.name),

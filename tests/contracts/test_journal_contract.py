@@ -1,13 +1,13 @@
 """What every journal keeps, and how a call finds itself in it."""
 
 import base64
-import json
 import subprocess
 import sys
-from collections.abc import Iterator
-from dataclasses import asdict, replace
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from threading import Thread
+from typing import Any
 
 import pytest
 from langchain_core.messages import ToolMessage
@@ -18,12 +18,15 @@ from langgraph.types import Command
 
 from skills_agent.graph.threads.errors import JournalError
 from skills_agent.graph.threads.journals import FileJournal, StoreJournal
+from skills_agent.graph.threads.postgres_journal import PostgresJournal
 from skills_agent.nodes.effects import Invocation, Journal, JournalEntry
+from skills_agent.skills.policy.codes import Codes
 from tests.agents import produced
 
 EFFECT = "d" * 64
 OTHER = "e" * 64
-KINDS = ["file", "memory store", "sqlite store", "postgres store"]
+KINDS = ["file", "memory store", "sqlite store", "postgres store", "postgres"]
+CODES = Codes(b"k" * 32)
 
 
 @pytest.fixture(params=KINDS)
@@ -31,16 +34,17 @@ def journal(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Journal]
     if request.param == "file":
         yield FileJournal(tmp_path / ".agent" / "journal.sqlite")
     elif request.param == "memory store":
-        yield StoreJournal(InMemoryStore())
+        yield StoreJournal(InMemoryStore(), lambda: CODES)
     elif request.param == "sqlite store":
         with SqliteStore.from_conn_string(str(tmp_path / "store.sqlite")) as store:
             store.setup()
-            yield StoreJournal(store)
+            yield StoreJournal(store, lambda: CODES)
+    elif request.param == "postgres":
+        yield PostgresJournal(request.getfixturevalue("postgres_dsn"))
     else:
-        server = request.getfixturevalue("postgres")
-        with PostgresStore.from_conn_string(server.new_database()) as postgres:
+        with PostgresStore.from_conn_string(request.getfixturevalue("postgres_dsn")) as postgres:
             postgres.setup()
-            yield StoreJournal(postgres)
+            yield StoreJournal(postgres, lambda: CODES)
 
 
 def run_of(journal: Journal, name: str = "run", *, thread: str = "t", kept: bool = False) -> Invocation:
@@ -82,17 +86,62 @@ def test_commands_of_tools_come_back_whole(journal: Journal) -> None:
     assert not command.goto
 
 
-def test_what_older_releases_wrote_into_a_store_is_read() -> None:
+Damage = Callable[[dict[str, Any]], dict[str, Any]]
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda value: {**value, "outputs": ["json", base64.b64encode(b'"forged"').decode()]},
+        lambda value: {**value, "status": "done"},
+        lambda value: {**value, "settled": True},
+        lambda value: {name: each for name, each in value.items() if name != "code"},
+        lambda value: {**value, "code": 7},
+        lambda value: {**value, "code": "\u00fc" * 64},
+        lambda value: {"digest": value["digest"], "call_id": value["call_id"]},
+    ],
+    ids=["outputs", "status", "settled", "without a code", "no text", "no ASCII", "hardly anything"],
+)
+def test_an_entry_that_somebody_else_wrote_stands_for_an_unknown_outcome(
+    damage: Damage, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Entries of older releases have no code, either."""
     store = InMemoryStore()
-    journal = StoreJournal(store)
-    entry = started(journal, "call-1").done(answered("x", "call-1"))
-    journal.put(entry)
+    journal = StoreJournal(store, lambda: CODES)
+    entry = started(journal, "call-1")
     (item,) = store.search(("skills-agent", "journal"))
-    kind, data = entry.outputs or ("", b"")
-    written = {**asdict(entry), "outputs": [kind, base64.b64encode(data).decode("ascii")]}
-    assert json.dumps(item.value) == json.dumps(written)
-    store.put(item.namespace, item.key, json.loads(json.dumps(written)))
-    assert journal.get("t", "call-1") == entry
+    store.put(item.namespace, item.key, damage(dict(item.value)))
+    match = find(run_of(journal), "call-1")
+    assert match is not None
+    assert (match.status, match.is_unknown, match.outputs) == ("unconfirmed", True, None)
+    assert "not confirmed" in caplog.text
+    assert [each.status for each in journal.alike("t", entry.digest)] == ["unconfirmed"]
+    assert journal.unsettled("t") == []
+    journal.forget("t")
+    assert store.search(("skills-agent", "journal")) == []
+
+
+def test_an_entry_that_was_moved_to_another_call_or_thread_is_not_believed() -> None:
+    store = InMemoryStore()
+    journal = StoreJournal(store, lambda: CODES)
+    journal.put(started(journal, "call-1").done(answered("x", "call-1")))
+    started(journal, "call-2", OTHER)
+    started(journal, "call-1", thread="other")
+    mine, *others = sorted(store.search(("skills-agent", "journal")), key=lambda item: item.value["status"])
+    for item in others:
+        store.put(item.namespace, item.key, mine.value)
+    assert [journal.get("t", "call-2"), journal.get("other", "call-1")] == [
+        JournalEntry.unconfirmed("t", "call-2", EFFECT),
+        JournalEntry.unconfirmed("other", "call-1", EFFECT),
+    ]
+
+
+def test_an_entry_under_another_key_is_not_believed() -> None:
+    store = InMemoryStore()
+    started(StoreJournal(store, lambda: Codes(b"other" * 8)), "call-1")
+    match = StoreJournal(store, lambda: CODES).get("t", "call-1")
+    assert match is not None
+    assert match.status == "unconfirmed"
 
 
 def test_what_was_never_written_is_not_found(journal: Journal) -> None:

@@ -241,7 +241,9 @@ def _builder(place: Workspace, points: Points) -> Any:
         require_approval_for=frozenset({"run"}),
     )
     services = make_services(settings, model=FreshIds(REPLIES, points), tools=[_note(place, points)])
-    threads = KillingServices(services.settings, services.audit, points=points)
+    threads = KillingServices(
+        services.settings, services.audit, invocations=services.threads.invocations, points=points
+    )
     return wire(replace(services, threads=threads))
 
 
@@ -288,8 +290,10 @@ class KillingServices(ThreadServices):
     points: Points
 
     @override
-    def journal_of(self, saver: BaseCheckpointSaver[Any], store: BaseStore | None) -> Journal:
-        return KillingJournal(super().journal_of(saver, store), self.points)
+    def journal_of(
+        self, saver: BaseCheckpointSaver[Any], store: BaseStore | None, *, is_served: bool = False
+    ) -> Journal:
+        return KillingJournal(super().journal_of(saver, store, is_served=is_served), self.points)
 
 
 SLOW = 0.04

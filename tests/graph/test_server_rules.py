@@ -9,6 +9,7 @@ from langgraph_sdk import Auth
 from skills_agent.graph import server_auth
 from skills_agent.graph.threads.journals import StoreJournal
 from skills_agent.nodes.effects import JournalEntry
+from skills_agent.skills.policy.codes import Codes
 from skills_agent.skills.sources.store import user_namespace
 
 
@@ -43,7 +44,7 @@ async def test_what_no_rule_is_for_is_refused() -> None:
 
 def test_what_the_agent_keeps_in_the_store_is_closed() -> None:
     store = InMemoryStore()
-    StoreJournal(store).put(
+    StoreJournal(store, lambda: Codes(b"k" * 32)).put(
         JournalEntry(
             thread="t", call_id="c", tool="write_file", digest="d", run="r", checkpoint="", started="now"
         )

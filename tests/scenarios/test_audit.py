@@ -454,7 +454,7 @@ def test_an_unload_is_told(make_agent: MakeAgent, workspace: Path) -> None:
 
 
 def test_a_thread_of_an_older_version_is_recorded(make_agent: MakeAgent, workspace: Path) -> None:
-    """Admissions had no turn, verdicts no grant."""
+    """Admissions had no turn and no code: such a one loads nothing, and the model asks again."""
     agent = make_agent([LOAD, "done"])
     old = Agent(agent.model, agent.settings, checkpointer=agent.checkpointer, thread="thread")
     asked: Any = {"messages": [HumanMessage("go")]}
@@ -464,7 +464,9 @@ def test_a_thread_of_an_older_version_is_recorded(make_agent: MakeAgent, workspa
     ]
     old.graph.update_state(agent.config, {"admissions": admissions}, as_node="select")
     assert old.run(None)["answer"] == "done"
-    assert told(workspace, "skill_loaded")[0]["skill"] == "alpha"
+    (refused,) = told(workspace, "skill_refused")
+    assert "not admitted here" in refused["refusal"]
+    assert told(workspace, "skill_loaded") == []
 
 
 def test_a_node_without_events_of_its_own_is_recorded(workspace: Path, tmp_path: Path) -> None:

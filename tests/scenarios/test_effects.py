@@ -19,10 +19,11 @@ from pydantic import ValidationError
 from skills_agent.graph import build_graph
 from skills_agent.graph.models.scripted import ScriptedChatModel
 from skills_agent.graph.services import make_runner
-from skills_agent.graph.settings import Settings, state_folder
+from skills_agent.graph.settings import Settings, operator_key, state_folder
 from skills_agent.graph.threads.backends import JOURNAL_FILE
 from skills_agent.graph.threads.journals import FileJournal, StoreJournal
 from skills_agent.nodes.effects import tool_messages
+from skills_agent.skills.policy.codes import Codes
 from skills_agent.skills.policy.verdict import ApprovalNeededError
 from skills_agent.skills.scripts.runner import ScriptRequest, ScriptResult, ScriptRunner
 from tests.agents import Agent, call, calls, produced, write_skill
@@ -342,7 +343,7 @@ def test_a_verdict_holds_for_the_arguments_that_were_judged(make_agent: MakeAgen
     agent.graph.update_state(agent.config, {"verdicts": edited}, as_node="gate")
     agent.run(None)
     (refused,) = agent.tool_messages("note")
-    assert "not what was approved" in refused.text
+    assert "is confirmed here" in refused.text
     assert notes.taken == []
 
 
@@ -353,7 +354,7 @@ def test_an_approval_that_no_person_gave_approves_nothing(make_agent: MakeAgent,
     claimed = {call_id: {**verdict, "decision": "allow", "by": "approval", "reason": "approved"}}
     agent.graph.update_state(agent.config, {"verdicts": claimed}, as_node="approve")
     agent.run(None)
-    assert "not what was approved" in agent.tool_messages("write_file")[0].text
+    assert "is confirmed here" in agent.tool_messages("write_file")[0].text
     assert not (workspace / "x").exists()
 
 
@@ -439,7 +440,7 @@ def test_the_journal_is_in_the_store_where_that_lives_as_long_as_the_threads(
         in_file = (state_folder(agent.settings) / JOURNAL_FILE).exists()
         assert in_file == (kind != "sqlite")
         journal = (
-            StoreJournal(on_disk)
+            StoreJournal(on_disk, lambda: Codes(operator_key(agent.settings)))
             if kind == "sqlite"
             else FileJournal(state_folder(agent.settings) / JOURNAL_FILE)
         )

@@ -392,7 +392,7 @@ def test_what_a_forged_entry_of_the_journal_names_does_not_run(
     agent.graph = agent.graph.copy({"store": store})
     agent.say("go")
     (item,) = store.search(("skills-agent", "journal"))
-    journal = StoreJournal(store)
+    journal = StoreJournal(store, agent.graph.services.codes)  # as if it had the key, too
     (entry,) = journal.alike("thread", item.value["digest"])
     outputs = ("msgpack", blob(forged("single", f"touch {canary}")))
     journal.put(replace(entry, outputs=outputs, settled=False))

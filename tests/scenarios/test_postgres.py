@@ -66,14 +66,13 @@ def test_the_journal_is_beside_the_threads(cli: CommandLine, dsn: str) -> None:
     ask(cli, dsn, LOAD, RUN, ANSWER)
     assert cli.run("resume", "rain", "--approve", "--checkpointer", dsn).code == 0
     with psycopg.connect(dsn) as connection:
-        entries = connection.execute("SELECT value FROM store").fetchall()
-    assert [(entry["tool"], entry["status"], entry["exit_code"]) for (entry,) in entries] == [
-        ("run_script", "done", 0)
-    ]
+        entries = connection.execute("SELECT tool, status FROM skills_agent_journal").fetchall()
+        assert connection.execute("SELECT value FROM store").fetchall() == []
+    assert entries == [("run_script", "done")]
     assert not (cli.state / "journal.sqlite").exists()
     assert cli.run("threads", "delete", "rain", "--yes", "--checkpointer", dsn).code == 0
     with psycopg.connect(dsn) as connection:
-        assert connection.execute("SELECT value FROM store").fetchall() == []
+        assert connection.execute("SELECT tool FROM skills_agent_journal").fetchall() == []
 
 
 def test_the_commands_that_read_threads_read_the_database(cli: CommandLine, dsn: str) -> None:

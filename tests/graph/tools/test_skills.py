@@ -14,7 +14,9 @@ from langgraph.prebuilt import ToolNode
 from langgraph.types import Send
 
 from skills_agent.graph.tools import Workdir, build_tools
+from skills_agent.nodes.codes import ThreadCodes
 from skills_agent.skills.library.registry import Library, Registry
+from skills_agent.skills.policy.codes import Codes
 from skills_agent.skills.policy.tool_spec import TOOL_SPECS
 from skills_agent.skills.scripts.controlled import ControlledRunner
 from skills_agent.skills.sources import DirectorySource, MemorySource
@@ -30,6 +32,10 @@ description: {description}
 
 Run scripts/echo.py.
 """
+
+
+def codes() -> ThreadCodes:
+    return ThreadCodes(lambda: Codes(b"k" * 32), "")
 
 
 class CommandLine:
@@ -87,7 +93,7 @@ class CommandLine:
         runner = ControlledRunner(environment=ENVIRONMENT, timeout=60)
         builder = StateGraph(AgentState)
         builder.add_node(
-            "tools", ToolNode(build_tools(Library(self.registry), runner, Workdir(self.workspace)))
+            "tools", ToolNode(build_tools(Library(self.registry), runner, Workdir(self.workspace), codes))
         )
         builder.add_conditional_edges(START, one_task_per_call, ["tools"])
         builder.add_edge("tools", END)
@@ -140,7 +146,9 @@ def loaded(cli: CommandLine) -> CommandLine:
 
 
 def test_every_tool_declares_its_risk(cli: CommandLine) -> None:
-    tools = build_tools(Library(cli.registry), ControlledRunner(environment={}), Workdir(cli.workspace))
+    tools = build_tools(
+        Library(cli.registry), ControlledRunner(environment={}), Workdir(cli.workspace), codes
+    )
     assert {tool.name: TOOL_SPECS[tool.name].risk for tool in tools} == {
         "search_skills": "read",
         "unload_skill": "read",
@@ -157,7 +165,9 @@ def test_every_tool_declares_its_risk(cli: CommandLine) -> None:
 
 
 def test_the_model_sees_short_schemas_without_our_own_parameters(cli: CommandLine) -> None:
-    tools = build_tools(Library(cli.registry), ControlledRunner(environment={}), Workdir(cli.workspace))
+    tools = build_tools(
+        Library(cli.registry), ControlledRunner(environment={}), Workdir(cli.workspace), codes
+    )
     specs = [convert_to_openai_tool(tool)["function"] for tool in tools]
     parameters = {spec["name"]: list(spec["parameters"]["properties"]) for spec in specs}
     assert parameters["run_script"] == ["skill", "path", "args", "stdin"]
