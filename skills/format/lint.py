@@ -4,21 +4,45 @@ A finding that is only a warning at discovery may be an error here: rules.py has
 """
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from itertools import groupby, islice
+from operator import attrgetter
 from pathlib import Path
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
+from skills_agent.skills.confined import read_beneath
 from skills_agent.skills.errors import SkillUndecodableError
 from skills_agent.skills.format.reading import read_body
 from skills_agent.skills.format.rules import Finding, as_strict, diagnostic
 from skills_agent.skills.library.catalog import Catalog
+from skills_agent.skills.library.contents import (
+    ContentLimits,
+    Member,
+    SnapshotError,
+    list_contents,
+    resource_type,
+)
 from skills_agent.skills.library.discovery import Discovery
 from skills_agent.skills.library.index import SkillReading, Strictness
 from skills_agent.skills.skill import Diagnostic, Severity
 from skills_agent.skills.sources.directory import DirectorySource
 from skills_agent.skills.sources.walk import SKILL_FILE
+from skills_agent.skills.visible import Kind, hidden_in
 
 _LABEL = "lint"
+HIDDEN: Final = "invisible-characters"
+MAX_FILE_BYTES: Final = 2_000_000
+"""Of a file that is searched for what nobody can see."""
+MAX_LINES_REPORTED: Final = 10
+"""Of one file."""
+MAX_MARKS: Final = 1_000
+_PROSE: Final = frozenset({".md", ".markdown", ".rst", ".txt"})
+_PROGRAMS: Final = frozenset(
+    {
+        *(".py", ".sh", ".bash", ".zsh", ".ps1", ".bat", ".rb", ".pl", ".php", ".lua", ".r", ".go", ".rs"),
+        *(".js", ".mjs", ".cjs", ".ts", ".jsx", ".tsx", ".java", ".c", ".cpp", ".cs", ".swift", ".sql"),
+    }
+)
 
 
 class LintReport(NamedTuple):
@@ -43,11 +67,12 @@ def lint(path: Path, strictness: Strictness = Strictness()) -> LintReport:  # no
     findings = [as_strict(finding) for finding in Catalog(seen, reported, [_LABEL]).diagnostics]
     for skill in seen:
         if skill.metadata is not None:
-            found = (diagnostic(finding, skill.entry.path) for finding in _check_body(source, skill))
-            findings += map(as_strict, found)
+            found = [diagnostic(finding, skill.entry.path) for finding in _check_body(source, skill)]
+            findings += map(as_strict, [*found, *_check_files(Path(skill.entry.path))])
     if not seen and not any(finding.severity == "error" for finding in findings):
         missing = Finding("skill-file-missing", "There is no SKILL.md in the folder.")
         findings.append(diagnostic(missing, os.fspath(source.folder / SKILL_FILE)))
+    findings = list(dict.fromkeys(findings))  # one skill may be in the folder of another
     findings.sort(key=lambda finding: (finding.path, finding.line or 0))
     return LintReport(tuple(sorted(skill.entry.path for skill in seen)), tuple(findings))
 
@@ -55,8 +80,39 @@ def lint(path: Path, strictness: Strictness = Strictness()) -> LintReport:  # no
 def _check_body(source: DirectorySource, skill: SkillReading) -> Iterable[Finding]:
     path = skill.entry.path
     try:
-        return read_body(source.read(path, skill.entry.size), path).findings
+        found = read_body(source.read(path, skill.entry.size), path).findings
+        # The files are searched for these line by line; what a language needs in its prose is none there.
+        return [finding for finding in found if finding.code != HIDDEN]
     except OSError as error:
         return [Finding("skill-unreadable", f"The file cannot be read: {error.strerror or error}.")]
     except SkillUndecodableError as error:
         return [Finding("skill-undecodable", f"Not UTF-8 text: {error.cause}.")]
+
+
+def _check_files(skill_file: Path) -> Iterator[Diagnostic]:
+    """Find what nobody can see in the files of a skill: prose may have what its language needs."""
+    folder = skill_file.parent
+    try:
+        members = list_contents(folder, ContentLimits())
+    except SnapshotError:
+        return  # It has too many files, or one that cannot be read: loading says so.
+    for member in members:
+        if member.kind == "link" or member.status.st_size > MAX_FILE_BYTES:
+            continue
+        try:
+            text = read_beneath(folder, member.path, MAX_FILE_BYTES, follow=False).decode("utf-8")
+        except (OSError, UnicodeDecodeError):
+            continue
+        kind: Kind = "program" if _is_program(member) else "prose"
+        hidden = [] if "\0" in text else hidden_in(text, kind)
+        lines = groupby(hidden, key=attrgetter("line"))
+        for line, characters in islice(lines, MAX_LINES_REPORTED):
+            marks = ", ".join(dict.fromkeys(each.mark for each in islice(characters, MAX_MARKS)))
+            finding = Finding(HIDDEN, f"Nobody can see what stands here: {marks}.", line)
+            yield diagnostic(finding, os.fspath(folder / member.path))
+
+
+def _is_program(member: Member) -> bool:
+    by_place = member.kind == "exec" or resource_type(member.path) == "script"
+    suffix = Path(member.path).suffix.lower()
+    return suffix not in _PROSE and (by_place or suffix in _PROGRAMS)

@@ -134,3 +134,45 @@ def test_a_bad_skill_never_hides_a_good_one(tmp_path: Path) -> None:
 
     assert str(good) in report.skills
     assert {Path(found.path).parent.name for found in report.findings} == {"bad-bytes", "bad-yaml"}
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "line"),
+    [
+        ("scripts/run.py", "import os\nif x:\u202e # }\n", 2),
+        ("scripts/run.sh", "rm\u00a0-rf\n", 1),
+        ("tools/run.js", "a\u200b()\n", 1),
+        ("references/notes.md", "# Notes\n\nbe kind\U000e0041\U000e0042\n", 3),
+        ("references/notes.md", "a\u200db\n", 1),
+        ("SKILL.md", GOOD + "Hello\u202e\n", 7),
+    ],
+)
+def test_what_nobody_can_see_in_a_file_is_found(tmp_path: Path, file: str, text: str, line: int) -> None:
+    """A bidirectional override in a script, tag characters in a reference: nobody was told of them."""
+    write(tmp_path)
+    path = write(tmp_path, text, file=file)
+    (found,) = lint(tmp_path).findings
+    assert (found.code, found.severity, found.path, found.line) == (
+        "invisible-characters",
+        "error",
+        str(path),
+        line,
+    )
+    assert "<U+" in found.message
+
+
+@pytest.mark.parametrize(
+    ("file", "text"),
+    [
+        ("references/fa.md", "\u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645 \u200f!\n"),
+        ("references/emoji.md", "\U0001f469\u200d\U0001f4bb \u26a0\ufe0f 1\ufe0f\u20e3 10\u202f000\n"),
+        ("SKILL.md", GOOD + "\U0001f469\u200d\U0001f4bb\n"),
+        ("scripts/run.py", 'print("\u26a0\ufe0f done")\n'),
+        ("scripts/run.ps1", "\ufeffWrite-Host 1\r\n"),
+        ("assets/logo.png", b"\x89PNG\xe2\x80\xae\xff"),
+    ],
+)
+def test_what_languages_and_emoji_need_is_no_finding(tmp_path: Path, file: str, text: str | bytes) -> None:
+    write(tmp_path)
+    write(tmp_path, text, file=file)
+    assert codes(tmp_path) == []
