@@ -3,12 +3,13 @@
 import json
 from collections.abc import Callable, Mapping, Sequence
 from itertools import islice
+from pathlib import Path
 from typing import Any, Final
 
 import click
 from langgraph.types import Command, Interrupt
 
-from skills_agent.graph.cli.printing import line_of
+from skills_agent.graph.cli.printing import line_of, page
 from skills_agent.skills.policy.grants import grant_fault
 from skills_agent.skills.policy.patterns import GRAMMAR
 from skills_agent.skills.policy.question import plain
@@ -56,13 +57,13 @@ def make_answer(interrupts: Sequence[Interrupt], decision: Decision | list[Any])
     return Command(resume=answers)
 
 
-def ask_person(interrupts: Sequence[Interrupt], view: View) -> Command[Any] | None:
+def ask_person(interrupts: Sequence[Interrupt], view: View, workspace: Path) -> Command[Any] | None:
     """Ask on the terminal; None when the person leaves the questions open."""
     decisions: list[Decision] = []
     try:
         for interrupt in interrupts:
             click.echo(f"\n{question_text(interrupt, more='; v: view all')}\n{_KEYS}")
-            decisions += [_ask(interrupt, request, view) for request in _requests(interrupt)]
+            decisions += [_ask(interrupt, request, view, workspace) for request in _requests(interrupt)]
     except (EOFError, click.Abort):
         return None
     return make_answer(interrupts, decisions)
@@ -77,7 +78,7 @@ def _indented(text: str) -> str:
     return "\n".join(f"  {line}" for line in text.split("\n"))
 
 
-def _ask(interrupt: Interrupt, request: Request, view: View) -> Decision:
+def _ask(interrupt: Interrupt, request: Request, view: View, workspace: Path) -> Decision:
     name = f"{line_of(str(request['name']))} " if len(_requests(interrupt)) > 1 else ""
     while True:
         typed, _, rest = input(f"{name}? ").strip().partition(" ")
@@ -86,7 +87,7 @@ def _ask(interrupt: Interrupt, request: Request, view: View) -> Decision:
             click.echo(_KEYS)
             continue
         if word == "view":
-            click.echo_via_pager(f"{view(request['name'], request['args'])}\n")
+            page(f"{view(request['name'], request['args'])}\n", workspace)
             continue
         decision = _decision(word, request, rest.strip())
         if decision is None:

@@ -3,14 +3,18 @@
 import json
 import logging
 import os
+import shlex
+import subprocess
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict, is_dataclass
 from datetime import datetime
+from pathlib import Path
 from typing import Any, Final
 
 import click
 
+from skills_agent.graph.settings import process_environment
 from skills_agent.skills.text import one_line
 from skills_agent.skills.visible import Kind, visible
 
@@ -31,6 +35,19 @@ def shown(text: str, kind: Kind = "program") -> str:
 def echo(text: str = "", kind: Kind = "program") -> None:
     """Print untrusted text for a person."""
     click.echo(shown(text, kind))
+
+
+def page(text: str, workspace: Path) -> None:
+    """Show a text in the person's pager. One that only the workspace has is not run: this is no sandbox."""
+    from skills_agent.skills.scripts.programs import find_program
+
+    environment = process_environment()
+    name, *options = shlex.split(environment.get("PAGER", "")) or ["less"]
+    pager = find_program(name, environment.get("PATH"), workspace).path
+    if pager is None or not sys.stdout.isatty():
+        click.echo(text, nl=False)
+    else:
+        subprocess.run([pager, *options], input=text, text=True, errors="replace", check=False)  # noqa: S603
 
 
 def line_of(text: str, limit: int | None = None) -> str:

@@ -237,7 +237,7 @@ def take_turn(thread: OpenThread, graph_input: GraphInput) -> None:
             thread.invoke(graph_input)
         while thread.interrupts and is_terminal() and not thread.quiet and not thread.control.drain_requested:
             with ending_on_sigterm(thread.resume_command()):
-                answer = ask_person(thread.interrupts, thread.view)
+                answer = ask_person(thread.interrupts, thread.view, thread.policy.workspace)
             if answer is None:
                 return
             thread.invoke(answer)

@@ -7,7 +7,9 @@ import stat
 import sys
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import Final, NamedTuple
+
+SYSTEM: Final = ("/usr", "/bin", "/sbin", "/nix/store")
 
 
 class Found(NamedTuple):
@@ -55,7 +57,7 @@ def _objection(folder: Path, workspace: Path | None) -> str:
     if not folder.is_absolute():
         return "is a relative entry of PATH"
     real = folder.resolve()
-    if workspace and (real.is_relative_to(workspace.resolve()) or folder.is_relative_to(workspace)):
+    if workspace and (_is_in(workspace, real) or _is_in(workspace, folder)):
         return "is in the workspace"
     owners = {0, os.geteuid(), Path("/").stat().st_uid}  # as seen in a container, root may be another
     for each in (real, *real.parents):
@@ -68,8 +70,15 @@ def _objection(folder: Path, workspace: Path | None) -> str:
 
 
 def _objection_to_target(place: Path, workspace: Path | None) -> str:
-    inside = workspace and place.resolve().is_relative_to(workspace.resolve())
-    return "has only a link into the workspace" if inside else ""
+    is_inside = workspace and _is_in(workspace, place.resolve())
+    return "has only a link into the workspace" if is_inside else ""
+
+
+def _is_in(workspace: Path, path: Path) -> bool:
+    """Return whether a path is in the workspace; what is the system's is not, where the workspace is `/`."""
+    root = workspace.resolve()
+    is_systems = str(root) == "/" and any(map(path.is_relative_to, SYSTEM))
+    return not is_systems and (path.is_relative_to(root) or path.is_relative_to(workspace))
 
 
 def _behind_shim(place: Path) -> str:

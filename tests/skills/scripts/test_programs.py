@@ -170,6 +170,12 @@ def test_scripts_do_not_get_relative_entries(workspace: Path) -> None:
     assert result.stdout == f"{SYSTEM}\n"
 
 
+def test_with_everything_as_the_workspace_programs_of_the_system_are_found(elsewhere: Path) -> None:
+    install(elsewhere, "node")
+    assert find_program("sh", "/usr/bin:/bin", Path("/")).path in {"/usr/bin/sh", "/bin/sh"}
+    assert find_program("node", str(elsewhere), Path("/")).path is None
+
+
 # --- what users of virtual environments and of version managers expect ---
 
 
