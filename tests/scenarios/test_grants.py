@@ -442,7 +442,7 @@ def test_a_grant_of_an_earlier_version_names_no_source_and_serves_nothing(asked:
     digest = agent.values["skills_loaded"]["alpha"]["digest"]
     agent.graph.update_state(
         agent.config,
-        {"grants": {grant["id"]: {**grant, "scope": "skill", "contents": {"alpha": digest}}}},
+        {"grants": {"old": {**grant, "id": "old", "scope": "skill", "contents": {"alpha": digest}}}},
         as_node="discover",
     )
     agent.say("again")
