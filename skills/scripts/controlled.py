@@ -145,7 +145,10 @@ class ControlledRunner:
         return self._files[folder]
 
     def _written_folders(self, request: ScriptRequest) -> list[Path]:
-        return [(self.workspace or request.workdir).absolute()]
+        workdir = request.workdir.absolute()
+        folder = self.workspace or workdir
+        is_in = workdir.is_relative_to(folder) and not workdir.is_relative_to(folder / ".agent")
+        return [folder] if is_in else [folder, workdir]
 
     def _empty_repository(self, folder: Path) -> AbstractContextManager[object]:  # noqa: ARG002
         return nullcontext()

@@ -92,9 +92,10 @@ class ProtectedFiles:
         After a run, `before` is what was found before it: only what was skipped then is skipped again. A
         folder of this user that a run made unreadable is made readable.
         """
-        unseen = self._walk(before)
+        seen, unseen = self._walk(before)
+        self._known = {**self._known, **seen} if unseen else seen
         places: dict[str, Place] = {}
-        for look in self._known.values():
+        for look in seen.values():
             for path in look.protected:
                 self._add(path, places)
         for git in [path for path in places if os.path.basename(path).casefold() == ".git"]:
@@ -105,11 +106,11 @@ class ProtectedFiles:
             with suppress(OSError):
                 for name in os.listdir(os.path.join(self.root, folder)):
                     self._add(f"{folder}/{name}", places)
-        skipped = (path for look in self._known.values() for path in look.skipped)
+        skipped = (path for look in seen.values() for path in look.skipped)
         return Findings(places, unseen, frozenset(skipped))
 
-    def _walk(self, before: Findings | None) -> int:
-        """Look at every folder; return how many were left out."""
+    def _walk(self, before: Findings | None) -> tuple[dict[str, _FolderLook], int]:
+        """Look at every folder; return also how many were left out."""
         seen: dict[str, _FolderLook] = {}
         limit = MAX_FOLDERS_AFTER if before else MAX_FOLDERS
         folders, unseen = [""], 0
@@ -124,8 +125,7 @@ class ProtectedFiles:
                 continue
             folders += look.inner
             folders += [path for path in look.skipped if before and path not in before.skipped]
-        self._known = seen
-        return unseen
+        return seen, unseen
 
     def _look_at(self, folder: str) -> _FolderLook:
         path = os.path.join(self.root, folder)

@@ -34,7 +34,7 @@ def main() -> None:
     runner = (
         BwrapRunner(workspace=workspace, network=asked["network"], **control)
         if asked["level"] == "bwrap"
-        else ControlledRunner(**control)
+        else ControlledRunner(workspace=workspace, **control)
     )
     args = tuple(str(os.getpid()) if each == "AGENT" else each for each in asked["args"])
     writable = tuple(workspace / each for each in asked["writable"])

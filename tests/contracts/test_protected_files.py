@@ -250,6 +250,11 @@ def test_without_a_sandbox_git_executes_what_was_planted(repository: Host) -> No
     assert not is_safe(repository)
 
 
+def test_without_a_sandbox_a_threads_own_folder_is_looked_at_too(host: Host) -> None:
+    result = host.run("echo evil > .envrc", workdir=host.work / ".agent/work/mine")
+    assert ".envrc" in result["notices"][0]
+
+
 def test_without_a_sandbox_it_is_reported(repository: Host) -> None:
     repository.level = "controlled"
     result = repository.run("mkdir n; git init -q n/r; echo x > .envrc")
