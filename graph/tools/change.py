@@ -28,7 +28,7 @@ def change_of(workspace: Workspace, path: str, content: str) -> FileChange:
     try:
         real = workspace.real(path)
         old = workspace.find(path, MAX_COMPARED)
-    except ToolException as error:
+    except (ToolException, UnicodeEncodeError) as error:  # a half of a character is no path
         text = f"what is there cannot be compared: {error}"
         return FileChange(real, text, content, is_diff=False, digest="")
     size = _count(content)

@@ -68,7 +68,7 @@ def test_nothing_outside_of_the_workspace_is_shown(tmp_path: Path) -> None:
     (inside / ".agent" / "config.json").write_text("PRIVATE\n")
     (inside / "link").symlink_to(outside)
     os.link(outside, inside / "hard")
-    for path in ("link", "hard", "../secret", str(outside), ".agent/config.json"):
+    for path in ("link", "hard", "../secret", str(outside), ".agent/config.json", "\ud800"):
         change = change_of(Workspace(inside), path, "one\n")
         assert "cannot be compared" in change.summary
         assert "PRIVATE" not in change.text
