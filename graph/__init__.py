@@ -1,8 +1,8 @@
 """What a program imports: `graph`, `build_graph`, `Settings`, `Context`, `Threads`.
 
 `graph` is compiled, `build_graph` returns one to compile yourself, `Threads` lists, reads, forks and deletes
-threads. An invocation of a thread may raise `ThreadBusyError` or `AnsweredError`. Each name is imported
-when it is first used: `skills-agent skills list` needs no LangGraph.
+threads. An invocation of a thread may raise `ThreadBusyError`, `AnsweredError` or `RecordTypeError`. Each
+name is imported when it is first used: `skills-agent skills list` needs no LangGraph.
 """
 
 from importlib import import_module
@@ -16,11 +16,13 @@ if TYPE_CHECKING:
     from skills_agent.graph.threads.errors import AnsweredError as AnsweredError
     from skills_agent.graph.threads.errors import ThreadBusyError as ThreadBusyError
     from skills_agent.graph.threads.threads import Threads as Threads
+    from skills_agent.nodes.serialisation import RecordTypeError as RecordTypeError
     from skills_agent.state.context import Context as Context
 
 _HOMES = {
     "AnsweredError": "skills_agent.graph.threads.errors",
     "CompressedSerializer": "skills_agent.graph.threads.database",
+    "RecordTypeError": "skills_agent.nodes.serialisation",
     "Threads": "skills_agent.graph.threads.threads",
     "ThreadBusyError": "skills_agent.graph.threads.errors",
     "Context": "skills_agent.state.context",

@@ -216,19 +216,25 @@ class ReadsStrictly(CompiledStateGraph[StateT, ContextT, InputT, OutputT]):
     @override
     def _resolve_checkpointer(self, config: RunnableConfig) -> BaseCheckpointSaver[Any] | None:
         saver = super()._resolve_checkpointer(config)
-        return strict_saver(saver, self.allowed_types) if isinstance(saver, BaseCheckpointSaver) else saver
+        if not isinstance(saver, BaseCheckpointSaver):
+            return saver
+        return strict_saver(saver, self.allowed_types, config.get("configurable", {}).get("thread_id"))
 
 
-def strict_saver(saver: BaseCheckpointSaver[Any], allowed: Mapping[Key, type]) -> BaseCheckpointSaver[Any]:
+def strict_saver(
+    saver: BaseCheckpointSaver[Any], allowed: Mapping[Key, type], thread: object
+) -> BaseCheckpointSaver[Any]:
     """Return a copy of a saver, over the same threads, that reads strictly; savers inside it as well.
+
+    An error names the thread.
 
     LangGraph makes such copies itself (`with_allowlist`), where the environment asks for it.
     """
     made = copy(saver)
-    made.serde = strict(saver.serde, allowed)
+    made.serde = strict(saver.serde, allowed, f"Thread {thread}")
     for name, inner in vars(saver).items():
         if isinstance(inner, BaseCheckpointSaver):
-            setattr(made, name, strict_saver(inner, allowed))
+            setattr(made, name, strict_saver(inner, allowed, thread))
     return made
 
 

@@ -19,7 +19,7 @@ from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from langgraph.config import get_config
 from langgraph.types import Command
 
-from skills_agent.nodes.serialisation import reading, strict
+from skills_agent.nodes.serialisation import strict
 from skills_agent.skills.errors import SkillError
 from skills_agent.skills.library.registry import Registry
 from skills_agent.skills.skill import SkillRef
@@ -187,8 +187,7 @@ class Invocation:
 
         Raises RecordTypeError.
         """
-        with reading(self.thread):
-            return None if entry.outputs is None else self.serializer.loads_typed(entry.outputs)
+        return None if entry.outputs is None else self.serializer.loads_typed(entry.outputs)
 
     def settle(self) -> None:
         """Note that what the thread did is in its checkpoints, after an invocation that ended by itself.

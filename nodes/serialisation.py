@@ -7,8 +7,7 @@ that a host allows (`build_graph(allowed_types=...)`), and no other: they are an
 """
 
 from collections import deque
-from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Mapping
 from contextvars import ContextVar
 from copy import copy
 from datetime import date, datetime, time, timedelta, timezone
@@ -60,31 +59,25 @@ class RecordTypeError(DetailedError, SkillsAgentError):
         "skills-agent threads delete THREAD"
     )
     type: str
-    place: str = "A record"
-
-
-@contextmanager
-def reading(thread: object) -> Iterator[None]:
-    """Name the thread in an error about one of its records."""
-    try:
-        yield
-    except RecordTypeError as error:
-        raise RecordTypeError(error.type, f"Thread {thread}") from error
+    place: str
 
 
 class _Strict(JsonPlusSerializer):
     """Mixed into the class of a serializer, before it: its own packing stays."""
 
+    place: str
+    """Whose records these are, as an error says it."""
+
     def loads_typed(self, data: tuple[str, bytes]) -> Any:
         kind = data[0].partition("+")[0]
         if kind in _REFUSED_KINDS:
-            raise RecordTypeError(f"objects stored as {kind}")
+            raise RecordTypeError(f"objects stored as {kind}", self.place)
         token = _refused.set([])
         try:
             return super().loads_typed(data)
         except (ValueError, NotImplementedError) as error:
             what = next(iter(_refused.get()), f"bytes that are no {kind}")
-            raise RecordTypeError(what) from error
+            raise RecordTypeError(what, self.place) from error
         finally:
             _refused.reset(token)
 
@@ -95,29 +88,30 @@ _refused: ContextVar[list[str]] = ContextVar("refused")
 Serializer = TypeVar("Serializer", bound=SerializerProtocol)
 
 
-def strict(serializer: Serializer, allowed: Mapping[Key, type]) -> Serializer:
+def strict(serializer: Serializer, allowed: Mapping[Key, type], place: str = "A record") -> Serializer:
     """Return a copy of a serializer that makes the types of `TYPES` and these, and no other.
+
+    `place` is where an error says that another one is.
 
     One around another (encryption) keeps its wrapping, a subclass of LangGraph's its packing. One of a host's
     own that is neither is returned as it is.
     """
     inner = getattr(serializer, "serde", None)
-    if isinstance(serializer, _Strict):
-        return serializer
     made: Any = copy(serializer)  # of the same class, or of one made of it
     if isinstance(serializer, JsonPlusSerializer):
         made.__class__ = _strict_class(type(serializer))
+        made.place = place
         made.pickle_fallback = False
         made._unpack_ext_hook = _hook(allowed)  # noqa: SLF001 - a copy keeps what its class was made with
         made._custom_unpack_ext_hook = True  # noqa: SLF001 - LangGraph does not replace such a hook
     elif isinstance(inner, SerializerProtocol):
-        made.serde = strict(inner, allowed)
+        made.serde = strict(inner, allowed, place)
     return cast("Serializer", made)
 
 
 @cache
 def _strict_class(kind: type[JsonPlusSerializer]) -> type[JsonPlusSerializer]:
-    return type(f"Strict{kind.__name__}", (_Strict, kind), {})
+    return kind if issubclass(kind, _Strict) else type(f"Strict{kind.__name__}", (_Strict, kind), {})
 
 
 def _hook(allowed: Mapping[Key, type]) -> Callable[[int, bytes], Any]:

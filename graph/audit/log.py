@@ -36,6 +36,9 @@ REPEATABLE: Final = frozenset({"run_failed", "model_called", "call_started", "ca
 OWN: Final = frozenset({"seq", "previous", "hash", "time", "seconds", "repeated"})
 """Fields in which two records of one event differ."""
 
+_PLAIN: Final = ("type", "time", "thread", "run", "node", "task", "call_id")
+"""What tells events apart: no lists and no objects, also in files that come with a workspace."""
+
 Record = dict[str, Any]
 
 
@@ -126,7 +129,8 @@ def read(line: bytes) -> Record | None:
     except (ValueError, RecursionError):
         return None
     is_record = isinstance(record, dict) and isinstance(record.get("seq"), int)
-    return record if is_record and isinstance(record.get("hash"), str) else None
+    is_ours = is_record and all(not isinstance(record.get(name), dict | list) for name in _PLAIN)
+    return record if is_ours and isinstance(record.get("hash"), str) else None
 
 
 def head_of(record: Mapping[str, Any]) -> Head:

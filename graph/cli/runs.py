@@ -112,8 +112,8 @@ def _row(line: Record) -> tuple[str, ...]:
         local_time(line["time"]),
         line["outcome"],
         *counts,
-        line["caller"] or "-",
-        line["request"],
+        str(line["caller"] or "-"),
+        str(line["request"]),
     )
 
 

@@ -21,7 +21,7 @@ from skills_agent.graph.cli.options import shell_command
 from skills_agent.graph.cli.printing import echo, is_terminal, print_json
 from skills_agent.graph.cli.progress import STREAM_MODES, Progress
 from skills_agent.graph.cli.signals import INTERRUPTED, draining, ending_on_sigterm, exit_code_of, leave
-from skills_agent.graph.langgraph_inside import thread_ids
+from skills_agent.graph.langgraph_inside import strict_saver, thread_ids
 from skills_agent.graph.models.errors import ModelError
 from skills_agent.graph.services import make_services
 from skills_agent.graph.settings import Settings
@@ -189,7 +189,7 @@ def open_thread(
     thread: OpenThread | None = None
     try:
         with open_database(settings) as database:
-            stored = options_of(database.saver, name) if name else None
+            stored = options_of(strict_saver(database.saver, {}, name), name) if name else None
             if must_exist and stored is None:
                 raise UnknownThreadError(name or "", thread_ids(database.saver))
             chosen = {"skills_dirs": [str(folder) for folder in skills_dirs], "model": model}

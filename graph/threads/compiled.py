@@ -7,7 +7,7 @@ import asyncio
 import re
 import secrets
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, aclosing, asynccontextmanager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, aclosing, asynccontextmanager, contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Literal, cast
 
@@ -36,7 +36,7 @@ from skills_agent.graph.threads.errors import AnsweredError, ThreadError
 from skills_agent.graph.threads.locks import LockTable, Release, ThreadKey
 from skills_agent.graph.threads.references import address_of
 from skills_agent.nodes.effects import INVOCATION_KEY, Invocation
-from skills_agent.nodes.serialisation import Key, reading, strict
+from skills_agent.nodes.serialisation import Key, strict
 from skills_agent.state.context import Context
 from skills_agent.state.schema import AgentInput, AgentOutput, AgentState
 
@@ -64,27 +64,16 @@ class CompiledAgent(ReadsStrictly[AgentState, Context, AgentInput, AgentOutput])
         """Return the host's own types that records may hold."""
         return self.services.allowed_types
 
-    @property
-    def saver(self) -> BaseCheckpointSaver[Any]:
-        """Return the graph's own checkpointer, as it is read. Raises ThreadError where it has none."""
+    def saver_of(self, thread: str) -> BaseCheckpointSaver[Any]:
+        """Return the graph's own checkpointer, to read a thread. Raises ThreadError where it has none."""
         if not isinstance(self.checkpointer, BaseCheckpointSaver):
             raise ThreadError("Threads are those of build_graph(...).compile(checkpointer=...).")
-        return strict_saver(self.checkpointer, self.allowed_types)
-
-    @override
-    def get_state(self, config: RunnableConfig, *, subgraphs: bool = False) -> StateSnapshot:
-        with reading(config.get("configurable", {}).get("thread_id")):
-            return super().get_state(config, subgraphs=subgraphs)
-
-    @override
-    async def aget_state(self, config: RunnableConfig, *, subgraphs: bool = False) -> StateSnapshot:
-        with reading(config.get("configurable", {}).get("thread_id")):
-            return await super().aget_state(config, subgraphs=subgraphs)
+        return strict_saver(self.checkpointer, self.allowed_types, thread)
 
     @override
     def stream(self, input: Any, config: RunnableConfig | None = None, **options: Any) -> Iterator[Any]:
         thread = self._thread_of(config)
-        with _reading(thread), _locked(thread), self._invoked(thread) as invocation:
+        with _locked(thread), self._invoked(thread) as invocation:
             is_answer = _is_answer(input, thread)
             message = _addressed(input, self.get_state(config or {})) if is_answer else input
             yield from super().stream(message, _marked(config, invocation), **options)
@@ -97,7 +86,7 @@ class CompiledAgent(ReadsStrictly[AgentState, Context, AgentInput, AgentOutput])
     ) -> AsyncIterator[Any]:
         thread = self._thread_of(config)
         async with _locked_async(thread):
-            with _reading(thread), self._invoked(thread) as invocation:
+            with self._invoked(thread) as invocation:
                 is_answer = _is_answer(input, thread)
                 message = _addressed(input, await self.aget_state(config or {})) if is_answer else input
                 stream = super().astream(message, _marked(config, invocation), **options)
@@ -163,7 +152,7 @@ class CompiledAgent(ReadsStrictly[AgentState, Context, AgentInput, AgentOutput])
             journal=self.services.journal_of(thread.saver, thread.store, is_served=thread.is_served),
             has_checkpoint=thread.has_checkpoint,
             address=address_of(thread.saver),
-            serializer=strict(JsonPlusSerializer(), self.allowed_types),
+            serializer=strict(JsonPlusSerializer(), self.allowed_types, f"Thread {thread.key.thread}"),
         )
         self.services.invocations[invocation.id] = invocation
         try:
@@ -222,10 +211,6 @@ class _Thread:
         thread, namespace = self.key
         address = {"thread_id": thread, "checkpoint_ns": namespace, "checkpoint_id": checkpoint}
         return self.saver.get_tuple(RunnableConfig(configurable=address)) is not None
-
-
-def _reading(thread: _Thread | None) -> AbstractContextManager[None]:
-    return reading(thread.key.thread) if thread else nullcontext()
 
 
 @contextmanager

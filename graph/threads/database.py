@@ -23,7 +23,7 @@ from skills_agent.graph.settings import Settings, make_state_folder, state_folde
 from skills_agent.graph.threads.errors import DatabaseError
 from skills_agent.graph.threads.postgres_journal import make_once
 from skills_agent.graph.threads.references import address_of
-from skills_agent.nodes.serialisation import reading, strict
+from skills_agent.nodes.serialisation import strict
 
 if TYPE_CHECKING:
     from psycopg import Connection
@@ -104,8 +104,7 @@ def config_of(
 
 def options_of(saver: BaseCheckpointSaver[Any], thread: str) -> dict[str, Any] | None:
     """Return the options that a thread was last run with; None for a thread that does not exist."""
-    with reading(thread):
-        newest = saver.get_tuple(config_of(thread))
+    newest = saver.get_tuple(config_of(thread))
     if newest is None:
         return None
     options: dict[str, Any] = json.loads(str(dict(newest.metadata).get(OPTIONS, "{}")))

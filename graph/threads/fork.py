@@ -83,7 +83,7 @@ def fork_thread(
 class _Source:
     def __init__(self, graph: CompiledAgent, thread: str, step: ThreadStep) -> None:
         self.graph = graph
-        self.saver = graph.saver
+        self.saver = graph.saver_of(thread)
         self.thread = thread
         self.origin = f"{thread}@{step.number}"
         config = config_of(thread, checkpoint=step.checkpoint)

@@ -16,6 +16,7 @@ from langgraph.checkpoint.base import BaseCheckpointSaver
 from skills_agent.graph.langgraph_inside import kind_of
 
 _PROCESS: Final = "process "
+_MAX_VALUE: Final = 1 << 30
 _ENCRYPTED: Final = re.compile(r"\w+\+(?!zlib)\w+")
 """What a serializer that encrypts puts into the column `type`."""
 
@@ -44,6 +45,7 @@ def is_needed(digest: str, address: str) -> bool:
 
 def _is_in(digest: bytes, file: Path) -> bool:
     with closing(sqlite3.connect(f"{file.as_uri()}?mode=ro", uri=True, timeout=30)) as connection:
+        connection.execute("PRAGMA trusted_schema = OFF")
         query = "SELECT name FROM sqlite_master WHERE type = 'table' AND sql NOT LIKE 'CREATE VIRTUAL%'"
         for (table,) in connection.execute(query).fetchall():
             for row in connection.execute(f'SELECT * FROM "{table}"'):  # noqa: S608 - a name of the database itself
@@ -59,7 +61,7 @@ def _is_encrypted(value: object) -> bool:
 def _plain(value: object) -> bytes:
     if isinstance(value, bytes):
         with suppress(zlib.error):
-            return zlib.decompress(value)
+            return zlib.decompressobj().decompress(value, _MAX_VALUE)
         return value
     return str(value).encode(errors="replace")
 

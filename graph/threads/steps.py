@@ -97,7 +97,7 @@ def find_step(graph: CompiledAgent, thread: str, at: str) -> ThreadStep:
 
 
 def _chain(graph: CompiledAgent, thread: str) -> list[CheckpointTuple]:
-    saver = graph.saver
+    saver = graph.saver_of(thread)
     config = config_of(thread)
     checkpoints = {each.checkpoint["id"]: each for each in saver.list(config)}
     head = saver.get_tuple(config)

@@ -27,7 +27,7 @@ from skills_agent.graph.threads.errors import (
 )
 from skills_agent.graph.threads.fork import Fork, fork_thread
 from skills_agent.graph.threads.steps import ThreadStep, read_steps
-from skills_agent.nodes.serialisation import RecordTypeError, reading
+from skills_agent.nodes.serialisation import RecordTypeError
 from skills_agent.state.records import GrantRecord, LoadedSkill, PlanRecord, UsageRecord
 from skills_agent.state.transcript import calls_of, is_synthetic
 
@@ -108,7 +108,7 @@ class Threads:
         if not isinstance(graph, CompiledAgent):
             raise ThreadError("Threads are those of build_graph(...).compile(checkpointer=...).")
         self.graph = graph
-        self._checkpointer = graph.saver
+        self._checkpointer = graph.saver_of("")
 
     @classmethod
     @contextmanager
@@ -153,8 +153,7 @@ class Threads:
     def steps(self, thread: str) -> Sequence[ThreadStep]:
         """Return the steps of a thread, oldest first; raises UnknownThreadError."""
         self.snapshot(thread)
-        with reading(thread):
-            return read_steps(self.graph, thread)
+        return read_steps(self.graph, thread)
 
     def fork(
         self,
@@ -172,8 +171,7 @@ class Threads:
         UnknownStepError and ForkError.
         """
         self.snapshot(thread)
-        with reading(thread):
-            return fork_thread(self.graph, thread, str(at), new=new, without_skills=without_skills, deny=deny)
+        return fork_thread(self.graph, thread, str(at), new=new, without_skills=without_skills, deny=deny)
 
     def revoke(self, thread: str, grant: str) -> None:
         """Revoke what a person granted in a thread. An open question stays open.
@@ -185,7 +183,7 @@ class Threads:
         if grant not in grants:
             raise UnknownGrantError(thread, grant, list(grants))
         update = {"grants": {grant: {**grants[grant], "revoked": True}}}
-        config = config_of(thread, options_of(self._saver, thread) or None)
+        config = config_of(thread, options_of(self.graph.saver_of(thread), thread) or None)
         match status_of(snapshot):
             case "unfinished":
                 raise UnfinishedError(thread, f"skills-agent resume {thread}")

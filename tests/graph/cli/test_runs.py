@@ -5,9 +5,11 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from skills_agent.graph.private_files import folder_name
 from tests.agents import call, calls
 from tests.graph.cli.command_line import LOAD, RUN, CommandLine
 
@@ -158,3 +160,20 @@ def test_the_path_of_the_workspace_is_no_secret(tmp_path: Path) -> None:
     thread = cli.run("ask", "go", "--model", model, "--json", PWD=str(cli.workspace)).value["thread"]
 
     assert "[secret]" not in cli.run("runs", "show", f"{thread}.1", "--json").out
+
+
+@pytest.mark.parametrize(
+    "forged",
+    [
+        {"type": 5, "thread": ["rain"], "run": {"a": 1}, "time": 7},
+        {"type": "run_started", "thread": "rain", "run": "rain.1", "request": {"a": [1]}, "caller": 7},
+        {"type": "call_ended", "thread": "rain", "run": "rain.1", "call_id": []},
+        {"type": "call_judged", "thread": "rain", "run": "rain.1", "decision": [], "args": 5},
+    ],
+)
+def test_lines_that_a_workspace_brings_along_end_no_command(cli: CommandLine, forged: Any) -> None:
+    """Attack: a repository ships `.agent/runs` with lines that no release wrote."""
+    line = json.dumps({"seq": 1, "hash": "x", **forged})
+    cli.write(f".agent/runs/{folder_name('rain')}.jsonl", f"{line}\n")
+    for words in (("list",), ("list", "--json"), ("show", "rain.1"), ("verify",), ("export",)):
+        assert cli.run("runs", *words).code in (0, 1)
