@@ -273,7 +273,8 @@ def closed_places(settings: Settings) -> tuple[Path, ...]:
             f"the folder of a project, or say that you mean it: --workspace {settings.workspace} (or "
             "SKILLS_AGENT_WORKSPACE)."
         )
-    own = [user_state_folder(settings), trust_file_of(settings).parent]
+    users = _user_folder("XDG_CONFIG_HOME", settings.home / ".config")
+    own = [user_state_folder(settings), trust_file_of(settings).parent, users]
     return secret_places(settings.workspace, settings.home, own)
 
 

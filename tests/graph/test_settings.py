@@ -15,6 +15,7 @@ from skills_agent.graph.private_files import PrivateFileError
 from skills_agent.graph.settings import (
     Settings,
     SettingsError,
+    closed_places,
     operator_key,
     setting_kinds,
     user_state_folder,
@@ -191,6 +192,15 @@ def test_a_users_file_of_another_user_is_refused(tmp_path: Path) -> None:
     os.chown(users_config(tmp_path, 'sandbox = "off"'), 65534, 65534)
     with pytest.raises(SettingsError, match="another user"):
         Settings.load()
+
+
+def test_the_users_file_is_closed_to_scripts_wherever_the_list_of_what_is_trusted_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "settings"))
+    settings = Settings.load(tmp_path, trust_file=tmp_path / "else" / "trust.json")
+    (tmp_path / "settings" / "skills-agent").mkdir(parents=True)
+    assert tmp_path / "settings" / "skills-agent" in closed_places(settings)
 
 
 def test_a_users_file_that_is_no_file_is_refused_and_not_waited_for(tmp_path: Path) -> None:
