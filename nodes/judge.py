@@ -77,6 +77,8 @@ class Policy:
     """Risks that a person approved in advance."""
     protected: tuple[str, ...] = ()
     """What is asked about every time, beside `PROTECTED`."""
+    ask_for_untrusted: Collection[Risk] = ()
+    """Risks that are asked about, too, where an untrusted skill has a part in the call."""
     schemas: dict[str, Any] = field(default_factory=dict)
     """Of the tools' arguments: LangChain makes them anew at every look."""
 
@@ -255,9 +257,13 @@ class Judge:
                 return self._question(call, f"{protected} {reason or 'An approver asks'}.", "approver")
             case Opinion("allow", protected=knows) if knows or not protected:
                 return Verdict("allow", f"{words}; {reason or 'an approver allowed it'}.", "approver")
-        if protected or call.spec.risk in self._policy.ask_for:
+        if protected or self._is_asked_about(call):
             return (None if protected else self._answer(call)) or self._question(call, protected)
         return Verdict("allow", f"{words}; no question is asked for that.", "policy")
+
+    def _is_asked_about(self, call: Call) -> bool:
+        risk, policy = call.spec.risk, self._policy
+        return risk in policy.ask_for or (risk in policy.ask_for_untrusted and bool(self.untrusted(call)))
 
     def protected(self, call: Call) -> tuple[ProtectedPath, ...]:
         """Return the protected paths that a call names and may change."""

@@ -97,6 +97,21 @@ def test_yes_covers_what_trusted_skills_and_no_skills_want(cli: CommandLine) -> 
     assert ask(cli, WRITE, load="no-such").code == 0
 
 
+def test_settings_of_a_trusted_repository_waive_no_question_for_a_skill_that_changed_since(
+    cli: CommandLine,
+) -> None:
+    (cli.workspace / ".agent/config.json").write_text('{"require_approval_for": []}')
+    assert cli.run("trust").code == 0
+    run = cli.script(calls(call("load_skill", name="csv-report")), calls(RUN), "done")
+    assert cli.run("ask", "go", "--model", run).code == 0
+
+    (cli.workspace / "ran").unlink()
+    (cli.workspace / ".agent/skills/csv-report/scripts/run.py").write_text("open('other', 'w')\n")
+
+    assert cli.run("ask", "go", "--model", run).code == 3
+    assert not (cli.workspace / "other").exists()
+
+
 def test_a_changed_skill_is_asked_about_again(cli: CommandLine) -> None:
     folder = cli.workspace / ".agent/skills/csv-report"
     assert cli.run("trust", str(folder)).code == 0
