@@ -39,6 +39,8 @@ from tests.agents import Agent, call, calls
 from tests.conftest import MakeAgent
 from tests.graph.cli.command_line import LOAD, RUN, CommandLine
 
+pytestmark = pytest.mark.slow
+
 Blob = tuple[str, bytes]
 
 

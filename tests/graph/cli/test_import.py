@@ -18,6 +18,8 @@ from skills_agent.graph.threads.database import CompressedSerializer
 from tests.graph.cli.command_line import LOAD, RUN, CommandLine, Finished
 from tests.scenarios.test_forged_records import blob, ext
 
+pytestmark = pytest.mark.slow
+
 RECORDED = sorted((Path(__file__).parents[2] / "recorded").glob("*.sqlite"))
 OFFER = "skills-agent threads import"
 GENERATED = (
