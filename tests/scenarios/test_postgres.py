@@ -23,7 +23,7 @@ from psycopg_pool import AsyncConnectionPool
 from skills_agent.graph.threads.database import without_password
 from tests.agents import Agent, call, calls, write_skill
 from tests.conftest import MakeAgent
-from tests.graph.cli.command_line import LOAD, PATIENCE, RUN, CommandLine, without_sandbox_warning
+from tests.graph.cli.command_line import LOAD, PATIENCE, RUN, CommandLine, without_machine_warnings
 from tests.postgres import Postgres
 
 pytestmark = pytest.mark.slow
@@ -200,7 +200,7 @@ def test_a_conversation_goes_on_after_the_server_crashed(
     postgres.stop("immediate")
     postgres.start()
     out, told = process.communicate("Two?\n", timeout=PATIENCE)
-    assert (process.returncode, without_sandbox_warning(told)) == (0, "")
+    assert (process.returncode, without_machine_warnings(told)) == (0, "")
     assert "Second." in out
 
 
@@ -219,7 +219,7 @@ def test_a_server_that_goes_away_ends_the_command_in_one_line(
         postgres.start()
     assert process.returncode == 1
     assert postgres.password not in told
-    told = without_sandbox_warning(told)
+    told = without_machine_warnings(told)
     assert told.count("\n") == 1
     assert told.startswith("error: Cannot keep threads in postgresql://postgres@127.0.0.1")
     assert cli.run(*["ask", "Two?", *options]).out.endswith("\nSecond.\n")
@@ -248,7 +248,7 @@ def test_a_server_that_goes_away_in_a_run_is_told_to_machines_with_the_way_on(
     assert failed["error"].startswith("Cannot keep threads in postgresql://postgres@127.0.0.1")
     command = f"skills-agent resume rain --checkpointer {without_password(dsn)}"
     assert failed["resume"] == command
-    assert without_sandbox_warning(told) == f"error: {failed['error']} To go on from there: {command}\n"
+    assert without_machine_warnings(told) == f"error: {failed['error']} To go on from there: {command}\n"
     assert postgres.password not in out
     (cli.workspace / "gate").unlink()
     (cli.workspace / "gate").write_text("")

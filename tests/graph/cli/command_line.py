@@ -23,6 +23,7 @@ from click.testing import CliRunner
 
 from skills_agent.graph.cli.main import main
 from skills_agent.graph.settings import Settings, state_folder
+from skills_agent.skills.scripts.environment import AS_ROOT
 from tests.agents import call, calls
 
 PATIENCE = 60.0
@@ -74,12 +75,13 @@ class Finished(NamedTuple):
     @property
     def errors(self) -> str:
         """Return stderr without the warning of a machine that has no sandbox."""
-        return without_sandbox_warning(self.err)
+        return without_machine_warnings(self.err)
 
 
-def without_sandbox_warning(text: str) -> str:
-    """Return what a command wrote to stderr without the warning of a machine that has no sandbox."""
-    return "".join(line for line in text.splitlines(True) if "WITHOUT a sandbox" not in line)
+def without_machine_warnings(text: str) -> str:
+    """Return what a command wrote to stderr without what is of the machine: no sandbox, or root."""
+    machine = ("WITHOUT a sandbox", AS_ROOT)
+    return "".join(line for line in text.splitlines(True) if not any(each in line for each in machine))
 
 
 class CommandLine:
