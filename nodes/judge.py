@@ -232,7 +232,8 @@ class Judge:
 
     def signed(self, call_id: str, record: VerdictRecord) -> VerdictRecord:
         """Return a verdict with its user and its code: without them it counts for nothing."""
-        return self._codes.signed("verdict", VerdictRecord(**{**record, "user": self.user}), call_id)
+        given = record if self.user is None else VerdictRecord(**{**record, "user": self.user})
+        return self._codes.signed("verdict", given, call_id)
 
     def signed_grant(self, record: GrantRecord) -> GrantRecord:
         """Return a grant with its code."""

@@ -37,6 +37,8 @@ _JOINED_SCRIPTS: Final = r"[\u0600-\u06ff\u0700-\u08ff\u0900-\u109f\u1780-\u18aa
 _JOINER: Final = rf"(?<={_JOINED_SCRIPTS})[\u200c\u200d](?={_JOINED_SCRIPTS})"
 """Between letters of scripts that need it: Persian and the Indic languages cannot be written without."""
 _SPACES: Final = r"[\u00a0\u2000-\u200a\u202f\u205f\u3000]"
+_SELECTOR: Final = r"(?<![\ufe00-\ufe0f])\ufe0f(?![\ufe00-\ufe0f])"
+"""One selector alone says nothing; a row of them can hide a text."""
 _RIGHT_TO_LEFT: Final = re.compile(r"[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc]")
 
 Kind = Literal["exact", "program", "prose"]
@@ -92,6 +94,8 @@ def hidden_in(text: str, kind: Kind) -> Iterator[HiddenCharacter]:
         if line.isascii() and line.isprintable():
             continue
         rest = re.sub(_PASSES[kind], "", line) if kind != "exact" else line
+        if kind == "prose":
+            rest = re.sub(_SELECTOR, "", rest)
         if kind == "prose" and _RIGHT_TO_LEFT.search(rest):
             rest = _DIRECTIONS.sub("", rest)
         yield from (

@@ -49,7 +49,11 @@ class Copy:
         done = subprocess.run(
             [sys.executable, *words],
             cwd=self.folder,
-            env={**os.environ, "PYTHONPATH": str(self.folder / "import"), "HOME": str(self.folder)},
+            env={
+                **os.environ,
+                "PYTHONPATH": str(self.folder / "import"),
+                "HOME": str(self.folder.parent / "home"),
+            },
             capture_output=True,
             text=True,
             check=False,
