@@ -117,7 +117,9 @@ def make_services(  # noqa: PLR0913 - the parts that a host may bring, each by i
     own = build_tools(
         library,
         runner,
-        Workdir(settings.workspace, per_thread=settings.workdir == "thread", protected=protected),
+        Workdir(
+            settings.workspace, per_thread=settings.workdir == "thread", protected=settings.protected_paths
+        ),
         threads.thread_codes,
         run_command=settings.enable_run_command,
         images=settings.read_images,
@@ -140,6 +142,7 @@ def make_services(  # noqa: PLR0913 - the parts that a host may bring, each by i
         approval=settings.approval,
         yes=yes,
         protected=protected,
+        protected_arguments=settings.protected_paths,
         runner=runner,
         workspace=settings.workspace,
         compare=partial(change_of, Workspace(settings.workspace)),

@@ -77,6 +77,10 @@ class Policy:
     """Risks that a person approved in advance."""
     protected: tuple[str, ...] = ()
     """What is asked about every time, beside `PROTECTED`."""
+    protected_arguments: tuple[str, ...] = ()
+    """Of that, what programs may not name unasked. The rest (folders of skills, the agent itself) a sandbox
+    shows read-only in any case, and reading from it is usual.
+    """
     ask_for_untrusted: Collection[Risk] = ()
     """Risks that are asked about, too, where an untrusted skill has a part in the call."""
     schemas: dict[str, Any] = field(default_factory=dict)
@@ -271,7 +275,7 @@ class Judge:
         if call.spec.risk == "read":
             return ()
         workspace, more = self._policy.workspace, self._policy.protected
-        found = list(protected_in(_words(call), workspace, more))
+        found = list(protected_in(_words(call), workspace, self._policy.protected_arguments))
         if call.skill is None and call.path is not None:
             found.extend(filter(None, [protected_path(call.path, workspace, more)]))
         return tuple({(each.entry, each.place): each for each in found}.values())

@@ -34,6 +34,16 @@ def verdict(settings: Settings, tool: str, args: dict[str, Any], **state: Any) -
     return judge.verdict(judge.call(tool, args))
 
 
+def test_a_program_reads_a_folder_of_skills_unasked_and_cannot_write_there(workspace: Path) -> None:
+    skills = workspace / "catalog"
+    write_skill(skills, "alpha", "Counts.", assets__data_csv="a\n1\n")
+    settings = Settings(workspace=workspace, skills_dirs=(skills,), enable_run_command=True)
+    path = "catalog/alpha/assets/data.csv"
+
+    assert verdict(settings, "run_command", {"command": f"wc -l {path}"}).decision == "allow"
+    assert verdict(settings, "write_file", {"path": path, "content": "x"}).decision == "ask"
+
+
 @pytest.mark.parametrize(
     "path",
     [
