@@ -111,7 +111,7 @@ def make_services(  # noqa: PLR0913 - the parts that a host may bring, each by i
         return library.of(caller_of(runtime), runtime.store, look=look)
 
     protected, closed = protected_entries(settings, sources), closed_places(settings)
-    runner = runner or make_runner(settings, protected, closed)
+    runner, files = runner or make_runner(settings, protected, closed), Workspace(settings.workspace, closed)
     audit = make_audit(settings, model, yes)
     threads = ThreadServices(settings, audit, journal, locks, keyed(allowed_types))
     own = build_tools(
@@ -120,10 +120,10 @@ def make_services(  # noqa: PLR0913 - the parts that a host may bring, each by i
         Workdir(
             settings.workspace, per_thread=settings.workdir == "thread", protected=settings.protected_paths
         ),
+        files,
         threads.thread_codes,
         run_command=settings.enable_run_command,
         images=settings.read_images,
-        closed=closed,
     )
     offered = _by_name([*own, *tools])
     grammar = Grammar({tool.name: spec_of(tool) for tool in tools})
@@ -145,7 +145,7 @@ def make_services(  # noqa: PLR0913 - the parts that a host may bring, each by i
         protected_arguments=settings.protected_paths,
         runner=runner,
         workspace=settings.workspace,
-        compare=partial(change_of, Workspace(settings.workspace)),
+        compare=partial(change_of, files),
         codes=threads.thread_codes,
     )
     return Services(

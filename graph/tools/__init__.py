@@ -1,7 +1,6 @@
 """The tools that the model may call; what each one is stands in skills/policy/tool_spec.py."""
 
-from collections.abc import Callable, Collection
-from pathlib import Path
+from collections.abc import Callable
 
 from langchain_core.tools import BaseTool
 
@@ -22,23 +21,22 @@ def build_tools(
     library: Library,
     runner: ScriptRunner,
     workdir: Workdir,
+    files: Workspace,
     codes: Callable[[], ThreadCodes],
     *,
     run_command: bool = False,
     images: bool = False,
-    closed: Collection[Path] = (),
 ) -> list[BaseTool]:
     """Return every tool but `load_skill`, which the graph carries out itself.
 
     The order is fixed: it is part of the prompt that a provider caches. `run_command` adds that tool;
-    with `images`, the tools that read files show images to the model. What is in `closed` does not exist for
-    the tools for files.
+    with `images`, the tools that read files show images to the model.
     """
     run_script, command = run_tools(library, runner, workdir, codes)
     return [
         *skill_tools(library, images=images),
         run_script,
         declare(update_plan),
-        *file_tools(Workspace(workdir.workspace, closed), images=images),
+        *file_tools(files, images=images),
         *([command] if run_command else []),
     ]

@@ -121,3 +121,14 @@ def test_what_the_agent_believes_is_closed_in_any_workspace(tmp_path: Path) -> N
 
 def test_every_keeper_is_a_place_in_a_home_folder() -> None:
     assert all(not name.startswith("/") for names in KEEPERS.values() for name in names)
+
+
+@pytest.mark.parametrize("path", [".netrc", ".ssh/id_rsa"])
+def test_a_question_shows_nothing_of_a_secret_that_a_call_would_replace(
+    make_agent: MakeAgent, home: Path, path: str
+) -> None:
+    agent = make_agent([calls(call("write_file", path=path, content="x"))], workspace=home)
+    agent.say("go")
+    (question,) = agent.state.interrupts
+    assert "write_file" in str(question.value)
+    assert KEY not in str(question.value)

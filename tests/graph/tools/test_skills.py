@@ -14,6 +14,7 @@ from langgraph.prebuilt import ToolNode
 from langgraph.types import Send
 
 from skills_agent.graph.tools import Workdir, build_tools
+from skills_agent.graph.tools.workspace import Workspace
 from skills_agent.nodes.codes import ThreadCodes
 from skills_agent.skills.library.registry import Library, Registry
 from skills_agent.skills.policy.codes import Codes
@@ -92,9 +93,9 @@ class CommandLine:
     def graph(self) -> Any:
         runner = ControlledRunner(environment=ENVIRONMENT, timeout=60)
         builder = StateGraph(AgentState)
-        builder.add_node(
-            "tools", ToolNode(build_tools(Library(self.registry), runner, Workdir(self.workspace), codes))
-        )
+        files = Workspace(self.workspace)
+        tools = build_tools(Library(self.registry), runner, Workdir(self.workspace), files, codes)
+        builder.add_node("tools", ToolNode(tools))
         builder.add_conditional_edges(START, one_task_per_call, ["tools"])
         builder.add_edge("tools", END)
         return builder.compile()
@@ -146,9 +147,8 @@ def loaded(cli: CommandLine) -> CommandLine:
 
 
 def test_every_tool_declares_its_risk(cli: CommandLine) -> None:
-    tools = build_tools(
-        Library(cli.registry), ControlledRunner(environment={}), Workdir(cli.workspace), codes
-    )
+    runner, files = ControlledRunner(environment={}), Workspace(cli.workspace)
+    tools = build_tools(Library(cli.registry), runner, Workdir(cli.workspace), files, codes)
     assert {tool.name: TOOL_SPECS[tool.name].risk for tool in tools} == {
         "search_skills": "read",
         "unload_skill": "read",
@@ -165,9 +165,8 @@ def test_every_tool_declares_its_risk(cli: CommandLine) -> None:
 
 
 def test_the_model_sees_short_schemas_without_our_own_parameters(cli: CommandLine) -> None:
-    tools = build_tools(
-        Library(cli.registry), ControlledRunner(environment={}), Workdir(cli.workspace), codes
-    )
+    runner, files = ControlledRunner(environment={}), Workspace(cli.workspace)
+    tools = build_tools(Library(cli.registry), runner, Workdir(cli.workspace), files, codes)
     specs = [convert_to_openai_tool(tool)["function"] for tool in tools]
     parameters = {spec["name"]: list(spec["parameters"]["properties"]) for spec in specs}
     assert parameters["run_script"] == ["skill", "path", "args", "stdin"]
