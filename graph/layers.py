@@ -34,8 +34,6 @@ Check = Callable[[Mapping[str, Any], str], dict[str, Any]]
 
 DEFAULT: Final = "default"
 """The origin of a value that nobody set."""
-TRUSTED: Final = "(trusted)"
-"""How the origin ends of a value that a trusted workspace set."""
 CONFIG_FILES: Final = (".agent/config.json", ".agent/config.toml")
 _MAX_NAMES: Final = 10
 _MAX_ENTRY: Final = 80
@@ -246,8 +244,9 @@ def _believe(settings: Loaded, file: ConfigFile, check: Check) -> Loaded:
         folders = values["skills_dirs"] = settings.in_workspace(folders)
     if values:
         logger.warning("Settings from the trusted %s: %s.", file.name, names_text(values))
-    settings = _replaced(settings, values, f"{file.name} {TRUSTED}")
-    return replace(settings, offered_dirs=folders, is_trusted_workspace=True)
+    waived = settings.require_approval_for - values.get("require_approval_for", settings.require_approval_for)
+    settings = _replaced(settings, values, f"{file.name} (trusted)")
+    return replace(settings, offered_dirs=folders, waived_risks=waived)
 
 
 def _stricter(settings: "Settings", file: ConfigFile, check: Check) -> tuple[dict[str, Any], list[str]]:

@@ -16,7 +16,6 @@ from skills_agent.graph.audit.events import Operator
 from skills_agent.graph.audit.log import RunLog
 from skills_agent.graph.audit.recorder import Audit
 from skills_agent.graph.audit.redaction import redaction_of
-from skills_agent.graph.layers import TRUSTED
 from skills_agent.graph.models.provider import default_model, make_models, stated_window
 from skills_agent.graph.settings import (
     Settings,
@@ -132,7 +131,7 @@ def make_services(  # noqa: PLR0913 - the parts that a host may bring, each by i
         tools=offered,
         grammar=grammar,
         ask_for=settings.require_approval_for,
-        ask_for_untrusted=_ask_for_untrusted(settings),
+        ask_for_untrusted=settings.waived_risks,
         registry=registry,
         trust=TrustList(trust_file_of(settings), content_limits(settings)),
         mode=settings.allowed_tools,
@@ -160,12 +159,6 @@ def make_services(  # noqa: PLR0913 - the parts that a host may bring, each by i
         audit=audit,
         threads=threads,
     )
-
-
-def _ask_for_untrusted(settings: Settings) -> frozenset[Risk]:
-    """Return what a workspace's file cannot waive for a skill that was not trusted, or has changed since."""
-    is_of_workspace = settings.origins.get("require_approval_for", "").endswith(TRUSTED)
-    return Settings.require_approval_for if is_of_workspace else frozenset()
 
 
 def _by_name(tools: Sequence[BaseTool]) -> dict[str, BaseTool]:

@@ -74,8 +74,8 @@ Seconds = Annotated[float, msgspec.Meta(gt=0)]
 Sandbox = Literal["auto", "require", "off"]
 
 _NOT_PLAIN: Final = re.compile(r"[^A-Za-z0-9._-]")
-_NO_SETTINGS: Final = frozenset({"origins", "is_trusted_workspace", "offered_dirs"})
-"""Fields that say where settings are from; nobody can set them."""
+_NO_SETTINGS: Final = frozenset({"origins", "offered_dirs", "waived_risks"})
+"""Fields that say what of the settings is from where; nobody can set them."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -192,10 +192,13 @@ class Settings(Limits):
 
     origins: Mapping[str, str] = field(default_factory=dict, repr=False, compare=False)
     """Where `load` has the value of each setting from."""
-    is_trusted_workspace: bool = field(default=False, repr=False, compare=False)
-    """The person vouches for the workspace's file of settings as it is now."""
     offered_dirs: tuple[Path, ...] = field(default=(), repr=False, compare=False)
     """Those of `skills_dirs` that a workspace's file names: nobody vouches for what is in them."""
+    waived_risks: frozenset[Risk] = field(default=frozenset(), repr=False, compare=False)
+    """What `require_approval_for` lacks because of a trusted workspace's file.
+
+    A person is asked about them all the same where a skill has a part that is untrusted, or has changed.
+    """
 
     max_turns: InitVar[int | None] = None
     """The old name of `max_model_calls`, taken as an argument with a warning; it always reads as None."""

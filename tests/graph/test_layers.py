@@ -12,7 +12,7 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given
 
-from skills_agent.graph.layers import TIGHTER
+from skills_agent.graph.layers import DEFAULT, TIGHTER
 from skills_agent.graph.settings import (
     Settings,
     SettingsError,
@@ -119,7 +119,6 @@ def test_no_setting_of_an_untrusted_workspace_gives_it_more(
     settings = Settings.load(workspace)
     assert {**plain(settings), "allowed_models": own["allowed_models"]} == own
     assert settings.allowed_models == ()
-    assert not settings.is_trusted_workspace
     (line,) = caplog.messages
     assert "\n" not in line
     assert f"skills-agent trust --workspace {workspace}" in line
@@ -339,12 +338,12 @@ def test_trust_is_in_the_bytes_that_are_read(workspace: Path, caplog: pytest.Log
     file = write(workspace, {"sandbox": "off"})
     trust_file_of_workspace(workspace)
     settings = Settings.load(workspace)
-    assert (settings.sandbox, settings.is_trusted_workspace) == ("off", True)
+    assert (settings.sandbox, settings.origins["sandbox"]) == ("off", f"{file} (trusted)")
     assert caplog.messages == [f"Settings from the trusted {file}: sandbox."]
     caplog.clear()
     file.write_text('{"sandbox": "off"}\n')
     settings = Settings.load(workspace)
-    assert (settings.sandbox, settings.is_trusted_workspace) == ("auto", False)
+    assert (settings.sandbox, settings.origins["sandbox"]) == ("auto", DEFAULT)
     (line,) = caplog.messages
     assert "has changed since it was trusted. Ignored: sandbox." in line
 
@@ -415,14 +414,13 @@ def test_a_trusted_file_does_not_answer_for_what_stronger_layers_say(
         (Path("/mine"),),
         (),
     )
-    assert settings.is_trusted_workspace
     assert caplog.messages == []
 
 
 def test_a_workspace_without_a_file_says_nothing(workspace: Path, caplog: pytest.LogCaptureFixture) -> None:
     for make in (lambda: None, (workspace / ".agent").mkdir, lambda: write(workspace, {})):
         make()
-        assert not Settings.load(workspace).is_trusted_workspace
+        assert Settings.load(workspace) == Settings(workspace=workspace)
     assert caplog.messages == []
 
 

@@ -141,7 +141,7 @@ def test_a_toml_file_says_the_same(tmp_path: Path) -> None:
         ({"skills_dirs": "here"}, ["skills_dirs"]),
         ({"model_parameters": []}, ["model_parameters"]),
         *(({name: "/"}, [name]) for name in sorted(NOT_FOR_WORKSPACES & set(setting_kinds()))),
-        *(({name: {}}, [name]) for name in ("origins", "is_trusted_workspace", "offered_dirs")),
+        *(({name: {}}, [name]) for name in ("origins", "offered_dirs", "waived_risks")),
     ],
 )
 def test_an_unknown_or_ill_typed_value_of_a_trusted_file_is_refused_with_its_name(
