@@ -17,9 +17,8 @@ from typing import Any
 import ormsgpack
 import pytest
 from langchain_core.messages import HumanMessage
-from langchain_core.runnables import RunnableConfig
 from langchain_core.tools import tool
-from langgraph.checkpoint.base import BaseCheckpointSaver, CheckpointTuple
+from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.postgres import PostgresSaver
 from langgraph.checkpoint.serde import jsonplus
@@ -35,7 +34,7 @@ from skills_agent.graph.threads.database import CompressedSerializer
 from skills_agent.graph.threads.journals import StoreJournal
 from skills_agent.nodes.serialisation import RecordTypeError
 from skills_agent.skills.errors import SkillsAgentError
-from tests.agents import Agent, call, calls
+from tests.agents import Agent, RemoteSaver, call, calls
 from tests.conftest import MakeAgent
 from tests.graph.cli.command_line import LOAD, RUN, CommandLine
 
@@ -243,29 +242,6 @@ class Shouting(JsonPlusSerializer):
         return super().loads_typed((data[0].removesuffix("+shout"), data[1].removeprefix(b"!")))
 
 
-class Remote(BaseCheckpointSaver[str]):
-    """A host's saver around another one."""
-
-    def __init__(self, threads: InMemorySaver) -> None:
-        super().__init__()
-        self.threads = threads
-
-    def get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
-        return self.threads.get_tuple(config)
-
-    def list(self, config: RunnableConfig | None, **options: Any) -> Iterator[CheckpointTuple]:
-        return self.threads.list(config, **options)
-
-    def put(self, *args: Any) -> RunnableConfig:
-        return self.threads.put(*args)
-
-    def put_writes(self, *args: Any) -> None:
-        self.threads.put_writes(*args)
-
-    def get_next_version(self, current: str | None, channel: None) -> str:
-        return self.threads.get_next_version(current, channel)
-
-
 SERIALIZERS: dict[str, Callable[[], Any]] = {
     "plain": JsonPlusSerializer,
     "permissive": lambda: JsonPlusSerializer(pickle_fallback=True, allowed_msgpack_modules=True),
@@ -295,7 +271,7 @@ def test_every_saver_that_a_host_gives_is_read_strictly(
         kinds: dict[str, Callable[[], Any]] = {
             "memory": lambda: InMemorySaver(serde=serde),
             "sqlite": lambda: SqliteSaver(connection, serde=serde),
-            "around another": lambda: Remote(InMemorySaver(serde=serde)),
+            "around another": lambda: RemoteSaver(InMemorySaver(serde=serde)),
         }
         saver = kinds[kind]()
         agent = make_agent(["hello", "again"], checkpointer=saver)

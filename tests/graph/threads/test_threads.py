@@ -4,15 +4,12 @@ import asyncio
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 from langchain_core.messages import HumanMessage
-from langchain_core.runnables import RunnableConfig
-from langgraph.checkpoint.base import BaseCheckpointSaver, CheckpointTuple
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
@@ -33,7 +30,7 @@ from skills_agent.graph.threads.errors import (
 from skills_agent.graph.threads.journals import StoreJournal
 from skills_agent.graph.threads.locks import Release, ThreadKey
 from skills_agent.skills.policy.codes import Codes
-from tests.agents import Agent, call, calls
+from tests.agents import Agent, RemoteSaver, call, calls
 from tests.conftest import MakeAgent
 from tests.graph.cli.command_line import LOAD, RUN, CommandLine
 
@@ -229,33 +226,10 @@ async def test_a_host_brings_its_own_journal_and_locks(workspace: Path, tmp_path
     assert journal.get("t", written.tool_call_id) is None
 
 
-class RemoteSaver(BaseCheckpointSaver[str]):
-    """A saver of a class that nobody here knows."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.threads = InMemorySaver()
-
-    def get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
-        return self.threads.get_tuple(config)
-
-    def list(self, config: RunnableConfig | None, **options: Any) -> Iterator[CheckpointTuple]:
-        return self.threads.list(config, **options)
-
-    def put(self, *args: Any) -> RunnableConfig:
-        return self.threads.put(*args)
-
-    def put_writes(self, *args: Any) -> None:
-        self.threads.put_writes(*args)
-
-    def get_next_version(self, current: str | None, channel: None) -> str:
-        return self.threads.get_next_version(current, channel)
-
-
 def test_an_unknown_saver_is_kept_by_files_of_the_user_with_a_warning(
     make_agent: MakeAgent, caplog: pytest.LogCaptureFixture
 ) -> None:
-    agent = make_agent([calls(WRITE), "Written."], checkpointer=RemoteSaver())
+    agent = make_agent([calls(WRITE), "Written."], checkpointer=RemoteSaver(InMemorySaver()))
     agent.say("Write!")
     agent.answer({"type": "approve"})
     (warning,) = (each for each in caplog.records if "build_graph(journal=" in each.getMessage())
