@@ -11,12 +11,27 @@ import urllib.error
 import urllib.request
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from langgraph_sdk import get_sync_client
 from langgraph_sdk.client import SyncLangGraphClient
 
+from tests.agents import write_skill
+
 PROJECT = Path(__file__).resolve().parent.parent
 SECONDS_TO_START = 90
+
+SCRIPT = """
+import csv, sys
+rows = list(csv.DictReader(open(sys.argv[1])))
+print("pods:", len(rows))
+print("peas in all:", sum(int(row["peas"]) for row in rows))
+"""
+
+BODY = """
+# Pea census
+Run `python scripts/census.py FILE` on the CSV file and report its lines.
+"""
 
 
 @dataclass
@@ -97,3 +112,18 @@ class Server:
     @property
     def log(self) -> str:
         return (self.folder / "server.log").read_text(errors="replace")[-6000:]
+
+
+def pea_server(folder: Path, **options: Any) -> Server:
+    """Return a server whose workspace has a table and a skill that counts the 24 peas in it."""
+    workspace = folder / "work"
+    workspace.mkdir()
+    (workspace / "harvest.csv").write_text("pod,peas\na,7\nb,9\nc,8\n")
+    write_skill(
+        workspace / "given",
+        "pea-census",
+        "Counts the peas in a CSV file of pods.",
+        BODY,
+        scripts__census_py=SCRIPT,
+    )
+    return Server(folder, workspace, **options)

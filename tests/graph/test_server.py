@@ -10,38 +10,15 @@ import pytest
 
 from skills_agent.graph.audit.log import RunLog
 from skills_agent.graph.private_files import folder_name
-from tests.agents import call, calls, write_skill
-from tests.langgraph_dev import Server
+from tests.agents import call, calls
+from tests.langgraph_dev import Server, pea_server
 
 pytestmark = [pytest.mark.server, pytest.mark.slow]
-
-SCRIPT = """
-import csv, sys
-rows = list(csv.DictReader(open(sys.argv[1])))
-print("pods:", len(rows))
-print("peas in all:", sum(int(row["peas"]) for row in rows))
-"""
-
-BODY = """
-# Pea census
-Run `python scripts/census.py FILE` on the CSV file and report its lines.
-"""
 
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    folder = tmp_path_factory.mktemp("server")
-    workspace = folder / "work"
-    workspace.mkdir()
-    (workspace / "harvest.csv").write_text("pod,peas\na,7\nb,9\nc,8\n")
-    write_skill(
-        workspace / "given",
-        "pea-census",
-        "Counts the peas in a CSV file of pods.",
-        BODY,
-        scripts__census_py=SCRIPT,
-    )
-    server = Server(folder, workspace)
+    server = pea_server(tmp_path_factory.mktemp("server"))
     yield server
     server.stop()
 

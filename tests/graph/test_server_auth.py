@@ -12,8 +12,7 @@ import httpx
 import pytest
 
 from skills_agent.graph.server_auth import CLOSED_NAMESPACES
-from tests.agents import write_skill
-from tests.langgraph_dev import Server
+from tests.langgraph_dev import Server, pea_server
 
 pytestmark = [pytest.mark.server, pytest.mark.slow]
 
@@ -48,26 +47,13 @@ class Client:
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     folder = tmp_path_factory.mktemp("server")
-    workspace = folder / "work"
-    workspace.mkdir()
-    (workspace / "harvest.csv").write_text("pod,peas\na,7\n")
-    body = "# Pea census\nRun `python scripts/count.py FILE` on the CSV file and report its lines.\n"
-    write_skill(
-        workspace / "given",
-        "peas",
-        "Counts the peas in a CSV file of pods.",
-        body,
-        scripts__count_py="print(7)\n",
-    )
     tokens = folder / "tokens.toml"
     tokens.touch(0o600)
     for name, is_operator in USERS.items():
         with tokens.open("a") as file:
             digest = sha256(f"of {name}".encode()).hexdigest()
             file.write(f'["{name}"]\nsha256 = "{digest}"\noperator = {str(is_operator).lower()}\n')
-    server = Server(
-        folder, workspace, config="langgraph.server.json", more={"SKILLS_AGENT_TOKENS": str(tokens)}
-    )
+    server = pea_server(folder, config="langgraph.server.json", more={"SKILLS_AGENT_TOKENS": str(tokens)})
     server.start()
     yield server
     server.stop()
@@ -278,7 +264,7 @@ def test_an_open_question_takes_an_answer_of_its_owner_and_no_jump_beside_it(
         assert "__error__" in answer.json() or answer.status_code >= 400, answer.text
     resumed = {"assistant_id": "agent", "command": {"resume": {question["id"]: approval}}}
     assert stranger("POST", f"/threads/{thread}/runs/wait", resumed).status_code == 404
-    assert "7" in owner("POST", f"/threads/{thread}/runs/wait", resumed).json()["answer"]
+    assert "24" in owner("POST", f"/threads/{thread}/runs/wait", resumed).json()["answer"]
 
 
 def test_assistants_of_operators_are_for_all_and_those_of_users_for_themselves(
