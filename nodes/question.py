@@ -13,7 +13,14 @@ from typing import Any, Final
 from skills_agent.nodes.judge import Judge, Policy
 from skills_agent.skills.errors import SkillError
 from skills_agent.skills.policy.patterns import Call
-from skills_agent.skills.policy.question import Content, code, deceptions, describe, escape_markdown
+from skills_agent.skills.policy.question import (
+    MAX_WIDTH,
+    Content,
+    code,
+    deceptions,
+    describe,
+    escape_markdown,
+)
 from skills_agent.skills.text import cut
 from skills_agent.state.records import VerdictRecord
 
@@ -36,8 +43,10 @@ def contents_of(call: Call, policy: Policy) -> list[Content]:
     args = dict(policy.arguments(call))
     if change := policy.change(call):
         leads = "" if change.path == os.path.normpath(str(call.path)) else f", which is {code(change.path)}"
-        label = f"{call.tool} {code(str(call.path))}{leads} ({escape_markdown(change.summary)}):"
-        return [Content(label, change.text, "diff" if change.is_diff else "")]
+        summary = escape_markdown(cut(change.summary, MAX_VIEW))
+        label = f"{call.tool} {code(str(call.path))}{leads} ({summary}):"
+        path = [Content("The path:", str(call.path))] if len(str(call.path)) > MAX_WIDTH else []
+        return [*path, Content(label, change.text, "diff" if change.is_diff else "")]
     if call.spec.counts_as == "script":
         words = [str(args.pop("path", "")), *map(str, args.pop("args", ()))]
         contents = [

@@ -14,6 +14,8 @@ _BLANK_GLYPHS: Final = re.compile(
     "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0"
     "\U00016fe4\U0001d159\U000e0000-\U000e0fff]"
 )
+MAX_MARKS: Final = 4
+"""Marks on one letter: no language needs more, and many together cover the lines above and below."""
 _UNSEEN: Final = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp", "Zs"})
 _NEWER_EMOJI: Final = range(0x1F000, 0x1FB00)
 """Emoji of a Unicode that is newer than Python's have no category here, and can be seen."""
@@ -131,7 +133,22 @@ def name_of(character: str) -> str:
 
 def _shown(match: re.Match[str]) -> str:
     character = match[0]
-    return _mark(character) if character == "<" or _is_unseen(character) else character
+    is_hidden = character == "<" or _is_unseen(character) or _is_out_of_place(match)
+    return _mark(character) if is_hidden else character
+
+
+def _is_out_of_place(match: re.Match[str]) -> bool:
+    """Return whether a mark is on no letter, or is one too many on it: it would be drawn over others."""
+    if not _is_on_a_letter(match[0]):
+        return False
+    before = match.string[max(match.start() - MAX_MARKS, 0) : match.start()]
+    is_on_one = bool(before) and unicodedata.category(before[-1])[0] in "LNM"
+    return not is_on_one or (len(before) == MAX_MARKS and all(map(_is_on_a_letter, before)))
+
+
+@lru_cache(maxsize=4096)
+def _is_on_a_letter(character: str) -> bool:
+    return unicodedata.category(character) in {"Mn", "Me"}
 
 
 def _mark(character: str) -> str:

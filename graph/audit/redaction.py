@@ -116,9 +116,11 @@ class Redaction:
         """
         if limit is None or len(text) <= limit:
             return self._redacted(text)
-        seen = self._redacted(text[: limit + self._margin])
+        looked_at = limit + self._margin
+        seen = self._redacted(text[:looked_at])
         # The last characters that were looked at may be the beginning of a secret that goes on.
-        start = seen[: max(0, min(limit, len(seen) - self._margin))]
+        unclear = self._margin if looked_at < len(text) else 0
+        start = seen[: max(0, min(limit, len(seen) - unclear))]
         return f"{start}[{len(text) - limit:,} more characters]"
 
     def value(self, value: Any, limit: int | None = None, _depth: int = 0) -> Any:

@@ -21,9 +21,13 @@ MAX_LOOKED_AT: Final = 1_000_000
 _NOT_SHOWN: Final = " that are not shown here"
 _MARK: Final = re.compile(r"<U\+[0-9A-F]{4,6}>")
 _TICKS: Final = re.compile("`+")
-_MARKUP: Final = re.compile(r"([\\`*\[\]<>&~|])")
-_ESCAPED: Final = re.compile(r"\\([\\`*\[\]<>&~|])")
-_FENCE: Final = re.compile("`{3,}")
+_MARKUP: Final = re.compile(r"([\\`*\[\]<>&~|$]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9]))")
+_ESCAPED: Final = re.compile(r"\\([\\`*\[\]<>&~|$_])")
+_FENCE: Final = re.compile("(`{3,})[^`]*$")
+_BLANKS_AT_END: Final = re.compile(r"[ \t]+$")
+_BLANKS_IN_SPAN: Final = re.compile(r"^ +|(?<= ) +| +$")
+"""HTML shows several blanks as one, and none at an end of a code span."""
+_PUSHED_ASIDE: Final = re.compile(r"\S[ \t]{60,}+\S")
 
 
 class FileChange(NamedTuple):
@@ -62,7 +66,7 @@ def describe(warnings: Sequence[str], contents: Sequence[Content], facts: str) -
     """Return the description of a question: warnings, what would run, and the policy's sentence."""
     blocks = [*(["\n".join(f"- **Warning:** {each}" for each in warnings)] if warnings else [])]
     for content in contents:
-        text, cut = excerpt(content.text)
+        text, cut = excerpt(content.text, content.language)
         ticks = _longer_ticks(text, at_least=3)
         fenced = f"{ticks}{content.language}\n{text}\n{ticks}" if text else ""
         blocks += filter(None, [content.label, fenced])
@@ -82,7 +86,7 @@ def plain(description: str, more: str = _NOT_SHOWN) -> str:
         if fence and line != fence:
             lines.append(f"    {line}")
         elif fence or opening:
-            fence = "" if fence or opening is None else opening[0]
+            fence = "" if fence or opening is None else opening[1]
         else:
             line = line.replace("- **Warning:** ", "Warning: ", 1)
             line = line.removesuffix(_NOT_SHOWN) + (more if line.endswith(_NOT_SHOWN) else "")
@@ -92,30 +96,36 @@ def plain(description: str, more: str = _NOT_SHOWN) -> str:
 
 def whole(contents: Sequence[Content]) -> str:
     """Return everything that a person has to look at, uncut, for a pager."""
-    return "\n".join(f"{plain(each.label)}\n{visible(each.text)}".strip("\n") for each in contents)
+    return "\n".join(
+        f"{plain(each.label)}\n{_all_seen(each.text, each.language)}".strip("\n") for each in contents
+    )
 
 
-def excerpt(text: str) -> Excerpt:
-    """Return as much of a text as a question has room for, made visible."""
+def excerpt(text: str, language: str = "") -> Excerpt:
+    """Return as much of a text as a question has room for, made visible. A command is one long line."""
     lines = text.removesuffix("\n").split("\n")
+    width = MAX_CHARACTERS if language == "sh" else MAX_WIDTH
     shown: list[str] = []
     room = MAX_CHARACTERS
     for line in lines[:MAX_LINES]:
-        more = len(line) - MAX_WIDTH
-        shown.append(visible(line[:MAX_WIDTH]) + (f" [… {more:,} more characters]" if more > 0 else ""))
+        more = len(line) - width
+        seen = visible(line[:width]) if more > 0 else _all_seen(line, language)
+        shown.append(seen + (f" [… {more:,} more characters]" if more > 0 else ""))
         room -= len(shown[-1]) + 1
         if room < 0 and len(shown) > 1:
             shown.pop()
             break
     left = len(lines) - len(shown)
-    is_cut = left or any(len(line) > MAX_WIDTH for line in lines)
+    is_cut = left or any(len(line) > width for line in lines)
     lines_left = f"… {left:,} more {'line' if left == 1 else 'lines'}" if left else "… the ends of long lines"
     return Excerpt("\n".join(shown), lines_left if is_cut else "")
 
 
 def code(text: str) -> str:
     """Return an untrusted word as a code span that it cannot end."""
-    shown = visible_line(text[:MAX_WIDTH]) + ("…" if len(text) > MAX_WIDTH else "")
+    more = len(text) - MAX_WIDTH
+    shown = _BLANKS_IN_SPAN.sub(_marks, visible_line(text[:MAX_WIDTH]))
+    shown += f" [… {more:,} more characters]" if more > 0 else ""
     ticks = _longer_ticks(shown, at_least=1)
     room = " " if shown[:1] in {"`", " ", ""} or shown[-1:] in {"`", " "} else ""
     return f"{ticks}{room}{shown}{room}{ticks}"
@@ -127,7 +137,7 @@ def escape_markdown(text: str) -> str:
 
 
 def deceptions(words: str, contents: Sequence[Content]) -> list[str]:
-    """Return warnings about a path or a command that seems to be another, and about what cannot be seen."""
+    """Return warnings about a path or a command that seems to be another, and about what is overlooked."""
     warnings = []
     if alike := lookalikes(words):
         named = ", ".join(f"{each} ({name_of(each)})" for each in alike[:MAX_NAMED])
@@ -138,7 +148,20 @@ def deceptions(words: str, contents: Sequence[Content]) -> list[str]:
         is_one = unseen == 1
         noun = "character that cannot be seen is" if is_one else "characters that cannot be seen are"
         warnings.append(f"{unseen:,} {noun} shown as {'a mark' if is_one else 'marks'} such as `<U+200B>`.")
+    if any(_PUSHED_ASIDE.search(each.text[:MAX_LOOKED_AT]) for each in contents):
+        warnings.append("A line goes on after many blanks: look to the right of them.")
     return warnings
+
+
+def _all_seen(text: str, language: str) -> str:
+    """Return a content made visible, with marks for the blanks at the ends of lines."""
+    first = 1 if language == "diff" else 0  # a diff begins its lines with one
+    lines = visible(text).split("\n")
+    return "\n".join(f"{line[:first]}{_BLANKS_AT_END.sub(_marks, line[first:])}" for line in lines)
+
+
+def _marks(match: re.Match[str]) -> str:
+    return "".join(f"<U+{ord(each):04X}>" for each in match[0])
 
 
 def _longer_ticks(text: str, at_least: int) -> str:

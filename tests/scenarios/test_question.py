@@ -5,6 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from skills_agent.graph.services import make_services
+from skills_agent.nodes.question import contents_of
+from skills_agent.skills.policy.question import whole
 from tests.agents import Agent, call, calls, write_skill
 from tests.conftest import MakeAgent
 
@@ -77,6 +80,17 @@ def test_a_host_tools_words_and_arguments_stay_in_their_place(make_agent: MakeAg
     outside = re.sub(r"(?ms)^(`{3,})\w*\n.*?\n\1$", "", question)
     outside = re.sub(r"(?s)(?<!`)(`+)(?!`).*?(?<!`)\1(?!`)", "", outside)
     assert not re.search(r"!\[|<img|\]\(|http", outside)
+
+
+def test_a_long_path_is_named_once_and_all_of_it_is_in_the_pager(make_agent: MakeAgent) -> None:
+    path = "a/" * 1_500 + "end.md"
+    agent = make_agent([calls(call("write_file", path=path, content="x")), "done"])
+    question = asked(agent)
+    assert f"{'a/' * 200} [… {len(path) - 400:,} more characters]`" in question
+    assert len(question) < 3_000
+    policy = make_services(agent.settings).policy
+    write = policy.grammar.call("write_file", {"path": path, "content": "x"})
+    assert path in whole(contents_of(write, policy))
 
 
 def test_a_file_that_changed_after_the_question_is_not_overwritten(

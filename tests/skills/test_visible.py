@@ -94,6 +94,17 @@ def test_names_of_other_languages_are_no_lookalikes(text: str) -> None:
     assert lookalikes(text) == ""
 
 
+def test_marks_that_would_cover_other_lines_are_shown_as_marks() -> None:
+    """A letter with hundreds of accents is drawn over the lines above it: the warning, the path."""
+    assert visible("a" + "\u0301" * 7) == "a" + "\u0301" * 4 + "<U+0301>" * 3
+    assert visible("\u0338x `\u0301") == "<U+0338>x `<U+0301>"
+
+
+@pytest.mark.parametrize("text", ["Việt", "e\u0323\u0302", "कां र्कि", "שָּׁלוֹם", "ที่นี่", "བསྒྲུབས"])
+def test_marks_that_languages_need_stay(text: str) -> None:
+    assert visible(unicodedata.normalize("NFD", text)) == unicodedata.normalize("NFD", text)
+
+
 def test_where_hidden_characters_stand_in_a_file() -> None:
     text = "\ufeffone\r\n\ftwo ⚠️\nthree\u200b\u200b\n\u202efour\n"
     assert list(hidden_in(text, "program")) == [(3, "<U+200B>"), (3, "<U+200B>"), (4, "<U+202E>")]

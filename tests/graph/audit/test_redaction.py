@@ -127,6 +127,11 @@ def test_a_known_value_is_found_in_every_form(form: str) -> None:
     assert Redaction([KNOWN]).text(f"a {form} b").strip('"') in {f"a {MASK} b", f'a "{MASK}" b'}
 
 
+def test_a_text_a_little_over_the_limit_keeps_its_beginning() -> None:
+    """The record of a command of 3,000 characters was `[1,000 more characters]` and nothing else."""
+    assert Redaction([KNOWN]).text("x" * 3_000, 2_000) == "x" * 2_000 + "[1,000 more characters]"
+
+
 @given(st.integers(0, 60), st.integers(20, 40))
 def test_no_part_of_a_secret_is_left_at_a_cut(before: int, limit: int) -> None:
     text = "." * before + f"ghp_{SOME}" + "." * 20_000

@@ -16,6 +16,7 @@ from skills_agent.skills.policy.question import (
     escape_markdown,
     excerpt,
     plain,
+    whole,
 )
 
 HOSTILE = st.text(st.one_of(st.characters(), st.sampled_from("`~<>[]!*#\n\r\u2028\u202e-"))) | st.text("`\n~")
@@ -60,6 +61,51 @@ def test_a_cut_content_says_how_much_is_left() -> None:
 
 def test_a_long_line_says_how_much_of_it_is_left() -> None:
     assert excerpt("x" * (MAX_WIDTH + 1_200)).text.endswith("x [… 1,200 more characters]")
+
+
+def test_a_command_is_not_cut_like_a_line_of_a_file() -> None:
+    """The end of a command, after 400 characters, was in no chat UI."""
+    command = f"python -c '{'x' * 3_000}' --rm"
+    assert excerpt(command, "sh") == (command, "")
+    assert excerpt("x" * 9_000, "sh").text.endswith("x [… 1,000 more characters]")
+
+
+def test_a_name_that_is_cut_says_how_much_is_left() -> None:
+    assert code("x" * 1_000) == f"`{'x' * MAX_WIDTH} [… 600 more characters]`"
+
+
+@pytest.mark.parametrize(
+    ("text", "language", "shown"),
+    [
+        ("a \nb\t", "", "a<U+0020>\nb<U+0009>"),
+        ("-a\n+a  \n \n+ ", "diff", "-a\n+a<U+0020><U+0020>\n \n+<U+0020>"),
+    ],
+)
+def test_blanks_at_the_ends_of_lines_are_shown(text: str, language: str, shown: str) -> None:
+    """A diff of nothing but such blanks showed two lines that look alike."""
+    assert excerpt(text, language).text == shown
+    assert whole([Content("", text, language)]) == shown
+
+
+def test_blanks_that_a_page_would_not_show_are_marks_in_a_name() -> None:
+    assert code(" a  b ") == "`<U+0020>a <U+0020>b<U+0020>`"
+
+
+def test_what_is_pushed_out_of_sight_is_warned_about() -> None:
+    assert deceptions("", [Content("", f"x = 1{' ' * 80}; evil()")])
+    assert not deceptions("", [Content("", f"{' ' * 80}x = 1\n\n{' ' * 80}")])
+
+
+def test_an_argument_named_like_a_fence_is_none() -> None:
+    description = describe([], [Content(f"{code('```')}:", "a\nb"), Content("", "c")], "Risk: write.")
+    assert plain(description).split("\n") == ["```` ``` ````:", "    a", "    b", "    c", "Risk: write."]
+
+
+def test_nothing_of_a_sentence_is_taken_for_emphasis_or_a_formula() -> None:
+    """A folder `/__init__/` lost its strokes in a chat UI, and one between `$` was drawn as a formula."""
+    sentence = "write_file: /a/__init__/_x_ $\\phantom{y}$ ~a~"
+    assert escape_markdown(sentence) == r"write_file: /a/\_\_init\_\_/\_x\_ \$\\phantom{y}\$ \~a\~"
+    assert plain(escape_markdown(sentence)) == sentence
 
 
 def test_a_question_stays_short_whatever_is_in_it() -> None:
