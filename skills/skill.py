@@ -75,7 +75,6 @@ class SkillMetadata(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     model_invocable: bool = True
     """False for `disable-model-invocation: true`: hidden from the model, open to the user."""
     user_invocable: bool = True
-    unknown_fields: tuple[str, ...] = ()
     trusted: bool = True
     """Whether the operator vouches for its source."""
 

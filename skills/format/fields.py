@@ -115,9 +115,8 @@ def read_fields(frontmatter: Frontmatter, findings: list[Finding]) -> dict[str, 
 
     What was odd is added to the findings.
     """
-    unknown: list[str] = []
     values: dict[str, Any] = {}
-    for field, key in _keys_of_fields(frontmatter, unknown, findings).items():
+    for field, key in _keys_of_fields(frontmatter, findings).items():
         row = _BY_NAME[field]
         if row.read is None:
             continue
@@ -134,12 +133,10 @@ def read_fields(frontmatter: Frontmatter, findings: list[Finding]) -> dict[str, 
     for field in _ALSO_IN_METADATA:
         if field not in values and values.get("metadata", {}).get(field):
             values[field] = values["metadata"][field]
-    return {**values, "unknown_fields": tuple(unknown)}
+    return values
 
 
-def _keys_of_fields(
-    frontmatter: Frontmatter, unknown: list[str], findings: list[Finding]
-) -> Mapping[str, str]:
+def _keys_of_fields(frontmatter: Frontmatter, findings: list[Finding]) -> Mapping[str, str]:
     """Return the key that holds each field; of several the last one that is spelled as it should be."""
     keys: dict[str, str] = {}
     for key in frontmatter.fields:
@@ -147,9 +144,7 @@ def _keys_of_fields(
         earlier = keys.get(field.name) if field else None
         line = frontmatter.lines.get(key)
         findings += (Finding(code, message, line) for code, message in _key_notes(key, field, earlier))
-        if field is None:
-            unknown.append(one_line(key, NAME_LIMIT))
-        elif earlier is None or key in _BY_NAME:
+        if field and (earlier is None or key in _BY_NAME):
             keys[field.name] = key
     return keys
 

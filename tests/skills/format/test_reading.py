@@ -64,7 +64,6 @@ def test_a_skill_without_any_newer_field_has_the_defaults() -> None:
     assert read.model_invocable
     assert read.user_invocable
     assert read.metadata == {}
-    assert read.unknown_fields == ()
 
 
 @pytest.mark.parametrize(
@@ -220,11 +219,19 @@ def test_a_flag_that_is_neither_true_nor_false_is_reported() -> None:
     assert "field-not-boolean" in codes("description: d\ndisable-model-invocation: maybe")
 
 
-def test_unknown_fields_are_kept_by_name_and_never_refused() -> None:
-    read = metadata("tags: [a]\ncreated: 2024-99-99\nx:\n  y: {z: [1]}\nmetadata: {a: {b: c}, d: ~}")
+def test_unknown_fields_are_named_and_never_refused() -> None:
+    read = read_metadata(
+        b"---\nname: csv-report\ndescription: d\ntags: [a]\ncreated: 2024-99-99\nx:\n  y: {z: [1]}\n---\n",
+        PLACE,
+    )
 
-    assert read.unknown_fields == ("tags", "created", "x")
-    assert read.metadata == {"a": '{"b": "c"}', "d": ""}
+    assert read.metadata is not None
+    named = [each.message for each in read.diagnostics if each.code == "field-unknown"]
+    assert named == [f"`{name}` is no field that is known here." for name in ("tags", "created", "x")]
+
+
+def test_nested_metadata_is_kept_as_text() -> None:
+    assert metadata("metadata: {a: {b: c}, d: ~}").metadata == {"a": '{"b": "c"}', "d": ""}
 
 
 @pytest.mark.parametrize(
