@@ -11,18 +11,18 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from skills_agent.graph.app import graph as graph
     from skills_agent.graph.build import build_graph as build_graph
+    from skills_agent.graph.serialisation import RecordTypeError as RecordTypeError
     from skills_agent.graph.settings import Settings as Settings
     from skills_agent.graph.threads.database import CompressedSerializer as CompressedSerializer
     from skills_agent.graph.threads.errors import AnsweredError as AnsweredError
     from skills_agent.graph.threads.errors import ThreadBusyError as ThreadBusyError
     from skills_agent.graph.threads.threads import Threads as Threads
-    from skills_agent.nodes.serialisation import RecordTypeError as RecordTypeError
     from skills_agent.state.context import Context as Context
 
 _HOMES = {
     "AnsweredError": "skills_agent.graph.threads.errors",
     "CompressedSerializer": "skills_agent.graph.threads.database",
-    "RecordTypeError": "skills_agent.nodes.serialisation",
+    "RecordTypeError": "skills_agent.graph.serialisation",
     "Threads": "skills_agent.graph.threads.threads",
     "ThreadBusyError": "skills_agent.graph.threads.errors",
     "Context": "skills_agent.state.context",

@@ -1,4 +1,4 @@
-"""What the project uses of LangGraph and langchain-openai that their authors do not promise.
+"""What the project uses of LangGraph, its server and langchain-openai that their authors do not promise.
 
 Each private or unstable name stands here once, as a function or an alias, with the reason and the
 version that it was checked with. tests/graph/test_langgraph_inside.py fails with a sentence that says
@@ -8,10 +8,10 @@ what to do when a release changes one; pyproject.toml bounds the releases.
 import asyncio
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
-from copy import copy
 from functools import cache, partial, reduce
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeVar, cast, get_args
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, NamedTuple, TypeVar, cast, get_args
 
+import ormsgpack
 from langchain_core.outputs import ChatGenerationChunk, ChatResult
 from langchain_core.runnables import Runnable, RunnableConfig
 from langgraph._internal._config import ensure_config, recast_checkpoint_ns
@@ -19,6 +19,8 @@ from langgraph._internal._constants import CONFIG_KEY_READ, NULL_TASK_ID
 from langgraph.channels.binop import BinaryOperatorAggregate
 from langgraph.channels.delta import DeltaChannel
 from langgraph.checkpoint.base import WRITES_IDX_MAP, BaseCheckpointSaver, Checkpoint, copy_checkpoint
+from langgraph.checkpoint.serde import jsonplus
+from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from langgraph.checkpoint.serde.types import INTERRUPT, TASKS, _DeltaSnapshot
 from langgraph.config import get_config
 from langgraph.graph.state import CompiledStateGraph
@@ -28,7 +30,6 @@ from langgraph.typing import ContextT, InputT, OutputT, StateT
 from typing_extensions import TypedDict, get_type_hints, override
 
 from skills_agent.nodes.model_call import TwoPaths
-from skills_agent.nodes.serialisation import Key, strict
 from skills_agent.state.reducers import merge_messages
 from skills_agent.state.schema import AgentState
 
@@ -115,6 +116,8 @@ node_path = recast_checkpoint_ns
 """Returns the names of the nodes in a checkpoint namespace, without the ids of their tasks."""
 task_path = task_path_str
 """Returns the path of a task as a saver stores it."""
+RESERVED: Final = "__pregel"
+"""Begins the names in `configurable` that LangGraph keeps to itself: who sets one steers its loop."""
 PARENT_TASK: Final = "__pregel_task_id"
 """In the config of a graph that a task of another one invokes. No public name says that it is nested."""
 _PARENT_RUNTIME: Final = "__pregel_runtime"
@@ -205,37 +208,73 @@ def is_result(channel: str) -> bool:
     return channel not in WRITES_IDX_MAP
 
 
-class ReadsStrictly(CompiledStateGraph[StateT, ContextT, InputT, OutputT]):
-    """A compiled graph that reads every saver strictly: its own, that of the graph around it, the server's.
+class CompiledGraphHooks(CompiledStateGraph[StateT, ContextT, InputT, OutputT]):
+    """A public hook around a private method of LangGraph's compiled graph.
 
-    LangGraph asks this method for the saver of every invocation and of every look at the state.
+    LangGraph asks that method for the saver of every invocation and of every look at the state: the graph's
+    own, that of the graph around it, the server's.
     """
 
-    allowed_types: Mapping[Key, type]
+    def prepare_saver(
+        self, saver: BaseCheckpointSaver[Any], config: RunnableConfig
+    ) -> BaseCheckpointSaver[Any]:
+        """Return what reads and writes the thread of a config, in place of its saver."""
+        raise NotImplementedError
 
     @override
     def _resolve_checkpointer(self, config: RunnableConfig) -> BaseCheckpointSaver[Any] | None:
         saver = super()._resolve_checkpointer(config)
-        if not isinstance(saver, BaseCheckpointSaver):
-            return saver
-        return strict_saver(saver, self.allowed_types, config.get("configurable", {}).get("thread_id"))
+        return self.prepare_saver(saver, config) if isinstance(saver, BaseCheckpointSaver) else saver
 
 
-def strict_saver(
-    saver: BaseCheckpointSaver[Any], allowed: Mapping[Key, type], thread: object
-) -> BaseCheckpointSaver[Any]:
-    """Return a copy of a saver, over the same threads, that reads strictly; savers inside it as well.
+Form = Literal["single", "positional", "keywords", "method", "pydantic", "pydantic 1", "array", "unknown"]
+"""How the serializer wrote an object: by one argument, by several, by a method's name, and so on."""
 
-    An error names the thread.
+FORMS: Final[Mapping[int, Form]] = {
+    jsonplus.EXT_CONSTRUCTOR_SINGLE_ARG: "single",
+    jsonplus.EXT_CONSTRUCTOR_POS_ARGS: "positional",
+    jsonplus.EXT_CONSTRUCTOR_KW_ARGS: "keywords",
+    jsonplus.EXT_METHOD_SINGLE_ARG: "method",
+    jsonplus.EXT_PYDANTIC_V2: "pydantic",
+    jsonplus.EXT_PYDANTIC_V1: "pydantic 1",
+    jsonplus.EXT_NUMPY_ARRAY: "array",
+}
+"""The codes of msgpack's extension type under which objects are stored."""
+SNAPSHOT_CODE: Final = jsonplus.EXT_DELTA_SNAPSHOT
+"""The code of the whole value of a delta channel."""
 
-    LangGraph makes such copies itself (`with_allowlist`), where the environment asks for it.
+
+class StoredObject(NamedTuple):
+    """An object as a record has it, before anything is made."""
+
+    module: str
+    name: str
+    form: Form
+    rest: Sequence[Any]
+    """Its arguments or fields, then the name of a method where there is one; of an array: its parts."""
+
+
+def make_objects_by(serializer: JsonPlusSerializer, make: Callable[[StoredObject], Any]) -> None:
+    """Change a serializer: it reads objects by `make`, not by the import and the call that a record names.
+
+    The public way is an argument of the constructor (`__unpack_ext_hook__`), which names the codes all the
+    same; a copy of a serializer, or of a subclass of a host, keeps what it was made with. Pickle makes
+    objects by itself, so this serializer writes and reads none.
     """
-    made = copy(saver)
-    made.serde = strict(saver.serde, allowed, f"Thread {thread}")
-    for name, inner in vars(saver).items():
-        if isinstance(inner, BaseCheckpointSaver):
-            setattr(made, name, strict_saver(inner, allowed, thread))
-    return made
+
+    def hook(code: int, packed: bytes) -> Any:
+        content = ormsgpack.unpackb(packed, ext_hook=hook, option=ormsgpack.OPT_NON_STR_KEYS)
+        if code == SNAPSHOT_CODE:
+            return _DeltaSnapshot(content)
+        form = FORMS.get(code, "unknown")
+        if form == "array":
+            return make(StoredObject("numpy", "ndarray", form, content))
+        module, name, *rest = content
+        return make(StoredObject(module, name, form, rest))
+
+    serializer.pickle_fallback = False
+    serializer._unpack_ext_hook = hook  # noqa: SLF001 - there is no public way to change it
+    serializer._custom_unpack_ext_hook = True  # noqa: SLF001 - LangGraph does not replace such a hook
 
 
 SaverKind = Literal["memory", "sqlite", "postgres", "other"]
@@ -312,6 +351,25 @@ def has_current_tables(connection: "Connection[DictRow]") -> bool:
         return False
     newest = {"saver": len(PostgresSaver.MIGRATIONS) - 1, "store": len(PostgresStore.MIGRATIONS) - 1}
     return all(row[name] is not None and row[name] >= version for name, version in newest.items())
+
+
+class ServerAccess(NamedTuple):
+    """What the configuration of a LangGraph server says about who may come in."""
+
+    cors: Mapping[str, Any]
+    """Arguments of Starlette's CORSMiddleware."""
+    has_users: bool
+
+
+def server_access() -> ServerAccess:
+    """Return who may come into the LangGraph server that this process is.
+
+    The module of its configuration is documented nowhere; it exists in the process of a server alone.
+    """
+    from langgraph_api import config  # noqa: PLC0415
+
+    has_users = bool(config.LANGGRAPH_AUTH) or config.LANGGRAPH_AUTH_TYPE != "noop"
+    return ServerAccess(config.CORS_CONFIG or {}, has_users)
 
 
 class ChatOpenAIHooks:

@@ -14,6 +14,7 @@ from typing import Any, Final
 from langgraph_sdk import Auth
 from pydantic import ValidationError
 
+from skills_agent.graph.langgraph_inside import RESERVED
 from skills_agent.graph.server_users import find_user
 from skills_agent.graph.settings import Settings, SettingsError
 from skills_agent.skills.sources.store import user_namespace
@@ -180,8 +181,8 @@ def _check_run(request: Mapping[str, Any], thread: object) -> None:
     if request.get("webhook") is not None:
         raise _refusal("A webhook makes the server call an address: it is for runs of operators.")
     configurable = _configurable(request)
-    if any(str(name).startswith("__pregel") for name in configurable):
-        raise _refusal("Names that begin with `__pregel` in `configurable` are LangGraph's own.")
+    if any(str(name).startswith(RESERVED) for name in configurable):
+        raise _refusal(f"Names that begin with `{RESERVED}` in `configurable` are LangGraph's own.")
     if str(configurable.get("thread_id") or thread) != str(thread):
         raise _refusal("`configurable.thread_id` names another thread than the request.")
 

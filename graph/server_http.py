@@ -10,7 +10,6 @@ from ipaddress import ip_address
 from typing import Final
 from urllib.parse import urlsplit
 
-from langgraph_api import config
 from starlette.applications import Starlette
 from starlette.datastructures import Headers
 from starlette.middleware import Middleware
@@ -18,6 +17,8 @@ from starlette.middleware.cors import CORSMiddleware
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 from starlette.websockets import WebSocketClose
+
+from skills_agent.graph.langgraph_inside import server_access
 
 _UNGUARDED: Final = ("/internal/", "/deploy")
 """Routes of `langgraph dev` that its authentication does not cover."""
@@ -29,8 +30,9 @@ class Door:
     def __init__(self, app: ASGIApp) -> None:
         """Take from langgraph.json which pages may come in, and whether users are asked for."""
         self._app = app
-        self._cors = CORSMiddleware(app, **(config.CORS_CONFIG or {}))
-        self._is_open = not config.LANGGRAPH_AUTH and config.LANGGRAPH_AUTH_TYPE == "noop"
+        access = server_access()
+        self._cors = CORSMiddleware(app, **access.cors)
+        self._is_open = not access.has_users
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on, or refuse it with a sentence that says why."""

@@ -17,6 +17,7 @@ from skills_agent.graph.audit.log import RunLog
 from skills_agent.graph.audit.recorder import Audit
 from skills_agent.graph.audit.redaction import redaction_of
 from skills_agent.graph.models.provider import default_model, make_models, stated_window
+from skills_agent.graph.serialisation import keyed
 from skills_agent.graph.settings import (
     Settings,
     SettingsError,
@@ -38,7 +39,6 @@ from skills_agent.nodes import RegistryOf
 from skills_agent.nodes.effects import Journal
 from skills_agent.nodes.judge import Policy
 from skills_agent.nodes.model_call import ModelRequests
-from skills_agent.nodes.serialisation import keyed
 from skills_agent.skills.library.registry import Library, Registry
 from skills_agent.skills.policy.patterns import Entry, EntryNotUnderstoodError, Grammar
 from skills_agent.skills.policy.tool_spec import Risk

@@ -19,7 +19,6 @@ from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from langgraph.config import get_config
 from langgraph.types import Command
 
-from skills_agent.nodes.serialisation import strict
 from skills_agent.skills.errors import SkillError
 from skills_agent.skills.library.registry import Registry
 from skills_agent.skills.skill import SkillRef
@@ -175,10 +174,10 @@ class Invocation:
     journal: Journal
     has_checkpoint: Callable[[str], bool]
     """Returns whether a checkpoint of this thread is kept."""
+    serializer: SerializerProtocol
+    """Reads what tools returned, and nothing else that an entry may hold."""
     address: str = ""
     """Where the thread is kept; empty where nobody has to know."""
-    serializer: SerializerProtocol = field(default_factory=lambda: strict(_SERDE, {}))
-    """Reads what tools returned."""
     lock: Lock = field(default_factory=Lock)
     """Held while a call looks for its entry and claims it: parallel calls alike must not claim the same."""
 

@@ -21,8 +21,9 @@ from skills_agent.graph.cli.options import shell_command
 from skills_agent.graph.cli.printing import echo, is_terminal, print_json
 from skills_agent.graph.cli.progress import STREAM_MODES, Progress
 from skills_agent.graph.cli.signals import INTERRUPTED, draining, ending_on_sigterm, exit_code_of, leave
-from skills_agent.graph.langgraph_inside import strict_saver, thread_ids
+from skills_agent.graph.langgraph_inside import thread_ids
 from skills_agent.graph.models.errors import ModelError
+from skills_agent.graph.serialisation import strict_saver
 from skills_agent.graph.services import make_services
 from skills_agent.graph.settings import Settings
 from skills_agent.graph.threads.compiled import CompiledAgent, ThreadStatus, status_of

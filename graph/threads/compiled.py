@@ -6,7 +6,7 @@ In LangGraph two invocations of one thread lose a turn, and two answers to one q
 import asyncio
 import re
 import secrets
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
 from contextlib import AbstractContextManager, aclosing, asynccontextmanager, contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Literal, cast
@@ -21,7 +21,7 @@ from typing_extensions import override
 
 from skills_agent.graph.langgraph_inside import (
     PARENT_TASK,
-    ReadsStrictly,
+    CompiledGraphHooks,
     compiled_as,
     is_served,
     merged_config,
@@ -29,14 +29,13 @@ from skills_agent.graph.langgraph_inside import (
     saver_in,
     store_in,
     stored,
-    strict_saver,
 )
+from skills_agent.graph.serialisation import strict, strict_saver
 from skills_agent.graph.threads.backends import ThreadServices
 from skills_agent.graph.threads.errors import AnsweredError, ThreadError
 from skills_agent.graph.threads.locks import LockTable, Release, ThreadKey
 from skills_agent.graph.threads.references import address_of
 from skills_agent.nodes.effects import INVOCATION_KEY, Invocation
-from skills_agent.nodes.serialisation import Key, strict
 from skills_agent.state.context import Context
 from skills_agent.state.schema import AgentInput, AgentOutput, AgentState
 
@@ -46,7 +45,7 @@ ThreadStatus = Literal["done", "waiting", "unfinished"]
 _INTERRUPT_ID = re.compile(r"[0-9a-f]{32}")
 
 
-class CompiledAgent(ReadsStrictly[AgentState, Context, AgentInput, AgentOutput]):
+class CompiledAgent(CompiledGraphHooks[AgentState, Context, AgentInput, AgentOutput]):
     """The compiled agent.
 
     Raises ThreadBusyError where another invocation of the thread goes on, AnsweredError for an answer to a
@@ -59,16 +58,19 @@ class CompiledAgent(ReadsStrictly[AgentState, Context, AgentInput, AgentOutput])
         super().__init__(**fields)
         self.services = services
 
-    @property
-    def allowed_types(self) -> Mapping[Key, type]:  # type: ignore[override]  # read, never set
-        """Return the host's own types that records may hold."""
-        return self.services.allowed_types
-
     def saver_of(self, thread: str) -> BaseCheckpointSaver[Any]:
         """Return the graph's own checkpointer, to read a thread. Raises ThreadError where it has none."""
         if not isinstance(self.checkpointer, BaseCheckpointSaver):
             raise ThreadError("Threads are those of build_graph(...).compile(checkpointer=...).")
-        return strict_saver(self.checkpointer, self.allowed_types, thread)
+        return strict_saver(self.checkpointer, self.services.allowed_types, thread)
+
+    @override
+    def prepare_saver(
+        self, saver: BaseCheckpointSaver[Any], config: RunnableConfig
+    ) -> BaseCheckpointSaver[Any]:
+        """Return the saver of an invocation, whoever gave it, reading strictly."""
+        thread = config.get("configurable", {}).get("thread_id")
+        return strict_saver(saver, self.services.allowed_types, thread)
 
     @override
     def stream(self, input: Any, config: RunnableConfig | None = None, **options: Any) -> Iterator[Any]:
@@ -152,7 +154,9 @@ class CompiledAgent(ReadsStrictly[AgentState, Context, AgentInput, AgentOutput])
             journal=self.services.journal_of(thread.saver, thread.store, is_served=thread.is_served),
             has_checkpoint=thread.has_checkpoint,
             address=address_of(thread.saver),
-            serializer=strict(JsonPlusSerializer(), self.allowed_types, f"Thread {thread.key.thread}"),
+            serializer=strict(
+                JsonPlusSerializer(), self.services.allowed_types, f"Thread {thread.key.thread}"
+            ),
         )
         self.services.invocations[invocation.id] = invocation
         try:

@@ -19,11 +19,11 @@ from langgraph.store.base import BaseStore
 
 from skills_agent.graph.langgraph_inside import has_current_tables
 from skills_agent.graph.private_files import is_busy, open_sqlite
+from skills_agent.graph.serialisation import strict
 from skills_agent.graph.settings import Settings, make_state_folder, state_folder
 from skills_agent.graph.threads.errors import DatabaseError
 from skills_agent.graph.threads.postgres_journal import make_once
 from skills_agent.graph.threads.references import address_of
-from skills_agent.nodes.serialisation import strict
 
 if TYPE_CHECKING:
     from psycopg import Connection

@@ -21,11 +21,11 @@ from langgraph.types import Overwrite
 
 from skills_agent.graph.langgraph_inside import whole_value
 from skills_agent.graph.private_files import open_private
+from skills_agent.graph.serialisation import strict
 from skills_agent.graph.settings import Settings, make_state_folder, state_folder
 from skills_agent.graph.threads.compiled import CompiledAgent
 from skills_agent.graph.threads.database import CompressedSerializer, config_of
 from skills_agent.graph.threads.errors import DatabaseError
-from skills_agent.nodes.serialisation import strict
 from skills_agent.skills.confined import open_beneath, refusing_links
 from skills_agent.skills.errors import SkillsAgentError
 from skills_agent.state.reducers import merge_messages, spent

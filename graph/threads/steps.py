@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from langchain_core.messages import AIMessage, AnyMessage, ToolMessage, convert_to_messages
 from langgraph.checkpoint.base import CheckpointTuple
+from langgraph.graph import START
 from langgraph.types import Overwrite, Send
 
 from skills_agent.graph.audit.events import Event
@@ -77,7 +78,7 @@ def read_steps(graph: CompiledAgent, thread: str) -> list[ThreadStep]:
             number=checkpoint.metadata.get("step", 0),
             checkpoint=checkpoint.checkpoint["id"],
             when=checkpoint.checkpoint["ts"],
-            nodes=tuple("input" if name == "__start__" else name for name in nodes),
+            nodes=tuple("input" if name == START else name for name in nodes),
             next=_next(checkpoint, graph),
             changed=replay.apply([task.update for task in tasks]),
             events=events,
@@ -167,7 +168,7 @@ class _Replay:
         for task in tasks:
             if task.node == "update":
                 yield from state_updated(task.update, None)
-            elif task.node != "__start__":
+            elif task.node != START:
                 yield from events_of(task.node, NodeStep(task.argument or self._values, task.update))
 
     def apply(self, updates: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

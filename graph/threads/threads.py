@@ -14,6 +14,7 @@ from langgraph.types import Command, StateSnapshot, StateUpdate
 
 from skills_agent.graph.build import wire
 from skills_agent.graph.langgraph_inside import loop_of, thread_ids
+from skills_agent.graph.serialisation import RecordTypeError
 from skills_agent.graph.services import make_services
 from skills_agent.graph.settings import Settings
 from skills_agent.graph.threads.compiled import CompiledAgent, ThreadStatus, status_of
@@ -27,7 +28,6 @@ from skills_agent.graph.threads.errors import (
 )
 from skills_agent.graph.threads.fork import Fork, fork_thread
 from skills_agent.graph.threads.steps import ThreadStep, read_steps
-from skills_agent.nodes.serialisation import RecordTypeError
 from skills_agent.state.records import GrantRecord, LoadedSkill, PlanRecord, UsageRecord
 from skills_agent.state.transcript import calls_of, is_synthetic
 

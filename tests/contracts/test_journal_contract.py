@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from langchain_core.messages import ToolMessage
+from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from langgraph.store.memory import InMemoryStore
 from langgraph.store.postgres import PostgresStore
 from langgraph.store.sqlite import SqliteStore
@@ -48,7 +49,7 @@ def journal(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Journal]
 
 
 def run_of(journal: Journal, name: str = "run", *, thread: str = "t", kept: bool = False) -> Invocation:
-    return Invocation(name, thread, "", journal, lambda checkpoint: kept)
+    return Invocation(name, thread, "", journal, lambda checkpoint: kept, JsonPlusSerializer())
 
 
 def started(
@@ -280,11 +281,12 @@ def test_threads_of_one_process_write_side_by_side(journal: Journal) -> None:
 WRITER = """
 import sys
 from pathlib import Path
+from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from skills_agent.graph.threads.journals import FileJournal
 from skills_agent.nodes.effects import JournalEntry, Invocation
 
 journal = FileJournal(Path(sys.argv[1]))
-run = Invocation("run", "t", "", journal, lambda _: False)
+run = Invocation("run", "t", "", journal, lambda _: False, JsonPlusSerializer())
 print("ready", flush=True)
 sys.stdin.readline()
 for number in range(25):

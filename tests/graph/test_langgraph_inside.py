@@ -4,43 +4,58 @@ A failure here after an upgrade: read the sentence, then `graph/langgraph_inside
 """
 
 import asyncio
-from collections.abc import Iterator
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from copy import copy
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from enum import Enum
 from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Any
 
+import ormsgpack
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from langchain_core.messages import HumanMessage
 from langchain_openai import ChatOpenAI
 from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.checkpoint.serde import jsonplus
+from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.graph import END, START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.store.memory import InMemoryStore
 from langgraph.types import Command, Send, interrupt
-from pydantic import SecretStr
+from pydantic import BaseModel, SecretStr
 from typing_extensions import TypedDict, get_type_hints
 
 from skills_agent.graph import langgraph_inside
 from skills_agent.graph.langgraph_inside import (
     CHECKED,
+    FORMS,
     PARENT_TASK,
     QUESTION,
+    RESERVED,
     SENDS,
+    SNAPSHOT_CODE,
     SNAPSHOT_COUNTERS,
     SNAPSHOTS,
     UPDATE_TASK,
     ChatOpenAIHooks,
+    CompiledGraphHooks,
+    StoredObject,
     compiled_as,
     identity_of,
     is_result,
     is_served,
     kind_of,
     loop_of,
+    make_objects_by,
     merged_config,
     node_path,
     route_in_place,
@@ -50,6 +65,7 @@ from skills_agent.graph.langgraph_inside import (
     task_path,
     thread_ids,
     whole_checkpoint,
+    whole_value,
     with_write,
 )
 from skills_agent.state.schema import AgentInput, AgentOutput, AgentState
@@ -136,18 +152,25 @@ def test_writes_are_replayed_in_any_batches() -> None:
     check()
 
 
-def test_no_other_file_imports_a_private_name_of_langgraph() -> None:
-    here = Path(langgraph_inside.__file__)
-    # Nodes read journals, and know nothing of the graph's folder.
-    reading = here.parent.parent / "nodes" / "serialisation.py"
-    private = ("langgraph._internal", "import _", "pregel._", "__pregel", "channels.delta", "serde.types")
+PRIVATE = (
+    *("langgraph._internal", "pregel._", "serde.types", "_DeltaSnapshot", "_unpack_ext_hook", "jsonplus."),
+    *("import jsonplus", "langgraph_api import", "SLF001"),
+)
+IN_THE_PRODUCT = (*PRIVATE, "__pregel", "channels.delta")
+"""Tests say what a client might send, and look for delta channels."""
+
+
+def test_no_other_file_uses_a_private_name_of_langgraph() -> None:
+    project = Path(langgraph_inside.__file__).parent.parent
+    product = ("graph", "nodes", "skills", "state")
+    names = {**dict.fromkeys(product, IN_THE_PRODUCT), **dict.fromkeys(("tests", "benchmarks"), PRIVATE)}
     found = [
-        f"{path.relative_to(here.parent.parent)}: {line.strip()}"
-        for folder in ("graph", "nodes", "skills", "state")
-        for path in (here.parent.parent / folder).rglob("*.py")
-        if path not in {here, reading}
+        f"{path.relative_to(project)}: {line.strip()}"
+        for folder, private in names.items()
+        for path in (project / folder).rglob("*.py")
+        if path not in {Path(langgraph_inside.__file__), Path(__file__)}
         for line in path.read_text(encoding="utf-8").splitlines()
-        if "langgraph" in line and any(name in line for name in private)
+        if any(name in line for name in private)
     ]
     assert found == [], "Give the name a function or an alias in graph/langgraph_inside.py, with its reason."
 
@@ -189,6 +212,11 @@ def test_a_graph_in_a_task_of_another_one_is_known_by_its_config() -> None:
     ((configurable, its_saver, its_store),) = seen
     hint = "See what LangGraph puts into the config of a task now (langgraph._internal._constants)."
     assert PARENT_TASK in configurable, hint
+    public = {"thread_id", "checkpoint_ns", "checkpoint_id", "checkpoint_map"}
+    assert {name for name in configurable if not name.startswith(RESERVED)} <= public, (
+        "LangGraph keeps names of another kind in `configurable`: graph/server_auth.py must refuse those of "
+        "clients, too."
+    )
     assert identity_of(its_saver) is identity_of(saver), hint
     assert its_store is store, hint
     assert node_path(configurable["checkpoint_ns"]) == "agent", hint
@@ -253,6 +281,107 @@ def test_a_checkpoint_that_is_stored_whole_needs_no_earlier_one() -> None:
     assert SNAPSHOT_COUNTERS in newest.metadata
 
 
+def test_every_invocation_and_look_at_the_state_asks_for_its_saver() -> None:
+    asked: list[Any] = []
+
+    class Mine(CompiledGraphHooks[Any, Any, Any, Any]):
+        def prepare_saver(self, saver: Any, config: Any) -> Any:
+            asked.append(config["configurable"]["thread_id"])
+            return saver
+
+    graph = compiled_as(Mine, _asking().compile(checkpointer=InMemorySaver()))
+    config: Any = {"configurable": {"thread_id": "t"}}
+    acts: dict[str, Callable[[], object]] = {
+        "invoke": lambda: graph.invoke({}, config),
+        "ainvoke": lambda: asyncio.run(graph.ainvoke({}, config)),
+        "get_state": lambda: graph.get_state(config),
+        "get_state_history": lambda: list(graph.get_state_history(config)),
+        "update_state": lambda: graph.update_state(config, {"said": ["x"]}, as_node="begin"),
+    }
+    for name, act in acts.items():
+        asked.clear()
+        act()
+        assert set(asked) == {"t"}, (
+            f"{name} finds its saver elsewhere, so threads are not read strictly: see what took the place of "
+            "_resolve_checkpointer, and override it in CompiledGraphHooks."
+        )
+
+
+class Colour(Enum):
+    """Stored by one argument."""
+
+    RED = "red"
+
+
+@dataclass
+class Point:
+    """Stored by its fields."""
+
+    x: int
+
+
+class Model(BaseModel):
+    """Stored by its fields, and the name of a method."""
+
+    x: int
+
+
+OBJECTS = {
+    "single": (Colour.RED, (__name__, "Colour"), ["red"]),
+    "positional": (Send("act", 1), ("langgraph.types", "Send"), [["act", 1]]),
+    "keywords": (Point(1), (__name__, "Point"), [{"x": 1}]),
+    "method": (
+        datetime(2026, 1, 2, tzinfo=UTC),
+        ("datetime", "datetime"),
+        ["2026-01-02T00:00:00+00:00", "fromisoformat"],
+    ),
+    "pydantic": (Model(x=1), (__name__, "Model"), [{"x": 1}, "model_validate_json"]),
+}
+
+
+@pytest.mark.parametrize("form", OBJECTS)
+@pytest.mark.parametrize("how", ["made", "copied by LangGraph"])
+def test_objects_are_made_by_our_hook_and_not_by_the_serializers_own(form: str, how: str) -> None:
+    value, named, rest = OBJECTS[form]
+    asked: list[StoredObject] = []
+
+    def make(stored: StoredObject) -> str:
+        asked.append(stored)
+        return "made"
+
+    serializer = JsonPlusSerializer(allowed_msgpack_modules=[("a", "A")], pickle_fallback=True)
+    make_objects_by(serializer, make)
+    if how == "copied by LangGraph":
+        serializer = serializer.with_msgpack_allowlist([Colour, Point, Model])
+    assert serializer.loads_typed(serializer.dumps_typed([value])) == ["made"], (
+        "LangGraph's serializer reads objects without our hook, so a record may name what is called: see how "
+        "JsonPlusSerializer reads msgpack now, and let `make_objects_by` stand there."
+    )
+    assert [(each.module, each.name, each.form, list(each.rest)) for each in asked] == [
+        (*named, form, rest)
+    ], (
+        "LangGraph's serializer stores objects in another way: see _msgpack_default in its module jsonplus, "
+        "then FORMS and StoredObject, and read tests/graph/threads/test_recorded_threads.py."
+    )
+    with pytest.raises(TypeError):
+        serializer.dumps_typed(object())  # not by pickle
+
+
+def test_every_code_of_the_serializer_is_known() -> None:
+    codes = {value for name, value in vars(jsonplus).items() if name.startswith("EXT_")}
+    assert codes == {*FORMS, SNAPSHOT_CODE}, (
+        "LangGraph's serializer has a new code for what it stores: give it a form in FORMS, and say in "
+        "graph/serialisation.py what is made of it. Until then it is refused."
+    )
+    serializer = JsonPlusSerializer()
+    make_objects_by(serializer, lambda stored: stored.form)
+    for code in codes - {SNAPSHOT_CODE} | {99}:
+        packed = ormsgpack.packb(ormsgpack.Ext(code, ormsgpack.packb(["os", "system", "x", "y"])))
+        assert serializer.loads_typed(("msgpack", packed)) == FORMS.get(code, "unknown")
+    packed = ormsgpack.packb(ormsgpack.Ext(SNAPSHOT_CODE, ormsgpack.packb([1])))
+    assert whole_value(serializer.loads_typed(("msgpack", packed))) == [1]
+
+
 def test_savers_are_known_by_kind_and_their_copies_by_what_they_share(tmp_path: Path) -> None:
     memory = InMemorySaver()
     assert (kind_of(memory), identity_of(copy(memory))) == ("memory", identity_of(memory))
@@ -263,6 +392,34 @@ def test_savers_are_known_by_kind_and_their_copies_by_what_they_share(tmp_path: 
             for thread in ("a", "b", "a"):
                 graph.invoke({}, {"configurable": {"thread_id": thread}})
             assert thread_ids(saver) == ["a", "b"], "The tables of the saver have changed: see its setup()."
+
+
+LANGSMITH = ("LANGGRAPH_AUTH_TYPE", "LANGSMITH_AUTH_ENDPOINT", "LANGSMITH_TENANT_ID")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("auth", "has_users"),
+    [
+        ({}, False),
+        ({"LANGGRAPH_AUTH": '{"path": "./users.py:auth"}'}, True),
+        (dict.fromkeys(LANGSMITH, "langsmith"), True),
+    ],
+)
+def test_the_configuration_of_a_server_says_who_may_come_in(auth: dict[str, str], has_users: bool) -> None:
+    pytest.importorskip("langgraph_api")
+    served = {"DATABASE_URI": ":memory:", "REDIS_URI": "fake", "CORS_CONFIG": '{"allow_origins": ["x"]}'}
+    program = "from skills_agent.graph.langgraph_inside import server_access; print(*server_access())"
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        env={**os.environ, **served, **auth},
+        capture_output=True,
+        text=True,
+    )
+    assert done.stdout.strip() == f"{{'allow_origins': ['x']}} {has_users}", (
+        "LangGraph's server keeps its configuration elsewhere: see where it reads `http.cors` and `auth` of "
+        f"langgraph.json now. {done.stderr}"
+    )
 
 
 def test_the_hooks_of_chat_openai_are_called() -> None:

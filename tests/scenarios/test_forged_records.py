@@ -21,7 +21,6 @@ from langchain_core.tools import tool
 from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.postgres import PostgresSaver
-from langgraph.checkpoint.serde import jsonplus
 from langgraph.checkpoint.serde.encrypted import EncryptedSerializer
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from langgraph.checkpoint.sqlite import SqliteSaver
@@ -29,10 +28,11 @@ from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 from langgraph.store.memory import InMemoryStore
 
 from skills_agent.graph import Settings, Threads, build_graph
+from skills_agent.graph.langgraph_inside import FORMS, SNAPSHOT_CODE, Form
 from skills_agent.graph.models.scripted import ScriptedChatModel
+from skills_agent.graph.serialisation import RecordTypeError
 from skills_agent.graph.threads.database import CompressedSerializer
 from skills_agent.graph.threads.journals import StoreJournal
-from skills_agent.nodes.serialisation import RecordTypeError
 from skills_agent.skills.errors import SkillsAgentError
 from tests.agents import Agent, RemoteSaver, call, calls
 from tests.conftest import MakeAgent
@@ -61,52 +61,40 @@ class Explode:
         return os.system, (self.command,)
 
 
-def ext(code: int, *fields: Any) -> ormsgpack.Ext:
+def ext(form: Form, *fields: Any) -> ormsgpack.Ext:
+    """Return an object as LangGraph's serializer stores one of this form."""
+    (code,) = (code for code, each in FORMS.items() if each == form)
     return ormsgpack.Ext(code, ormsgpack.packb(fields))
 
 
 def forged(kind: str, command: str) -> Any:
     """Return what an attacker puts among the values of a checkpoint."""
+    shell = {"args": command, "shell": True}
     return {
-        "single": lambda: ext(jsonplus.EXT_CONSTRUCTOR_SINGLE_ARG, "os", "system", command),
-        "positional": lambda: ext(jsonplus.EXT_CONSTRUCTOR_POS_ARGS, "os", "system", [command]),
-        "keywords": lambda: ext(
-            jsonplus.EXT_CONSTRUCTOR_KW_ARGS, "subprocess", "run", {"args": command, "shell": True}
+        "single": lambda: ext("single", "os", "system", command),
+        "positional": lambda: ext("positional", "os", "system", [command]),
+        "keywords": lambda: ext("keywords", "subprocess", "run", shell),
+        "method": lambda: ext("method", "os", "sys", command, "modules"),
+        "pydantic": lambda: ext("pydantic", "subprocess", "Popen", shell, ""),
+        "pydantic 1": lambda: ext("pydantic 1", "subprocess", "Popen", shell),
+        "nested": lambda: ormsgpack.Ext(
+            SNAPSHOT_CODE, ormsgpack.packb([ext("single", "os", "system", command)])
         ),
-        "method": lambda: ext(
-            jsonplus.EXT_METHOD_SINGLE_ARG, "os", "sys", command, "modules"
+        "inside a message": lambda: ext(
+            "pydantic",
+            "langchain_core.messages.human",
+            "HumanMessage",
+            {"content": ext("single", "os", "system", command)},
+            "model_validate_json",
         ),
-        "pydantic": lambda: ext(
-            jsonplus.EXT_PYDANTIC_V2, "subprocess", "Popen", {"args": command, "shell": True}, ""
-        ),
-        "pydantic 1": lambda: ext(
-            jsonplus.EXT_PYDANTIC_V1, "subprocess", "Popen", {"args": command, "shell": True}
-        ),
-        "nested": lambda: ext(
-            jsonplus.EXT_DELTA_SNAPSHOT, 0
-        ) and ormsgpack.Ext(
-            jsonplus.EXT_DELTA_SNAPSHOT,
-            ormsgpack.packb([ext(jsonplus.EXT_CONSTRUCTOR_SINGLE_ARG, "os", "system", command)]),
-        ),
-        "inside a message": lambda: ormsgpack.Ext(
-            jsonplus.EXT_PYDANTIC_V2,
-            ormsgpack.packb(
-                [
-                    "langchain_core.messages.human",
-                    "HumanMessage",
-                    {"content": ext(jsonplus.EXT_CONSTRUCTOR_SINGLE_ARG, "os", "system", command)},
-                    "model_validate_json",
-                ]
-            ),
-        ),
-    }[kind]()  # fmt: skip
+    }[kind]()
 
 
 KINDS = ("single", "positional", "keywords", "method", "pydantic", "pydantic 1", "nested", "inside a message")
 
 
 def blob(content: Any) -> bytes:
-    return jsonplus._msgpack_enc(content)
+    return JsonPlusSerializer().dumps_typed(content)[1]
 
 
 def constructor(canary: Path) -> bytes:

@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 from langchain_core.messages import AIMessage, HumanMessage, RemoveMessage, SystemMessage
-from langgraph.checkpoint.serde import jsonplus
 from langgraph.graph.message import REMOVE_ALL_MESSAGES
 
 from skills_agent.graph.threads.database import CompressedSerializer
@@ -197,7 +196,7 @@ def test_a_fifo_is_not_waited_for(stranger: CommandLine) -> None:
 @pytest.mark.parametrize("channel", ["messages", "answer"])
 def test_what_a_checkpoint_names_does_not_run(stranger: CommandLine, tmp_path: Path, channel: str) -> None:
     """Attack: msgpack that names os.system; LangGraph's serializer would call it."""
-    command = ext(jsonplus.EXT_CONSTRUCTOR_SINGLE_ARG, "os", "system", f"touch {tmp_path / 'canary'}")
+    command = ext("single", "os", "system", f"touch {tmp_path / 'canary'}")
 
     def name(checkpoint: Any) -> None:
         checkpoint["channel_values"][channel] = command

@@ -7,25 +7,24 @@ that a host allows (`build_graph(allowed_types=...)`), and no other: they are an
 """
 
 from collections import deque
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from contextvars import ContextVar
 from copy import copy
 from datetime import date, datetime, time, timedelta, timezone
 from decimal import Decimal
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, Final, TypeVar, cast
 from uuid import UUID
 
-import ormsgpack
 from langchain_core import messages
-from langgraph.checkpoint.serde import jsonplus
+from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.checkpoint.serde.base import SerializerProtocol
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
-from langgraph.checkpoint.serde.types import _DeltaSnapshot
 from langgraph.types import Command, Interrupt, Overwrite, Send, TimeoutPolicy
 from pydantic import BaseModel
 
+from skills_agent.graph.langgraph_inside import Form, StoredObject, make_objects_by
 from skills_agent.skills.errors import DetailedError, SkillsAgentError
 
 Key = tuple[str, str]
@@ -101,12 +100,27 @@ def strict(serializer: Serializer, allowed: Mapping[Key, type], place: str = "A 
     if isinstance(serializer, JsonPlusSerializer):
         made.__class__ = _strict_class(type(serializer))
         made.place = place
-        made.pickle_fallback = False
-        made._unpack_ext_hook = _hook(allowed)  # noqa: SLF001 - a copy keeps what its class was made with
-        made._custom_unpack_ext_hook = True  # noqa: SLF001 - LangGraph does not replace such a hook
+        make_objects_by(made, partial(_made, {**TYPES, **allowed}))
     elif isinstance(inner, SerializerProtocol):
         made.serde = strict(inner, allowed, place)
     return cast("Serializer", made)
+
+
+def strict_saver(
+    saver: BaseCheckpointSaver[Any], allowed: Mapping[Key, type], thread: object
+) -> BaseCheckpointSaver[Any]:
+    """Return a copy of a saver, over the same threads, that reads strictly; savers inside it as well.
+
+    An error names the thread.
+
+    LangGraph makes such copies itself (`with_allowlist`), where the environment asks for it.
+    """
+    made = copy(saver)
+    made.serde = strict(saver.serde, allowed, f"Thread {thread}")
+    for name, inner in vars(saver).items():
+        if isinstance(inner, BaseCheckpointSaver):
+            setattr(made, name, strict_saver(inner, allowed, thread))
+    return made
 
 
 @cache
@@ -114,48 +128,33 @@ def _strict_class(kind: type[JsonPlusSerializer]) -> type[JsonPlusSerializer]:
     return kind if issubclass(kind, _Strict) else type(f"Strict{kind.__name__}", (_Strict, kind), {})
 
 
-def _hook(allowed: Mapping[Key, type]) -> Callable[[int, bytes], Any]:
-    types = {**TYPES, **allowed}
-
-    def unpacked(data: bytes) -> Any:
-        return ormsgpack.unpackb(data, ext_hook=hook, option=ormsgpack.OPT_NON_STR_KEYS)
-
-    def hook(code: int, data: bytes) -> Any:
-        content = unpacked(data)
-        if code == jsonplus.EXT_DELTA_SNAPSHOT:
-            return _DeltaSnapshot(content)
-        if code == jsonplus.EXT_NUMPY_ARRAY:
-            module, name, rest = "numpy", "ndarray", content
-        else:
-            module, name, *rest = content
-        kind = types.get((module, name))
-        try:
-            return _made(code, kind, *rest)
-        except Exception:
-            state = "an object of the type" if kind is None else "an object that cannot be made of"
-            _refused.get().append(f"{state} {module}.{name}")
-            raise
-
-    return hook
+def _made(types: Mapping[Key, type], stored: StoredObject) -> Any:
+    kind = types.get((stored.module, stored.name))
+    try:
+        return _made_of(kind, stored.form, *stored.rest)
+    except Exception:
+        state = "an object of the type" if kind is None else "an object that cannot be made of"
+        _refused.get().append(f"{state} {stored.module}.{stored.name}")
+        raise
 
 
-def _made(code: int, kind: Any, content: Any, method: str | None = None) -> Any:
+def _made_of(kind: Any, form: Form, content: Any, method: str | None = None) -> Any:
     """Return an object of an allowed class (None: it is none), from what LangGraph's serializer wrote."""
-    match code:
+    match form:
         case _ if kind is None:
-            raise TypeError(code)
-        case jsonplus.EXT_CONSTRUCTOR_SINGLE_ARG:
+            raise TypeError(form)
+        case "single":
             return kind(content)
-        case jsonplus.EXT_CONSTRUCTOR_POS_ARGS if kind is Send:
+        case "positional" if kind is Send:
             return Send(*content[:2], **({"timeout": content[2]} if len(content) > 2 else {}))
-        case jsonplus.EXT_CONSTRUCTOR_POS_ARGS:
+        case "positional":
             return kind(*content)
-        case jsonplus.EXT_METHOD_SINGLE_ARG if kind is datetime and method == "fromisoformat":
+        case "method" if kind is datetime and method == "fromisoformat":
             return datetime.fromisoformat(content)
-        case jsonplus.EXT_CONSTRUCTOR_KW_ARGS | jsonplus.EXT_PYDANTIC_V1 | jsonplus.EXT_PYDANTIC_V2:
+        case "keywords" | "pydantic" | "pydantic 1":
             return _of_fields(kind, content)
         case _:
-            raise TypeError(code)
+            raise TypeError(form)
 
 
 def _of_fields(kind: Any, content: Mapping[str, Any]) -> Any:
