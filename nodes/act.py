@@ -13,7 +13,7 @@ from langgraph.config import get_config
 from langgraph.errors import GraphBubbleUp
 from langgraph.prebuilt import ToolNode
 from langgraph.runtime import Runtime
-from langgraph.types import Command, interrupt
+from langgraph.types import Command
 from pydantic import Field
 
 from skills_agent.nodes.effects import (
@@ -33,6 +33,7 @@ from skills_agent.nodes.judge import (
     changed_text,
     make_question,
     over_budget_text,
+    put_question,
     unapproved_text,
 )
 from skills_agent.nodes.model_call import Steps, Waiting
@@ -340,8 +341,7 @@ class _Attempt:
         call = self.policy.grammar.call(name, self.args)
         description = describe([], contents_of(call, self.policy), entry.description)
         question = make_question([(name, self.args, description)], fixed=[name])
-        response: OutcomeUnknownResponse = interrupt(question, response_schema=OutcomeUnknownResponse)
-        return response
+        return put_question(question, OutcomeUnknownResponse)
 
     def _start(
         self, entry: JournalEntry, invocation: Invocation, note: str = "", answers: int = 0

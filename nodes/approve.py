@@ -6,7 +6,6 @@ from typing import Annotated, Any, Literal
 
 from langchain_core.messages import AnyMessage
 from langgraph.runtime import Runtime
-from langgraph.types import interrupt
 from pydantic import AfterValidator, Field, create_model
 
 from skills_agent.nodes.judge import (
@@ -17,6 +16,7 @@ from skills_agent.nodes.judge import (
     Reject,
     changed_text,
     make_question,
+    put_question,
 )
 from skills_agent.nodes.question import describe_question
 from skills_agent.skills.policy.grants import Scope, grant_fault
@@ -77,7 +77,7 @@ def approve(state: AgentState, runtime: Runtime[Context], *, policy: Policy) -> 
         (each["tool"], each["args"], describe_question(each, judge, policy)) for each in questions.values()
     )
     request = make_question(calls, fixed=[LOAD_SKILL])
-    answer = interrupt(request, response_schema=_schema(list(questions.values()), policy.grammar))
+    answer = put_question(request, _schema(list(questions.values()), policy.grammar))
     verdicts = dict(state["verdicts"])
     messages: list[AnyMessage] = []
     grants: dict[str, GrantRecord] = {}

@@ -9,11 +9,12 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, TypeVar
 
 from langchain_core.messages import ToolMessage
 from langchain_core.tools import BaseTool
 from langgraph.runtime import Runtime
+from langgraph.types import interrupt
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from skills_agent.nodes import RegistryOf
@@ -29,7 +30,15 @@ from skills_agent.skills.policy.protected import ProtectedPath, protected_in, pr
 from skills_agent.skills.policy.question import FileChange
 from skills_agent.skills.policy.tool_spec import RISK_TEXTS, Risk
 from skills_agent.skills.policy.trust import TrustFileError, TrustList
-from skills_agent.skills.policy.verdict import Approval, Approver, Author, Opinion, Verdict, consult
+from skills_agent.skills.policy.verdict import (
+    AnswerRefusedError,
+    Approval,
+    Approver,
+    Author,
+    Opinion,
+    Verdict,
+    consult,
+)
 from skills_agent.skills.scripts.environment import is_root
 from skills_agent.skills.scripts.request import as_arguments, command_request, script_request, split_command
 from skills_agent.skills.scripts.runner import ScriptRequest, ScriptRunner
@@ -42,6 +51,7 @@ from skills_agent.state.schema import AgentState
 from skills_agent.state.transcript import LOAD_SKILL, SEARCH_SKILLS
 
 logger = logging.getLogger(__name__)
+T = TypeVar("T")
 
 MAX_PATH: Final = 300
 """Characters of a path in a sentence."""
@@ -464,6 +474,20 @@ def make_question(
         for name in dict.fromkeys(request["name"] for request in requests)
     ]
     return {"action_requests": requests, "review_configs": reviews}
+
+
+def put_question(question: Mapping[str, Any], schema: type[T]) -> T:
+    """Interrupt the graph, and return the answer when it goes on.
+
+    Raises AnswerRefusedError for an answer of another shape, which is not saved.
+    """
+    try:
+        answer: T = interrupt(question, response_schema=schema)
+    except ValidationError as error:
+        fault = error.errors(include_url=False)[0]
+        place = ".".join(map(str, fault["loc"])) or "answer"
+        raise AnswerRefusedError(f"{place}: {fault['msg'].removeprefix('Value error, ')}") from error
+    return answer
 
 
 class Answer(BaseModel):

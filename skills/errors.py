@@ -1,6 +1,6 @@
 """The root of all errors of this project, and the refusals of the domain, as one tree.
 
-    SkillsAgentError                the root; threads, models, settings and audit have branches of their own
+    SkillsAgentError                the root; threads, models, settings, audit ... have branches of their own
     └── SkillError                     skill-error            a refusal of the domain
         ├── UnknownSkillError          unknown-skill          no skill of that name in the catalog
         ├── SkillUnreadableError       skill-unreadable       SKILL.md vanished or cannot be opened

@@ -225,6 +225,13 @@ class ApprovalAnswered(Event):
     digest: str = ""
 
 
+class AnswerRefused(Event):
+    """An answer of another shape was not taken; the question stays open."""
+
+    text = "an answer was not taken: {fault}"
+    fault: str
+
+
 class GrantRevoked(Event):
     """A grant of a thread was revoked: by `grants revoke`, or with `update_state`."""
 

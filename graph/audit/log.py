@@ -30,7 +30,7 @@ HEAD_SUFFIX: Final = ".head"
 CHUNK: Final = 16_384
 MAX_FRAGMENT: Final = 500
 
-REPEATABLE: Final = frozenset({"run_failed", "model_called", "call_started", "call_ended"})
+REPEATABLE: Final = frozenset({"run_failed", "answer_refused", "model_called", "call_started", "call_ended"})
 """Events of what costs or has effects: where a step runs again, they happen again."""
 
 OWN: Final = frozenset({"seq", "previous", "hash", "time", "seconds", "repeated"})

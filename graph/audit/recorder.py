@@ -21,6 +21,7 @@ from langgraph.types import StateSnapshot, StateUpdate
 
 from skills_agent.graph.audit import node_events
 from skills_agent.graph.audit.events import (
+    AnswerRefused,
     CallDoubted,
     Event,
     EventsLost,
@@ -34,6 +35,7 @@ from skills_agent.graph.audit.node_events import NodeStep, State, turn_of
 from skills_agent.graph.audit.redaction import Redaction
 from skills_agent.graph.langgraph_inside import state_now
 from skills_agent.nodes.model_call import TwoPaths
+from skills_agent.skills.policy.verdict import AnswerRefusedError
 from skills_agent.state.context import Context, caller_of
 from skills_agent.state.schema import CallRequest
 
@@ -107,6 +109,9 @@ class Audit:
             tell(node_events.questions_asked(node, before, interrupt))
             raise
         except (GraphBubbleUp, AuditError):
+            raise
+        except AnswerRefusedError as error:
+            tell([AnswerRefused(fault=error.fault)], after_effects=True)
             raise
         except Exception as error:
             tell([RunFailed(error=type(error).__name__, message=str(error))], after_effects=True)

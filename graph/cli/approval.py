@@ -49,7 +49,7 @@ def make_answer(interrupts: Sequence[Interrupt], decision: Decision | list[Any])
                 raise click.UsageError(f"the question cannot be answered so: {fault}.")
     decisions = decision if isinstance(decision, list) else [decision] * len(requests)
     if len(decisions) != len(requests):
-        raise click.UsageError(f"{len(requests)} calls are open, and there are {len(decisions)} decisions")
+        raise click.UsageError(f"open calls: {len(requests)}, decisions: {len(decisions)}")
     left = iter(decisions)
     answers = {
         interrupt.id: {"decisions": list(islice(left, len(_requests(interrupt))))} for interrupt in interrupts

@@ -66,21 +66,16 @@ def resume(
     if always and pattern:
         raise click.UsageError("--always and --pattern are two different grants: name one")
 
-    from pydantic import ValidationError
-
     from skills_agent.graph.cli.thread import open_thread, run_once
+    from skills_agent.skills.policy.verdict import AnswerRefusedError
 
     decision = _read(decisions) if decisions else _decision(answer, message, always, pattern)
     with open_thread(thread, must_exist=True, quiet=as_json, **chosen) as current:
         graph_input = current.resume_input(decision)
         try:
             run_once(current, graph_input)
-        except ValidationError as error:
-            if not isinstance(decision, list):
-                raise
-            first = error.errors(include_url=False)[0]
-            place = ".".join(map(str, first["loc"]))
-            raise click.UsageError(f"{place}: {first['msg']}. The question stays open.") from error
+        except AnswerRefusedError as error:
+            raise click.UsageError(str(error)) from error
 
 
 def _decision(

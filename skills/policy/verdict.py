@@ -28,6 +28,13 @@ class ApprovalNeededError(DetailedError, SkillError):
     reason: str
 
 
+class AnswerRefusedError(DetailedError):
+    """What a person or a client answered is no answer to the question that is open."""
+
+    sentence = "{fault}. The question stays open."
+    fault: str
+
+
 @dataclass(frozen=True, slots=True)
 class Verdict:
     """A decision, why, and whose it is."""

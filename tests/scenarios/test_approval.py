@@ -9,6 +9,7 @@ from langchain_core.tools import tool
 from langgraph.types import Command
 from pydantic import ValidationError
 
+from skills_agent.skills.policy.verdict import AnswerRefusedError
 from skills_agent.state.context import Context
 from tests.agents import Agent, call, calls, write_skill
 from tests.conftest import MakeAgent
@@ -84,7 +85,7 @@ def test_plain_text_and_other_bare_values_are_no_approval(
 ) -> None:
     # A2A hands plain text to an open question: Command(resume=text).
     agent = waiting(make_agent, RUN)
-    with pytest.raises(ValidationError):
+    with pytest.raises(AnswerRefusedError):
         agent.run(Command(resume=answer))
     assert not (workspace / "log.txt").exists()
     assert len(agent.state.interrupts) == 1
@@ -159,7 +160,7 @@ def test_an_answer_of_another_shape_is_refused_and_the_question_stays_open(
 ) -> None:
     agent = waiting(make_agent, WRITE)
     (interrupt,) = agent.state.interrupts
-    with pytest.raises(ValidationError):
+    with pytest.raises(AnswerRefusedError):
         agent.run(Command(resume={interrupt.id: answer}))
     assert not (workspace / "out.txt").exists()
     agent.answer({"type": "approve"})

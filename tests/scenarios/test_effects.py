@@ -14,7 +14,6 @@ from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.store.memory import InMemoryStore
 from langgraph.store.sqlite import SqliteStore
 from langgraph.types import Command, interrupt
-from pydantic import ValidationError
 
 from skills_agent.graph import build_graph
 from skills_agent.graph.models.scripted import ScriptedChatModel
@@ -24,7 +23,7 @@ from skills_agent.graph.threads.backends import JOURNAL_FILE
 from skills_agent.graph.threads.journals import FileJournal, StoreJournal
 from skills_agent.nodes.effects import tool_messages
 from skills_agent.skills.policy.codes import Codes
-from skills_agent.skills.policy.verdict import ApprovalNeededError
+from skills_agent.skills.policy.verdict import AnswerRefusedError, ApprovalNeededError
 from skills_agent.skills.scripts.runner import ScriptRequest, ScriptResult, ScriptRunner
 from tests.agents import Agent, call, calls, produced, write_skill
 from tests.conftest import MakeAgent
@@ -121,7 +120,7 @@ def test_approve_runs_it_again_and_says_so(cut_off: Agent, notes: Notes) -> None
 )
 def test_no_other_answer_is_taken(cut_off: Agent, notes: Notes, decision: Any) -> None:
     cut_off.run(None)
-    with pytest.raises(ValidationError):
+    with pytest.raises(AnswerRefusedError):
         cut_off.answer(decision)
     assert len(cut_off.state.interrupts) == 1
     assert notes.taken == ["n"]

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
-from pydantic import ValidationError
 
 from skills_agent.graph.settings import registry_of
 from skills_agent.skills.errors import SkillError
+from skills_agent.skills.policy.verdict import AnswerRefusedError
 from skills_agent.state.context import Context
 from tests.agents import Agent, call, calls, write_skill
 from tests.conftest import MakeAgent
@@ -222,7 +222,7 @@ def test_a_grant_that_does_not_fit_is_refused_and_the_question_stays_open(
     asked: Any, workspace: Path, answer: dict[str, Any]
 ) -> None:
     agent = asked(run("a"))
-    with pytest.raises(ValidationError):
+    with pytest.raises(AnswerRefusedError):
         agent.answer(answer)
     assert is_open(agent)
     assert not agent.values.get("grants")
@@ -232,7 +232,7 @@ def test_a_grant_that_does_not_fit_is_refused_and_the_question_stays_open(
 
 def test_a_call_that_names_no_skill_cannot_be_granted_for_one(asked: Any, workspace: Path) -> None:
     agent = asked(write("a.txt"))
-    with pytest.raises(ValidationError, match="names no skill"):
+    with pytest.raises(AnswerRefusedError, match="names no skill"):
         agent.answer(approve("skill"))
     assert is_open(agent)
 

@@ -210,7 +210,7 @@ def test_each_open_call_gets_its_own_decision(cli: CommandLine) -> None:
     [
         ("no json", "is not JSON"),
         ("{}", "must be a JSON list"),
-        ("[]", "1 calls are open, and there are 0 decisions"),
+        ("[]", "open calls: 1, decisions: 0"),
         ('[{"type": "perhaps"}]', "does not match any of the expected tags"),
         ('[{"type": "approve", "grant": {"scope": "pattern", "pattern": "Ba*"}}]', "is not understood"),
     ],
@@ -223,3 +223,16 @@ def test_decisions_that_do_not_fit_leave_the_question_open(
     assert (done.code, done.out.count("all stations")) == (2, 0)
     assert says in done.err
     assert waiting.run("threads", "list", "--json").value[0]["status"] == "waiting"
+    (run,) = waiting.run("runs", "list", "--json").value
+    assert run["outcome"] == "waiting"
+    assert "failed" not in waiting.run("runs", "show", "rain.1").out
+
+
+def test_an_answer_that_was_not_taken_is_in_the_record(waiting: CommandLine) -> None:
+    """It was recorded as `run_failed`, and the run as failed, though its question was open."""
+    file = waiting.write("decisions.json", '[{"type": "approve", "grant": {"scope": "pattern"}}]')
+    done = waiting.run("resume", "rain", "--decisions", str(file), "--json")
+    fault = "decisions: `pattern` goes with the scope `pattern`, and with no other"
+    assert (done.code, done.value["status"]) == (2, "error")
+    assert f"error: {fault}. The question stays open." in done.err
+    assert f"an answer was not taken: {fault}" in waiting.run("runs", "show", "rain.1").out
