@@ -45,7 +45,6 @@ TYPES: Final[Mapping[Key, type]] = keyed(
     ]
 )
 """What the channels hold: messages, LangGraph's own records, and values that JSON does not have."""
-_KINDS: Final = frozenset({"null", "bytes", "bytearray", "msgpack"})
 _REFUSED_KINDS: Final = frozenset({"json", "pickle"})
 
 
@@ -79,6 +78,11 @@ class _Strict(JsonPlusSerializer):
             raise RecordTypeError(what, self.place) from error
         finally:
             _refused.reset(token)
+
+    def _reviver(self, value: dict[str, Any]) -> Any:
+        """Make nothing of JSON: a host's packing may have names of its own for the kinds above."""
+        _refused.get().append("objects stored as json")
+        raise ValueError(value)
 
 
 _refused: ContextVar[list[str]] = ContextVar("refused")

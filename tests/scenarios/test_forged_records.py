@@ -4,6 +4,7 @@ LangGraph's own serializer, as it comes, calls what such a record names.
 """
 
 import asyncio
+import json
 import os
 import pickle
 import sqlite3
@@ -34,7 +35,7 @@ from skills_agent.graph.serialisation import RecordTypeError
 from skills_agent.graph.threads.database import CompressedSerializer
 from skills_agent.graph.threads.journals import StoreJournal
 from skills_agent.skills.errors import SkillsAgentError
-from tests.agents import Agent, RemoteSaver, call, calls
+from tests.agents import RemoteSaver, call, calls
 from tests.conftest import MakeAgent
 from tests.graph.cli.command_line import LOAD, RUN, CommandLine
 
@@ -239,13 +240,41 @@ SERIALIZERS: dict[str, Callable[[], Any]] = {
 }
 
 
-def poison(saver: BaseCheckpointSaver[Any], agent: Agent, command: str) -> None:
-    """Write a value that names code, packed as this saver packs."""
+class OwnKinds(JsonPlusSerializer):
+    """A host's packing with names of its own for what LangGraph knows; objects of LangChain are JSON."""
+
+    def dumps_typed(self, obj: Any) -> Blob:
+        if isinstance(obj, dict) and "lc" in obj:
+            return "own:json", json.dumps(obj).encode()
+        kind, data = super().dumps_typed(obj)
+        return f"own:{kind}", data
+
+    def loads_typed(self, data: Blob) -> Any:
+        return super().loads_typed((data[0].removeprefix("own:"), data[1]))
+
+
+@pytest.mark.parametrize(
+    ("version", "name"), [(2, ["os", "system"]), (1, ["langchain_core", "messages", "AIMessage"])]
+)
+def test_a_packing_with_names_of_its_own_makes_nothing_of_json(
+    make_agent: MakeAgent, canary: Path, version: int, name: list[str]
+) -> None:
+    saver = InMemorySaver(serde=OwnKinds(allowed_json_modules=True))
+    agent = make_agent(["hello", "again"], checkpointer=saver)
+    agent.say("hi")
+    given = {"args": [f"touch {canary}"]} if version == 2 else {"kwargs": {"content": "x"}}
+    plant(saver, {"lc": version, "type": "constructor", "id": name, **given})
+    with pytest.raises(RecordTypeError, match="objects stored as json"):
+        agent.say("and?")
+
+
+def plant(saver: BaseCheckpointSaver[Any], value: Any) -> None:
+    """Write what an attacker puts into a thread, packed as this saver packs."""
     config: Any = {"configurable": {"thread_id": "thread", "checkpoint_ns": ""}}
     newest = saver.get_tuple(config)
     assert newest is not None
     config["configurable"]["checkpoint_id"] = newest.checkpoint["id"]
-    saver.put_writes(config, [("answer", forged("single", command))], "task")
+    saver.put_writes(config, [("answer", value)], "task")
 
 
 @pytest.mark.parametrize("how", ["compiled", "copied"])
@@ -267,7 +296,7 @@ def test_every_saver_that_a_host_gives_is_read_strictly(
             agent.graph = agent.graph.copy({"checkpointer": saver})
         agent.say("hi")
         assert agent.say("and?")["answer"] == "again"
-        poison(saver, agent, f"touch {canary}")
+        plant(saver, forged("single", f"touch {canary}"))
         assert saver.serde is serde or kind == "around another"
         for act in (
             lambda: agent.say("more"),
@@ -309,7 +338,7 @@ def test_the_savers_of_postgres_are_read_strictly(
         saver.setup()
         agent = make_agent(["hello", "again"], checkpointer=saver)
         agent.say("hi")
-        poison(saver, agent, f"touch {canary}")
+        plant(saver, forged("single", f"touch {canary}"))
         with pytest.raises(RecordTypeError, match=r"os\.system"):
             agent.say("and?")
 
