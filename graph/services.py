@@ -180,9 +180,13 @@ def _excluded(settings: Settings, grammar: Grammar) -> tuple[Entry, ...]:
 
 
 def protected_entries(settings: Settings, sources: Sequence[Source] | None = None) -> tuple[str, ...]:
-    """Return what is protected beside `PROTECTED`: the operator's list, and what the agent runs and reads."""
+    """Return what is protected beside `PROTECTED`: the operator's list, and what the agent runs and reads.
+
+    What is closed is among it: where nothing is, a script could make it (`.ssh/config`).
+    """
     sources_folders = [each.folder for each in sources or () if isinstance(each, DirectorySource)]
-    folders = [*settings.skills_dirs, *sources_folders, cache_folder(settings), user_state_folder(settings)]
+    own = (cache_folder(settings), user_state_folder(settings), *closed_places(settings))
+    folders = [*settings.skills_dirs, *sources_folders, *own]
     path = process_environment().get("PATH", "")
     return (*settings.protected_paths, *own_entries(settings.workspace, path, folders))
 

@@ -21,12 +21,15 @@ READERS: Final[Mapping[str, tuple[str, ...]]] = {
     "editors": (
         ".vscode", ".vscode-server", ".idea", ".vs", ".fleet", ".zed", ".devcontainer", ".devcontainer.json",
         "*.code-workspace", "*.sublime-project", ".dir-locals.el", ".emacs", ".emacs.d", ".vim", ".vimrc",
-        ".gvimrc", ".exrc", ".nvimrc", ".nvim.lua", ".nanorc",
+        ".gvimrc", ".lvimrc", ".exrc", ".nvimrc", ".nvim.lua", ".nanorc", ".helix", ".dir-locals-2.el",
+        ".nova", ".kateproject", ".project", ".ycm_extra_conf.py", "pyrightconfig.json",
     ),
     "coding agents": (
         ".agent", ".agents", ".claude", ".codex", ".cursor", ".gemini", ".windsurf", ".continue", ".roo",
         ".clinerules", ".cursorrules", ".windsurfrules", ".aider*", ".mcp.json", "AGENTS.md", "CLAUDE.md",
-        "CLAUDE.local.md", "GEMINI.md",
+        "CLAUDE.local.md", "GEMINI.md", "AGENT.md", "AGENTS.override.md", "QWEN.md", ".qwen", ".kiro",
+        ".opencode", "opencode.json*", ".crush*", "crush.json", ".junie", ".trae", ".amazonq", ".augment*",
+        ".kilocode*", ".goosehints", ".rules",
     ),
     "shells, and programs at their start": (
         ".envrc", ".direnv", ".autoenv*", ".bashrc", ".bash_*", ".profile", ".login", ".logout", ".zshrc",
@@ -34,18 +37,22 @@ READERS: Final[Mapping[str, tuple[str, ...]]] = {
         ".inputrc", ".xprofile", ".xsession*", ".xinitrc", ".pam_environment", ".tmux.conf", ".screenrc",
         ".gdbinit", ".lldbinit", ".pdbrc*", ".pythonrc*", ".ipython", ".jupyter", ".irbrc", ".pryrc",
         ".Rprofile", ".Renviron", ".ghci", ".psqlrc", ".sqliterc", ".curlrc", ".wgetrc", ".config", ".local",
-        ".pyenv", ".rbenv", ".nvm", ".asdf",
+        ".pyenv", ".rbenv", ".nvm", ".asdf", ".rvmrc", ".gdbearlyinit", ".octaverc", ".iex.exs", ".ocamlinit",
+        ".byebugrc", ".perldb", ".psysh.php", ".mailcap",
     ),
     "hooks and build servers": (
         ".husky", ".github", ".gitlab", ".gitlab-ci.yml", ".circleci", ".buildkite", ".woodpecker*",
         ".drone.yml", ".travis.yml", "Jenkinsfile", "azure-pipelines.yml", "bitbucket-pipelines.yml",
         ".gitpod.yml", ".pre-commit-config.y*ml", ".pre-commit-hooks.yaml", "lefthook.y*ml", ".lefthook*",
-        "lefthook-local.y*ml", ".overcommit.yml",
+        "lefthook-local.y*ml", ".overcommit.yml", ".githooks", ".huskyrc*", ".lintstagedrc*", ".gitea",
+        ".forgejo", ".cirrus.*", ".appveyor.yml", "appveyor.yml", ".semaphore", ".teamcity",
     ),
     "package managers and tools": (
         ".npmrc", ".yarnrc*", ".yarn", ".pnpmfile.*", ".tool-versions", "mise.toml", ".mise*", ".cargo",
         ".bazelrc", ".mvn", ".bundle", ".eslintrc*", "eslint.config.*", ".prettierrc*", "prettier.config.*",
-        ".stylelintrc*", ".babelrc*", ".rubocop.yml", ".solargraph.yml",
+        ".stylelintrc*", "stylelint.config.*", ".babelrc*", ".rubocop.yml", ".solargraph.yml", ".pnp.*",
+        ".gemrc", ".rspec", ".mocharc*", ".commitlintrc*", ".pylintrc", "pylintrc", ".flake8", "mypy.ini",
+        ".mypy.ini",
     ),
 }  # fmt: skip
 """By who executes or obeys them: names of files and folders, at any depth; `*` is any text in a name."""

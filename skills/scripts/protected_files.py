@@ -7,7 +7,6 @@ because thousands of folders are looked at before a script starts.
 
 import errno
 import os
-import re
 import secrets
 import stat
 import sys
@@ -16,12 +15,14 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
 from glob import escape
+from hashlib import file_digest
 from importlib.util import find_spec
 from pathlib import Path, PurePosixPath
 from typing import Final, NamedTuple
 
 from skills_agent.skills.errors import ScriptError
 from skills_agent.skills.policy.protected import is_protected_name, protected_by
+from skills_agent.skills.scripts.git_config import MAX_CONFIGS, global_configs, named_in
 from skills_agent.skills.text import clean_text, one_line
 
 SKIPPED: Final = frozenset({"node_modules", "__pycache__", "site-packages", ".tox", ".nox", ".mypy_cache"})
@@ -32,16 +33,16 @@ MAX_FOLDERS_AFTER: Final = 200_000
 """The same after a run, which could hide something behind many folders."""
 MAX_PLACES: Final = 300
 """Places that are mounted: each takes the longer, the more there are (100: some 30 ms, 300: 0.4 s)."""
+MAX_SKIPPED_AFTER: Final = 50_000
+"""Folders in `SKIPPED` that are looked at after a run, in addition: for repositories alone."""
 MAX_NAMED: Final = 10
 """Paths in a sentence."""
 MAX_POINTER: Final = 64 * 1024
 QUARANTINE: Final = ".agent/quarantine"
 _GIT_FOLDER: Final = ("HEAD", "config", "config.worktree", "commondir", "hooks", "info")
 """What git obeys of a repository without a work tree; it takes any folder with HEAD and objects for one."""
-_CONFIGURED: Final = re.compile(
-    rb"(?im)^[ \t]*(?:\[[^\]\n]*\][ \t]*)?(?:hookspath|path|fsmonitor)[ \t]*=[ \t]*\"?([^\"\n;#]+)"
-)
-"""Keys of git's configuration that name a program, or more configuration."""
+_MAX_LINKS: Final = 40
+"""Links on the way to one place: the kernel follows no more."""
 
 
 class Place(NamedTuple):
@@ -49,9 +50,13 @@ class Place(NamedTuple):
 
     inode: int
     link: str = ""
-    """Where it leads, if it is a link."""
+    """What is written in it, if it is a link."""
+    leads: str = ""
+    """Where the link leads in the end, if that is in the folder."""
     pointer: str = ""
-    """The `.git` that names it, if its own name says nothing."""
+    """The `.git` or the link that names it, if its own name says nothing."""
+    content: str = ""
+    """A digest, for a file of several names (hard links): by another name, a script can write it."""
 
 
 class Findings(NamedTuple):
@@ -63,6 +68,8 @@ class Findings(NamedTuple):
     """How many folders were not looked at: too many, or not readable."""
     skipped: frozenset[str]
     """Folders of `SKIPPED`."""
+    repositories: tuple[str, ...] = ()
+    """After a run, those in folders that were skipped before it; nobody knows which were there."""
 
 
 class _FolderLook(NamedTuple):
@@ -92,28 +99,31 @@ class ProtectedFiles:
         After a run, `before` is what was found before it: only what was skipped then is skipped again. A
         folder of this user that a run made unreadable is made readable.
         """
-        seen, unseen = self._walk(before)
-        self._known = {**self._known, **seen} if unseen else seen
+        seen, unseen = self._walk([""], before, MAX_FOLDERS_AFTER if before else MAX_FOLDERS)
+        skipped_before = before.skipped if before else ()
+        hidden, _ = self._walk(skipped_before, before, MAX_SKIPPED_AFTER)
+        self._known = {**self._known, **seen, **hidden} if unseen or not before else {**seen, **hidden}
         places: dict[str, Place] = {}
         for look in seen.values():
             for path in look.protected:
-                self._add(path, places)
-        for git in [path for path in places if os.path.basename(path).casefold() == ".git"]:
+                self._add(path, places, before)
+        for git in [path for path in places if _is_git(path)]:
             for path in self._named_by(git):
-                if path not in places:
-                    self._add(path, places, git)
+                self._add(path, places, before, git)
         for folder in opened:
             with suppress(OSError):
                 for name in os.listdir(os.path.join(self.root, folder)):
-                    self._add(f"{folder}/{name}", places)
+                    self._add(f"{folder}/{name}", places, before)
         skipped = (path for look in seen.values() for path in look.skipped)
-        return Findings(places, unseen, frozenset(skipped))
+        repositories = (path for look in hidden.values() for path in look.protected)
+        return Findings(places, unseen, frozenset(skipped), tuple(filter(_is_of_git, repositories)))
 
-    def _walk(self, before: Findings | None) -> tuple[dict[str, _FolderLook], int]:
+    def _walk(
+        self, tops: Iterable[str], before: Findings | None, limit: int
+    ) -> tuple[dict[str, _FolderLook], int]:
         """Look at every folder; return also how many were left out."""
         seen: dict[str, _FolderLook] = {}
-        limit = MAX_FOLDERS_AFTER if before else MAX_FOLDERS
-        folders, unseen = [""], 0
+        folders, unseen = [*tops], 0
         for folder in folders:
             if len(seen) >= limit:
                 unseen += 1
@@ -158,40 +168,81 @@ class ProtectedFiles:
         is_last = bool(self._last_names) and is_protected_name(name, self._last_names)
         return is_last and protected_by(path, self._more) is not None
 
-    def _add(self, path: str, places: dict[str, Place], pointer: str = "") -> None:
+    def _add(self, path: str, places: dict[str, Place], before: Findings | None, pointer: str = "") -> None:
+        """Add a place, and the links on the way to where it leads: each could be led elsewhere."""
+        if path in places:
+            return
         full = os.path.join(self.root, path)
         with suppress(OSError):
             status = os.lstat(full)
-            link = os.readlink(full) if stat.S_ISLNK(status.st_mode) else ""
-            places[path] = Place(status.st_ino, link, pointer)
+            if stat.S_ISLNK(status.st_mode):
+                places[path] = Place(status.st_ino, os.readlink(full), self.inside(path), pointer)
+                for link in self._links_from(path):
+                    self._add(link, places, before, path)
+                return
+            known = before.places.get(path) if before else None
+            has_names = stat.S_ISREG(status.st_mode) and (status.st_nlink > 1 or (known and known.content))
+            places[path] = Place(status.st_ino, "", "", pointer, self._digest(path) if has_names else "")
+
+    def _links_from(self, path: str) -> list[str]:
+        """Return the links in the folder that a link leads over, itself included."""
+        links: list[str] = []
+        here, rest = "", path.split("/")
+        while rest and len(links) < _MAX_LINKS:
+            step = os.path.normpath(os.path.join(here, rest.pop(0)))
+            if step.startswith(".."):
+                break
+            try:
+                target = os.readlink(os.path.join(self.root, step))
+            except OSError:
+                here = step
+                continue
+            links.append(step)
+            if os.path.isabs(target):
+                here, target = "", os.path.relpath(target, self.root)
+            rest = [*target.split("/"), *rest]
+        return links
 
     def _named_by(self, git: str) -> Iterator[str]:
-        """Yield what a `.git` names in the folder: a worktree's repository, hooks, more configuration."""
+        """Yield what a `.git` names in the folder: a worktree's repository, hooks, programs and so on."""
         top, home = os.path.dirname(git), git
         if os.path.isfile(os.path.join(self.root, git)):
             home = self.inside(self._read(git).removeprefix("gitdir:").strip(), top)
         common = home and self.inside(self._read(f"{home}/commondir").strip() or ".", home)
-        named = [home, common]
-        if common:
-            values = _CONFIGURED.findall(self._read(f"{common}/config").encode())
-            named += [
-                self.inside(os.fsdecode(each).strip(), start) for each in values for start in (top, common)
-            ]
-        yield from filter(None, named)
+        yield from filter(None, (home, common))
+        if not common:
+            return
+        configs = [f"{common}/config", f"{home}/config.worktree", *global_configs()]
+        for config in configs:
+            own = () if os.path.isabs(config) else (os.path.dirname(config),)
+            for named in named_in(self._read(config)):
+                for path in filter(None, (self.inside(named.text, start) for start in {top, *own})):
+                    is_file = os.path.isfile(os.path.join(self.root, path))
+                    if not is_file and not named.may_be_folder:
+                        continue
+                    yield path
+                    if is_file and named.is_config and path not in configs and len(configs) < MAX_CONFIGS:
+                        configs.append(path)
 
     def _read(self, path: str) -> str:
         with suppress(OSError):
             flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
             with open(os.open(os.path.join(self.root, path), flags), "rb") as file:
-                return file.read(MAX_POINTER).decode(errors="surrogateescape")
+                return os.fsdecode(file.read(MAX_POINTER))
         return ""
+
+    def _digest(self, path: str) -> str:
+        with suppress(OSError), open(os.path.join(self.root, path), "rb") as file:
+            return file_digest(file, "sha256").hexdigest()
+        return "unreadable"
 
     def inside(self, target: str, start: str = "") -> str:
         """Return a path in the folder, links resolved; empty for one that is outside, or not there."""
         if "\0" in target:
             return ""
-        real = os.path.realpath(os.path.join(self.root, start, target))
-        is_inside = real.startswith(self.root.rstrip(os.sep) + os.sep) and os.path.exists(real)
+        full = os.path.join(self.root, start, target)
+        real = os.path.realpath(full) if os.path.exists(full) else ""
+        is_inside = real.startswith(self.root.rstrip(os.sep) + os.sep)
         return os.path.relpath(real, self.root) if is_inside else ""
 
 
@@ -203,14 +254,52 @@ def made_since(
     A folder without any file means nothing: another run may have made it, to mount something there.
     """
     new = {path for path, place in after.places.items() if before.places.get(path) != place}
-    for path in sorted(new):
+    replaced = {path for path in new if not _is_same_link(before.places.get(path), after.places[path])}
+    suspects = replaced.union(*(_leading(path, before, after) for path in new - replaced))
+    suspects.update(path for path in after.repositories if _has_changed(os.path.join(root, path), moment))
+    for path in sorted(suspects):
         folder, _, name = path.rpartition("/")
         head = f"{folder}/HEAD".lstrip("/")
-        if after.places[path].pointer in new:
+        if path in replaced and after.places[path].pointer in replaced:
             continue
-        if name in _GIT_FOLDER and name != "HEAD" and head in new:  # it is no repository without
+        if name in _GIT_FOLDER and name != "HEAD" and head in suspects:  # it is no repository without
             continue
         yield from _but(root, path, allowed, moment if before.unseen else 0)
+
+
+def _is_same_link(one: Place | None, other: Place | None) -> bool:
+    """Return whether two places are one link, wherever it leads."""
+    return bool(one and other and one.link and one._replace(leads="") == other._replace(leads=""))
+
+
+def _leading(path: str, before: Findings, after: Findings) -> set[str]:
+    """Return what makes a link lead elsewhere than before: links on its way, else what is there now."""
+    links = {
+        each
+        for places in (before.places, after.places)
+        for each, place in places.items()
+        if place.link and place.pointer == path
+    }
+    changed = {each for each in links if not _is_same_link(before.places.get(each), after.places.get(each))}
+    return changed or {after.places[path].leads} - {""}
+
+
+def _has_changed(path: str, moment: int) -> bool:
+    """Return whether a path, or anything in it, has changed since."""
+    inner = (
+        os.path.join(folder, each) for folder, folders, names in os.walk(path) for each in (*folders, *names)
+    )
+    with suppress(OSError):
+        return any(os.lstat(each).st_ctime_ns >= moment for each in (path, *inner))
+    return True
+
+
+def _is_git(path: str) -> bool:
+    return os.path.basename(path).casefold() == ".git"
+
+
+def _is_of_git(path: str) -> bool:
+    return _is_git(path) or os.path.basename(path) in _GIT_FOLDER
 
 
 def _but(root: str, path: str, allowed: Collection[str], moment: int) -> Iterator[str]:
@@ -287,7 +376,9 @@ class Watch:
         places = self.before.places
         found: dict[str, bool] = {}
         by_rank = sorted(places, key=lambda path: (".git" not in path, path.count("/")))
-        for path in [self._files.inside(path) if places[path].link else path for path in by_rank]:
+        on_the_way = {path for path, place in places.items() if place.link and place.pointer}
+        by_rank = [path for path in by_rank if path not in on_the_way]
+        for path in [places[path].leads if places[path].link else path for path in by_rank]:
             is_within = any(str(each) in places for each in PurePosixPath(path).parents)
             is_allowed = any(f"{path}/".startswith(f"{each}/") for each in self.allowed)
             if path and not is_allowed and (not is_within or path.rpartition("/")[0] in self._opened):

@@ -144,6 +144,36 @@ def test_hooks_that_the_configuration_names_are_read_only(repository: Host) -> N
     assert not list((repository.work / "tools/hooks").iterdir())
 
 
+def test_programs_and_more_configuration_that_git_is_told_of_are_read_only(repository: Host) -> None:
+    """In the configuration, in what it includes, in a worktree's own, and in the user's for all."""
+    for folder in ("tools", "conf", "hooks", "everywhere"):
+        (repository.work / folder).mkdir()
+    for name in ("clean", "diff", "pager", "alias"):
+        (repository.work / f"tools/{name}.sh").write_text("mine")
+    (repository.work / "conf/a").write_text("[include]\npath = b\n[include]\npath = missing\n")
+    (repository.work / "conf/b").write_text('[diff "x"]\n\ttextconv = "tools/diff.sh" --all\n')
+    (repository.place / "home/.gitconfig").write_text("[core]\n\thooksPath = everywhere\n")
+    for key, value in {
+        "include.path": "../conf/a",
+        "filter.x.clean": "./tools/clean.sh %f",
+        "core.pager": "tools/pager.sh | less",
+        "alias.st": "!tools/alias.sh",
+        "extensions.worktreeConfig": "true",
+    }.items():
+        git(repository, "config", key, value)
+    (repository.work / ".git/config.worktree").write_text("[core]\n\thooksPath = hooks\n")
+    result = repository.run(
+        "for each in tools/* conf/a conf/b hooks/x everywhere/x; do echo evil > $each && echo OPEN; done\n"
+        "echo evil > conf/missing; for each in tools conf hooks everywhere; do mv $each x; done; echo > new"
+    )
+    assert result["stdout"] == ""
+    assert "evil" not in "".join(each.read_text() for each in (repository.work / "tools").iterdir())
+    assert names_in(repository.work / "conf") == ["a", "b"]
+    assert names_in(repository.work) == sorted(
+        [".agent", ".git", "conf", "deep", "everywhere", "hooks", "new", "src", "tools"]
+    )
+
+
 OBEYED = (
     *(".envrc", ".vscode/tasks.json", ".github/workflows/x.yml", ".husky/pre-commit", "CLAUDE.md"),
     *(".agents/skills/x/SKILL.md", "deep/.idea/x", ".pre-commit-config.yaml", ".claude/settings.json"),
@@ -185,6 +215,52 @@ def test_a_link_that_was_replaced_is_put_back(repository: Host) -> None:
     assert (repository.work / ".vscode").readlink() == Path("shared")
     assert (repository.work / ".vscode/tasks.json").read_text() == "{}"
     assert result["notices"]
+
+
+def test_a_link_on_the_way_to_what_is_obeyed_is_put_back(repository: Host) -> None:
+    for folder in ("real", "a/gh", "b/gh"):
+        (repository.work / folder).mkdir(parents=True)
+    for link, target in {"one": "real", ".vscode": "one", "two": "a", ".github": "two/gh"}.items():
+        (repository.work / link).symlink_to(target)
+    (repository.work / ".envrc").symlink_to("src/envrc")
+    result = repository.run(
+        "rm one; mkdir one; echo evil > one/tasks.json; rm two; ln -s b two; echo evil > b/gh/x.yml\n"
+        "echo evil > src/envrc"
+    )
+    assert [(repository.work / each).readlink() for each in ("one", "two")] == [Path("real"), Path("a")]
+    assert not (repository.work / ".vscode/tasks.json").exists()
+    assert not (repository.work / ".github/x.yml").exists()
+    assert not (repository.work / ".envrc").exists()
+    assert "one, src/envrc, two" in result["notices"][0]
+
+
+def test_a_file_that_is_obeyed_is_not_changed_by_its_other_name(repository: Host) -> None:
+    for name in (".envrc", ".npmrc"):
+        (repository.work / name).write_text("mine")
+        os.link(repository.work / name, repository.work / f"other{name}")
+    result = repository.run("rm other.envrc; echo evil > other.npmrc; rm other.npmrc")
+    assert (repository.work / ".envrc").read_text() == "mine"
+    assert not (repository.work / ".npmrc").exists()
+    assert "The script made .npmrc," in result["notices"][0]
+
+
+@pytest.mark.parametrize("folder", ["node_modules/a", "lib/site-packages", "__pycache__", ".tox/py"])
+def test_a_repository_in_a_folder_of_packages_is_put_aside_if_the_run_changed_it(
+    repository: Host, folder: str
+) -> None:
+    for name in ("mine", "old"):
+        (repository.work / folder / name).mkdir(parents=True)
+        repository.own()
+        git(repository, "init", "-q", folder=f"{folder}/{name}")
+    (repository.work / folder / ".eslintrc").touch()
+    assert is_safe(repository)
+    repository.run(
+        f"{PLANT}cd {folder}; cp -r old new; plant old/.git; plant new/.git; git init -q --bare b; plant b"
+    )
+    assert is_safe(repository)
+    assert names_in(repository.work / folder / "mine") == [".git"]
+    assert not (repository.work / folder / "old/.git").exists()
+    assert not (repository.work / folder / "b/HEAD").exists()
 
 
 def test_a_script_writes_exactly_the_path_that_was_approved(repository: Host) -> None:
