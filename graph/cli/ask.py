@@ -21,8 +21,7 @@ Examples:
 @click.argument("question")
 @click.option("--skill", "skills", metavar="NAME", multiple=True, help="Load this skill first. Repeatable.")
 @options.thread
-@options.choices
-@options.as_json
+@options.one_turn
 def ask(question: str, skills: tuple[str, ...], thread: str | None, as_json: bool, **chosen: Any) -> None:
     """Ask QUESTION and print the answer (`-` reads the question from stdin).
 

@@ -89,6 +89,9 @@ approval = click.option(
     help="For a call that needs an approval: ask, deny it, or fail the run. [default: ask]",
 )
 as_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON value and nothing else.")
+show_secrets = click.option(
+    "--show-secrets", is_flag=True, help="With --json: leave secrets in what is printed."
+)
 thread = click.option(
     "--thread", callback=thread_id, metavar="ID", help="Continue this thread, or begin one of this name."
 )
@@ -99,6 +102,11 @@ def choices(command: Decorated) -> Decorated:
     for option in (checkpointer, workspace, approval, yes, model, skills_dirs):
         command = option(command)
     return command
+
+
+def one_turn(command: Decorated) -> Decorated:
+    """Add what `ask` and `resume` print, and the options of `open_thread`."""
+    return choices(as_json(show_secrets(command)))
 
 
 def database(command: Decorated) -> Decorated:

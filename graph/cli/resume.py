@@ -36,8 +36,7 @@ Examples:
     metavar="FILE",
     help="A JSON file (- is stdin): a list with an answer for each open call, in the order shown.",
 )
-@options.choices
-@options.as_json
+@options.one_turn
 def resume(
     thread: str,
     *,

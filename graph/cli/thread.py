@@ -15,6 +15,7 @@ from langgraph.errors import GraphDrained
 from langgraph.runtime import RunControl
 from langgraph.types import Command, Interrupt, StateSnapshot
 
+from skills_agent.graph.audit.redaction import Redaction
 from skills_agent.graph.build import wire
 from skills_agent.graph.cli.approval import ask_person, make_answer, question_text
 from skills_agent.graph.cli.options import shell_command
@@ -73,6 +74,8 @@ class OpenThread:
     """Returns a command for the same workspace and database, from its words."""
     quiet: bool
     """With `--json`: no progress is shown, nobody is asked, and one JSON object is printed."""
+    redaction: Redaction | None = None
+    """Takes secrets out of that object; None: the person wants them in it."""
     control: RunControl = field(default_factory=RunControl)
     """A signal drains an invocation by it: running scripts end, and no node begins."""
     snapshot: StateSnapshot = field(init=False)
@@ -140,6 +143,16 @@ class OpenThread:
             facts["resume"] = self.resume_command("--approve")
         return facts
 
+    def print_facts(self, facts: Mapping[str, Any]) -> None:
+        """Print one JSON object, which says so (`redacted`) if secrets were taken out of it."""
+        if self.redaction is None:
+            print_json(facts)
+            return
+        # With these a machine goes on; no password is ever in them.
+        kept = {name: facts[name] for name in ("thread", "resume") if name in facts}
+        shown = {**self.redaction.whole(facts), **kept}
+        print_json({**shown, "redacted": True} if shown != facts else shown)
+
     def view(self, tool: str, args: Mapping[str, Any]) -> str:
         """Return all of a call that a person has to look at before it runs, uncut."""
         return whole(contents_of(self.policy.grammar.call(tool, args), self.policy))
@@ -174,6 +187,7 @@ def open_thread(
     *,
     must_exist: bool = False,
     quiet: bool = False,
+    show_secrets: bool = False,
     workspace: Path | None = None,
     checkpointer: str | None = None,
     skills_dirs: Sequence[Path] = (),
@@ -186,6 +200,8 @@ def open_thread(
     Its skill folders and its model are stored with it; `approval` and `yes` never are. Raises
     UnknownThreadError, SettingsError, ModelError, and TurnError where the database goes away.
     """
+    if show_secrets and not quiet:
+        raise click.UsageError("--show-secrets goes with --json")
     settings = Settings.load(workspace, checkpointer=checkpointer)
     thread: OpenThread | None = None
     try:
@@ -207,6 +223,7 @@ def open_thread(
                 policy=services.policy,
                 command=partial(shell_command, workspace=settings.workspace, checkpointer=checkpointer),
                 quiet=quiet,
+                redaction=None if show_secrets else services.audit.redaction,
             )
             yield thread
     except DatabaseError as error:
@@ -214,7 +231,7 @@ def open_thread(
             raise
         failure = TurnError(error, thread.resume_command())
         if quiet:
-            print_json({"thread": thread.name, **failure.as_json()})
+            thread.print_facts({"thread": thread.name, **failure.as_json()})
         raise failure from error
 
 
@@ -260,7 +277,7 @@ def run_once(thread: OpenThread, graph_input: GraphInput) -> None:
     except SkillsAgentError as error:
         if thread.quiet:
             failure = error if isinstance(error, TurnError) else TurnError(error, thread.resume_command())
-            print_json({**thread.as_json(), **failure.as_json()})
+            thread.print_facts({**thread.as_json(), **failure.as_json()})
         raise
     print_turn(thread)
 
@@ -268,7 +285,7 @@ def run_once(thread: OpenThread, graph_input: GraphInput) -> None:
 def print_turn(thread: OpenThread) -> None:
     """Print the answer; or the open question with the command that answers it, and exit with 3."""
     if thread.quiet:
-        print_json(thread.as_json())
+        thread.print_facts(thread.as_json())
     elif thread.interrupts:
         questions = "\n".join(map(question_text, thread.interrupts))
         click.echo(f"\n{questions}\n\nTo run it: {thread.resume_command('--approve')}")

@@ -110,7 +110,7 @@ def fork(
     from skills_agent.graph.cli.transcript import fork_text
 
     with open_threads(**database) as opened:
-        made = opened.fork(thread, at, new=new, without_skills=without, deny=deny)
+        made = _shown(opened, opened.fork(thread, at, new=new, without_skills=without, deny=deny))
     words = {
         "done": ("ask", "QUESTION", "--thread", made.thread),
         "waiting": ("resume", made.thread, "--approve"),

@@ -75,6 +75,31 @@ def test_secrets_that_a_thread_keeps_are_not_shown(cli: CommandLine, command: li
         assert "[secret]" in shown.out
 
 
+@pytest.mark.parametrize("answer", [None, "--approve"])
+def test_secrets_are_taken_out_of_what_a_machine_is_told_unless_it_wants_them(
+    cli: CommandLine, answer: str | None
+) -> None:
+    """In CI, what `ask --json` prints is in a log: contents, questions, answers."""
+    write = call("write_file", path="e", content=f"API_KEY={KEY}\nlogin {PASSWORD}\n")
+    model = cli.script(calls(write, content=f"I use {PASSWORD}"), f"Wrote {KEY}.")
+    for name, options in (("safe", []), ("clear", ["--show-secrets"])):
+        told = cli.run(
+            "ask", "Go", "--thread", name, "--json", *options, "--model", model, LOGIN_TOKEN=PASSWORD
+        )
+        if answer:
+            told = cli.run("resume", name, answer, "--json", *options, LOGIN_TOKEN=PASSWORD)
+        assert (KEY in told.out, "redacted" in told.value) == (bool(options), not options)
+        assert (PASSWORD in told.out) == bool(options)
+        assert told.value["thread"] == name
+
+
+def test_an_object_without_secrets_is_printed_as_it_is(cli: CommandLine) -> None:
+    told = cli.run("ask", "Go", "--json", "--model", cli.script("Done."))
+    assert "redacted" not in told.value
+    refused = cli.run("ask", "Go", "--show-secrets", "--model", cli.script("Done."))
+    assert (refused.code, "goes with --json" in refused.err) == (2, True)
+
+
 def test_a_long_thread_is_shown_whole(cli: CommandLine) -> None:
     many = [call("list_dir", path=str(Path("a") / str(number))) for number in range(130)]
     talk(cli, calls(*many), "Done.")
