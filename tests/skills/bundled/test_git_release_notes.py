@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -272,6 +273,37 @@ def test_git_is_missing(repository: Repository, tmp_path: Path) -> None:
     done = run(repository.folder, PATH=str(tmp_path))
     assert done.returncode == 1
     assert "git is not installed" in done.stderr
+
+
+def test_a_repository_cannot_name_a_program_as_the_protocol_of_missing_objects(
+    repository: Repository, tmp_path: Path
+) -> None:
+    """A git before 2.45 does not know GIT_NO_LAZY_FETCH, unless a distribution has put it in."""
+    trap = tmp_path / "trap.sh"
+    trap.write_text(f"#!/bin/sh\ntouch {tmp_path / 'sprung'}\n", encoding="utf-8")
+    older = tmp_path / "bin" / "git"
+    older.parent.mkdir()
+    older.write_text(
+        f'#!/bin/sh\nunset GIT_NO_LAZY_FETCH\nexec {shutil.which("git")} "$@"\n', encoding="utf-8"
+    )
+    for program in (trap, older):
+        program.chmod(0o755)
+    repository.commit("feat: one")
+    repository.git("tag", "v1")
+    repository.commit("feat: two")
+    blob = repository.git("rev-parse", "HEAD:log.txt")
+    (repository.folder / ".git" / "objects" / blob[:2] / blob[2:]).unlink()
+    for name, value in (
+        ("core.repositoryFormatVersion", "1"),
+        ("remote.origin.url", f"ext::{trap} %S"),
+        ("remote.origin.promisor", "true"),
+        ("protocol.ext.allow", "always"),
+        ("extensions.partialClone", "origin"),
+    ):
+        repository.git("config", name, value)
+    done = run(repository.folder, PATH=f"{older.parent}{os.pathsep}{os.environ['PATH']}")
+    assert "- two (" in done.stdout
+    assert not (tmp_path / "sprung").exists()
 
 
 def test_a_repository_cannot_make_us_run_its_programs(repository: Repository, tmp_path: Path) -> None:

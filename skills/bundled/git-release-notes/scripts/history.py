@@ -90,7 +90,9 @@ def git(repo: Path, *arguments: str) -> str:
 def environment(inherited: Mapping[str, str]) -> dict[str, str]:
     """Return an environment in which git asks nothing, fetches nothing and works where it is told."""
     kept = {name: value for name, value in inherited.items() if not name.startswith("GIT_")}
-    quiet = {"GIT_TERMINAL_PROMPT": "0", "GIT_OPTIONAL_LOCKS": "0", "GIT_NO_LAZY_FETCH": "1"}
+    # A repository can name a program as its protocol. A git older than GIT_NO_LAZY_FETCH has none to use.
+    fetches_nothing = {"GIT_NO_LAZY_FETCH": "1", "GIT_ALLOW_PROTOCOL": ""}
+    quiet = {"GIT_TERMINAL_PROMPT": "0", "GIT_OPTIONAL_LOCKS": "0", **fetches_nothing}
     return {**kept, **quiet, "LC_ALL": "C.UTF-8"}
 
 
