@@ -17,6 +17,7 @@ from typing import Any, BinaryIO, Final, NamedTuple
 from skills_agent.graph.audit.events import TornLine
 from skills_agent.graph.private_files import folder_name
 from skills_agent.skills.confined import (
+    ConfinedError,
     make_folder_beneath,
     open_beneath,
     open_folder_beneath,
@@ -35,6 +36,9 @@ REPEATABLE: Final = frozenset({"run_failed", "answer_refused", "model_called", "
 
 OWN: Final = frozenset({"seq", "previous", "hash", "time", "seconds", "repeated"})
 """Fields in which two records of one event differ."""
+
+MOST: Final = 10**18
+"""More than any number of ours: a file that came with a workspace may hold some that nobody can print."""
 
 _PLAIN: Final = ("type", "time", "thread", "run", "node", "task", "call_id")
 """What tells events apart: no lists and no objects, also in files that come with a workspace."""
@@ -128,8 +132,12 @@ def read(line: bytes) -> Record | None:
         record = json.loads(line)
     except (ValueError, RecursionError):
         return None
-    is_record = isinstance(record, dict) and isinstance(record.get("seq"), int)
-    is_ours = is_record and all(not isinstance(record.get(name), dict | list) for name in _PLAIN)
+    is_record = isinstance(record, dict) and type(record.get("seq")) is int
+    is_ours = (
+        is_record
+        and 0 < record["seq"] < MOST
+        and all(not isinstance(record.get(name), dict | list) for name in _PLAIN)
+    )
     return record if is_ours and isinstance(record.get("hash"), str) else None
 
 
@@ -265,8 +273,8 @@ class RunLog:
         try:
             with self._to_read(f"{name}{HEAD_SUFFIX}") as file:
                 count, digest = file.read().decode("ascii").split()
-            return Head(int(count), digest)
-        except (FileNotFoundError, ValueError):
+            return Head(int(count), digest) if int(count) > 0 else None
+        except (FileNotFoundError, ConfinedError, ValueError):
             return None
 
     @contextmanager
@@ -297,7 +305,8 @@ class RunLog:
             os.close(file)
 
     def _to_write(self, name: str, flags: int) -> int:
-        flags |= os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+        # A FIFO that came with the workspace is not waited for.
+        flags |= os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
         with refusing_links(self.folder / name), self._folder(make=True) as folder:
             return os.open(name, flags, 0o600, dir_fd=folder)
 

@@ -6,7 +6,7 @@ from typing import Final, Literal, NamedTuple
 import msgspec
 
 from skills_agent.graph.audit import events
-from skills_agent.graph.audit.log import Record, RunLog, Verification, read, without_repetitions
+from skills_agent.graph.audit.log import MOST, Record, RunLog, Verification, read, without_repetitions
 from skills_agent.graph.cli.printing import local_time
 from skills_agent.graph.private_files import folder_name
 from skills_agent.graph.settings import Settings
@@ -141,7 +141,7 @@ def _caller_text(beginning: Record) -> str:
 
 def _number(record: Record, name: str) -> int:
     value = record.get(name)
-    return value if isinstance(value, int) else 0
+    return value if isinstance(value, int) and 0 <= value < MOST else 0
 
 
 def _file_of(run: str) -> str:

@@ -49,6 +49,40 @@ def test_a_record_that_is_a_link_or_a_fifo_is_not_listed_and_not_read(
         log.lines("t")
 
 
+def test_a_head_that_is_a_fifo_is_not_waited_for_and_hides_no_other_record(workspace: Path) -> None:
+    runs = workspace / ".agent" / "runs"
+    runs.mkdir(parents=True)
+    os.mkfifo(runs / f"{folder_name('t')}.head")
+    log = RunLog(runs, workspace)
+    with pytest.raises(OSError, match="No such device"):
+        log.append("t", [{"type": "run_started", "thread": "t"}])
+    (runs / f"{folder_name('t')}.jsonl").write_bytes(b"{}\n")
+    assert log.lines(folder_name("t")) == [b"{}"]
+    assert "no head file" in log.verify(folder_name("t")).faults[-1].text
+
+
+@pytest.mark.parametrize("head", ["0", "-3", "9" * 5_000])
+def test_a_head_with_an_impossible_number_is_none(workspace: Path, head: str) -> None:
+    runs = workspace / ".agent" / "runs"
+    runs.mkdir(parents=True)
+    (runs / "t.head").write_text(f"{head} {'x' * 64}")
+    log = RunLog(runs, workspace)
+    assert log.verify("t").faults == []
+    (runs / "t.jsonl").write_bytes(b"{}\n")
+    assert "no head file" in log.verify("t").faults[-1].text
+
+
+@pytest.mark.parametrize("number", ["-1", "true", "1" + "0" * 18, "9" * 4_300])
+def test_a_line_with_an_impossible_number_is_no_record_and_ends_nothing(workspace: Path, number: str) -> None:
+    """Attack: the next number of the chain is one that Python does not print."""
+    runs = workspace / ".agent" / "runs"
+    runs.mkdir(parents=True)
+    (runs / f"{folder_name('t')}.jsonl").write_text(f'{{"seq":{number},"hash":"x"}}\n')
+    log = RunLog(runs, workspace)
+    (record,) = log.append("t", [{"type": "run_started", "thread": "t"}])
+    assert record["seq"] == 1
+
+
 def test_a_folder_that_the_operator_names_elsewhere_may_be_a_link(workspace: Path, tmp_path: Path) -> None:
     (tmp_path / "disk").mkdir()
     (tmp_path / "runs").symlink_to(tmp_path / "disk")
