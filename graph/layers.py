@@ -9,6 +9,7 @@ import hashlib
 import json
 import logging
 import os
+import re
 import shlex
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -36,6 +37,7 @@ DEFAULT: Final = "default"
 """The origin of a value that nobody set."""
 CONFIG_FILES: Final = (".agent/config.json", ".agent/config.toml")
 _MAX_NAMES: Final = 10
+_PLAIN_NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,40}")
 _MAX_ENTRY: Final = 80
 _MAX_DOTS: Final = 100
 _WILDCARDS: Final = frozenset("*?[")
@@ -285,10 +287,16 @@ def _notice(settings: "Settings", state: str, stricter: Iterable[str], ignored: 
 
 
 def names_text(names: Iterable[str]) -> str:
-    """Return names of fields, which may be anybody's text, as one line."""
-    safe = [_safe(name, 40) for name in names]
-    more = f" and {len(safe) - _MAX_NAMES:,} more" if len(safe) > _MAX_NAMES else ""
-    return f"{', '.join(safe[:_MAX_NAMES])}{more}"
+    """Return names of fields as one line.
+
+    A name may be anybody's text, and this line is ours: one that is not a plain word is counted, not shown.
+    """
+    every = list(names)
+    shown = [name for name in every if _PLAIN_NAME.fullmatch(name)][:_MAX_NAMES]
+    if not shown:
+        return f"{len(every):,} unknown"
+    more = f" and {len(every) - len(shown):,} more" if len(every) > len(shown) else ""
+    return f"{', '.join(shown)}{more}"
 
 
 def _safe(text: str, limit: int) -> str:

@@ -497,7 +497,7 @@ def _checked(values: Mapping[str, Any], origin: str, *, strict: bool = True) -> 
             raise _unknown(name, origin)
         try:
             checked[name] = msgspec.convert(value, setting_kinds()[name], strict=strict, dec_hook=_path)
-        except msgspec.ValidationError as error:
+        except (msgspec.ValidationError, UnicodeEncodeError) as error:  # half a character is no text
             given = "" if name == "key" else f" Given: {value!r}."
             raise SettingsError(f"Setting {name} (from {origin}): {error}.{given}") from error
     return checked

