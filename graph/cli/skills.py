@@ -18,6 +18,7 @@ from skills_agent.graph.cli.doctor import (
 )
 from skills_agent.graph.cli.printing import echo, line_of, print_json, table
 from skills_agent.graph.settings import Settings, registry_of
+from skills_agent.skills.confined import is_beneath
 from skills_agent.skills.format.rules import MAX_NAME
 from skills_agent.skills.library.catalog import Catalog, first_sentence
 from skills_agent.skills.library.registry import Registry
@@ -122,7 +123,12 @@ def new_skill(name: str, folder: Path | None, workspace: Path | None) -> None:
     if not _NAME.fullmatch(name) or len(name) > MAX_NAME:
         rule = f"lowercase letters and digits with single hyphens between, at most {MAX_NAME} characters"
         raise click.UsageError(f"{name!r} is no name for a skill: use {rule}.")
-    made = (folder or Settings.load(workspace).workspace / ".agent" / "skills") / name
+    place = Settings.load(workspace).workspace
+    made = (folder or place / ".agent" / "skills") / name
+    if folder is None and not is_beneath(place, made):  # a repository can bring links
+        raise click.ClickException(
+            f"{made.parent} leads out of the workspace. Name the folder you mean: --dir"
+        )
     text = _TEMPLATE.format(name=name, title=name.replace("-", " ").capitalize())
     try:
         made.mkdir(parents=True)

@@ -53,7 +53,7 @@ def add(folder: Path | None, workspace: Path | None, as_json: bool) -> None:
     config, values = workspace_file(settings)
     folders = [settings.workspace / name for name in STANDARD_FOLDERS]
     folders += settings.in_workspace(values.get("skills_dirs", ()))
-    added = trusted.add(*folders, config=config)
+    added = trusted.add(*folders, project=settings.workspace, config=config)
     _report(added, "Trusted {path} as it is now ({digest}).", as_json=as_json)
     for name, value in {} if as_json else values.items():
         echo(f"  {name} = {value_text(value)}")

@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 from skills_agent.skills.confined import read_beneath
 from skills_agent.skills.errors import DetailedError, SkillError
 from skills_agent.skills.library.contents import ContentLimits, SnapshotError, folder_digest
-from skills_agent.skills.sources.directory import DirectorySource
+from skills_agent.skills.sources.directory import DirectorySource, project_source
 
 VERSION: Final = 1
 MAX_LIST: Final = 10_000_000
@@ -89,12 +89,19 @@ class TrustList:
         except (OSError, SnapshotError):
             return False
 
-    def add(self, *folders: Path, config: TrustedPath | None = None) -> tuple[TrustedPath, ...]:
+    def add(
+        self, *folders: Path, project: Path | None = None, config: TrustedPath | None = None
+    ) -> tuple[TrustedPath, ...]:
         """Trust the folder of every skill in folders, and a file of settings, as they are now.
 
-        Raises NothingToTrustError, SnapshotError, TrustFileError.
+        Folders in `project` that a link leads out of it are left out. Raises NothingToTrustError,
+        SnapshotError, TrustFileError.
         """
-        scans = (DirectorySource(folder, "trust").scan() for folder in folders)
+        sources = (
+            project_source(project, each, "trust") if project else DirectorySource(each, "trust")
+            for each in folders
+        )
+        scans = (source.scan() for source in sources)
         roots = {os.path.realpath(Path(entry.path).parent): None for scan in scans for entry in scan.skills}
         added = [TrustedPath(root, folder_digest(Path(root), self.limits)) for root in roots]
         added += [config] if config else []

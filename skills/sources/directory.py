@@ -12,6 +12,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Final, NoReturn
 
 from skills_agent.skills.confined import OutsideRootError, is_beneath, open_beneath, read_beneath
+from skills_agent.skills.format.rules import Finding, diagnostic
 from skills_agent.skills.sources.protocol import NOISE, FolderState, Scan, SkillFile
 from skills_agent.skills.sources.walk import (
     MAX_DEPTH,
@@ -21,7 +22,7 @@ from skills_agent.skills.sources.walk import (
     is_unchanged,
     scan_of,
 )
-from skills_agent.skills.text import is_text
+from skills_agent.skills.text import is_text, readable
 
 if TYPE_CHECKING:
     from skills_agent.skills.sources.inotify import FolderWatch
@@ -47,13 +48,19 @@ class DirectorySource:
         *,
         trusted: bool = True,
         required: bool = False,
+        within: Path | None = None,
         clock: Callable[[], int] = time.time_ns,
     ) -> None:
-        """Name a folder; `required` reports it when it is missing."""
+        """Name a folder; `required` reports it when it is missing.
+
+        `within` is a folder that no link on the way to this one may lead out of: then it is reported, and
+        nothing in it is used.
+        """
         self.folder = Path(os.path.abspath(folder))  # noqa: PTH100 - links are kept as the user names them
         self.label = label
         self.trusted = trusted
         self._required = required
+        self._within = within
         self._clock = clock
         self.folders: Sequence[FolderState] = ()
         """What the last scan saw of each folder: the next one looks only at those that have changed.
@@ -68,6 +75,9 @@ class DirectorySource:
 
     def scan(self) -> Scan:
         """Find every SKILL.md beneath the folder, reading none: as it is now, watched or not."""
+        if self.leads_out:
+            message = "The folder is a link, or reached by one, that leads out of the workspace."
+            return Scan((), (diagnostic(Finding("link-outside", message), readable(str(self.folder))),))
         with self._lock:
             watch, self._watch = self._watch, None  # a look that is interrupted leaves none
             # Asked before the look: what happens during it is left for the next scan.
@@ -83,6 +93,11 @@ class DirectorySource:
                     self._watchable = watch is not None
             self._watch = watch
             return self._scan
+
+    @property
+    def leads_out(self) -> bool:
+        """Return whether a link leads to this folder out of the one that it belongs to."""
+        return self._within is not None and not is_beneath(self._within, self.folder)
 
     def read(self, path: str, limit: int) -> bytes:
         return read_beneath(self.folder, self._relative(path), limit)
@@ -121,17 +136,30 @@ def standard_sources(
     A folder that does not exist is an empty source; a configured one is reported as missing. A folder that
     is reached twice (the project is the home folder, or one is a link to the other) counts once, at its
     strongest. Skills of a project came with somebody's repository, so nobody vouches for them; neither for
-    those in configured folders that a project's file of settings named (`offered`).
+    those in configured folders that a project's file of settings named (`offered`). A link of a project that
+    leads out of it stands in for no other folder.
     """
     sources = [DirectorySource(BUNDLED_FOLDER, "bundled")] if bundled else []
     sources += [DirectorySource(home / folder, "user") for folder in STANDARD_FOLDERS]
-    sources += [DirectorySource(project / folder, "project", trusted=False) for folder in STANDARD_FOLDERS]
+    sources += [project_source(project, project / folder, "project") for folder in STANDARD_FOLDERS]
     sources += [
-        DirectorySource(folder, "configured", trusted=folder not in offered, required=True)
+        project_source(project, folder, "configured", required=True)
+        if folder in offered
+        else DirectorySource(folder, "configured", required=True)
         for folder in configured
     ]
-    strongest = {os.path.realpath(source.folder): source for source in sources}
-    return [source for source in sources if strongest[os.path.realpath(source.folder)] is source]
+    strongest = {_place(source): source for source in sources}
+    return [source for source in sources if strongest[_place(source)] is source]
+
+
+def project_source(project: Path, folder: Path, label: str, *, required: bool = False) -> DirectorySource:
+    """Return a folder of skills that came with a project: of one that is in it, no link leads out."""
+    within = project if folder.is_relative_to(project) else None
+    return DirectorySource(folder, label, trusted=False, required=required, within=within)
+
+
+def _place(source: DirectorySource) -> str:
+    return str(source.folder) if source.leads_out else os.path.realpath(source.folder)
 
 
 def _watch(folders: Sequence[FolderState]) -> "FolderWatch | None":

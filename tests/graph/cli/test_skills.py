@@ -125,6 +125,20 @@ def test_a_new_skill_never_replaces_one(cli: CommandLine) -> None:
     assert kept.read_text() == "my work"
 
 
+@pytest.mark.parametrize("link", [".agent", ".agent/skills"])
+def test_a_new_skill_is_not_made_through_a_link_of_the_workspace(cli: CommandLine, link: str) -> None:
+    """Attack: a repository brings a link to the folder of the user's own skills."""
+    theirs = cli.home / ".agent" / "skills"
+    theirs.mkdir(parents=True)
+    (cli.workspace / link).parent.mkdir(exist_ok=True)
+    (cli.workspace / link).symlink_to(theirs)
+    done = cli.run("skills", "new", "tide-table")
+    assert done.code == 1
+    assert "leads out of the workspace" in done.err
+    assert list(theirs.iterdir()) == []
+    assert cli.run("skills", "new", "tide-table", "--dir", str(theirs)).code == 0
+
+
 def test_every_file_found_is_listed_for_a_machine_with_its_status_and_why(cli: CommandLine) -> None:
     cli.write_skill()
     cli.write_skill(BROKEN, "broken")

@@ -123,6 +123,16 @@ def test_trust_covers_the_skills_in_folders_that_the_settings_name(clone: Comman
     assert sorted(paths) == ["alpha", "config.json", "rain-gauge"]
 
 
+def test_trust_in_a_workspace_vouches_for_no_other(clone: CommandLine) -> None:
+    """The attack: a link makes the person vouch for skills of another repository."""
+    other = clone.workspace.parent / "other" / "skills" / "beta"
+    other.mkdir(parents=True)
+    (other / "SKILL.md").write_text("---\nname: beta\ndescription: Does it.\n---\nDo it.\n")
+    (clone.workspace / ".claude").symlink_to(other.parent.parent)
+    assert "beta" not in clone.run("trust").out
+    assert "beta" not in clone.run("trust", "list").out
+
+
 @pytest.mark.parametrize(
     ("text", "says"),
     [

@@ -269,6 +269,48 @@ def test_a_folder_reached_twice_counts_once(tmp_path: Path) -> None:
     assert catalog.find("one").source == "project"
 
 
+@pytest.mark.parametrize("link", [".agents", ".agents/skills"])
+def test_no_link_leads_to_skills_of_a_project_out_of_it(tmp_path: Path, link: str) -> None:
+    """Attack: a repository makes the user's own skills its own, or shows what is beside it."""
+    project, home = tmp_path / "project", tmp_path / "home"
+    put(home / ".agents/skills/one")
+    (project / link).parent.mkdir(parents=True)
+    (project / link).symlink_to(home / link)
+
+    catalog = Registry(standard_sources(project, home, bundled=False)).refresh()
+
+    assert [(each.source, each.trusted) for each in catalog.skills] == [("user", True)]
+    assert [each.code for each in catalog.diagnostics] == ["link-outside"]
+
+
+def test_a_link_that_turns_out_of_the_project_is_noticed(tmp_path: Path) -> None:
+    project = tmp_path / "project"
+    put(project / "in/one")
+    put(tmp_path / "out/one")
+    (project / ".agents").mkdir()
+    link = project / ".agents/skills"
+    link.symlink_to(project / "in")
+    registry = Registry(standard_sources(project, tmp_path / "home", bundled=False))
+    assert [each.source for each in registry.refresh().skills] == ["project"]
+
+    link.unlink()
+    link.symlink_to(tmp_path / "out")
+
+    assert registry.refresh().skills == ()
+
+
+def test_an_offered_folder_in_the_project_leads_nowhere_else(tmp_path: Path) -> None:
+    project = tmp_path / "project"
+    put(tmp_path / "out/one")
+    project.mkdir()
+    (project / "team").symlink_to(tmp_path / "out")
+
+    offered = standard_sources(project, tmp_path, [project / "team"], offered=[project / "team"])
+    named = standard_sources(project, tmp_path, [project / "team"])
+
+    assert [bool(each[-1].scan().skills) for each in (offered, named)] == [False, True]
+
+
 def test_nobody_vouches_for_the_skills_of_a_project(tmp_path: Path) -> None:
     sources = standard_sources(tmp_path / "project", tmp_path / "home", [tmp_path])
 
