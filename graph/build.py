@@ -1,27 +1,35 @@
 """The picture of the graph: its nodes with their services, and its edges with their labels."""
 
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from functools import partial
-from typing import Any, Final, Unpack
+from typing import Any, Final
 
+from langchain_core.language_models import BaseChatModel
+from langchain_core.tools import BaseTool
 from langgraph.graph import END, START
 
 from skills_agent.graph import routes
 from skills_agent.graph.audit.recorder import record_node
 from skills_agent.graph.langgraph_inside import route_in_place, state_now, stored
-from skills_agent.graph.services import HostParts, Services, make_services
+from skills_agent.graph.services import Services, make_services
 from skills_agent.graph.settings import Settings
 from skills_agent.graph.threads.compiled import AgentGraph
+from skills_agent.graph.threads.locks import ThreadLocks
 from skills_agent.nodes.act import act
 from skills_agent.nodes.answer import answer
 from skills_agent.nodes.approve import approve
 from skills_agent.nodes.decide import decide
 from skills_agent.nodes.discover import discover
+from skills_agent.nodes.effects import Journal
 from skills_agent.nodes.gate import gate
 from skills_agent.nodes.load import load
 from skills_agent.nodes.model_call import two_paths
 from skills_agent.nodes.select import select
 from skills_agent.nodes.summarize import summarize
+from skills_agent.skills.policy.verdict import Approver
+from skills_agent.skills.scripts.runner import ScriptRunner
+from skills_agent.skills.search.vectors import Embedder
+from skills_agent.skills.sources import Source
 from skills_agent.state.schema import AgentState
 
 EDGES: Final = (
@@ -63,19 +71,44 @@ ROUTES: Final[Mapping[str, Callable[[AgentState], Any]]] = {
 }
 
 
-def build_graph(settings: Settings | None = None, **host: Unpack[HostParts]) -> AgentGraph:
+def build_graph(  # noqa: PLR0913 - the parts that a host may bring, each by its name
+    settings: Settings | None = None,
+    *,
+    model: BaseChatModel | None = None,
+    tools: Sequence[BaseTool] = (),
+    runner: ScriptRunner | None = None,
+    sources: Sequence[Source] | None = None,
+    embeddings: Embedder | None = None,
+    approvers: Sequence[Approver] = (),
+    journal: Journal | None = None,
+    locks: ThreadLocks | None = None,
+    allowed_types: Collection[type] = (),
+) -> AgentGraph:
     """Return the agent, ready for `.compile(checkpointer=..., store=...)`.
 
     `settings` default to `Settings.load()`: docs/settings.md has the layers. What a host may bring:
     `model` replaces the settings' model. `tools` join the agent's own; what each may do is read from
     `tool.metadata["risk"]` (read, run, write, network, delete) or `tool.metadata["spec"]`, and taken as
-    `network` where both are missing. `sources` replace the folders that the settings name, lowest
-    precedence first. `embeddings`, any LangChain `Embeddings`, let skills be found by meaning beside words.
-    `approvers` are rules that allow, deny or ask about calls; docs/policy.md says in which order. `journal`
-    and `locks` replace those that are chosen by the checkpointer (docs/guarantees.md). `allowed_types` are
-    classes of the host that checkpoints may hold beside messages and plain values; others are not read.
+    `network` where both are missing. `runner` replaces the one that the settings choose. `sources` replace
+    the folders that the settings name, lowest precedence first. `embeddings`, any LangChain `Embeddings`, let
+    skills be found by meaning beside words. `approvers` are rules that allow, deny or ask about calls;
+    docs/policy.md says in which order. `journal` and `locks` replace those that the checkpointer chooses
+    (docs/guarantees.md). `allowed_types` are classes of the host that checkpoints may hold beside messages
+    and plain values; others are not read.
     """
-    return wire(make_services(settings or Settings.load(), **host))
+    services = make_services(
+        settings or Settings.load(),
+        model=model,
+        tools=tools,
+        runner=runner,
+        sources=sources,
+        embeddings=embeddings,
+        approvers=approvers,
+        journal=journal,
+        locks=locks,
+        allowed_types=allowed_types,
+    )
+    return wire(services)
 
 
 def wire(services: Services) -> AgentGraph:

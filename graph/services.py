@@ -5,7 +5,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import Any
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.tools import BaseTool
@@ -70,21 +70,7 @@ class Services:
     threads: ThreadServices
 
 
-class HostParts(TypedDict, total=False):
-    """What a host may bring to `build_graph`, which says what each part is for."""
-
-    model: BaseChatModel | None
-    tools: Sequence[BaseTool]
-    runner: ScriptRunner | None
-    sources: Sequence[Source] | None
-    embeddings: Embedder | None
-    approvers: Sequence[Approver]
-    journal: Journal | None
-    locks: ThreadLocks | None
-    allowed_types: Collection[type]
-
-
-def make_services(  # noqa: PLR0913 - the parts that a host may bring, each by its name
+def make_services(  # noqa: PLR0913 - those of `build_graph`, and what the command line adds
     settings: Settings,
     *,
     model: BaseChatModel | None = None,

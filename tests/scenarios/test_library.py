@@ -1,5 +1,6 @@
 """The graph inside someone else's program."""
 
+import inspect
 import json
 import subprocess
 import sys
@@ -17,6 +18,7 @@ from typing_extensions import TypedDict
 
 from skills_agent.graph import Settings, build_graph
 from skills_agent.graph.models.scripted import ScriptedChatModel
+from skills_agent.graph.services import make_services
 from skills_agent.skills.sources import MemorySource
 from tests.agents import call, calls, write_skill
 from tests.conftest import MakeAgent
@@ -27,6 +29,14 @@ REPLIES: list[Any] = [calls(call("load_skill", name="alpha"), call("list_dir")),
 @pytest.fixture(autouse=True)
 def skill(skills_dir: Path) -> None:
     write_skill(skills_dir, "alpha", "Counts apples.", "APRICOT\n", scripts__run_py="print('ran')\n")
+
+
+def test_help_shows_and_explains_everything_that_a_program_may_bring() -> None:
+    shown, made_of = (inspect.signature(each).parameters for each in (build_graph, make_services))
+    assert [str(shown[name]) for name in shown if name != "settings"] == [
+        str(made_of[name]) for name in made_of if name not in {"settings", "yes"}
+    ]
+    assert [name for name in shown if f"`{name}`" not in (build_graph.__doc__ or "")] == []
 
 
 class Outer(TypedDict):
