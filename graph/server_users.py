@@ -2,8 +2,6 @@
 
 import hmac
 import json
-import os
-import stat
 import tomllib
 from functools import cache
 from hashlib import sha256
@@ -14,6 +12,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from skills_agent.graph.settings import Settings, SettingsError
+from skills_agent.skills.policy.trust import read_own_file
 
 if TYPE_CHECKING:
     import jwt
@@ -61,17 +60,12 @@ def _read(path: Path, workspace: Path) -> dict[str, _Token]:
     if real.is_relative_to(workspace.resolve()):
         raise SettingsError(f"The token file {path} must be outside of the workspace, by its whole path.")
     try:
-        with real.open("rb") as file:
-            status = os.fstat(file.fileno())
-            if not stat.S_ISREG(status.st_mode) or status.st_mode & 0o077:
-                raise SettingsError(f"Others can read or change the token file {path}: chmod 600 it.")
-            if status.st_uid not in (0, os.geteuid()):
-                raise SettingsError(f"The token file {path} belongs to another user.")
-            content = file.read().decode()
+        content = read_own_file(real, secret=True).decode()
         tokens = json.loads(content) if path.suffix == ".json" else tomllib.loads(content)
         users = msgspec.convert(tokens, dict[str, _Token])
     except (OSError, ValueError, RecursionError) as error:
-        raise SettingsError(f"Cannot read the token file {path}: {error}") from error
+        cause = error.strerror if isinstance(error, OSError) else error
+        raise SettingsError(f"Cannot read the token file {path}: {cause}") from error
     if any(not name.strip() for name in users):
         raise SettingsError(f"A user in the token file {path} has no name.")
     return users

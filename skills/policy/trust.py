@@ -131,18 +131,20 @@ class TrustList:
             raise TrustFileError(self.file, error.strerror or str(error)) from error
 
 
-def read_own_file(path: Path, limit: int) -> bytes:
-    """Read the first `limit` bytes of a file that nobody but this user can write.
+def read_own_file(path: Path, limit: int = -1, *, secret: bool = False) -> bytes:
+    """Read the first `limit` bytes (-1: all) of a file that nobody but this user can write.
 
-    Raises OSError, whose `strerror` says what is wrong and, where others can write it, how to repair it.
+    With `secret`, nobody else can read it, either. Raises OSError, whose `strerror` says what is wrong and,
+    where others have a right too many, how to repair it.
     """
+    refused, rights, use = (0o077, "rwx", "read or write") if secret else (0o022, "w", "write")
     with FileIO(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)) as file:
         facts = os.fstat(file.fileno())
         if not stat.S_ISREG(facts.st_mode):
             raise OSError(errno.EINVAL, "it is not a regular file")
         if facts.st_uid != os.geteuid():
             raise PermissionError(errno.EPERM, "it belongs to another user")
-        if facts.st_mode & 0o022:
-            command = shlex.join(["chmod", "go-w", str(path)])
-            raise PermissionError(errno.EPERM, f"other users can write it; to change that: {command}")
+        if facts.st_mode & refused:
+            command = shlex.join(["chmod", f"go-{rights}", str(path)])
+            raise PermissionError(errno.EPERM, f"other users can {use} it; to change that: {command}")
         return file.read(limit) or b""

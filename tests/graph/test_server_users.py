@@ -6,6 +6,7 @@ import functools
 import hmac
 import http.server
 import json
+import os
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -73,6 +74,19 @@ def _readable(path: Path, _: Settings) -> Path:
     return path
 
 
+def _of_another_user(path: Path, _: Settings) -> Path:
+    if os.geteuid() != 0:
+        pytest.skip("only root can give a file away")
+    os.chown(path, 12345, -1)
+    return path
+
+
+def _a_pipe(path: Path, _: Settings) -> Path:
+    path.unlink()
+    os.mkfifo(path, 0o600)
+    return path
+
+
 def _in_the_workspace(path: Path, settings: Settings) -> Path:
     return path.rename(settings.workspace / "tokens.toml")
 
@@ -94,7 +108,9 @@ def _written(text: str) -> Callable[[Path, Settings], Path]:
 @pytest.mark.parametrize(
     ("spoil", "fault"),
     [
-        (_readable, "chmod 600"),
+        (_readable, r"can read or write it.*chmod go-rwx .*tokens\.toml"),
+        (_of_another_user, "belongs to another user"),
+        (_a_pipe, "not a regular file"),
         (_in_the_workspace, "outside of the workspace"),
         (_linked_into_the_workspace, "outside of the workspace"),
         (lambda path, _: path.parent / "missing.toml", "Cannot read"),
