@@ -197,7 +197,7 @@ class Settings(Limits):
     waived_risks: frozenset[Risk] = field(default=frozenset(), repr=False, compare=False)
     """What `require_approval_for` lacks because of a trusted workspace's file.
 
-    A person is asked about them all the same where a skill has a part that is untrusted, or has changed.
+    A person is asked about them all the same where a skill was loaded that is untrusted, or has changed.
     """
 
     max_turns: InitVar[int | None] = None

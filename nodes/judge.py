@@ -92,7 +92,7 @@ class Policy:
     shows read-only in any case, and reading from it is usual.
     """
     ask_for_untrusted: Collection[Risk] = ()
-    """Risks that are asked about, too, where an untrusted skill has a part in the call."""
+    """Risks that are asked about, too, where an untrusted skill was loaded."""
     schemas: dict[str, Any] = field(default_factory=dict)
     """Of the tools' arguments: LangChain makes them anew at every look."""
 
@@ -321,12 +321,24 @@ class Judge:
         return self._policy.runner.preflight(request) if request else ""
 
     def untrusted(self, call: Call) -> list[str]:
-        """Return the untrusted skills that have a part in a call: its own, or all where it is of none.
+        """Return the untrusted skills that have a part in a call, its own first: all that the thread loaded.
 
+        The model may follow their texts in any call, and choose the arguments of a trusted skill's script.
         Those that were unloaded count, too: the model has read them, and may have been told to unload them.
         """
-        names = [call.skill] if call.skill in self.loaded else sorted(self._ledger)
-        return [name for name in names if name is not None and not self._trusts(name)]
+        names = sorted(self._ledger, key=lambda name: (name != call.skill, name))
+        return [name for name in names if not self._trusts(name)]
+
+    def warned_about(self, call: Call) -> list[str]:
+        """Return the sentences of a verdict that its question says as warnings, too."""
+        own = call.skill if call.skill in self.loaded else None
+        untrusted = self.untrusted(call)
+        others = ", ".join(name for name in untrusted if name != own)
+        return [
+            _protected_text(self.protected(call)),
+            _skill_text(self.loaded[own], "an untrusted") if own in untrusted else "",
+            f" Loaded from untrusted sources: {others}." if others else "",
+        ]
 
     def _refusal(self, call: Call) -> Verdict | None:
         policy = self._policy
@@ -395,16 +407,16 @@ class Judge:
     def _origin(self, call: Call) -> str:
         """Say whose skills have a part in a call."""
         skill, untrusted = self.loaded.get(call.skill or ""), self.untrusted(call)
-        if skill is None:
-            text = f" Loaded from untrusted sources: {', '.join(untrusted)}." if untrusted else ""
-        else:
-            kind = "an untrusted" if untrusted else "a trusted"
-            text = f" Skill: {skill['name']}, from {kind} source ({skill['source']})."
+        _, own, others = self.warned_about(call)
+        text = ""
+        if skill is not None:
+            text = own or _skill_text(skill, "a trusted")
             if not self._is_confirmed(skill):
                 text += " That this agent loaded it from there is not confirmed."
             text += " ".join(["", self._policy.in_place_of(SkillRef.of(skill), self.registry)]).rstrip()
+        text += others
         if untrusted and call.spec.risk in self._policy.yes:
-            text += f" --yes {call.spec.risk} covers trusted skills only."
+            text += f" --yes {call.spec.risk} covers nothing after an untrusted skill was loaded."
         return text
 
     def _trust_hint(self, name: str) -> str:
@@ -446,6 +458,10 @@ def _words(call: Call) -> tuple[str, ...]:
     with suppress(ScriptError):
         return (call.command, *split_command(call.command))
     return (call.command,)
+
+
+def _skill_text(skill: LoadedSkill, kind: str) -> str:
+    return f" Skill: {skill['name']}, from {kind} source ({skill['source']})."
 
 
 def _protected_text(paths: Iterable[ProtectedPath]) -> str:

@@ -35,7 +35,10 @@ def describe_question(verdict: VerdictRecord, judge: Judge, policy: Policy) -> s
     """Return what a person reads about one call: warnings, what would run, and why it is asked about."""
     call = judge.call(verdict["tool"], verdict["args"])
     contents = contents_of(call, policy)
-    return describe(_warnings(call, contents, judge), contents, verdict["reason"])
+    facts = verdict["reason"]
+    for sentence in filter(None, judge.warned_about(call)):
+        facts = facts.replace(sentence, "", 1)
+    return describe(_warnings(call, contents, judge), contents, facts)
 
 
 def contents_of(call: Call, policy: Policy) -> list[Content]:
@@ -63,15 +66,19 @@ def contents_of(call: Call, policy: Policy) -> list[Content]:
 
 
 def _warnings(call: Call, contents: list[Content], judge: Judge) -> list[str]:
-    warnings = []
-    untrusted = [code(name) for name in judge.untrusted(call)]
-    if call.skill in judge.loaded and untrusted:
+    warnings, untrusted = [], judge.untrusted(call)
+    if call.skill in judge.loaded and call.skill in untrusted:
+        untrusted.remove(call.skill)
         source = code(judge.loaded[call.skill]["source"])
-        warnings.append(f"The skill {untrusted[0]} is from an untrusted source ({source}).")
-    elif untrusted:
-        warnings.append(f"Skills from untrusted sources are loaded: {', '.join(untrusted)}.")
+        warnings.append(f"The skill {code(call.skill)} is from an untrusted source ({source}).")
+    if untrusted:
+        names = ", ".join(map(code, untrusted))
+        warnings.append(
+            f"Skills from untrusted sources were loaded: {names}. The model may follow them here."
+        )
     warnings += [
-        f"Other programs obey {code(each.shown)} ({escape_markdown(each.reader)}): you are asked every time."
+        f"Protected path: other programs obey {code(each.shown)} ({escape_markdown(each.reader)}). "
+        "You are asked every time."
         for each in judge.protected(call)
     ]
     if _isolation(call, judge) == NO_SANDBOX:

@@ -393,14 +393,14 @@ def test_where_nobody_is_asked_a_changed_skill_stays_as_it_was_loaded(
 def test_the_question_names_skill_source_trust_risk_and_isolation(asked: Any) -> None:
     agent = asked(run("a"))
     text = agent.state.interrupts[0].value["action_requests"][0]["description"]
-    for part in ("Skill: alpha", "untrusted source (project)", "Risk: run", "Isolation: "):
+    for part in ("skill `alpha`", "untrusted source (`project`)", "Risk: run", "Isolation: "):
         assert part in text
 
 
 def test_a_question_without_a_skill_names_the_untrusted_ones_that_are_loaded(asked: Any) -> None:
     agent = asked(write("a.txt"))
     text = agent.state.interrupts[0].value["action_requests"][0]["description"]
-    assert "untrusted sources: alpha, beta" in text
+    assert "untrusted sources were loaded: `alpha`, `beta`" in text
 
 
 @pytest.mark.parametrize("path", ["../../../../pipe", "{workspace}/pipe", "scripts/none.py", "scripts"])

@@ -136,7 +136,7 @@ def test_the_question_says_whether_the_source_is_trusted(agent: Any, users: Path
     made = agent(RUN, call("run_script", skill="beta", path="scripts/run.py"), loads=("alpha", "beta"))
     texts = [each["description"] for each in made.state.interrupts[0].value["action_requests"]]
     assert "from a trusted source (user)" in texts[0]
-    assert "from an untrusted source (project)" in texts[1]
+    assert "`beta` is from an untrusted source (`project`)" in texts[1]
 
 
 def test_the_trust_file_is_in_the_folder_of_settings_of_the_person(

@@ -94,7 +94,7 @@ def test_a_grant_does_not_answer_it_and_each_write_is_asked_about(
     agent = make_agent([calls(PLAIN), calls(GIT), calls(GIT), "done"])
     agent.say("go")
     agent.answer({"type": "approve", "grant": {"scope": "thread"}})
-    assert ".git/config (version control)" in question_of(agent)
+    assert "`.git/config` (version control)" in question_of(agent)
     assert not (workspace / ".git").exists()
     agent.answer({"type": "approve", "grant": {"scope": "thread"}})
     assert agent.state.interrupts
@@ -136,7 +136,7 @@ def test_where_nobody_is_asked_it_is_refused(make_agent: MakeAgent, workspace: P
 def test_the_operator_adds_to_the_list(make_agent: MakeAgent) -> None:
     agent = make_agent([calls(PLAIN), "done"], require_approval_for=frozenset(), protected_paths=("out.*",))
     agent.say("go")
-    assert "out.txt (protected_paths)" in question_of(agent)
+    assert "`out.txt` (protected_paths)" in question_of(agent)
 
 
 def test_to_read_one_asks_nothing(make_agent: MakeAgent, workspace: Path) -> None:

@@ -52,7 +52,21 @@ def test_the_warning_stands_first_and_the_diff_follows(make_agent: MakeAgent, wo
 
 def test_a_protected_file_is_warned_about_first(make_agent: MakeAgent) -> None:
     question = asked(make_agent([calls(call("write_file", path=".envrc", content="x\n")), "done"]))
-    assert question.startswith("- **Warning:** Other programs obey `.envrc`")
+    assert question.startswith("- **Warning:** Protected path: other programs obey `.envrc`")
+
+
+def test_a_warning_is_said_once(make_agent: MakeAgent, skills_dir: Path) -> None:
+    """The last sentence of a question said the protected path and the untrusted source again."""
+    write_skill(skills_dir, "alpha", "Alpha.", scripts__run_py="print(1)\n")
+    run = call("run_script", skill="alpha", path="scripts/run.py", args=[".git/config"])
+    write = call("write_file", path=".envrc", content="x")
+    agent = make_agent([calls(call("load_skill", name="alpha")), calls(run, write), "done"])
+    question = asked(agent)
+    assert question.count("untrusted source") == 2
+    assert question.count("You are asked every time") == 2
+    assert question.count("version control") == 1
+    (_, verdict) = agent.values["verdicts"].values()
+    assert "Protected path, asked about every time: .envrc" in verdict["reason"]
 
 
 def test_a_script_is_shown_with_its_words_quoted(make_agent: MakeAgent, skills_dir: Path) -> None:

@@ -70,7 +70,7 @@ def test_yes_does_not_cover_a_script_of_the_repository_until_it_is_trusted(cli: 
 
     assert stopped.code == 3
     assert not (cli.workspace / "ran").exists()
-    assert "--yes run covers trusted skills only." in stopped.out
+    assert "--yes run covers nothing after an untrusted skill was loaded." in stopped.out
     assert cli.run(*trust_command(stopped.out)).code == 0
     assert ask(cli, RUN).code == 0
     assert (cli.workspace / "ran").exists()
@@ -83,6 +83,23 @@ def test_yes_does_not_cover_what_an_untrusted_skill_may_steer(cli: CommandLine) 
     assert stopped.code == 3
     assert not (cli.workspace / "note.txt").exists()
     assert trust_command(stopped.out)[:1] == ["trust"]
+
+
+def test_yes_does_not_cover_a_trusted_script_that_an_untrusted_skill_may_steer(cli: CommandLine) -> None:
+    """Its text can have the model run a trusted script with arguments that write or read what it wants."""
+    cli.write_skill()
+    steered = call("run_script", skill="rain-gauge", path="scripts/add_up.py", args=["rainfall.csv"])
+    loads = calls(call("load_skill", name="csv-report"), call("load_skill", name="rain-gauge"))
+    model = cli.script(loads, calls(steered), "done")
+    ask_it = ("ask", "go", "--yes", "run", "--skills-dir", str(cli.skills), "--model", model)
+    stopped = cli.run(*ask_it)
+
+    assert stopped.code == 3
+    question = stopped.out.partition("Approval needed")[2]
+    assert "Warning: Skills from untrusted sources were loaded: `csv-report`." in question
+    assert "Skill: rain-gauge, from a trusted source (configured)." in question
+    assert cli.run(*trust_command(stopped.out)).code == 0
+    assert cli.run(*ask_it).code == 0
 
 
 def test_an_unknown_skill_in_a_call_is_no_way_around(cli: CommandLine) -> None:
