@@ -76,6 +76,8 @@ Sandbox = Literal["auto", "require", "off"]
 _NOT_PLAIN: Final = re.compile(r"[^A-Za-z0-9._-]")
 _NO_SETTINGS: Final = frozenset({"origins", "offered_dirs", "waived_risks"})
 """Fields that say what of the settings is from where; nobody can set them."""
+_OUTSIDE: Final = frozenset({"home", "trust_file"})
+"""What is believed is there, and the folder that the agent starts in may have come from somebody else."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -214,6 +216,13 @@ class Settings(Limits):
                 f"Setting key must have {SHORTEST_KEY} characters or more, from a source of chance: "
                 "openssl rand -hex 32"
             )
+        for name in _OUTSIDE & {each for each, value in values.items() if value is not None}:
+            values[name] = values[name].expanduser()
+            if not values[name].is_absolute():
+                raise SettingsError(
+                    f"Setting {name} must be an absolute path, not {str(values[name])!r}: that would be in "
+                    f"whatever folder the agent starts in{', see HOME' if name == 'home' else ''}."
+                )
         workspace = values["workspace"] = values["workspace"].expanduser().absolute()
         values["audit_folder"] = workspace / values["audit_folder"].expanduser()
         for name, value in values.items():
@@ -239,7 +248,7 @@ class Settings(Limits):
         from_environment = _from_environment(environment)
         place = workspace or from_environment.get("workspace") or Path.cwd()
         home = from_code.get("home") or from_environment.get("home") or Path.home()
-        user_file = _user_folder("XDG_CONFIG_HOME", home / ".config") / "config.toml"
+        user_file = _user_folder("XDG_CONFIG_HOME", home.expanduser() / ".config") / "config.toml"
         from_user = _from_user_file(user_file)
         origins = {
             **dict.fromkeys(setting_kinds(), DEFAULT),

@@ -116,6 +116,26 @@ def test_every_kind_of_value_comes_from_the_environment(
     assert settings.model_parameters == {"temperature": 0}
 
 
+@pytest.mark.parametrize("variable", ["HOME", "SKILLS_AGENT_HOME", "SKILLS_AGENT_TRUST_FILE"])
+def test_what_is_believed_is_in_no_relative_place(monkeypatch: pytest.MonkeyPatch, variable: str) -> None:
+    """The attack: a repository brings the user's own file of settings, or the list of what is trusted."""
+    monkeypatch.setenv(variable, "mine")
+    with pytest.raises(SettingsError, match="must be an absolute path, not 'mine'"):
+        Settings.load()
+
+
+def test_a_home_can_be_told_from_the_home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("SKILLS_AGENT_HOME", "~/mine")
+    monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
+    file = tmp_path / "mine/.config/skills-agent/config.toml"
+    file.parent.mkdir(parents=True)
+    file.write_text("max_model_calls = 3\n")
+    file.chmod(0o600)
+    settings = Settings.load()
+    assert (settings.home, settings.max_model_calls) == (tmp_path / "mine", 3)
+
+
 def test_a_toml_file_says_the_same(tmp_path: Path) -> None:
     config(
         tmp_path,
