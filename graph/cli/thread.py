@@ -37,6 +37,8 @@ from skills_agent.skills.library.registry import Registry
 from skills_agent.skills.policy.question import whole
 from skills_agent.skills.policy.tool_spec import Risk
 from skills_agent.skills.policy.verdict import Approval, ApprovalNeededError
+from skills_agent.skills.scripts.choice import AutoRunner
+from skills_agent.skills.scripts.controlled import ControlledRunner
 from skills_agent.state.records import VerdictRecord, active_skills
 from skills_agent.state.schema import AgentInput
 
@@ -213,6 +215,8 @@ def open_thread(
             options = {**(stored or {}), **{option: value for option, value in chosen.items() if value}}
             services = make_services(_apply_options(settings, options, approval), yes=yes)
             services.requests.models.choose(None)
+            if isinstance(runner := services.policy.runner, (ControlledRunner, AutoRunner)):
+                runner.finish_looks()
             graph = wire(services)
             name = name or f"t-{secrets.token_hex(4)}"
             thread = OpenThread(

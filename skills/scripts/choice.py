@@ -95,6 +95,10 @@ class AutoRunner:
     def run(self, request: ScriptRequest) -> ScriptResult:
         return self._runner.run(request)
 
+    def finish_looks(self) -> list[str]:
+        """Look at what runs made that were cut off with their agent, in a sandbox or not."""
+        return [*self.sandboxed.finish_looks(), *self.plain.finish_looks()]
+
 
 PURPOSES: Final = {
     ("bash", "sh"): "scripts in .sh, .bash",

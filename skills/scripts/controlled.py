@@ -3,7 +3,7 @@
 import logging
 import os
 import time
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -28,6 +28,7 @@ from skills_agent.skills.scripts.protected_files import ProtectedFiles, Watch, s
 from skills_agent.skills.scripts.report import written_since
 from skills_agent.skills.scripts.runner import ScriptRequest, ScriptResult, Stop
 from skills_agent.skills.scripts.supervised import FLOOD_FACTOR, ProgramStart, SupervisedProgram
+from skills_agent.skills.scripts.unfinished import UnfinishedRuns
 
 logger = logging.getLogger(__name__)
 
@@ -51,6 +52,8 @@ class ControlledRunner:
     """Programs are not looked for in it: others may have filled it. None: there is none."""
     protected: tuple[str, ...] = ()
     """What no script may change unasked, beside `PROTECTED`."""
+    records: Callable[[], Path] | None = None
+    """Returns a folder of the user, where runs leave records for their time: a look follows a crash, too."""
     level: ClassVar[str] = "controlled"
 
     def __post_init__(self) -> None:
@@ -58,6 +61,7 @@ class ControlledRunner:
         self._slots = BoundedSemaphore(self.max_parallel)
         self._files: dict[Path, ProtectedFiles] = {}
         self._named: list[Path] = []
+        self._unfinished = UnfinishedRuns(self.records, self.level)
 
     def preflight(self, request: ScriptRequest) -> str:
         """Return the isolation of a run. Raises ScriptError: the sandbox, a program or a file is missing."""
@@ -82,13 +86,19 @@ class ControlledRunner:
             moment = Path(private).stat().st_ctime_ns
             allowed = Written(self.limits.written_bytes, self.limits.written_files)
             growth = Growth(request.workdir, moment, allowed)
-            with self._watched(request, moment) as watches:
+            earlier = self.finish_looks()
+            with self._watched(request, moment) as (watches, beat):
                 start = self._start(request, secrets, Path(private), folder, watches)
                 started = time.monotonic()
                 program = SupervisedProgram(start, stdout, stderr)
                 try:
                     flood = FLOOD_FACTOR * self.max_output
-                    stopped = program.until_end(started + self.timeout, flood, request.shutdown, growth)
+
+                    def shutdown() -> bool:
+                        beat()
+                        return request.shutdown()
+
+                    stopped = program.until_end(started + self.timeout, flood, shutdown, growth)
                 finally:
                     program.clean_up()
                 seconds = time.monotonic() - started
@@ -110,15 +120,18 @@ class ControlledRunner:
             level=level,
             written=tuple(written[: self.max_written]),
             written_more=max(0, len(written) - self.max_written),
-            notices=tuple(notice for watch in watches for notice in watch.notices),
+            notices=(*earlier, *(notice for watch in watches for notice in watch.notices)),
             note=_advice(request, stderr.text()) if exit_code else "",
         )
 
     @contextmanager
-    def _watched(self, request: ScriptRequest, moment: int) -> Iterator[list[Watch]]:
+    def _watched(
+        self, request: ScriptRequest, moment: int
+    ) -> Iterator[tuple[list[Watch], Callable[[], object]]]:
         """Watch over the protected files of every folder that the script writes in.
 
-        What other runs of this agent may write is not taken for this one's.
+        What other runs of this agent may write is not taken for this one's. Yields also what is to be called
+        again and again during the run.
         """
         self._named += request.writable
         watches: list[Watch] = []
@@ -127,14 +140,45 @@ class ControlledRunner:
                 for folder in self._written_folders(request):
                     stack.enter_context(self._empty_repository(folder))
                     watches.append(Watch(folder, self._files_of(folder), request.writable))
+                beats = [
+                    stack.enter_context(
+                        self._unfinished.noted(watch.folder, moment, watch.allowed, watch.before)
+                    )
+                    for watch in watches
+                ]
                 try:
-                    yield watches
+                    yield watches, lambda: [beat() for beat in beats]
                 finally:
                     for watch in watches:
                         self._look_again(watch, moment)
         finally:
             for place in request.writable:
                 self._named.remove(place)
+
+    def finish_looks(self) -> list[str]:
+        """Look at what runs made that were cut off with their agent; return what came of it, in sentences."""
+        notices: list[str] = []
+        for run in self._unfinished.cut_off():
+            if not run.folder.is_dir():
+                continue
+            allowed = [run.folder / path for path in run.allowed]
+            watch = Watch(run.folder, self._files_of(run.folder), allowed, run.before)
+            made = watch.made_since(run.moment, [*allowed, *self._named])
+            young = list(filter(run.is_younger, made))
+            if old := [path for path in made if path not in young]:
+                text = (
+                    f"A script that was cut off with the agent made {shown(old)}, which other programs obey."
+                )
+                watch.notices.append(f"{text} {self._deal_with(old, watch)}")
+            if young:
+                watch.notices.append(
+                    f"Since a script was cut off with the agent, {shown(young)} came or changed in "
+                    f"{run.folder}. Other programs obey it: look at what is in it, if that was not you."
+                )
+            notices += watch.notices
+        for notice in notices:
+            logger.warning(notice)
+        return notices
 
     def _files_of(self, folder: Path) -> ProtectedFiles:
         if folder not in self._files:

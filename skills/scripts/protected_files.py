@@ -360,8 +360,13 @@ def shown(paths: Sequence[str]) -> str:
 class Watch:
     """Watches over the protected files of one folder while a script writes in it."""
 
-    def __init__(self, folder: Path, files: ProtectedFiles, named: Iterable[Path]) -> None:
-        """Look first. A person approved that the script writes what is `named` (absolute, links resolved)."""
+    def __init__(
+        self, folder: Path, files: ProtectedFiles, named: Iterable[Path], before: Findings | None = None
+    ) -> None:
+        """Look first, but for `before`, which a look found once.
+
+        A person approved that the script writes what is `named` (absolute, links resolved).
+        """
         self.folder = folder
         self.notices: list[str] = []
         """What the person and the model have to know, in sentences."""
@@ -369,7 +374,7 @@ class Watch:
         insides = [os.path.relpath(path, files.root) for path in named if path.is_relative_to(files.root)]
         self.allowed = [each for each in insides if each != "."]
         self._opened = [above for each in self.allowed if (above := self._above(each))]
-        self.before = files.look(self._opened)
+        self.before = before or files.look(self._opened)
 
     def mounts(self) -> list[tuple[Path, bool]]:
         """Return what is to be mounted in the folder, and whether to write; the outermost first."""

@@ -29,6 +29,7 @@ def main() -> None:
         "limits": limits,
         "timeout": asked["timeout"],
         "max_output": 10_000,
+        "records": lambda: Path(asked["records"]),
     }
     workspace = Path(asked["workspace"])
     runner = (

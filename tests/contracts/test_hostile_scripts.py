@@ -54,6 +54,10 @@ class Host:
     def work(self) -> Path:
         return self.place / "work"
 
+    @property
+    def records(self) -> Path:
+        return self.place / "records"
+
     def own(self) -> None:
         """Hand everything to the user that the agent runs as."""
         for each in (self.place, *self.place.rglob("*")):
@@ -84,6 +88,7 @@ class Host:
             "args": list(map(str, args)),
             "timeout": timeout,
             "writable": list(writable),
+            "records": str(self.records),
             "limits": limits,
         }
         other = self.user != os.geteuid()
@@ -152,7 +157,15 @@ def user(request: pytest.FixtureRequest) -> int:
 def host(user: int) -> Iterator[Host]:
     """Return a machine, outside of pytest's folders: nobody may not enter them."""
     place = Path(tempfile.mkdtemp(prefix="hostile-"))
-    for each in ("home/.ssh", "skill", "work/.agent/work/mine", "work/.agent/work/other", "outside", "path"):
+    for each in (
+        "home/.ssh",
+        "skill",
+        "work/.agent/work/mine",
+        "work/.agent/work/other",
+        "outside",
+        "path",
+        "records",
+    ):
         (place / each).mkdir(parents=True)
     (place / "home/.ssh/id_rsa").write_text("PRIVATE KEY")
     (place / "work/.agent/work/other/notes").write_text("of another thread")

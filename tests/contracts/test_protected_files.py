@@ -4,9 +4,11 @@ Each plants a program that writes a canary; then git is really run in every fold
 this one is root) as nobody.
 """
 
+import json
 import os
 import shutil
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -318,6 +320,58 @@ def test_a_threads_own_folder_is_looked_at_too(host: Host) -> None:
     assert names_in(host.work / ".agent/work/mine") == ["out.txt", "r"]
     assert not list((host.work / ".agent/work/mine/r").iterdir())
     assert result["notices"]
+
+
+def killed_in_a_run(host: Host) -> None:
+    """Have a script plant what git and a shell obey, and kill its agent meanwhile."""
+    process = host.start(
+        f"{PLANT}cp -r .git src/.git; plant src/.git; echo evil > .envrc; touch made; sleep 60"
+    )
+    deadline = time.monotonic() + 60
+    while not (host.work / "made").exists() and time.monotonic() < deadline:
+        time.sleep(0.01)
+    process.kill()
+    process.communicate()
+
+
+def test_what_a_script_made_while_its_agent_was_killed_is_put_aside_at_the_next_start(
+    repository: Host,
+) -> None:
+    killed_in_a_run(repository)
+    result = repository.run("echo fine")
+    assert is_safe(repository)
+    assert not (repository.work / ".envrc").exists()
+    assert not (repository.work / "src/.git").exists()
+    assert "cut off with the agent made .envrc, src/.git" in result["notices"][0]
+    assert "put aside" in result["notices"][0]
+    assert repository.run("echo again")["notices"] == []
+    assert not list(repository.records.iterdir())
+
+
+def test_what_came_when_the_script_was_gone_is_reported_and_stays(repository: Host) -> None:
+    """It may be the person's."""
+    killed_in_a_run(repository)
+    (record,) = repository.records.iterdir()
+    os.utime(record, (0, 0))
+    result = repository.run("echo fine")
+    assert (repository.work / ".envrc").exists()
+    assert ".envrc, src/.git came or changed" in result["notices"][0]
+
+
+def test_a_run_that_goes_on_is_not_taken_for_one_that_was_cut_off(repository: Host) -> None:
+    process = repository.start("mkdir n; echo evil > n/.envrc; touch made; sleep 3; echo done")
+    while not (repository.work / "made").exists():
+        time.sleep(0.01)
+    other = repository.run("echo fine")
+    assert not any("cut off" in notice for notice in other["notices"])
+    assert json.loads(process.communicate(timeout=60)[0])["stdout"] == "done\n"
+
+
+@pytest.mark.parametrize("text", ["", "{}", "[1]", '["/", "x", 1, {}]', "[" * 100_000])
+def test_a_damaged_record_of_a_run_stops_nothing(repository: Host, text: str) -> None:
+    (repository.records / "bwrap-x.json").write_text(text)
+    assert repository.run("echo fine")["notices"] == []
+    assert not list(repository.records.iterdir())
 
 
 def test_without_a_sandbox_git_executes_what_was_planted(repository: Host) -> None:

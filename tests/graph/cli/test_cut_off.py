@@ -125,3 +125,12 @@ def test_on_a_terminal_the_question_takes_approve_and_reject_only(cut: Cut) -> N
     )
     assert finished.code == 0
     assert cut.effects == 1
+
+
+def test_what_the_script_left_for_other_programs_is_said_at_the_next_start(cut: Cut) -> None:
+    (cut.cli.workspace / ".envrc").write_text("evil")
+    cut.kill()
+    started = cut.cli.run("ask", "hello", "--model", "offline")
+    assert "cut off with the agent made .envrc" in started.err
+    again = cut.cli.run("ask", "hello", "--model", "offline")
+    assert "cut off with the agent" not in again.err

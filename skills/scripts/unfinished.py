@@ -1,0 +1,119 @@
+"""Runs that were cut off with the agent (SIGKILL, a crash): nobody looked at what their script had made.
+
+Each run leaves a record for its time, locked, in a folder of the user. One that nobody holds is of an agent
+that is gone: what its run made is found at the next start, in the same way. The time of the record says until
+when the script can have run: what is younger may be the person's.
+"""
+
+import fcntl
+import json
+import logging
+import os
+import secrets
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from skills_agent.skills.errors import SkillsAgentError
+from skills_agent.skills.scripts.protected_files import Findings, Place
+
+logger = logging.getLogger(__name__)
+
+BEAT_SECONDS: Final = 0.5
+GRACE_NS: Final = 2_000_000_000
+"""How much later than the last beat a script may have written."""
+
+
+class CutOff(NamedTuple):
+    """A run that nobody looked at."""
+
+    folder: Path
+    moment: int
+    allowed: tuple[str, ...]
+    before: Findings
+    last: int
+    """When the script had ended at the latest (ns)."""
+
+    def is_younger(self, path: str) -> bool:
+        """Return whether a path of the folder changed only when the script was gone."""
+        with suppress(OSError):
+            return os.lstat(self.folder / path).st_ctime_ns > self.last
+        return True
+
+
+class UnfinishedRuns:
+    """The records of runs of one level of isolation."""
+
+    def __init__(self, folder: Callable[[], Path] | None, level: str) -> None:
+        """Name what makes the folder, and returns it; without one, nothing is kept."""
+        self._folder, self._level = folder, level
+
+    @contextmanager
+    def noted(
+        self, folder: Path, moment: int, allowed: Sequence[str], before: Findings
+    ) -> Iterator[Callable[[], None]]:
+        """Keep a record for the time of a run; yield what is to be called again and again meanwhile."""
+        try:
+            path = self._place() / f"{self._level}-{secrets.token_hex(8)}.json"
+            descriptor = os.open(
+                path.with_suffix(".new"), os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600
+            )
+        except (OSError, SkillsAgentError, LookupError) as error:
+            if self._folder:
+                logger.warning("a run cannot be noted, to look at it after a crash: %s", error)
+            yield lambda: None
+            return
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            with os.fdopen(os.dup(descriptor), "w", encoding="utf-8") as file:
+                found = {**before._asdict(), "skipped": sorted(before.skipped)}
+                json.dump([os.fspath(folder), moment, list(allowed), found], file)
+            path.with_suffix(".new").rename(path)
+            yield _Beat(descriptor)
+        finally:
+            for each in (path, path.with_suffix(".new")):
+                each.unlink(missing_ok=True)
+            os.close(descriptor)
+
+    def cut_off(self) -> Iterator[CutOff]:
+        """Yield the runs that nobody looked at; each is taken off when the next one is asked for."""
+        try:
+            paths = sorted(self._place().glob(f"{self._level}-*.json"))
+        except (OSError, SkillsAgentError, LookupError):
+            return
+        for path in paths:
+            with suppress(OSError), path.open("rb") as file:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                if path.stat().st_ino != os.fstat(file.fileno()).st_ino:
+                    continue
+                try:
+                    yield _read(file.read(), os.fstat(file.fileno()).st_mtime_ns)
+                except (ValueError, TypeError, KeyError, RecursionError) as error:
+                    logger.warning("the record of a run that was cut off is damaged: %s (%s)", path, error)
+                path.unlink(missing_ok=True)
+
+    def _place(self) -> Path:
+        if self._folder is None:
+            raise LookupError
+        return self._folder()
+
+
+class _Beat:
+    """Says in a record that its run goes on."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor, self._next = descriptor, 0.0
+
+    def __call__(self) -> None:
+        if time.monotonic() > self._next:
+            os.utime(self._descriptor)
+            self._next = time.monotonic() + BEAT_SECONDS
+
+
+def _read(text: bytes, beat: int) -> CutOff:
+    folder, moment, allowed, found = json.loads(text)
+    places = {path: Place(*place) for path, place in found["places"].items()}
+    before = Findings(places, int(found["unseen"]), frozenset(found["skipped"]))
+    return CutOff(Path(folder), int(moment), tuple(allowed), before, beat + GRACE_NS)
