@@ -108,6 +108,8 @@ def make_services(  # noqa: PLR0913 - those of `build_graph`, and what the comma
         ),
         files,
         threads.thread_codes,
+        # The policy is made of the tools, so it is looked up when one is called.
+        left_out=lambda *request: policy.skills_left_out(*request),  # noqa: PLW0108
         run_command=settings.enable_run_command,
         images=settings.read_images,
     )

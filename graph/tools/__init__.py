@@ -8,7 +8,7 @@ from skills_agent.graph.tools.declare import declare, spec_of
 from skills_agent.graph.tools.execution import Workdir, run_tools
 from skills_agent.graph.tools.files import file_tools
 from skills_agent.graph.tools.plan import update_plan
-from skills_agent.graph.tools.skills import skill_tools
+from skills_agent.graph.tools.skills import LeftOut, skill_tools
 from skills_agent.graph.tools.workspace import Workspace
 from skills_agent.nodes.codes import ThreadCodes
 from skills_agent.skills.library.registry import Library
@@ -17,24 +17,25 @@ from skills_agent.skills.scripts.runner import ScriptRunner
 __all__ = ["Workdir", "build_tools", "spec_of"]
 
 
-def build_tools(
+def build_tools(  # noqa: PLR0913 - they are what the tools work with
     library: Library,
     runner: ScriptRunner,
     workdir: Workdir,
     files: Workspace,
     codes: Callable[[], ThreadCodes],
     *,
+    left_out: LeftOut | None = None,
     run_command: bool = False,
     images: bool = False,
 ) -> list[BaseTool]:
     """Return every tool but `load_skill`, which the graph carries out itself.
 
     The order is fixed: it is part of the prompt that a provider caches. `run_command` adds that tool;
-    with `images`, the tools that read files show images to the model.
+    with `images`, the tools that read files show images to the model. No search finds what is `left_out`.
     """
     run_script, command = run_tools(library, runner, workdir, codes)
     return [
-        *skill_tools(library, images=images),
+        *skill_tools(library, left_out=left_out, images=images),
         run_script,
         declare(update_plan),
         *file_tools(files, images=images),

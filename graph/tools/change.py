@@ -34,7 +34,8 @@ def change_of(workspace: Workspace, path: str, content: str) -> FileChange:
     size = _count(content)
     if old is None:
         return FileChange(real, f"new file, {size}", content, is_diff=False, digest="new")
-    digest = sha256(old.start).hexdigest() + str(old.size)
+    rest = f"{old.size}, {old.changed}" if old.size > len(old.start) else ""
+    digest = sha256(old.start).hexdigest() + rest
     try:
         before = old.start.decode("utf-8")
     except UnicodeDecodeError:

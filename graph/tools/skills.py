@@ -1,6 +1,6 @@
 """The tools for skills: search_skills, unload_skill, read_resource."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -14,10 +14,11 @@ from skills_agent.graph.tools.content import Lines, Start, excerpt, image_conten
 from skills_agent.graph.tools.declare import declare
 from skills_agent.skills.errors import ResourceNotTextError, SectionNotFoundError
 from skills_agent.skills.format.instructions import heading_lines, section_of
+from skills_agent.skills.library.catalog import Catalog
 from skills_agent.skills.library.registry import Library, Registry
 from skills_agent.skills.skill import SkillRef
 from skills_agent.skills.text import escape_markup, one_line
-from skills_agent.state.context import caller_of
+from skills_agent.state.context import Context, caller_of
 from skills_agent.state.records import LoadedSkill, active_skills
 
 MAX_HITS = 5
@@ -27,9 +28,13 @@ ThreadRuntime = ToolRuntime[Any, Mapping[str, Any]]
 Section = Annotated[str | None, Field(description="A Markdown heading of the file")]
 
 
-def skill_tools(library: Library, *, images: bool = False) -> list[BaseTool]:
+LeftOut = Callable[[Catalog, Context], frozenset[str]]
+"""Returns the names of the skills that a request may not load."""
+
+
+def skill_tools(library: Library, *, left_out: LeftOut | None = None, images: bool = False) -> list[BaseTool]:
     """Return the three tools; with `images`, read_resource shows images to the model."""
-    tools = _SkillTools(library, images)
+    tools = _SkillTools(library, left_out, images)
     return [declare(tools.search_skills), declare(tools.unload_skill), declare(tools.read_resource)]
 
 
@@ -45,12 +50,16 @@ def loaded_skill(runtime: ThreadRuntime, name: str) -> LoadedSkill:
 @dataclass(frozen=True)
 class _SkillTools:
     library: Library
+    left_out: LeftOut | None
     images: bool
 
     def search_skills(self, query: str, runtime: ThreadRuntime) -> str:
         """Find skills for a task among all that exist, also those that are not listed."""
-        hits = self._registry(runtime).refresh().search(query, limit=4 * MAX_HITS)
-        skills = [hit.skill for hit in hits if hit.skill.model_invocable][:MAX_HITS]
+        catalog = self._registry(runtime).refresh()
+        left_out = self.left_out(catalog, Context.of(runtime.context)) if self.left_out else frozenset()
+        hits = catalog.search(query, limit=4 * MAX_HITS + len(left_out))
+        found = [hit.skill for hit in hits if hit.skill.model_invocable]
+        skills = [skill for skill in found if skill.name not in left_out][:MAX_HITS]
         if not skills:
             return "No skill fits. Try other words, or go on without one."
         loaded = active_skills(runtime.state.get("skills_loaded"))

@@ -53,6 +53,8 @@ class FoundFile(NamedTuple):
 
     start: bytes
     size: int
+    changed: int
+    """When, in nanoseconds, by the clock of the kernel."""
 
 
 class Workspace:
@@ -104,14 +106,15 @@ class Workspace:
             return file.read(limit)
 
     def find(self, path: str, limit: int) -> "FoundFile | None":
-        """Return the first `limit` bytes of a file as it is now, and its size; None where there is none.
+        """Return the first `limit` bytes of a file as it is now, its size, and when it changed.
 
-        Raises ToolException for what cannot be read.
+        None where there is none. Raises ToolException for what cannot be read.
         """
         with _refusals(path):
             try:
                 with self.open(self.real(path)) as file:
-                    return FoundFile(file.read(limit), os.fstat(file.fileno()).st_size)
+                    status = os.fstat(file.fileno())
+                    return FoundFile(file.read(limit), status.st_size, status.st_ctime_ns)
             except FileNotFoundError:
                 return None
 

@@ -131,3 +131,16 @@ def test_a_caller_excludes_calls_by_pattern(make_agent: MakeAgent, workspace: Pa
 
     assert [path.name for path in workspace.iterdir() if path.name != ".agent"] == ["src"]
     assert isinstance(agent.transcript[-1], AIMessage)
+
+
+@pytest.mark.parametrize("who", ["operator", "caller"])
+def test_a_search_finds_no_skill_that_is_excluded_by_pattern(make_agent: MakeAgent, who: str) -> None:
+    """The model was told of a skill, and to load it, that it may not load."""
+    settings = {"exclude_tools": ("Skill(x-*)",)} if who == "operator" else {}
+    context = Context(exclude_tools=("Skill(x-*)",)) if who == "caller" else None
+    agent = make_agent([calls(call("search_skills", query="Does one two y")), "done"], **settings)
+    agent.say("go", context=context)
+
+    (answer,) = agent.tool_messages("search_skills")
+    assert "- y: " in answer.text
+    assert "x-" not in answer.text

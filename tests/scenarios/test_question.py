@@ -120,6 +120,17 @@ def test_a_file_that_changed_after_the_question_is_not_overwritten(
     assert "changed after a person was asked" in agent.tool_messages("write_file")[0].text
 
 
+def test_a_large_file_that_changed_behind_what_is_compared_is_not_overwritten(
+    make_agent: MakeAgent, workspace: Path
+) -> None:
+    (workspace / "big").write_bytes(b"x" * 2_500_000)
+    agent = make_agent([calls(call("write_file", path="big", content="two\n")), "done"])
+    assert "too large to compare" in asked(agent)
+    (workspace / "big").write_bytes(b"x" * 2_499_999 + b"y")
+    agent.answer({"type": "approve"})
+    assert (workspace / "big").stat().st_size == 2_500_000
+
+
 def test_a_new_file_that_came_after_the_question_is_not_overwritten(
     make_agent: MakeAgent, workspace: Path
 ) -> None:
