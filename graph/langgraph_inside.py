@@ -6,10 +6,13 @@ what to do when a release changes one; pyproject.toml bounds the releases.
 """
 
 import asyncio
+import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
+from datetime import UTC, datetime
 from functools import cache, partial, reduce
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, NamedTuple, TypeVar, cast, get_args
+from uuid import UUID
 
 import ormsgpack
 from langchain_core.outputs import ChatGenerationChunk, ChatResult
@@ -154,6 +157,19 @@ def is_served(configurable: Mapping[str, Any]) -> bool:
     """Return True where LangGraph's server runs the graph; LangGraph itself goes by these two keys."""
     return bool(configurable.get("assistant_id") or configurable.get("graph_id"))
 
+
+def request_time(configurable: Mapping[str, Any]) -> datetime | None:
+    """Return when a client sent a run to LangGraph's server, up to the end of that millisecond; else None.
+
+    The server may queue a run. The only thing about it that has the time is its id, a UUID of version 7.
+    """
+    run = str(configurable.get("run_id") or "")
+    if not is_served(configurable) or not _UUID7.fullmatch(run):
+        return None
+    return datetime.fromtimestamp(((UUID(run).int >> 80) + 1) / 1000, UTC)
+
+
+_UUID7: Final = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}")
 
 SNAPSHOT_COUNTERS: Final = "counters_since_delta_snapshot"
 """In the metadata of a checkpoint: how far each delta channel is from its last whole value."""

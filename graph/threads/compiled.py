@@ -9,6 +9,7 @@ import secrets
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
 from contextlib import AbstractContextManager, aclosing, asynccontextmanager, contextmanager
 from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import Any, Literal, cast
 
 from langchain_core.runnables import RunnableConfig
@@ -26,13 +27,14 @@ from skills_agent.graph.langgraph_inside import (
     is_served,
     merged_config,
     node_path,
+    request_time,
     saver_in,
     store_in,
     stored,
 )
 from skills_agent.graph.serialisation import strict, strict_saver
 from skills_agent.graph.threads.backends import ThreadServices
-from skills_agent.graph.threads.errors import AnsweredError, ThreadError
+from skills_agent.graph.threads.errors import AnsweredError, EarlyAnswerError, ThreadError
 from skills_agent.graph.threads.locks import LockTable, Release, ThreadKey
 from skills_agent.graph.threads.references import address_of
 from skills_agent.nodes.effects import INVOCATION_KEY, Invocation
@@ -77,7 +79,7 @@ class CompiledAgent(CompiledGraphHooks[AgentState, Context, AgentInput, AgentOut
         thread = self._thread_of(config)
         with _locked(thread), self._invoked(thread) as invocation:
             is_answer = _is_answer(input, thread)
-            message = _addressed(input, self.get_state(config or {})) if is_answer else input
+            message = _addressed(input, self.get_state(config or {}), config) if is_answer else input
             yield from super().stream(message, _marked(config, invocation), **options)
             if invocation:
                 invocation.settle()
@@ -90,7 +92,8 @@ class CompiledAgent(CompiledGraphHooks[AgentState, Context, AgentInput, AgentOut
         async with _locked_async(thread):
             with self._invoked(thread) as invocation:
                 is_answer = _is_answer(input, thread)
-                message = _addressed(input, await self.aget_state(config or {})) if is_answer else input
+                snapshot = await self.aget_state(config or {}) if is_answer else None
+                message = _addressed(input, snapshot, config) if snapshot else input
                 stream = super().astream(message, _marked(config, invocation), **options)
                 # Closed here and now: an invocation that its caller left must not go on without its lock.
                 async with aclosing(cast("AsyncGenerator[Any]", stream)) as parts:
@@ -256,11 +259,12 @@ def _is_answer(message: Any, thread: _Thread | None) -> bool:
     return is_newest and isinstance(message, Command) and message.resume is not None
 
 
-def _addressed(command: Command[Any], snapshot: StateSnapshot) -> Command[Any]:
+def _addressed(command: Command[Any], snapshot: StateSnapshot, config: RunnableConfig | None) -> Command[Any]:
     """Return an answer with the id of its question.
 
     LangGraph keeps an answer without one in the thread, and gives it to the next question that is asked
-    after a crash, whatever that is. Raises AnsweredError.
+    after a crash, whatever that is. Its server queues a second answer (a double click) behind the first, and
+    gives it to the question after: nobody has seen that one. Raises AnsweredError.
     """
     thread = snapshot.config["configurable"]["thread_id"]
     is_open = [interrupt.id for interrupt in snapshot.interrupts]
@@ -271,6 +275,9 @@ def _addressed(command: Command[Any], snapshot: StateSnapshot) -> Command[Any]:
         return command
     if not is_open:
         raise AnsweredError(thread, (), ())
+    sent, asked = request_time((config or {}).get("configurable", {})), snapshot.created_at
+    if sent and asked and sent < datetime.fromisoformat(asked):
+        raise EarlyAnswerError(thread, (), is_open)
     return replace(command, resume={is_open[0]: resume}) if len(is_open) == 1 else command
 
 

@@ -34,6 +34,15 @@ class AnsweredError(DetailedError, ThreadError):
     open: Sequence[str]
 
 
+class EarlyAnswerError(AnsweredError):
+    """An answer that names no question waited behind another run, and its question is not open any more."""
+
+    sentence = (
+        "The answer to thread {thread!r} names no question, and was sent before the open one was asked. Look "
+        "at that one, and answer it by its id: {open}."
+    )
+
+
 class UnfinishedError(DetailedError, ThreadError):
     """A thread was cut off in the middle of a turn."""
 

@@ -264,6 +264,33 @@ def test_plain_text_over_a2a_is_no_answer_to_an_open_question(server: Server, ur
         assert state["values"]["usage"]["thread"]["script_runs"] == 0
 
 
+def test_an_answer_that_was_sent_twice_approves_nothing_that_nobody_saw(tmp_path: Path) -> None:
+    """A double click: when the second answer has its turn, the next question is open."""
+    workspace = tmp_path / "work"
+    workspace.mkdir()
+    replies = [calls(call("write_file", path=name, content="x")) for name in ("seen.txt", "unseen.txt")]
+    (tmp_path / "replies.json").write_text(json.dumps([*replies, "Done."]))
+    server = Server(tmp_path, workspace, more={"SKILLS_AGENT_MODEL": f"scripted:{tmp_path}/replies.json"})
+    try:
+        client = server.start()
+        thread = client.threads.create()["thread_id"]
+        client.runs.wait(thread, "agent", input=ask("Write both."))
+        answer: Any = {"resume": {"decisions": [{"type": "approve"}]}}
+        runs = [client.runs.create(thread, "agent", command=answer)["run_id"] for _ in range(2)]
+        first, second = [client.runs.join(thread, run) for run in runs]
+        assert "__error__" not in first
+        assert (workspace / "seen.txt").exists()
+        assert second["__error__"]["error"] == "EarlyAnswerError"
+        assert not (workspace / "unseen.txt").exists()
+        (question,) = client.threads.get_state(thread)["interrupts"]
+        assert question["id"] in second["__error__"]["message"]
+        result: Any = client.runs.wait(thread, "agent", command=answer)
+    finally:
+        server.stop()
+    assert result["answer"] == "Done."
+    assert (workspace / "unseen.txt").exists()
+
+
 def test_a_server_in_a_hostile_repository_believes_its_own_operator(tmp_path: Path) -> None:
     """The attack: `langgraph dev` in a clone whose settings choose the model and turn off the questions."""
     workspace = tmp_path / "clone"
