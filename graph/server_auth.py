@@ -166,6 +166,8 @@ def _stamp(ctx: Auth.types.AuthContext, value: Any, **more: str) -> None:
 def _check_metadata(ctx: Auth.types.AuthContext, metadata: Mapping[str, Any] | None) -> None:
     """Refuse what would give a thing to somebody else, or take it from them."""
     given = metadata or {}
+    if not isinstance(given, Mapping):
+        raise _refusal("`metadata` is an object.", 422)
     if _is_operator(ctx):
         return
     if given.get("owner", _identity(ctx)) != _identity(ctx) or (_SHARED | _SYSTEM).keys() & given.keys():

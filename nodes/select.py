@@ -4,7 +4,7 @@ import logging
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
 from langchain_core.messages.tool import ToolCall, tool_call
@@ -213,7 +213,9 @@ def _reloads(state: AgentState, on_change: OnChange, registry: Registry) -> Iter
 def _requests(state: AgentState, catalog: Catalog) -> Iterator[SkillRequest]:
     """Yield the caller's and the user's requests; both may name skills again that are active."""
     human = last_human(state.get("messages", []))
-    askers: dict[str, tuple[Asker, str | None]] = dict.fromkeys(state.get("skills") or [], ("caller", None))
+    given: Any = state.get("skills") or []  # What a client sent: no schema is held against it.
+    names = [given] if isinstance(given, str) else given
+    askers: dict[str, tuple[Asker, str | None]] = dict.fromkeys(map(str, names), ("caller", None))
     askers |= {name: ("user", arguments) for name, arguments in _named_by_user(human, catalog)}
     prefix = f"{human.id if human and human.id else 'start'}-{state['usage']['turn']}"
     active = active_skills(state.get("skills_loaded"))

@@ -1,9 +1,17 @@
 """Questions about the transcript, as pure functions of its messages."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import groupby, takewhile
+from typing import Any
 
-from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, InvalidToolCall, ToolMessage
+from langchain_core.messages import (
+    AIMessage,
+    AnyMessage,
+    BaseMessage,
+    HumanMessage,
+    InvalidToolCall,
+    ToolMessage,
+)
 from langchain_core.messages.tool import ToolCall
 
 from skills_agent.state.budget import MAX_SAME_REFUSALS
@@ -15,9 +23,15 @@ SYNTHETIC = {"skills_agent": {"synthetic": True}}
 the user or the caller named, a summary."""
 
 
+def marks_of(message: BaseMessage) -> Mapping[str, Any]:
+    """Return what the agent noted in a message; a client may have written anything there."""
+    marks = message.additional_kwargs.get("skills_agent")
+    return marks if isinstance(marks, dict) else {}
+
+
 def reused_since(message: AnyMessage) -> str:
     """Return the start of the earlier run whose result a tool message repeats; empty where the call ran."""
-    return str(message.additional_kwargs.get("skills_agent", {}).get("reused", ""))
+    return str(marks_of(message).get("reused", ""))
 
 
 def in_call_order(messages: Sequence[AnyMessage]) -> list[AnyMessage]:
@@ -54,7 +68,7 @@ def last_human(messages: Sequence[AnyMessage]) -> HumanMessage | None:
 
 def is_synthetic(message: AnyMessage) -> bool:
     """Return True if the agent wrote a message itself."""
-    return bool(message.additional_kwargs.get("skills_agent", {}).get("synthetic"))
+    return bool(marks_of(message).get("synthetic"))
 
 
 def calls_of(message: AIMessage) -> list[ToolCall]:

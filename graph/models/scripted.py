@@ -14,7 +14,7 @@ from typing_extensions import override
 from skills_agent.graph.models.errors import ReplyScriptError, ScriptExhaustedError
 from skills_agent.graph.models.local import LocalChatModel, fingerprint
 from skills_agent.nodes.model_call import PromptRecords
-from skills_agent.state.transcript import is_synthetic
+from skills_agent.state.transcript import is_synthetic, marks_of
 
 
 class _WrittenCall(msgspec.Struct):
@@ -100,6 +100,5 @@ def _position(messages: Sequence[BaseMessage]) -> int:
     """
     replies = [each for each in messages if isinstance(each, AIMessage) and not is_synthetic(each)]
     matches = (_ID.match(reply.id or "") for reply in replies)
-    notes = (each.additional_kwargs.get("skills_agent", {}) for each in messages)
-    summarized: int = sum(note.get("replies", 0) for note in notes)
+    summarized: int = sum(marks_of(each).get("replies", 0) for each in messages)
     return max([summarized + len(replies), *(int(match[1]) + 1 for match in matches if match)])

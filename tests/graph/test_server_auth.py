@@ -187,6 +187,7 @@ def test_no_client_says_who_owns_a_thing(owner: Client, stranger: Client) -> Non
         ("POST", "/assistants", {"graph_id": "agent", "metadata": {"created_by": "system"}}),
     ]:
         assert owner(method, path, body).status_code == 403, (path, body)
+    assert owner("POST", "/runs/wait", HELLO | {"config": {"metadata": "x"}}).status_code == 422
     assert (
         owner("PATCH", f"/threads/{thread}", {"metadata": {"owner": "alice@example.com"}}).status_code == 200
     )

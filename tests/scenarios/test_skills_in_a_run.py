@@ -200,6 +200,15 @@ def test_a_caller_that_names_its_skills_at_every_turn_loads_them_once(make_agent
     assert len(agent.tool_messages("load_skill")) == 1
 
 
+@pytest.mark.parametrize("skills", ["alpha", ["alpha", 1, None, {"a": 1}]])
+def test_names_of_any_type_from_a_client_do_not_end_the_thread(make_agent: MakeAgent, skills: Any) -> None:
+    agent = make_agent(["one", "two"])
+    agent.run({"messages": "hi", "skills": skills})
+    assert agent.values["loaded"] == ["alpha"]
+    agent.say("again")
+    assert agent.values["answer"] == "two"
+
+
 def test_the_user_activates_a_skill_with_a_slash(make_agent: MakeAgent) -> None:
     agent = make_agent(["done"])
     agent.say("/alpha how many?")

@@ -2,12 +2,13 @@
 
 import random
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
 from langchain_core.messages.tool import tool_call
 
-from skills_agent.state.transcript import in_call_order
+from skills_agent.state.transcript import in_call_order, is_synthetic, marks_of
 
 
 @given(st.lists(st.integers(0, 4), max_size=5), st.randoms(use_true_random=False))
@@ -29,3 +30,10 @@ def test_an_answer_to_no_call_is_left_out() -> None:
     stray, answer = ToolMessage("x", tool_call_id="stray"), ToolMessage("x", tool_call_id="a")
     asked = AIMessage("", tool_calls=[tool_call(name="t", args={}, id="a")])
     assert in_call_order([stray, asked, stray, answer]) == [asked, answer]
+
+
+@pytest.mark.parametrize("marks", ["x", None, [], 1, {"synthetic": None, "reused": None}])
+def test_marks_of_any_type_from_a_client_are_none(marks: object) -> None:
+    message = HumanMessage("hi", additional_kwargs={"skills_agent": marks})
+    assert not is_synthetic(message)
+    assert marks_of(message).get("replies") is None
