@@ -109,7 +109,8 @@ class CompiledAgent(CompiledGraphHooks[AgentState, Context, AgentInput, AgentOut
         thread = self._thread_of(config)
         with _locked(thread):
             updated = super().bulk_update_state(config, supersteps)
-            self._record_update(thread, self.get_state(updated), supersteps)
+            if thread and thread.is_outermost:
+                self._record_update(thread, self.get_state(updated), supersteps)
             return updated
 
     @override
@@ -119,8 +120,9 @@ class CompiledAgent(CompiledGraphHooks[AgentState, Context, AgentInput, AgentOut
         thread = self._thread_of(config)
         async with _locked_async(thread):
             updated = await super().abulk_update_state(config, supersteps)
-            snapshot = await self.aget_state(updated)
-            await asyncio.to_thread(self._record_update, thread, snapshot, supersteps)
+            if thread and thread.is_outermost:
+                snapshot = await self.aget_state(updated)
+                await asyncio.to_thread(self._record_update, thread, snapshot, supersteps)
             return updated
 
     def locked(self, config: RunnableConfig) -> AbstractContextManager[None]:
@@ -168,11 +170,10 @@ class CompiledAgent(CompiledGraphHooks[AgentState, Context, AgentInput, AgentOut
             self.services.invocations.pop(invocation.id, None)
 
     def _record_update(
-        self, thread: "_Thread | None", snapshot: StateSnapshot, supersteps: Sequence[Sequence[StateUpdate]]
+        self, thread: "_Thread", snapshot: StateSnapshot, supersteps: Sequence[Sequence[StateUpdate]]
     ) -> None:
-        if thread and thread.is_root and not thread.key.namespace:  # not inside another graph
-            updates = [update for superstep in supersteps for update in superstep]
-            self.services.audit.record_update(thread.key.thread, snapshot, updates)
+        updates = [update for superstep in supersteps for update in superstep]
+        self.services.audit.record_update(thread.key.thread, snapshot, updates)
 
 
 class AgentGraph(StateGraph[AgentState, Context, AgentInput, AgentOutput]):
@@ -213,6 +214,11 @@ class _Thread:
     """True where LangGraph's server runs the graph."""
     locks: LockTable
     """Keeps nobody out on a server, which has locks of its own."""
+
+    @property
+    def is_outermost(self) -> bool:
+        """Return False for a graph inside another one, also where that one's state is read or written."""
+        return self.is_root and not self.key.namespace
 
     def has_checkpoint(self, checkpoint: str) -> bool:
         thread, namespace = self.key
