@@ -146,8 +146,8 @@ class ConfigFile(NamedTuple):
 
     @property
     def name(self) -> str:
-        """Return the path for a person."""
-        return readable(str(self.path))
+        """Return the path for a person, as one line."""
+        return visible_line(readable(str(self.path)))
 
     @property
     def digest(self) -> str:
@@ -281,7 +281,7 @@ def _notice(settings: "Settings", state: str, stricter: Iterable[str], ignored: 
         parts.append(f"It tightens {names_text(stricter)}.")
     if ignored:
         elsewhere = [] if settings.workspace == Path.cwd() else ["--workspace", str(settings.workspace)]
-        command = shlex.join(["skills-agent", "trust", *elsewhere])
+        command = visible_line(shlex.join(["skills-agent", "trust", *elsewhere]))
         parts.append(f"Ignored: {names_text(ignored)}. Read it; to use all of it: {command}")
     return " ".join(parts)
 

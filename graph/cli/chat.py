@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from skills_agent.graph.cli import options
-from skills_agent.graph.cli.printing import echo, is_terminal, print_error, table
+from skills_agent.graph.cli.doctor import print_section, untrusted_in_place
+from skills_agent.graph.cli.printing import echo, is_terminal, line_of, print_error, table
 from skills_agent.graph.cli.signals import ending_on_sigterm, exit_code_of, leave
 from skills_agent.skills.errors import UnknownSkillError
 from skills_agent.skills.library.catalog import first_sentence
@@ -110,12 +111,14 @@ def _is_skill(thread: "OpenThread", name: str) -> bool:
 
 
 def _print_skills(thread: "OpenThread") -> None:
-    skills = thread.registry.refresh().skills
+    catalog = thread.registry.refresh()
     rows = [
         ("*" if skill.name in thread.loaded else " ", skill.name, first_sentence(skill.description))
-        for skill in skills
+        for skill in catalog.skills
     ]
     table(rows, empty="No skills yet. Put folders with a SKILL.md under .agent/skills.")
+    in_place = untrusted_in_place(thread.agent.services.settings, catalog)
+    print_section("Untrusted", map(line_of, in_place.values()))
 
 
 def _print_plan(thread: "OpenThread") -> None:

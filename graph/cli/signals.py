@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Final, NoReturn
 
 import click
 
+from skills_agent.skills.visible import visible_line
+
 if TYPE_CHECKING:  # main imports this module: `skills list` answers without LangGraph
     from langgraph.runtime import RunControl
 
@@ -31,7 +33,7 @@ def exit_code_of(control: "RunControl") -> int | None:
 
 def farewell(code: int, command: str) -> str:
     """Return the sentence after a signal, with the command that goes on."""
-    return f"\n{_WORDS[code]}; to go on: {command}"
+    return f"\n{_WORDS[code]}; to go on: {visible_line(command)}"
 
 
 def leave(code: int, command: str) -> NoReturn:

@@ -23,6 +23,7 @@ from skills_agent.skills.format.rules import MAX_NAME
 from skills_agent.skills.library.catalog import Catalog, first_sentence
 from skills_agent.skills.library.registry import Registry
 from skills_agent.skills.skill import Skill
+from skills_agent.skills.visible import visible_line
 
 _NAME = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
 _TEMPLATE = """\
@@ -63,7 +64,8 @@ def list_skills(
         entries = [entry for entry in catalog.entries if everything or entry.status == "shown"]
         print_json([asdict(each) | more.get((each.source, each.path), unused) for each in entries])
         return
-    here, home = (folder / ".agent" / "skills" for folder in (settings.workspace, settings.home))
+    places = (folder / ".agent" / "skills" for folder in (settings.workspace, settings.home))
+    here, home = (visible_line(str(place)) for place in places)
     table(
         [(skill.name, skill.source, first_sentence(skill.description)) for skill in catalog.skills],
         empty=f"No skills yet. Put folders with a SKILL.md under {here} (this project) or {home} (all your "
@@ -139,7 +141,8 @@ def new_skill(name: str, folder: Path | None, workspace: Path | None) -> None:
         raise click.ClickException(f"{made} exists already. Choose another name.") from error
     except OSError as error:
         raise click.ClickException(f"Cannot make {made}: {error.strerror}.") from error
-    click.echo(f"Made {made}. Say in {made / 'SKILL.md'} what the skill does and when to use it.")
+    where = visible_line(str(made))
+    echo(f"Made {where}. Say in {where}/SKILL.md what the skill does and when to use it.")
 
 
 @skills.command("search", epilog=options.examples('skills search "totals from a spreadsheet" --limit 3'))

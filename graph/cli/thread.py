@@ -39,6 +39,7 @@ from skills_agent.skills.policy.tool_spec import Risk
 from skills_agent.skills.policy.verdict import Approval, ApprovalNeededError
 from skills_agent.skills.scripts.choice import AutoRunner
 from skills_agent.skills.scripts.controlled import ControlledRunner
+from skills_agent.skills.visible import visible_line
 from skills_agent.state.records import VerdictRecord, active_skills
 from skills_agent.state.schema import AgentInput
 
@@ -292,7 +293,8 @@ def print_turn(thread: OpenThread) -> None:
         thread.print_facts(thread.as_json())
     elif thread.interrupts:
         questions = "\n".join(map(question_text, thread.interrupts))
-        click.echo(f"\n{questions}\n\nTo run it: {thread.resume_command('--approve')}")
+        command = visible_line(thread.resume_command("--approve"))
+        click.echo(f"\n{questions}\n\nTo run it: {command}")
     else:
         answer = (thread.snapshot.values.get("answer") or "").strip()
         echo(f"\n{answer or '(The model gave no text.)'}", "prose")

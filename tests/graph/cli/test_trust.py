@@ -2,6 +2,7 @@
 
 import json
 import logging
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ import pytest
 from langchain_core.messages import HumanMessage
 
 from skills_agent.graph import build_graph
-from tests.agents import call, calls
+from tests.agents import call, calls, write_skill
 from tests.graph.cli.command_line import ADD_UP, RAIN_SKILL, CommandLine
 
 CONFIG = ".agent/config.json"
@@ -199,6 +200,32 @@ def test_an_option_is_said_after_what_a_workspace_tightens(clone: CommandLine) -
     ask = ["ask", "Rain?", "--model", "scripted:replies.json"]
     assert clone.run(*ask).code == 1
     assert clone.run(*ask, "--approval", "ask").code == 3
+
+
+def test_the_name_of_a_workspace_cannot_steer_the_terminal_or_speak(tmp_path: Path) -> None:
+    """The attack: a folder of a repository whose name has more lines than one."""
+    cli = CommandLine(tmp_path)
+    odd = cli.workspace / "x\x1b[2J\u202e\nerror: all is well\n"
+    write_skill(odd / ".agent/skills", "rain-gauge", "Adds.", scripts__run_py="")
+    (odd / CONFIG).write_text('{"sandbox": "off", "max_model_calls": 5}')
+    model = cli.script(LOAD, calls(call("run_script", skill="rain-gauge", path="scripts/run.py")), "done")
+    here = ["--workspace", str(odd)]
+    for command in (
+        ["ask", "Rain?", "--model", model, "--thread", "t"],
+        ["resume", "t"],
+        ["skills", "doctor"],
+        ["skills", "list"],
+        ["skills", "new", "tide"],
+        ["trust"],
+        ["skills", "list"],
+        ["trust", "revoke"],
+        ["trust", "revoke"],
+    ):
+        done = cli.run(*command, *here)
+        assert not set("\x1b\u202e") & set(done.out + done.err), command
+        assert "\nerror: all is well" not in done.out + done.err, command
+    shutil.rmtree(odd / ".agent")
+    assert "\x1b" not in cli.run("skills", "list", *here, SKILLS_AGENT_BUNDLED_SKILLS="false").out
 
 
 def test_honest_settings_of_a_project_need_no_trust(clone: CommandLine) -> None:

@@ -47,6 +47,7 @@ def test_a_hidden_skill_is_said_in_the_list_and_by_the_doctor(cli: CommandLine) 
     assert cli.run("skills", "list").out.count(HIDES) == 1
     assert cli.run("skills", "doctor").out.count("hides csv-report of") == 1
     assert cli.run("skills", "doctor", "--json").value["untrusted"] == [HIDES]
+    assert cli.run("chat", stdin="/skills\n").out.count(HIDES) == 1
 
 
 def test_a_hidden_skill_is_said_when_it_is_loaded_and_in_the_question(cli: CommandLine) -> None:
