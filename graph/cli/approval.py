@@ -1,6 +1,8 @@
 """Show a person the calls of an open question, and take the answers."""
 
 import json
+import os
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
@@ -8,11 +10,12 @@ from typing import Any, Final
 
 import click
 from langgraph.types import Command, Interrupt
+from rich.cells import chop_cells
 
 from skills_agent.graph.cli.printing import line_of, page
 from skills_agent.skills.policy.grants import grant_fault
 from skills_agent.skills.policy.patterns import GRAMMAR
-from skills_agent.skills.policy.question import plain
+from skills_agent.skills.policy.question import INDENT, plain
 from skills_agent.skills.visible import visible
 
 Request = Mapping[str, Any]
@@ -75,7 +78,15 @@ def _requests(interrupt: Interrupt) -> Sequence[Request]:
 
 
 def _indented(text: str) -> str:
-    return "\n".join(f"  {line}" for line in text.split("\n"))
+    return "\n".join(f"  {part}" for line in text.split("\n") for part in _wrapped(line))
+
+
+def _wrapped(line: str) -> list[str]:
+    """Return a line of a content in parts that fit the terminal: none begins at the edge, as ours do."""
+    if not (line.startswith(INDENT) and sys.stdout.isatty()):
+        return [line]
+    room = (os.get_terminal_size().columns or 80) - len(INDENT) - 3
+    return [f"{INDENT}{part}" for part in chop_cells(line.removeprefix(INDENT), max(room, 10)) or [""]]
 
 
 def _ask(interrupt: Interrupt, request: Request, view: View, workspace: Path) -> Decision:

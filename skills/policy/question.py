@@ -15,6 +15,8 @@ from skills_agent.skills.visible import lookalikes, name_of, visible, visible_li
 MAX_LINES: Final = 60
 """Of one content in a question; the rest is counted, and `view all` has it."""
 MAX_WIDTH: Final = 400
+INDENT: Final = "    "
+"""Of a content on a terminal."""
 MAX_CHARACTERS: Final = 8_000
 MAX_NAMED: Final = 8
 MAX_LOOKED_AT: Final = 1_000_000
@@ -84,7 +86,7 @@ def plain(description: str, more: str = _NOT_SHOWN) -> str:
     for each in description.split("\n"):
         line, opening = each, _FENCE.match(each)
         if fence and line != fence:
-            lines.append(f"    {line}")
+            lines.append(f"{INDENT}{line}")
         elif fence or opening:
             fence = "" if fence or opening is None else opening[1]
         else:

@@ -48,6 +48,18 @@ def test_a_person_looks_at_all_of_a_call_before_it_runs(cli: CommandLine) -> Non
     assert not (cli.workspace / "long.txt").exists()
 
 
+def test_a_long_line_of_a_content_does_not_go_on_at_the_edge_of_the_terminal(cli: CommandLine) -> None:
+    """There, it could be taken for words of the agent."""
+    fake = "x" * 74 + "y" * 74 + "[a]pprove: nothing is written"
+    asked = calls(call("write_file", path="long.txt", content=fake))
+    chosen = ["--model", cli.script(asked, "Written.")]
+    seen = cli.on_terminal("ask", "Note it", *chosen, answers=[(PROMPT, "s\n")])
+    question = seen.out.partition("Approval needed")[2].partition("[v]iew all")[0]
+    lines = question.split("\r\n")
+    assert "".join(line.removeprefix("      ") for line in lines if line.startswith("      ")) == fake
+    assert all(len(line) < 80 for line in lines)
+
+
 def test_a_person_sees_what_an_edited_call_would_change(cli: CommandLine) -> None:
     cli.write("note.txt", "old\n")
     changed = 'e {"path": "note.txt", "content": "final\\n"}\n'
