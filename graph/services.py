@@ -42,6 +42,7 @@ from skills_agent.nodes.judge import Policy
 from skills_agent.nodes.model_call import ModelRequests
 from skills_agent.skills.library.registry import Library, Registry
 from skills_agent.skills.policy.patterns import Entry, EntryNotUnderstoodError, Grammar
+from skills_agent.skills.policy.secret_places import obeyed_in_homes
 from skills_agent.skills.policy.tool_spec import Risk
 from skills_agent.skills.policy.trust import TrustList
 from skills_agent.skills.policy.verdict import Approver
@@ -177,7 +178,8 @@ def protected_entries(settings: Settings, sources: Sequence[Source] | None = Non
     own = (cache_folder(settings), user_state_folder(settings), *closed_places(settings))
     folders = [*settings.skills_dirs, *sources_folders, *own]
     path = process_environment().get("PATH", "")
-    return (*settings.protected_paths, *own_entries(settings.workspace, path, folders))
+    of_homes = obeyed_in_homes(settings.workspace, settings.home)
+    return (*settings.protected_paths, *of_homes, *own_entries(settings.workspace, path, folders))
 
 
 def make_runner(

@@ -7,6 +7,7 @@ import os
 import pwd
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
+from glob import escape
 from pathlib import Path
 from typing import Final
 
@@ -75,6 +76,19 @@ def secret_places(workspace: Path, home: Path, more: Iterable[Path] = ()) -> tup
     return tuple(
         Path(each) for each in inside if not any(each != top and _is_in(each, top) for top in inside)
     )
+
+
+def obeyed_in_homes(workspace: Path, home: Path) -> tuple[str, ...]:
+    """Return protected entries for a workspace so wide: what is hidden in a home folder, and its `bin`.
+
+    There, every program has its settings; no list would be complete.
+    """
+    root = os.path.realpath(workspace)
+    if not is_wide(workspace, home):
+        return ()
+    homes = {each for each in (*_homes_of_user(home), *_homes_of_others(root)) if _is_in(each, root)}
+    tops = ["" if each == root else f"/{escape(os.path.relpath(each, root))}" for each in sorted(homes)]
+    return tuple(f"{top}/{name}" for top in tops for name in (".*", "bin"))
 
 
 def _homes_of_user(home: Path) -> set[str]:

@@ -7,10 +7,8 @@ because thousands of folders are looked at before a script starts.
 
 import errno
 import os
-import secrets
 import stat
 import sys
-import time
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
@@ -20,9 +18,11 @@ from importlib.util import find_spec
 from pathlib import Path, PurePosixPath
 from typing import Final, NamedTuple
 
+from skills_agent.skills.confined import open_folder_beneath
 from skills_agent.skills.errors import ScriptError
 from skills_agent.skills.policy.protected import is_protected_name, protected_by
 from skills_agent.skills.scripts.git_config import MAX_CONFIGS, global_configs, named_in
+from skills_agent.skills.scripts.quarantine import give_rights, put_aside
 from skills_agent.skills.text import clean_text, one_line
 
 SKIPPED: Final = frozenset({"node_modules", "__pycache__", "site-packages", ".tox", ".nox", ".mypy_cache"})
@@ -38,7 +38,6 @@ MAX_SKIPPED_AFTER: Final = 50_000
 MAX_NAMED: Final = 10
 """Paths in a sentence."""
 MAX_POINTER: Final = 64 * 1024
-QUARANTINE: Final = ".agent/quarantine"
 _GIT_FOLDER: Final = ("HEAD", "config", "config.worktree", "commondir", "hooks", "info")
 """What git obeys of a repository without a work tree; it takes any folder with HEAD and objects for one."""
 _MAX_LINKS: Final = 40
@@ -144,7 +143,11 @@ class ProtectedFiles:
         if known and known.changed == status.st_ctime_ns:
             return known
         if not os.access(path, os.R_OK | os.X_OK) and status.st_uid == os.geteuid():
-            os.chmod(path, stat.S_IMODE(status.st_mode) | stat.S_IRWXU)
+            above = open_folder_beneath(Path(self.root), os.path.dirname(folder))
+            try:
+                give_rights(above, os.path.basename(folder) or ".")
+            finally:
+                os.close(above)
         inner: list[str] = []
         skipped: list[str] = []
         protected, names = [], set()
@@ -413,7 +416,8 @@ class Watch:
 
     def put_aside(self, workspace: Path, paths: Iterable[str]) -> str:
         """Move them into the agent's quarantine; return the folder."""
-        return put_aside(workspace, self._files.root, paths, self.before)
+        links = {path: place.link for path, place in self.before.places.items() if place.link}
+        return put_aside(workspace, self._files.root, paths, links)
 
     def _above(self, path: str) -> str:
         """Return the folder that a file is made or replaced in; empty for what is a folder itself."""
@@ -423,47 +427,3 @@ class Watch:
         while folder and not os.path.isdir(os.path.join(self._files.root, folder)):
             folder = os.path.dirname(folder)
         return folder
-
-
-def put_aside(workspace: Path, root: str, paths: Iterable[str], before: Findings) -> str:
-    """Move what a run made into a folder of the agent, and put back the links that it replaced.
-
-    Returns that folder. No program looks there: a `.git` is not called so any more. `moved.txt` in it has the
-    names. What is on another disk stays there, under another name.
-    """
-    folder = _quarantine(workspace)
-    lines = []
-    for number, path in enumerate(paths, 1):
-        source = os.path.join(root, path)
-        name = f"{number}_{os.path.basename(path)[:50]}"
-        try:
-            _make_movable(source)
-            os.rename(source, os.path.join(folder, name))
-        except OSError:
-            name = f"{os.path.dirname(source)}/{name}.{secrets.token_hex(4)}"
-            os.rename(source, name)
-        if (place := before.places.get(path)) and place.link:
-            os.symlink(place.link, source)
-        lines.append(f"{name}\t{path}\n")
-    Path(folder, "moved.txt").write_text("".join(lines), encoding="utf-8", errors="surrogateescape")
-    return folder
-
-
-def _quarantine(workspace: Path) -> str:
-    parent = workspace / QUARANTINE
-    if os.path.lexists(parent) and (parent.is_symlink() or not parent.is_dir()):  # the workspace brought it
-        parent = parent.with_name(f"{parent.name}-{secrets.token_hex(3)}")
-    parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    with suppress(FileExistsError), open(parent / ".gitignore", "x", encoding="utf-8") as file:
-        file.write("*\n")
-    folder = parent / f"{time.strftime('%Y%m%dT%H%M%S', time.gmtime())}-{secrets.token_hex(3)}"
-    folder.mkdir(mode=0o700)
-    return os.fspath(folder)
-
-
-def _make_movable(source: str) -> None:
-    """Give this user the rights that a run took away: to move a folder takes those on it and above it."""
-    for path in (os.path.dirname(source), source):
-        status = os.lstat(path)
-        if stat.S_ISDIR(status.st_mode) and status.st_mode & stat.S_IRWXU != stat.S_IRWXU:
-            os.chmod(path, stat.S_IMODE(status.st_mode) | stat.S_IRWXU)

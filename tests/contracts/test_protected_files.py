@@ -14,6 +14,8 @@ from pathlib import Path
 import pytest
 
 import skills_agent.skills as domain
+from skills_agent.skills.confined import OutsideRootError
+from skills_agent.skills.scripts.protected_files import ProtectedFiles, Watch
 from tests.contracts.test_hostile_scripts import PATH, Host, host, user
 
 __all__ = ["host", "user"]
@@ -320,6 +322,29 @@ def test_a_threads_own_folder_is_looked_at_too(host: Host) -> None:
     assert names_in(host.work / ".agent/work/mine") == ["out.txt", "r"]
     assert not list((host.work / ".agent/work/mine/r").iterdir())
     assert result["notices"]
+
+
+@pytest.mark.parametrize("link", ["other", "sub/.."])
+def test_nothing_outside_is_moved_or_opened_when_another_script_swaps_a_folder(
+    tmp_path: Path, link: str
+) -> None:
+    """It puts a link where a look found a folder."""
+    workspace, outside = tmp_path / "work", tmp_path / "outside"
+    (workspace / "a/sub").mkdir(parents=True)
+    (outside / "other/.git").mkdir(parents=True)
+    (outside / "other/.git/HEAD").touch()
+    (outside / "other").chmod(0o500)
+    watch = Watch(workspace, ProtectedFiles(workspace), ())
+    (workspace / "a/sub/.git").write_text("gitdir: x")
+    (workspace / ".envrc").touch()
+    made = watch.made_since(0, ())
+    shutil.rmtree(workspace / "a")
+    (workspace / "a").symlink_to(outside)
+    with pytest.raises((NotADirectoryError, OutsideRootError)):
+        watch.put_aside(workspace, [*made, f"a/{link}/.git"])
+    assert (outside / "other/.git/HEAD").exists()
+    assert (outside / "other").stat().st_mode & 0o777 == 0o500
+    assert not (workspace / ".envrc").exists()
 
 
 def killed_in_a_run(host: Host) -> None:
