@@ -24,7 +24,10 @@ KNOWN = {
 }
 PYTHON = (("python3",), ("python",))
 """On this machine, the Python of the agent."""
-UV_RUN = ("uv", "run", "--quiet", "--script")
+UV_RUN = ("uv", "run", "--quiet", "--no-config", "--python", sys.executable, "--script")
+"""uv would take the index of packages, and even Python, from files of the workspace: uv.toml, .venv."""
+UV_USUAL = frozenset({"--script", "-s", "--quiet", "-q"})
+"""Options of uv in a `#!` line that say no more than that."""
 SCRIPT_BLOCK = re.compile(r"(?m)^# /// script\n((?:#(?: .*)?\n)*)# ///$")
 
 
@@ -62,7 +65,8 @@ def candidates_for(script: Path) -> tuple[tuple[str, ...], ...]:
         return KNOWN[suffix]
     words = [] if suffix == ".py" else _shebang(head)
     program = Path(words[0]).name if words else ""
-    if suffix == ".py" or (len(words) == 1 and (program,) in PYTHON):
+    is_uv = program == "uv" and words[1:2] == ["run"] and UV_USUAL.issuperset(words[2:])
+    if suffix == ".py" or is_uv or (len(words) == 1 and (program,) in PYTHON):
         dependencies = inline_dependencies(head)
         if dependencies is None:
             return PYTHON

@@ -40,14 +40,21 @@ def test_python_runs_with_the_agents_python(tmp_path: Path, programs: Path) -> N
     assert command_for(path, str(programs)) == [sys.executable, str(path)]
 
 
+@pytest.mark.parametrize("name", ["a.py", "a"])
 @pytest.mark.parametrize("text", [WITH_DEPENDENCIES, WITHOUT_DEPENDENCIES])
-def test_inline_metadata_runs_with_uv_where_it_is(tmp_path: Path, programs: Path, text: str) -> None:
+def test_inline_metadata_runs_with_uv_where_it_is(
+    tmp_path: Path, programs: Path, text: str, name: str
+) -> None:
+    """The attack: a repository names an index of packages in uv.toml, or brings a Python in .venv."""
     install(programs, "uv")
-    path = script(tmp_path, "a.py", "#!/usr/bin/env -S uv run --script\n" + text)
+    path = script(tmp_path, name, "#!/usr/bin/env -S uv run --script\n" + text)
     assert command_for(path, str(programs)) == [
         str(programs / "uv"),
         "run",
         "--quiet",
+        "--no-config",
+        "--python",
+        sys.executable,
         "--script",
         str(path),
     ]
