@@ -397,7 +397,7 @@ def line_of(event: Event | Mapping[str, Any]) -> str:
     again = "again: " if event.get("repeated") else ""
     try:
         return _joined(again + msgspec.convert(event, EVENTS[str(event.get("type"))]).line())
-    except (msgspec.ValidationError, KeyError):
+    except (msgspec.ValidationError, UnicodeEncodeError, KeyError):  # half a character is no text
         return _joined(f"{event.get('type')}: {json.dumps(event, ensure_ascii=False)}")
 
 

@@ -135,7 +135,7 @@ def is_changed(log: RunLog, run: str) -> bool:
 def _caller_text(beginning: Record) -> str:
     try:
         return ", " + msgspec.convert(beginning, events.RunStarted).caller_text()
-    except msgspec.ValidationError:
+    except (msgspec.ValidationError, UnicodeEncodeError):  # half a character is no text
         return ""
 
 

@@ -124,6 +124,9 @@ def test_a_changed_record_is_found_and_named(cli: CommandLine) -> None:
     assert cli.run("runs", "verify", "rain").code == 1
     assert cli.run("runs", "list").code == 0
     assert cli.run("runs", "show", "rain.1").code == 0
+    half = '{"type": "%s", "run": "rain.1", "%s": "\\ud800", "seq": 1, "hash": "x"}\n'
+    record.write_text(half % ("run_started", "request") + half % ("approval_answered", "answer"))
+    assert "U+D800" in cli.run("runs", "show", "rain.1").out
     costs = '{"type": "model_called", "run": "rain.1", "input_tokens": %s, "seq": 1, "hash": "x"}\n'
     record.write_text(costs % ("9" * 4_300) * 2 + costs % -5 + costs % 7)
     (run,) = cli.run("runs", "list", "--thread", "rain", "--json").value
