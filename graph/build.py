@@ -131,7 +131,9 @@ def wire(services: Services) -> AgentGraph:
             state_now=state_now,
             on_change=settings.on_change,
         ),
-        "decide": two_paths(partial(decide, requests=requests, policy=policy, limits=settings)),
+        "decide": two_paths(
+            partial(decide, requests=requests, policy=policy, limits=settings, running=running)
+        ),
         "gate": partial(gate, policy=policy, limits=settings),
         "approve": partial(approve, policy=policy),
         "act": two_paths(

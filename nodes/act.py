@@ -149,7 +149,9 @@ def _doubt(
     message = refusal(call_id, call["name"], reason)
     if entry and entry.is_unknown:
         message = answer_unknown(call_id, entry, "No approval of it is confirmed here: it is not run again.")
-    messages: list[AnyMessage] = [] if call_id in answered_ids(state.get("messages") or []) else [message]
+    transcript = state.get("messages") or []
+    is_open = any(each["id"] == call_id for each in open_calls(transcript))
+    messages: list[AnyMessage] = [message] if is_open or call_id not in answered_ids(transcript) else []
     return [Command(update=AgentUpdate(messages=messages))]
 
 

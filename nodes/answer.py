@@ -9,6 +9,7 @@ from langgraph.runtime import Runtime
 from skills_agent.nodes import prompt
 from skills_agent.nodes.model_call import ModelRequests, Steps, usage_of
 from skills_agent.state.budget import MAX_SAME_REFUSALS
+from skills_agent.state.call_ids import with_own_ids
 from skills_agent.state.context import Context
 from skills_agent.state.records import active_skills
 from skills_agent.state.schema import AgentState, AgentUpdate
@@ -31,13 +32,14 @@ def answer(state: AgentState, runtime: Runtime[Context], *, requests: ModelReque
         newest = last_ai(messages)
         return AgentUpdate(answer=_storable(str(newest.text)) if newest else "", loaded=loaded)
     answered = repair(messages, f"Not run: {reason}.") or messages
+    known = {id(each) for each in messages}
     skills = requests.shown_skills(state, runtime)
     status = prompt.last_word_text(reason)
     message = yield from requests.ask(state, runtime, answered, skills, status, hidden=None)
     logger.warning("turn cut short", extra={"reason": reason})
-    final = _without_calls(message, reason)
+    final = with_own_ids(_without_calls(message, reason), answered)
     return AgentUpdate(
-        messages=[*answered[len(messages) :], final],
+        messages=[*(each for each in answered if id(each) not in known), final],
         answer=_storable(str(final.text)),
         loaded=loaded,
         **usage_of(state, message),

@@ -1,12 +1,16 @@
 """decide: ask the model what to do next."""
 
+from functools import partial
+
 from langgraph.runtime import Runtime
 
 from skills_agent.nodes import prompt
+from skills_agent.nodes.effects import Invocation, Invocations
 from skills_agent.nodes.judge import Policy
 from skills_agent.nodes.model_call import ModelRequests, Steps, usage_of
 from skills_agent.nodes.prompt import ShownSkills
 from skills_agent.state.budget import Limits, spent_budget
+from skills_agent.state.call_ids import with_own_ids
 from skills_agent.state.context import Context
 from skills_agent.state.reducers import add_usage
 from skills_agent.state.schema import AgentState, AgentUpdate
@@ -14,13 +18,19 @@ from skills_agent.state.transcript import SEARCH_SKILLS, wants_calls
 
 
 def decide(
-    state: AgentState, runtime: Runtime[Context], *, requests: ModelRequests, policy: Policy, limits: Limits
+    state: AgentState,
+    runtime: Runtime[Context],
+    *,
+    requests: ModelRequests,
+    policy: Policy,
+    limits: Limits,
+    running: Invocations,
 ) -> Steps[AgentUpdate]:
     """Render the prompt, call the model and append its message.
 
     Which tools are bound does not depend on what is loaded: a changed list costs the provider's
-    prompt cache, so the gate refuses instead. Where the prompt cannot be made to fit into the model's
-    window, a message that says so stands for the model's.
+    prompt cache, so the gate refuses instead. Ids of calls that are empty or known are replaced. Where the
+    prompt cannot be made to fit into the model's window, a message that says so stands for the model's.
     """
     context = Context.of(runtime.context)
     narrowed = context.narrow(limits)
@@ -31,12 +41,18 @@ def decide(
     rules = [text for text in (permission.allowed_now(), permission.forbidden_now()) if text]
     status = prompt.status_text(state, narrowed, rules)
     messages = state.get("messages") or []
-    message = yield from requests.ask(state, runtime, messages, skills, status, hidden)
+    reply = yield from requests.ask(state, runtime, messages, skills, status, hidden)
+    message = with_own_ids(reply, messages, partial(_is_in_journal, running.current()))
     update = AgentUpdate(messages=[message], **usage_of(state, message))
     usage = add_usage(state.get("usage"), update.get("usage"))
     if wants_calls([message]) and (budget := spent_budget({**state, "usage": usage}, narrowed)):
         update["spent_budget"] = budget
     return update
+
+
+def _is_in_journal(invocation: Invocation | None, call_id: str) -> bool:
+    """Return whether a call of this id began that is not in the transcript: the run was cut off before."""
+    return invocation is not None and invocation.journal.get(invocation.thread, call_id) is not None
 
 
 def _useless_tools(skills: ShownSkills | None, policy: Policy) -> frozenset[str]:

@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage, ToolMessage
 
 from skills_agent.state.records import SummaryRecord, active_skills
-from skills_agent.state.transcript import calls_of, unreadable_calls_of
+from skills_agent.state.transcript import answers_by_step, calls_of, unreadable_calls_of
 
 BYTES_PER_TOKEN: Final = 4
 HIGH: Final = 0.8
@@ -66,7 +66,8 @@ def _cut_before(
     messages: Sequence[AnyMessage], kind: type[HumanMessage] | type[AIMessage]
 ) -> list[list[AnyMessage]]:
     """Cut messages before each of a kind but the first, and never between a tool call and its answer."""
-    answers = {each.tool_call_id: at for at, each in enumerate(messages) if isinstance(each, ToolMessage)}
+    answers = answers_by_step(messages)
+    place = {id(each): at for at, each in enumerate(messages)}
     parts: list[list[AnyMessage]] = [[]]
     waiting_until = -1
     for index, message in enumerate(messages):
@@ -75,8 +76,9 @@ def _cut_before(
             parts.append([])
         parts[-1].append(message)
         if isinstance(message, AIMessage):
-            calls = [*calls_of(message), *unreadable_calls_of(message)]
-            waiting_until = max([waiting_until, *(answers.get(call["id"] or "", -1) for call in calls)])
+            calls = {call["id"] for call in (*calls_of(message), *unreadable_calls_of(message))}
+            own = (place[id(each)] for name, each in answers[index].items() if name in calls)
+            waiting_until = max([waiting_until, *own])
     return parts if parts[0] else []
 
 

@@ -10,9 +10,18 @@ arbitrary but always the same.
 import hashlib
 import json
 from collections.abc import Mapping
+from itertools import takewhile
 from typing import Any, TypeVar, cast
 
-from langchain_core.messages import AnyMessage, BaseMessage, RemoveMessage, convert_to_messages
+from langchain_core.messages import (
+    AIMessage,
+    AnyMessage,
+    BaseMessage,
+    HumanMessage,
+    RemoveMessage,
+    ToolMessage,
+    convert_to_messages,
+)
 from langgraph.graph.message import REMOVE_ALL_MESSAGES
 
 from skills_agent.state.records import CatalogRecord, Counts, UsageRecord
@@ -25,7 +34,8 @@ def merge_messages(left: list[AnyMessage] | None, right: Any) -> list[AnyMessage
 
     `right` is a message or a list of them, also a list of such lists. A message without an id
     (`("user", "hi")`) gets one: the digest of the message and its predecessor, so that the same
-    input gives the same id when it is read again.
+    input gives the same id when it is read again. So does one that must not take the place of the message
+    that has its id: a person's of the model's, or the answer of one step of the answer of another.
     """
     merged: dict[str, AnyMessage] = {message.id or f"#{at}": message for at, message in enumerate(left or [])}
     for message in _flatten(right):
@@ -34,9 +44,20 @@ def merge_messages(left: list[AnyMessage] | None, right: Any) -> list[AnyMessage
         elif isinstance(message, RemoveMessage):
             merged.pop(message.id or "", None)
         else:
-            new = message if message.id else _identify(message, next(reversed(merged.values()), None))
+            keeps_id = message.id and (message.id not in merged or _may_replace(message, merged))
+            new = message if keeps_id else _identify(message, next(reversed(merged.values()), None))
             merged[new.id or ""] = cast("AnyMessage", new)
     return list(merged.values())
+
+
+def _may_replace(message: BaseMessage, merged: dict[str, AnyMessage]) -> bool:
+    """Return whether a message may take the place of the one with its id; its text may be another by now."""
+    if isinstance(message, HumanMessage) != isinstance(merged[message.id or ""], HumanMessage):
+        return False
+    if not isinstance(message, ToolMessage):
+        return True
+    step = takewhile(lambda each: not isinstance(each, AIMessage), reversed(merged.values()))
+    return any(each.id == message.id for each in step)
 
 
 def _flatten(messages: Any) -> list[BaseMessage]:

@@ -15,12 +15,15 @@ from langchain_core.messages import (
 from langchain_core.messages.tool import ToolCall
 
 from skills_agent.state.budget import MAX_SAME_REFUSALS
+from skills_agent.state.call_ids import with_new_ids
 
 LOAD_SKILL = "load_skill"
 SEARCH_SKILLS = "search_skills"
 SYNTHETIC = {"skills_agent": {"synthetic": True}}
 """Marks a message that neither a model nor a person wrote: the AI message with the calls for skills that
 the user or the caller named, a summary."""
+
+ANSWER_LOST = "Whether this ran is not known: another call of its message had the same id, and its answer."
 
 
 def marks_of(message: BaseMessage) -> Mapping[str, Any]:
@@ -37,18 +40,16 @@ def reused_since(message: AnyMessage) -> str:
 def in_call_order(messages: Sequence[AnyMessage]) -> list[AnyMessage]:
     """Return messages with the answers to each AI message in the order of its calls.
 
-    A prompt must not depend on the order in which parallel branches were stored. An answer to no call is
-    left out: providers refuse it, and a client may have had a call refused that nobody made.
+    A prompt must not depend on the order in which parallel branches were stored. An answer to no call of
+    its step is left out: providers refuse it, and a client may have had a call refused that nobody made.
     """
-    replies = [each for each in messages if isinstance(each, AIMessage)]
-    known = {call["id"] for each in replies for call in (*each.tool_calls, *each.invalid_tool_calls)}
-    messages = [each for each in messages if not isinstance(each, ToolMessage) or each.tool_call_id in known]
     ordered: list[AnyMessage] = []
     order: dict[str | None, int] = {}
     for is_answer, group in groupby(messages, lambda each: isinstance(each, ToolMessage)):
         part = list(group)
         if is_answer:
-            part.sort(key=lambda each: order.get(getattr(each, "tool_call_id", None), len(order)))
+            answers = [each for each in part if isinstance(each, ToolMessage) and each.tool_call_id in order]
+            part = [*sorted(answers, key=lambda each: order[each.tool_call_id])]
         elif newest := last_ai(part):
             calls = [*newest.tool_calls, *newest.invalid_tool_calls]
             order = {call["id"]: index for index, call in enumerate(calls)}
@@ -93,20 +94,42 @@ def alike_calls(messages: Sequence[AnyMessage], call: ToolCall) -> list[str]:
 
 
 def answered_ids(messages: Sequence[AnyMessage]) -> set[str]:
-    """Return the ids of the tool calls that have their tool message."""
+    """Return the ids of all tool calls that have their tool message."""
     return {message.tool_call_id for message in messages if isinstance(message, ToolMessage)}
+
+
+def answers_by_step(messages: Sequence[AnyMessage]) -> list[dict[str, ToolMessage]]:
+    """Return, for each message, the tool messages that stand between it and the next AI message, by call id.
+
+    A thread of an earlier release may have one id for several calls: an answer is one within its step.
+    """
+    steps: list[dict[str, ToolMessage]] = []
+    answers: dict[str, ToolMessage] = {}
+    for message in messages:
+        if isinstance(message, AIMessage):
+            answers = {}
+            steps.append(answers)
+            continue
+        steps.append({})
+        if isinstance(message, ToolMessage):
+            answers[message.tool_call_id] = message
+    return steps
 
 
 def open_calls(messages: Sequence[AnyMessage]) -> list[ToolCall]:
     """Return the calls of the newest AI message that have no tool message yet, in its order."""
-    message, answered = last_ai(messages), answered_ids(messages)
+    message, answered = last_ai(messages), _newest_answers(messages)
     return [call for call in calls_of(message) if call["id"] not in answered] if message else []
 
 
 def open_unreadable_calls(messages: Sequence[AnyMessage]) -> list[InvalidToolCall]:
     """Return the unreadable calls of the newest AI message that have no tool message yet."""
-    message, answered = last_ai(messages), answered_ids(messages)
+    message, answered = last_ai(messages), _newest_answers(messages)
     return [call for call in unreadable_calls_of(message) if call["id"] not in answered] if message else []
+
+
+def _newest_answers(messages: Sequence[AnyMessage]) -> set[str]:
+    return answered_ids([*takewhile(lambda each: not isinstance(each, AIMessage), reversed(messages))])
 
 
 def wants_calls(messages: Sequence[AnyMessage]) -> bool:
@@ -129,24 +152,42 @@ def wants_tools(messages: Sequence[AnyMessage]) -> bool:
 def repair(messages: Sequence[AnyMessage], text: str) -> list[AnyMessage] | None:
     """Return the transcript with every dangling tool call answered by `text` in its place.
 
-    None when nothing dangles. A provider refuses a tool call that is not followed by its answer.
+    None when nothing dangles. A provider refuses a tool call that is not followed by its answer. It also
+    refuses an id that it has seen, so calls of an earlier release get ids of their own.
     """
-    answered = answered_ids(messages)
+    known: set[str] = set()
     repaired: list[AnyMessage] = []
     dangling: list[AnyMessage] = []
-    for message in messages:
+    ids: dict[str, str] = {}
+    for message, answers in zip(messages, answers_by_step(messages), strict=True):
         if dangling and not isinstance(message, ToolMessage):
             repaired.extend(dangling)
             dangling = []
-        repaired.append(message)
         if isinstance(message, AIMessage):
-            dangling = [
-                refusal(call["id"] or "", call["name"] or "", text)
-                for call in [*calls_of(message), *unreadable_calls_of(message)]
-                if call["id"] not in answered
-            ]
+            own = with_new_ids(message, known.__contains__)
+            pairs = [*zip(_all_calls(message), _all_calls(own), strict=True)]
+            ids = {old["id"] or "": new["id"] or "" for old, new in reversed(pairs)}
+            known.update(ids, (new["id"] or "" for _, new in pairs))
+            for old, new in pairs:
+                old_id, new_id = old["id"] or "", new["id"] or ""
+                if old_id not in answers:
+                    dangling.append(refusal(new_id, new["name"] or "", text))
+                elif ids[old_id] != new_id:
+                    dangling.append(refusal(new_id, new["name"] or "", ANSWER_LOST))
+            repaired.append(own)
+        elif isinstance(message, ToolMessage):
+            call_id = ids.get(message.tool_call_id, message.tool_call_id)
+            is_same = call_id == message.tool_call_id
+            repaired.append(message if is_same else message.model_copy(update={"tool_call_id": call_id}))
+        else:
+            repaired.append(message)
     repaired.extend(dangling)
-    return repaired if len(repaired) > len(messages) else None
+    is_changed = any(new is not old for new, old in zip(repaired, messages, strict=False))
+    return repaired if is_changed or len(repaired) > len(messages) else None
+
+
+def _all_calls(message: AIMessage) -> list[ToolCall | InvalidToolCall]:
+    return [*message.tool_calls, *message.invalid_tool_calls]
 
 
 def refusal(call_id: str, tool: str, text: str) -> ToolMessage:

@@ -29,7 +29,7 @@ from skills_agent.graph.threads.errors import (
 from skills_agent.graph.threads.fork import Fork, fork_thread
 from skills_agent.graph.threads.steps import ThreadStep, read_steps
 from skills_agent.state.records import GrantRecord, LoadedSkill, PlanRecord, UsageRecord
-from skills_agent.state.transcript import calls_of, is_synthetic
+from skills_agent.state.transcript import answers_by_step, calls_of, is_synthetic
 
 Ruling = Literal["allowed", "approved", "edited", "rejected", "refused", "open"]
 """What became of a call: allowed or refused by policy, one of a person's answers, or not answered yet."""
@@ -280,13 +280,15 @@ def _summary(thread: str, snapshot: StateSnapshot) -> ThreadSummary:
 def _record(thread: str, snapshot: StateSnapshot) -> ThreadRecord:
     values = snapshot.values
     messages: list[AnyMessage] = values.get("messages") or []
-    results = {message.tool_call_id: message for message in messages if isinstance(message, ToolMessage)}
+    steps = zip(messages, answers_by_step(messages), strict=True)
     grants: dict[str, GrantRecord] = values.get("grants") or {}
     ledger: dict[str, LoadedSkill] = values.get("skills_loaded") or {}
     return ThreadRecord(
         summary=_summary(thread, snapshot),
         messages=tuple(
-            _message(message, results, grants) for message in messages if not isinstance(message, ToolMessage)
+            _message(message, answers, grants)
+            for message, answers in steps
+            if not isinstance(message, ToolMessage)
         ),
         skills=tuple(sorted(ledger.values(), key=lambda skill: skill["order"])),
         plan=values.get("plan"),
