@@ -27,6 +27,8 @@ _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _FILE: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _LINK_REFUSED: Final = frozenset({errno.ELOOP, errno.ENOTDIR})
 """What O_NOFOLLOW answers for a link: ELOOP on a file, ENOTDIR together with O_DIRECTORY."""
+_NO_SYNC: Final = frozenset({errno.EINVAL, errno.ENOTSUP, errno.ENOSYS})
+"""What a file system answers that cannot sync a folder, as some over a network: it does so by itself."""
 _PIECE: Final = 1 << 20
 """Bytes of one read: a sparse file of gigabytes with a small limit costs a small read."""
 
@@ -101,7 +103,7 @@ def open_folder_beneath(root: Path, relative: str) -> int:
 def make_folder_beneath(root: Path, relative: str, mode: int = 0o777) -> int:
     """Open a folder beneath `root` as `open_folder_beneath` does, with what is missing made on the way.
 
-    `mode` is that of the last part.
+    `mode` is that of the last part. What was made is on the disk when it is returned.
     """
     *folders, last = parts_of(relative) or (".",)
     descriptor = os.open(root, _FOLDER)
@@ -109,11 +111,21 @@ def make_folder_beneath(root: Path, relative: str, mode: int = 0o777) -> int:
         try:
             with suppress(FileExistsError):
                 os.mkdir(name, mode if name is last else 0o777, dir_fd=descriptor)
+                sync_folder(descriptor)
             inner = os.open(name, _FOLDER | os.O_NOFOLLOW, dir_fd=descriptor)
         finally:
             os.close(descriptor)
         descriptor = inner
     return descriptor
+
+
+def sync_folder(descriptor: int) -> None:
+    """Put the names in a folder on the disk: a file that was made or renamed may be lost with them."""
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        if error.errno not in _NO_SYNC:
+            raise
 
 
 @contextmanager

@@ -17,6 +17,7 @@ from skills_agent.skills.confined import (
     make_folder_beneath,
     open_beneath,
     open_folder_beneath,
+    sync_folder,
 )
 from skills_agent.skills.text import one_line, readable
 
@@ -160,7 +161,8 @@ class Workspace:
     def write(self, path: str, content: bytes) -> bool:
         """Put a file in place whole, with the folders it needs; return whether it is new.
 
-        A reader sees the old content or the new one, never a part. The mode of an old file is kept.
+        A reader sees the old content or the new one, never a part, also after a loss of power: the content
+        is on the disk before its name is, and both are when this returns. The mode of an old file is kept.
         """
         *folders, name = Path(self.real(path)).parts or ("",)
         with _refusals(path):
@@ -182,10 +184,12 @@ def _replace(folder: int, name: str, content: bytes) -> bool:
             file.flush()
             if mode is not None:
                 os.fchmod(file.fileno(), mode)
+            os.fsync(file.fileno())
             os.replace(draft, name, src_dir_fd=folder, dst_dir_fd=folder)
         except BaseException:
             os.unlink(draft, dir_fd=folder)
             raise
+    sync_folder(folder)
     return mode is None
 
 

@@ -292,6 +292,29 @@ def test_a_reader_never_sees_half_a_file(call: Call, workspace: Path) -> None:
         writing.result()
 
 
+def test_a_file_and_all_its_names_are_on_the_disk_when_the_tool_answers(
+    call: Call, workspace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    steps: list[str] = []
+    sync, replace = os.fsync, os.replace
+
+    def noted_sync(file: int) -> None:
+        sync(file)
+        steps.append(Path(f"/proc/self/fd/{file}").readlink().name)
+
+    def noted_replace(*args: Any, **kwargs: Any) -> None:
+        replace(*args, **kwargs)
+        steps.append("replaced")
+
+    monkeypatch.setattr(os, "fsync", noted_sync)
+    monkeypatch.setattr(os, "replace", noted_replace)
+    call("write_file", path="out/2026/report.md", content="x")
+    *folders, draft, replaced, folder = steps
+    assert folders == [workspace.name, "out"]  # where a folder was made
+    assert draft.endswith(".draft")
+    assert (replaced, folder) == ("replaced", "2026")
+
+
 # --- grep ---
 
 
