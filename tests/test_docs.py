@@ -24,6 +24,7 @@ def test_every_promise_names_tests_that_exist() -> None:
     named = re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", text)
     promises = re.findall(r"^(\d+)\. \*\*", text, re.MULTILINE)
 
-    assert promises == [str(number) for number in range(1, 11)]
+    assert named
+    assert promises == [str(number) for number in range(1, len(promises) + 1)]
     for file, test in named:
         assert re.search(rf"^(async )?def {test}\(", (DOCS.parent / file).read_text(), re.MULTILINE), test
