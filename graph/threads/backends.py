@@ -17,7 +17,13 @@ from skills_agent.graph.audit.recorder import Audit
 from skills_agent.graph.langgraph_inside import identity_of, kind_of
 from skills_agent.graph.private_files import PrivateFileError, make_private_folder
 from skills_agent.graph.serialisation import Key
-from skills_agent.graph.settings import Settings, make_state_folder, operator_key, server_database
+from skills_agent.graph.settings import (
+    Settings,
+    make_state_folder,
+    operator_key,
+    server_database,
+    state_folder,
+)
 from skills_agent.graph.threads.journals import FileJournal, StoreJournal
 from skills_agent.graph.threads.locks import FileLocks, LockTable, PostgresLocks, ThreadLocks, conninfo_of
 from skills_agent.graph.threads.postgres_journal import PostgresJournal, has_psycopg
@@ -70,9 +76,10 @@ class ThreadServices:
     ) -> Journal:
         """Return the journal for threads of a saver: the host's, a database, else the store, else a file.
 
-        A database is that of the saver or, where LangGraph's server runs the graph, its own: clients of a
-        server can write its store. A journal must live as long as the threads do: for threads in memory it
-        is in memory, and a store in memory is none for threads on a disk.
+        A database is that of the saver or, where LangGraph's server runs the graph, its own; for `langgraph
+        dev`, which has none, a file: clients of a server can write its store, and a store cannot show that an
+        entry was removed. A journal must live as long as the threads do: for threads in memory it is in
+        memory, and a store in memory is none for threads on a disk.
         """
         if self.journal is not None:
             return self.journal
@@ -81,6 +88,8 @@ class ThreadServices:
         if is_served and (dsn := server_database(self.settings)) and has_psycopg():
             return _journal_in(dsn)
         in_memory = kind_of(saver) == "memory"
+        if in_memory and is_served:
+            store, in_memory = None, False  # `langgraph dev` writes its memory to a disk.
         if store is not None and (in_memory or not isinstance(store, InMemoryStore)):
             return StoreJournal(store, self.codes)
         if in_memory:
@@ -100,7 +109,11 @@ class ThreadServices:
 
     @cached_property
     def _file_journal(self) -> FileJournal:
-        return FileJournal(make_state_folder(self.settings) / JOURNAL_FILE)
+        # Nothing is looked up or made before the first write: an event loop calls this.
+        return FileJournal(lambda: state_folder(self.settings) / JOURNAL_FILE, self._make_folder)
+
+    def _make_folder(self) -> None:
+        make_state_folder(self.settings)
 
     @cached_property
     def _lock_table(self) -> LockTable:

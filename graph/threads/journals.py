@@ -8,6 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import astuple
+from functools import cached_property
 from pathlib import Path
 from threading import Lock
 from typing import Any, Final
@@ -66,10 +67,18 @@ class FileJournal(SearchedJournal):
     A file that does not exist is made by the first write. Every write is on the disk when it returns.
     """
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
+    def __init__(
+        self, path: Path | Callable[[], Path], make_folder: Callable[[], object] = lambda: None
+    ) -> None:
+        """Take the path, or what returns it, and what makes its folder at the first write."""
+        self._path_of = path
+        self._make_folder = make_folder
         self._lock = Lock()
         self._open: sqlite3.Connection | None = None
+
+    @cached_property
+    def _path(self) -> Path:
+        return self._path_of if isinstance(self._path_of, Path) else self._path_of()
 
     def get(self, thread: str, call_id: str) -> JournalEntry | None:
         """Return the entry of a call."""
@@ -104,6 +113,7 @@ class FileJournal(SearchedJournal):
         try:
             with self._lock:
                 if self._open is None:
+                    self._make_folder()
                     connection = open_sqlite(self._path, isolation=None)
                     weakref.finalize(self, connection.close)
                     connection.execute(_TABLE)
