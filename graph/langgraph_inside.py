@@ -275,7 +275,7 @@ def make_objects_by(serializer: JsonPlusSerializer, make: Callable[[StoredObject
 
     The public way is an argument of the constructor (`__unpack_ext_hook__`), which names the codes all the
     same; a copy of a serializer, or of a subclass of a host, keeps what it was made with. Pickle makes
-    objects by itself, so this serializer writes and reads none.
+    objects by itself, so this serializer writes and reads none; an object of JSON is read as one of no class.
     """
 
     def hook(code: int, packed: bytes) -> Any:
@@ -288,9 +288,13 @@ def make_objects_by(serializer: JsonPlusSerializer, make: Callable[[StoredObject
         module, name, *rest = content
         return make(StoredObject(module, name, form, rest))
 
+    def revive(fields: dict[str, Any]) -> Any:
+        return make(StoredObject("json", "object", "unknown", [fields]))
+
     serializer.pickle_fallback = False
     serializer._unpack_ext_hook = hook  # noqa: SLF001 - there is no public way to change it
     serializer._custom_unpack_ext_hook = True  # noqa: SLF001 - LangGraph does not replace such a hook
+    serializer._reviver = revive  # type: ignore[assignment, method-assign]  # noqa: SLF001 - of kinds of a host
 
 
 SaverKind = Literal["memory", "sqlite", "postgres", "other"]

@@ -248,7 +248,7 @@ def _believe(settings: Loaded, file: ConfigFile, check: Check) -> Loaded:
         logger.warning("Settings from the trusted %s: %s.", file.name, names_text(values))
     waived = settings.require_approval_for - values.get("require_approval_for", settings.require_approval_for)
     settings = _replaced(settings, values, f"{file.name} (trusted)")
-    return replace(settings, offered_dirs=folders, waived_risks=waived)
+    return replace(settings, offered_dirs=(*settings.offered_dirs, *folders), waived_risks=waived)
 
 
 def _stricter(settings: "Settings", file: ConfigFile, check: Check) -> tuple[dict[str, Any], list[str]]:

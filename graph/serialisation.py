@@ -73,16 +73,11 @@ class _Strict(JsonPlusSerializer):
         token = _refused.set([])
         try:
             return super().loads_typed(data)
-        except (ValueError, NotImplementedError) as error:
+        except (TypeError, ValueError, NotImplementedError) as error:
             what = next(iter(_refused.get()), f"bytes that are no {kind}")
             raise RecordTypeError(what, self.place) from error
         finally:
             _refused.reset(token)
-
-    def _reviver(self, value: dict[str, Any]) -> Any:
-        """Make nothing of JSON: a host's packing may have names of its own for the kinds above."""
-        _refused.get().append("objects stored as json")
-        raise ValueError(value)
 
 
 _refused: ContextVar[list[str]] = ContextVar("refused")

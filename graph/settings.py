@@ -195,7 +195,7 @@ class Settings(Limits):
     origins: Mapping[str, str] = field(default_factory=dict, repr=False, compare=False)
     """Where `load` has the value of each setting from."""
     offered_dirs: tuple[Path, ...] = field(default=(), repr=False, compare=False)
-    """Those of `skills_dirs` that a workspace's file names: nobody vouches for what is in them."""
+    """Those of `skills_dirs` that are the workspace's: nobody vouches for what is in them."""
     waived_risks: frozenset[Risk] = field(default=frozenset(), repr=False, compare=False)
     """What `require_approval_for` lacks because of a trusted workspace's file.
 
@@ -258,7 +258,14 @@ class Settings(Limits):
         }
         values = {**from_user, **from_environment, **from_code, "workspace": place}
         settings = cls(**values, origins=origins)
-        return replace(settings, skills_dirs=settings.in_workspace(settings.skills_dirs))
+        # A relative one of the environment is in whatever workspace is opened.
+        is_of_environment = origins["skills_dirs"].startswith(PREFIX)
+        relative = [each for each in settings.skills_dirs if not each.expanduser().is_absolute()]
+        return replace(
+            settings,
+            skills_dirs=settings.in_workspace(settings.skills_dirs),
+            offered_dirs=settings.in_workspace(relative) if is_of_environment else (),
+        )
 
     def in_workspace(self, folders: Iterable[Path]) -> tuple[Path, ...]:
         """Return the folders as absolute ones; relative ones count from the workspace."""

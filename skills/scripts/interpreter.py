@@ -14,7 +14,9 @@ HEAD_BYTES = 64 * 1024
 """How much of a script is read in search of its `#!` line and its PEP 723 block."""
 
 SHELLS = (("bash",), ("sh",))
-JAVASCRIPT = (("node",), ("bun",), ("deno", "run", "--allow-all"))
+BUN = ("bun", "--config=/dev/null", "--env-file=/dev/null")
+"""bun would load bunfig.toml of the workspace, which names programs to run first, and its .env."""
+JAVASCRIPT = (("node",), BUN, ("deno", "run", "--allow-all"))
 TYPESCRIPT = (*JAVASCRIPT[1:], ("node", "--experimental-strip-types"))
 """Node has the option since 22.6 and does the same without it since 22.18."""
 KNOWN = {
@@ -24,10 +26,11 @@ KNOWN = {
 }
 PYTHON = (("python3",), ("python",))
 """On this machine, the Python of the agent."""
-UV_RUN = ("uv", "run", "--quiet", "--no-config", "--python", sys.executable, "--script")
+UV_SAFE = ("uv", "run", "--quiet", "--no-config", "--python", sys.executable)
 """uv would take the index of packages, and even Python, from files of the workspace: uv.toml, .venv."""
-UV_USUAL = frozenset({"--script", "-s", "--quiet", "-q"})
-"""Options of uv in a `#!` line that say no more than that."""
+UV_RUN = (*UV_SAFE, "--script")
+UV_OWN = re.compile(r"\s(?:(?:-p|--python)[\s=]\S+|--script|-s|--quiet|-q)(?=\s|$)")
+"""Options of uv in a `#!` line that are ours to set."""
 SCRIPT_BLOCK = re.compile(r"(?m)^# /// script\n((?:#(?: .*)?\n)*)# ///$")
 
 
@@ -65,7 +68,9 @@ def candidates_for(script: Path) -> tuple[tuple[str, ...], ...]:
         return KNOWN[suffix]
     words = [] if suffix == ".py" else _shebang(head)
     program = Path(words[0]).name if words else ""
-    is_uv = program == "uv" and words[1:2] == ["run"] and UV_USUAL.issuperset(words[2:])
+    is_uv = program == "uv" and words[1:2] == ["run"]
+    if is_uv and (own := UV_OWN.sub("", " ".join(["", *words[2:]])).split()):
+        return ((*UV_SAFE, *own, "--script"),)
     if suffix == ".py" or is_uv or (len(words) == 1 and (program,) in PYTHON):
         dependencies = inline_dependencies(head)
         if dependencies is None:

@@ -116,6 +116,15 @@ def test_every_kind_of_value_comes_from_the_environment(
     assert settings.model_parameters == {"temperature": 0}
 
 
+def test_nobody_vouches_for_a_relative_folder_of_the_environment(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """It is in whatever repository is opened; one that is named in code is meant."""
+    monkeypatch.setenv("SKILLS_AGENT_SKILLS_DIRS", "given:/mine")
+    assert Settings.load(tmp_path).offered_dirs == (tmp_path / "given",)
+    assert Settings.load(tmp_path, skills_dirs=[Path("given")]).offered_dirs == ()
+
+
 @pytest.mark.parametrize("variable", ["HOME", "SKILLS_AGENT_HOME", "SKILLS_AGENT_TRUST_FILE"])
 def test_what_is_believed_is_in_no_relative_place(monkeypatch: pytest.MonkeyPatch, variable: str) -> None:
     """The attack: a repository brings the user's own file of settings, or the list of what is trusted."""

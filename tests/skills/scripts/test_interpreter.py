@@ -28,6 +28,10 @@ def install(programs: Path, *names: str) -> None:
         (programs / name).chmod(0o755)
 
 
+OF_BUN = ("--config=/dev/null", "--env-file=/dev/null")
+"""The attack: `preload` in a bunfig.toml of a repository runs there before a trusted skill's script."""
+
+
 def script(tmp_path: Path, name: str, text: str = "") -> Path:
     path = tmp_path / name
     path.write_text(text)
@@ -60,6 +64,14 @@ def test_inline_metadata_runs_with_uv_where_it_is(
     ]
 
 
+@pytest.mark.parametrize("python", ["", "--python 3.13 ", "-p 3.13 ", "--python=.venv/bin/python "])
+def test_other_options_of_uv_choose_no_python(tmp_path: Path, programs: Path, python: str) -> None:
+    install(programs, "uv")
+    path = script(tmp_path, "a", f"#!/usr/bin/env -S uv run {python}--with requests<3 --script\n")
+    uv = [str(programs / "uv"), "run", "--quiet", "--no-config", "--python", sys.executable]
+    assert command_for(path, str(programs)) == [*uv, "--with", "requests<3", "--script", str(path)]
+
+
 def test_without_uv_dependencies_are_a_clear_refusal(tmp_path: Path, programs: Path) -> None:
     path = script(tmp_path, "a.py", WITH_DEPENDENCIES)
     with pytest.raises(InterpreterMissingError, match=r"a\.py: it needs uv .*requests<3, rich"):
@@ -84,7 +96,7 @@ def test_a_windows_file_has_its_metadata_read(tmp_path: Path, programs: Path) ->
         ("a.sh", ("sh",), ["sh"]),
         ("A.SH", ("bash",), ["bash"]),
         ("a.js", ("node", "bun"), ["node"]),
-        ("a.mjs", ("bun", "deno"), ["bun"]),
+        ("a.mjs", ("bun", "deno"), ["bun", *OF_BUN]),
         ("a.cjs", ("deno",), ["deno", "run", "--allow-all"]),
     ],
 )
@@ -189,7 +201,7 @@ def test_declared_dependencies_are_found(names: list[str]) -> None:
 @pytest.mark.parametrize(
     ("installed", "expected"),
     [
-        (("node", "deno", "bun"), ["bun"]),
+        (("node", "deno", "bun"), ["bun", *OF_BUN]),
         (("node", "deno"), ["deno", "run", "--allow-all"]),
         (("node",), ["node", "--experimental-strip-types"]),
     ],
