@@ -34,6 +34,7 @@ from skills_agent.graph.langgraph_inside import (
 )
 from skills_agent.graph.serialisation import strict, strict_saver
 from skills_agent.graph.threads.backends import ThreadServices
+from skills_agent.graph.threads.checkpoint_order import ordered
 from skills_agent.graph.threads.errors import AnsweredError, EarlyAnswerError, ThreadError
 from skills_agent.graph.threads.locks import LockTable, Release, ThreadKey
 from skills_agent.graph.threads.references import address_of
@@ -70,9 +71,10 @@ class CompiledAgent(CompiledGraphHooks[AgentState, Context, AgentInput, AgentOut
     def prepare_saver(
         self, saver: BaseCheckpointSaver[Any], config: RunnableConfig
     ) -> BaseCheckpointSaver[Any]:
-        """Return the saver of an invocation, whoever gave it, reading strictly."""
-        thread = config.get("configurable", {}).get("thread_id")
-        return strict_saver(saver, self.services.allowed_types, thread)
+        """Return the saver of an invocation, whoever gave it, reading strictly, and writing in order."""
+        configurable = config.get("configurable", {})
+        made = strict_saver(saver, self.services.allowed_types, configurable.get("thread_id"))
+        return ordered(made) if INVOCATION_KEY in configurable else made
 
     @override
     def stream(self, input: Any, config: RunnableConfig | None = None, **options: Any) -> Iterator[Any]:
@@ -108,7 +110,7 @@ class CompiledAgent(CompiledGraphHooks[AgentState, Context, AgentInput, AgentOut
     ) -> RunnableConfig:
         thread = self._thread_of(config)
         with _locked(thread):
-            updated = super().bulk_update_state(config, supersteps)
+            updated = super().bulk_update_state(_marked(config), supersteps)
             if thread and thread.is_outermost:
                 self._record_update(thread, self.get_state(updated), supersteps)
             return updated
@@ -119,7 +121,7 @@ class CompiledAgent(CompiledGraphHooks[AgentState, Context, AgentInput, AgentOut
     ) -> RunnableConfig:
         thread = self._thread_of(config)
         async with _locked_async(thread):
-            updated = await super().abulk_update_state(config, supersteps)
+            updated = await super().abulk_update_state(_marked(config), supersteps)
             if thread and thread.is_outermost:
                 snapshot = await self.aget_state(updated)
                 await asyncio.to_thread(self._record_update, thread, snapshot, supersteps)
@@ -287,8 +289,8 @@ def _addressed(command: Command[Any], snapshot: StateSnapshot, config: RunnableC
     return replace(command, resume={is_open[0]: resume}) if len(is_open) == 1 else command
 
 
-def _marked(config: RunnableConfig | None, invocation: Invocation | None) -> RunnableConfig | None:
-    if invocation is None:
-        return config
+def _marked(config: RunnableConfig | None, invocation: Invocation | None = None) -> RunnableConfig:
+    """Return the config of what writes a thread: an invocation, or an update of the state."""
     whole = config or RunnableConfig()
-    return {**whole, "configurable": {**whole.get("configurable", {}), INVOCATION_KEY: invocation.id}}
+    mark = {INVOCATION_KEY: invocation.id if invocation else ""}
+    return {**whole, "configurable": {**whole.get("configurable", {}), **mark}}

@@ -95,6 +95,18 @@ class AgeError(DetailedError, ThreadError):
     text: str
 
 
+class CheckpointOrderError(DetailedError, ThreadError):
+    """No checkpoint can follow the newest one of a thread: nothing that happens there would be read again."""
+
+    code = "checkpoint-order"
+    sentence = (
+        "Thread {thread!r} cannot go on: its newest checkpoint ({checkpoint}) is from a time that no clock "
+        "reaches, or the clock of this machine is. Set the clock, or use another thread."
+    )
+    thread: str
+    checkpoint: str
+
+
 class DatabaseError(ThreadError):
     """The place where threads are kept cannot be used."""
 

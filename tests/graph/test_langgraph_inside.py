@@ -7,6 +7,7 @@ import asyncio
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from copy import copy
@@ -23,6 +24,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from langchain_core.messages import HumanMessage
 from langchain_openai import ChatOpenAI
+from langgraph.checkpoint.base import create_checkpoint, empty_checkpoint
+from langgraph.checkpoint.base.id import uuid6
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.serde import jsonplus
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
@@ -58,6 +61,7 @@ from skills_agent.graph.langgraph_inside import (
     make_objects_by,
     merged_config,
     node_path,
+    order_ids_after,
     route_in_place,
     saver_in,
     store_in,
@@ -392,6 +396,23 @@ def test_savers_are_known_by_kind_and_their_copies_by_what_they_share(tmp_path: 
             for thread in ("a", "b", "a"):
                 graph.invoke({}, {"configurable": {"thread_id": thread}})
             assert thread_ids(saver) == ["a", "b"], "The tables of the saver have changed: see its setup()."
+
+
+def test_ids_of_checkpoints_follow_those_that_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a process whose clock is an hour late, and which has made no id yet."""
+    kept = str(uuid6())
+    real = time.time_ns
+    monkeypatch.setattr(time, "time_ns", lambda: real() - 3600 * 10**9)
+    monkeypatch.setattr("langgraph.checkpoint.base.id._last_v6_timestamp", None)
+    hint = (
+        "LangGraph makes the ids of checkpoints in another way (langgraph/checkpoint/base/id.py): see what "
+        "keeps them in order now when the clock steps back, and let `order_ids_after` do that."
+    )
+    assert str(uuid6()) < kept, hint
+    assert order_ids_after(kept), hint
+    made = [str(uuid6()), create_checkpoint(empty_checkpoint(), {}, 1)["id"], empty_checkpoint()["id"]]
+    assert [kept, *made] == sorted([kept, *made]), hint
+    assert len({*made, kept}) == 4, hint
 
 
 LANGSMITH = ("LANGGRAPH_AUTH_TYPE", "LANGSMITH_AUTH_ENDPOINT", "LANGSMITH_TENANT_ID")

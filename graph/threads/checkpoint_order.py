@@ -1,0 +1,85 @@
+"""The order of checkpoints: every checkpoint comes after those that its thread has, whatever the clock says.
+
+LangGraph makes the id of a checkpoint of the wall clock, and the newest id is where a thread stands. After a
+step back of the clock, or on a machine whose clock is late, what was said would be in no transcript.
+"""
+
+from copy import copy
+from functools import cache
+from typing import Any, cast
+
+from langchain_core.runnables import RunnableConfig
+from langgraph.checkpoint.base import BaseCheckpointSaver, Checkpoint, CheckpointTuple
+from typing_extensions import override
+
+from skills_agent.graph.langgraph_inside import order_ids_after
+from skills_agent.graph.threads.errors import CheckpointOrderError
+
+
+def ordered(saver: BaseCheckpointSaver[Any]) -> BaseCheckpointSaver[Any]:
+    """Return a copy of a saver, over the same threads, for an invocation that writes.
+
+    LangGraph reads the newest checkpoint of a thread, and of each graph inside it, before it writes one: with
+    that read the ids that follow are made greater. The thread is locked by then, so this holds for several
+    machines, too. Raises CheckpointOrderError where no greater id can be made.
+    """
+    made: Any = copy(saver)
+    kind: Any = type(saver)
+    made.__class__ = _ordered_class(kind)
+    return cast("BaseCheckpointSaver[Any]", made)
+
+
+class _Ordered(BaseCheckpointSaver[Any]):
+    """Mixed into the class of a saver, before it."""
+
+    @override
+    def get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
+        read = super().get_tuple(config)
+        if read and _names_checkpoint(config):  # There may be newer ones.
+            self.get_tuple(_newest(config))
+        return _noted(read)
+
+    @override
+    async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
+        read = await super().aget_tuple(config)
+        if read and _names_checkpoint(config):
+            await self.aget_tuple(_newest(config))
+        return _noted(read)
+
+    @override
+    def put(self, config: RunnableConfig, checkpoint: Checkpoint, *rest: Any) -> RunnableConfig:
+        _check_order(config, checkpoint)
+        return super().put(config, checkpoint, *rest)
+
+    @override
+    async def aput(self, config: RunnableConfig, checkpoint: Checkpoint, *rest: Any) -> RunnableConfig:
+        _check_order(config, checkpoint)
+        return await super().aput(config, checkpoint, *rest)
+
+
+@cache
+def _ordered_class(kind: type[Any]) -> type[Any]:
+    return kind if issubclass(kind, _Ordered) else type(f"Ordered{kind.__name__}", (_Ordered, kind), {})
+
+
+def _names_checkpoint(config: RunnableConfig) -> bool:
+    return bool(config["configurable"].get("checkpoint_id"))
+
+
+def _newest(config: RunnableConfig) -> RunnableConfig:
+    place = {key: value for key, value in config["configurable"].items() if key != "checkpoint_id"}
+    return {**config, "configurable": place}
+
+
+def _noted(read: CheckpointTuple | None) -> CheckpointTuple | None:
+    if read and not order_ids_after(read.checkpoint["id"]):
+        raise CheckpointOrderError(str(read.config["configurable"]["thread_id"]), read.checkpoint["id"])
+    return read
+
+
+def _check_order(config: RunnableConfig, checkpoint: Checkpoint) -> None:
+    """Refuse a checkpoint that would be older than the one before it: nobody would ever read it."""
+    place = config["configurable"]
+    before = place.get("checkpoint_id") or ""
+    if checkpoint["id"] < before:
+        raise CheckpointOrderError(str(place["thread_id"]), before)
