@@ -26,6 +26,7 @@ from skills_agent.nodes.effects import (
 )
 from skills_agent.nodes.judge import (
     Answer,
+    AskedCall,
     Judge,
     Policy,
     Reject,
@@ -35,10 +36,10 @@ from skills_agent.nodes.judge import (
     over_budget_text,
     put_question,
     unapproved_text,
+    with_words,
 )
 from skills_agent.nodes.model_call import Steps, Waiting
-from skills_agent.nodes.question import contents_of
-from skills_agent.skills.policy.question import describe
+from skills_agent.nodes.question import RUN_AGAIN, describe_question
 from skills_agent.skills.policy.tool_spec import ToolSpec
 from skills_agent.skills.policy.verdict import ApprovalNeededError, Verdict
 from skills_agent.skills.skill import SkillRef
@@ -290,7 +291,7 @@ class _Attempt:
                 for message in tool_messages(produced):
                     message.tool_call_id = self.id
                 note = (
-                    f"[This call had already run, started at {entry.started}, in a run that was cut off. "
+                    f"[This call had already run, started at {entry.clock}, in a run that was cut off. "
                     "It was not run again; its result was:]"
                 )
                 claimed = claimed.done(_with_note(produced, note))
@@ -314,9 +315,9 @@ class _Attempt:
         if self.objection:
             text = f"It is not run again. {self.objection.removeprefix('Not run: ')}"
             return self._close(entry, text, invocation)
-        begun, again = f"[{entry.beginning}; ", entry.again(invocation, self.checkpoint)
+        begun, again = f"[{entry.beginning}. ", entry.again(invocation, self.checkpoint)
         if self.is_approved and self._is_idempotent():
-            note = f"{begun}run again, as its skill declares it idempotent.]"
+            note = f"{begun}It ran again, as its skill declares it idempotent.]"
             return self._start(again, invocation, note, entry.answers)
         if self.policy.approval == "deny":
             return self._close(entry, "It was not run again: nobody is asked here.", invocation)
@@ -327,11 +328,11 @@ class _Attempt:
         message, is_repeated = getattr(decision, "message", ""), isinstance(decision, RunAgain)
         self.observer.answered(self.request, entry.description, again=is_repeated, message=message)
         if not is_repeated:
-            reason = f": {message}" if message else "."
-            return self._close(entry, f"A person decided not to run it again{reason}", invocation)
+            said = with_words("A person decided not to run it again", message)
+            return self._close(entry, said, invocation)
         # A graph around this one keeps its answers, and would give this one again after another crash.
         again = replace(again, answers=entry.answers + bool(invocation.namespace))
-        return self._start(again, invocation, f"{begun}a person had it run again.]", entry.answers + 1)
+        return self._start(again, invocation, f"{begun}A person had it run again.]", entry.answers + 1)
 
     def _replay(self, entry: JournalEntry) -> None:
         """Take the answers that were given before: LangGraph hands them out by position."""
@@ -341,8 +342,8 @@ class _Attempt:
     def _ask(self, entry: JournalEntry) -> OutcomeUnknownResponse:
         name = self.spec.name
         call = self.policy.grammar.call(name, self.args)
-        description = describe([], contents_of(call, self.policy), entry.description)
-        question = make_question([(name, self.args, description)], fixed=[name])
+        description = describe_question(call, RUN_AGAIN, self.judge, self.policy, entry)
+        question = make_question([AskedCall(name, self.args, description, entry)], fixed=[name])
         return put_question(question, OutcomeUnknownResponse)
 
     def _start(

@@ -124,8 +124,28 @@ class JournalEntry:
     def beginning(self) -> str:
         """Return what is known of the beginning of an effect, for the note to the model."""
         return (
-            f"Started at {self.started} and cut off" if self.started else "Its journal entry is not confirmed"
+            f"Started at {self.clock} and cut off" if self.started else "Its journal entry is not confirmed"
         )
+
+    @property
+    def clock(self) -> str:
+        """Return when the last attempt started, as a person says it: `14:03 UTC`; later with the date."""
+        try:
+            when = datetime.fromisoformat(self.started).astimezone()
+        except ValueError:
+            return "an unknown time"
+        is_today = when.date() == datetime.now().astimezone().date()
+        return f"{when:%H:%M %Z}" if is_today else f"{when:%H:%M %Z on %Y-%m-%d}"
+
+    @property
+    def as_json(self) -> dict[str, Any]:
+        """Return what a question says of an effect whose outcome is unknown, for a machine."""
+        return {
+            "call_id": self.call_id,
+            "attempt": self.attempt,
+            "started": self.started,
+            "text": self.description,
+        }
 
     @property
     def description(self) -> str:
@@ -136,7 +156,7 @@ class JournalEntry:
                 "Whether it ran is unknown."
             )
         return (
-            f"{self.tool} was started at {self.started} (attempt {self.attempt}) and cut off before its "
+            f"{self.tool} was started at {self.clock} (attempt {self.attempt}) and cut off before its "
             "result was kept. Whether it did its work is unknown."
         )
 

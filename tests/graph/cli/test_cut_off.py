@@ -72,6 +72,9 @@ def test_resume_asks_about_the_unknown_outcome_and_takes_the_answer(cut: Cut) ->
     asked = cut.cli.run("resume", "t")
     assert asked.code == 3
     assert "Whether it did its work is unknown" in asked.out
+    rest = asked.out.partition("A call was cut off in the middle. Run it again, or leave it?")[2]
+    assert rest.lstrip().startswith("Outcome unknown: run_script was started at ")
+    assert "Approval needed" not in asked.out
     refused = cut.cli.run("resume", "t", "--approve", "--always", "thread")
     assert refused.code == 2
     assert "this call alone" in refused.err
@@ -118,7 +121,7 @@ def test_on_a_terminal_the_question_takes_approve_and_reject_only(cut: Cut) -> N
         "resume",
         "t",
         answers=[
-            ("[s]top here", "edit {}\n"),
+            ("[l]eave it [message], [v]iew all, [s]top here", "edit {}\n"),
             ("approve or reject it", "thread\n"),
             ("for this call alone", "n\n"),
         ],
