@@ -121,7 +121,7 @@ def wire(services: Services) -> AgentGraph:
     # The input schema is named, because LangGraph would take the fields of a worker's input for channels.
     nodes: dict[str, Any] = {
         "discover": partial(discover, registry=registry, requests=requests, running=running, codes=codes),
-        "summarize": two_paths(partial(summarize, requests=requests)),
+        "summarize": two_paths(partial(summarize, requests=requests), running),
         "select": partial(select, policy=policy, limits=settings, on_change=settings.on_change),
         "load": partial(
             load,
@@ -132,7 +132,7 @@ def wire(services: Services) -> AgentGraph:
             on_change=settings.on_change,
         ),
         "decide": two_paths(
-            partial(decide, requests=requests, policy=policy, limits=settings, running=running)
+            partial(decide, requests=requests, policy=policy, limits=settings, running=running), running
         ),
         "gate": partial(gate, policy=policy, limits=settings),
         "approve": partial(approve, policy=policy),
@@ -143,11 +143,13 @@ def wire(services: Services) -> AgentGraph:
                 policy=policy,
                 limits=settings,
                 running=running,
+                coroutines=services.coroutines,
                 observer=services.audit,
                 state_now=state_now,
-            )
+            ),
+            running,
         ),
-        "answer": two_paths(partial(answer, requests=requests)),
+        "answer": two_paths(partial(answer, requests=requests), running),
     }
     for name, node in nodes.items():
         graph.add_node(name, record_node(name, node, services.audit), input_schema=stored(AgentState))

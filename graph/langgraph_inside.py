@@ -18,6 +18,7 @@ from uuid import UUID
 import ormsgpack
 from langchain_core.outputs import ChatGenerationChunk, ChatResult
 from langchain_core.runnables import Runnable, RunnableConfig
+from langchain_core.tools import BaseTool, StructuredTool, Tool
 from langgraph._internal._config import ensure_config, recast_checkpoint_ns
 from langgraph._internal._constants import CONFIG_KEY_READ, NULL_TASK_ID
 from langgraph.channels.binop import BinaryOperatorAggregate
@@ -401,6 +402,17 @@ def has_current_tables(connection: "Connection[DictRow]") -> bool:
         return False
     newest = {"saver": len(PostgresSaver.MIGRATIONS) - 1, "store": len(PostgresStore.MIGRATIONS) - 1}
     return all(row[name] is not None and row[name] >= version for name, version in newest.items())
+
+
+_BLOCKING: Final = (BaseTool._arun, StructuredTool._arun, Tool._arun)  # noqa: SLF001
+
+
+def is_coroutine(tool: BaseTool) -> bool:
+    """Return whether a tool is awaited; LangChain hands any other one to a thread, which nobody can end.
+
+    LangChain tells subclasses to write `_arun`, and has no public way to ask whether one did.
+    """
+    return getattr(tool, "coroutine", None) is not None or type(tool)._arun not in _BLOCKING  # noqa: SLF001
 
 
 class ServerAccess(NamedTuple):

@@ -34,6 +34,10 @@ NO_SANDBOX: Final = "controlled"
 RUN_AGAIN: Final = (
     "Look first at what it would have changed. Approve: run it again. Reject: leave it; the model is told so."
 )
+STILL_RUNS: Final = (
+    "It still runs: its run was cancelled, and it did not end. It is not started beside itself. "
+    "Approve, once it has returned: take its result. Reject: leave it; the model is told so."
+)
 
 
 def describe_question(

@@ -98,14 +98,23 @@ class ThreadServices:
             _warn_of_files(type(saver).__name__)
         return self._file_journal
 
-    def locks_of(self, saver: BaseCheckpointSaver[Any]) -> LockTable:
-        """Return the locks for threads of a saver: the host's, else in memory, on the server, or files."""
+    def locks_of(self, saver: BaseCheckpointSaver[Any], *, is_served: bool = False) -> LockTable:
+        """Return the locks for threads of a saver: the host's, else in memory, on the server, or files.
+
+        LangGraph's server has locks of its own, but frees them while a cancelled tool may still run.
+        """
+        if is_served:
+            return self._served_locks
         kind = kind_of(saver)
         if self.locks is None and kind in {"memory", "postgres"}:
             return _shared_by(saver).locks
         if self.locks is None and kind == "other":
             _warn_of_files(type(saver).__name__)
         return self._lock_table
+
+    @cached_property
+    def _served_locks(self) -> LockTable:
+        return LockTable(None)
 
     @cached_property
     def _file_journal(self) -> FileJournal:

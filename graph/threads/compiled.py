@@ -6,11 +6,12 @@ In LangGraph two invocations of one thread lose a turn, and two answers to one q
 import asyncio
 import re
 import secrets
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
-from contextlib import AbstractContextManager, aclosing, asynccontextmanager, contextmanager
+import time
+from collections.abc import AsyncGenerator, AsyncIterator, Generator, Iterator, Sequence
+from contextlib import AbstractContextManager, aclosing, asynccontextmanager, closing, contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any, Literal, cast
+from typing import Any, Final, Literal, NamedTuple, cast
 
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import BaseCheckpointSaver
@@ -38,6 +39,7 @@ from skills_agent.graph.threads.checkpoint_order import ordered
 from skills_agent.graph.threads.errors import AnsweredError, EarlyAnswerError, ThreadError
 from skills_agent.graph.threads.locks import LockTable, Release, ThreadKey
 from skills_agent.graph.threads.references import address_of
+from skills_agent.nodes.cancellation import Cancellation
 from skills_agent.nodes.effects import INVOCATION_KEY, Invocation
 from skills_agent.state.context import Context
 from skills_agent.state.schema import AgentInput, AgentOutput, AgentState
@@ -45,6 +47,8 @@ from skills_agent.state.schema import AgentInput, AgentOutput, AgentState
 ThreadStatus = Literal["done", "waiting", "unfinished"]
 """`unfinished`: cut off in the middle, by a crash, Ctrl-C or SIGTERM."""
 
+_LOOKOUT_SECONDS: Final = 0.02
+"""Between two looks whether a cancelled run has ended."""
 _INTERRUPT_ID = re.compile(r"[0-9a-f]{32}")
 
 
@@ -78,11 +82,18 @@ class CompiledAgent(CompiledGraphHooks[AgentState, Context, AgentInput, AgentOut
 
     @override
     def stream(self, input: Any, config: RunnableConfig | None = None, **options: Any) -> Iterator[Any]:
-        thread = self._thread_of(config)
-        with _locked(thread), self._invoked(thread) as invocation:
+        thread, cancellation = self._thread_of(config), Cancellation()
+        with _locked(thread, cancellation), self._invoked(thread, cancellation) as (run, invocation):
             is_answer = _is_answer(input, thread)
             message = _addressed(input, self.get_state(config or {}), config) if is_answer else input
-            yield from super().stream(message, _marked(config, invocation), **options)
+            stream = super().stream(message, _marked(config, run), **options)
+            with closing(cast("Generator[Any]", stream)) as parts:
+                for part in parts:
+                    try:
+                        yield part
+                    except GeneratorExit:
+                        cancellation.request()  # LangGraph waits for what runs in threads.
+                        raise
             if invocation:
                 invocation.settle()
 
@@ -90,26 +101,26 @@ class CompiledAgent(CompiledGraphHooks[AgentState, Context, AgentInput, AgentOut
     async def astream(
         self, input: Any, config: RunnableConfig | None = None, **options: Any
     ) -> AsyncIterator[Any]:
-        thread = self._thread_of(config)
-        async with _locked_async(thread):
-            with self._invoked(thread) as invocation:
+        thread, cancellation = self._thread_of(config), Cancellation()
+        async with _locked_async(thread, cancellation):
+            with self._invoked(thread, cancellation) as (run, invocation):
                 is_answer = _is_answer(input, thread)
                 snapshot = await self.aget_state(config or {}) if is_answer else None
                 message = _addressed(input, snapshot, config) if snapshot else input
-                stream = super().astream(message, _marked(config, invocation), **options)
+                stream = super().astream(message, _marked(config, run), **options)
                 # Closed here and now: an invocation that its caller left must not go on without its lock.
                 async with aclosing(cast("AsyncGenerator[Any]", stream)) as parts:
                     async for part in parts:
                         yield part
                 if invocation:
-                    await asyncio.to_thread(invocation.settle)
+                    await cancellation.in_thread(invocation.settle)
 
     @override
     def bulk_update_state(
         self, config: RunnableConfig, supersteps: Sequence[Sequence[StateUpdate]]
     ) -> RunnableConfig:
         thread = self._thread_of(config)
-        with _locked(thread):
+        with _locked(thread, Cancellation()):
             updated = super().bulk_update_state(_marked(config), supersteps)
             if thread and thread.is_outermost:
                 self._record_update(thread, self.get_state(updated), supersteps)
@@ -120,7 +131,7 @@ class CompiledAgent(CompiledGraphHooks[AgentState, Context, AgentInput, AgentOut
         self, config: RunnableConfig, supersteps: Sequence[Sequence[StateUpdate]]
     ) -> RunnableConfig:
         thread = self._thread_of(config)
-        async with _locked_async(thread):
+        async with _locked_async(thread, Cancellation()):
             updated = await super().abulk_update_state(_marked(config), supersteps)
             if thread and thread.is_outermost:
                 snapshot = await self.aget_state(updated)
@@ -129,7 +140,7 @@ class CompiledAgent(CompiledGraphHooks[AgentState, Context, AgentInput, AgentOut
 
     def locked(self, config: RunnableConfig) -> AbstractContextManager[None]:
         """Return a context in which nobody else can run a thread. Raises ThreadBusyError."""
-        return _locked(self._thread_of(config))
+        return _locked(self._thread_of(config), Cancellation())
 
     def _thread_of(self, config: RunnableConfig | None) -> "_Thread | None":
         whole = merged_config(self.config, config)
@@ -145,17 +156,23 @@ class CompiledAgent(CompiledGraphHooks[AgentState, Context, AgentInput, AgentOut
             is_root=PARENT_TASK not in configurable,
             is_addressed=bool(configurable.get("checkpoint_id")),
             is_served=is_served(configurable),
-            locks=LockTable(None) if is_served(configurable) else self.services.locks_of(saver),
+            locks=self.services.locks_of(saver, is_served=is_served(configurable)),
         )
 
     @contextmanager
-    def _invoked(self, thread: "_Thread | None") -> Iterator[Invocation | None]:
-        if thread is None:
-            yield None
-            return
+    def _invoked(self, thread: "_Thread | None", cancellation: Cancellation) -> "Iterator[_Invoked]":
+        run, running = secrets.token_hex(8), self.services.invocations
+        invocation = self._invocation(run, thread, cancellation) if thread else None
+        running.begin(run, invocation, cancellation)
+        try:
+            yield _Invoked(run, invocation)
+        finally:
+            cancellation.when_idle(lambda: running.end(run))
+
+    def _invocation(self, run: str, thread: "_Thread", cancellation: Cancellation) -> Invocation:
         nodes = node_path(thread.key.namespace)
-        invocation = Invocation(
-            id=secrets.token_hex(8),
+        return Invocation(
+            id=run,
             thread=f"{thread.key.thread}|{nodes}" if nodes else thread.key.thread,
             namespace=thread.key.namespace,
             journal=self.services.journal_of(thread.saver, thread.store, is_served=thread.is_served),
@@ -164,12 +181,8 @@ class CompiledAgent(CompiledGraphHooks[AgentState, Context, AgentInput, AgentOut
             serializer=strict(
                 JsonPlusSerializer(), self.services.allowed_types, f"Thread {thread.key.thread}"
             ),
+            cancellation=cancellation,
         )
-        self.services.invocations[invocation.id] = invocation
-        try:
-            yield invocation
-        finally:
-            self.services.invocations.pop(invocation.id, None)
 
     def _record_update(
         self, thread: "_Thread", snapshot: StateSnapshot, supersteps: Sequence[Sequence[StateUpdate]]
@@ -215,7 +228,11 @@ class _Thread:
     is_served: bool
     """True where LangGraph's server runs the graph."""
     locks: LockTable
-    """Keeps nobody out on a server, which has locks of its own."""
+    """On a server, those of this process: the server's own are free while a cancelled tool still runs."""
+
+    def is_ending(self) -> bool:
+        """Return whether a run of it was cancelled and is about to end: within STOP_SECONDS."""
+        return self.locks.is_ending(self.key)
 
     @property
     def is_outermost(self) -> bool:
@@ -228,23 +245,35 @@ class _Thread:
         return self.saver.get_tuple(RunnableConfig(configurable=address)) is not None
 
 
+class _Invoked(NamedTuple):
+    """One call of the compiled graph."""
+
+    id: str
+    invocation: Invocation | None
+    """None where the thread is not kept."""
+
+
 @contextmanager
-def _locked(thread: _Thread | None) -> Iterator[None]:
-    release = thread.locks.take(thread.key) if thread else None
+def _locked(thread: _Thread | None, cancellation: Cancellation) -> Iterator[None]:
+    while thread and thread.is_ending():
+        time.sleep(_LOOKOUT_SECONDS)
+    release = thread.locks.take(thread.key, cancellation) if thread else None
     try:
         yield
     finally:
         if release:
-            release()
+            cancellation.when_idle(release)
 
 
 @asynccontextmanager
-async def _locked_async(thread: _Thread | None) -> AsyncIterator[None]:
+async def _locked_async(thread: _Thread | None, cancellation: Cancellation) -> AsyncIterator[None]:
+    while thread and thread.is_ending():
+        await asyncio.sleep(_LOOKOUT_SECONDS)
     if thread is None or not thread.locks.waits:
-        with _locked(thread):
+        with _locked(thread, cancellation):
             yield
         return
-    taking = asyncio.ensure_future(asyncio.to_thread(thread.locks.take, thread.key))
+    taking = asyncio.ensure_future(asyncio.to_thread(thread.locks.take, thread.key, cancellation))
     try:
         release = await asyncio.shield(taking)
     except asyncio.CancelledError:
@@ -254,7 +283,7 @@ async def _locked_async(thread: _Thread | None) -> AsyncIterator[None]:
         yield
     finally:
         # On the loop: a second cancellation must not keep the lock from being given back.
-        release()
+        cancellation.when_idle(release)
 
 
 def _give_back(taking: "asyncio.Future[Release]") -> None:
@@ -289,8 +318,7 @@ def _addressed(command: Command[Any], snapshot: StateSnapshot, config: RunnableC
     return replace(command, resume={is_open[0]: resume}) if len(is_open) == 1 else command
 
 
-def _marked(config: RunnableConfig | None, invocation: Invocation | None = None) -> RunnableConfig:
+def _marked(config: RunnableConfig | None, run: str = "") -> RunnableConfig:
     """Return the config of what writes a thread: an invocation, or an update of the state."""
     whole = config or RunnableConfig()
-    mark = {INVOCATION_KEY: invocation.id if invocation else ""}
-    return {**whole, "configurable": {**whole.get("configurable", {}), **mark}}
+    return {**whole, "configurable": {**whole.get("configurable", {}), INVOCATION_KEY: run}}
