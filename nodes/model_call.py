@@ -22,7 +22,7 @@ from skills_agent.nodes.effects import Invocations
 from skills_agent.nodes.prompt import ShownCatalog, ShownSkills
 from skills_agent.skills.library.catalog import Catalog
 from skills_agent.state.context import Context
-from skills_agent.state.history import room_of, tokens_in, tokens_of, turns_to_cover
+from skills_agent.state.history import room_of, tokens_in, turns_to_cover
 from skills_agent.state.records import active_skills
 from skills_agent.state.reducers import spent
 from skills_agent.state.schema import AgentState, AgentUpdate
@@ -153,11 +153,11 @@ class ModelRequests:
         room = room_of(chosen.window) - schema_tokens
         rendered = prompt.render_within(room, messages, state.get("summary"), skills, status)
         # The quarter of the window that is left free is for doubt: what may fit is tried.
-        if (tokens := tokens_of(rendered) + schema_tokens) > chosen.window:
+        if (tokens := rendered.tokens + schema_tokens) > chosen.window:
             return prompt.too_large(state, tokens, chosen.name, chosen.window)
         arguments = {"records": PromptRecords(messages, skills)} if chosen.reads_records else {}
         with self.models.failures(chosen.name):
-            message: AIMessage = yield Waiting(model, rendered, arguments)
+            message: AIMessage = yield Waiting(model, rendered.messages, arguments)
             return message
 
     def turns_to_cover(self, state: AgentState, window: int) -> list[list[AnyMessage]]:

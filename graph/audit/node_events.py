@@ -150,8 +150,9 @@ def _discovered(step: NodeStep) -> Iterator[Event]:
     )
     for each in changed:
         yield _pick(events.SkillChanged, each, skill=each["name"])
-    known = {message.id for message in before.get("messages") or []}
-    yield from (events.CallDropped(**_dropped(each)) for each in step.answers if each.id not in known)
+    if answers := step.answers:
+        known = {message.id for message in before.get("messages") or []}
+        yield from (events.CallDropped(**_dropped(each)) for each in answers if each.id not in known)
 
 
 def _selected(step: NodeStep) -> Iterator[Event]:

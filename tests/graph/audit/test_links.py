@@ -1,6 +1,7 @@
 """The records of a workspace that comes from somebody else: no link in it is followed."""
 
 import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -90,3 +91,27 @@ def test_a_folder_that_the_operator_names_elsewhere_may_be_a_link(workspace: Pat
     log.append("t", [{"type": "run_started", "thread": "t"}])
     assert len(log.lines(folder_name("t"))) == 1
     assert (tmp_path / "disk" / (folder_name("t") + ".jsonl")).is_file()
+
+
+def test_a_folder_that_is_removed_or_replaced_while_it_is_in_use_is_noticed(
+    workspace: Path, tmp_path: Path
+) -> None:
+    """Attack: a script or a `git clean` moves the folder away, and puts a link to it, or to another, there."""
+    runs, event = workspace / ".agent" / "runs", {"type": "run_started", "thread": "t"}
+    log = RunLog(runs, workspace)
+    log.append("t", [event])
+    moved = tmp_path / "moved"
+    runs.rename(moved)
+    log.append("t", [event])
+    assert len(log.lines(folder_name("t"))) == 1
+    shutil.rmtree(runs)
+    for place, target in ((runs, moved), (runs.parent, tmp_path / "agent")):
+        if place is runs.parent:
+            runs.unlink()
+            place.rename(target)
+            moved.rename(target / "runs")
+        place.symlink_to(target)
+        with pytest.raises(LinkOnTheWayError):
+            log.append("t", [event])
+    kept = tmp_path / "agent" / "runs" / (folder_name("t") + ".jsonl")
+    assert len(kept.read_bytes().splitlines()) == 1
