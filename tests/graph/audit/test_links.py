@@ -96,7 +96,7 @@ def test_a_folder_that_the_operator_names_elsewhere_may_be_a_link(workspace: Pat
 def test_a_folder_that_is_removed_or_replaced_while_it_is_in_use_is_noticed(
     workspace: Path, tmp_path: Path
 ) -> None:
-    """Attack: a script or a `git clean` moves the folder away, and puts a link to it, or to another, there."""
+    """Attack: a script or a `git clean` moves the folder away, and puts a link to it there."""
     runs, event = workspace / ".agent" / "runs", {"type": "run_started", "thread": "t"}
     log = RunLog(runs, workspace)
     log.append("t", [event])
@@ -105,13 +105,16 @@ def test_a_folder_that_is_removed_or_replaced_while_it_is_in_use_is_noticed(
     log.append("t", [event])
     assert len(log.lines(folder_name("t"))) == 1
     shutil.rmtree(runs)
-    for place, target in ((runs, moved), (runs.parent, tmp_path / "agent")):
-        if place is runs.parent:
-            runs.unlink()
-            place.rename(target)
-            moved.rename(target / "runs")
-        place.symlink_to(target)
-        with pytest.raises(LinkOnTheWayError):
-            log.append("t", [event])
-    kept = tmp_path / "agent" / "runs" / (folder_name("t") + ".jsonl")
-    assert len(kept.read_bytes().splitlines()) == 1
+    runs.symlink_to(moved)
+    with pytest.raises(LinkOnTheWayError):
+        log.append("t", [event])
+    agent = tmp_path / "agent"
+    runs.unlink()
+    moved.rename(runs)
+    log.append("t", [event])
+    runs.parent.rename(agent)
+    runs.parent.symlink_to(agent)
+    with pytest.raises(LinkOnTheWayError):
+        log.append("t", [event])
+    kept = agent / "runs" / (folder_name("t") + ".jsonl")
+    assert len(kept.read_bytes().splitlines()) == 2
