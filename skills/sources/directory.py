@@ -16,6 +16,7 @@ from skills_agent.skills.format.rules import Finding, diagnostic
 from skills_agent.skills.sources.protocol import NOISE, FolderState, Scan, SkillFile
 from skills_agent.skills.sources.walk import (
     MAX_DEPTH,
+    OWN_FOLDERS,
     SKILL_FILE,
     SKIPPED_FOLDERS,
     Walk,
@@ -181,7 +182,8 @@ def list_files(folder: Path, skill_file: str) -> Iterator[tuple[str, int]]:
     looked = 0
     for place, inner, names in os.walk(folder, onerror=_raise):
         prefix = "" if place == str(folder) else f"{os.path.relpath(place, folder)}/"
-        if (prefix and SKILL_FILE in names) or looked > _MAX_FILES:
+        is_other = SKILL_FILE in names and prefix and prefix.partition("/")[0] not in OWN_FOLDERS
+        if is_other or looked > _MAX_FILES:
             inner.clear()
             continue
         looked += len(inner) + len(names)
