@@ -104,7 +104,7 @@ def make_services(  # noqa: PLR0913 - those of `build_graph`, and what the comma
     protected, closed = protected_entries(settings, sources), closed_places(settings)
     runner, files = runner or make_runner(settings, protected, closed), Workspace(settings.workspace, closed)
     audit = make_audit(settings, model, yes)
-    threads = ThreadServices(settings, audit, journal, locks, keyed(allowed_types))
+    threads = ThreadServices(settings, audit, library.shared.watch, journal, locks, keyed(allowed_types))
     own = build_tools(
         library,
         runner,

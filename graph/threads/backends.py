@@ -2,7 +2,7 @@
 
 import logging
 import secrets
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cache, cached_property, partial
 from threading import Lock
@@ -43,6 +43,8 @@ class ThreadServices:
 
     settings: Settings
     audit: Audit
+    after_turn: Callable[[], object]
+    """Does what can wait until a turn is over."""
     journal: Journal | None = None
     """The host's own; None: chosen from the saver."""
     locks: ThreadLocks | None = None

@@ -96,6 +96,7 @@ class CompiledAgent(CompiledGraphHooks[AgentState, Context, AgentInput, AgentOut
                         raise
             if invocation:
                 invocation.settle()
+        self.services.after_turn()
 
     @override
     async def astream(
@@ -114,6 +115,7 @@ class CompiledAgent(CompiledGraphHooks[AgentState, Context, AgentInput, AgentOut
                         yield part
                 if invocation:
                     await cancellation.in_thread(invocation.settle)
+        self.services.after_turn()
 
     @override
     def bulk_update_state(

@@ -73,6 +73,8 @@ class DirectorySource:
         self._watch: FolderWatch | None = None
         self._watchable = True
         """False after an attempt to watch these folders that failed."""
+        self.is_watch_due = False
+        """Whether a look found nothing changed, and the next one could do without."""
 
     def scan(self) -> Scan:
         """Find every SKILL.md beneath the folder, reading none: as it is now, watched or not."""
@@ -89,11 +91,25 @@ class DirectorySource:
                     self.folders, watch, self._watchable = walk.folders, None, True
                 elif self._scan is None:
                     self._scan = scan_of(self.folders)
-                elif self._watchable and (watch is None or watch.is_lost):
-                    watch = _watch(self.folders)
-                    self._watchable = watch is not None
+                elif watch is None or watch.is_lost:
+                    self.is_watch_due, watch = self._watchable and _is_worth_watching(self.folders), None
             self._watch = watch
             return self._scan
+
+    def watch(self) -> None:
+        """Begin to watch the folders if that is due, when nobody waits: it takes as long as two looks.
+
+        The next scan looks once more: what happened before the watch began is in no event.
+        """
+        with self._lock:
+            is_due, self.is_watch_due = self.is_watch_due, False
+            folders = self.folders
+        if not is_due:
+            return
+        watch = _watch(folders)
+        with self._lock:
+            if folders is self.folders:  # no scan has found another state meanwhile
+                self._watch, self._watchable = watch, watch is not None
 
     @property
     def leads_out(self) -> bool:
@@ -163,9 +179,11 @@ def _place(source: DirectorySource) -> str:
     return str(source.folder) if source.leads_out else os.path.realpath(source.folder)
 
 
+def _is_worth_watching(folders: Sequence[FolderState]) -> bool:
+    return sys.platform == "linux" and len(folders) >= _WATCHED_FROM
+
+
 def _watch(folders: Sequence[FolderState]) -> "FolderWatch | None":
-    if sys.platform != "linux" or len(folders) < _WATCHED_FROM:
-        return None
     # Imported only here: a process that looks once does without.
     from skills_agent.skills.sources.inotify import FolderWatch  # noqa: PLC0415
 
