@@ -58,6 +58,7 @@ class DirectorySource:
         nothing in it is used.
         """
         self.folder = Path(os.path.abspath(folder))  # noqa: PTH100 - links are kept as the user names them
+        self._prefix = f"{self.folder}{os.sep}"
         self.label = label
         self.trusted = trusted
         self._required = required
@@ -132,12 +133,12 @@ class DirectorySource:
         return Path(path).parent
 
     def claims(self, path: str) -> bool:
-        return path.startswith(f"{self.folder}{os.sep}")
+        return path.startswith(self._prefix)
 
     def _relative(self, path: str) -> str:
-        if not self.claims(path):
+        if not path.startswith(self._prefix):
             raise OutsideRootError(path)
-        return path.removeprefix(f"{self.folder}{os.sep}")
+        return path.removeprefix(self._prefix)
 
 
 def standard_sources(
