@@ -10,7 +10,7 @@ from langgraph.graph import END, START
 
 from skills_agent.graph import routes
 from skills_agent.graph.audit.recorder import record_node
-from skills_agent.graph.langgraph_inside import route_in_place, state_now, stored
+from skills_agent.graph.langgraph_inside import route_in_place, skip_answers, state_now, stored
 from skills_agent.graph.services import Services, make_services
 from skills_agent.graph.settings import Settings
 from skills_agent.graph.threads.compiled import AgentGraph
@@ -146,6 +146,7 @@ def wire(services: Services) -> AgentGraph:
                 coroutines=services.coroutines,
                 observer=services.audit,
                 state_now=state_now,
+                skip_answers=skip_answers,
             ),
             running,
         ),

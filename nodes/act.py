@@ -101,6 +101,7 @@ def act(  # noqa: PLR0913 - the services of a node, each by its name
     coroutines: Collection[str],
     observer: CallObserver,
     state_now: Callable[[], AgentState],
+    skip_answers: Callable[[int], None],
 ) -> Steps[Outputs]:
     """Run one allowed call through LangGraph's ToolNode and count it.
 
@@ -108,9 +109,8 @@ def act(  # noqa: PLR0913 - the services of a node, each by its name
     judged again, and what a person said counts with a code that is right. Only what was approved or allowed
     is run: a call whose arguments or whose skill changed since is refused. An effect is written to the
     journal before and after: it is not repeated once it is done, and a person is asked where its outcome is
-    unknown. A tool that fails becomes a tool message of status error. It waits
-    for tools because some exist only as coroutines, as those of MCP servers do; their names are in
-    `coroutines`.
+    unknown, about each attempt anew. A tool that fails becomes a tool message of status error. It waits for
+    tools because some exist only as coroutines, as those of MCP servers do; their names are in `coroutines`.
     """
     state, sent = state_now(), request["call"]
     judge = policy.judge(state, runtime)
@@ -121,8 +121,9 @@ def act(  # noqa: PLR0913 - the services of a node, each by its name
     invocation = None if spec.risk == "read" else running.current()
     checkpoint = info.checkpoint_id if info else ""
     narrowed = Context.of(runtime.context).narrow(limits)
+    cancelled = running.cancellation()
     call = _Attempt(
-        confirmed, spec, policy, judge, observer, checkpoint, state, narrowed, running.cancellation()
+        confirmed, spec, policy, judge, observer, checkpoint, state, narrowed, cancelled, skip_answers
     )
     attempt = call.begin_effect(invocation, running) if invocation else call.begin()
     if isinstance(attempt, list):
@@ -208,13 +209,13 @@ class _Attempt:
     limits: Limits
     """Of this turn, for this caller."""
     cancellation: Cancellation
+    skip_answers: Callable[[int], None]
+    """Makes the next question of this task its n-th, counted from 0; answers to earlier ones go by."""
     invocation: Invocation | None = None
     entry: JournalEntry | None = None
     """What the journal has of it; None where the call only reads, or the thread is not kept."""
     note: str = ""
     """What the model is told before the result."""
-    answers: int = 0
-    """How often a person was asked about it by this node."""
 
     @property
     def id(self) -> str:
@@ -314,7 +315,7 @@ class _Attempt:
     def pause(self) -> None:
         """Note that the tool itself asked a person: it runs again from its first line."""
         if self.invocation and self.entry:
-            self.invocation.journal.put(replace(self.entry, status="paused", answers=self.answers))
+            self.invocation.journal.put(replace(self.entry, status="paused"))
 
     def outputs(self, produced: Any) -> Outputs:
         """Return what the tool returned and what it cost.
@@ -356,9 +357,9 @@ class _Attempt:
         if paused is None:
             entry = JournalEntry.of(self.id, self.spec.name, self.effect, invocation, self.checkpoint)
         else:
-            self._replay(paused)
+            self.skip_answers(paused.answers)
             entry = paused.again(invocation, self.checkpoint)
-        return self._start(entry, invocation, answers=entry.answers)
+        return self._start(entry, invocation)
 
     def _again(self, entry: JournalEntry, invocation: Invocation, *, runs: bool) -> "_Attempt | Outputs":
         """Ask what becomes of an effect that was started and whose outcome is unknown."""
@@ -368,12 +369,12 @@ class _Attempt:
         begun, again = f"[{entry.beginning}. ", entry.again(invocation, self.checkpoint)
         if not runs and self.is_approved and self._is_idempotent():
             note = f"{begun}It ran again, as its skill declares it idempotent.]"
-            return self._start(again, invocation, note, entry.answers)
+            self.skip_answers(entry.answers)
+            return self._start(again, invocation, note)
         if self.policy.approval == "deny":
             return self._close(entry, "It was not run again: nobody is asked here.", invocation)
         if self.policy.approval == "fail":
             raise ApprovalNeededError(self.spec.name, entry.description)
-        self._replay(entry)
         decision = self._ask(entry, runs=runs).decisions[0]
         message, is_repeated = getattr(decision, "message", ""), isinstance(decision, RunAgain)
         self.observer.answered(self.request, entry.description, again=is_repeated, message=message)
@@ -382,16 +383,12 @@ class _Attempt:
             return self._close(entry, said, invocation)
         if runs:
             raise CallRunsError(self.spec.name)
-        # A graph around this one keeps its answers, and would give this one again after another crash.
-        again = replace(again, answers=entry.answers + bool(invocation.namespace))
-        return self._start(again, invocation, f"{begun}A person had it run again.]", entry.answers + 1)
-
-    def _replay(self, entry: JournalEntry) -> None:
-        """Take the answers that were given before: LangGraph hands them out by position."""
-        for _ in range(entry.answers):
-            self._ask(entry)
+        again = replace(again, answers=entry.attempt + 1)
+        return self._start(again, invocation, f"{begun}A person had it run again.]")
 
     def _ask(self, entry: JournalEntry, *, runs: bool = False) -> OutcomeUnknownResponse:
+        # What the tool itself asked in this attempt, and what was asked about earlier ones, comes before.
+        self.skip_answers(entry.attempt)
         name = self.spec.name
         call = self.policy.grammar.call(name, self.args)
         reason = STILL_RUNS if runs else RUN_AGAIN
@@ -399,14 +396,12 @@ class _Attempt:
         question = make_question([AskedCall(name, self.args, description, entry)], fixed=[name])
         return put_question(question, OutcomeUnknownResponse)
 
-    def _start(
-        self, entry: JournalEntry, invocation: Invocation, note: str = "", answers: int = 0
-    ) -> "_Attempt":
+    def _start(self, entry: JournalEntry, invocation: Invocation, note: str = "") -> "_Attempt":
         self.cancellation.refuse_start()
         # First: where the record must be kept and cannot be, the journal has no attempt.
         self.observer.starts(self.request)
         invocation.journal.put(entry)
-        return replace(self, invocation=invocation, entry=entry, note=note, answers=answers)
+        return replace(self, invocation=invocation, entry=entry, note=note)
 
     def _close(self, entry: JournalEntry, decision: str, invocation: Invocation) -> Outputs:
         produced = {"messages": [answer_unknown(self.id, entry, decision)]}

@@ -80,7 +80,8 @@ class JournalEntry:
     outputs: tuple[str, bytes] | None = None
     """What the tool returned, serialised: kind and bytes. None until it is done."""
     answers: int = 0
-    """Answers of a person that a checkpoint may hand to this call again."""
+    """Answers to questions about this call that belong to earlier attempts: the next one to the tool itself
+    has this number, from 0."""
     settled: bool = False
     """The invocation has ended, and what it did is in the checkpoints of the thread."""
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, Literal, NamedTuple, TypeVar
+from typing import Any, Final, Literal, NamedTuple, Self, TypeVar
 
 from langchain_core.messages import ToolMessage
 from langchain_core.tools import BaseTool
@@ -503,6 +503,28 @@ def make_question(calls: Iterable[AskedCall], fixed: Collection[str] = ()) -> di
         for name in dict.fromkeys(request["name"] for request in requests)
     ]
     return {"action_requests": requests, "review_configs": reviews}
+
+
+class AskedAttempt(NamedTuple):
+    """The attempt that a question about an unknown outcome is about."""
+
+    call_id: str
+    attempt: int
+
+    @classmethod
+    def of(cls, question: object) -> Self | None:
+        """Return what a question is about; None for one that is not about an unknown outcome alone."""
+        requests = question.get("action_requests") if isinstance(question, Mapping) else None
+        if not isinstance(requests, list) or len(requests) != 1 or not isinstance(requests[0], Mapping):
+            return None
+        match requests[0].get(UNKNOWN):
+            case {"call_id": str(call_id), "attempt": int(attempt)}:
+                return cls(call_id, attempt)
+        return None
+
+    def is_open(self, entry: JournalEntry | None) -> bool:
+        """Return whether the journal knows no more than what was asked about."""
+        return entry is None or (entry.is_unknown and entry.attempt == self.attempt)
 
 
 def put_question(question: Mapping[str, Any], schema: type[T]) -> T:
