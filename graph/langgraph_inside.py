@@ -18,28 +18,19 @@ from uuid import UUID
 import ormsgpack
 from langchain_core.outputs import ChatGenerationChunk, ChatResult
 from langchain_core.runnables import Runnable, RunnableConfig
-from langchain_core.tools import BaseTool, StructuredTool, Tool
 from langgraph._internal._config import ensure_config, recast_checkpoint_ns
-from langgraph._internal._constants import (
-    CONFIG_KEY_CHECKPOINT_NS,
-    CONFIG_KEY_READ,
-    CONFIG_KEY_RESUME_MAP,
-    CONFIG_KEY_SCRATCHPAD,
-    CONFIG_KEY_SEND,
-    NULL_TASK_ID,
-)
+from langgraph._internal._constants import CONFIG_KEY_READ, NULL_TASK_ID
 from langgraph.channels.binop import BinaryOperatorAggregate
 from langgraph.channels.delta import DeltaChannel
 from langgraph.checkpoint.base import WRITES_IDX_MAP, BaseCheckpointSaver, Checkpoint, copy_checkpoint
 from langgraph.checkpoint.base import id as checkpoint_ids
 from langgraph.checkpoint.serde import jsonplus
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
-from langgraph.checkpoint.serde.types import INTERRUPT, RESUME, TASKS, _DeltaSnapshot
+from langgraph.checkpoint.serde.types import INTERRUPT, TASKS, _DeltaSnapshot
 from langgraph.config import get_config
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.pregel._algo import task_path_str
 from langgraph.store.base import BaseStore
-from langgraph.types import _interrupt_id
 from langgraph.typing import ContextT, InputT, OutputT, StateT
 from typing_extensions import TypedDict, get_type_hints, override
 
@@ -122,33 +113,6 @@ def state_now() -> AgentState:
     """
     read = get_config()["configurable"][CONFIG_KEY_READ]
     return cast("AgentState", read([name for name in read.args[1] if name in AgentState.__annotations__]))
-
-
-_SKIPPED: Final = "skipped"
-
-
-def skip_answers(count: int) -> None:
-    """Make the next question of the calling task its question number `count`, counted from 0.
-
-    LangGraph hands the answers of a task out by their order, and makes the id of a question of the number of
-    answers before it. A crash loses those answers, and the next question would have the id of the first: an
-    old answer, sent again, would count for it. So the places before are filled, also with an answer that a
-    graph around this one keeps without the id of its question, and are kept with the next question.
-    """
-    config = get_config()["configurable"]
-    scratchpad = config[CONFIG_KEY_SCRATCHPAD]
-    answers: list[Any] = scratchpad.resume
-    ids = [_interrupt_id(config[CONFIG_KEY_CHECKPOINT_NS], at) for at in range(len(answers))]
-    given = config.get(CONFIG_KEY_RESUME_MAP) or {}
-    # An answer to the first question counts for any later one, for the sake of threads of old releases.
-    if len(answers) > 1 and ids[0] in given and ids[-1] not in given:
-        answers.pop()
-    for _ in range(count):
-        if scratchpad.interrupt_counter() >= len(answers):
-            kept = scratchpad.get_null_resume(True)
-            answers.append(_SKIPPED if kept is None else kept)
-    if count:
-        config[CONFIG_KEY_SEND]([(RESUME, answers[:count])])
 
 
 merged_config = ensure_config
@@ -439,17 +403,6 @@ def has_current_tables(connection: "Connection[DictRow]") -> bool:
     return all(row[name] is not None and row[name] >= version for name, version in newest.items())
 
 
-_BLOCKING: Final = (BaseTool._arun, StructuredTool._arun, Tool._arun)  # noqa: SLF001
-
-
-def is_coroutine(tool: BaseTool) -> bool:
-    """Return whether a tool is awaited; LangChain hands any other one to a thread, which nobody can end.
-
-    LangChain tells subclasses to write `_arun`, and has no public way to ask whether one did.
-    """
-    return getattr(tool, "coroutine", None) is not None or type(tool)._arun not in _BLOCKING  # noqa: SLF001
-
-
 class ServerAccess(NamedTuple):
     """What the configuration of a LangGraph server says about who may come in."""
 
@@ -485,17 +438,30 @@ class ChatOpenAIHooks:
         """Return what surrounds the reading of a reply, or of a part of a streamed one."""
         raise NotImplementedError
 
+    def before_result(self, response: Any) -> Any:
+        """Look at a whole reply, or change it, before anything is made of it; return what to know then."""
+
+    def after_result(self, result: ChatResult, before: Any) -> None:
+        """Look at what was made of a whole reply, with what `before_result` returned."""
+
+    def check_chunk(self, part: Mapping[str, Any], chunk: ChatGenerationChunk) -> None:
+        """Look at what was made of a part of a streamed reply, beside that part; it may change it."""
+
     def _get_request_payload(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
         return self.prepare_payload(super()._get_request_payload(*args, **kwargs))  # type: ignore[misc]
 
     def _create_chat_result(self, *args: Any, **kwargs: Any) -> ChatResult:
         with self.reading():
+            before = self.before_result(args[0] if args else kwargs["response"])
             result: ChatResult = super()._create_chat_result(*args, **kwargs)  # type: ignore[misc]
             if not result.generations:
                 raise IndexError("it holds no choices")
+            self.after_result(result, before)
         return result
 
     def _convert_chunk_to_generation_chunk(self, *args: Any, **kwargs: Any) -> ChatGenerationChunk | None:
         with self.reading():
             chunk: ChatGenerationChunk | None = super()._convert_chunk_to_generation_chunk(*args, **kwargs)  # type: ignore[misc]
+            if chunk is not None:
+                self.check_chunk(args[0] if args else kwargs["chunk"], chunk)
         return chunk

@@ -8,6 +8,7 @@ from langgraph.runtime import Runtime
 
 from skills_agent.nodes import prompt
 from skills_agent.nodes.model_call import ModelRequests, Steps, usage_of
+from skills_agent.nodes.reply import as_arrived
 from skills_agent.state.budget import MAX_SAME_REFUSALS
 from skills_agent.state.call_ids import with_own_ids
 from skills_agent.state.context import Context
@@ -35,14 +36,14 @@ def answer(state: AgentState, runtime: Runtime[Context], *, requests: ModelReque
     known = {id(each) for each in messages}
     skills = requests.shown_skills(state, runtime)
     status = prompt.last_word_text(reason)
-    message = yield from requests.ask(state, runtime, answered, skills, status, hidden=None)
+    reply = yield from requests.ask(state, runtime, answered, skills, status, hidden=None)
     logger.warning("turn cut short", extra={"reason": reason})
-    final = with_own_ids(_without_calls(message, reason), answered)
+    final = with_own_ids(_without_calls(reply.message, reason), answered)
     return AgentUpdate(
         messages=[*(each for each in answered if id(each) not in known), final],
         answer=_storable(str(final.text)),
         loaded=loaded,
-        **usage_of(state, message),
+        **usage_of(state, reply),
     )
 
 
@@ -66,4 +67,6 @@ def _without_calls(message: AIMessage, reason: str) -> AIMessage:
     if message.text.strip() and not message.tool_calls and not message.invalid_tool_calls:
         return message
     text = str(message.text).strip() or f"I stopped: {reason}."
-    return AIMessage(text, id=message.id, usage_metadata=message.usage_metadata)
+    final = AIMessage(text, id=message.id, usage_metadata=message.usage_metadata)
+    final.response_metadata = message.response_metadata
+    return as_arrived(final)

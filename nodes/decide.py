@@ -9,7 +9,7 @@ from skills_agent.nodes.effects import Invocation, Invocations
 from skills_agent.nodes.judge import Policy
 from skills_agent.nodes.model_call import ModelRequests, Steps, usage_of
 from skills_agent.nodes.prompt import ShownSkills
-from skills_agent.state.budget import Limits, spent_budget
+from skills_agent.state.budget import Limits, counts_of_turn, spent_budget
 from skills_agent.state.call_ids import with_own_ids
 from skills_agent.state.context import Context
 from skills_agent.state.reducers import add_usage
@@ -41,9 +41,10 @@ def decide(
     rules = [text for text in (permission.allowed_now(), permission.forbidden_now()) if text]
     status = prompt.status_text(state, narrowed, rules)
     messages = state.get("messages") or []
-    reply = yield from requests.ask(state, runtime, messages, skills, status, hidden)
-    message = with_own_ids(reply, messages, partial(_is_in_journal, running.current()))
-    update = AgentUpdate(messages=[message], **usage_of(state, message))
+    left = narrowed.max_model_calls - counts_of_turn(state)["model_calls"]
+    reply = yield from requests.ask(state, runtime, messages, skills, status, hidden, left)
+    message = with_own_ids(reply.message, messages, partial(_is_in_journal, running.current()))
+    update = AgentUpdate(messages=[message], **usage_of(state, reply))
     usage = add_usage(state.get("usage"), update.get("usage"))
     if wants_calls([message]) and (budget := spent_budget({**state, "usage": usage}, narrowed)):
         update["spent_budget"] = budget

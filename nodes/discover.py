@@ -1,7 +1,7 @@
 """discover: what skills there are, once per turn."""
 
 import logging
-from collections.abc import Callable, Container, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, Literal, cast
 
@@ -11,7 +11,7 @@ from langgraph.runtime import Runtime
 
 from skills_agent.nodes import RegistryOf
 from skills_agent.nodes.codes import ThreadCodes
-from skills_agent.nodes.effects import AttemptKey, Invocation, Invocations, tool_messages
+from skills_agent.nodes.effects import Invocation, Invocations, tool_messages
 from skills_agent.nodes.judge import answer_unknown
 from skills_agent.nodes.model_call import ModelRequests
 from skills_agent.skills.errors import SkillError, SkillUnreadableError
@@ -79,7 +79,7 @@ def discover(
     update = AgentUpdate(usage=spent(turn), **_emptied(state))
     messages = state.get("messages", [])
     if repaired := repair(messages, SUPERSEDED):
-        messages = [_journaled_answer(message, running.current(), running.effects) for message in repaired]
+        messages = [_journaled_answer(message, running.current()) for message in repaired]
         update["messages"] = [cast("AnyMessage", RemoveMessage(id=REMOVE_ALL_MESSAGES)), *messages]
     if turn % TOUCH_TURNS == 0:
         update |= AgentUpdate(
@@ -116,17 +116,13 @@ def _emptied(state: AgentState) -> AgentUpdate:
     return cast("AgentUpdate", update)
 
 
-def _journaled_answer(
-    message: AnyMessage, invocation: Invocation | None, effects: Container[AttemptKey]
-) -> AnyMessage:
+def _journaled_answer(message: AnyMessage, invocation: Invocation | None) -> AnyMessage:
     if invocation is None or not isinstance(message, ToolMessage) or message.text != SUPERSEDED:
         return message
     entry = invocation.journal.get(invocation.thread, message.tool_call_id)
     if entry is None or entry.status == "paused":
         return message
     if entry.is_unknown:
-        if entry.attempt_key in effects:  # It is given up: that it returns later changes nothing any more.
-            invocation.journal.put(replace(entry, run=""))
         entry = replace(entry, tool=message.name or entry.tool)
         return answer_unknown(message.tool_call_id, entry, "Then a new message came.")
     invocation.journal.put(replace(entry, settled=True))

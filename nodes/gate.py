@@ -2,6 +2,7 @@
 
 import logging
 from dataclasses import replace
+from typing import Final
 
 from langchain_core.messages import AnyMessage
 from langgraph.runtime import Runtime
@@ -11,11 +12,20 @@ from skills_agent.skills.policy.patterns import Call
 from skills_agent.skills.policy.verdict import ApprovalNeededError, Verdict
 from skills_agent.state.budget import Limits, counts_of_turn, spent_on_calls
 from skills_agent.state.context import Context
+from skills_agent.state.endings import fault_of
 from skills_agent.state.records import VerdictRecord
 from skills_agent.state.schema import AgentState, AgentUpdate
-from skills_agent.state.transcript import LOAD_SKILL, open_calls, open_unreadable_calls, refusal
+from skills_agent.state.transcript import (
+    LOAD_SKILL,
+    last_ai,
+    open_calls,
+    open_unreadable_calls,
+    refusal,
+)
 
 logger = logging.getLogger(__name__)
+
+_ADVICE: Final = "Make smaller calls: write a long file in several parts."
 
 
 def gate(state: AgentState, runtime: Runtime[Context], *, policy: Policy, limits: Limits) -> AgentUpdate:
@@ -49,8 +59,11 @@ def gate(state: AgentState, runtime: Runtime[Context], *, policy: Policy, limits
         if verdict.decision == "deny":
             logger.warning("tool blocked by policy", extra={"tool": call.tool, "by": verdict.by})
             messages.append(refusal(call_id, call.tool, verdict.reason))
+    fault = fault_of(last_ai(state["messages"]))
     for unreadable in open_unreadable_calls(state["messages"]):
         text = f"The arguments of this call are not valid JSON: {unreadable['error'] or 'unreadable'}"
+        if fault:
+            text = f"This call was {fault}; nothing of it ran. {_ADVICE}"
         messages.append(refusal(unreadable["id"] or "", unreadable["name"] or "", text))
     update = AgentUpdate(verdicts=verdicts)
     if messages:

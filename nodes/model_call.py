@@ -5,24 +5,36 @@ import json
 from collections.abc import Callable, Collection, Coroutine, Generator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import cached_property, lru_cache, partial
+from itertools import count
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple, TypeVar
 
 from langchain_core.language_models import BaseChatModel, LanguageModelInput
 from langchain_core.messages import AIMessage, AnyMessage
 from langchain_core.runnables import Runnable, RunnableConfig
+from langchain_core.runnables.config import merge_configs
 from langchain_core.tools import BaseTool
 from langchain_core.utils.function_calling import convert_to_openai_tool
+from langgraph.config import get_config
 from langgraph.runtime import Runtime, get_runtime
 from typing_extensions import override
 
 from skills_agent.nodes import RegistryOf, prompt
-from skills_agent.nodes.cancellation import Cancellation
-from skills_agent.nodes.effects import Invocations
 from skills_agent.nodes.prompt import ShownCatalog, ShownSkills
+from skills_agent.nodes.reply import (
+    FIRST_WAIT,
+    MAX_TRIES,
+    PAUSE,
+    Reply,
+    ReplyObserver,
+    ReplyWatch,
+    as_arrived,
+    why_broken,
+    with_strict_calls,
+)
 from skills_agent.skills.library.catalog import Catalog
 from skills_agent.state.context import Context
-from skills_agent.state.history import room_of, tokens_in, turns_to_cover
+from skills_agent.state.history import room_of, tokens_in, tokens_of, turns_to_cover
 from skills_agent.state.records import active_skills
 from skills_agent.state.reducers import spent
 from skills_agent.state.schema import AgentState, AgentUpdate
@@ -79,6 +91,10 @@ class Models(NamedTuple):
     """Turns a provider's failure into one sentence that says what to do; takes the model's name."""
     failure: type[Exception]
     """What `failures` raises then."""
+    incomplete: Callable[[str], Exception]
+    """Makes the failure for a reply that broke off, from what is known about it."""
+    is_retryable: Callable[[Exception], bool]
+    """Whether the same call may well succeed if it is made again soon."""
 
 
 class PromptRecords(NamedTuple):
@@ -96,11 +112,6 @@ class Waiting(NamedTuple):
     input: Any
     arguments: Mapping[str, Any] = MappingProxyType({})
     """What it is called with beside the input: for a provider's model, nothing."""
-    in_thread: bool = False
-    """It blocks, and is called in the thread of the steps on both paths. It notes its own result, whatever
-    becomes of the event loop."""
-    kept: Callable[[], Any] = lambda: None
-    """Returns the reply of a coroutine that was cancelled and ended all the same; None without one."""
 
 
 Result = TypeVar("Result")
@@ -123,9 +134,11 @@ class ModelRequests:
         tools: Sequence[BaseTool],
         catalog_budget: int,
         left_out: Callable[[Catalog, Context], frozenset[str]],
+        observer: ReplyObserver,
     ) -> None:
         """`catalog_budget` is in characters of descriptions; `left_out` are skills that no prompt shows."""
         self.models = models
+        self._observer = observer
         self.catalog_budget = catalog_budget
         self._registry = registry
         self._left_out = left_out
@@ -141,10 +154,12 @@ class ModelRequests:
         skills: ShownSkills | None,
         status: str,
         hidden: Collection[str] | None,
-    ) -> Steps[AIMessage]:
-        """Ask the caller's model about a transcript; return its message, or one that says that none can fit.
+        calls: int = MAX_TRIES,
+    ) -> Steps[Reply]:
+        """Ask the caller's model about a transcript; return its reply, or one that says that none can fit.
 
-        `hidden` are the tools that the model is not offered; None: it is offered none at all.
+        `hidden` are the tools that the model is not offered; None: it is offered none at all. `calls` is how
+        many model calls there may be, if replies break off.
         """
         chosen = self.models.choose(Context.of(runtime.context).model)
         load_skill = skills.catalog.load_skill if skills and hidden is not None else None
@@ -153,12 +168,45 @@ class ModelRequests:
         room = room_of(chosen.window) - schema_tokens
         rendered = prompt.render_within(room, messages, state.get("summary"), skills, status)
         # The quarter of the window that is left free is for doubt: what may fit is tried.
-        if (tokens := rendered.tokens + schema_tokens) > chosen.window:
-            return prompt.too_large(state, tokens, chosen.name, chosen.window)
+        if (tokens := tokens_of(rendered) + schema_tokens) > chosen.window:
+            return Reply(prompt.too_large(state, tokens, chosen.name, chosen.window))
         arguments = {"records": PromptRecords(messages, skills)} if chosen.reads_records else {}
-        with self.models.failures(chosen.name):
-            message: AIMessage = yield Waiting(model, rendered.messages, arguments)
-            return message
+        waiting = Waiting(model, rendered, arguments)
+        return (yield from self.reply(state, runtime, chosen.name, waiting, calls))
+
+    def reply(
+        self,
+        state: AgentState,
+        runtime: Runtime[Context],
+        model: str,
+        waiting: Waiting,
+        calls: int = MAX_TRIES,
+    ) -> Steps[Reply]:
+        """Wait for a model's reply, and make the call again where one breaks off: nothing of it is used.
+
+        What was shown of it is withdrawn. Raises what went wrong the last time.
+        """
+        for attempt in count(1):
+            watch = ReplyWatch()
+            config = merge_configs(get_config(), RunnableConfig(callbacks=[watch]))
+            try:
+                with self.models.failures(model):
+                    arguments = {**waiting.arguments, "config": config}
+                    message: AIMessage = yield waiting._replace(arguments=arguments)
+                message = with_strict_calls(message, watch.calls())
+                if broken := why_broken(message, watch):
+                    raise self.models.incomplete(broken)
+                return Reply(as_arrived(message), attempt)
+            except self.models.failure as error:
+                is_retried = self.models.is_retryable(error) and attempt < min(calls, MAX_TRIES)
+                is_retried = is_retried and not (runtime.control and runtime.control.drain_requested)
+                wait = FIRST_WAIT * 2 ** (attempt - 1) if is_retried else None
+                if is_retried or watch.message_id:
+                    self._observer.withdrawn(state, watch.message_id, str(error), wait)
+                if wait is None:
+                    raise
+            yield Waiting(PAUSE, wait)
+        raise AssertionError("the tries are bounded")
 
     def turns_to_cover(self, state: AgentState, window: int) -> list[list[AnyMessage]]:
         """Return the turns that a summary is to take the place of, for a model of that window."""
@@ -229,7 +277,7 @@ def _schema_tokens(schema: dict[str, Any]) -> int:
     return tokens_in(json.dumps(schema, ensure_ascii=False))
 
 
-def two_paths(node: partial[Steps[Any]], running: Invocations) -> TwoPaths:
+def two_paths(node: partial[Steps[Any]]) -> TwoPaths:
     """Return a node of a generator function, with two paths that differ in the lines that wait.
 
     Hundreds of sessions under `ainvoke` must not hold a thread each while they wait; the steps themselves
@@ -237,69 +285,46 @@ def two_paths(node: partial[Steps[Any]], running: Invocations) -> TwoPaths:
     """
 
     def sync_path(state: Any) -> Any:
-        return _advance(node(state, get_runtime(Context)), None, lambda _: True)
+        steps = node(state, get_runtime(Context))
+        step = _advance(steps)
+        while isinstance(step, Waiting):
+            try:
+                reply = step.runnable.invoke(step.input, **step.arguments)
+            except Exception as error:  # noqa: BLE001 - raised again in the node
+                reply = error
+            step = _advance(steps, reply)
+        return step
 
     async def async_path(state: Any) -> Any:
-        steps, cancellation = node(state, get_runtime(Context)), running.cancellation()
-        with cancellation.part():
-            step = await cancellation.in_thread(_advance, steps, None, _blocks)
-            while isinstance(step, Waiting):
-                reply = await _reply(step, steps, cancellation)
-                step = await cancellation.in_thread(_advance, steps, reply, _blocks)
-            return step
+        steps = node(state, get_runtime(Context))
+        step = await asyncio.to_thread(_advance, steps)
+        while isinstance(step, Waiting):
+            try:
+                reply = await step.runnable.ainvoke(step.input, **step.arguments)
+            except Exception as error:  # noqa: BLE001 - raised again in the node
+                reply = error
+            step = await asyncio.to_thread(_advance, steps, reply)
+        return step
 
     return TwoPaths(node.func.__name__, sync_path, async_path)
 
 
-def _blocks(step: Waiting) -> bool:
-    return step.in_thread
-
-
-async def _reply(step: Waiting, steps: Steps[Any], cancellation: Cancellation) -> Any:
-    try:
-        return await step.runnable.ainvoke(step.input, **step.arguments)
-    except asyncio.CancelledError:
-        cancellation.request()
-        if (reply := step.kept()) is not None:
-            await cancellation.in_thread(_advance, steps, reply, _blocks)
-        else:
-            steps.close()
-        raise
-    except Exception as error:  # noqa: BLE001 - raised again in the node
-        return error
-
-
-def _advance(steps: Steps[Any], reply: Any, is_called_here: Callable[[Waiting], bool]) -> Any:
-    """Take steps to the end, or to what has to be waited for elsewhere."""
-    step = _next_step(steps, reply)
-    while isinstance(step, Waiting) and is_called_here(step):
-        try:
-            reply = step.runnable.invoke(step.input, **step.arguments)
-        except Exception as error:  # noqa: BLE001 - raised again in the node
-            reply = error
-        except BaseException:
-            steps.close()
-            raise
-        step = _next_step(steps, reply)
-    return step
-
-
-def _next_step(steps: Steps[Any], reply: Any) -> Any:
+def _advance(steps: Steps[Any], reply: Any = None) -> Any:
     try:
         return steps.throw(reply) if isinstance(reply, Exception) else steps.send(reply)
     except StopIteration as end:
         return end.value
 
 
-def usage_of(state: AgentState, message: AIMessage) -> AgentUpdate:
-    """Return the part of an update that counts one model call and its tokens; none for a message of ours."""
-    if is_synthetic(message):
+def usage_of(state: AgentState, reply: Reply) -> AgentUpdate:
+    """Return the part of an update that counts model calls and their tokens; none for a message of ours."""
+    if is_synthetic(reply.message):
         return AgentUpdate()
-    usage: Mapping[str, Any] = message.usage_metadata or {}
+    usage: Mapping[str, Any] = reply.message.usage_metadata or {}
     return AgentUpdate(
         usage=spent(
             state["usage"]["turn"],
-            model_calls=1,
+            model_calls=reply.calls,
             input_tokens=usage.get("input_tokens", 0),
             output_tokens=usage.get("output_tokens", 0),
         )

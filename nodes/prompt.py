@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage, ToolMessage
+from langchain_core.messages.tool import ToolCall, tool_call
 
 from skills_agent.skills.library.catalog import Catalog, CatalogListing, ListedSkill
 from skills_agent.skills.library.contents import summarize
@@ -59,13 +60,6 @@ class ShownCatalog(NamedTuple):
     """The schema of load_skill; None where there is no skill to load."""
 
 
-class Rendered(NamedTuple):
-    """A prompt, and about how many tokens it takes."""
-
-    messages: list[AnyMessage]
-    tokens: int
-
-
 class ShownSkills(NamedTuple):
     """What a model call shows of skills."""
 
@@ -82,16 +76,36 @@ def render_within(
     summary: SummaryRecord | None,
     skills: ShownSkills | None,
     status: str,
-) -> Rendered:
+) -> list[AnyMessage]:
     """Return the prompt for a transcript in `room` tokens; more where nothing can be shortened further."""
-    history = history_of(in_call_order(messages), summary)
+    history = history_of(_sendable(in_call_order(messages)), summary)
     before = earlier_turns(history)
     rendered = render(history.messages, skills, status, before)
-    if (tokens := tokens_of(rendered)) <= room:
-        return Rendered(rendered, tokens)
+    if tokens_of(rendered) <= room:
+        return rendered
     fixed = tokens_of(render([], skills, status, before))
-    shortened = render(fit(history.messages, room - fixed), skills, status, before)
-    return Rendered(shortened, tokens_of(shortened))
+    return render(fit(history.messages, room - fixed), skills, status, before)
+
+
+def _sendable(messages: Sequence[AnyMessage]) -> list[AnyMessage]:
+    """Return messages in which a call that could not be read is one without arguments.
+
+    Many servers parse the arguments that they are sent and refuse the request; others want the answer to a
+    call only where there is the call. What was wrong is in its answer.
+    """
+    return [
+        message.model_copy(update={"tool_calls": _all_calls(message), "invalid_tool_calls": []})
+        if isinstance(message, AIMessage) and message.invalid_tool_calls
+        else message
+        for message in messages
+    ]
+
+
+def _all_calls(message: AIMessage) -> list[ToolCall]:
+    unread = [
+        tool_call(name=each["name"] or "", args={}, id=each["id"]) for each in message.invalid_tool_calls
+    ]
+    return [*message.tool_calls, *unread]
 
 
 def render(

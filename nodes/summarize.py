@@ -18,13 +18,14 @@ from langgraph.runtime import Runtime
 from skills_agent.nodes.model_call import (
     ChosenModel,
     ModelRequests,
-    Models,
     Steps,
     Waiting,
     usage_of,
 )
+from skills_agent.nodes.reply import Reply
 from skills_agent.skills.text import escape_markup, one_line
 from skills_agent.state.context import Context
+from skills_agent.state.endings import fault_of
 from skills_agent.state.history import (
     BYTES_PER_TOKEN,
     History,
@@ -74,11 +75,15 @@ def summarize(state: AgentState, runtime: Runtime[Context], *, requests: ModelRe
     turns = requests.turns_to_cover(state, chosen.window)
     if not turns:
         return AgentUpdate(history_too_long=False)
-    return (yield from _write(state, chosen, turns, requests.models))
+    return (yield from _write(state, runtime, chosen, turns, requests))
 
 
 def _write(
-    state: AgentState, chosen: ChosenModel, turns: list[list[AnyMessage]], models: Models
+    state: AgentState,
+    runtime: Runtime[Context],
+    chosen: ChosenModel,
+    turns: list[list[AnyMessage]],
+    requests: ModelRequests,
 ) -> Steps[AgentUpdate]:
     history = history_of(state.get("messages") or [], state.get("summary"))
     size = summary_tokens(chosen.window) * BYTES_PER_TOKEN
@@ -89,12 +94,12 @@ def _write(
     parts = _parts(turns, room_of(chosen.window) * BYTES_PER_TOKEN - 2 * size) if chosen.writes else []
     for part in parts:
         try:
-            with models.failures(chosen.name):
-                reply = yield _request(chosen, part, text, size)
-            text = str(reply.text).strip()
-            failure = _fault(text, size)
-        except models.failure as error:
-            reply, failure = AIMessage(""), str(error)
+            waiting = _request(chosen, part, text, size)
+            reply = yield from requests.reply(state, runtime, chosen.name, waiting)
+            text = str(reply.message.text).strip()
+            failure = fault_of(reply.message) or _fault(text, size)
+        except requests.models.failure as error:
+            reply, failure = Reply(AIMessage("")), str(error)
         usage = add_usage(usage, usage_of(state, reply)["usage"])
         if failure:
             logger.warning("no summary by the model", extra={"model": chosen.name, "why": failure})

@@ -12,7 +12,7 @@ from langchain_core.messages import (
     InvalidToolCall,
     ToolMessage,
 )
-from langchain_core.messages.tool import ToolCall
+from langchain_core.messages.tool import ToolCall, tool_call
 
 from skills_agent.state.budget import MAX_SAME_REFUSALS
 from skills_agent.state.call_ids import with_new_ids
@@ -82,6 +82,15 @@ def unreadable_calls_of(message: AIMessage) -> list[InvalidToolCall]:
     return [call for call in message.invalid_tool_calls if call["id"]]
 
 
+def shown_calls_of(message: AIMessage) -> list[ToolCall]:
+    """Return the calls of a message as a person is shown them: what cannot be read as the model wrote it."""
+    unreadable = [
+        tool_call(name=call["name"] or "", args={"arguments": call["args"] or ""}, id=call["id"])
+        for call in unreadable_calls_of(message)
+    ]
+    return [*calls_of(message), *unreadable]
+
+
 def alike_calls(messages: Sequence[AnyMessage], call: ToolCall) -> list[str]:
     """Return the ids of the other calls of the transcript with the same tool and arguments."""
     return [
@@ -104,14 +113,13 @@ def answers_by_step(messages: Sequence[AnyMessage]) -> list[dict[str, ToolMessag
     A thread of an earlier release may have one id for several calls: an answer is one within its step.
     """
     steps: list[dict[str, ToolMessage]] = []
-    none: dict[str, ToolMessage] = {}
     answers: dict[str, ToolMessage] = {}
     for message in messages:
         if isinstance(message, AIMessage):
             answers = {}
             steps.append(answers)
             continue
-        steps.append(none)
+        steps.append({})
         if isinstance(message, ToolMessage):
             answers[message.tool_call_id] = message
     return steps
@@ -164,10 +172,7 @@ def repair(messages: Sequence[AnyMessage], text: str) -> list[AnyMessage] | None
         if dangling and not isinstance(message, ToolMessage):
             repaired.extend(dangling)
             dangling = []
-        if isinstance(message, AIMessage) and not (message.tool_calls or message.invalid_tool_calls):
-            ids = {}
-            repaired.append(message)
-        elif isinstance(message, AIMessage):
+        if isinstance(message, AIMessage):
             own = with_new_ids(message, known.__contains__)
             pairs = [*zip(_all_calls(message), _all_calls(own), strict=True)]
             ids = {old["id"] or "": new["id"] or "" for old, new in reversed(pairs)}

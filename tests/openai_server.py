@@ -4,13 +4,16 @@ A test queues what the server answers, one entry a request, and reads back what 
 """
 
 import json
+import socket
+import struct
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 KEY = "loopback-key"
 USAGE = {"prompt_tokens": 11, "completion_tokens": 7, "total_tokens": 18}
@@ -20,15 +23,34 @@ class Call(NamedTuple):
     """A tool call that the model makes."""
 
     name: str
-    args: dict[str, Any]
+    args: dict[str, Any] | str
+    """A text is sent as it is."""
     id: str
+
+    @property
+    def arguments(self) -> str:
+        """Return the arguments as text."""
+        return self.args if isinstance(self.args, str) else json.dumps(self.args)
 
 
 class Completion(NamedTuple):
-    """A proper answer, sent whole or as a stream of events, as the request wants it."""
+    """An answer, sent whole or as a stream of events, as the request wants it."""
 
     text: str = ""
     calls: Sequence[Call] = ()
+    finish: str | None = ""
+    """The finish reason; empty: the proper one, None: none at all."""
+    refusal: str = ""
+
+
+class Cut(NamedTuple):
+    """An answer of which only a part is sent, before the connection ends."""
+
+    completion: Completion
+    end: int
+    """Of the part, as in `body[:end]`."""
+    framing: Literal["close", "length", "chunked", "reset"] = "close"
+    """How the client could see that more was to come: `close` tells it nothing."""
 
 
 class Raw(NamedTuple):
@@ -38,6 +60,9 @@ class Raw(NamedTuple):
     body: bytes
     content_type: str = "application/json"
     headers: Sequence[tuple[str, str]] = ()
+
+
+Answer = Completion | Cut | Raw
 
 
 class Request(NamedTuple):
@@ -58,9 +83,9 @@ class OpenAIServer:
     """The server, as a test sees it."""
 
     base_url: str
-    answers: deque[Completion | Raw] = field(default_factory=deque)
+    answers: deque[Answer] = field(default_factory=deque)
     """What the next requests get; an empty queue is answered by `respond`, else with status 500."""
-    respond: Callable[[dict[str, Any]], Completion | Raw] | None = None
+    respond: Callable[[dict[str, Any]], Answer] | None = None
     """Makes the answers instead, from the body of a request, where nothing is queued."""
     requests: list[Request] = field(default_factory=list)
 
@@ -93,14 +118,13 @@ class _ChatCompletions(BaseHTTPRequestHandler):
             answer = state.answers.popleft()
         else:
             answer = state.respond(body) if state.respond else error(500, "Nothing is queued.")
-        if isinstance(answer, Raw):
-            self._send(answer)
-        elif body.get("stream"):
-            events = [*_events(answer, bool((body.get("stream_options") or {}).get("include_usage")))]
-            text = "".join(f"data: {json.dumps(event)}\n\n" for event in events) + "data: [DONE]\n\n"
-            self._send(Raw(200, text.encode(), "text/event-stream"))
-        else:
-            self._send(Raw(200, json.dumps(_whole(answer)).encode()))
+        match answer:
+            case Raw():
+                self._send(answer)
+            case Completion():
+                self._send(_encode(answer, body))
+            case Cut(completion, end, framing):
+                self._send_part(_encode(completion, body), end, framing)
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class names it so
         """Say nothing on stderr."""
@@ -114,11 +138,41 @@ class _ChatCompletions(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(answer.body)
 
+    def _send_part(self, answer: Raw, end: int, framing: str) -> None:
+        if framing == "chunked":
+            self.protocol_version = "HTTP/1.1"
+        part = answer.body[:end]
+        self.send_response(answer.status)
+        self.send_header("Content-Type", answer.content_type)
+        if framing == "chunked":
+            self.send_header("Transfer-Encoding", "chunked")
+            part = f"{len(part):x}\r\n".encode() + part + b"\r\n"
+        elif framing == "length":
+            self.send_header("Content-Length", str(len(answer.body)))
+        self.end_headers()
+        self.wfile.write(part)
+        self.close_connection = True
+        if framing == "reset":
+            self.wfile.flush()
+            time.sleep(0.1)  # What was sent is thrown away where the other side has not read it by then.
+            self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            self.connection.close()
+
+
+def _encode(answer: Completion, body: dict[str, Any]) -> Raw:
+    if not body.get("stream"):
+        return Raw(200, json.dumps(_whole(answer)).encode())
+    events = [*_events(answer, bool((body.get("stream_options") or {}).get("include_usage")))]
+    text = "".join(f"data: {json.dumps(event, ensure_ascii=False)}\n\n" for event in events)
+    return Raw(200, f"{text}data: [DONE]\n\n".encode(), "text/event-stream")
+
 
 def _whole(answer: Completion) -> dict[str, Any]:
     message: dict[str, Any] = {"role": "assistant", "content": answer.text or None}
     if answer.calls:
-        message["tool_calls"] = [_call(call, json.dumps(call.args)) for call in answer.calls]
+        message["tool_calls"] = [_call(call, call.arguments) for call in answer.calls]
+    if answer.refusal:
+        message["refusal"] = answer.refusal
     return {
         "id": "chatcmpl-1",
         "object": "chat.completion",
@@ -138,11 +192,14 @@ def _events(answer: Completion, usage: bool) -> Iterator[dict[str, Any]]:
         yield _event({"tool_calls": [{"index": index, **_call(call, "")}]})
     for half in (0, 1):
         for index, call in enumerate(answer.calls):
-            text = json.dumps(call.args)
+            text = call.arguments
             middle = len(text) // 2
             piece = text[middle:] if half else text[:middle]
             yield _event({"tool_calls": [{"index": index, "function": {"arguments": piece}}]})
-    yield _event({}, _finish(answer))
+    for word in answer.refusal.split():
+        yield _event({"refusal": f"{word} "})
+    if finish := _finish(answer):
+        yield _event({}, finish)
     if usage:
         yield {**_event({}), "choices": [], "usage": USAGE}
 
@@ -162,5 +219,7 @@ def _call(call: Call, arguments: str) -> dict[str, Any]:
     return {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": arguments}}
 
 
-def _finish(answer: Completion) -> str:
-    return "tool_calls" if answer.calls else "stop"
+def _finish(answer: Completion) -> str | None:
+    if answer.finish == "":
+        return "tool_calls" if answer.calls else "stop"
+    return answer.finish

@@ -153,12 +153,24 @@ class SkillUnloaded(Event):
 class ModelCalled(Event):
     """A model answered."""
 
-    text = "asked {model}: {input_tokens} + {output_tokens} tokens[, {seconds} s][; wants {calls}]"
+    text = "asked {model}: {input_tokens} + {output_tokens} tokens[, {seconds} s][; {fault}][; wants {calls}]"
     model: str
     input_tokens: int
     output_tokens: int
     calls: list[str]
+    fault: str | UnsetType = UNSET
+    """Why the answer is not whole: cut off at the model's limit, or stopped by a filter."""
     seconds: float | UnsetType = UNSET
+
+
+class ReplyWithdrawn(Event):
+    """A model's reply broke off. Nothing of it is used: what was shown of it does not count."""
+
+    text = "{reason} What was shown of it is withdrawn[; it is asked for again in {wait} s]."
+    message_id: str
+    """Of what was shown; empty where nothing was."""
+    reason: str
+    wait: float | UnsetType = UNSET
 
 
 class HistorySummarized(Event):
@@ -358,7 +370,8 @@ class RunEnded(Event):
     """A turn ended with an answer."""
 
     text = "ended, {outcome}[: {reason}]; the answer has {answer_bytes} bytes"
-    outcome: Literal["done", "cut short"]
+    outcome: Literal["done", "cut short", "incomplete"]
+    """`cut short`: a budget was spent. `incomplete`: the answer was cut off, or stopped by a filter."""
     reason: str
     answer_bytes: int
     loaded: list[str]

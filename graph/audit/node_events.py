@@ -14,8 +14,8 @@ from msgspec import UNSET, UnsetType
 
 from skills_agent.graph.audit import events
 from skills_agent.graph.audit.events import Event, RunResumed
-from skills_agent.nodes.judge import UNKNOWN
 from skills_agent.skills.policy.tool_spec import TOOL_SPECS
+from skills_agent.state.endings import fault_of
 from skills_agent.state.records import Counts
 from skills_agent.state.reducers import add_usage
 from skills_agent.state.schema import CallRequest
@@ -92,7 +92,6 @@ def questions_asked(node: str, before: State, interrupt: GraphInterrupt) -> list
         actions = each.value.get("action_requests") if isinstance(each.value, Mapping) else None
         # A description ends with the question; before it stands what the event has in its fields.
         question = str(actions[0]["description"]).rpartition("\n\n")[2] if actions else str(each.value)
-        question = actions[0].get(UNKNOWN, {}).get("text", question) if actions else question
         questions.append(_pick(events.ApprovalAsked, call, question=question))
     return questions
 
@@ -150,9 +149,8 @@ def _discovered(step: NodeStep) -> Iterator[Event]:
     )
     for each in changed:
         yield _pick(events.SkillChanged, each, skill=each["name"])
-    if answers := step.answers:
-        known = {message.id for message in before.get("messages") or []}
-        yield from (events.CallDropped(**_dropped(each)) for each in answers if each.id not in known)
+    known = {message.id for message in before.get("messages") or []}
+    yield from (events.CallDropped(**_dropped(each)) for each in step.answers if each.id not in known)
 
 
 def _selected(step: NodeStep) -> Iterator[Event]:
@@ -189,7 +187,10 @@ def _model_called(step: NodeStep) -> Iterator[Event]:
         if isinstance(message, AIMessage):
             name = message.response_metadata.get("model_name") or step.invocation.model
             calls = [call["name"] or "" for call in [*message.tool_calls, *message.invalid_tool_calls]]
-            yield events.ModelCalled(model=str(name), calls=calls, seconds=step.seconds, **step.tokens)
+            fault = fault_of(message) or UNSET
+            yield events.ModelCalled(
+                model=str(name), calls=calls, fault=fault, seconds=step.seconds, **step.tokens
+            )
 
 
 def _summarized(step: NodeStep) -> Iterator[Event]:
@@ -241,10 +242,11 @@ def _finished(step: NodeStep) -> Iterator[Event]:
     yield from (events.CallDropped(**_dropped(each)) for each in step.answers)
     yield from _model_called(step)
     usage = add_usage(step.before.get("usage"), step.update.get("usage"))
+    fault = fault_of(last_ai([*(step.before.get("messages") or []), *called]))
     reason = str(step.answers[0].text) if step.answers else "the same call was refused again and again"
     yield events.RunEnded(
-        outcome="cut short" if called else "done",
-        reason=reason if called else "",
+        outcome="cut short" if called else "incomplete" if fault else "done",
+        reason=reason if called else fault,
         answer_bytes=len(str(step.update.get("answer") or "").encode(errors="replace")),
         loaded=list(step.update.get("loaded", step.before.get("loaded")) or []),
         usage=Counts(**usage["this_turn"]),

@@ -15,9 +15,11 @@ from typing import Any, Final, cast
 
 import msgspec
 from langchain_core.messages.tool import ToolCall
+from langgraph.config import get_config
 from langgraph.errors import GraphBubbleUp, GraphInterrupt
 from langgraph.runtime import RunControl, Runtime, get_runtime
 from langgraph.types import StateSnapshot, StateUpdate
+from msgspec import UNSET
 
 from skills_agent.graph.audit import node_events
 from skills_agent.graph.audit.events import (
@@ -26,6 +28,7 @@ from skills_agent.graph.audit.events import (
     Event,
     EventsLost,
     Operator,
+    ReplyWithdrawn,
     RunFailed,
     RunResumed,
     ThreadForked,
@@ -140,6 +143,12 @@ class Audit:
         """Record that something was not believed that a client can write."""
         event = CallDoubted(call_id=call["id"] or "", tool=call["name"], args=call["args"], reason=reason)
         self._tell("act", turn_of("act", state_now()), get_runtime(Context), [event])
+
+    def withdrawn(self, state: State, message_id: str, reason: str, wait: float | None) -> None:
+        """Record that a model's reply broke off, and that what was shown of it does not count."""
+        node = str(get_config()["metadata"]["langgraph_node"])
+        event = ReplyWithdrawn(message_id=message_id, reason=reason, wait=UNSET if wait is None else wait)
+        self._tell(node, turn_of(node, state), get_runtime(Context), [event])
 
     def _record_call(self, request: CallRequest, event: Event) -> None:
         self._tell("act", turn_of("act", cast("State", request)), get_runtime(Context), [event])

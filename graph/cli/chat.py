@@ -88,16 +88,22 @@ def _lines() -> Iterator[str]:
 
 
 def _turn(thread: "OpenThread", text: str | None) -> None:
-    from skills_agent.graph.cli.thread import TurnError, person_says, print_turn, take_turn
+    from skills_agent.graph.cli.thread import (
+        IncompleteAnswerError,
+        TurnError,
+        person_says,
+        print_turn,
+        take_turn,
+    )
 
     try:
         take_turn(thread, person_says(text) if text else None)
-    except TurnError as error:
+        print_turn(thread)
+    except (TurnError, IncompleteAnswerError) as error:
         if not is_terminal():
             raise
         print_error(str(error))
         return
-    print_turn(thread)
     if code := exit_code_of(thread.control):  # the turn was done before the signal could end it
         leave(code, thread.command("chat", "--thread", thread.name))
 

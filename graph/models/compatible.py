@@ -3,16 +3,19 @@
 This module imports langchain-openai, which takes a second: import it where such a model is made.
 """
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
-from langchain_core.outputs import ChatGenerationChunk
+from langchain_core.messages import AIMessage
+from langchain_core.outputs import ChatGenerationChunk, ChatResult
 from langchain_openai import ChatOpenAI
 from typing_extensions import override
 
 from skills_agent.graph.langgraph_inside import ChatOpenAIHooks
-from skills_agent.graph.models.errors import UnreadableReplyError, cause_of
+from skills_agent.graph.models.errors import IncompleteReplyError, UnreadableReplyError, cause_of
+from skills_agent.nodes.reply import NO_FINISH_REASON, RawCall, with_strict_calls
+from skills_agent.state.endings import word_in
 
 _MISREAD = (AttributeError, IndexError, KeyError, TypeError, ValueError)
 """What langchain-openai raises when a reply lacks what it reads from it."""
@@ -50,22 +53,79 @@ class CompatibleChatOpenAI(ChatOpenAIHooks, ChatOpenAI):
         return _reading(*_MISREAD)
 
     @override
+    def before_result(self, response: Any) -> list[list[RawCall]]:
+        """Take the arguments of the calls out of a reply: langchain-openai reads them leniently."""
+        return [_take_arguments(choice) for choice in _part(response, "choices") or ()]
+
+    @override
+    def after_result(self, result: ChatResult, before: list[list[RawCall]]) -> None:
+        """Put the arguments back into the calls, those that are strict JSON."""
+        for generation, calls in zip(result.generations, before, strict=False):
+            if calls and isinstance(generation.message, AIMessage):
+                generation.message = with_strict_calls(generation.message, calls)
+
+    @override
+    def check_chunk(self, part: Mapping[str, Any], chunk: ChatGenerationChunk) -> None:
+        """Keep the text of a refusal: langchain-openai does so for whole replies only."""
+        choices = part.get("choices") or ()
+        if choices and (refusal := choices[0]["delta"].get("refusal")):
+            chunk.message.additional_kwargs["refusal"] = refusal
+
+    @override
     def _stream(self, *args: Any, **kwargs: Any) -> Iterator[ChatGenerationChunk]:
-        chunk: ChatGenerationChunk | None = None
+        stream = _StreamEnd()
         with _reading(AttributeError):  # An event that is no JSON object.
             for chunk in super()._stream(*args, **kwargs):
+                stream.take(chunk)
                 yield chunk
-        if chunk is None:
-            raise UnreadableReplyError(_NO_EVENTS)
+        stream.check()
 
     @override
     async def _astream(self, *args: Any, **kwargs: Any) -> AsyncIterator[ChatGenerationChunk]:
-        chunk: ChatGenerationChunk | None = None
+        stream = _StreamEnd()
         with _reading(AttributeError):  # An event that is no JSON object.
             async for chunk in super()._astream(*args, **kwargs):
+                stream.take(chunk)
                 yield chunk
-        if chunk is None:
-            raise UnreadableReplyError(_NO_EVENTS)
+        stream.check()
+
+
+class _StreamEnd:
+    """Knows whether a stream said how it ended: one that did not was cut off."""
+
+    def __init__(self) -> None:
+        self._has_begun = self._has_ended = False
+
+    def take(self, chunk: ChatGenerationChunk) -> None:
+        self._has_begun = True
+        metadata = {**chunk.message.response_metadata, **(chunk.generation_info or {})}
+        self._has_ended |= bool(word_in(metadata))
+
+    def check(self) -> None:
+        if not self._has_begun:
+            error = UnreadableReplyError(_NO_EVENTS)
+            error.is_retryable = True  # A server that went away before its first event looks like that, too.
+            raise error
+        if not self._has_ended:
+            raise IncompleteReplyError(NO_FINISH_REASON)
+
+
+def _take_arguments(choice: Any) -> list[RawCall]:
+    taken = []
+    for call in _part(_part(choice, "message"), "tool_calls") or ():
+        function = _part(call, "function")
+        arguments = _part(function, "arguments")
+        if isinstance(arguments, str):
+            taken.append(RawCall(_part(function, "name") or "", _part(call, "id"), arguments))
+            if isinstance(function, dict):
+                function["arguments"] = "{}"
+            else:
+                function.arguments = "{}"
+    return taken
+
+
+def _part(whole: Any, name: str) -> Any:
+    return whole.get(name) if isinstance(whole, dict) else getattr(whole, name, None)
 
 
 @contextmanager

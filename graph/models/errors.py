@@ -9,6 +9,7 @@
         ├── ReplyScriptError              model-script-invalid    a scripted model's file cannot be read
         ├── ScriptExhaustedError          model-script-exhausted  a scripted model has no reply left
         └── ModelCallError                model-call-failed       the provider was not reached, or failed
+            ├── IncompleteReplyError      model-reply-incomplete  its answer broke off
             └── UnreadableReplyError      model-reply-unreadable  its answer is no reply of a model
 
 The first five are raised before a model is asked. `calling` turns what providers raise during a turn into a
@@ -18,6 +19,7 @@ ModelCallError; anything else that a model raises is a bug and propagates.
 import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from typing import Final
 
 from langchain_core import exceptions as provider
 
@@ -27,6 +29,14 @@ _PROVIDER_PACKAGES = frozenset(
     {"openai", "httpx", "httpx2", "httpcore", "httpcore2", "anthropic", "google", "mistralai", "ollama"}
 )
 """An exception that one of these packages defines is about a provider, whichever chat model raised it."""
+
+_HTTP: Final = frozenset(
+    {"httpx", "httpx2", "httpcore", "httpcore2", "aiohttp", "requests", "urllib3", "http"}
+)
+_BREAKS: Final = frozenset(
+    {"RemoteProtocolError", "ReadError", "ClientPayloadError", "ChunkedEncodingError", "IncompleteRead"}
+)
+"""What the HTTP clients raise where a connection ends in the middle of an answer."""
 
 _SENTENCES: tuple[tuple[type[Exception], str], ...] = (
     (provider.ModelAuthenticationError, "the provider refused the key; check it and the base URL"),
@@ -94,6 +104,14 @@ class ModelCallError(DetailedError, ModelError):
     code = "model-call-failed"
     sentence = "{text}"
     text: str
+    is_retryable = False
+    """Whether the same call may well succeed if it is made again soon."""
+
+
+class IncompleteReplyError(ModelCallError):
+    code = "model-reply-incomplete"
+    sentence = "The model's reply broke off: {text}. Nothing of it was used; try again."
+    is_retryable = True
 
 
 class UnreadableReplyError(ModelCallError):
@@ -102,6 +120,11 @@ class UnreadableReplyError(ModelCallError):
         "The model's server answered with something that is not a chat completion ({text}). "
         "Check that the base URL is that of an OpenAI-compatible API (it often ends in /v1)."
     )
+
+
+def is_retryable(error: Exception) -> bool:
+    """Return whether the same call may well succeed if it is made again soon."""
+    return isinstance(error, ModelCallError) and error.is_retryable
 
 
 @contextmanager
@@ -122,12 +145,27 @@ def calling(model: str) -> Iterator[None]:
 
 def explain(error: Exception, model: str) -> ModelCallError | None:
     """Return the failure in one sentence, or None when `error` is not about a provider."""
-    if isinstance(error, json.JSONDecodeError):  # During a call nothing but a reply is parsed.
-        return UnreadableReplyError(cause_of(error))
+    # During a call nothing but a reply is parsed.
+    if isinstance(error, json.JSONDecodeError):
+        unreadable = UnreadableReplyError(cause_of(error))
+        unreadable.is_retryable = error.doc.strip()[:1] in {"", "{"}  # It may have been cut off.
+        return unreadable
+    if isinstance(error, UnicodeDecodeError) or _broke_off(error):
+        return IncompleteReplyError(cause_of(error))
     if not _is_of_provider(error):
         return None
     sentence = next((text for kind, text in _SENTENCES if isinstance(error, kind)), "the provider failed")
     return ModelCallError(f"The model {model} could not answer: {sentence}{_detail(error)}.")
+
+
+def _broke_off(error: BaseException | None) -> bool:
+    """Return whether a connection ended in the middle of an answer; SDKs say what happened as the cause."""
+    while error:
+        kinds = [kind for kind in type(error).__mro__ if kind.__name__ in _BREAKS]
+        if any(kind.__module__.partition(".")[0] in _HTTP for kind in kinds):
+            return True
+        error = error.__cause__
+    return False
 
 
 def cause_of(error: Exception) -> str:

@@ -10,6 +10,7 @@ from langchain_core.language_models import BaseChatModel
 from pydantic import SecretStr
 
 from skills_agent.graph.models.errors import (
+    IncompleteReplyError,
     ModelCallError,
     ModelError,
     ModelKeyMissingError,
@@ -17,6 +18,7 @@ from skills_agent.graph.models.errors import (
     ModelParameterError,
     UnknownModelError,
     calling,
+    is_retryable,
 )
 from skills_agent.graph.models.local import LocalChatModel
 from skills_agent.graph.models.offline.model import OfflineChatModel
@@ -119,7 +121,7 @@ def make_models(settings: Settings, model: BaseChatModel | None) -> Models:
         except ModelError:  # The node that asks the model says so.
             return settings.context_window or UNKNOWN_WINDOW
 
-    return Models(choose, window, calling, ModelCallError)
+    return Models(choose, window, calling, ModelCallError, IncompleteReplyError, is_retryable)
 
 
 def stated_window(model: BaseChatModel | None) -> int | None:

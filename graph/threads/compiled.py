@@ -4,22 +4,20 @@ In LangGraph two invocations of one thread lose a turn, and two answers to one q
 """
 
 import asyncio
-import logging
 import re
 import secrets
-import time
-from collections.abc import AsyncGenerator, AsyncIterator, Collection, Generator, Iterator, Sequence
-from contextlib import AbstractContextManager, aclosing, asynccontextmanager, closing, contextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
+from contextlib import AbstractContextManager, aclosing, asynccontextmanager, contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any, Final, Literal, NamedTuple, cast
+from typing import Any, Literal, cast
 
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from langgraph.graph import StateGraph
 from langgraph.store.base import BaseStore
-from langgraph.types import Checkpointer, Command, Interrupt, StateSnapshot, StateUpdate
+from langgraph.types import Checkpointer, Command, StateSnapshot, StateUpdate
 from typing_extensions import override
 
 from skills_agent.graph.langgraph_inside import (
@@ -37,28 +35,16 @@ from skills_agent.graph.langgraph_inside import (
 from skills_agent.graph.serialisation import strict, strict_saver
 from skills_agent.graph.threads.backends import ThreadServices
 from skills_agent.graph.threads.checkpoint_order import ordered
-from skills_agent.graph.threads.errors import (
-    AnsweredError,
-    EarlyAnswerError,
-    JournalError,
-    ThreadError,
-    UnnamedAnswerError,
-)
+from skills_agent.graph.threads.errors import AnsweredError, EarlyAnswerError, ThreadError
 from skills_agent.graph.threads.locks import LockTable, Release, ThreadKey
 from skills_agent.graph.threads.references import address_of
-from skills_agent.nodes.cancellation import Cancellation
-from skills_agent.nodes.effects import INVOCATION_KEY, Invocation, Journal
-from skills_agent.nodes.judge import AskedAttempt
+from skills_agent.nodes.effects import INVOCATION_KEY, Invocation
 from skills_agent.state.context import Context
 from skills_agent.state.schema import AgentInput, AgentOutput, AgentState
-
-logger = logging.getLogger(__name__)
 
 ThreadStatus = Literal["done", "waiting", "unfinished"]
 """`unfinished`: cut off in the middle, by a crash, Ctrl-C or SIGTERM."""
 
-_LOOKOUT_SECONDS: Final = 0.02
-"""Between two looks whether a cancelled run has ended."""
 _INTERRUPT_ID = re.compile(r"[0-9a-f]{32}")
 
 
@@ -92,68 +78,38 @@ class CompiledAgent(CompiledGraphHooks[AgentState, Context, AgentInput, AgentOut
 
     @override
     def stream(self, input: Any, config: RunnableConfig | None = None, **options: Any) -> Iterator[Any]:
-        thread, cancellation = self._thread_of(config), Cancellation()
-        with _locked(thread, cancellation), self._invoked(thread, cancellation) as (run, invocation):
-            received = _Received(input)
-            if thread and _is_answer(input, thread):
-                whole = super().get_state(config or {})
-                received = _addressed(input, whole, self._current(whole, config), config)
-            stream = super().stream(received.input, _marked(config, run), **options)
-            with closing(cast("Generator[Any]", stream)) as parts:
-                for part in parts:
-                    try:
-                        yield part
-                    except GeneratorExit:
-                        cancellation.request()  # LangGraph waits for what runs in threads.
-                        raise
+        thread = self._thread_of(config)
+        with _locked(thread), self._invoked(thread) as invocation:
+            is_answer = _is_answer(input, thread)
+            message = _addressed(input, self.get_state(config or {}), config) if is_answer else input
+            yield from super().stream(message, _marked(config, invocation), **options)
             if invocation:
                 invocation.settle()
-            if received.outdated:
-                raise _answered(received.outdated, self.get_state(config or {}))
-        self.services.after_turn()
 
     @override
     async def astream(
         self, input: Any, config: RunnableConfig | None = None, **options: Any
     ) -> AsyncIterator[Any]:
-        thread, cancellation = self._thread_of(config), Cancellation()
-        async with _locked_async(thread, cancellation):
-            with self._invoked(thread, cancellation) as (run, invocation):
-                received = _Received(input)
-                if thread and _is_answer(input, thread):
-                    whole = await super().aget_state(config or {})
-                    current = await cancellation.in_thread(self._current, whole, config)
-                    received = _addressed(input, whole, current, config)
-                stream = super().astream(received.input, _marked(config, run), **options)
+        thread = self._thread_of(config)
+        async with _locked_async(thread):
+            with self._invoked(thread) as invocation:
+                is_answer = _is_answer(input, thread)
+                snapshot = await self.aget_state(config or {}) if is_answer else None
+                message = _addressed(input, snapshot, config) if snapshot else input
+                stream = super().astream(message, _marked(config, invocation), **options)
                 # Closed here and now: an invocation that its caller left must not go on without its lock.
                 async with aclosing(cast("AsyncGenerator[Any]", stream)) as parts:
                     async for part in parts:
                         yield part
                 if invocation:
-                    await cancellation.in_thread(invocation.settle)
-                if received.outdated:
-                    raise _answered(received.outdated, await self.aget_state(config or {}))
-        self.services.after_turn()
-
-    @override
-    def get_state(self, config: RunnableConfig, **options: Any) -> StateSnapshot:
-        """Return the state of a thread; a question that was answered before a crash is not open in it."""
-        return self._current(super().get_state(config, **options), config)
-
-    @override
-    async def aget_state(self, config: RunnableConfig, **options: Any) -> StateSnapshot:
-        """Return the state of a thread, as `get_state` does."""
-        snapshot = await super().aget_state(config, **options)
-        if not _asked_attempts(snapshot):
-            return snapshot
-        return await asyncio.to_thread(self._current, snapshot, config)
+                    await asyncio.to_thread(invocation.settle)
 
     @override
     def bulk_update_state(
         self, config: RunnableConfig, supersteps: Sequence[Sequence[StateUpdate]]
     ) -> RunnableConfig:
         thread = self._thread_of(config)
-        with _locked(thread, Cancellation()):
+        with _locked(thread):
             updated = super().bulk_update_state(_marked(config), supersteps)
             if thread and thread.is_outermost:
                 self._record_update(thread, self.get_state(updated), supersteps)
@@ -164,34 +120,16 @@ class CompiledAgent(CompiledGraphHooks[AgentState, Context, AgentInput, AgentOut
         self, config: RunnableConfig, supersteps: Sequence[Sequence[StateUpdate]]
     ) -> RunnableConfig:
         thread = self._thread_of(config)
-        async with _locked_async(thread, Cancellation()):
+        async with _locked_async(thread):
             updated = await super().abulk_update_state(_marked(config), supersteps)
             if thread and thread.is_outermost:
                 snapshot = await self.aget_state(updated)
                 await asyncio.to_thread(self._record_update, thread, snapshot, supersteps)
             return updated
 
-    def _current(self, snapshot: StateSnapshot, config: RunnableConfig | None) -> StateSnapshot:
-        """Return a snapshot without the questions about attempts that the journal is past.
-
-        LangGraph keeps such a question until its task ends or asks again.
-        """
-        asked = _asked_attempts(snapshot)
-        thread = self._thread_of(config) if asked else None
-        if thread is None:
-            return snapshot
-        journal = self._journal_of(thread)
-        try:
-            known = {each: journal.get(thread.name, of.call_id) for each, of in asked.items()}
-            past = {each for each, of in asked.items() if not of.is_open(known[each])}
-        except JournalError as error:
-            logger.warning("journal not read", extra={"of_thread": thread.name, "cause": str(error)})
-            return snapshot
-        return _without(snapshot, past)
-
     def locked(self, config: RunnableConfig) -> AbstractContextManager[None]:
         """Return a context in which nobody else can run a thread. Raises ThreadBusyError."""
-        return _locked(self._thread_of(config), Cancellation())
+        return _locked(self._thread_of(config))
 
     def _thread_of(self, config: RunnableConfig | None) -> "_Thread | None":
         whole = merged_config(self.config, config)
@@ -207,35 +145,31 @@ class CompiledAgent(CompiledGraphHooks[AgentState, Context, AgentInput, AgentOut
             is_root=PARENT_TASK not in configurable,
             is_addressed=bool(configurable.get("checkpoint_id")),
             is_served=is_served(configurable),
-            locks=self.services.locks_of(saver, is_served=is_served(configurable)),
+            locks=LockTable(None) if is_served(configurable) else self.services.locks_of(saver),
         )
 
     @contextmanager
-    def _invoked(self, thread: "_Thread | None", cancellation: Cancellation) -> "Iterator[_Invoked]":
-        run, running = secrets.token_hex(8), self.services.invocations
-        invocation = self._invocation(run, thread, cancellation) if thread else None
-        running.begin(run, invocation, cancellation)
-        try:
-            yield _Invoked(run, invocation)
-        finally:
-            cancellation.when_idle(lambda: running.end(run))
-
-    def _invocation(self, run: str, thread: "_Thread", cancellation: Cancellation) -> Invocation:
-        return Invocation(
-            id=run,
-            thread=thread.name,
+    def _invoked(self, thread: "_Thread | None") -> Iterator[Invocation | None]:
+        if thread is None:
+            yield None
+            return
+        nodes = node_path(thread.key.namespace)
+        invocation = Invocation(
+            id=secrets.token_hex(8),
+            thread=f"{thread.key.thread}|{nodes}" if nodes else thread.key.thread,
             namespace=thread.key.namespace,
-            journal=self._journal_of(thread),
+            journal=self.services.journal_of(thread.saver, thread.store, is_served=thread.is_served),
             has_checkpoint=thread.has_checkpoint,
             address=address_of(thread.saver),
             serializer=strict(
                 JsonPlusSerializer(), self.services.allowed_types, f"Thread {thread.key.thread}"
             ),
-            cancellation=cancellation,
         )
-
-    def _journal_of(self, thread: "_Thread") -> Journal:
-        return self.services.journal_of(thread.saver, thread.store, is_served=thread.is_served)
+        self.services.invocations[invocation.id] = invocation
+        try:
+            yield invocation
+        finally:
+            self.services.invocations.pop(invocation.id, None)
 
     def _record_update(
         self, thread: "_Thread", snapshot: StateSnapshot, supersteps: Sequence[Sequence[StateUpdate]]
@@ -281,22 +215,12 @@ class _Thread:
     is_served: bool
     """True where LangGraph's server runs the graph."""
     locks: LockTable
-    """On a server, those of this process: the server's own are free while a cancelled tool still runs."""
-
-    def is_ending(self) -> bool:
-        """Return whether a run of it was cancelled and is about to end: within STOP_SECONDS."""
-        return self.locks.is_ending(self.key)
+    """Keeps nobody out on a server, which has locks of its own."""
 
     @property
     def is_outermost(self) -> bool:
         """Return False for a graph inside another one, also where that one's state is read or written."""
         return self.is_root and not self.key.namespace
-
-    @property
-    def name(self) -> str:
-        """Return what the journal calls it."""
-        nodes = node_path(self.key.namespace)
-        return f"{self.key.thread}|{nodes}" if nodes else self.key.thread
 
     def has_checkpoint(self, checkpoint: str) -> bool:
         thread, namespace = self.key
@@ -304,35 +228,23 @@ class _Thread:
         return self.saver.get_tuple(RunnableConfig(configurable=address)) is not None
 
 
-class _Invoked(NamedTuple):
-    """One call of the compiled graph."""
-
-    id: str
-    invocation: Invocation | None
-    """None where the thread is not kept."""
-
-
 @contextmanager
-def _locked(thread: _Thread | None, cancellation: Cancellation) -> Iterator[None]:
-    while thread and thread.is_ending():
-        time.sleep(_LOOKOUT_SECONDS)
-    release = thread.locks.take(thread.key, cancellation) if thread else None
+def _locked(thread: _Thread | None) -> Iterator[None]:
+    release = thread.locks.take(thread.key) if thread else None
     try:
         yield
     finally:
         if release:
-            cancellation.when_idle(release)
+            release()
 
 
 @asynccontextmanager
-async def _locked_async(thread: _Thread | None, cancellation: Cancellation) -> AsyncIterator[None]:
-    while thread and thread.is_ending():
-        await asyncio.sleep(_LOOKOUT_SECONDS)
+async def _locked_async(thread: _Thread | None) -> AsyncIterator[None]:
     if thread is None or not thread.locks.waits:
-        with _locked(thread, cancellation):
+        with _locked(thread):
             yield
         return
-    taking = asyncio.ensure_future(asyncio.to_thread(thread.locks.take, thread.key, cancellation))
+    taking = asyncio.ensure_future(asyncio.to_thread(thread.locks.take, thread.key))
     try:
         release = await asyncio.shield(taking)
     except asyncio.CancelledError:
@@ -342,7 +254,7 @@ async def _locked_async(thread: _Thread | None, cancellation: Cancellation) -> A
         yield
     finally:
         # On the loop: a second cancellation must not keep the lock from being given back.
-        cancellation.when_idle(release)
+        release()
 
 
 def _give_back(taking: "asyncio.Future[Release]") -> None:
@@ -350,83 +262,35 @@ def _give_back(taking: "asyncio.Future[Release]") -> None:
         taking.result()()
 
 
-class _Received(NamedTuple):
-    """What an invocation begins with, and what of it is refused when it has ended."""
-
-    input: Any
-    outdated: Collection[str] = ()
-    """Ids of questions that were answered before a crash. They are asked anew instead."""
-
-
-def _is_answer(message: Any, thread: _Thread) -> bool:
-    is_newest = thread.is_root and not thread.is_addressed
+def _is_answer(message: Any, thread: _Thread | None) -> bool:
+    is_newest = thread is not None and thread.is_root and not thread.is_addressed
     return is_newest and isinstance(message, Command) and message.resume is not None
 
 
-def _addressed(
-    command: Command[Any], whole: StateSnapshot, current: StateSnapshot, config: RunnableConfig | None
-) -> _Received:
+def _addressed(command: Command[Any], snapshot: StateSnapshot, config: RunnableConfig | None) -> Command[Any]:
     """Return an answer with the id of its question.
 
     LangGraph keeps an answer without one in the thread, and gives it to the next question that is asked
     after a crash, whatever that is. Its server queues a second answer (a double click) behind the first, and
-    gives it to the question after: nobody has seen that one. An answer to an attempt that was cut off again
-    (`whole` has its question, `current` has not) counts for nothing. Raises AnsweredError.
+    gives it to the question after: nobody has seen that one. Raises AnsweredError.
     """
-    thread = current.config["configurable"]["thread_id"]
-    is_open = [interrupt.id for interrupt in current.interrupts]
-    outdated = {interrupt.id for interrupt in whole.interrupts}.difference(is_open)
+    thread = snapshot.config["configurable"]["thread_id"]
+    is_open = [interrupt.id for interrupt in snapshot.interrupts]
     resume = command.resume
     if isinstance(resume, dict) and all(_INTERRUPT_ID.fullmatch(str(key)) for key in resume):
-        if outdated.intersection(resume):
-            return _Received(None, outdated.intersection(resume))
         if closed := sorted(set(resume) - set(is_open)):
             raise AnsweredError(thread, closed, is_open)
-        return _Received(command)
-    if outdated:
-        return _Received(None, outdated)
+        return command
     if not is_open:
         raise AnsweredError(thread, (), ())
-    sent, asked = request_time((config or {}).get("configurable", {})), current.created_at
+    sent, asked = request_time((config or {}).get("configurable", {})), snapshot.created_at
     if sent and asked and sent < datetime.fromisoformat(asked):
         raise EarlyAnswerError(thread, (), is_open)
-    if len(is_open) > 1:
-        return _Received(command)  # LangGraph says that their ids are wanted.
-    of = AskedAttempt.of(current.interrupts[0].value)
-    if of and of.attempt > 1 and not _rejects(resume):
-        raise UnnamedAnswerError(thread, (), is_open, attempt=of.attempt)
-    return _Received(replace(command, resume={is_open[0]: resume}))
+    return replace(command, resume={is_open[0]: resume}) if len(is_open) == 1 else command
 
 
-def _asked_attempts(snapshot: StateSnapshot) -> dict[str, AskedAttempt]:
-    return {each.id: of for each in snapshot.interrupts if (of := AskedAttempt.of(each.value))}
-
-
-def _rejects(answer: Any) -> bool:
-    decisions = answer.get("decisions") if isinstance(answer, dict) else None
-    return isinstance(decisions, list) and all(
-        isinstance(each, dict) and each.get("type") == "reject" for each in decisions
-    )
-
-
-def _answered(outdated: Collection[str], snapshot: StateSnapshot) -> AnsweredError:
-    is_open = [interrupt.id for interrupt in snapshot.interrupts]
-    return AnsweredError(snapshot.config["configurable"]["thread_id"], sorted(outdated), is_open)
-
-
-def _without(snapshot: StateSnapshot, questions: Collection[str]) -> StateSnapshot:
-    """Return a snapshot without these questions."""
-    if not questions:
-        return snapshot
-
-    def others(interrupts: tuple[Interrupt, ...]) -> tuple[Interrupt, ...]:
-        return tuple(each for each in interrupts if each.id not in questions)
-
-    tasks = tuple(task._replace(interrupts=others(task.interrupts)) for task in snapshot.tasks)
-    return snapshot._replace(interrupts=others(snapshot.interrupts), tasks=tasks)
-
-
-def _marked(config: RunnableConfig | None, run: str = "") -> RunnableConfig:
+def _marked(config: RunnableConfig | None, invocation: Invocation | None = None) -> RunnableConfig:
     """Return the config of what writes a thread: an invocation, or an update of the state."""
     whole = config or RunnableConfig()
-    return {**whole, "configurable": {**whole.get("configurable", {}), INVOCATION_KEY: run}}
+    mark = {INVOCATION_KEY: invocation.id if invocation else ""}
+    return {**whole, "configurable": {**whole.get("configurable", {}), **mark}}

@@ -19,7 +19,7 @@ from skills_agent.graph.threads.compiled import CompiledAgent
 from skills_agent.graph.threads.database import config_of
 from skills_agent.graph.threads.errors import UnknownStepError
 from skills_agent.state.reducers import add_usage, merge_messages
-from skills_agent.state.transcript import calls_of
+from skills_agent.state.transcript import shown_calls_of
 
 FORKED_FROM = "skills_agent_forked_from"
 """Key of the checkpoint metadata that says where a fork came from: `THREAD@STEP`."""
@@ -201,10 +201,8 @@ class _Replay:
 
 def _as_json(message: AnyMessage) -> dict[str, Any]:
     fields: dict[str, Any] = {"id": message.id, "type": message.type, "text": str(message.text)}
-    if isinstance(message, AIMessage) and message.tool_calls:
-        fields["calls"] = [
-            {"id": call["id"], "tool": call["name"], "args": call["args"]} for call in calls_of(message)
-        ]
+    if isinstance(message, AIMessage) and (calls := shown_calls_of(message)):
+        fields["calls"] = [{"id": call["id"], "tool": call["name"], "args": call["args"]} for call in calls]
     if isinstance(message, ToolMessage):
         fields |= {"call": message.tool_call_id, "tool": message.name, "status": message.status}
     return fields

@@ -29,7 +29,7 @@ from skills_agent.graph.threads.errors import (
 from skills_agent.graph.threads.fork import Fork, fork_thread
 from skills_agent.graph.threads.steps import ThreadStep, read_steps
 from skills_agent.state.records import GrantRecord, LoadedSkill, PlanRecord, UsageRecord
-from skills_agent.state.transcript import answers_by_step, calls_of, is_synthetic
+from skills_agent.state.transcript import answers_by_step, is_synthetic, shown_calls_of
 
 Ruling = Literal["allowed", "approved", "edited", "rejected", "refused", "open"]
 """What became of a call: allowed or refused by policy, one of a person's answers, or not answered yet."""
@@ -304,7 +304,7 @@ def _message(
     if not isinstance(message, AIMessage):
         return ThreadMessage("user", text)
     calls = []
-    for call in calls_of(message):
+    for call in shown_calls_of(message):
         result = results.get(call["id"] or "")
         ruling = _ruling(result, grants.get(call["id"] or ""))
         calls.append(ThreadCall(call["name"], call["args"], ruling, str(result.text) if result else ""))

@@ -8,7 +8,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass
@@ -23,6 +23,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from langchain_core.messages import HumanMessage
+from langchain_core.outputs import ChatGenerationChunk, ChatResult
 from langchain_openai import ChatOpenAI
 from langgraph.checkpoint.base import create_checkpoint, empty_checkpoint
 from langgraph.checkpoint.base.id import uuid6
@@ -64,7 +65,6 @@ from skills_agent.graph.langgraph_inside import (
     order_ids_after,
     route_in_place,
     saver_in,
-    skip_answers,
     store_in,
     stored,
     task_path,
@@ -230,44 +230,6 @@ def test_a_graph_in_a_task_of_another_one_is_known_by_its_config() -> None:
     )
     assert is_served({"graph_id": "agent"})
     assert not is_served(configurable)
-
-
-def test_a_question_is_of_one_attempt_whatever_was_answered_and_lost_before() -> None:
-    attempts: list[int] = []
-
-    def node(state: Talk) -> Talk:
-        number = attempts[-1]
-        skip_answers(number)
-        answer = interrupt(f"attempt {number}?")
-        attempts.append(number + 1)
-        if number < 3:
-            raise KeyboardInterrupt  # cut off: the answer is lost
-        return {"said": [answer, interrupt("its own?")]}
-
-    builder = StateGraph(Talk)
-    builder.add_node("ask", node)
-    builder.add_edge(START, "ask")
-    graph = builder.compile(checkpointer=InMemorySaver())
-    config: Any = {"configurable": {"thread_id": "t"}}
-    hint = (
-        "LangGraph hands out the answers of a task, or names its questions, otherwise: see `interrupt` in "
-        "langgraph/types.py and `_scratchpad` in langgraph/pregel/_algo.py, and let `skip_answers` follow."
-    )
-    attempts.append(1)
-    ids = [graph.invoke({}, config)["__interrupt__"][0].id]
-    while attempts[-1] < 3:
-        with pytest.raises(KeyboardInterrupt):
-            graph.invoke(Command(resume={ids[-1]: "yes"}), config)
-        old = graph.invoke(Command(resume={ids[-1]: "yes"}), config)  # it comes again, and counts for nothing
-        (asked,) = old["__interrupt__"]
-        assert asked.value == f"attempt {attempts[-1]}?", hint
-        (again,) = graph.invoke(Command(resume={ids[0]: "yes"}), config)["__interrupt__"]
-        assert (again.id, again.value) == (asked.id, asked.value), hint
-        ids.append(asked.id)
-    assert len(set(ids)) == 3, hint
-    (own,) = graph.invoke(Command(resume={ids[-1]: "yes"}), config)["__interrupt__"]
-    assert own.value == "its own?", hint
-    assert own.id not in ids, hint
 
 
 def test_a_compiled_graph_becomes_one_of_a_subclass() -> None:
@@ -484,6 +446,7 @@ def test_the_configuration_of_a_server_says_who_may_come_in(auth: dict[str, str]
 
 def test_the_hooks_of_chat_openai_are_called() -> None:
     seen: list[str] = []
+    checked: list[tuple[str, str]] = []
 
     class Model(ChatOpenAIHooks, ChatOpenAI):
         def prepare_payload(self, payload: dict[str, Any]) -> dict[str, Any]:
@@ -494,6 +457,15 @@ def test_the_hooks_of_chat_openai_are_called() -> None:
         def reading(self) -> Iterator[None]:
             seen.append("reading")
             yield
+
+        def before_result(self, response: Any) -> Any:
+            return response.choices[0].message.content
+
+        def after_result(self, result: ChatResult, before: Any) -> None:
+            checked.append((before, result.generations[0].text))
+
+        def check_chunk(self, part: Mapping[str, Any], chunk: ChatGenerationChunk) -> None:
+            checked.append((part["choices"][0]["delta"].get("content", ""), chunk.text))
 
     with openai_server() as server:
         server.answers += [Completion("one"), Completion("two")]
@@ -508,3 +480,5 @@ def test_the_hooks_of_chat_openai_are_called() -> None:
         "ChatOpenAI reads streamed replies elsewhere: see what _stream calls for each chunk."
     )
     assert len(seen) - 3 >= len(streamed) - 1
+    assert checked[0] == ("one", "one")
+    assert ("two", "two") in checked

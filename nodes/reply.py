@@ -1,0 +1,212 @@
+"""A model's reply as it arrives: whole, or not used. What is cut is never completed by guessing.
+
+LangChain closes the brackets of a tool call that breaks off (`parse_partial_json`), so that `rm -rf data/old`
+becomes `rm -rf data`. So the text of the arguments is watched as it comes in, and parsed strictly here.
+"""
+
+import asyncio
+import json
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, NamedTuple, Protocol
+from uuid import UUID
+
+from langchain_core.callbacks import BaseCallbackHandler
+from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage, InvalidToolCall
+from langchain_core.messages.ai import add_ai_message_chunks
+from langchain_core.messages.tool import ToolCall, invalid_tool_call
+from langchain_core.outputs import ChatGenerationChunk, GenerationChunk
+from langchain_core.runnables import Runnable, RunnableConfig
+from typing_extensions import override
+
+from skills_agent.state.endings import FAULTS, SAYS_HOW_IT_ENDED, ending_of, refusal_of
+
+MAX_TRIES: Final = 4
+"""Model calls for one reply, where the earlier ones broke off."""
+FIRST_WAIT: Final = 0.5
+"""Seconds before the second try; twice as long before each further one."""
+NO_FINISH_REASON: Final = "the stream ended without a finish reason"
+_NEAR: Final = 40
+"""Characters of what cannot be parsed that are shown."""
+
+
+class RawCall(NamedTuple):
+    """A tool call as the model wrote it."""
+
+    name: str
+    id: str | None
+    arguments: str
+
+
+class Reply(NamedTuple):
+    """A model's message, and the model calls that it took."""
+
+    message: AIMessage
+    calls: int = 1
+
+
+class ReplyObserver(Protocol):
+    """Hears of replies that are not used, because a part of them may have been shown."""
+
+    def withdrawn(self, state: Any, message_id: str, reason: str, wait: float | None) -> None:
+        """Note that a reply is withdrawn; `wait` is in seconds, None where it is not asked for again."""
+
+
+class ReplyWatch(BaseCallbackHandler):
+    """Watches one model call: who answers, whether in pieces, and the arguments of its calls as text."""
+
+    run_inline = True  # The pieces must come in order, and none after the end.
+
+    def __init__(self) -> None:
+        self.provider = ""
+        self.is_streamed = False
+        self.message_id = ""
+        """That the pieces have."""
+        self._pieces: dict[UUID, list[AIMessageChunk]] = {}
+
+    @override
+    def on_chat_model_start(
+        self, serialized: dict[str, Any], messages: list[list[BaseMessage]], **kwargs: Any
+    ) -> None:
+        metadata: Mapping[str, Any] = kwargs.get("metadata") or {}
+        self.provider = self.provider or str(metadata.get("ls_provider") or "")
+
+    @override
+    def on_llm_new_token(
+        self,
+        token: str | list[str | dict[str, Any]],
+        *,
+        chunk: GenerationChunk | ChatGenerationChunk | None = None,
+        run_id: UUID,
+        **kwargs: Any,
+    ) -> None:
+        self.is_streamed = True
+        if isinstance(chunk, ChatGenerationChunk) and isinstance(chunk.message, AIMessageChunk):
+            self.message_id = self.message_id or chunk.message.id or ""
+            if pieces := chunk.message.tool_call_chunks:
+                part = AIMessageChunk(content="", tool_call_chunks=pieces)
+                self._pieces.setdefault(run_id, []).append(part)
+
+    @override
+    def on_stream_event(self, event: Any, **kwargs: Any) -> None:
+        self.is_streamed = True
+        self.message_id = self.message_id or str(event.get("id") or "")
+
+    def calls(self) -> list[RawCall]:
+        """Return the calls that came in pieces, put together as LangChain does it."""
+        wholes = [add_ai_message_chunks(*pieces) for pieces in self._pieces.values()]
+        calls = [each for whole in wholes for each in whole.tool_call_chunks]
+        return [RawCall(each["name"] or "", each["id"], each["args"] or "") for each in calls]
+
+
+def strict_arguments(text: str) -> dict[str, Any]:
+    """Return the arguments of a call: an object in JSON, as it is written, or nothing for none.
+
+    Raises ValueError for all else, also for what JSON parsers read in different ways: a name that is there
+    twice, NaN.
+    """
+    if not text.strip():
+        return {}
+    try:
+        parsed = json.loads(text, object_pairs_hook=_object, parse_constant=_refuse_constant)
+    except json.JSONDecodeError as error:
+        near = text[max(error.pos - _NEAR, 0) : error.pos + _NEAR]
+        raise ValueError(f"{error}, near {near!r}") from error
+    except RecursionError:
+        raise ValueError("they are nested too deep") from None
+    if not isinstance(parsed, dict):
+        raise ValueError("they are no object")  # noqa: TRY004 - one class for all that is not accepted
+    return parsed
+
+
+def with_strict_calls(message: AIMessage, raw: Sequence[RawCall]) -> AIMessage:
+    """Return a message in which a call whose text is no strict JSON counts as unreadable.
+
+    `raw` are the calls as they were written, as far as that is known.
+    """
+    if not raw:
+        return message
+    left, valid, invalid = list(raw), list[ToolCall](), list(message.invalid_tool_calls)
+    for call in message.tool_calls:
+        written = next((each for each in left if (each.name, each.id) == (call["name"], call["id"])), None)
+        if written is None:  # The provider gave an object, not a text.
+            valid.append(call)
+            continue
+        left.remove(written)
+        try:
+            valid.append({**call, "args": strict_arguments(written.arguments)})
+        except ValueError as error:
+            invalid.append(_unreadable(call, written.arguments, str(error)))
+    return message.model_copy(update={"tool_calls": valid, "invalid_tool_calls": invalid})
+
+
+def as_arrived(message: AIMessage) -> AIMessage:
+    """Return a reply as it is kept: where it is not whole, its calls are unreadable and its text says so."""
+    fault = FAULTS.get(ending_of(message))
+    if fault is None:
+        return message
+    if message.tool_calls or message.invalid_tool_calls:
+        cut = [
+            _unreadable(each, json.dumps(each["args"], ensure_ascii=False), fault)
+            for each in message.tool_calls
+        ]
+        invalid = [*cut, *message.invalid_tool_calls]
+        return message.model_copy(update={"tool_calls": [], "invalid_tool_calls": invalid})
+    return message.model_copy(update={"content": _with_note(message, f"[This answer was {fault}.]")})
+
+
+def why_broken(message: AIMessage, watch: ReplyWatch) -> str:
+    """Return why a reply cannot be used at all; empty where it can.
+
+    A model that never says how a reply ended is believed, unless a call of it breaks off: models in this
+    process do not say it, and some servers do not.
+    """
+    ending = ending_of(message)
+    if ending == "broken":
+        return "the provider ended it with an error"
+    if ending != "unsaid" or not watch.is_streamed:
+        return ""
+    provider = watch.provider or message.response_metadata.get("model_provider")
+    if provider in SAYS_HOW_IT_ENDED or message.invalid_tool_calls:
+        return NO_FINISH_REASON
+    return ""
+
+
+def _unreadable(call: ToolCall, text: str, fault: str) -> InvalidToolCall:
+    return invalid_tool_call(name=call["name"], args=text, id=call["id"], error=fault)
+
+
+def _with_note(message: AIMessage, note: str) -> str | list[str | dict[Any, Any]]:
+    if isinstance(message.content, list):
+        return [*message.content, {"type": "text", "text": note}]
+    text = message.content or refusal_of(message)
+    return f"{text}\n\n{note}".lstrip()
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    made = dict(pairs)
+    if len(made) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"the name {twice!r} is there twice")
+    return made
+
+
+def _refuse_constant(name: str) -> Any:
+    raise ValueError(f"{name} is no JSON")
+
+
+class _Pause(Runnable[float, None]):
+    """Waits for so many seconds, without a thread under `ainvoke`."""
+
+    @override
+    def invoke(self, input: float, config: RunnableConfig | None = None, **kwargs: Any) -> None:
+        time.sleep(input)
+
+    @override
+    async def ainvoke(self, input: float, config: RunnableConfig | None = None, **kwargs: Any) -> None:
+        await asyncio.sleep(input)
+
+
+PAUSE: Final = _Pause()
+"""What a node waits for between two tries."""

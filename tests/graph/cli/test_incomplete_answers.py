@@ -1,0 +1,120 @@
+"""skills-agent in front of a server whose replies are not whole."""
+
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from tests.graph.cli.command_line import CommandLine, Finished
+from tests.openai_server import KEY, Call, Completion, Cut, OpenAIServer, openai_server
+
+CUT = Completion("Norway, Sweden and", finish="length")
+FAULT = "The answer is not whole: it was cut off at the model's limit."
+PART = '{"path": "rainfall.csv", "overwrite": true, "content": "station,mo'
+Run = Callable[..., Finished]
+
+
+@pytest.fixture
+def server() -> Iterator[OpenAIServer]:
+    with openai_server() as server:
+        yield server
+
+
+@pytest.fixture
+def run(cli: CommandLine, server: OpenAIServer) -> Run:
+    def run(*args: str, stdin: str = "") -> Finished:
+        address = {"OPENAI_BASE_URL": server.base_url, "OPENAI_API_KEY": KEY}
+        return cli.run(*args, stdin=stdin, **address)
+
+    return run
+
+
+def test_a_cut_answer_is_printed_and_is_no_success(server: OpenAIServer, run: Run) -> None:
+    server.answers.append(CUT)
+    done = run("ask", "Which?", "--thread", "t-1")
+    assert done.code == 1
+    assert done.out.endswith("Norway, Sweden and\n\n[This answer was cut off at the model's limit.]\n")
+    assert FAULT in done.errors
+    shown = run("threads", "show", "t-1")
+    assert (shown.code, "cut off at the model's limit" in shown.out) == (0, True)
+
+
+def test_json_says_that_an_answer_is_cut(server: OpenAIServer, run: Run) -> None:
+    server.answers.append(CUT)
+    done = run("ask", "Which?", "--json")
+    assert done.code == 1
+    assert (done.value["status"], done.value["error"]) == ("incomplete", FAULT)
+    assert done.value["answer"].startswith("Norway, Sweden and")
+
+
+def test_the_next_answer_of_the_thread_is_a_success_again(server: OpenAIServer, run: Run) -> None:
+    server.answers += [CUT, Completion("Denmark.")]
+    run("ask", "Which?", "--thread", "t-1")
+    done = run("ask", "And?", "--thread", "t-1", "--json")
+    assert (done.code, done.value["status"], done.value["answer"]) == (0, "done", "Denmark.")
+
+
+def test_a_chat_in_a_pipe_ends_with_an_error_where_an_answer_is_cut(server: OpenAIServer, run: Run) -> None:
+    server.answers.append(CUT)
+    done = run("chat", stdin="Which?\n")
+    assert done.code == 1
+    assert "Norway, Sweden and" in done.out
+    assert FAULT in done.errors
+
+
+def test_a_filtered_answer_is_said_as_such(server: OpenAIServer, run: Run) -> None:
+    server.answers.append(Completion("", finish="content_filter"))
+    done = run("ask", "Which?")
+    assert done.code == 1
+    assert "[This answer was stopped by the provider's filter.]" in done.out
+
+
+@pytest.mark.parametrize("options", [[], ["--json"]])
+def test_a_connection_that_ends_in_a_call_asks_again_and_runs_nothing(
+    cli: CommandLine, server: OpenAIServer, run: Run, options: list[str]
+) -> None:
+    before = (cli.workspace / "rainfall.csv").read_text()
+    broken = Completion("Now I write.", [Call("write_file", PART, "c1")])
+    server.answers += [Cut(broken, -550, "chunked"), Completion("Done.")]
+    done = run("ask", "Tidy up.", "--yes", "write", *options)
+    assert done.code == 0
+    assert (cli.workspace / "rainfall.csv").read_text() == before
+    if options:
+        assert done.value["usage"]["this_turn"]["model_calls"] == 2
+        assert done.value["calls"] == []
+    else:
+        (line,) = [line for line in done.out.splitlines() if "broke off" in line]
+        assert line.startswith("decide    The model's reply broke off: ")
+        assert "What was shown of it is withdrawn; it is asked for again in 0.5 s." in line
+
+
+def test_a_turn_whose_replies_all_break_off_is_an_error_and_can_be_resumed(
+    cli: CommandLine, server: OpenAIServer, run: Run
+) -> None:
+    cli.write_users_settings("max_model_calls = 2\n")
+    server.respond = lambda _: Completion("Now I", finish=None)
+    failed = run("ask", "Tidy up.", "--thread", "t-1")
+    assert failed.code == 1
+    assert "The model's reply broke off: the stream ended without a finish reason." in failed.errors
+    assert "skills-agent resume t-1" in failed.errors
+    server.respond = lambda _: Completion("Done.")
+    resumed = run("resume", "t-1", "--json")
+    assert (resumed.code, resumed.value["answer"]) == (0, "Done.")
+
+
+@pytest.mark.parametrize("options", [[], ["--json"]])
+def test_a_resumed_turn_that_is_cut_runs_nothing_and_says_so(
+    cli: CommandLine, server: OpenAIServer, run: Run, options: list[str]
+) -> None:
+    before = (cli.workspace / "rainfall.csv").read_text()
+    server.answers += [
+        Completion(calls=[Call("write_file", {"path": "new.txt", "content": "x"}, "c1")]),
+        Completion(calls=[Call("write_file", PART, "c2")], finish="length"),
+        CUT,
+    ]
+    assert run("ask", "Tidy up.", "--thread", "t-1").code == 3
+    done = run("resume", "t-1", "--approve", "--yes", "write", *options)
+    assert done.code == 1
+    assert (cli.workspace / "new.txt").read_text() == "x"
+    assert (cli.workspace / "rainfall.csv").read_text() == before
+    refused = run("threads", "show", "t-1").out
+    assert "This call was cut off at the model's limit; nothing of it ran." in refused

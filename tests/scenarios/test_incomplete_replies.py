@@ -1,0 +1,483 @@
+"""Replies that are not whole: a connection that ends, a limit, a filter. Nothing of them runs."""
+
+import itertools
+import json
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from langchain_core.language_models import BaseChatModel, GenericFakeChatModel
+from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage, HumanMessage, ToolMessage
+from langchain_core.messages.tool import tool_call_chunk
+from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
+from langgraph.checkpoint.memory import InMemorySaver
+
+from skills_agent.graph import Settings, build_graph
+from skills_agent.graph.models.errors import IncompleteReplyError, ModelCallError
+from tests.openai_server import KEY, Call, Completion, Cut, OpenAIServer, Raw, error, openai_server
+
+CONFIG: Any = {"configurable": {"thread_id": "1"}}
+INPUT: Any = {"messages": [HumanMessage("Do it.")]}
+OLD = "".join(f"line {number}\n" for number in range(300))
+WRITE = Call(
+    "write_file", {"path": "notes.md", "content": OLD.replace("line", "row"), "overwrite": True}, "c1"
+)
+REMOVE = Call("run_command", {"command": "rm -rf data/old"}, "c2")
+PART = '{"path": "notes.md", "overwrite": true, "content": "row 0\\nrow 1\\nr'
+NOT_RUN = "cut off at the model's limit; nothing of it ran"
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[OpenAIServer]:
+    with openai_server() as server:
+        monkeypatch.setenv("OPENAI_BASE_URL", server.base_url)
+        monkeypatch.setenv("OPENAI_API_KEY", KEY)
+        yield server
+
+
+@pytest.fixture(autouse=True)
+def files(workspace: Path) -> Path:
+    """Return the workspace, with what a call that was cut would damage."""
+    (workspace / "data" / "new").mkdir(parents=True)
+    (workspace / "data" / "new" / "keep.txt").write_text("keep")
+    (workspace / "notes.md").write_text(OLD)
+    return workspace
+
+
+def graph_of(workspace: Path, model: BaseChatModel | None = None, **settings: Any) -> Any:
+    """Return an agent that asks nobody."""
+    chosen = {
+        "model": "openai:some-model",
+        "model_parameters": {"max_retries": 0},
+        "require_approval_for": (),
+        "enable_run_command": True,
+        **settings,
+    }
+    made = Settings(workspace=workspace, home=workspace, bundled_skills=False, **chosen)
+    return build_graph(made, model=model).compile(checkpointer=InMemorySaver())
+
+
+def assert_nothing_ran(workspace: Path) -> None:
+    assert (workspace / "notes.md").read_text() == OLD
+    assert (workspace / "data" / "new" / "keep.txt").read_text() == "keep"
+
+
+async def _invoke(graph: Any) -> None:
+    graph.invoke(INPUT, CONFIG)
+
+
+async def _ainvoke(graph: Any) -> None:
+    await graph.ainvoke(INPUT, CONFIG)
+
+
+async def _stream(graph: Any) -> None:
+    list(graph.stream(INPUT, CONFIG, stream_mode=["messages", "updates"]))
+
+
+async def _astream(graph: Any) -> None:
+    _ = [part async for part in graph.astream(INPUT, CONFIG, stream_mode="messages")]
+
+
+async def _astream_events(graph: Any) -> None:
+    _ = [part async for part in graph.astream_events(INPUT, CONFIG, version="v2")]
+
+
+async def _astream_events_v3(graph: Any) -> None:
+    _ = [part async for part in await graph.astream_events(INPUT, CONFIG, version="v3")]
+
+
+WAYS = pytest.mark.parametrize(
+    "way",
+    [
+        _invoke,
+        _ainvoke,
+        _stream,
+        _astream,
+        _astream_events,
+        pytest.param(_astream_events_v3, marks=pytest.mark.filterwarnings("ignore:The v3 streaming")),
+    ],
+)
+
+# Connections that end
+
+
+@WAYS
+@pytest.mark.parametrize("framing", ["close", "length", "chunked", "reset"])
+@pytest.mark.parametrize("call", [WRITE, REMOVE], ids=["write_file", "run_command"])
+async def test_a_call_in_a_reply_that_breaks_off_is_not_run_and_the_model_is_asked_again(
+    files: Path, server: OpenAIServer, way: Callable[[Any], Any], framing: Any, call: Call
+) -> None:
+    # The last piece of the arguments is lost, and all that comes after it.
+    size = len(json.dumps(call.arguments)) // 4 + 60
+    server.answers += [Cut(Completion("I do it.", [call]), -size - 500, framing), Completion("Done.")]
+    graph = graph_of(files)
+    await way(graph)
+    values = graph.get_state(CONFIG).values
+    assert_nothing_ran(files)
+    assert (values["answer"], len(server.requests)) == ("Done.", 2)
+    assert values["usage"]["this_turn"]["model_calls"] == 2
+    assert [each.type for each in values["messages"]] == ["human", "ai"]
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+@pytest.mark.parametrize("end", range(0, 700, 37))
+def test_wherever_a_reply_breaks_off_nothing_of_it_is_used(
+    files: Path, server: OpenAIServer, monkeypatch: pytest.MonkeyPatch, end: int, streamed: bool
+) -> None:
+    monkeypatch.setattr("skills_agent.nodes.model_call.FIRST_WAIT", 0)
+    broken = Completion("Ünderstood: I remove it.", [REMOVE])
+    server.answers += [Cut(broken, end), Completion("Done.")]
+    graph = graph_of(files)
+    list(graph.stream(INPUT, CONFIG, stream_mode="messages" if streamed else "values"))
+    if streamed or end < 460:  # The body of a reply that is not streamed is shorter.
+        assert graph.get_state(CONFIG).values["answer"] == "Done."
+        assert_nothing_ran(files)
+
+
+def test_what_was_shown_of_a_reply_that_broke_off_is_withdrawn(files: Path, server: OpenAIServer) -> None:
+    server.answers += [Completion("All is well, you can go home.", finish=None), Completion("Wait.")]
+    parts = list(graph_of(files).stream(INPUT, CONFIG, stream_mode=["messages", "custom"]))
+    shown = [content[0] for mode, content in parts if mode == "messages"]
+    (event,) = [
+        content for mode, content in parts if content and mode == "custom" and "withdrawn" in content["type"]
+    ]
+    assert event["type"] == "skills_agent.reply_withdrawn"
+    assert event["wait"] > 0
+    kept = "".join(each.text for each in shown if each.id != event["message_id"])
+    assert kept == "Wait."
+    assert "All is well" in "".join(each.text for each in shown)
+
+
+def test_a_model_that_always_breaks_off_is_asked_as_often_as_the_budget_allows(
+    files: Path, server: OpenAIServer
+) -> None:
+    server.respond = lambda _: Completion("I remove it.", [REMOVE], finish=None)
+    graph = graph_of(files, max_model_calls=2)
+    with pytest.raises(IncompleteReplyError, match="without a finish reason") as failed:
+        list(graph.stream(INPUT, CONFIG, stream_mode="messages"))
+    assert isinstance(failed.value, ModelCallError)
+    assert failed.value.code == "model-reply-incomplete"
+    assert len(server.requests) == 2
+    assert_nothing_ran(files)
+    server.respond = lambda _: Completion("Here again.")
+    assert graph.invoke(None, CONFIG)["answer"] == "Here again."
+
+
+def test_the_tries_are_bounded_whatever_the_budget(
+    files: Path, server: OpenAIServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("skills_agent.nodes.model_call.FIRST_WAIT", 0)
+    server.respond = lambda _: Completion("I remove it.", [REMOVE], finish=None)
+    with pytest.raises(IncompleteReplyError):
+        list(graph_of(files).stream(INPUT, CONFIG, stream_mode="messages"))
+    assert len(server.requests) == 4
+
+
+def test_what_is_refused_for_good_is_not_tried_again(files: Path, server: OpenAIServer) -> None:
+    server.answers.append(error(400, "Bad field."))
+    with pytest.raises(ModelCallError, match="Bad field"):
+        graph_of(files).invoke(INPUT, CONFIG)
+    assert len(server.requests) == 1
+
+
+@pytest.mark.parametrize("word", ["error", "abort", "insufficient_system_resource"])
+def test_a_reply_that_the_provider_gave_up_on_is_asked_for_again(
+    files: Path, server: OpenAIServer, word: str
+) -> None:
+    server.answers += [Completion("I remove it.", [REMOVE], finish=word), Completion("Done.")]
+    assert graph_of(files).invoke(INPUT, CONFIG)["answer"] == "Done."
+    assert_nothing_ran(files)
+
+
+# The model's limit
+
+
+@WAYS
+@pytest.mark.parametrize("call", [WRITE, REMOVE], ids=["write_file", "run_command"])
+async def test_no_call_of_a_reply_that_was_cut_at_the_limit_is_run(
+    files: Path, server: OpenAIServer, way: Callable[[Any], Any], call: Call
+) -> None:
+    """The arguments are cut, or the reply is cut after them: nobody knows what else was to come."""
+    half = Call(call.name, call.arguments[: len(call.arguments) // 2], "c3")
+    server.answers += [
+        Completion("I do it.", [call, half], finish="length"),
+        Completion("Too long for me."),
+    ]
+    graph = graph_of(files)
+    await way(graph)
+    values = graph.get_state(CONFIG).values
+    assert_nothing_ran(files)
+    answers = [each for each in values["messages"] if isinstance(each, ToolMessage)]
+    assert [each.tool_call_id for each in answers] == ["c1" if call is WRITE else "c2", "c3"]
+    assert all(NOT_RUN in each.text for each in answers)
+    assert values["answer"] == "Too long for me."
+
+
+def test_a_server_can_read_the_calls_that_it_is_sent_back(files: Path, server: OpenAIServer) -> None:
+    """Servers with chat templates parse the arguments of earlier calls, and refuse what is no JSON."""
+    server.answers += [
+        Completion(calls=[Call("write_file", PART, "c1")], finish="length"),
+        Completion(calls=[Call("write_file", "{broken", "c2")]),
+        Completion("Sorry."),
+    ]
+    assert graph_of(files).invoke(INPUT, CONFIG)["answer"] == "Sorry."
+    sent = server.requests[-1].body["messages"]
+    calls = [call for message in sent for call in message.get("tool_calls") or []]
+    assert [(call["id"], json.loads(call["function"]["arguments"])) for call in calls] == [
+        ("c1", {}),
+        ("c2", {}),
+    ]
+    assert [message["tool_call_id"] for message in sent if message["role"] == "tool"] == ["c1", "c2"]
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+def test_a_model_that_is_always_cut_stops_at_its_budget(
+    files: Path, server: OpenAIServer, streamed: bool
+) -> None:
+    ids = itertools.count()
+    server.respond = lambda _: Completion(
+        "I write.", [Call("write_file", PART, f"c{next(ids)}")], finish="length"
+    )
+    graph = graph_of(files, max_model_calls=3)
+    list(graph.stream(INPUT, CONFIG, stream_mode="messages" if streamed else "values"))
+    assert len(server.requests) == 4  # The last one is for an answer.
+    assert_nothing_ran(files)
+    assert "cut off at the model's limit" in graph.get_state(CONFIG).values["answer"]
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+@pytest.mark.parametrize("finish", ["length", "max_tokens", "lengthlength"])
+def test_a_text_that_was_cut_says_so(files: Path, server: OpenAIServer, finish: str, streamed: bool) -> None:
+    server.answers.append(Completion("The three largest are Norway,", finish=finish))
+    graph = graph_of(files)
+    list(graph.stream(INPUT, CONFIG, stream_mode="messages" if streamed else "values"))
+    values = graph.get_state(CONFIG).values
+    said = "The three largest are Norway,\n\n[This answer was cut off at the model's limit.]"
+    assert values["answer"] == values["messages"][-1].text == said
+
+
+@pytest.mark.parametrize("text", ["", "I cannot"])
+def test_a_filtered_answer_says_so(files: Path, server: OpenAIServer, text: str) -> None:
+    server.answers.append(Completion(text, finish="content_filter"))
+    answer = graph_of(files).invoke(INPUT, CONFIG)["answer"]
+    assert answer == f"{text}\n\n[This answer was stopped by the provider's filter.]".lstrip()
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+def test_a_refusal_is_shown_as_one(files: Path, server: OpenAIServer, streamed: bool) -> None:
+    server.answers.append(Completion(refusal="I do not help with that."))
+    graph = graph_of(files)
+    list(graph.stream(INPUT, CONFIG, stream_mode="messages" if streamed else "values"))
+    answer = graph.get_state(CONFIG).values["answer"]
+    assert answer.replace(" \n", "\n") == (
+        "I do not help with that.\n\n[This answer was refused by the model.]"
+    )
+
+
+def test_the_end_of_the_run_is_recorded_with_what_is_missing(files: Path, server: OpenAIServer) -> None:
+    server.answers.append(Completion("The three largest are", finish="length"))
+    events = list(graph_of(files).stream(INPUT, CONFIG, stream_mode="custom"))
+    (called,) = [each for each in events if each["type"].endswith("model_called")]
+    (ended,) = [each for each in events if each["type"].endswith("run_ended")]
+    assert called["fault"] == ended["reason"] == "cut off at the model's limit"
+    assert ended["outcome"] == "incomplete"
+
+
+# Arguments
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        '{"command": "rm -rf data/old',
+        '{"command": "rm -rf data"',
+        '{"command": "rm -rf data"}}',
+        '{"command": "true", "command": "rm -rf data"}',
+        '{"command": "rm -rf data", "timeout": NaN}',
+        '{"command": "rm -rf data",}',
+        '{"command": "rm -rf data\n"}',
+        "{'command': 'rm -rf data'}",
+        '["rm -rf data"]',
+        '"rm -rf data"',
+        "null",
+        "[" * 100_000,
+    ],
+)
+def test_arguments_are_taken_as_they_are_written_or_not_at_all(
+    files: Path, server: OpenAIServer, arguments: str, streamed: bool
+) -> None:
+    """The provider says that the reply is complete: that is no reason to believe its arguments."""
+    server.answers += [Completion(calls=[Call("run_command", arguments, "c1")]), Completion("Sorry.")]
+    graph = graph_of(files)
+    list(graph.stream(INPUT, CONFIG, stream_mode="messages" if streamed else "values"))
+    values = graph.get_state(CONFIG).values
+    assert_nothing_ran(files)
+    (answer,) = [each for each in values["messages"] if isinstance(each, ToolMessage)]
+    assert "The arguments of this call are not valid JSON" in answer.text
+    assert len(answer.text) < 400
+    assert values["answer"] == "Sorry."
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+@pytest.mark.parametrize("arguments", ["", "{}", ' {"path": "."} '])
+def test_whole_arguments_are_taken(files: Path, server: OpenAIServer, arguments: str, streamed: bool) -> None:
+    server.answers += [Completion(calls=[Call("list_dir", arguments, "c1")]), Completion("Three.")]
+    graph = graph_of(files)
+    list(graph.stream(INPUT, CONFIG, stream_mode="messages" if streamed else "values"))
+    (answer,) = [each for each in graph.get_state(CONFIG).values["messages"] if each.type == "tool"]
+    assert (answer.status, "notes.md" in answer.text) == ("success", True)
+
+
+# Models of a host
+
+
+class Pieces(BaseChatModel):
+    """A chat model that streams the chunks it is given, as an integration of a provider does."""
+
+    replies: list[list[AIMessageChunk]]
+    provider: str = ""
+
+    @property
+    def _llm_type(self) -> str:
+        return "pieces"
+
+    def _get_ls_params(self, stop: list[str] | None = None, **kwargs: Any) -> Any:
+        return {
+            **super()._get_ls_params(stop, **kwargs),
+            **({"ls_provider": self.provider} if self.provider else {}),
+        }
+
+    def bind_tools(self, tools: Sequence[Any], **kwargs: Any) -> Any:
+        return self
+
+    def _generate(self, messages: list[BaseMessage], *args: Any, **kwargs: Any) -> ChatResult:
+        first, *rest = self.replies.pop(0)
+        whole: Any = first + rest
+        fields = {"tool_calls": whole.tool_calls, "response_metadata": whole.response_metadata}
+        return ChatResult(generations=[ChatGeneration(message=AIMessage(whole.content, **fields))])
+
+    def _stream(
+        self, messages: list[BaseMessage], *args: Any, **kwargs: Any
+    ) -> Iterator[ChatGenerationChunk]:
+        yield from (ChatGenerationChunk(message=chunk) for chunk in self.replies.pop(0))
+
+    async def _astream(
+        self, messages: list[BaseMessage], *args: Any, **kwargs: Any
+    ) -> AsyncIterator[ChatGenerationChunk]:
+        for chunk in self.replies.pop(0):
+            yield ChatGenerationChunk(message=chunk)
+
+
+def chunks(arguments: str, **metadata: Any) -> list[AIMessageChunk]:
+    """Return a call of write_file in pieces, and a last chunk with that metadata."""
+    named = tool_call_chunk(name="write_file", args=arguments[:9], id="c1", index=0)
+    rest = tool_call_chunk(args=arguments[9:], index=0)
+    return [
+        AIMessageChunk(content="I write."),
+        AIMessageChunk(content="", tool_call_chunks=[named]),
+        AIMessageChunk(content="", tool_call_chunks=[rest]),
+        AIMessageChunk(content="", response_metadata=metadata),
+    ]
+
+
+DONE = [AIMessageChunk(content="Done.", response_metadata={"finish_reason": "STOP"})]
+
+
+@WAYS
+@pytest.mark.parametrize(
+    "metadata",
+    [
+        {"stop_reason": "max_tokens", "model_provider": "anthropic"},
+        {"finish_reason": "MAX_TOKENS", "model_provider": "google_genai"},
+        {"done_reason": "length", "model_provider": "ollama"},
+        {"stopReason": "max_tokens", "model_provider": "bedrock_converse"},
+        {"status": "incomplete", "incomplete_details": {"reason": "max_output_tokens"}},
+    ],
+    ids=["anthropic", "gemini", "ollama", "bedrock", "responses"],
+)
+async def test_each_providers_limit_is_known(
+    files: Path, way: Callable[[Any], Any], metadata: dict[str, Any]
+) -> None:
+    graph = graph_of(files, Pieces(replies=[chunks(PART, **metadata), DONE]))
+    await way(graph)
+    values = graph.get_state(CONFIG).values
+    assert_nothing_ran(files)
+    (answer,) = [each for each in values["messages"] if isinstance(each, ToolMessage)]
+    assert NOT_RUN in answer.text
+    assert values["answer"] == "Done."
+
+
+@pytest.mark.parametrize("provider", ["anthropic", "google_genai", "ollama"])
+def test_a_stream_of_a_provider_that_says_how_it_ends_is_incomplete_without_that(
+    files: Path, provider: str
+) -> None:
+    """Also where what came is valid: more may have been to come."""
+    whole = json.dumps(WRITE.args)
+    graph = graph_of(files, Pieces(replies=[chunks(whole), DONE], provider=provider))
+    list(graph.stream(INPUT, CONFIG, stream_mode="messages"))
+    assert_nothing_ran(files)
+    assert graph.get_state(CONFIG).values["answer"] == "Done."
+
+
+@WAYS
+async def test_a_call_that_breaks_off_is_not_run_whoever_streams_it(
+    files: Path, way: Callable[[Any], Any]
+) -> None:
+    graph = graph_of(files, Pieces(replies=[chunks(PART), DONE]))
+    if way not in {
+        _invoke,
+        _ainvoke,
+    }:  # Without a stream, a model of a host gives objects: nobody sees a text.
+        await way(graph)
+        assert_nothing_ran(files)
+        assert graph.get_state(CONFIG).values["answer"] == "Done."
+
+
+def test_a_model_that_never_says_how_it_ends_is_believed(files: Path) -> None:
+    model = Pieces(replies=[chunks(json.dumps(WRITE.args)), [AIMessageChunk(content="Done.")]])
+    graph = graph_of(files, model)
+    list(graph.stream(INPUT, CONFIG, stream_mode="messages"))
+    assert (files / "notes.md").read_text() != OLD
+
+    class Fake(GenericFakeChatModel):
+        def bind_tools(self, tools: Sequence[Any], **kwargs: Any) -> Any:
+            return self
+
+    graph = graph_of(files, Fake(messages=iter([AIMessage("One."), AIMessage("Two.")])))
+    list(graph.stream(INPUT, CONFIG, stream_mode="messages"))
+    assert graph.get_state(CONFIG).values["answer"] == "One."
+    assert graph.invoke(INPUT, CONFIG)["answer"] == "Two."
+
+
+def test_a_reply_without_a_finish_reason_that_came_whole_is_believed(
+    files: Path, server: OpenAIServer
+) -> None:
+    server.answers.append(Completion("Here.", finish=None))
+    assert graph_of(files).invoke(INPUT, CONFIG)["answer"] == "Here."
+
+
+# Summaries
+
+
+def test_a_summary_that_was_cut_is_not_taken(files: Path, server: OpenAIServer) -> None:
+    def respond(body: dict[str, Any]) -> Completion:
+        if "memory of a long conversation" in json.dumps(body["messages"]):
+            return Completion("They talked about", finish="length")
+        return Completion("Yes.")
+
+    server.respond = respond
+    graph = graph_of(files, context_window=4_000)
+    for number in range(12):
+        graph.invoke({"messages": [HumanMessage(f"{number}: {'many words ' * 120}")]}, CONFIG)
+    summary = graph.get_state(CONFIG).values["summary"]
+    assert summary["by"] == "extractive"
+    assert summary["failure"] == "cut off at the model's limit"
+
+
+def test_a_body_that_is_no_reply_is_still_told(files: Path, server: OpenAIServer) -> None:
+    server.answers.append(Raw(200, b"<html>hello</html>", "text/html"))
+    with pytest.raises(ModelCallError, match="not a chat completion"):
+        graph_of(files).invoke(INPUT, CONFIG)
+    assert len(server.requests) == 1
