@@ -1,7 +1,7 @@
 """discover: what skills there are, once per turn."""
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 from dataclasses import replace
 from typing import Any, Literal, cast
 
@@ -57,6 +57,14 @@ CATALOG_TURNS = 50
 """The same for the catalog, which is stored whole at each write."""
 
 SUPERSEDED = "Not run: superseded by a new message before it was approved or finished."
+NOT_ANSWERED = (
+    "Not run: superseded by a new message. A person was asked whether it may run, and sent that instead "
+    "of an answer."
+)
+NOT_ENDED = (
+    "Not finished: superseded by a new message. It had begun, and asked a person something; the message came "
+    "instead of an answer. Check what it has done so far."
+)
 
 
 def discover(
@@ -79,7 +87,8 @@ def discover(
     update = AgentUpdate(usage=spent(turn), **_emptied(state))
     messages = state.get("messages", [])
     if repaired := repair(messages, SUPERSEDED):
-        messages = [_journaled_answer(message, running.current()) for message in repaired]
+        asked = {name for name, each in (state.get("verdicts") or {}).items() if each["decision"] == "ask"}
+        messages = [_true_answer(message, running.current(), asked) for message in repaired]
         update["messages"] = [cast("AnyMessage", RemoveMessage(id=REMOVE_ALL_MESSAGES)), *messages]
     if turn % TOUCH_TURNS == 0:
         update |= AgentUpdate(
@@ -116,12 +125,16 @@ def _emptied(state: AgentState) -> AgentUpdate:
     return cast("AgentUpdate", update)
 
 
-def _journaled_answer(message: AnyMessage, invocation: Invocation | None) -> AnyMessage:
+def _true_answer(message: AnyMessage, invocation: Invocation | None, asked: Container[str]) -> AnyMessage:
+    """Return what is known of a superseded call; a person was to say whether those in `asked` may run."""
     if invocation is None or not isinstance(message, ToolMessage) or message.text != SUPERSEDED:
         return message
     entry = invocation.journal.get(invocation.thread, message.tool_call_id)
-    if entry is None or entry.status == "paused":
-        return message
+    if entry is None:
+        is_asked = message.tool_call_id in asked
+        return message.model_copy(update={"content": NOT_ANSWERED}) if is_asked else message
+    if entry.status == "paused":
+        return message.model_copy(update={"content": NOT_ENDED})
     if entry.is_unknown:
         entry = replace(entry, tool=message.name or entry.tool)
         return answer_unknown(message.tool_call_id, entry, "Then a new message came.")

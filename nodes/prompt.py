@@ -15,6 +15,7 @@ from skills_agent.skills.library.catalog import Catalog, CatalogListing, ListedS
 from skills_agent.skills.library.contents import summarize
 from skills_agent.skills.text import escape_markup, one_line
 from skills_agent.state.budget import Limits, counts_of_turn
+from skills_agent.state.claims import with_origin
 from skills_agent.state.history import History, fit, history_of, tokens_in, tokens_of
 from skills_agent.state.records import (
     LoadedSkill,
@@ -78,7 +79,7 @@ def render_within(
     status: str,
 ) -> list[AnyMessage]:
     """Return the prompt for a transcript in `room` tokens; more where nothing can be shortened further."""
-    history = history_of(_sendable(in_call_order(messages)), summary)
+    history = history_of(_sendable(with_origin(in_call_order(messages))), summary)
     before = earlier_turns(history)
     rendered = render(history.messages, skills, status, before)
     if tokens_of(rendered) <= room:

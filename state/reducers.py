@@ -38,7 +38,7 @@ def merge_messages(left: list[AnyMessage] | None, right: Any) -> list[AnyMessage
     that has its id: a person's of the model's, or the answer of one step of the answer of another.
     """
     merged: dict[str, AnyMessage] = {message.id or f"#{at}": message for at, message in enumerate(left or [])}
-    for message in _flatten(right):
+    for message in flatten(right):
         if message.id == REMOVE_ALL_MESSAGES:
             merged.clear()
         elif isinstance(message, RemoveMessage):
@@ -60,7 +60,8 @@ def _may_replace(message: BaseMessage, merged: dict[str, AnyMessage]) -> bool:
     return any(each.id == message.id for each in step)
 
 
-def _flatten(messages: Any) -> list[BaseMessage]:
+def flatten(messages: Any) -> list[BaseMessage]:
+    """Return the messages of one write, in whatever form they were given."""
     parts = messages if isinstance(messages, list) else [messages]
     return [
         message

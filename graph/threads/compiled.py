@@ -6,7 +6,7 @@ In LangGraph two invocations of one thread lose a turn, and two answers to one q
 import asyncio
 import re
 import secrets
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, aclosing, asynccontextmanager, contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -36,6 +36,12 @@ from skills_agent.graph.serialisation import strict, strict_saver
 from skills_agent.graph.threads.backends import ThreadServices
 from skills_agent.graph.threads.checkpoint_order import ordered
 from skills_agent.graph.threads.errors import AnsweredError, EarlyAnswerError, ThreadError
+from skills_agent.graph.threads.inputs import (
+    all_make_no_claims,
+    believed,
+    believed_updates,
+    makes_claims,
+)
 from skills_agent.graph.threads.locks import LockTable, Release, ThreadKey
 from skills_agent.graph.threads.references import address_of
 from skills_agent.nodes.effects import INVOCATION_KEY, Invocation
@@ -82,6 +88,8 @@ class CompiledAgent(CompiledGraphHooks[AgentState, Context, AgentInput, AgentOut
         with _locked(thread), self._invoked(thread) as invocation:
             is_answer = _is_answer(input, thread)
             message = _addressed(input, self.get_state(config or {}), config) if is_answer else input
+            if makes_claims(message):
+                message = believed(message, self.get_state(self._whole(config)) if thread else None)
             yield from super().stream(message, _marked(config, invocation), **options)
             if invocation:
                 invocation.settle()
@@ -96,6 +104,9 @@ class CompiledAgent(CompiledGraphHooks[AgentState, Context, AgentInput, AgentOut
                 is_answer = _is_answer(input, thread)
                 snapshot = await self.aget_state(config or {}) if is_answer else None
                 message = _addressed(input, snapshot, config) if snapshot else input
+                if makes_claims(message):
+                    snapshot = await self.aget_state(self._whole(config)) if thread else None
+                    message = believed(message, snapshot)
                 stream = super().astream(message, _marked(config, invocation), **options)
                 # Closed here and now: an invocation that its caller left must not go on without its lock.
                 async with aclosing(cast("AsyncGenerator[Any]", stream)) as parts:
@@ -110,10 +121,26 @@ class CompiledAgent(CompiledGraphHooks[AgentState, Context, AgentInput, AgentOut
     ) -> RunnableConfig:
         thread = self._thread_of(config)
         with _locked(thread):
-            updated = super().bulk_update_state(_marked(config), supersteps)
-            if thread and thread.is_outermost:
-                self._record_update(thread, self.get_state(updated), supersteps)
-            return updated
+            if not all_make_no_claims(supersteps):
+                supersteps = believed_updates(supersteps, self.get_state(config))
+            return self._update_state(thread, config, supersteps)
+
+    def update_own_state(self, config: RunnableConfig, values: Mapping[str, Any], as_node: str) -> None:
+        """Update the state in the name of the agent, as `update_state` does for a client.
+
+        Results of calls that stand in `values` are what the agent itself knows of them.
+        """
+        thread = self._thread_of(config)
+        with _locked(thread):
+            self._update_state(thread, config, [[StateUpdate(dict(values), as_node)]])
+
+    def _update_state(
+        self, thread: "_Thread | None", config: RunnableConfig, supersteps: Sequence[Sequence[StateUpdate]]
+    ) -> RunnableConfig:
+        updated = super().bulk_update_state(_marked(config), supersteps)
+        if thread and thread.is_outermost:
+            self._record_update(thread, self.get_state(updated), supersteps)
+        return updated
 
     @override
     async def abulk_update_state(
@@ -121,6 +148,8 @@ class CompiledAgent(CompiledGraphHooks[AgentState, Context, AgentInput, AgentOut
     ) -> RunnableConfig:
         thread = self._thread_of(config)
         async with _locked_async(thread):
+            if not all_make_no_claims(supersteps):
+                supersteps = believed_updates(supersteps, await self.aget_state(config))
             updated = await super().abulk_update_state(_marked(config), supersteps)
             if thread and thread.is_outermost:
                 snapshot = await self.aget_state(updated)
@@ -131,8 +160,11 @@ class CompiledAgent(CompiledGraphHooks[AgentState, Context, AgentInput, AgentOut
         """Return a context in which nobody else can run a thread. Raises ThreadBusyError."""
         return _locked(self._thread_of(config))
 
+    def _whole(self, config: RunnableConfig | None) -> RunnableConfig:
+        return merged_config(self.config, config)
+
     def _thread_of(self, config: RunnableConfig | None) -> "_Thread | None":
-        whole = merged_config(self.config, config)
+        whole = self._whole(config)
         configurable = whole["configurable"]
         saver = saver_in(self, whole)
         thread = configurable.get("thread_id")

@@ -118,7 +118,7 @@ def _import(connection: sqlite3.Connection, thread: object, graph: CompiledAgent
     turns = sum(isinstance(each, HumanMessage) for each in messages)
     last = messages[-1]
     answer = str(last.text) if isinstance(last, AIMessage) else ""
-    graph.update_state(
+    graph.update_own_state(
         config, {"messages": messages, "usage": spent(turns), "answer": answer}, as_node="answer"
     )
     return ""

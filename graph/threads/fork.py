@@ -186,7 +186,7 @@ class _Source:
         config = config_of(new, json.loads(str(dict(self.stored.metadata).get(OPTIONS, "{}"))))
         # Not as `decide`: its route sees the few steps that an update has left, and ends the turn.
         as_node = "discover" if wants_skills([*messages, *update["messages"]]) else "load"
-        self.graph.update_state(config, update, as_node=as_node)
+        self.graph.update_own_state(config, update, as_node=as_node)
 
     def _add(self, writes: Sequence[tuple[str, Any]]) -> None:
         for name, write in writes:

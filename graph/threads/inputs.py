@@ -1,0 +1,53 @@
+"""What comes into a thread from outside, in the forms that LangGraph takes: inputs, commands, updates."""
+
+import logging
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, cast
+
+from langgraph.types import Command, StateSnapshot, StateUpdate
+
+from skills_agent.state.claims import is_claim, messages_in, without_claims
+
+logger = logging.getLogger(__name__)
+
+
+def makes_claims(given: Any) -> bool:
+    """Return whether an input or an update brings messages other than a person's own words."""
+    return any(is_claim(value) for name, value in _writes(given) if name == "messages")
+
+
+def believed(given: Any, snapshot: StateSnapshot | None) -> Any:
+    """Return an input or an update that says nothing about the calls of its thread (`state/claims.py`)."""
+    if not makes_claims(given):
+        return given
+    transcript = (snapshot.values.get("messages") if snapshot else None) or []
+    writes = [*_writes(given)]
+    brought = [message for name, value in writes if name == "messages" for message in messages_in(value)]
+    messages = without_claims(brought, transcript)
+    logger.warning("results in an input are not believed", extra={"left_out": len(brought) - len(messages)})
+    kept = [*((name, value) for name, value in writes if name != "messages"), ("messages", messages)]
+    return replace(given, update=kept) if isinstance(given, Command) else dict(kept)
+
+
+def all_make_no_claims(supersteps: Sequence[Sequence[StateUpdate]]) -> bool:
+    """Return whether `believed_updates` would change nothing."""
+    return not any(makes_claims(update.values) for superstep in supersteps for update in superstep)
+
+
+def believed_updates(
+    supersteps: Sequence[Sequence[StateUpdate]], snapshot: StateSnapshot
+) -> list[list[StateUpdate]]:
+    """Return the updates of `update_state` that say nothing about the calls of their thread."""
+    return [
+        [update._replace(values=believed(update.values, snapshot)) for update in superstep]
+        for superstep in supersteps
+    ]
+
+
+def _writes(given: Any) -> Iterable[tuple[str, Any]]:
+    update = given.update if isinstance(given, Command) else given
+    if isinstance(update, Mapping):
+        return update.items()
+    is_command = isinstance(given, Command) and isinstance(update, list | tuple)
+    return cast("Iterable[tuple[str, Any]]", update) if is_command else ()
