@@ -17,6 +17,7 @@ import resource
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -33,7 +34,10 @@ AGAIN = 5
 
 
 def generate(folder: Path, number: int) -> None:
-    """Write skills: a third with a license, a quarter with tools and a script, a fifth with metadata."""
+    """Write skills: a third with a license, a quarter with tools and a script, a fifth with metadata.
+
+    1,000 of them have 784 folders `scripts/`, `references/` and `assets/`, as those of the corpus do.
+    """
     chance = random.Random(number)
     for each in range(number):
         skill = folder / f"skill-{each:05d}"
@@ -44,13 +48,21 @@ def generate(folder: Path, number: int) -> None:
         more = "license: MIT\n" if each % 3 == 0 else ""
         if each % 4 == 0:
             more += "allowed-tools: Bash(git:*) Read Write\n"
-            (skill / "scripts").mkdir()
-            (skill / "scripts" / "run.py").write_text("print(1)\n")
+            write(skill / "scripts" / "run.py", "print(1)\n")
+        if each % 3 == 0:
+            write(skill / "references" / "notes.md", "# Notes\n")
         if each % 5 == 0:
             more += 'metadata:\n  author: someone\n  version: "1.0"\n'
+            write(skill / "assets" / "logo.svg", "<svg/>\n")
         body = "\n".join(" ".join(chance.choices(WORDS, k=12)) for _ in range(60))
         text = f"---\nname: {skill.name}\ndescription: {description}\n{more}---\n# Title\n\n{body}\n"
         (skill / "SKILL.md").write_text(text)
+
+
+def write(path: Path, text: str) -> None:
+    """Write a file in a folder of its own."""
+    path.parent.mkdir()
+    path.write_text(text)
 
 
 def flat(folder: str) -> Iterator[str]:
@@ -109,6 +121,12 @@ def child(side: str, folder: str, index: str) -> None:
         figures["process"] = time.process_time()
         figures["megabytes"] = megabytes()
         figures["again"] = median(measured(registry.refresh) for _ in range(AGAIN))
+        registry.watch()
+        for thread in threading.enumerate():
+            if thread.name == "watch":
+                thread.join()
+        registry.refresh()  # looks once more: what happened before the watch began is in no event
+        figures["watched"] = median(measured(registry.refresh) for _ in range(AGAIN))
     print(json.dumps(figures))
 
 
@@ -141,8 +159,10 @@ def compare(number: int, rounds: int) -> None:
                 for name, other in base.items():
                     ratios.setdefault(f"{side} / {name}", []).append(figures["work"] / other["work"])
             for name, other in base.items():
-                again = sides["second process"]["again"]
-                ratios.setdefault(f"second thread / {name}", []).append(again / other["work"])
+                second = sides["second process"]
+                ratios.setdefault(f"second thread / {name}", []).append(second["again"] / other["work"])
+                watched = second["watched"] / other["work"]
+                ratios.setdefault(f"second thread, watched / {name}", []).append(watched)
                 whole = sides["new process, no index"]["process"] / other["process"]
                 ratios.setdefault(f"whole new process / {name}", []).append(whole)
             more.append(sides["new process, writes the index"]["megabytes"] - base["flat"]["megabytes"])

@@ -10,7 +10,7 @@ from langgraph.graph import END, START
 
 from skills_agent.graph import routes
 from skills_agent.graph.audit.recorder import record_node
-from skills_agent.graph.langgraph_inside import route_in_place, state_now, stored
+from skills_agent.graph.langgraph_inside import route_in_place, skip_answers, state_now, stored
 from skills_agent.graph.services import Services, make_services
 from skills_agent.graph.settings import Settings
 from skills_agent.graph.threads.compiled import AgentGraph
@@ -121,7 +121,7 @@ def wire(services: Services) -> AgentGraph:
     # The input schema is named, because LangGraph would take the fields of a worker's input for channels.
     nodes: dict[str, Any] = {
         "discover": partial(discover, registry=registry, requests=requests, running=running, codes=codes),
-        "summarize": two_paths(partial(summarize, requests=requests)),
+        "summarize": two_paths(partial(summarize, requests=requests), running),
         "select": partial(select, policy=policy, limits=settings, on_change=settings.on_change),
         "load": partial(
             load,
@@ -132,7 +132,7 @@ def wire(services: Services) -> AgentGraph:
             on_change=settings.on_change,
         ),
         "decide": two_paths(
-            partial(decide, requests=requests, policy=policy, limits=settings, running=running)
+            partial(decide, requests=requests, policy=policy, limits=settings, running=running), running
         ),
         "gate": partial(gate, policy=policy, limits=settings),
         "approve": partial(approve, policy=policy),
@@ -143,11 +143,14 @@ def wire(services: Services) -> AgentGraph:
                 policy=policy,
                 limits=settings,
                 running=running,
+                coroutines=services.coroutines,
                 observer=services.audit,
                 state_now=state_now,
-            )
+                skip_answers=skip_answers,
+            ),
+            running,
         ),
-        "answer": two_paths(partial(answer, requests=requests)),
+        "answer": two_paths(partial(answer, requests=requests), running),
     }
     for name, node in nodes.items():
         graph.add_node(name, record_node(name, node, services.audit), input_schema=stored(AgentState))

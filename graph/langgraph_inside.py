@@ -18,19 +18,28 @@ from uuid import UUID
 import ormsgpack
 from langchain_core.outputs import ChatGenerationChunk, ChatResult
 from langchain_core.runnables import Runnable, RunnableConfig
+from langchain_core.tools import BaseTool, StructuredTool, Tool
 from langgraph._internal._config import ensure_config, recast_checkpoint_ns
-from langgraph._internal._constants import CONFIG_KEY_READ, NULL_TASK_ID
+from langgraph._internal._constants import (
+    CONFIG_KEY_CHECKPOINT_NS,
+    CONFIG_KEY_READ,
+    CONFIG_KEY_RESUME_MAP,
+    CONFIG_KEY_SCRATCHPAD,
+    CONFIG_KEY_SEND,
+    NULL_TASK_ID,
+)
 from langgraph.channels.binop import BinaryOperatorAggregate
 from langgraph.channels.delta import DeltaChannel
 from langgraph.checkpoint.base import WRITES_IDX_MAP, BaseCheckpointSaver, Checkpoint, copy_checkpoint
 from langgraph.checkpoint.base import id as checkpoint_ids
 from langgraph.checkpoint.serde import jsonplus
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
-from langgraph.checkpoint.serde.types import INTERRUPT, TASKS, _DeltaSnapshot
+from langgraph.checkpoint.serde.types import INTERRUPT, RESUME, TASKS, _DeltaSnapshot
 from langgraph.config import get_config
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.pregel._algo import task_path_str
 from langgraph.store.base import BaseStore
+from langgraph.types import _interrupt_id
 from langgraph.typing import ContextT, InputT, OutputT, StateT
 from typing_extensions import TypedDict, get_type_hints, override
 
@@ -113,6 +122,33 @@ def state_now() -> AgentState:
     """
     read = get_config()["configurable"][CONFIG_KEY_READ]
     return cast("AgentState", read([name for name in read.args[1] if name in AgentState.__annotations__]))
+
+
+_SKIPPED: Final = "skipped"
+
+
+def skip_answers(count: int) -> None:
+    """Make the next question of the calling task its question number `count`, counted from 0.
+
+    LangGraph hands the answers of a task out by their order, and makes the id of a question of the number of
+    answers before it. A crash loses those answers, and the next question would have the id of the first: an
+    old answer, sent again, would count for it. So the places before are filled, also with an answer that a
+    graph around this one keeps without the id of its question, and are kept with the next question.
+    """
+    config = get_config()["configurable"]
+    scratchpad = config[CONFIG_KEY_SCRATCHPAD]
+    answers: list[Any] = scratchpad.resume
+    ids = [_interrupt_id(config[CONFIG_KEY_CHECKPOINT_NS], at) for at in range(len(answers))]
+    given = config.get(CONFIG_KEY_RESUME_MAP) or {}
+    # An answer to the first question counts for any later one, for the sake of threads of old releases.
+    if len(answers) > 1 and ids[0] in given and ids[-1] not in given:
+        answers.pop()
+    for _ in range(count):
+        if scratchpad.interrupt_counter() >= len(answers):
+            kept = scratchpad.get_null_resume(True)
+            answers.append(_SKIPPED if kept is None else kept)
+    if count:
+        config[CONFIG_KEY_SEND]([(RESUME, answers[:count])])
 
 
 merged_config = ensure_config
@@ -401,6 +437,17 @@ def has_current_tables(connection: "Connection[DictRow]") -> bool:
         return False
     newest = {"saver": len(PostgresSaver.MIGRATIONS) - 1, "store": len(PostgresStore.MIGRATIONS) - 1}
     return all(row[name] is not None and row[name] >= version for name, version in newest.items())
+
+
+_BLOCKING: Final = (BaseTool._arun, StructuredTool._arun, Tool._arun)  # noqa: SLF001
+
+
+def is_coroutine(tool: BaseTool) -> bool:
+    """Return whether a tool is awaited; LangChain hands any other one to a thread, which nobody can end.
+
+    LangChain tells subclasses to write `_arun`, and has no public way to ask whether one did.
+    """
+    return getattr(tool, "coroutine", None) is not None or type(tool)._arun not in _BLOCKING  # noqa: SLF001
 
 
 class ServerAccess(NamedTuple):

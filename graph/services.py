@@ -16,6 +16,7 @@ from skills_agent.graph.audit.events import Operator
 from skills_agent.graph.audit.log import RunLog
 from skills_agent.graph.audit.recorder import Audit
 from skills_agent.graph.audit.redaction import redaction_of
+from skills_agent.graph.langgraph_inside import is_coroutine
 from skills_agent.graph.models.provider import default_model, make_models, stated_window
 from skills_agent.graph.serialisation import keyed
 from skills_agent.graph.settings import (
@@ -37,6 +38,7 @@ from skills_agent.graph.tools import Workdir, build_tools, spec_of
 from skills_agent.graph.tools.change import change_of
 from skills_agent.graph.tools.workspace import Workspace
 from skills_agent.nodes import RegistryOf
+from skills_agent.nodes.act import keep_reply
 from skills_agent.nodes.effects import Journal
 from skills_agent.nodes.judge import Policy
 from skills_agent.nodes.model_call import ModelRequests
@@ -66,6 +68,8 @@ class Services:
     registry: RegistryOf
     requests: ModelRequests
     tool_node: ToolNode
+    coroutines: frozenset[str]
+    """Tools that are awaited: the others block, and are called in a thread."""
     policy: Policy
     settings: Settings
     audit: Audit
@@ -100,7 +104,7 @@ def make_services(  # noqa: PLR0913 - those of `build_graph`, and what the comma
     protected, closed = protected_entries(settings, sources), closed_places(settings)
     runner, files = runner or make_runner(settings, protected, closed), Workspace(settings.workspace, closed)
     audit = make_audit(settings, model, yes)
-    threads = ThreadServices(settings, audit, journal, locks, keyed(allowed_types))
+    threads = ThreadServices(settings, audit, library.shared.watch, journal, locks, keyed(allowed_types))
     own = build_tools(
         library,
         runner,
@@ -109,6 +113,7 @@ def make_services(  # noqa: PLR0913 - those of `build_graph`, and what the comma
         ),
         files,
         threads.thread_codes,
+        cancellation=threads.invocations.cancellation,
         # The policy is made of the tools, so it is looked up when one is called.
         left_out=lambda *request: policy.skills_left_out(*request),  # noqa: PLW0108
         run_command=settings.enable_run_command,
@@ -148,7 +153,10 @@ def make_services(  # noqa: PLR0913 - those of `build_graph`, and what the comma
             policy.skills_left_out,
             audit,
         ),
-        tool_node=ToolNode(list(offered.values()), handle_tool_errors=_failure_text),
+        tool_node=ToolNode(
+            list(offered.values()), handle_tool_errors=_failure_text, awrap_tool_call=keep_reply
+        ),
+        coroutines=frozenset(name for name, tool in offered.items() if is_coroutine(tool)),
         policy=policy,
         settings=settings,
         audit=audit,

@@ -1,22 +1,27 @@
 """act: one tool call."""
 
 import json
-from collections.abc import Callable
+import logging
+from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import takewhile
-from typing import Annotated, Any, Literal, Protocol
+from typing import Annotated, Any, Final, Literal, Protocol
 
-from langchain_core.messages import AnyMessage
+from langchain_core.messages import AnyMessage, ToolMessage
 from langchain_core.messages.tool import ToolCall
+from langchain_core.runnables import RunnableConfig
 from langgraph.config import get_config
 from langgraph.errors import GraphBubbleUp
 from langgraph.prebuilt import ToolNode
+from langgraph.prebuilt.tool_node import ToolCallRequest
 from langgraph.runtime import Runtime
 from langgraph.types import Command
 from pydantic import Field
 
+from skills_agent.nodes.cancellation import Cancellation
 from skills_agent.nodes.effects import (
+    CallRunsError,
     Invocation,
     Invocations,
     JournalEntry,
@@ -26,6 +31,7 @@ from skills_agent.nodes.effects import (
 )
 from skills_agent.nodes.judge import (
     Answer,
+    AskedCall,
     Judge,
     Policy,
     Reject,
@@ -35,10 +41,10 @@ from skills_agent.nodes.judge import (
     over_budget_text,
     put_question,
     unapproved_text,
+    with_words,
 )
 from skills_agent.nodes.model_call import Steps, Waiting
-from skills_agent.nodes.question import contents_of
-from skills_agent.skills.policy.question import describe
+from skills_agent.nodes.question import RUN_AGAIN, STILL_RUNS, describe_question
 from skills_agent.skills.policy.tool_spec import ToolSpec
 from skills_agent.skills.policy.verdict import ApprovalNeededError, Verdict
 from skills_agent.skills.skill import SkillRef
@@ -50,6 +56,13 @@ from skills_agent.state.schema import AgentState, AgentUpdate, CallRequest
 from skills_agent.state.transcript import LOAD_SKILL, answered_ids, open_calls, refusal
 
 Outputs = list[AgentUpdate | Command[Any]]
+Reply = ToolMessage | Command[Any] | list[ToolMessage | Command[Any]]
+
+_REPLIES: Final = "__skills_agent_replies"
+"""Where the list stands, in `configurable`, that a tool's reply is kept in. It stays out of checkpoints."""
+
+
+logger = logging.getLogger(__name__)
 
 
 class RunAgain(Answer):
@@ -85,8 +98,10 @@ def act(  # noqa: PLR0913 - the services of a node, each by its name
     policy: Policy,
     limits: Limits,
     running: Invocations,
+    coroutines: Collection[str],
     observer: CallObserver,
     state_now: Callable[[], AgentState],
+    skip_answers: Callable[[int], None],
 ) -> Steps[Outputs]:
     """Run one allowed call through LangGraph's ToolNode and count it.
 
@@ -94,8 +109,8 @@ def act(  # noqa: PLR0913 - the services of a node, each by its name
     judged again, and what a person said counts with a code that is right. Only what was approved or allowed
     is run: a call whose arguments or whose skill changed since is refused. An effect is written to the
     journal before and after: it is not repeated once it is done, and a person is asked where its outcome is
-    unknown. A tool that fails becomes a tool message of status error. It waits
-    for tools because some exist only as coroutines, as those of MCP servers do.
+    unknown, about each attempt anew. A tool that fails becomes a tool message of status error. It waits for
+    tools because some exist only as coroutines, as those of MCP servers do; their names are in `coroutines`.
     """
     state, sent = state_now(), request["call"]
     judge = policy.judge(state, runtime)
@@ -106,16 +121,41 @@ def act(  # noqa: PLR0913 - the services of a node, each by its name
     invocation = None if spec.risk == "read" else running.current()
     checkpoint = info.checkpoint_id if info else ""
     narrowed = Context.of(runtime.context).narrow(limits)
-    call = _Attempt(confirmed, spec, policy, judge, observer, checkpoint, state, narrowed)
+    cancelled = running.cancellation()
+    call = _Attempt(
+        confirmed, spec, policy, judge, observer, checkpoint, state, narrowed, cancelled, skip_answers
+    )
     attempt = call.begin_effect(invocation, running) if invocation else call.begin()
     if isinstance(attempt, list):
         return attempt
-    try:
-        produced = yield Waiting(tools, [request["call"]], {"config": get_config()})
-    except GraphBubbleUp:
-        attempt.pause()
-        raise
-    return attempt.end(produced)
+    with running.effect(attempt.entry):
+        try:
+            produced = yield _waiting(tools, request["call"], coroutines)
+        except GraphBubbleUp:
+            attempt.pause()
+            raise
+        return attempt.end(produced)
+
+
+def _waiting(tools: ToolNode, call: ToolCall, coroutines: Collection[str]) -> Waiting:
+    replies: list[Reply] = []
+    config = get_config()
+    keeping = {**config, "configurable": {**config.get("configurable", {}), _REPLIES: replies}}
+    is_coroutine = call["name"] in coroutines
+    arguments = {"config": RunnableConfig(**keeping) if is_coroutine else config}  # type: ignore[typeddict-item]
+    return Waiting(tools, [call], arguments, not is_coroutine, lambda: _produced(replies))
+
+
+def _produced(replies: list[Reply]) -> Outputs | None:
+    parts = [part for reply in replies for part in (reply if isinstance(reply, list) else [reply])]
+    return [AgentUpdate(messages=[part]) if isinstance(part, ToolMessage) else part for part in parts] or None
+
+
+async def keep_reply(request: ToolCallRequest, execute: Callable[[ToolCallRequest], Awaitable[Any]]) -> Any:
+    """Keep what a coroutine returned: where it is cancelled and returns all the same, asyncio drops that."""
+    reply = await execute(request)
+    request.runtime.config.get("configurable", {}).get(_REPLIES, []).append(reply)
+    return reply
 
 
 def _confirmed_request(sent: ToolCall, state: AgentState, judge: Judge) -> CallRequest | None:
@@ -168,13 +208,14 @@ class _Attempt:
     state: AgentState
     limits: Limits
     """Of this turn, for this caller."""
+    cancellation: Cancellation
+    skip_answers: Callable[[int], None]
+    """Makes the next question of this task its n-th, counted from 0; answers to earlier ones go by."""
     invocation: Invocation | None = None
     entry: JournalEntry | None = None
     """What the journal has of it; None where the call only reads, or the thread is not kept."""
     note: str = ""
     """What the model is told before the result."""
-    answers: int = 0
-    """How often a person was asked about it by this node."""
 
     @property
     def id(self) -> str:
@@ -235,6 +276,7 @@ class _Attempt:
         """Begin a call that only reads, or whose thread is not kept."""
         if refused := self._refused():
             return refused
+        self.cancellation.refuse_start()
         if self.spec.risk != "read":
             self.observer.starts(self.request)
         return self
@@ -242,12 +284,15 @@ class _Attempt:
     def begin_effect(self, invocation: Invocation, running: Invocations) -> "_Attempt | Outputs":
         """Return the attempt that is in the journal now; outputs where the effect is done or not repeated."""
         with invocation.lock:
-            entry = invocation.find_entry(self.id, self.approved, self.request["earlier"], running)
+            # Before the look-up: what returns in between is done there, or counts as running here.
+            effects = running.effects
+            entry = invocation.find_entry(self.id, self.approved, self.request["earlier"], running.alive)
             if entry is None or entry.status == "paused":
                 return self._first(entry, invocation)
+            runs = entry.is_unknown and entry.attempt_key in effects
             entry = self._claim(entry, invocation)
         if entry.is_unknown:
-            return self._again(entry, invocation)
+            return self._again(entry, invocation, runs=runs)
         produced = invocation.produced(entry)
         for message in tool_messages(produced):  # For the audit: this call itself did nothing.
             message.additional_kwargs = {"skills_agent": {"reused": entry.started}}
@@ -256,14 +301,21 @@ class _Attempt:
     def end(self, produced: Any) -> Outputs:
         """Return what the tool returned; it is in the journal by then."""
         produced = _with_note(produced, self.note)
-        if self.invocation and self.entry:
+        if self.invocation and self.entry and self._is_awaited(self.invocation, self.entry):
             self.invocation.journal.put(self.entry.done(produced))
         return self.outputs(produced)
+
+    def _is_awaited(self, invocation: Invocation, entry: JournalEntry) -> bool:
+        """Return whether nobody has decided about the effect while it ran on after its run was cancelled."""
+        if not self.cancellation.is_requested or invocation.journal.get(invocation.thread, self.id) == entry:
+            return True
+        logger.warning("a call returned after it was given up", extra={"tool": self.spec.name})
+        return False
 
     def pause(self) -> None:
         """Note that the tool itself asked a person: it runs again from its first line."""
         if self.invocation and self.entry:
-            self.invocation.journal.put(replace(self.entry, status="paused", answers=self.answers))
+            self.invocation.journal.put(replace(self.entry, status="paused"))
 
     def outputs(self, produced: Any) -> Outputs:
         """Return what the tool returned and what it cost.
@@ -290,7 +342,7 @@ class _Attempt:
                 for message in tool_messages(produced):
                     message.tool_call_id = self.id
                 note = (
-                    f"[This call had already run, started at {entry.started}, in a run that was cut off. "
+                    f"[This call had already run, started at {entry.clock}, in a run that was cut off. "
                     "It was not run again; its result was:]"
                 )
                 claimed = claimed.done(_with_note(produced, note))
@@ -305,53 +357,51 @@ class _Attempt:
         if paused is None:
             entry = JournalEntry.of(self.id, self.spec.name, self.effect, invocation, self.checkpoint)
         else:
-            self._replay(paused)
+            self.skip_answers(paused.answers)
             entry = paused.again(invocation, self.checkpoint)
-        return self._start(entry, invocation, answers=entry.answers)
+        return self._start(entry, invocation)
 
-    def _again(self, entry: JournalEntry, invocation: Invocation) -> "_Attempt | Outputs":
+    def _again(self, entry: JournalEntry, invocation: Invocation, *, runs: bool) -> "_Attempt | Outputs":
         """Ask what becomes of an effect that was started and whose outcome is unknown."""
         if self.objection:
             text = f"It is not run again. {self.objection.removeprefix('Not run: ')}"
             return self._close(entry, text, invocation)
-        begun, again = f"[{entry.beginning}; ", entry.again(invocation, self.checkpoint)
-        if self.is_approved and self._is_idempotent():
-            note = f"{begun}run again, as its skill declares it idempotent.]"
-            return self._start(again, invocation, note, entry.answers)
+        begun, again = f"[{entry.beginning}. ", entry.again(invocation, self.checkpoint)
+        if not runs and self.is_approved and self._is_idempotent():
+            note = f"{begun}It ran again, as its skill declares it idempotent.]"
+            self.skip_answers(entry.answers)
+            return self._start(again, invocation, note)
         if self.policy.approval == "deny":
             return self._close(entry, "It was not run again: nobody is asked here.", invocation)
         if self.policy.approval == "fail":
             raise ApprovalNeededError(self.spec.name, entry.description)
-        self._replay(entry)
-        decision = self._ask(entry).decisions[0]
+        decision = self._ask(entry, runs=runs).decisions[0]
         message, is_repeated = getattr(decision, "message", ""), isinstance(decision, RunAgain)
         self.observer.answered(self.request, entry.description, again=is_repeated, message=message)
         if not is_repeated:
-            reason = f": {message}" if message else "."
-            return self._close(entry, f"A person decided not to run it again{reason}", invocation)
-        # A graph around this one keeps its answers, and would give this one again after another crash.
-        again = replace(again, answers=entry.answers + bool(invocation.namespace))
-        return self._start(again, invocation, f"{begun}a person had it run again.]", entry.answers + 1)
+            said = with_words("A person decided not to run it again", message)
+            return self._close(entry, said, invocation)
+        if runs:
+            raise CallRunsError(self.spec.name)
+        again = replace(again, answers=entry.attempt + 1)
+        return self._start(again, invocation, f"{begun}A person had it run again.]")
 
-    def _replay(self, entry: JournalEntry) -> None:
-        """Take the answers that were given before: LangGraph hands them out by position."""
-        for _ in range(entry.answers):
-            self._ask(entry)
-
-    def _ask(self, entry: JournalEntry) -> OutcomeUnknownResponse:
+    def _ask(self, entry: JournalEntry, *, runs: bool = False) -> OutcomeUnknownResponse:
+        # What the tool itself asked in this attempt, and what was asked about earlier ones, comes before.
+        self.skip_answers(entry.attempt)
         name = self.spec.name
         call = self.policy.grammar.call(name, self.args)
-        description = describe([], contents_of(call, self.policy), entry.description)
-        question = make_question([(name, self.args, description)], fixed=[name])
+        reason = STILL_RUNS if runs else RUN_AGAIN
+        description = describe_question(call, reason, self.judge, self.policy, entry)
+        question = make_question([AskedCall(name, self.args, description, entry)], fixed=[name])
         return put_question(question, OutcomeUnknownResponse)
 
-    def _start(
-        self, entry: JournalEntry, invocation: Invocation, note: str = "", answers: int = 0
-    ) -> "_Attempt":
+    def _start(self, entry: JournalEntry, invocation: Invocation, note: str = "") -> "_Attempt":
+        self.cancellation.refuse_start()
         # First: where the record must be kept and cannot be, the journal has no attempt.
         self.observer.starts(self.request)
         invocation.journal.put(entry)
-        return replace(self, invocation=invocation, entry=entry, note=note, answers=answers)
+        return replace(self, invocation=invocation, entry=entry, note=note)
 
     def _close(self, entry: JournalEntry, decision: str, invocation: Invocation) -> Outputs:
         produced = {"messages": [answer_unknown(self.id, entry, decision)]}

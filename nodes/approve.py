@@ -11,12 +11,14 @@ from pydantic import AfterValidator, Field, create_model
 from skills_agent.nodes.judge import (
     SKILL_CHANGED,
     Answer,
+    AskedCall,
     Judge,
     Policy,
     Reject,
     changed_text,
     make_question,
     put_question,
+    with_words,
 )
 from skills_agent.nodes.question import describe_question
 from skills_agent.skills.policy.grants import Scope, grant_fault
@@ -73,10 +75,7 @@ def approve(state: AgentState, runtime: Runtime[Context], *, policy: Policy) -> 
         for call_id, verdict in state["verdicts"].items()
         if verdict["decision"] == "ask"
     }
-    calls = (
-        (each["tool"], each["args"], describe_question(each, judge, policy)) for each in questions.values()
-    )
-    request = make_question(calls, fixed=[LOAD_SKILL])
+    request = make_question((_asked(each, judge, policy) for each in questions.values()), fixed=[LOAD_SKILL])
     answer = put_question(request, _schema(list(questions.values()), policy.grammar))
     verdicts = dict(state["verdicts"])
     messages: list[AnyMessage] = []
@@ -107,6 +106,12 @@ def _put_anew(call_id: str, verdict: VerdictRecord, state: AgentState, judge: Ju
     )
 
 
+def _asked(question: VerdictRecord, judge: Judge, policy: Policy) -> AskedCall:
+    call = judge.call(question["tool"], question["args"])
+    description = describe_question(call, question["reason"], judge, policy)
+    return AskedCall(call.tool, question["args"], description)
+
+
 def _schema(questions: Sequence[VerdictRecord], grammar: Grammar) -> type[Any]:
     decisions = Annotated[
         list[Annotated[PersonDecision, Field(discriminator="type")]],
@@ -134,8 +139,7 @@ def _verdict(
     verdict = VerdictRecord(**{**question, "by": "approval", "decision": "allow", "reason": "approved"})
     if isinstance(decision, Reject):
         verdict["decision"] = "deny"
-        why = f": {decision.message}" if decision.message else "."
-        verdict["reason"] = f"Not run: a person rejected this call{why}"
+        verdict["reason"] = with_words("Not run: a person rejected this call", decision.message)
     elif "digest" in question and judge.digest(call) != question["digest"]:
         verdict["decision"], verdict["by"] = "deny", "error"
         verdict["reason"] = changed_text(question["tool"])

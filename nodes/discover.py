@@ -88,7 +88,7 @@ def discover(
     messages = state.get("messages", [])
     if repaired := repair(messages, SUPERSEDED):
         asked = {name for name, each in (state.get("verdicts") or {}).items() if each["decision"] == "ask"}
-        messages = [_true_answer(message, running.current(), asked) for message in repaired]
+        messages = [_true_answer(message, running, asked) for message in repaired]
         update["messages"] = [cast("AnyMessage", RemoveMessage(id=REMOVE_ALL_MESSAGES)), *messages]
     if turn % TOUCH_TURNS == 0:
         update |= AgentUpdate(
@@ -125,8 +125,9 @@ def _emptied(state: AgentState) -> AgentUpdate:
     return cast("AgentUpdate", update)
 
 
-def _true_answer(message: AnyMessage, invocation: Invocation | None, asked: Container[str]) -> AnyMessage:
+def _true_answer(message: AnyMessage, running: Invocations, asked: Container[str]) -> AnyMessage:
     """Return what is known of a superseded call; a person was to say whether those in `asked` may run."""
+    invocation, effects = running.current(), running.effects
     if invocation is None or not isinstance(message, ToolMessage) or message.text != SUPERSEDED:
         return message
     entry = invocation.journal.get(invocation.thread, message.tool_call_id)
@@ -136,6 +137,8 @@ def _true_answer(message: AnyMessage, invocation: Invocation | None, asked: Cont
     if entry.status == "paused":
         return message.model_copy(update={"content": NOT_ENDED})
     if entry.is_unknown:
+        if entry.attempt_key in effects:  # It is given up: that it returns later changes nothing any more.
+            invocation.journal.put(replace(entry, run=""))
         entry = replace(entry, tool=message.name or entry.tool)
         return answer_unknown(message.tool_call_id, entry, "Then a new message came.")
     invocation.journal.put(replace(entry, settled=True))

@@ -7,11 +7,12 @@ journal before and after every effect, and looks for an earlier entry first.
 
 import hashlib
 import json
-from collections.abc import Callable, Collection, Container, Mapping
+from collections.abc import Callable, Collection, Container, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from threading import Lock
-from typing import Any, Final, Literal, Protocol, Self
+from typing import Any, Final, Literal, NamedTuple, Protocol, Self
 
 from langchain_core.messages import ToolMessage
 from langgraph.checkpoint.serde.base import SerializerProtocol
@@ -19,7 +20,8 @@ from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from langgraph.config import get_config
 from langgraph.types import Command
 
-from skills_agent.skills.errors import SkillError
+from skills_agent.nodes.cancellation import Cancellation
+from skills_agent.skills.errors import DetailedError, SkillError, SkillsAgentError
 from skills_agent.skills.library.registry import Registry
 from skills_agent.skills.skill import SkillRef
 
@@ -31,6 +33,16 @@ Status = Literal["started", "paused", "done", "unconfirmed"]
 `unconfirmed`: what is kept of it was not written by this agent, or was changed."""
 
 _SERDE = JsonPlusSerializer()
+
+
+class CallRunsError(DetailedError, SkillsAgentError):
+    """A call is to run again whose first run has not returned: its run was cancelled. Nothing was run."""
+
+    sentence = (
+        "{tool} still runs: its run was cancelled, and it has not returned yet. It is not started a second "
+        "time beside itself. Go on when it has returned; its result is kept."
+    )
+    tool: str
 
 
 def effect_of(tool: str, args: Mapping[str, Any], place: SkillRef | None, registry: Registry) -> str:
@@ -68,7 +80,8 @@ class JournalEntry:
     outputs: tuple[str, bytes] | None = None
     """What the tool returned, serialised: kind and bytes. None until it is done."""
     answers: int = 0
-    """Answers of a person that a checkpoint may hand to this call again."""
+    """Answers to questions about this call that belong to earlier attempts: the next one to the tool itself
+    has this number, from 0."""
     settled: bool = False
     """The invocation has ended, and what it did is in the checkpoints of the thread."""
 
@@ -116,6 +129,11 @@ class JournalEntry:
         )
 
     @property
+    def attempt_key(self) -> "AttemptKey":
+        """Return what tells this attempt from all others."""
+        return AttemptKey(self.thread, self.digest, self.started)
+
+    @property
     def is_unknown(self) -> bool:
         """Return whether nobody knows if the effect took place."""
         return self.status in {"started", "unconfirmed"}
@@ -124,8 +142,28 @@ class JournalEntry:
     def beginning(self) -> str:
         """Return what is known of the beginning of an effect, for the note to the model."""
         return (
-            f"Started at {self.started} and cut off" if self.started else "Its journal entry is not confirmed"
+            f"Started at {self.clock} and cut off" if self.started else "Its journal entry is not confirmed"
         )
+
+    @property
+    def clock(self) -> str:
+        """Return when the last attempt started, as a person says it: `14:03 UTC`; later with the date."""
+        try:
+            when = datetime.fromisoformat(self.started).astimezone()
+        except ValueError:
+            return "an unknown time"
+        is_today = when.date() == datetime.now().astimezone().date()
+        return f"{when:%H:%M %Z}" if is_today else f"{when:%H:%M %Z on %Y-%m-%d}"
+
+    @property
+    def as_json(self) -> dict[str, Any]:
+        """Return what a question says of an effect whose outcome is unknown, for a machine."""
+        return {
+            "call_id": self.call_id,
+            "attempt": self.attempt,
+            "started": self.started,
+            "text": self.description,
+        }
 
     @property
     def description(self) -> str:
@@ -136,9 +174,17 @@ class JournalEntry:
                 "Whether it ran is unknown."
             )
         return (
-            f"{self.tool} was started at {self.started} (attempt {self.attempt}) and cut off before its "
+            f"{self.tool} was started at {self.clock} (attempt {self.attempt}) and cut off before its "
             "result was kept. Whether it did its work is unknown."
         )
+
+
+class AttemptKey(NamedTuple):
+    """One attempt at an effect, under whatever id of its call."""
+
+    thread: str
+    digest: str
+    started: str
 
 
 class Journal(Protocol):
@@ -178,6 +224,7 @@ class Invocation:
     """Reads what tools returned, and nothing else that an entry may hold."""
     address: str = ""
     """Where the thread is kept; empty where nobody has to know."""
+    cancellation: Cancellation = field(default_factory=Cancellation)
     lock: Lock = field(default_factory=Lock)
     """Held while a call looks for its entry and claims it: parallel calls alike must not claim the same."""
 
@@ -229,15 +276,64 @@ class Invocation:
 
 
 class Invocations(dict[str, Invocation]):
-    """The invocations of this process whose thread is kept, by id, as long as they last."""
+    """The invocations of this process whose thread is kept, by id, as long as anything of them is under way.
+
+    Beside them, for all invocations: their cancellations; and the effects that run now.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.cancellations: dict[str, Cancellation] = {}
+        self._effects: set[AttemptKey] = set()
+
+    @property
+    def alive(self) -> frozenset[str]:
+        """Return the ids of those that nobody has cancelled."""
+        return frozenset(run for run, each in self.copy().items() if not each.cancellation.is_requested)
+
+    @property
+    def effects(self) -> frozenset[AttemptKey]:
+        """Return the effects that run now in this process."""
+        return frozenset(self._effects.copy())
+
+    @contextmanager
+    def effect(self, entry: JournalEntry | None) -> Iterator[None]:
+        """Count an effect as running in the block."""
+        if entry is None:
+            yield
+            return
+        self._effects.add(entry.attempt_key)
+        try:
+            yield
+        finally:
+            self._effects.discard(entry.attempt_key)
+
+    def begin(self, run: str, invocation: Invocation | None, cancellation: Cancellation) -> None:
+        """Take an invocation in; None where its thread is not kept."""
+        self.cancellations[run] = cancellation
+        if invocation is not None:
+            self[run] = invocation
+
+    def end(self, run: str) -> None:
+        """Forget an invocation of which nothing is under way any more."""
+        self.cancellations.pop(run, None)
+        self.pop(run, None)
+
+    def cancellation(self) -> Cancellation:
+        """Return that of the invocation that the calling node, or tool, is part of."""
+        return self.cancellations.get(_invocation_id()) or Cancellation()
 
     def current(self) -> Invocation | None:
         """Return the invocation that the calling node is part of; None where its thread is not kept."""
-        try:
-            config = get_config()
-        except RuntimeError:  # outside of any graph
-            return None
-        return self.get(config.get("configurable", {}).get(INVOCATION_KEY, ""))
+        return self.get(_invocation_id())
+
+
+def _invocation_id() -> str:
+    try:
+        config = get_config()
+    except RuntimeError:  # outside of any graph
+        return ""
+    return str(config.get("configurable", {}).get(INVOCATION_KEY, ""))
 
 
 def tool_messages(produced: Any) -> list[ToolMessage]:

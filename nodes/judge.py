@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, Literal, TypeVar
+from typing import Any, Final, Literal, NamedTuple, Self, TypeVar
 
 from langchain_core.messages import ToolMessage
 from langchain_core.tools import BaseTool
@@ -55,6 +55,8 @@ T = TypeVar("T")
 
 MAX_PATH: Final = 300
 """Characters of a path in a sentence."""
+UNKNOWN: Final = "outcome_unknown"
+"""The field of a request of a question that says what is known of an effect that was cut off."""
 SKILL_CHANGED: Final = "The skill has changed on disk since this thread loaded it. Load the new text?"
 
 
@@ -474,14 +476,25 @@ def _risk_text(call: Call) -> str:
     return f"{call.tool} {RISK_TEXTS[call.spec.risk]}"
 
 
-def make_question(
-    calls: Iterable[tuple[str, Mapping[str, Any], str]], fixed: Collection[str] = ()
-) -> dict[str, list[dict[str, Any]]]:
+class AskedCall(NamedTuple):
+    """A call as a question shows it."""
+
+    tool: str
+    args: Mapping[str, Any]
+    description: str
+    unknown: JournalEntry | None = None
+    """The effect of it that was cut off, where there is one."""
+
+
+def make_question(calls: Iterable[AskedCall], fixed: Collection[str] = ()) -> dict[str, list[dict[str, Any]]]:
     """Return the question about some calls, in the schema that chat UIs render: HITLRequest of langchain 1.x.
 
-    A call is its tool, its arguments, and why it is asked about; those of tools in `fixed` cannot be edited.
+    Calls of tools in `fixed` cannot be edited. A call with an unknown outcome has one field more.
     """
-    requests = [{"name": name, "args": args, "description": reason} for name, args, reason in calls]
+    requests: list[dict[str, Any]] = []
+    for call in calls:
+        request = {"name": call.tool, "args": call.args, "description": call.description}
+        requests.append(request | ({UNKNOWN: call.unknown.as_json} if call.unknown else {}))
     reviews = [
         {
             "action_name": name,
@@ -490,6 +503,28 @@ def make_question(
         for name in dict.fromkeys(request["name"] for request in requests)
     ]
     return {"action_requests": requests, "review_configs": reviews}
+
+
+class AskedAttempt(NamedTuple):
+    """The attempt that a question about an unknown outcome is about."""
+
+    call_id: str
+    attempt: int
+
+    @classmethod
+    def of(cls, question: object) -> Self | None:
+        """Return what a question is about; None for one that is not about an unknown outcome alone."""
+        requests = question.get("action_requests") if isinstance(question, Mapping) else None
+        if not isinstance(requests, list) or len(requests) != 1 or not isinstance(requests[0], Mapping):
+            return None
+        match requests[0].get(UNKNOWN):
+            case {"call_id": str(call_id), "attempt": int(attempt)}:
+                return cls(call_id, attempt)
+        return None
+
+    def is_open(self, entry: JournalEntry | None) -> bool:
+        """Return whether the journal knows no more than what was asked about."""
+        return entry is None or (entry.is_unknown and entry.attempt == self.attempt)
 
 
 def put_question(question: Mapping[str, Any], schema: type[T]) -> T:
@@ -520,9 +555,17 @@ class Reject(Answer):
 
 
 def answer_unknown(call_id: str, entry: JournalEntry, decision: str) -> ToolMessage:
-    """Return the tool message for a call whose outcome is unknown; `decision` says what becomes of it."""
+    """Return the tool message for a call whose outcome is unknown; a sentence says what becomes of it."""
     text = f"Outcome unknown: {entry.description} {decision} Check what it would have changed."
     return ToolMessage(text, tool_call_id=call_id, name=entry.tool, status="error", id=f"unknown-{call_id}")
+
+
+def with_words(decision: str, words: str) -> str:
+    """Return what a person decided as a sentence, and what they said with it as a quotation."""
+    said = words.strip()
+    if not said:
+        return f"{decision}."
+    return f'{decision}, and said: "{said}"' + ("" if said.endswith((".", "!", "?")) else ".")
 
 
 def over_budget_text(budget: str) -> str:

@@ -20,6 +20,8 @@ from langgraph.runtime import Runtime, get_runtime
 from typing_extensions import override
 
 from skills_agent.nodes import RegistryOf, prompt
+from skills_agent.nodes.cancellation import Cancellation
+from skills_agent.nodes.effects import Invocations
 from skills_agent.nodes.prompt import ShownCatalog, ShownSkills
 from skills_agent.nodes.reply import (
     FIRST_WAIT,
@@ -34,7 +36,7 @@ from skills_agent.nodes.reply import (
 )
 from skills_agent.skills.library.catalog import Catalog
 from skills_agent.state.context import Context
-from skills_agent.state.history import room_of, tokens_in, tokens_of, turns_to_cover
+from skills_agent.state.history import room_of, tokens_in, turns_to_cover
 from skills_agent.state.records import active_skills
 from skills_agent.state.reducers import spent
 from skills_agent.state.schema import AgentState, AgentUpdate
@@ -112,6 +114,11 @@ class Waiting(NamedTuple):
     input: Any
     arguments: Mapping[str, Any] = MappingProxyType({})
     """What it is called with beside the input: for a provider's model, nothing."""
+    in_thread: bool = False
+    """It blocks, and is called in the thread of the steps on both paths. It notes its own result, whatever
+    becomes of the event loop."""
+    kept: Callable[[], Any] = lambda: None
+    """Returns the reply of a coroutine that was cancelled and ended all the same; None without one."""
 
 
 Result = TypeVar("Result")
@@ -168,10 +175,10 @@ class ModelRequests:
         room = room_of(chosen.window) - schema_tokens
         rendered = prompt.render_within(room, messages, state.get("summary"), skills, status)
         # The quarter of the window that is left free is for doubt: what may fit is tried.
-        if (tokens := tokens_of(rendered) + schema_tokens) > chosen.window:
+        if (tokens := rendered.tokens + schema_tokens) > chosen.window:
             return Reply(prompt.too_large(state, tokens, chosen.name, chosen.window))
         arguments = {"records": PromptRecords(messages, skills)} if chosen.reads_records else {}
-        waiting = Waiting(model, rendered, arguments)
+        waiting = Waiting(model, rendered.messages, arguments)
         return (yield from self.reply(state, runtime, chosen.name, waiting, calls))
 
     def reply(
@@ -277,7 +284,7 @@ def _schema_tokens(schema: dict[str, Any]) -> int:
     return tokens_in(json.dumps(schema, ensure_ascii=False))
 
 
-def two_paths(node: partial[Steps[Any]]) -> TwoPaths:
+def two_paths(node: partial[Steps[Any]], running: Invocations) -> TwoPaths:
     """Return a node of a generator function, with two paths that differ in the lines that wait.
 
     Hundreds of sessions under `ainvoke` must not hold a thread each while they wait; the steps themselves
@@ -285,31 +292,54 @@ def two_paths(node: partial[Steps[Any]]) -> TwoPaths:
     """
 
     def sync_path(state: Any) -> Any:
-        steps = node(state, get_runtime(Context))
-        step = _advance(steps)
-        while isinstance(step, Waiting):
-            try:
-                reply = step.runnable.invoke(step.input, **step.arguments)
-            except Exception as error:  # noqa: BLE001 - raised again in the node
-                reply = error
-            step = _advance(steps, reply)
-        return step
+        return _advance(node(state, get_runtime(Context)), None, lambda _: True)
 
     async def async_path(state: Any) -> Any:
-        steps = node(state, get_runtime(Context))
-        step = await asyncio.to_thread(_advance, steps)
-        while isinstance(step, Waiting):
-            try:
-                reply = await step.runnable.ainvoke(step.input, **step.arguments)
-            except Exception as error:  # noqa: BLE001 - raised again in the node
-                reply = error
-            step = await asyncio.to_thread(_advance, steps, reply)
-        return step
+        steps, cancellation = node(state, get_runtime(Context)), running.cancellation()
+        with cancellation.part():
+            step = await cancellation.in_thread(_advance, steps, None, _blocks)
+            while isinstance(step, Waiting):
+                reply = await _reply(step, steps, cancellation)
+                step = await cancellation.in_thread(_advance, steps, reply, _blocks)
+            return step
 
     return TwoPaths(node.func.__name__, sync_path, async_path)
 
 
-def _advance(steps: Steps[Any], reply: Any = None) -> Any:
+def _blocks(step: Waiting) -> bool:
+    return step.in_thread
+
+
+async def _reply(step: Waiting, steps: Steps[Any], cancellation: Cancellation) -> Any:
+    try:
+        return await step.runnable.ainvoke(step.input, **step.arguments)
+    except asyncio.CancelledError:
+        cancellation.request()
+        if (reply := step.kept()) is not None:
+            await cancellation.in_thread(_advance, steps, reply, _blocks)
+        else:
+            steps.close()
+        raise
+    except Exception as error:  # noqa: BLE001 - raised again in the node
+        return error
+
+
+def _advance(steps: Steps[Any], reply: Any, is_called_here: Callable[[Waiting], bool]) -> Any:
+    """Take steps to the end, or to what has to be waited for elsewhere."""
+    step = _next_step(steps, reply)
+    while isinstance(step, Waiting) and is_called_here(step):
+        try:
+            reply = step.runnable.invoke(step.input, **step.arguments)
+        except Exception as error:  # noqa: BLE001 - raised again in the node
+            reply = error
+        except BaseException:
+            steps.close()
+            raise
+        step = _next_step(steps, reply)
+    return step
+
+
+def _next_step(steps: Steps[Any], reply: Any) -> Any:
     try:
         return steps.throw(reply) if isinstance(reply, Exception) else steps.send(reply)
     except StopIteration as end:

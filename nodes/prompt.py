@@ -61,6 +61,13 @@ class ShownCatalog(NamedTuple):
     """The schema of load_skill; None where there is no skill to load."""
 
 
+class Rendered(NamedTuple):
+    """A prompt, and about how many tokens it takes."""
+
+    messages: list[AnyMessage]
+    tokens: int
+
+
 class ShownSkills(NamedTuple):
     """What a model call shows of skills."""
 
@@ -77,15 +84,16 @@ def render_within(
     summary: SummaryRecord | None,
     skills: ShownSkills | None,
     status: str,
-) -> list[AnyMessage]:
+) -> Rendered:
     """Return the prompt for a transcript in `room` tokens; more where nothing can be shortened further."""
     history = history_of(_sendable(with_origin(in_call_order(messages))), summary)
     before = earlier_turns(history)
     rendered = render(history.messages, skills, status, before)
-    if tokens_of(rendered) <= room:
-        return rendered
+    if (tokens := tokens_of(rendered)) <= room:
+        return Rendered(rendered, tokens)
     fixed = tokens_of(render([], skills, status, before))
-    return render(fit(history.messages, room - fixed), skills, status, before)
+    shortened = render(fit(history.messages, room - fixed), skills, status, before)
+    return Rendered(shortened, tokens_of(shortened))
 
 
 def _sendable(messages: Sequence[AnyMessage]) -> list[AnyMessage]:

@@ -10,6 +10,7 @@ import os
 import shlex
 from typing import Any, Final
 
+from skills_agent.nodes.effects import JournalEntry
 from skills_agent.nodes.judge import Judge, Policy
 from skills_agent.skills.errors import SkillError
 from skills_agent.skills.policy.patterns import Call
@@ -22,7 +23,6 @@ from skills_agent.skills.policy.question import (
     escape_markdown,
 )
 from skills_agent.skills.text import cut
-from skills_agent.state.records import VerdictRecord
 
 logger = logging.getLogger(__name__)
 
@@ -31,14 +31,28 @@ MAX_VIEW: Final = 600
 NO_SANDBOX: Final = "controlled"
 
 
-def describe_question(verdict: VerdictRecord, judge: Judge, policy: Policy) -> str:
-    """Return what a person reads about one call: warnings, what would run, and why it is asked about."""
-    call = judge.call(verdict["tool"], verdict["args"])
+RUN_AGAIN: Final = (
+    "Look first at what it would have changed. Approve: run it again. Reject: leave it; the model is told so."
+)
+STILL_RUNS: Final = (
+    "It still runs: its run was cancelled, and it did not end. It is not started beside itself. "
+    "Approve, once it has returned: take its result. Reject: leave it; the model is told so."
+)
+
+
+def describe_question(
+    call: Call, reason: str, judge: Judge, policy: Policy, unknown: JournalEntry | None = None
+) -> str:
+    """Return what a person reads about one call: warnings, what would run, and why it is asked about.
+
+    An effect of it that was cut off stands before all else.
+    """
     contents = contents_of(call, policy)
-    facts = verdict["reason"]
+    facts = reason
     for sentence in filter(None, judge.warned_about(call)):
         facts = facts.replace(sentence, "", 1)
-    return describe(_warnings(call, contents, judge), contents, facts)
+    first = unknown.description if unknown else ""
+    return describe(_warnings(call, contents, judge), contents, facts, outcome_unknown=first)
 
 
 def contents_of(call: Call, policy: Policy) -> list[Content]:

@@ -19,7 +19,7 @@ import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import ClassVar, Final
+from typing import ClassVar, Final, NamedTuple
 
 from skills_agent.skills.errors import SkillsAgentError
 
@@ -63,7 +63,7 @@ def parts_of(relative: str) -> tuple[str, ...]:
     """
     if "\0" in relative or relative.startswith("/"):
         raise OutsideRootError(relative)
-    parts = tuple(part for part in relative.split("/") if part not in {"", "."})
+    parts = tuple([part for part in relative.split("/") if part not in {"", "."}])
     if ".." in parts:
         raise OutsideRootError(relative)
     return parts
@@ -77,19 +77,7 @@ def open_beneath(root: Path, relative: str, *, follow: bool = True) -> int:
 
     Raises OutsideRootError, NotRegularFileError, or what the operating system says.
     """
-    parts = parts_of(relative)
-    if not parts:
-        raise NotRegularFileError(relative)
-    try:
-        descriptor = _open(root, parts, follow=follow)
-    except OSError as error:
-        if error.errno in {errno.ENXIO, errno.ENODEV}:  # a socket, or a device without a driver
-            raise NotRegularFileError(relative) from error
-        raise
-    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-        os.close(descriptor)
-        raise NotRegularFileError(relative)
-    return descriptor
+    return _open_regular(root, relative, follow=follow).descriptor
 
 
 def open_folder_beneath(root: Path, relative: str) -> int:
@@ -139,9 +127,13 @@ def refusing_links(path: Path) -> Iterator[None]:
 
 def read_beneath(root: Path, relative: str, limit: int, *, follow: bool = True) -> bytes:
     """Read the first `limit` bytes of a regular file beneath `root`; like `open_beneath` in all else."""
-    descriptor = open_beneath(root, relative, follow=follow)
+    descriptor, size = _open_regular(root, relative, follow=follow)
     try:
-        pieces = []
+        content = os.read(descriptor, min(limit, _PIECE))
+        if len(content) in {size, limit}:  # nearly always: a second call would say that it has ended
+            return content
+        pieces = [content]
+        limit -= len(content)
         while limit > 0 and (piece := os.read(descriptor, min(limit, _PIECE))):
             pieces.append(piece)
             limit -= len(piece)
@@ -157,6 +149,29 @@ def is_beneath(root: Path, path: Path) -> bool:
     return real == real_root or real.startswith(real_root.rstrip(os.sep) + os.sep)
 
 
+class _Opened(NamedTuple):
+    descriptor: int
+    size: int
+    """Bytes; 0 also where a file system does not say."""
+
+
+def _open_regular(root: Path, relative: str, *, follow: bool) -> _Opened:
+    parts = parts_of(relative)
+    if not parts:
+        raise NotRegularFileError(relative)
+    try:
+        descriptor = _open(root, parts, follow=follow)
+    except OSError as error:
+        if error.errno in {errno.ENXIO, errno.ENODEV}:  # a socket, or a device without a driver
+            raise NotRegularFileError(relative) from error
+        raise
+    status = os.fstat(descriptor)
+    if not stat.S_ISREG(status.st_mode):
+        os.close(descriptor)
+        raise NotRegularFileError(relative)
+    return _Opened(descriptor, status.st_size)
+
+
 def _open(root: Path, parts: tuple[str, ...], *, follow: bool) -> int:
     try:
         return _open_at(os.fspath(root), parts, _FILE)
@@ -168,16 +183,17 @@ def _open(root: Path, parts: tuple[str, ...], *, follow: bool) -> int:
 
 def _open_at(root: str, parts: tuple[str, ...], flags: int) -> int:
     """Open every part relative to the one before; no link is followed but in `root` itself."""
-    *folders, last = parts or (".",)
-    folder = os.open(root, _FOLDER)
-    try:
-        for part in folders:
-            inner = os.open(part, _FOLDER | os.O_NOFOLLOW, dir_fd=folder)
-            os.close(folder)
-            folder = inner
-        return os.open(last, flags | os.O_NOFOLLOW, dir_fd=folder)
-    finally:
-        os.close(folder)
+    first, *rest = parts or (".",)
+    # O_NOFOLLOW is about the last part of a path: what is before it is `root`.
+    descriptor = os.open(f"{root}{os.sep}{first}", (_FOLDER if rest else flags) | os.O_NOFOLLOW)
+    for place, part in enumerate(rest, 1):
+        is_last = place == len(rest)
+        try:
+            inner = os.open(part, (flags if is_last else _FOLDER) | os.O_NOFOLLOW, dir_fd=descriptor)
+        finally:
+            os.close(descriptor)
+        descriptor = inner
+    return descriptor
 
 
 def _resolve(root: Path, parts: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:

@@ -1,15 +1,18 @@
 """What a caller may choose for an invocation. A caller can only narrow what the operator allows."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import fields
 from difflib import get_close_matches
-from typing import Any, Self
+from functools import cache
+from typing import Any, Self, TypeVar
 
 from langgraph.prebuilt import ToolRuntime
 from langgraph.runtime import Runtime
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from skills_agent.state.budget import Limits, with_new_names
+
+Kind = TypeVar("Kind")
 
 
 def _at_most(title: str, per: str = "in this turn") -> Any:
@@ -77,13 +80,19 @@ class Context(BaseModel):
     @classmethod
     def of(cls, context: Self | None) -> Self:
         """Return `context`, or the defaults: `graph.invoke` without a context hands nodes None."""
-        return cls() if context is None else context
+        return _defaults(cls) if context is None else context
 
     def narrow(self, limits: Limits) -> Limits:
         """Return the operator's limits, lowered where this caller asks for less."""
         operators = {limit.name: getattr(limits, limit.name) for limit in fields(Limits)}
         lowered = {name: min(most, getattr(self, name, None) or most) for name, most in operators.items()}
         return Limits(**lowered)
+
+
+@cache
+def _defaults(kind: Callable[[], Kind]) -> Kind:
+    """Return the defaults, made once: every node asks for them several times, and nobody can change them."""
+    return kind()
 
 
 def _check_names(names: Iterable[str]) -> None:

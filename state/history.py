@@ -143,11 +143,12 @@ def size_of(text: str) -> int:
 
 
 def _tokens(message: AnyMessage) -> int:
-    blocks = message.content if isinstance(message.content, list) else [message.content]
-    tokens = _FRAME + sum(map(_block_tokens, blocks))
+    # Every turn counts every message of its thread: a text takes one call, and nothing is made for it.
+    content = message.content
+    tokens = _FRAME + (tokens_in(content) if isinstance(content, str) else sum(map(_block_tokens, content)))
     if isinstance(message, ToolMessage):
-        tokens += tokens_in(message.tool_call_id)
-    if isinstance(message, AIMessage):
+        return tokens + tokens_in(message.tool_call_id)
+    if isinstance(message, AIMessage) and (message.tool_calls or message.invalid_tool_calls):
         for call in (*message.tool_calls, *message.invalid_tool_calls):
             tokens += _FRAME + tokens_in(f"{call['name']}{call['id']}{_json(call['args'])}")
     return tokens
@@ -161,8 +162,7 @@ def _block_tokens(block: str | Mapping[str, Any]) -> int:
     return tokens_in(block["text"] if isinstance(block.get("text"), str) else _json(block))
 
 
-def _json(value: object) -> str:
-    return json.dumps(value, ensure_ascii=False, default=str)
+_json: Final = json.JSONEncoder(ensure_ascii=False, default=str).encode
 
 
 def fit(messages: Sequence[AnyMessage], room: int) -> list[AnyMessage]:

@@ -120,8 +120,11 @@ def _turn(usage: UsageRecord | None) -> int:
 
 
 def _sum(*parts: Counts) -> Counts:
-    names = Counts.__annotations__
-    return cast("Counts", {name: sum(cast("int", part.get(name, 0)) for part in parts) for name in names})
+    total = dict.fromkeys(Counts.__annotations__, 0)
+    for part in parts:
+        for name in total:
+            total[name] += cast("int", part.get(name, 0))
+    return cast("Counts", total)
 
 
 def _rank(record: Mapping[str, Any]) -> tuple[list[int], str]:

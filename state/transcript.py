@@ -113,13 +113,14 @@ def answers_by_step(messages: Sequence[AnyMessage]) -> list[dict[str, ToolMessag
     A thread of an earlier release may have one id for several calls: an answer is one within its step.
     """
     steps: list[dict[str, ToolMessage]] = []
+    none: dict[str, ToolMessage] = {}
     answers: dict[str, ToolMessage] = {}
     for message in messages:
         if isinstance(message, AIMessage):
             answers = {}
             steps.append(answers)
             continue
-        steps.append({})
+        steps.append(none)
         if isinstance(message, ToolMessage):
             answers[message.tool_call_id] = message
     return steps
@@ -172,7 +173,10 @@ def repair(messages: Sequence[AnyMessage], text: str) -> list[AnyMessage] | None
         if dangling and not isinstance(message, ToolMessage):
             repaired.extend(dangling)
             dangling = []
-        if isinstance(message, AIMessage):
+        if isinstance(message, AIMessage) and not (message.tool_calls or message.invalid_tool_calls):
+            ids = {}
+            repaired.append(message)
+        elif isinstance(message, AIMessage):
             own = with_new_ids(message, known.__contains__)
             pairs = [*zip(_all_calls(message), _all_calls(own), strict=True)]
             ids = {old["id"] or "": new["id"] or "" for old, new in reversed(pairs)}

@@ -21,6 +21,7 @@ from skills_agent.skills.confined import (
     make_folder_beneath,
     open_beneath,
     open_folder_beneath,
+    parts_of,
     refusing_links,
 )
 from skills_agent.skills.errors import DetailedError, SkillsAgentError
@@ -188,6 +189,7 @@ class RunLog:
         is_inside = workspace is not None and self.folder.is_relative_to(workspace)
         self._root = workspace if workspace and is_inside else self.folder
         self._inner = str(self.folder.relative_to(self._root))
+        self._kept: _Folder | None = None
 
     def append(self, thread: str, drafts: Sequence[Mapping[str, Any]], *, sync: bool = True) -> list[Record]:
         """Write events at the end of a thread's file, and return their records.
@@ -199,10 +201,11 @@ class RunLog:
         if not drafts:
             return []
         name = folder_name(thread)
-        with self._opened(name) as file:
+        with self._folder(make=True) as folder, self._opened(name, folder) as file:
             head, fragment = _read_end(file)
             size = os.fstat(file).st_size - len(fragment)
-            os.ftruncate(file, size)
+            if fragment:
+                os.ftruncate(file, size)
             records, content = [], b""
             for draft in [*_torn(fragment, drafts[0]), *drafts]:
                 record, line = seal(draft, head)
@@ -214,8 +217,8 @@ class RunLog:
                     content = content[os.write(file, content) :]
                 if sync:
                     os.fdatasync(file)
-                if sync or drafts[-1]["type"] == "run_ended" or self._read_head(name) is None:
-                    self._write_head(name, head)
+                if sync or drafts[-1]["type"] == "run_ended" or not _has_head(name, folder):
+                    self._write_head(name, head, folder)
             except OSError:
                 os.ftruncate(file, size)
                 raise
@@ -285,9 +288,9 @@ class RunLog:
             yield file
 
     @contextmanager
-    def _opened(self, name: str) -> Iterator[int]:
+    def _opened(self, name: str, folder: int) -> Iterator[int]:
         """Open a thread's file for one writer at a time, of all processes."""
-        file = self._to_write(f"{name}{SUFFIX}", os.O_RDWR | os.O_APPEND)
+        file = self._to_write(f"{name}{SUFFIX}", os.O_RDWR | os.O_APPEND, folder)
         try:
             # Released with the descriptor, also where the process dies.
             fcntl.flock(file, fcntl.LOCK_EX)
@@ -297,32 +300,47 @@ class RunLog:
         finally:
             os.close(file)
 
-    def _write_head(self, name: str, head: Head) -> None:
-        file = self._to_write(f"{name}{HEAD_SUFFIX}", os.O_WRONLY)
+    def _write_head(self, name: str, head: Head, folder: int) -> None:
+        file = self._to_write(f"{name}{HEAD_SUFFIX}", os.O_WRONLY, folder)
         try:
             os.pwrite(file, f"{head.lines:012d} {head.hash}\n".encode(), 0)
         finally:
             os.close(file)
 
-    def _to_write(self, name: str, flags: int) -> int:
+    def _to_write(self, name: str, flags: int, folder: int) -> int:
         # A FIFO that came with the workspace is not waited for.
         flags |= os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-        with refusing_links(self.folder / name), self._folder(make=True) as folder:
+        with refusing_links(self.folder / name):
             return os.open(name, flags, 0o600, dir_fd=folder)
 
     @contextmanager
     def _folder(self, *, make: bool = False) -> Iterator[int]:
-        with refusing_links(self.folder):
-            try:
-                folder = open_folder_beneath(self._root, self._inner)
-            except FileNotFoundError:
-                if not make:
-                    raise
-                folder = self._make_folder()
+        # Kept open, as every step of every run needs it; held here, so that nobody else closes it meanwhile.
+        kept = self._kept
+        if kept is None or not self._is_at_its_place(kept):
+            with refusing_links(self.folder):
+                try:
+                    kept = _Folder(open_folder_beneath(self._root, self._inner))
+                except FileNotFoundError:
+                    if not make:
+                        raise
+                    kept = _Folder(self._make_folder())
+            self._kept = kept
+        yield kept.descriptor
+
+    def _is_at_its_place(self, kept: "_Folder") -> bool:
+        """Return False where the folder was removed or replaced, or a link has come to stand on the way."""
+        path = os.fspath(self._root)
         try:
-            yield folder
-        finally:
-            os.close(folder)
+            facts = os.stat(path)  # noqa: PTH116 - each append comes here, and paths cost more than the calls
+            for part in parts_of(self._inner):
+                path = f"{path}/{part}"
+                facts = os.lstat(path)
+                if not stat.S_ISDIR(facts.st_mode):
+                    return False
+        except OSError:
+            return False
+        return (facts.st_dev, facts.st_ino) == kept.identity
 
     def _make_folder(self) -> int:
         """Make the folder, which git ignores whole."""
@@ -333,6 +351,25 @@ class RunLog:
             with os.fdopen(os.open(".gitignore", flags, 0o666, dir_fd=folder), "w") as file:
                 file.write("*\n")
         return folder
+
+
+class _Folder:
+    """An open folder, closed when nobody holds it any more."""
+
+    def __init__(self, descriptor: int) -> None:
+        self.descriptor = descriptor
+        facts = os.fstat(descriptor)
+        self.identity = (facts.st_dev, facts.st_ino)
+
+    def __del__(self) -> None:
+        os.close(self.descriptor)
+
+
+def _has_head(name: str, folder: int) -> bool:
+    try:
+        return os.lstat(f"{name}{HEAD_SUFFIX}", dir_fd=folder).st_size > 0
+    except FileNotFoundError:
+        return False
 
 
 def _torn(fragment: bytes, draft: Mapping[str, Any]) -> Iterator[Record]:

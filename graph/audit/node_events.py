@@ -14,6 +14,7 @@ from msgspec import UNSET, UnsetType
 
 from skills_agent.graph.audit import events
 from skills_agent.graph.audit.events import Event, RunResumed
+from skills_agent.nodes.judge import UNKNOWN
 from skills_agent.skills.policy.tool_spec import TOOL_SPECS
 from skills_agent.state.endings import fault_of
 from skills_agent.state.records import Counts
@@ -92,6 +93,7 @@ def questions_asked(node: str, before: State, interrupt: GraphInterrupt) -> list
         actions = each.value.get("action_requests") if isinstance(each.value, Mapping) else None
         # A description ends with the question; before it stands what the event has in its fields.
         question = str(actions[0]["description"]).rpartition("\n\n")[2] if actions else str(each.value)
+        question = actions[0].get(UNKNOWN, {}).get("text", question) if actions else question
         questions.append(_pick(events.ApprovalAsked, call, question=question))
     return questions
 
@@ -149,8 +151,9 @@ def _discovered(step: NodeStep) -> Iterator[Event]:
     )
     for each in changed:
         yield _pick(events.SkillChanged, each, skill=each["name"])
-    known = {message.id for message in before.get("messages") or []}
-    yield from (events.CallDropped(**_dropped(each)) for each in step.answers if each.id not in known)
+    if answers := step.answers:
+        known = {message.id for message in before.get("messages") or []}
+        yield from (events.CallDropped(**_dropped(each)) for each in answers if each.id not in known)
 
 
 def _selected(step: NodeStep) -> Iterator[Event]:

@@ -13,6 +13,7 @@ from langgraph.types import Command, Interrupt
 from rich.cells import chop_cells
 
 from skills_agent.graph.cli.printing import line_of, page
+from skills_agent.nodes.judge import UNKNOWN
 from skills_agent.skills.policy.grants import grant_fault
 from skills_agent.skills.policy.patterns import GRAMMAR
 from skills_agent.skills.policy.question import INDENT, plain
@@ -28,7 +29,11 @@ _KEYS: Final = (
     "[a]pprove, [r]eject [message], [e]dit, [v]iew all, [s]top here\n"
     "and do not ask again: for this s[k]ill, [p]attern [ENTRY], for this [t]hread"
 )
-_WORDS: Final = ("approve", "reject", "edit", "view", "stop", "skill", "k", "pattern", "thread", "yes", "no")
+_KEYS_OF_UNKNOWN: Final = "[a]gain: run it again, [l]eave it [message], [v]iew all, [s]top here"
+_WORDS: Final = (
+    *("approve", "again", "reject", "leave", "edit", "view", "stop", "skill", "k", "pattern", "thread"),
+    *("yes", "no"),
+)
 """What may be typed, or the beginning of it; the first that fits counts."""
 
 
@@ -37,7 +42,10 @@ def question_text(interrupt: Interrupt, **more: str) -> str:
     requests = _requests(interrupt)
     calls = "this call" if len(requests) == 1 else f"these {len(requests)} calls"
     texts = (plain(visible(str(each.get("description") or ""), "program"), **more) for each in requests)
-    return "\n\n".join([f"Approval needed for {calls}:", *map(_indented, texts)])
+    title = f"Approval needed for {calls}:"
+    if _is_about_unknown(interrupt):
+        title = "A call was cut off in the middle. Run it again, or leave it?"
+    return "\n\n".join([title, *map(_indented, texts)])
 
 
 def make_answer(interrupts: Sequence[Interrupt], decision: Decision | list[Any]) -> Command[Any]:
@@ -65,7 +73,7 @@ def ask_person(interrupts: Sequence[Interrupt], view: View, workspace: Path) -> 
     decisions: list[Decision] = []
     try:
         for interrupt in interrupts:
-            click.echo(f"\n{question_text(interrupt, more='; v: view all')}\n{_KEYS}")
+            click.echo(f"\n{question_text(interrupt, more='; v: view all')}\n{_keys_of(interrupt)}")
             decisions += [_ask(interrupt, request, view, workspace) for request in _requests(interrupt)]
     except (EOFError, click.Abort):
         return None
@@ -75,6 +83,19 @@ def ask_person(interrupts: Sequence[Interrupt], view: View, workspace: Path) -> 
 def _requests(interrupt: Interrupt) -> Sequence[Request]:
     requests: Sequence[Request] = interrupt.value["action_requests"]
     return requests
+
+
+def _is_about_unknown(interrupt: Interrupt) -> bool:
+    """Return whether a question is nothing but what becomes of a call that was cut off."""
+    return not _takes_edit(interrupt) and all(UNKNOWN in each for each in _requests(interrupt))
+
+
+def _keys_of(interrupt: Interrupt) -> str:
+    return _KEYS_OF_UNKNOWN if _is_about_unknown(interrupt) else _KEYS
+
+
+def _takes_edit(interrupt: Interrupt) -> bool:
+    return any("edit" in review["allowed_decisions"] for review in interrupt.value["review_configs"])
 
 
 def _indented(text: str) -> str:
@@ -95,7 +116,7 @@ def _ask(interrupt: Interrupt, request: Request, view: View, workspace: Path) ->
         typed, _, rest = input(f"{name}? ").strip().partition(" ")
         word = next((word for word in _WORDS if typed and word.startswith(typed.lower())), None)
         if word is None:
-            click.echo(_KEYS)
+            click.echo(_keys_of(interrupt))
             continue
         if word == "view":
             page(f"{view(request['name'], request['args'])}\n", workspace)
@@ -114,9 +135,9 @@ def _ask(interrupt: Interrupt, request: Request, view: View, workspace: Path) ->
 
 def _decision(word: str, request: Request, rest: str) -> Decision | None:
     match word:
-        case "approve" | "yes":
+        case "approve" | "again" | "yes":
             return {"type": "approve"}
-        case "reject" | "no":
+        case "reject" | "leave" | "no":
             return {"type": "reject", "message": rest}
         case "edit":
             return _edit(request, rest)

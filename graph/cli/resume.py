@@ -36,6 +36,14 @@ Examples:
     metavar="FILE",
     help="A JSON file (- is stdin): a list with an answer for each open call, in the order shown.",
 )
+@click.option(
+    "--attempt",
+    "attempts",
+    type=click.IntRange(min=1),
+    multiple=True,
+    metavar="N",
+    help="With an answer about a call that was cut off: to which attempt. Repeatable.",
+)
 @options.one_turn
 def resume(
     thread: str,
@@ -45,6 +53,7 @@ def resume(
     always: str | None,
     pattern: str | None,
     decisions: TextIO | None,
+    attempts: tuple[int, ...],
     as_json: bool,
     **chosen: Any,
 ) -> None:
@@ -53,8 +62,9 @@ def resume(
     Without an answer you are asked on a terminal; elsewhere the open question is printed. Each of
     --decisions is {"type": "approve"} (with "grant": {"scope": "skill"}, "thread", or "pattern" and
     "pattern": ENTRY), {"type": "reject", "message": TEXT}, or {"type": "edit", "edited_action":
-    {"name": TOOL, "args": {...}}}. The thread keeps its skill folders and its model; --yes holds
-    for this command alone.
+    {"name": TOOL, "args": {...}}}. An approval about a call that was cut off is for one attempt: the
+    command that is printed with the question names it. The thread keeps its skill folders and its
+    model; --yes holds for this command alone.
     """
     if message and answer != "reject":
         raise click.UsageError("--message goes with --reject")
@@ -62,6 +72,8 @@ def resume(
         raise click.UsageError("--always and --pattern go with --approve")
     if decisions and answer:
         raise click.UsageError("--decisions says it for each call: leave out --approve and --reject")
+    if attempts and not (answer or decisions):
+        raise click.UsageError("--attempt goes with an answer")
     if always and pattern:
         raise click.UsageError("--always and --pattern are two different grants: name one")
 
@@ -70,7 +82,7 @@ def resume(
 
     decision = _read(decisions) if decisions else _decision(answer, message, always, pattern)
     with open_thread(thread, must_exist=True, quiet=as_json, **chosen) as current:
-        graph_input = current.resume_input(decision)
+        graph_input = current.resume_input(decision, attempts)
         try:
             run_once(current, graph_input)
         except AnswerRefusedError as error:

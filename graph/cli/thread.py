@@ -1,7 +1,7 @@
 """One thread at the command line: open it, invoke the graph in it, and print the result."""
 
 import secrets
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -30,7 +30,7 @@ from skills_agent.graph.settings import Settings
 from skills_agent.graph.threads.compiled import CompiledAgent, ThreadStatus, status_of
 from skills_agent.graph.threads.database import config_of, open_database, options_of
 from skills_agent.graph.threads.errors import DatabaseError, ThreadError, UnknownThreadError
-from skills_agent.nodes.judge import Policy
+from skills_agent.nodes.judge import AskedAttempt, Policy
 from skills_agent.nodes.question import contents_of
 from skills_agent.skills.errors import DetailedError, SkillsAgentError
 from skills_agent.skills.library.registry import Registry
@@ -161,7 +161,7 @@ class OpenThread:
         if self.interrupts:
             questions = [{"id": interrupt.id, **interrupt.value} for interrupt in self.interrupts]
             facts |= {"interrupt": questions[0], "interrupts": questions}
-            facts["resume"] = self.resume_command("--approve")
+            facts["resume"] = self.approve_command()
         return facts
 
     def print_facts(self, facts: Mapping[str, Any]) -> None:
@@ -178,10 +178,19 @@ class OpenThread:
         """Return all of a call that a person has to look at before it runs, uncut."""
         return whole(contents_of(self.policy.grammar.call(tool, args), self.policy))
 
-    def resume_input(self, decision: Mapping[str, Any] | list[Any] | None) -> GraphInput:
+    @property
+    def attempts(self) -> list[int]:
+        """Return which attempts of calls that were cut off the open questions are about."""
+        asked = (AskedAttempt.of(interrupt.value) for interrupt in self.interrupts)
+        return sorted({of.attempt for of in asked if of})
+
+    def resume_input(
+        self, decision: Mapping[str, Any] | list[Any] | None, attempts: Collection[int] = ()
+    ) -> GraphInput:
         """Return the input that goes on: with one decision for all open calls, or one for each.
 
-        Raises ThreadError where there is nothing to resume, or nothing to answer.
+        `attempts` are those of cut-off calls that the decision is for. Raises ThreadError where there is
+        nothing to resume, or nothing to answer, or where it is for another attempt.
         """
         if self.status == "done":
             raise ThreadError(f"Thread {self.name} has nothing to resume: its last turn is answered.")
@@ -190,7 +199,30 @@ class OpenThread:
         if self.status == "unfinished":
             command = self.resume_command()
             raise ThreadError(f"Thread {self.name} has no open question: it was cut off. To go on: {command}")
+        self._check_attempts(decision, attempts)
         return make_answer(self.interrupts, decision)
+
+    def _check_attempts(self, decision: Mapping[str, Any] | list[Any], attempts: Collection[int]) -> None:
+        """Refuse an answer to another attempt, and a second approval that does not say of which one it is.
+
+        A command that is typed again would run a call once more after each crash.
+        """
+        asked = self.attempts
+        if attempts and sorted(set(attempts)) != asked:
+            of = f"attempt {', '.join(map(str, asked))} of a call" if asked else "no call that was cut off"
+            raise ThreadError(
+                f"The open question of thread {self.name} is about {of}. Read it, and answer again: "
+                f"{self.resume_command()}"
+            )
+        decisions = decision if isinstance(decision, list) else [decision]
+        is_approved = any(isinstance(each, dict) and each.get("type") != "reject" for each in decisions)
+        if is_approved and not attempts and max(asked, default=1) > 1:
+            raise click.UsageError(f"say which attempt is answered: {self.approve_command()}")
+
+    def approve_command(self) -> str:
+        """Return the command that approves the open calls."""
+        words = [word for attempt in self.attempts for word in ("--attempt", str(attempt))]
+        return self.resume_command("--approve", *words)
 
     def resume_command(self, *answer: str) -> str:
         """Return the command that finishes this thread's turn, for the shell the person is in."""
@@ -314,7 +346,7 @@ def print_turn(thread: OpenThread) -> None:
         thread.print_facts(thread.as_json())
     elif thread.interrupts:
         questions = "\n".join(map(question_text, thread.interrupts))
-        command = visible_line(thread.resume_command("--approve"))
+        command = visible_line(thread.approve_command())
         click.echo(f"\n{questions}\n\nTo run it: {command}")
     else:
         answer = (thread.snapshot.values.get("answer") or "").strip()

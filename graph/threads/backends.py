@@ -2,7 +2,7 @@
 
 import logging
 import secrets
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cache, cached_property, partial
 from threading import Lock
@@ -43,6 +43,8 @@ class ThreadServices:
 
     settings: Settings
     audit: Audit
+    after_turn: Callable[[], object]
+    """Does what can wait until a turn is over."""
     journal: Journal | None = None
     """The host's own; None: chosen from the saver."""
     locks: ThreadLocks | None = None
@@ -98,14 +100,23 @@ class ThreadServices:
             _warn_of_files(type(saver).__name__)
         return self._file_journal
 
-    def locks_of(self, saver: BaseCheckpointSaver[Any]) -> LockTable:
-        """Return the locks for threads of a saver: the host's, else in memory, on the server, or files."""
+    def locks_of(self, saver: BaseCheckpointSaver[Any], *, is_served: bool = False) -> LockTable:
+        """Return the locks for threads of a saver: the host's, else in memory, on the server, or files.
+
+        LangGraph's server has locks of its own, but frees them while a cancelled tool may still run.
+        """
+        if is_served:
+            return self._served_locks
         kind = kind_of(saver)
         if self.locks is None and kind in {"memory", "postgres"}:
             return _shared_by(saver).locks
         if self.locks is None and kind == "other":
             _warn_of_files(type(saver).__name__)
         return self._lock_table
+
+    @cached_property
+    def _served_locks(self) -> LockTable:
+        return LockTable(None)
 
     @cached_property
     def _file_journal(self) -> FileJournal:

@@ -4,20 +4,30 @@ In LangGraph two invocations of one thread lose a turn, and two answers to one q
 """
 
 import asyncio
+import logging
 import re
 import secrets
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, aclosing, asynccontextmanager, contextmanager
+import time
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterator,
+    Collection,
+    Generator,
+    Iterator,
+    Mapping,
+    Sequence,
+)
+from contextlib import AbstractContextManager, aclosing, asynccontextmanager, closing, contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any, Literal, cast
+from typing import Any, Final, Literal, NamedTuple, cast
 
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from langgraph.graph import StateGraph
 from langgraph.store.base import BaseStore
-from langgraph.types import Checkpointer, Command, StateSnapshot, StateUpdate
+from langgraph.types import Checkpointer, Command, Interrupt, StateSnapshot, StateUpdate
 from typing_extensions import override
 
 from skills_agent.graph.langgraph_inside import (
@@ -35,7 +45,13 @@ from skills_agent.graph.langgraph_inside import (
 from skills_agent.graph.serialisation import strict, strict_saver
 from skills_agent.graph.threads.backends import ThreadServices
 from skills_agent.graph.threads.checkpoint_order import ordered
-from skills_agent.graph.threads.errors import AnsweredError, EarlyAnswerError, ThreadError
+from skills_agent.graph.threads.errors import (
+    AnsweredError,
+    EarlyAnswerError,
+    JournalError,
+    ThreadError,
+    UnnamedAnswerError,
+)
 from skills_agent.graph.threads.inputs import (
     all_make_no_claims,
     believed,
@@ -44,13 +60,19 @@ from skills_agent.graph.threads.inputs import (
 )
 from skills_agent.graph.threads.locks import LockTable, Release, ThreadKey
 from skills_agent.graph.threads.references import address_of
-from skills_agent.nodes.effects import INVOCATION_KEY, Invocation
+from skills_agent.nodes.cancellation import Cancellation
+from skills_agent.nodes.effects import INVOCATION_KEY, Invocation, Journal
+from skills_agent.nodes.judge import AskedAttempt
 from skills_agent.state.context import Context
 from skills_agent.state.schema import AgentInput, AgentOutput, AgentState
+
+logger = logging.getLogger(__name__)
 
 ThreadStatus = Literal["done", "waiting", "unfinished"]
 """`unfinished`: cut off in the middle, by a crash, Ctrl-C or SIGTERM."""
 
+_LOOKOUT_SECONDS: Final = 0.02
+"""Between two looks whether a cancelled run has ended."""
 _INTERRUPT_ID = re.compile(r"[0-9a-f]{32}")
 
 
@@ -84,43 +106,74 @@ class CompiledAgent(CompiledGraphHooks[AgentState, Context, AgentInput, AgentOut
 
     @override
     def stream(self, input: Any, config: RunnableConfig | None = None, **options: Any) -> Iterator[Any]:
-        thread = self._thread_of(config)
-        with _locked(thread), self._invoked(thread) as invocation:
-            is_answer = _is_answer(input, thread)
-            message = _addressed(input, self.get_state(config or {}), config) if is_answer else input
-            if makes_claims(message):
-                message = believed(message, self.get_state(self._whole(config)) if thread else None)
-            yield from super().stream(message, _marked(config, invocation), **options)
+        thread, cancellation = self._thread_of(config), Cancellation()
+        with _locked(thread, cancellation), self._invoked(thread, cancellation) as (run, invocation):
+            received = _Received(input)
+            if thread and _is_answer(input, thread):
+                whole = super().get_state(config or {})
+                received = _addressed(input, whole, self._current(whole, config), config)
+            if makes_claims(received.input):
+                snapshot = super().get_state(self._whole(config)) if thread else None
+                received = received._replace(input=believed(received.input, snapshot))
+            stream = super().stream(received.input, _marked(config, run), **options)
+            with closing(cast("Generator[Any]", stream)) as parts:
+                for part in parts:
+                    try:
+                        yield part
+                    except GeneratorExit:
+                        cancellation.request()  # LangGraph waits for what runs in threads.
+                        raise
             if invocation:
                 invocation.settle()
+            if received.outdated:
+                raise _answered(received.outdated, self.get_state(config or {}))
+        self.services.after_turn()
 
     @override
     async def astream(
         self, input: Any, config: RunnableConfig | None = None, **options: Any
     ) -> AsyncIterator[Any]:
-        thread = self._thread_of(config)
-        async with _locked_async(thread):
-            with self._invoked(thread) as invocation:
-                is_answer = _is_answer(input, thread)
-                snapshot = await self.aget_state(config or {}) if is_answer else None
-                message = _addressed(input, snapshot, config) if snapshot else input
-                if makes_claims(message):
-                    snapshot = await self.aget_state(self._whole(config)) if thread else None
-                    message = believed(message, snapshot)
-                stream = super().astream(message, _marked(config, invocation), **options)
+        thread, cancellation = self._thread_of(config), Cancellation()
+        async with _locked_async(thread, cancellation):
+            with self._invoked(thread, cancellation) as (run, invocation):
+                received = _Received(input)
+                if thread and _is_answer(input, thread):
+                    whole = await super().aget_state(config or {})
+                    current = await cancellation.in_thread(self._current, whole, config)
+                    received = _addressed(input, whole, current, config)
+                if makes_claims(received.input):
+                    snapshot = await super().aget_state(self._whole(config)) if thread else None
+                    received = received._replace(input=believed(received.input, snapshot))
+                stream = super().astream(received.input, _marked(config, run), **options)
                 # Closed here and now: an invocation that its caller left must not go on without its lock.
                 async with aclosing(cast("AsyncGenerator[Any]", stream)) as parts:
                     async for part in parts:
                         yield part
                 if invocation:
-                    await asyncio.to_thread(invocation.settle)
+                    await cancellation.in_thread(invocation.settle)
+                if received.outdated:
+                    raise _answered(received.outdated, await self.aget_state(config or {}))
+        self.services.after_turn()
+
+    @override
+    def get_state(self, config: RunnableConfig, **options: Any) -> StateSnapshot:
+        """Return the state of a thread; a question that was answered before a crash is not open in it."""
+        return self._current(super().get_state(config, **options), config)
+
+    @override
+    async def aget_state(self, config: RunnableConfig, **options: Any) -> StateSnapshot:
+        """Return the state of a thread, as `get_state` does."""
+        snapshot = await super().aget_state(config, **options)
+        if not _asked_attempts(snapshot):
+            return snapshot
+        return await asyncio.to_thread(self._current, snapshot, config)
 
     @override
     def bulk_update_state(
         self, config: RunnableConfig, supersteps: Sequence[Sequence[StateUpdate]]
     ) -> RunnableConfig:
         thread = self._thread_of(config)
-        with _locked(thread):
+        with _locked(thread, Cancellation()):
             if not all_make_no_claims(supersteps):
                 supersteps = believed_updates(supersteps, self.get_state(config))
             return self._update_state(thread, config, supersteps)
@@ -131,7 +184,7 @@ class CompiledAgent(CompiledGraphHooks[AgentState, Context, AgentInput, AgentOut
         Results of calls that stand in `values` are what the agent itself knows of them.
         """
         thread = self._thread_of(config)
-        with _locked(thread):
+        with _locked(thread, Cancellation()):
             self._update_state(thread, config, [[StateUpdate(dict(values), as_node)]])
 
     def _update_state(
@@ -147,7 +200,7 @@ class CompiledAgent(CompiledGraphHooks[AgentState, Context, AgentInput, AgentOut
         self, config: RunnableConfig, supersteps: Sequence[Sequence[StateUpdate]]
     ) -> RunnableConfig:
         thread = self._thread_of(config)
-        async with _locked_async(thread):
+        async with _locked_async(thread, Cancellation()):
             if not all_make_no_claims(supersteps):
                 supersteps = believed_updates(supersteps, await self.aget_state(config))
             updated = await super().abulk_update_state(_marked(config), supersteps)
@@ -156,9 +209,27 @@ class CompiledAgent(CompiledGraphHooks[AgentState, Context, AgentInput, AgentOut
                 await asyncio.to_thread(self._record_update, thread, snapshot, supersteps)
             return updated
 
+    def _current(self, snapshot: StateSnapshot, config: RunnableConfig | None) -> StateSnapshot:
+        """Return a snapshot without the questions about attempts that the journal is past.
+
+        LangGraph keeps such a question until its task ends or asks again.
+        """
+        asked = _asked_attempts(snapshot)
+        thread = self._thread_of(config) if asked else None
+        if thread is None:
+            return snapshot
+        journal = self._journal_of(thread)
+        try:
+            known = {each: journal.get(thread.name, of.call_id) for each, of in asked.items()}
+            past = {each for each, of in asked.items() if not of.is_open(known[each])}
+        except JournalError as error:
+            logger.warning("journal not read", extra={"of_thread": thread.name, "cause": str(error)})
+            return snapshot
+        return _without(snapshot, past)
+
     def locked(self, config: RunnableConfig) -> AbstractContextManager[None]:
         """Return a context in which nobody else can run a thread. Raises ThreadBusyError."""
-        return _locked(self._thread_of(config))
+        return _locked(self._thread_of(config), Cancellation())
 
     def _whole(self, config: RunnableConfig | None) -> RunnableConfig:
         return merged_config(self.config, config)
@@ -177,31 +248,35 @@ class CompiledAgent(CompiledGraphHooks[AgentState, Context, AgentInput, AgentOut
             is_root=PARENT_TASK not in configurable,
             is_addressed=bool(configurable.get("checkpoint_id")),
             is_served=is_served(configurable),
-            locks=LockTable(None) if is_served(configurable) else self.services.locks_of(saver),
+            locks=self.services.locks_of(saver, is_served=is_served(configurable)),
         )
 
     @contextmanager
-    def _invoked(self, thread: "_Thread | None") -> Iterator[Invocation | None]:
-        if thread is None:
-            yield None
-            return
-        nodes = node_path(thread.key.namespace)
-        invocation = Invocation(
-            id=secrets.token_hex(8),
-            thread=f"{thread.key.thread}|{nodes}" if nodes else thread.key.thread,
+    def _invoked(self, thread: "_Thread | None", cancellation: Cancellation) -> "Iterator[_Invoked]":
+        run, running = secrets.token_hex(8), self.services.invocations
+        invocation = self._invocation(run, thread, cancellation) if thread else None
+        running.begin(run, invocation, cancellation)
+        try:
+            yield _Invoked(run, invocation)
+        finally:
+            cancellation.when_idle(lambda: running.end(run))
+
+    def _invocation(self, run: str, thread: "_Thread", cancellation: Cancellation) -> Invocation:
+        return Invocation(
+            id=run,
+            thread=thread.name,
             namespace=thread.key.namespace,
-            journal=self.services.journal_of(thread.saver, thread.store, is_served=thread.is_served),
+            journal=self._journal_of(thread),
             has_checkpoint=thread.has_checkpoint,
             address=address_of(thread.saver),
             serializer=strict(
                 JsonPlusSerializer(), self.services.allowed_types, f"Thread {thread.key.thread}"
             ),
+            cancellation=cancellation,
         )
-        self.services.invocations[invocation.id] = invocation
-        try:
-            yield invocation
-        finally:
-            self.services.invocations.pop(invocation.id, None)
+
+    def _journal_of(self, thread: "_Thread") -> Journal:
+        return self.services.journal_of(thread.saver, thread.store, is_served=thread.is_served)
 
     def _record_update(
         self, thread: "_Thread", snapshot: StateSnapshot, supersteps: Sequence[Sequence[StateUpdate]]
@@ -247,12 +322,22 @@ class _Thread:
     is_served: bool
     """True where LangGraph's server runs the graph."""
     locks: LockTable
-    """Keeps nobody out on a server, which has locks of its own."""
+    """On a server, those of this process: the server's own are free while a cancelled tool still runs."""
+
+    def is_ending(self) -> bool:
+        """Return whether a run of it was cancelled and is about to end: within STOP_SECONDS."""
+        return self.locks.is_ending(self.key)
 
     @property
     def is_outermost(self) -> bool:
         """Return False for a graph inside another one, also where that one's state is read or written."""
         return self.is_root and not self.key.namespace
+
+    @property
+    def name(self) -> str:
+        """Return what the journal calls it."""
+        nodes = node_path(self.key.namespace)
+        return f"{self.key.thread}|{nodes}" if nodes else self.key.thread
 
     def has_checkpoint(self, checkpoint: str) -> bool:
         thread, namespace = self.key
@@ -260,23 +345,35 @@ class _Thread:
         return self.saver.get_tuple(RunnableConfig(configurable=address)) is not None
 
 
+class _Invoked(NamedTuple):
+    """One call of the compiled graph."""
+
+    id: str
+    invocation: Invocation | None
+    """None where the thread is not kept."""
+
+
 @contextmanager
-def _locked(thread: _Thread | None) -> Iterator[None]:
-    release = thread.locks.take(thread.key) if thread else None
+def _locked(thread: _Thread | None, cancellation: Cancellation) -> Iterator[None]:
+    while thread and thread.is_ending():
+        time.sleep(_LOOKOUT_SECONDS)
+    release = thread.locks.take(thread.key, cancellation) if thread else None
     try:
         yield
     finally:
         if release:
-            release()
+            cancellation.when_idle(release)
 
 
 @asynccontextmanager
-async def _locked_async(thread: _Thread | None) -> AsyncIterator[None]:
+async def _locked_async(thread: _Thread | None, cancellation: Cancellation) -> AsyncIterator[None]:
+    while thread and thread.is_ending():
+        await asyncio.sleep(_LOOKOUT_SECONDS)
     if thread is None or not thread.locks.waits:
-        with _locked(thread):
+        with _locked(thread, cancellation):
             yield
         return
-    taking = asyncio.ensure_future(asyncio.to_thread(thread.locks.take, thread.key))
+    taking = asyncio.ensure_future(asyncio.to_thread(thread.locks.take, thread.key, cancellation))
     try:
         release = await asyncio.shield(taking)
     except asyncio.CancelledError:
@@ -286,7 +383,7 @@ async def _locked_async(thread: _Thread | None) -> AsyncIterator[None]:
         yield
     finally:
         # On the loop: a second cancellation must not keep the lock from being given back.
-        release()
+        cancellation.when_idle(release)
 
 
 def _give_back(taking: "asyncio.Future[Release]") -> None:
@@ -294,35 +391,83 @@ def _give_back(taking: "asyncio.Future[Release]") -> None:
         taking.result()()
 
 
-def _is_answer(message: Any, thread: _Thread | None) -> bool:
-    is_newest = thread is not None and thread.is_root and not thread.is_addressed
+class _Received(NamedTuple):
+    """What an invocation begins with, and what of it is refused when it has ended."""
+
+    input: Any
+    outdated: Collection[str] = ()
+    """Ids of questions that were answered before a crash. They are asked anew instead."""
+
+
+def _is_answer(message: Any, thread: _Thread) -> bool:
+    is_newest = thread.is_root and not thread.is_addressed
     return is_newest and isinstance(message, Command) and message.resume is not None
 
 
-def _addressed(command: Command[Any], snapshot: StateSnapshot, config: RunnableConfig | None) -> Command[Any]:
+def _addressed(
+    command: Command[Any], whole: StateSnapshot, current: StateSnapshot, config: RunnableConfig | None
+) -> _Received:
     """Return an answer with the id of its question.
 
     LangGraph keeps an answer without one in the thread, and gives it to the next question that is asked
     after a crash, whatever that is. Its server queues a second answer (a double click) behind the first, and
-    gives it to the question after: nobody has seen that one. Raises AnsweredError.
+    gives it to the question after: nobody has seen that one. An answer to an attempt that was cut off again
+    (`whole` has its question, `current` has not) counts for nothing. Raises AnsweredError.
     """
-    thread = snapshot.config["configurable"]["thread_id"]
-    is_open = [interrupt.id for interrupt in snapshot.interrupts]
+    thread = current.config["configurable"]["thread_id"]
+    is_open = [interrupt.id for interrupt in current.interrupts]
+    outdated = {interrupt.id for interrupt in whole.interrupts}.difference(is_open)
     resume = command.resume
     if isinstance(resume, dict) and all(_INTERRUPT_ID.fullmatch(str(key)) for key in resume):
+        if outdated.intersection(resume):
+            return _Received(None, outdated.intersection(resume))
         if closed := sorted(set(resume) - set(is_open)):
             raise AnsweredError(thread, closed, is_open)
-        return command
+        return _Received(command)
+    if outdated:
+        return _Received(None, outdated)
     if not is_open:
         raise AnsweredError(thread, (), ())
-    sent, asked = request_time((config or {}).get("configurable", {})), snapshot.created_at
+    sent, asked = request_time((config or {}).get("configurable", {})), current.created_at
     if sent and asked and sent < datetime.fromisoformat(asked):
         raise EarlyAnswerError(thread, (), is_open)
-    return replace(command, resume={is_open[0]: resume}) if len(is_open) == 1 else command
+    if len(is_open) > 1:
+        return _Received(command)  # LangGraph says that their ids are wanted.
+    of = AskedAttempt.of(current.interrupts[0].value)
+    if of and of.attempt > 1 and not _rejects(resume):
+        raise UnnamedAnswerError(thread, (), is_open, attempt=of.attempt)
+    return _Received(replace(command, resume={is_open[0]: resume}))
 
 
-def _marked(config: RunnableConfig | None, invocation: Invocation | None = None) -> RunnableConfig:
+def _asked_attempts(snapshot: StateSnapshot) -> dict[str, AskedAttempt]:
+    return {each.id: of for each in snapshot.interrupts if (of := AskedAttempt.of(each.value))}
+
+
+def _rejects(answer: Any) -> bool:
+    decisions = answer.get("decisions") if isinstance(answer, dict) else None
+    return isinstance(decisions, list) and all(
+        isinstance(each, dict) and each.get("type") == "reject" for each in decisions
+    )
+
+
+def _answered(outdated: Collection[str], snapshot: StateSnapshot) -> AnsweredError:
+    is_open = [interrupt.id for interrupt in snapshot.interrupts]
+    return AnsweredError(snapshot.config["configurable"]["thread_id"], sorted(outdated), is_open)
+
+
+def _without(snapshot: StateSnapshot, questions: Collection[str]) -> StateSnapshot:
+    """Return a snapshot without these questions."""
+    if not questions:
+        return snapshot
+
+    def others(interrupts: tuple[Interrupt, ...]) -> tuple[Interrupt, ...]:
+        return tuple(each for each in interrupts if each.id not in questions)
+
+    tasks = tuple(task._replace(interrupts=others(task.interrupts)) for task in snapshot.tasks)
+    return snapshot._replace(interrupts=others(snapshot.interrupts), tasks=tasks)
+
+
+def _marked(config: RunnableConfig | None, run: str = "") -> RunnableConfig:
     """Return the config of what writes a thread: an invocation, or an update of the state."""
     whole = config or RunnableConfig()
-    mark = {INVOCATION_KEY: invocation.id if invocation else ""}
-    return {**whole, "configurable": {**whole.get("configurable", {}), **mark}}
+    return {**whole, "configurable": {**whole.get("configurable", {}), INVOCATION_KEY: run}}

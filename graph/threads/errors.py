@@ -43,6 +43,16 @@ class EarlyAnswerError(AnsweredError):
     )
 
 
+class UnnamedAnswerError(AnsweredError):
+    """An approval that names no question could be an old one: a call is asked about a second time."""
+
+    sentence = (
+        "Thread {thread!r} asks about attempt {attempt} of a call that was cut off. An approval that names "
+        "no question may be one of an earlier attempt. Answer by the id of the question: {open}."
+    )
+    attempt: int
+
+
 class UnfinishedError(DetailedError, ThreadError):
     """A thread was cut off in the middle of a turn."""
 

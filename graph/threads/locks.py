@@ -13,6 +13,7 @@ from langgraph.checkpoint.base import BaseCheckpointSaver
 
 from skills_agent.graph.private_files import open_private
 from skills_agent.graph.threads.errors import ThreadBusyError
+from skills_agent.nodes.cancellation import Cancellation
 
 if TYPE_CHECKING:
     from psycopg import Connection
@@ -58,29 +59,45 @@ class LockTable:
         self.waits = locks is not None and not isinstance(locks, FileLocks)
         self._locks = locks
         self._lock = Lock()
-        self._held: dict[ThreadKey, tuple[int, Release]] = {}
+        self._held: dict[ThreadKey, _Held] = {}
 
-    def take(self, key: ThreadKey) -> Release:
+    def take(self, key: ThreadKey, cancellation: Cancellation | None = None) -> Release:
         """Lock a thread and return what unlocks it; raises ThreadBusyError.
 
         Calls of one subgraph may run in parallel: they share a lock, and LangGraph numbers their namespaces.
+        A lock is also shared with holders that were cancelled and do not end: other processes stay out.
         """
+        holder = cancellation or Cancellation()
         with self._lock:
-            count, release = self._held.get(key, (0, lambda: None))
-            if count and not key.namespace:
+            held = self._held.get(key)
+            if held is None:
+                release = self._locks.take(key) if self._locks is not None else lambda: None
+                held = self._held[key] = _Held(release, [])
+            elif not key.namespace and not all(each.is_overdue for each in held.holders):
                 raise ThreadBusyError(key.thread)
-            if not count and self._locks is not None:
-                release = self._locks.take(key)
-            self._held[key] = (count + 1, release)
-        return lambda: self._release(key)
+            held.holders.append(holder)
+        return lambda: self._release(key, holder)
 
-    def _release(self, key: ThreadKey) -> None:
+    def is_ending(self, key: ThreadKey) -> bool:
+        """Return whether a thread is held by what was cancelled, and is about to end."""
         with self._lock:
-            count, release = self._held.pop(key)
-            if count > 1:
-                self._held[key] = (count - 1, release)
-            else:
-                release()
+            held = self._held.get(key)
+            holders = held.holders if held and not key.namespace else []
+            is_late = all(each.is_overdue for each in holders)
+            return all(each.is_requested for each in holders) and not is_late
+
+    def _release(self, key: ThreadKey, holder: Cancellation) -> None:
+        with self._lock:
+            held = self._held[key]
+            held.holders.remove(holder)
+            if not held.holders:
+                del self._held[key]
+                held.release()
+
+
+class _Held(NamedTuple):
+    release: Release
+    holders: list[Cancellation]
 
 
 class FileLocks:

@@ -10,6 +10,7 @@ from skills_agent.graph.tools.files import file_tools
 from skills_agent.graph.tools.plan import update_plan
 from skills_agent.graph.tools.skills import LeftOut, skill_tools
 from skills_agent.graph.tools.workspace import Workspace
+from skills_agent.nodes.cancellation import Cancellation
 from skills_agent.nodes.codes import ThreadCodes
 from skills_agent.skills.library.registry import Library
 from skills_agent.skills.scripts.runner import ScriptRunner
@@ -24,6 +25,7 @@ def build_tools(  # noqa: PLR0913 - they are what the tools work with
     files: Workspace,
     codes: Callable[[], ThreadCodes],
     *,
+    cancellation: Callable[[], Cancellation] = Cancellation,
     left_out: LeftOut | None = None,
     run_command: bool = False,
     images: bool = False,
@@ -33,7 +35,7 @@ def build_tools(  # noqa: PLR0913 - they are what the tools work with
     The order is fixed: it is part of the prompt that a provider caches. `run_command` adds that tool;
     with `images`, the tools that read files show images to the model. No search finds what is `left_out`.
     """
-    run_script, command = run_tools(library, runner, workdir, codes)
+    run_script, command = run_tools(library, runner, workdir, codes, cancellation)
     return [
         *skill_tools(library, left_out=left_out, images=images),
         run_script,

@@ -14,13 +14,14 @@ from pydantic import BaseModel, BeforeValidator, Field
 from skills_agent.graph.private_files import folder_name
 from skills_agent.graph.tools.declare import declare
 from skills_agent.graph.tools.skills import ThreadRuntime, loaded_skill
+from skills_agent.nodes.cancellation import Cancellation
 from skills_agent.nodes.codes import ThreadCodes
 from skills_agent.skills.confined import make_folder_beneath, refusing_links
 from skills_agent.skills.library.registry import Library
 from skills_agent.skills.policy.protected import protected_in
 from skills_agent.skills.scripts.report import describe
 from skills_agent.skills.scripts.request import as_arguments, command_request, script_request
-from skills_agent.skills.scripts.runner import ScriptRequest, ScriptRunner
+from skills_agent.skills.scripts.runner import ScriptRequest, ScriptRunner, Stop
 from skills_agent.skills.skill import SkillRef
 from skills_agent.state.context import caller_of
 
@@ -69,10 +70,14 @@ class RunScriptArguments(BaseModel):
 
 
 def run_tools(
-    library: Library, runner: ScriptRunner, workdir: Workdir, codes: Callable[[], ThreadCodes]
+    library: Library,
+    runner: ScriptRunner,
+    workdir: Workdir,
+    codes: Callable[[], ThreadCodes],
+    cancellation: Callable[[], Cancellation],
 ) -> list[BaseTool]:
     """Return run_script and run_command."""
-    tools = _RunTools(library, runner, workdir, codes)
+    tools = _RunTools(library, runner, workdir, codes, cancellation)
     script = declare(tools.run_script, arguments=RunScriptArguments, with_artifact=True)
     return [script, declare(tools.run_command, with_artifact=True)]
 
@@ -83,6 +88,7 @@ class _RunTools:
     runner: ScriptRunner
     workdir: Workdir
     codes: Callable[[], ThreadCodes]
+    cancellation: Callable[[], Cancellation]
 
     def run_script(
         self,
@@ -114,14 +120,10 @@ class _RunTools:
         return self._run(command_request(command, workdir=self.workdir.of(runtime.config)), stdin)
 
     def _run(self, request: ScriptRequest, stdin: str | None) -> RunOutput:
-        runtime = get_runtime()
-        # LangGraph's RunControl: a server that shuts down asks its runs to drain.
-        control = runtime.control if runtime else None
-        shutdown = (lambda: control.drain_requested) if control else request.shutdown
         found = protected_in(request.args, self.workdir.workspace, self.workdir.protected, request.workdir)
         # Policy asks about every call that names one, so this one was approved.
         writable = tuple(each.place for each in found if each.place)
-        result = self.runner.run(replace(request, stdin=stdin, shutdown=shutdown, writable=writable))
+        result = self.runner.run(replace(request, stdin=stdin, stop=self._stop(), writable=writable))
         artifact = {
             "exit_code": result.exit_code,
             "level": result.level,
@@ -134,6 +136,18 @@ class _RunTools:
             **({"notices": list(result.notices)} if result.notices else {}),
         }
         return RunOutput(describe(result), artifact)
+
+    def _stop(self) -> Callable[[], Stop | None]:
+        cancellation, runtime = self.cancellation(), get_runtime()
+        # LangGraph's RunControl: a server that shuts down asks its runs to drain.
+        control = runtime.control if runtime else None
+
+        def stop() -> Stop | None:
+            if cancellation.is_requested:
+                return "cancelled"
+            return "shutdown" if control and control.drain_requested else None
+
+        return stop
 
 
 def _size(text: str) -> int:

@@ -72,8 +72,8 @@ def read_metadata(head: bytes, place: Place, *, block_angle_brackets: bool = Fal
     fields = read_fields(frontmatter, findings)
     name, description = fields.get("name"), fields.get("description", "")
     findings += check_fields(name, description, place.folder, frontmatter.lines)
-    diagnostics = tuple(diagnostic(finding, place.path) for finding in findings)
-    if any(RULES[finding.code].lenient == "error" for finding in findings):
+    diagnostics = tuple([diagnostic(finding, place.path) for finding in findings])
+    if findings and any(RULES[finding.code].lenient == "error" for finding in findings):
         return ReadMetadata(None, diagnostics)
     metadata = SkillMetadata(
         source=place.source,

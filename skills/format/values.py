@@ -22,6 +22,9 @@ _FALSE: Final = frozenset({"false", "no", "off", "0"})
 _SEPARATORS: Final = re.compile(r"[/\\@]+")
 """`x@bundled` asks for the skill `x` of a source: no skill may be named so."""
 _TOOL_PATTERN: Final = re.compile(r"\([^)]*\)")
+_TOOL: Final = re.compile(r"[^\s,()]+(?:\([^()]*\))?")
+_TOOLS: Final = re.compile(rf"(?:{_TOOL.pattern}(?:[\s,]+|\Z))*+")
+"""Names as nearly everybody writes them."""
 
 
 @dataclass
@@ -184,7 +187,7 @@ def _split_tools(text: str) -> tuple[str, ...]:
     `Bash(git diff:*), Read` is two names. A parenthesis that was never closed takes in the rest, and a
     parenthesis after a blank belongs to the name before it, so that no slip makes a pattern wider.
     """
-    names = _split_by_depth(text) if "(" in text else text.replace(",", " ").split()
+    names = _TOOL.findall(text) if _TOOLS.fullmatch(text) else _split_by_depth(text)
     # Quotes and brackets are left over where a list was no valid YAML and was read as text.
     return tuple(dict.fromkeys(plain for name in names if (plain := name.strip("\"'[]"))))
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from threading import Lock
+from threading import Lock, Thread
 from typing import TYPE_CHECKING, Final
 
 from skills_agent.skills.confined import NotRegularFileError, OutsideRootError, is_beneath, read_beneath
@@ -32,7 +32,7 @@ from skills_agent.skills.library.index import Strictness, open_index
 from skills_agent.skills.search.vectors import FusedIndex, Vectors
 from skills_agent.skills.search.words import SearchIndex, SearchSetting, SearchText, TextTables
 from skills_agent.skills.skill import ResourceListing, Skill, SkillMetadata, SkillRef
-from skills_agent.skills.sources.directory import list_files
+from skills_agent.skills.sources.directory import DirectorySource, list_files
 from skills_agent.skills.sources.protocol import SkillEntry, SkillFile, Source
 from skills_agent.skills.sources.walk import SKILL_FILE
 from skills_agent.skills.text import clean_text, normalize_line_ends
@@ -125,6 +125,15 @@ class Registry:
         extra = {"skills": skills, "sources": sources, "digest": catalog.digest}
         logger.info("discovered %d skills from %d sources", skills, sources, extra=extra)
         return catalog
+
+    def watch(self) -> None:
+        """Begin to watch the sources that two looks found unchanged: more looks cost nothing then (Linux).
+
+        This is done in a thread of its own, because it takes as long as two looks.
+        """
+        folders = [source for source in self.sources if isinstance(source, DirectorySource)]
+        if due := [source for source in folders if source.is_watch_due]:
+            Thread(target=_watch, args=(due,), name="watch", daemon=True).start()
 
     def get(self, digest: str) -> Catalog | None:
         """Return a recent catalog of this process by its digest; nothing is scanned, nothing waited for."""
@@ -333,6 +342,11 @@ class Library:
             if len(self._own) > _CALLERS_KEPT:
                 del self._own[next(iter(self._own))]
         return registry
+
+
+def _watch(sources: Iterable[DirectorySource]) -> None:
+    for source in sources:
+        source.watch()
 
 
 def _instructions(owned: SourceSkill) -> str:

@@ -20,6 +20,7 @@ INDENT: Final = "    "
 MAX_CHARACTERS: Final = 8_000
 MAX_NAMED: Final = 8
 MAX_LOOKED_AT: Final = 1_000_000
+_UNKNOWN: Final = "**Outcome unknown:**"
 _NOT_SHOWN: Final = " that are not shown here"
 _MARK: Final = re.compile(r"<U\+[0-9A-F]{4,6}>")
 _TICKS: Final = re.compile("`+")
@@ -64,9 +65,15 @@ class Excerpt(NamedTuple):
     """E.g. `… 186 more lines`; empty where nothing is left out."""
 
 
-def describe(warnings: Sequence[str], contents: Sequence[Content], facts: str) -> str:
-    """Return the description of a question: warnings, what would run, and the policy's sentence."""
-    blocks = [*(["\n".join(f"- **Warning:** {each}" for each in warnings)] if warnings else [])]
+def describe(
+    warnings: Sequence[str], contents: Sequence[Content], facts: str, *, outcome_unknown: str = ""
+) -> str:
+    """Return the description of a question: warnings, what would run, and the policy's sentence.
+
+    `outcome_unknown` says that it may have run already. It stands before all else.
+    """
+    blocks = [f"{_UNKNOWN} {escape_markdown(outcome_unknown)}"] if outcome_unknown else []
+    blocks += ["\n".join(f"- **Warning:** {each}" for each in warnings)] if warnings else []
     for content in contents:
         text, cut = excerpt(content.text, content.language)
         ticks = _longer_ticks(text, at_least=3)
@@ -91,6 +98,7 @@ def plain(description: str, more: str = _NOT_SHOWN) -> str:
             fence = "" if fence or opening is None else opening[1]
         else:
             line = line.replace("- **Warning:** ", "Warning: ", 1)
+            line = line.replace(_UNKNOWN, _UNKNOWN.strip("*"), 1) if line.startswith(_UNKNOWN) else line
             line = line.removesuffix(_NOT_SHOWN) + (more if line.endswith(_NOT_SHOWN) else "")
             lines.append(_ESCAPED.sub(r"\1", line))
     return re.sub(r"\n{2,}", "\n", "\n".join(lines))

@@ -26,7 +26,7 @@ from skills_agent.skills.scripts.interpreter import command_for, program_for
 from skills_agent.skills.scripts.output import Capture
 from skills_agent.skills.scripts.protected_files import ProtectedFiles, Watch, shown
 from skills_agent.skills.scripts.report import written_since
-from skills_agent.skills.scripts.runner import ScriptRequest, ScriptResult, Stop
+from skills_agent.skills.scripts.runner import ScriptRequest, ScriptResult, Stop, slot_of
 from skills_agent.skills.scripts.supervised import FLOOD_FACTOR, ProgramStart, SupervisedProgram
 from skills_agent.skills.scripts.unfinished import UnfinishedRuns
 
@@ -77,12 +77,10 @@ class ControlledRunner:
         secrets = secrets_of(self.secrets, request, self.environment)
         stdout, stderr = (Capture(self.max_output, secrets.values()) for _ in range(2))
         with (
-            self._slots,
+            slot_of(self._slots, request),
             TemporaryDirectory(prefix="skills-agent-", ignore_cleanup_errors=True) as private,
             self._skill_folder(request) as folder,
         ):
-            if request.shutdown():  # while it waited for its turn
-                raise ScriptError(f"{request.title} was not started: the agent is being shut down.")
             moment = Path(private).stat().st_ctime_ns
             allowed = Written(self.limits.written_bytes, self.limits.written_files)
             growth = Growth(request.workdir, moment, allowed)
@@ -94,11 +92,11 @@ class ControlledRunner:
                 try:
                     flood = FLOOD_FACTOR * self.max_output
 
-                    def shutdown() -> bool:
+                    def stop() -> Stop | None:
                         beat()
-                        return request.shutdown()
+                        return request.stop()
 
-                    stopped = program.until_end(started + self.timeout, flood, shutdown, growth)
+                    stopped = program.until_end(started + self.timeout, flood, stop, growth)
                 finally:
                     program.clean_up()
                 seconds = time.monotonic() - started

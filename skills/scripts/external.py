@@ -21,7 +21,7 @@ from skills_agent.skills.errors import InterpreterMissingError, ScriptError
 from skills_agent.skills.scripts.environment import FIXED, secrets_of
 from skills_agent.skills.scripts.interpreter import candidates_for, names_of
 from skills_agent.skills.scripts.output import Capture
-from skills_agent.skills.scripts.runner import ScriptRequest, ScriptResult, Stop
+from skills_agent.skills.scripts.runner import ScriptRequest, ScriptResult, Stop, slot_of
 from skills_agent.skills.scripts.supervised import FLOOD_FACTOR
 
 PLACE: Final = "/tmp/skills-agent"  # noqa: S108 - of the other machine
@@ -77,9 +77,8 @@ class ExternalRunner:
     def run(self, request: ScriptRequest) -> ScriptResult:
         """Run to the end, or to the limits. Raises ScriptError when the script cannot be started."""
         secrets = secrets_of(self.secrets, request, self.environment)
-        with self._slots:
-            if request.shutdown():  # what runs elsewhere is not reached; what waits is not started
-                raise ScriptError(f"{request.title} was not started: the agent is being shut down.")
+        with slot_of(self._slots, request):
+            # What runs elsewhere is not reached.
             program = self._program(request, self._send_skill(request))
             stdin = self._send((request.stdin or "").encode(errors="replace"))
             mark = f"skills-agent-{time.monotonic_ns()}"

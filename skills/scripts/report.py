@@ -21,6 +21,7 @@ STOPS: Final[dict[Stop, str]] = {
     "bytes": "more bytes written than the setting script_written_bytes allows; they are still there",
     "files": "more files written than the setting script_written_files allows; they are still there",
     "shutdown": "the agent was shut down while it ran; what it did until then is done",
+    "cancelled": "what it did until then is done",
 }
 _SKIPPED_FOLDERS: Final = frozenset({".git", ".agent", ".venv", "node_modules", "__pycache__"})
 _MAX_ENTRIES: Final = 20_000
@@ -62,6 +63,8 @@ def written_since(folder: Path, moment: int) -> list[WrittenFile]:
 
 
 def _outcome(result: ScriptResult) -> str:
+    if result.stopped == "cancelled":
+        return f"cancelled after {result.seconds:.1f} s; {STOPS['cancelled']}"
     if result.stopped:
         return f"stopped: {STOPS[result.stopped]}"
     if result.exit_code is None:

@@ -1,12 +1,19 @@
 """The request for a script, its result, and the protocol of runners between them."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal, NamedTuple, Protocol
+from threading import BoundedSemaphore
+from typing import Final, Literal, NamedTuple, Protocol
 
-Stop = Literal["time", "output", "memory", "processes", "bytes", "files", "shutdown"]
-"""Why a runner ended a script: the limit that it met, or the end of the agent."""
+from skills_agent.skills.errors import ScriptError
+
+Stop = Literal["time", "output", "memory", "processes", "bytes", "files", "shutdown", "cancelled"]
+"""Why a runner ended a script: the limit that it met, the end of the agent, or a run that was cancelled."""
+
+SLOT_SECONDS: Final = 0.05
+"""Between two looks whether a request that waits for its turn is to be stopped."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,9 +40,8 @@ class ScriptRequest:
     """Called right before a run without a sandbox: True if `mounted_at` holds the bytes of `root`."""
     writable: tuple[Path, ...] = ()
     """Protected paths that a person approved it to write: absolute, links resolved."""
-    shutdown: Callable[[], bool] = field(default=bool, compare=False)
-    """Called again and again during the run, from another thread: True ends it and all its processes.
-    The default is False, always."""
+    stop: Callable[[], Stop | None] = field(default=lambda: None, compare=False)
+    """Called again and again during the run: a reason ends it and all its processes."""
 
     @property
     def folder(self) -> Path | None:
@@ -81,6 +87,22 @@ class ScriptResult:
     """What became of protected files that it made, in sentences for the person and the model."""
     note: str = ""
     """Advice for the reader of the result."""
+
+
+@contextmanager
+def slot_of(slots: BoundedSemaphore, request: ScriptRequest) -> Iterator[None]:
+    """Wait for a turn to run. Raises ScriptError where the request is to be stopped before that."""
+    is_in = slots.acquire(blocking=False)
+    while not (reason := request.stop()) and not is_in:
+        is_in = slots.acquire(timeout=SLOT_SECONDS)
+    try:
+        if reason:
+            why = "its run was cancelled" if reason == "cancelled" else "the agent is being shut down"
+            raise ScriptError(f"{request.title} was not started: {why}.")
+        yield
+    finally:
+        if is_in:
+            slots.release()
 
 
 class ScriptRunner(Protocol):

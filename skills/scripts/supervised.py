@@ -30,7 +30,7 @@ SUPERVISOR: Final = (PYTHON, "-I", "-S", "-X", "utf8", supervisor.__file__)
 GRACE_SECONDS: Final = 0.5
 """Between SIGTERM and SIGKILL."""
 LOOKOUT_SECONDS: Final = 0.02
-"""Between two looks at what was written, and whether the agent is being shut down."""
+"""Between two looks at what was written, and whether it is to be stopped."""
 FLOOD_FACTOR: Final = 100
 """A program that writes this many times the output that is kept is stopped."""
 CHUNK_BYTES: Final = 64 * 1024
@@ -79,15 +79,15 @@ class SupervisedProgram:
             self._selector.register(pipe, selectors.EVENT_READ, capture.add)
 
     def until_end(
-        self, deadline: float, flood: int, shutdown: Callable[[], bool], growth: Growth
+        self, deadline: float, flood: int, stop: Callable[[], Stop | None], growth: Growth
     ) -> Stop | None:
         """Return why it was ended here, or None. `flood` is how many bytes may come from a stream."""
         while self._is_alive():
             now = time.monotonic()
             if limit := growth.exceeded(self._family):
                 return limit  # without a grace: it would write on
-            if shutdown():
-                return self._stop("shutdown")
+            if reason := stop():
+                return self._stop(reason)
             if now >= deadline:
                 return self._stop("time")
             if max(capture.total for capture in self._captures) > flood:

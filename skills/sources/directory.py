@@ -16,6 +16,7 @@ from skills_agent.skills.format.rules import Finding, diagnostic
 from skills_agent.skills.sources.protocol import NOISE, FolderState, Scan, SkillFile
 from skills_agent.skills.sources.walk import (
     MAX_DEPTH,
+    OWN_FOLDERS,
     SKILL_FILE,
     SKIPPED_FOLDERS,
     Walk,
@@ -57,6 +58,7 @@ class DirectorySource:
         nothing in it is used.
         """
         self.folder = Path(os.path.abspath(folder))  # noqa: PTH100 - links are kept as the user names them
+        self._prefix = f"{self.folder}{os.sep}"
         self.label = label
         self.trusted = trusted
         self._required = required
@@ -72,6 +74,8 @@ class DirectorySource:
         self._watch: FolderWatch | None = None
         self._watchable = True
         """False after an attempt to watch these folders that failed."""
+        self.is_watch_due = False
+        """Whether a look found nothing changed, and the next one could do without."""
 
     def scan(self) -> Scan:
         """Find every SKILL.md beneath the folder, reading none: as it is now, watched or not."""
@@ -88,11 +92,25 @@ class DirectorySource:
                     self.folders, watch, self._watchable = walk.folders, None, True
                 elif self._scan is None:
                     self._scan = scan_of(self.folders)
-                elif self._watchable and (watch is None or watch.is_lost):
-                    watch = _watch(self.folders)
-                    self._watchable = watch is not None
+                elif watch is None or watch.is_lost:
+                    self.is_watch_due, watch = self._watchable and _is_worth_watching(self.folders), None
             self._watch = watch
             return self._scan
+
+    def watch(self) -> None:
+        """Begin to watch the folders if that is due, when nobody waits: it takes as long as two looks.
+
+        The next scan looks once more: what happened before the watch began is in no event.
+        """
+        with self._lock:
+            is_due, self.is_watch_due = self.is_watch_due, False
+            folders = self.folders
+        if not is_due:
+            return
+        watch = _watch(folders)
+        with self._lock:
+            if folders is self.folders:  # no scan has found another state meanwhile
+                self._watch, self._watchable = watch, watch is not None
 
     @property
     def leads_out(self) -> bool:
@@ -115,12 +133,12 @@ class DirectorySource:
         return Path(path).parent
 
     def claims(self, path: str) -> bool:
-        return path.startswith(f"{self.folder}{os.sep}")
+        return path.startswith(self._prefix)
 
     def _relative(self, path: str) -> str:
-        if not self.claims(path):
+        if not path.startswith(self._prefix):
             raise OutsideRootError(path)
-        return path.removeprefix(f"{self.folder}{os.sep}")
+        return path.removeprefix(self._prefix)
 
 
 def standard_sources(
@@ -162,9 +180,11 @@ def _place(source: DirectorySource) -> str:
     return str(source.folder) if source.leads_out else os.path.realpath(source.folder)
 
 
+def _is_worth_watching(folders: Sequence[FolderState]) -> bool:
+    return sys.platform == "linux" and len(folders) >= _WATCHED_FROM
+
+
 def _watch(folders: Sequence[FolderState]) -> "FolderWatch | None":
-    if sys.platform != "linux" or len(folders) < _WATCHED_FROM:
-        return None
     # Imported only here: a process that looks once does without.
     from skills_agent.skills.sources.inotify import FolderWatch  # noqa: PLC0415
 
@@ -181,7 +201,8 @@ def list_files(folder: Path, skill_file: str) -> Iterator[tuple[str, int]]:
     looked = 0
     for place, inner, names in os.walk(folder, onerror=_raise):
         prefix = "" if place == str(folder) else f"{os.path.relpath(place, folder)}/"
-        if (prefix and SKILL_FILE in names) or looked > _MAX_FILES:
+        is_other = SKILL_FILE in names and prefix and prefix.partition("/")[0] not in OWN_FOLDERS
+        if is_other or looked > _MAX_FILES:
             inner.clear()
             continue
         looked += len(inner) + len(names)

@@ -9,7 +9,7 @@ import os
 import time
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from operator import attrgetter
@@ -22,7 +22,7 @@ from skills_agent.skills.confined import OutsideRootError, parts_of
 from skills_agent.skills.format.rules import Finding, diagnostic
 from skills_agent.skills.skill import Diagnostic
 from skills_agent.skills.sources.protocol import NOISE, Scan, SkillEntry, SkillFile
-from skills_agent.skills.sources.walk import MAX_DEPTH, SKILL_FILE, SKIPPED_FOLDERS
+from skills_agent.skills.sources.walk import MAX_DEPTH, OWN_FOLDERS, SKILL_FILE, SKIPPED_FOLDERS
 from skills_agent.skills.text import one_line
 
 MAX_FILE_BYTES: Final = 64 * 1024 * 1024
@@ -334,10 +334,16 @@ def raising_os_errors(clean: Callable[[str], str] = str) -> Iterator[None]:
 
 
 def _skill_files(files: Mapping[str, ListedFile]) -> list[str]:
-    """Return the SKILL.md of each folder: the one in capitals where it has several."""
+    """Return the SKILL.md of each skill: the one in capitals where its folder has several."""
     names: dict[str, str] = {}
     for relative in filter(is_skill_file, files):
         folder, _, name = relative.rpartition("/")
         if name == SKILL_FILE or folder not in names:
             names[folder] = relative
-    return [names[folder] for folder in sorted(names)]
+    return [names[folder] for folder in sorted(names) if not _is_of_a_skill(folder, names)]
+
+
+def _is_of_a_skill(folder: str, skills: Container[str]) -> bool:
+    """Return whether a folder is within one that a skill calls its own."""
+    parts = folder.split("/")
+    return any(part in OWN_FOLDERS and "/".join(parts[:at]) in skills for at, part in enumerate(parts))

@@ -29,6 +29,8 @@ SKIPPED_FOLDERS: Final = frozenset(
         ".mypy_cache", ".pytest_cache", ".ruff_cache", ".tox", ".nox", ".idea", ".vscode",
     }
 )  # fmt: skip
+OWN_FOLDERS: Final = frozenset({"scripts", "references", "assets"})
+"""Of a skill, by the specification: a SKILL.md in them is a file of it, and no other skill is looked for."""
 MAX_DEPTH: Final = 6
 """Folders between the source's and a skill's own: finds 99.4 % of 4,419 skills of 442 repositories."""
 MAX_FOLDERS: Final = 200_000
@@ -122,6 +124,8 @@ class Walk:
             skill = self._skill(file, path)
             is_plain = file.name == SKILL_FILE and not file.is_symlink()
             tells = tells and skill is not None and skill.settled and is_plain
+        if skill is not None and inner:
+            inner = [each for each in inner if each[each.rfind(os.sep) + 1 :] not in OWN_FOLDERS]
         return FolderState(path, changed if tells and left else 0, limit - left, tuple(inner), skill)
 
     def _skill(self, entry: os.DirEntry[str], folder: str) -> SkillEntry | None:

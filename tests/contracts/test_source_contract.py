@@ -67,6 +67,25 @@ def test_a_scan_finds_every_skill_in_path_order(make_source: MakeSource) -> None
     assert scan.diagnostics == ()
 
 
+@pytest.mark.parametrize("own", ["scripts", "references", "assets"])
+def test_what_a_skill_keeps_in_its_own_folders_is_no_skill_and_belongs_to_it(
+    make_source: MakeSource, own: str
+) -> None:
+    inner = {"SKILL.md": SKILL.format(name="inner"), "notes.md": "n"}
+    tree = {
+        "outer": {
+            "SKILL.md": SKILL.format(name="outer"),
+            **{f"{own}/inner/{name}": content for name, content in inner.items()},
+        },
+        own: {"SKILL.md": SKILL.format(name=own)},
+    }
+    source = make_source(tree)
+
+    assert {found.folder for found in source.scan().skills} == {"outer", own}
+    fetched = {file.path for file in source.fetch(path_of(source, "outer"))}
+    assert fetched == {"SKILL.md", f"{own}/inner/SKILL.md", f"{own}/inner/notes.md"}
+
+
 def test_two_scans_of_the_same_are_equal(make_source: MakeSource) -> None:
     source = make_source(TREE)
 

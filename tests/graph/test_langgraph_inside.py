@@ -65,6 +65,7 @@ from skills_agent.graph.langgraph_inside import (
     order_ids_after,
     route_in_place,
     saver_in,
+    skip_answers,
     store_in,
     stored,
     task_path,
@@ -230,6 +231,44 @@ def test_a_graph_in_a_task_of_another_one_is_known_by_its_config() -> None:
     )
     assert is_served({"graph_id": "agent"})
     assert not is_served(configurable)
+
+
+def test_a_question_is_of_one_attempt_whatever_was_answered_and_lost_before() -> None:
+    attempts: list[int] = []
+
+    def node(state: Talk) -> Talk:
+        number = attempts[-1]
+        skip_answers(number)
+        answer = interrupt(f"attempt {number}?")
+        attempts.append(number + 1)
+        if number < 3:
+            raise KeyboardInterrupt  # cut off: the answer is lost
+        return {"said": [answer, interrupt("its own?")]}
+
+    builder = StateGraph(Talk)
+    builder.add_node("ask", node)
+    builder.add_edge(START, "ask")
+    graph = builder.compile(checkpointer=InMemorySaver())
+    config: Any = {"configurable": {"thread_id": "t"}}
+    hint = (
+        "LangGraph hands out the answers of a task, or names its questions, otherwise: see `interrupt` in "
+        "langgraph/types.py and `_scratchpad` in langgraph/pregel/_algo.py, and let `skip_answers` follow."
+    )
+    attempts.append(1)
+    ids = [graph.invoke({}, config)["__interrupt__"][0].id]
+    while attempts[-1] < 3:
+        with pytest.raises(KeyboardInterrupt):
+            graph.invoke(Command(resume={ids[-1]: "yes"}), config)
+        old = graph.invoke(Command(resume={ids[-1]: "yes"}), config)  # it comes again, and counts for nothing
+        (asked,) = old["__interrupt__"]
+        assert asked.value == f"attempt {attempts[-1]}?", hint
+        (again,) = graph.invoke(Command(resume={ids[0]: "yes"}), config)["__interrupt__"]
+        assert (again.id, again.value) == (asked.id, asked.value), hint
+        ids.append(asked.id)
+    assert len(set(ids)) == 3, hint
+    (own,) = graph.invoke(Command(resume={ids[-1]: "yes"}), config)["__interrupt__"]
+    assert own.value == "its own?", hint
+    assert own.id not in ids, hint
 
 
 def test_a_compiled_graph_becomes_one_of_a_subclass() -> None:

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Iterator
 from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -86,8 +87,14 @@ def test_an_unknown_outcome_is_asked_about_in_the_form_of_an_approval(cut_off: A
     (question,) = cut_off.state.interrupts
     (request,) = question.value["action_requests"]
     assert (request["name"], request["args"]) == ("note", {"text": "n"})
-    assert "attempt 1" in request["description"]
-    assert "unknown" in request["description"]
+    first, *_, last = request["description"].split("\n\n")
+    started = datetime.fromisoformat(request["outcome_unknown"]["started"]).astimezone()
+    assert first == (
+        f"**Outcome unknown:** note was started at {started:%H:%M %Z} (attempt 1) and cut off before its "
+        "result was kept. Whether it did its work is unknown."
+    )
+    assert "Approve: run it again." in last
+    assert request["outcome_unknown"]["attempt"] == 1
     assert question.value["review_configs"] == [
         {"action_name": "note", "allowed_decisions": ["approve", "reject"]}
     ]
@@ -99,8 +106,12 @@ def test_reject_leaves_it_and_the_model_is_told(cut_off: Agent, notes: Notes) ->
     result = cut_off.answer({"type": "reject", "message": "I looked: it is there"})
     (told,) = cut_off.tool_messages("note")
     assert told.status == "error"
-    assert "Outcome unknown" in told.text
-    assert "I looked: it is there" in told.text
+    assert told.text.startswith("Outcome unknown: note was started at ")
+    assert told.text.endswith(
+        'A person decided not to run it again, and said: "I looked: it is there". Check what it would have '
+        "changed."
+    )
+    assert "+00:00" not in told.text
     assert notes.taken == ["n"]
     assert result["answer"] == "done"
     assert result["usage"]["thread"]["tool_calls"] == 1
@@ -111,7 +122,7 @@ def test_approve_runs_it_again_and_says_so(cut_off: Agent, notes: Notes) -> None
     cut_off.answer({"type": "approve"})
     (told,) = cut_off.tool_messages("note")
     assert told.text.endswith("noted n")
-    assert "a person had it run again" in told.text
+    assert "and cut off. A person had it run again.]" in told.text
     assert notes.taken == ["n", "n"]
 
 

@@ -1,6 +1,7 @@
 """The records of a workspace that comes from somebody else: no link in it is followed."""
 
 import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -90,3 +91,30 @@ def test_a_folder_that_the_operator_names_elsewhere_may_be_a_link(workspace: Pat
     log.append("t", [{"type": "run_started", "thread": "t"}])
     assert len(log.lines(folder_name("t"))) == 1
     assert (tmp_path / "disk" / (folder_name("t") + ".jsonl")).is_file()
+
+
+def test_a_folder_that_is_removed_or_replaced_while_it_is_in_use_is_noticed(
+    workspace: Path, tmp_path: Path
+) -> None:
+    """Attack: a script or a `git clean` moves the folder away, and puts a link to it there."""
+    runs, event = workspace / ".agent" / "runs", {"type": "run_started", "thread": "t"}
+    log = RunLog(runs, workspace)
+    log.append("t", [event])
+    moved = tmp_path / "moved"
+    runs.rename(moved)
+    log.append("t", [event])
+    assert len(log.lines(folder_name("t"))) == 1
+    shutil.rmtree(runs)
+    runs.symlink_to(moved)
+    with pytest.raises(LinkOnTheWayError):
+        log.append("t", [event])
+    agent = tmp_path / "agent"
+    runs.unlink()
+    moved.rename(runs)
+    log.append("t", [event])
+    runs.parent.rename(agent)
+    runs.parent.symlink_to(agent)
+    with pytest.raises(LinkOnTheWayError):
+        log.append("t", [event])
+    kept = agent / "runs" / (folder_name("t") + ".jsonl")
+    assert len(kept.read_bytes().splitlines()) == 2

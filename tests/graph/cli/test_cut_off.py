@@ -39,6 +39,16 @@ class Cut:
         (self.cli.workspace / "gate").unlink()
         (self.cli.workspace / "gate").write_text("")
 
+    def run_until_killed(self, *args: str) -> None:
+        """Run a command until its script waits, and kill it."""
+        before = self.effects
+        (self.cli.workspace / "gate").unlink()
+        os.mkfifo(self.cli.workspace / "gate")
+        self.process = self.cli.start(*args)
+        self.gate = (self.cli.workspace / "gate").open("w")
+        assert self.effects == before + 1
+        self.kill()
+
     @property
     def effects(self) -> int:
         """Return how often the effect took place."""
@@ -72,6 +82,9 @@ def test_resume_asks_about_the_unknown_outcome_and_takes_the_answer(cut: Cut) ->
     asked = cut.cli.run("resume", "t")
     assert asked.code == 3
     assert "Whether it did its work is unknown" in asked.out
+    rest = asked.out.partition("A call was cut off in the middle. Run it again, or leave it?")[2]
+    assert rest.lstrip().startswith("Outcome unknown: run_script was started at ")
+    assert "Approval needed" not in asked.out
     refused = cut.cli.run("resume", "t", "--approve", "--always", "thread")
     assert refused.code == 2
     assert "this call alone" in refused.err
@@ -111,6 +124,38 @@ def test_resume_with_reject_leaves_it(cut: Cut) -> None:
     assert "Outcome unknown" in str(shown)
 
 
+def test_a_command_that_is_typed_again_after_each_crash_runs_the_call_once_more_and_not_more_often(
+    cut: Cut,
+) -> None:
+    """`resume --approve` from the history of a shell."""
+    cut.kill()
+    asked = cut.cli.run("resume", "t", "--json")
+    assert asked.value["resume"] == "skills-agent resume t --approve --attempt 1"
+    cut.run_until_killed("resume", "t", "--approve")
+    assert cut.effects == 2
+    refused = cut.cli.run("resume", "t", "--approve")
+    assert (refused.code, "no open question: it was cut off" in refused.err) == (1, True)
+    asked = cut.cli.run("resume", "t")
+    assert "(attempt 2)" in asked.out
+    assert asked.out.endswith("To run it: skills-agent resume t --approve --attempt 2\n")
+    for words in (["--approve"], ["--approve", "--attempt", "1"], ["--reject", "--attempt", "1"]):
+        refused = cut.cli.run("resume", "t", *words)
+        assert (refused.code, "attempt" in refused.err) == (1 if "1" in words else 2, True)
+    assert cut.effects == 2
+    done = cut.cli.run("resume", "t", "--approve", "--attempt", "2")
+    assert (done.code, cut.effects) == (0, 3)
+
+
+def test_an_attempt_is_named_with_an_answer_about_a_call_that_was_cut_off(cut: Cut) -> None:
+    cut.kill()
+    assert cut.cli.run("resume", "t", "--attempt", "1").code == 2
+    assert cut.cli.run("resume", "t", "--json").code == 3
+    (cut.cli.workspace / "decisions.json").write_text('[{"type": "approve"}]')
+    other = cut.cli.run("resume", "t", "--decisions", "decisions.json", "--attempt", "2")
+    assert (other.code, "is about attempt 1 of a call" in other.err) == (1, True)
+    assert cut.effects == 1
+
+
 @pytest.mark.slow
 def test_on_a_terminal_the_question_takes_approve_and_reject_only(cut: Cut) -> None:
     cut.kill()
@@ -118,7 +163,7 @@ def test_on_a_terminal_the_question_takes_approve_and_reject_only(cut: Cut) -> N
         "resume",
         "t",
         answers=[
-            ("[s]top here", "edit {}\n"),
+            ("[l]eave it [message], [v]iew all, [s]top here", "edit {}\n"),
             ("approve or reject it", "thread\n"),
             ("for this call alone", "n\n"),
         ],

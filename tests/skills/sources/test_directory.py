@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from skills_agent.skills.library.registry import Registry
-from skills_agent.skills.sources import DirectorySource, standard_sources, walk
+from skills_agent.skills.sources import DirectorySource, MemorySource, standard_sources, walk
 
 SKILL = "---\nname: {name}\ndescription: Does {name}.\n---\nDo it.\n"
 
@@ -48,6 +48,37 @@ def test_a_skill_in_another_skills_folder_is_found_and_its_files_are_its_own(tmp
 
     assert [each.folder for each in source.scan().skills] == ["outer", "inner"]
     assert [file.path for file in source.fetch(str(outer))] == ["SKILL.md", "skills/shared.md"]
+
+
+def test_the_own_folders_of_a_skill_are_not_listed(tmp_path: Path) -> None:
+    put(tmp_path / "csv-report")
+    for own in ("scripts", "references", "assets", "more"):
+        (tmp_path / "csv-report" / own).mkdir()
+    source = DirectorySource(tmp_path, "user")
+
+    source.scan()
+
+    listed = {os.path.relpath(folder.path, tmp_path) for folder in source.folders}
+    assert listed == {".", "csv-report", "csv-report/more"}
+
+
+def test_a_folder_of_no_skill_may_have_skills_in_folders_of_these_names(tmp_path: Path) -> None:
+    put(tmp_path / "team/assets/logo")
+    in_memory = MemorySource({"team": {"assets/logo/SKILL.md": SKILL.format(name="logo")}})
+
+    assert found_in(tmp_path)[0] == ["team/assets/logo/SKILL.md"]
+    assert [each.folder for each in in_memory.scan().skills] == ["logo"]
+
+
+def test_what_is_in_an_own_folder_is_a_skill_once_the_outer_one_is_none(tmp_path: Path) -> None:
+    outer = put(tmp_path / "outer")
+    put(tmp_path / "outer/assets/inner")
+    source = DirectorySource(tmp_path, "user", clock=lambda: time.time_ns() + 3_600_000_000_000)
+    assert [each.folder for each in source.scan().skills] == ["outer"]
+
+    outer.unlink()
+
+    assert [each.folder for each in source.scan().skills] == ["inner"]
 
 
 def test_a_folder_that_is_a_skill_itself_is_found(tmp_path: Path) -> None:

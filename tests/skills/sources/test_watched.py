@@ -30,6 +30,7 @@ from tests.skills.sources.watching import (
     profiled,
     put,
     source_of,
+    turn,
     watched,
     watching_descriptors,
     write_many,
@@ -185,7 +186,7 @@ def test_a_change_through_another_hard_link_is_seen(
     if not first:
         link.hardlink_to(root / "a/SKILL.md")
         for _ in range(3):
-            source.scan()
+            turn(source)
         assert looks(source) == 1
     next_tick(tmp_path)
 
@@ -260,7 +261,7 @@ def scan_profiled(
     source.scan()
     for _ in range(4):
         with profiled(tell):
-            source.scan()
+            turn(source)
         if is_done():
             return
 
@@ -274,7 +275,7 @@ def test_files_that_changed_a_moment_ago_are_looked_at_until_a_change_would_show
 
     now = an_hour_later()
     for _ in range(4):
-        source.scan()
+        turn(source)
     assert looks(source) == 1
 
 
@@ -299,15 +300,39 @@ def test_few_folders_are_not_watched(tmp_path: Path) -> None:
     assert watching_descriptors() == []
 
 
-def test_watching_begins_with_the_second_look_that_finds_nothing_changed(tmp_path: Path) -> None:
+def test_watching_begins_after_the_second_look_that_finds_nothing_changed(tmp_path: Path) -> None:
+    root = write_many(tmp_path / "root")
+    source = source_of(root)
+    turn(source)
+    assert watching_descriptors() == []
+    for _ in range(3):
+        source.scan()
+    assert watching_descriptors() == [], "no scan begins it: somebody waits for its end"
+
+    source.watch()
+
+    assert watching_descriptors() != []
+
+
+def test_a_watch_of_another_state_than_the_last_is_not_kept(tmp_path: Path) -> None:
     root = write_many(tmp_path / "root")
     source = source_of(root)
     source.scan()
-    assert watching_descriptors() == []
-
     source.scan()
 
-    assert watching_descriptors() != []
+    def tell(frame: FrameType, event: str, _called: object) -> None:
+        if event == "return" and frame.f_code.co_name == "_watch":
+            sys.setprofile(None)
+            next_tick(tmp_path)
+            put(root / "new")
+            source.scan()
+
+    with profiled(tell):
+        source.watch()
+
+    assert watching_descriptors() == []
+    put(root / "new/deeper")  # of which the watch would not know
+    assert is_up_to_date(source)
 
 
 def test_folders_that_an_index_kept_are_watched(tmp_path: Path) -> None:
@@ -318,7 +343,7 @@ def test_folders_that_an_index_kept_are_watched(tmp_path: Path) -> None:
     source.scan()
     assert watching_descriptors() == []
     for _ in range(2):
-        source.scan()
+        turn(source)
     assert looks(source) == 1
     next_tick(tmp_path)
 
@@ -347,7 +372,7 @@ def test_after_a_burst_of_events_the_watch_is_trusted_again(tmp_path: Path) -> N
         (root / "a/notes.md").chmod(0o600 + mode % 2)
 
     for _ in range(30):
-        source.scan()
+        turn(source)
 
     assert looks(source) == 1
 
@@ -382,6 +407,7 @@ def test_threads_that_share_a_source_each_see_every_change(tmp_path: Path) -> No
             ready.wait()
             catalog = registry.refresh()
             for _ in range(number % 5):  # so that some changes come when it is watched, and others before
+                registry.watch()
                 catalog = registry.refresh()
             if f"new-{number}" not in {skill.folder for skill in catalog.skills}:
                 wrong.append(number)
@@ -545,4 +571,4 @@ def test_random_changes_are_seen_at_once(
                 change(root, where, outside)
             assert is_up_to_date(source)
             for _ in range(scans):
-                source.scan()
+                turn(source)

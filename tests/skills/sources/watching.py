@@ -50,8 +50,14 @@ def is_up_to_date(source: DirectorySource) -> bool:
     return (source.scan(), source.folders) == (anew.scan(), anew.folders)
 
 
+def turn(source: DirectorySource) -> None:
+    """Scan, and begin to watch where that is due, as a turn does and what comes after it."""
+    source.scan()
+    source.watch()
+
+
 def looks(source: DirectorySource) -> int:
-    """Scan, and return how many files and folders were looked at."""
+    """Do the same, and return how many files and folders the scan looked at."""
     count = 0
 
     def tell(_frame: FrameType, event: str, called: object) -> None:
@@ -61,6 +67,7 @@ def looks(source: DirectorySource) -> int:
 
     with profiled(tell):
         source.scan()
+    source.watch()
     return count
 
 

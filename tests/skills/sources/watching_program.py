@@ -19,6 +19,7 @@ from tests.skills.sources.watching import (
     next_tick,
     put,
     source_of,
+    turn,
     watched,
     watching_descriptors,
     write_many,
@@ -32,7 +33,7 @@ def forked(root: Path) -> None:
     in_child(lambda: is_up_to_date_after(lambda: put(root / "new"), source))
     assert is_up_to_date(source), "the parent"
     for _ in range(3):
-        source.scan()
+        turn(source)
     in_child(lambda: watches(source) and is_up_to_date_after(lambda: put(root / "newer"), source))
     assert is_up_to_date(source), "the parent, of the second child"
 

@@ -1,0 +1,485 @@
+"""Cancel means stop: what was started is ended, its output is the result, and nothing starts beside it."""
+
+import asyncio
+import gc
+import os
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
+from threading import Event, Thread
+from typing import Any, TypedDict
+
+import anyio
+import pytest
+from langchain_core.messages import HumanMessage, ToolMessage
+from langchain_core.tools import BaseTool, tool
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
+from langgraph.graph import END, START, StateGraph
+from langgraph.types import Command
+
+from skills_agent.graph import ThreadBusyError
+from skills_agent.nodes import cancellation
+from skills_agent.nodes.effects import CallRunsError
+from tests.agents import Agent, call, calls, write_skill
+from tests.conftest import MakeAgent
+
+pytestmark = pytest.mark.slow
+
+GO: Any = {"messages": [HumanMessage("go")]}
+LOAD = calls(call("load_skill", name="count"))
+RUN = call("run_script", skill="count", path="scripts/run.py", args=["a"])
+FREE: dict[str, Any] = {"require_approval_for": frozenset()}
+
+STUBBORN = """\
+import os, pathlib, signal, subprocess, sys, time
+
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+deaf = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print(flush=True)"
+command = [sys.executable, "-c", f"{deaf}; time.sleep(600)", TOKEN]
+daemon = subprocess.Popen(command, stdout=subprocess.PIPE, start_new_session=True)
+daemon.stdout.readline()
+print("half of it", flush=True)
+with pathlib.Path("started-" + sys.argv[1]).open("a") as file:
+    file.write("x")
+time.sleep(600)
+"""
+"""Ignores SIGTERM, as the daemon does that it starts in a session of its own."""
+
+
+def processes_with(word: str) -> list[str]:
+    """Return the command lines of other processes that hold a word."""
+    found = []
+    for place in Path("/proc").glob("[0-9]*"):
+        try:
+            command = (place / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+        except OSError:
+            continue
+        if word in command and int(place.name) != os.getpid():
+            found.append(command)
+    return found
+
+
+@pytest.fixture
+def started(workspace: Path) -> Iterator[Path]:
+    """Return the file that the script writes when it and its daemon run; both are gone at the end."""
+    script = STUBBORN.replace("TOKEN", repr(f"daemon-in-{workspace}"))
+    write_skill(workspace / ".agent" / "skills", "count", "Counts.", scripts__run_py=script)
+    yield workspace / "started-a"
+    assert processes_with(str(workspace)) == []
+
+
+@pytest.fixture
+def agent(make_agent: MakeAgent, started: Path) -> Agent:
+    return make_agent([LOAD, calls(RUN), "done", "later"], sandbox="off", **FREE)
+
+
+async def there(*places: Path) -> None:
+    while not all(place.exists() for place in places):
+        await asyncio.sleep(0.01)
+
+
+async def cancel_task(agent: Agent, started: Path) -> None:
+    run = asyncio.ensure_future(agent.graph.ainvoke(GO, agent.config))
+    await there(started)
+    run.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await run
+
+
+async def time_out(agent: Agent, started: Path) -> None:
+    run = asyncio.ensure_future(agent.graph.ainvoke(GO, agent.config))
+    await there(started)
+    with pytest.raises(asyncio.TimeoutError):
+        await asyncio.wait_for(run, 0.01)
+
+
+async def cancel_twice(agent: Agent, started: Path) -> None:
+    run = asyncio.ensure_future(agent.graph.ainvoke(GO, agent.config))
+    await there(started)
+    run.cancel()
+    await asyncio.sleep(0.05)
+    run.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await run
+
+
+async def leave_scope(agent: Agent, started: Path) -> None:
+    """As FastAPI does: anyio cancels at every await until the block is left."""
+    with anyio.CancelScope() as scope:
+        async with anyio.create_task_group() as tasks:
+
+            async def leave() -> None:
+                await there(started)
+                scope.cancel()
+
+            tasks.start_soon(leave)
+            await agent.graph.ainvoke(GO, agent.config)
+    assert scope.cancelled_caught
+
+
+async def fail_beside(agent: Agent, started: Path) -> None:
+    async def fail() -> None:
+        await there(started)
+        raise OSError("another task of the group")
+
+    async def both() -> None:
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(agent.graph.ainvoke(GO, agent.config))
+            tasks.create_task(fail())
+
+    with pytest.raises(ExceptionGroup):
+        await both()
+
+
+async def close_stream(agent: Agent, started: Path) -> None:
+    parts: Any = agent.graph.astream(GO, agent.config, stream_mode=["custom", "updates"])
+    async for _, part in parts:
+        if part.get("type") == "skills_agent.call_started":
+            break
+    await there(started)
+    await parts.aclose()
+
+
+async def forget_stream(agent: Agent, started: Path) -> None:
+    """Leave `async for` without a word: Python closes the generator when nobody holds it."""
+    parts: Any = agent.graph.astream(GO, agent.config, stream_mode=["custom", "updates"])
+    async for _, part in parts:
+        if part.get("type") == "skills_agent.call_started":
+            break
+    await there(started)
+    del parts
+    gc.collect()
+    await asyncio.sleep(0.1)
+
+
+LEAVING = [cancel_task, time_out, cancel_twice, leave_scope, fail_beside, close_stream, forget_stream]
+Leave = Callable[[Agent, Path], Awaitable[None]]
+
+
+def cancelled(told: ToolMessage) -> bool:
+    return told.text.startswith("cancelled after ") and "half of it" in told.text
+
+
+@pytest.mark.parametrize("leave", LEAVING)
+async def test_a_script_of_a_cancelled_run_ends_with_all_it_started_and_its_output_is_the_result(
+    agent: Agent, started: Path, workspace: Path, leave: Leave
+) -> None:
+    await leave(agent, started)
+    result = await agent.graph.ainvoke(None, agent.config)  # waits until the cancelled run has ended
+    assert processes_with(str(workspace)) == []
+    assert result["answer"] == "done"
+    (told,) = agent.tool_messages("run_script")
+    assert cancelled(told), told.text
+    assert started.read_text() == "x"
+    assert agent.state.interrupts == ()
+
+
+@pytest.mark.parametrize("leave", [cancel_task, leave_scope, close_stream])
+async def test_a_new_message_reads_what_the_cancelled_script_came_to(
+    agent: Agent, started: Path, leave: Leave
+) -> None:
+    await leave(agent, started)
+    await agent.graph.ainvoke({"messages": [HumanMessage("never mind")]}, agent.config)
+    (told,) = agent.tool_messages("run_script")
+    assert cancelled(told), told.text
+    assert started.read_text() == "x"
+
+
+@pytest.mark.parametrize("leave", [cancel_task, leave_scope])
+async def test_it_holds_in_the_sandbox_and_with_a_saver_of_the_loop(
+    make_agent: MakeAgent, started: Path, tmp_path: Path, leave: Leave
+) -> None:
+    async with AsyncSqliteSaver.from_conn_string(str(tmp_path / "threads.sqlite")) as saver:
+        agent = make_agent([LOAD, calls(RUN), "done"], checkpointer=saver, **FREE)
+        await leave(agent, started)
+        await agent.graph.ainvoke(None, agent.config)
+        snapshot = await agent.graph.aget_state(agent.config)
+    (told,) = [each for each in snapshot.values["messages"] if each.name == "run_script"]
+    assert cancelled(told), told.text
+    assert started.read_text() == "x"
+
+
+async def test_the_scripts_of_parallel_calls_end_and_those_that_wait_for_their_turn_do_not_begin(
+    make_agent: MakeAgent, started: Path, workspace: Path
+) -> None:
+    letters = "abcdef"
+    agent = make_agent(
+        [LOAD, calls(*({**RUN, "args": {**RUN["args"], "args": [each]}} for each in letters)), "done"],
+        sandbox="off",
+        max_tool_calls=20,
+        max_script_runs=20,
+        **FREE,
+    )
+    run = asyncio.ensure_future(agent.graph.ainvoke(GO, agent.config))
+    while len([*workspace.glob("started-*")]) < 4:
+        await asyncio.sleep(0.01)
+    run.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await run
+    assert processes_with(str(workspace)) == []
+    began = len([*workspace.glob("started-*")])
+    assert began == 4
+    await agent.graph.ainvoke(None, agent.config)
+    told = agent.tool_messages("run_script")
+    assert len([each for each in told if cancelled(each)]) == 4
+    assert len([each for each in told if "was not started: its run was cancelled" in each.text]) == 2
+    assert len([*workspace.glob("started-*")]) == 4
+
+
+async def test_a_thread_that_is_not_kept_is_stopped_too(agent: Agent, started: Path, workspace: Path) -> None:
+    agent.graph = agent.graph.copy({"checkpointer": None})
+    await cancel_task(agent, started)
+    assert processes_with(str(workspace)) == []
+
+
+def test_the_end_of_the_loop_ends_scripts(agent: Agent, started: Path, workspace: Path) -> None:
+    """A host whose main coroutine returns while a run goes on: asyncio.run cancels all tasks."""
+
+    async def main() -> None:
+        asyncio.ensure_future(agent.graph.ainvoke(GO, agent.config))  # noqa: RUF006 - the loop holds it
+        await there(started)
+
+    asyncio.run(main())
+    assert processes_with(str(workspace)) == []
+    agent.run(None)
+    (told,) = agent.tool_messages("run_script")
+    assert cancelled(told), told.text
+    assert started.read_text() == "x"
+
+
+class Outer(TypedDict, total=False):
+    """A graph around the agent."""
+
+    messages: list[Any]
+
+
+@pytest.mark.parametrize("kind", ["node", "call"])
+async def test_the_agent_in_another_graph_is_stopped_too(
+    agent: Agent, started: Path, workspace: Path, kind: str
+) -> None:
+    inner = agent.graph.copy({"checkpointer": None})
+
+    async def ask(state: Outer) -> Any:
+        await inner.ainvoke({"messages": state["messages"]})
+        return {}
+
+    builder = StateGraph(Outer)
+    builder.add_node("agent", inner if kind == "node" else ask)
+    builder.add_edge(START, "agent")
+    builder.add_edge("agent", END)
+    graph = builder.compile(checkpointer=InMemorySaver())
+    run = asyncio.ensure_future(graph.ainvoke({"messages": [HumanMessage("go")]}, agent.config))
+    await there(started)
+    run.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await run
+    assert processes_with(str(workspace)) == []
+    await graph.ainvoke(None, agent.config)
+    snapshot = await graph.aget_state(agent.config)
+    assert snapshot.interrupts == ()
+    assert started.read_text() == "x"
+
+
+def left_after_start(agent: Agent, started: Path) -> Any:
+    """Return a stream of the synchronous path that waits for its caller while the script runs."""
+    parts = agent.graph.stream(GO, agent.config, stream_mode=["custom", "updates"])
+    for _, part in parts:
+        if part.get("type") == "skills_agent.call_started":
+            break
+    while not started.exists():
+        time.sleep(0.01)
+    return parts
+
+
+@pytest.mark.parametrize("way", ["close", "close in another thread", "forget"])
+def test_a_closed_stream_of_the_synchronous_path_ends_its_script(
+    agent: Agent, started: Path, workspace: Path, way: str
+) -> None:
+    parts = left_after_start(agent, started)
+    if way == "close":
+        parts.close()
+    elif way == "forget":
+        del parts
+        gc.collect()
+    else:
+        closing = Thread(target=parts.close)
+        closing.start()
+        closing.join()
+    assert processes_with(str(workspace)) == []
+    agent.run(None)
+    (told,) = agent.tool_messages("run_script")
+    assert cancelled(told), told.text
+    assert started.read_text() == "x"
+
+
+class Slow:
+    """A tool of a host that blocks, and that nobody can end."""
+
+    def __init__(self) -> None:
+        self.began, self.go, self.returned = Event(), Event(), Event()
+        self.times = self.at_once = self.most = 0
+
+        @tool
+        def slow() -> str:
+            """Take long."""
+            self.times += 1
+            self.at_once += 1
+            self.most = max(self.most, self.at_once)
+            self.began.set()
+            self.go.wait(60)
+            self.at_once -= 1
+            self.returned.set()
+            return "it is done"
+
+        slow.metadata = {"risk": "write"}
+        self.tool: BaseTool = slow
+
+
+@pytest.fixture
+def slow() -> Iterator[Slow]:
+    slow = Slow()
+    yield slow
+    slow.go.set()
+
+
+@pytest.fixture
+async def slow_run(make_agent: MakeAgent, slow: Slow) -> tuple[Agent, "asyncio.Task[Any]"]:
+    agent = make_agent([calls(call("slow")), "done", "later"], tools=[slow.tool], **FREE)
+    run = asyncio.ensure_future(agent.graph.ainvoke(GO, agent.config))
+    while not slow.began.is_set():
+        await asyncio.sleep(0.01)
+    return agent, run
+
+
+async def test_a_tool_that_blocks_is_waited_for_and_its_result_is_kept(
+    slow_run: tuple[Agent, "asyncio.Task[Any]"], slow: Slow
+) -> None:
+    agent, run = slow_run
+    run.cancel()
+    await asyncio.sleep(0.05)
+    assert not run.done()
+    again = asyncio.ensure_future(agent.graph.ainvoke(None, agent.config))
+    await asyncio.sleep(0.05)
+    assert not again.done()
+    slow.go.set()
+    with pytest.raises(asyncio.CancelledError):
+        await run
+    assert (await again)["answer"] == "done"
+    assert [each.text for each in agent.tool_messages("slow")] == ["it is done"]
+    assert slow.times == 1
+
+
+async def test_a_tool_that_does_not_return_is_unknown_and_never_started_beside_itself(
+    slow_run: tuple[Agent, "asyncio.Task[Any]"], slow: Slow, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cancellation, "STOP_SECONDS", 0.3)
+    agent, run = slow_run
+    run.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await run
+    await agent.graph.ainvoke(None, agent.config)
+    (question,) = agent.state.interrupts
+    asked = question.value["action_requests"][0]["description"]
+    assert "It still runs" in asked
+    answer: Any = Command(resume={question.id: {"decisions": [{"type": "approve"}]}})
+    with pytest.raises(CallRunsError, match="slow still runs"):
+        await agent.graph.ainvoke(answer, agent.config)
+    assert (slow.times, slow.most) == (1, 1)
+    slow.go.set()
+    assert slow.returned.wait(60)
+    result = await agent.graph.ainvoke(None, agent.config)
+    assert result["answer"] == "done"
+    assert [each.text for each in agent.tool_messages("slow")] == ["it is done"]
+    assert (slow.times, slow.most) == (1, 1)
+
+
+async def test_what_a_person_decided_about_it_stands_when_it_returns_after_all(
+    slow_run: tuple[Agent, "asyncio.Task[Any]"], slow: Slow, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cancellation, "STOP_SECONDS", 0.3)
+    agent, run = slow_run
+    run.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await run
+    await agent.graph.ainvoke(None, agent.config)
+    (question,) = agent.state.interrupts
+    reject: Any = Command(resume={question.id: {"decisions": [{"type": "reject"}]}})
+    assert (await agent.graph.ainvoke(reject, agent.config))["answer"] == "done"
+    before = next(each for each in agent.graph.get_state_history(agent.config) if each.next == ("act",))
+    slow.go.set()
+    assert slow.returned.wait(60)
+    await agent.graph.ainvoke(None, before.config)
+    assert "Outcome unknown" in agent.tool_messages("slow")[-1].text
+    assert slow.times == 1
+
+
+async def test_a_tool_that_was_given_up_is_asked_about_when_it_is_wanted_again(
+    make_agent: MakeAgent, slow: Slow, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cancellation, "STOP_SECONDS", 0.3)
+    agent = make_agent([calls(call("slow")), calls(call("slow")), "done"], tools=[slow.tool], **FREE)
+    run = asyncio.ensure_future(agent.graph.ainvoke(GO, agent.config))
+    while not slow.began.is_set():
+        await asyncio.sleep(0.01)
+    run.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await run
+    await agent.graph.ainvoke({"messages": [HumanMessage("again")]}, agent.config)
+    (question,) = agent.state.interrupts
+    assert "It still runs" in question.value["action_requests"][0]["description"]
+    slow.go.set()
+    assert slow.returned.wait(60)
+    assert slow.times == 1
+    reject: Any = Command(resume={question.id: {"decisions": [{"type": "reject"}]}})
+    assert (await agent.graph.ainvoke(reject, agent.config))["answer"] == "done"
+    assert slow.times == 1
+
+
+async def test_the_thread_is_busy_for_others_until_a_blocking_tool_has_returned(
+    make_agent: MakeAgent, slow: Slow, tmp_path: Path
+) -> None:
+    """Another agent over the same threads and locks, as in another process."""
+    async with AsyncSqliteSaver.from_conn_string(str(tmp_path / "threads.sqlite")) as saver:
+        agent = make_agent([calls(call("slow")), "done"], tools=[slow.tool], checkpointer=saver, **FREE)
+        other = make_agent(["x"], checkpointer=saver)
+        run = asyncio.ensure_future(agent.graph.ainvoke(GO, agent.config))
+        while not slow.began.is_set():
+            await asyncio.sleep(0.01)
+        for _ in range(2):  # the second one is not waited for
+            run.cancel()
+            await asyncio.sleep(0.05)
+        with pytest.raises(asyncio.CancelledError):
+            await run
+        with pytest.raises(ThreadBusyError):
+            await other.graph.ainvoke(None, other.config)
+        slow.go.set()
+        assert slow.returned.wait(60)
+        assert (await agent.graph.ainvoke(None, agent.config))["answer"] == "done"
+    assert slow.times == 1
+
+
+async def test_what_a_cancelled_coroutine_returns_all_the_same_is_its_result(make_agent: MakeAgent) -> None:
+    began, taken = asyncio.Event(), []
+
+    @tool
+    async def send(text: str) -> str:
+        """Send."""
+        taken.append(text)
+        began.set()
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            return "sent nothing: cancelled"
+        return "never"
+
+    send.metadata = {"risk": "write"}
+    agent = make_agent([calls(call("send", text="x")), "done"], tools=[send], **FREE)
+    run = asyncio.ensure_future(agent.graph.ainvoke(GO, agent.config))
+    await began.wait()
+    run.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await run
+    assert (await agent.graph.ainvoke(None, agent.config))["answer"] == "done"
+    assert [each.text for each in agent.tool_messages("send")] == ["sent nothing: cancelled"]
+    assert taken == ["x"]

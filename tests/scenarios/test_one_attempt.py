@@ -1,0 +1,292 @@
+"""An answer about an unknown outcome is for one attempt: after another crash it counts for nothing."""
+
+import asyncio
+from typing import Any
+
+import pytest
+from langchain_core.messages import HumanMessage
+from langchain_core.tools import tool
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.checkpoint.sqlite import SqliteSaver
+from langgraph.graph import START, StateGraph
+from langgraph.types import Command, interrupt
+
+from skills_agent.graph import build_graph
+from skills_agent.graph.threads.compiled import status_of
+from skills_agent.graph.threads.errors import AnsweredError, UnnamedAnswerError
+from skills_agent.graph.threads.threads import Threads
+from skills_agent.state.schema import AgentState
+from tests.agents import Agent, call, calls
+from tests.conftest import MakeAgent
+
+APPROVE = {"decisions": [{"type": "approve"}]}
+REJECT = {"decisions": [{"type": "reject"}]}
+
+
+class CutOff(BaseException):
+    """Stands for what ends a process in the middle of an effect."""
+
+
+class Notes:
+    """A tool with an effect that is cut off after it, as often as is said."""
+
+    def __init__(self, name: str = "note") -> None:
+        self.taken: list[str] = []
+        self.crashes = 0
+        self.question = ""
+
+        @tool(name)
+        def note(text: str) -> str:
+            """Note something."""
+            said = interrupt({"ask": self.question}) if self.question else ""
+            self.taken.append(text)
+            if self.crashes:
+                self.crashes -= 1
+                raise CutOff
+            return f"noted {text} {said}"
+
+        note.metadata = {"risk": "write"}
+        self.tool = note
+
+
+@pytest.fixture
+def notes() -> Notes:
+    return Notes()
+
+
+def _attempt(interrupt: Any) -> tuple[int, str]:
+    (request,) = interrupt.value["action_requests"]
+    return request["outcome_unknown"]["attempt"], request["description"]
+
+
+@pytest.fixture
+def agent(make_agent: MakeAgent, notes: Notes) -> Agent:
+    """Return an agent that was cut off in its only call, and asks what became of that."""
+    agent = make_agent(
+        [calls(call("note", text="n")), "done"], tools=[notes.tool], require_approval_for=frozenset({"run"})
+    )
+    notes.crashes = 1
+    with pytest.raises(CutOff):
+        agent.say("go")
+    agent.run(None)
+    return agent
+
+
+def _crash(agent: Agent, notes: Notes, answer: Any) -> None:
+    notes.crashes = 1
+    with pytest.raises(CutOff):
+        agent.run(Command(resume=answer))
+
+
+def test_the_same_answer_sent_again_and_again_is_one_attempt(agent: Agent, notes: Notes) -> None:
+    (first,) = agent.state.interrupts
+    answer = {first.id: APPROVE}
+    _crash(agent, notes, answer)
+    for _ in range(3):
+        notes.crashes = 1
+        with pytest.raises(AnsweredError) as refused:
+            agent.run(Command(resume=answer))
+        (second,) = agent.state.interrupts
+        assert (refused.value.closed, refused.value.open) == ((first.id,), (second.id,))
+        assert second.id != first.id
+        assert _attempt(second)[0] == 2
+        assert "attempt 2" in _attempt(second)[1]
+    assert notes.taken == ["n", "n"]
+    notes.crashes = 0
+    agent.run(Command(resume={second.id: APPROVE}))
+    assert agent.values["answer"] == "done"
+    assert notes.taken == ["n", "n", "n"]
+
+
+def test_it_is_so_for_ainvoke(agent: Agent, notes: Notes) -> None:
+    answer = {agent.state.interrupts[0].id: APPROVE}
+    _crash(agent, notes, answer)
+
+    async def send() -> tuple[Any, Any]:
+        with pytest.raises(AnsweredError):
+            await agent.graph.ainvoke(Command(resume=answer), agent.config)
+        state = await agent.graph.aget_state(agent.config)
+        return status_of(state), _attempt(state.interrupts[0])[0]
+
+    assert asyncio.run(send()) == ("waiting", 2)
+    assert notes.taken == ["n", "n"]
+
+
+def test_a_stream_shows_the_new_question_before_the_old_answer_is_refused(agent: Agent, notes: Notes) -> None:
+    answer = {agent.state.interrupts[0].id: APPROVE}
+    _crash(agent, notes, answer)
+    stream = agent.graph.stream(Command(resume=answer), agent.config, stream_mode="updates")
+    (asked,) = next(stream)["__interrupt__"]
+    assert _attempt(asked)[0] == 2
+    with pytest.raises(AnsweredError, match=asked.id):
+        list(stream)
+
+
+def test_a_question_that_was_answered_before_a_crash_is_shown_as_open_nowhere(
+    agent: Agent, notes: Notes
+) -> None:
+    _crash(agent, notes, {agent.state.interrupts[0].id: APPROVE})
+    assert (agent.state.interrupts, status_of(agent.state)) == ((), "unfinished")
+    assert [task.interrupts for task in agent.state.tasks] == [()]
+    assert asyncio.run(agent.graph.aget_state(agent.config)).interrupts == ()
+    result = agent.run(None)
+    (asked,) = result["__interrupt__"]
+    assert (asked.id, _attempt(asked)[0]) == (agent.state.interrupts[0].id, 2)
+
+
+def test_an_answer_without_an_id_approves_the_first_attempt_alone(agent: Agent, notes: Notes) -> None:
+    _crash(agent, notes, APPROVE)
+    with pytest.raises(AnsweredError):
+        agent.run(Command(resume=APPROVE))  # its question was answered
+    for _ in range(2):
+        with pytest.raises(UnnamedAnswerError, match=r"attempt 2.* by the id"):
+            agent.run(Command(resume=APPROVE))
+    assert notes.taken == ["n", "n"]
+    agent.run(Command(resume=REJECT))
+    assert (agent.values["answer"], notes.taken) == ("done", ["n", "n"])
+
+
+def test_an_answer_that_was_taken_but_not_stored_holds_when_it_comes_again(
+    agent: Agent, notes: Notes
+) -> None:
+    """A rejection is in the journal before it is in a checkpoint."""
+    (question,) = agent.state.interrupts
+    entry = agent.graph.services.journal_of(agent.checkpointer, None).get(
+        "thread", question.value["action_requests"][0]["outcome_unknown"]["call_id"]
+    )
+    assert entry is not None
+    agent.run(Command(resume={question.id: REJECT}))
+    assert agent.values["answer"] == "done"
+    with pytest.raises(AnsweredError):
+        agent.run(Command(resume={question.id: APPROVE}))
+    assert notes.taken == ["n"]
+
+
+def test_each_of_several_open_questions_has_its_own_attempts(make_agent: MakeAgent) -> None:
+    tools = [Notes(name) for name in ("one", "two")]
+    agent = make_agent(
+        [calls(call("one", text="1"), call("two", text="2")), "done"],
+        tools=[each.tool for each in tools],
+        require_approval_for=frozenset({"run"}),
+    )
+    one, two = tools
+    one.crashes = two.crashes = 1
+    with pytest.raises(CutOff):
+        agent.say("go")
+    while one.crashes or two.crashes:
+        with pytest.raises(CutOff):
+            agent.run(None)
+    agent.run(None)
+
+    def asked() -> dict[str, Any]:
+        return {each.value["action_requests"][0]["name"]: each for each in agent.state.interrupts}
+
+    before = asked()
+    assert set(before) == {"one", "two"}
+    one.crashes = 1
+    with pytest.raises(CutOff):
+        agent.run(Command(resume={before["one"].id: APPROVE}))
+    with pytest.raises(AnsweredError):
+        agent.run(Command(resume={each.id: APPROVE for each in before.values()}))
+    after = asked()
+    assert {name: _attempt(each)[0] for name, each in after.items()} == {"one": 2, "two": 1}
+    assert after["one"].id != before["one"].id
+    assert after["two"].id == before["two"].id
+    assert (one.taken, two.taken) == (["1", "1"], ["2"])
+    agent.run(Command(resume={each.id: APPROVE for each in after.values()}))
+    assert (one.taken, two.taken, agent.values["answer"]) == (["1"] * 3, ["2"] * 2, "done")
+
+
+def test_an_answer_to_a_question_of_the_tool_itself_is_none_about_its_outcome(
+    make_agent: MakeAgent, notes: Notes
+) -> None:
+    notes.question = "sure?"
+    agent = make_agent(
+        [calls(call("note", text="n")), "done"], tools=[notes.tool], require_approval_for=frozenset({"run"})
+    )
+    agent.say("go")
+    (own,) = agent.state.interrupts
+    _crash(agent, notes, {own.id: APPROVE})
+    agent.run(Command(resume={own.id: APPROVE}))
+    (unknown,) = agent.state.interrupts
+    assert unknown.id != own.id
+    assert notes.taken == ["n"]
+    with pytest.raises(AnsweredError):
+        agent.run(Command(resume={own.id: APPROVE}))
+    agent.run(Command(resume={unknown.id: APPROVE}))
+    (asked_again,) = agent.state.interrupts
+    assert asked_again.value == {"ask": "sure?"}
+    assert asked_again.id not in {own.id, unknown.id}
+    agent.run(Command(resume={asked_again.id: "yes"}))
+    assert (notes.taken, agent.values["answer"]) == (["n", "n"], "done")
+    assert agent.tool_messages("note")[0].text.endswith("noted n yes")
+
+
+@pytest.mark.parametrize("keyed", [True, False])
+@pytest.mark.parametrize("saver", [True, None])
+def test_an_agent_inside_another_graph_takes_no_answer_twice(
+    make_agent: MakeAgent, notes: Notes, keyed: bool, saver: Any
+) -> None:
+    """The graph around it takes any answer, and keeps one without an id until its own task has ended."""
+    agent = make_agent([calls(call("note", text="n")), "done"], tools=[notes.tool])
+    settings = agent.settings
+    inner = build_graph(settings, model=agent.model, tools=[notes.tool]).compile(checkpointer=saver)
+    outer = StateGraph(AgentState)
+    outer.add_node("agent", inner)
+    outer.add_edge(START, "agent")
+    graph = outer.compile(checkpointer=InMemorySaver())
+    config: Any = {"configurable": {"thread_id": "t"}}
+
+    def question() -> Any:
+        (found,) = graph.get_state(config).interrupts
+        return found
+
+    def send(of: Any, answer: Any = APPROVE) -> None:
+        graph.invoke(Command(resume={of.id: answer} if keyed else answer), config)
+
+    graph.invoke({"messages": [HumanMessage("go")]}, config)
+    approval = question()
+    notes.crashes = 1
+    with pytest.raises(CutOff):
+        send(approval)
+    graph.invoke(None, config)
+    first = question()
+    assert (_attempt(first)[0], notes.taken) == (1, ["n"])
+    notes.crashes = 1
+    with pytest.raises(CutOff):
+        send(first)
+    assert notes.taken == ["n", "n"]
+    send(first)  # old
+    second = question()
+    assert (_attempt(second)[0], notes.taken) == (2, ["n", "n"])
+    assert second.id != first.id
+    if keyed:
+        send(first)  # older
+        assert (question().id, notes.taken) == (second.id, ["n", "n"])
+    send(second, REJECT)
+    assert notes.taken == ["n", "n"]
+    assert graph.get_state(config).next == ()
+
+
+def test_a_fork_asks_for_itself(make_agent: MakeAgent, notes: Notes, tmp_path: Any) -> None:
+    with SqliteSaver.from_conn_string(str(tmp_path / "t.sqlite")) as saver:
+        agent = make_agent(
+            [calls(call("note", text="n")), "done"],
+            tools=[notes.tool],
+            checkpointer=saver,
+            require_approval_for=frozenset({"run"}),
+        )
+        notes.crashes = 1
+        with pytest.raises(CutOff):
+            agent.say("go")
+        agent.run(None)
+        (first,) = agent.state.interrupts
+        threads = Threads(agent.graph)
+        assert threads.read("thread").summary.status == "waiting"
+        _crash(agent, notes, {first.id: APPROVE})
+        assert threads.read("thread").summary.status == "unfinished"
+        fork = threads.fork("thread", threads.steps("thread")[-1].number, new="copy")
+        config: Any = {"configurable": {"thread_id": fork.thread}}
+        with pytest.raises(AnsweredError):
+            agent.graph.invoke(Command(resume={first.id: APPROVE}), config)
+        assert notes.taken == ["n", "n"]
