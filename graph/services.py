@@ -141,6 +141,7 @@ def make_services(  # noqa: PLR0913 - those of `build_graph`, and what the comma
         workspace=settings.workspace,
         compare=partial(change_of, files),
         codes=threads.thread_codes,
+        running=threads.invocations.current,
     )
     return Services(
         library=library,

@@ -286,7 +286,14 @@ class _Attempt:
         with invocation.lock:
             # Before the look-up: what returns in between is done there, or counts as running here.
             effects = running.effects
-            entry = invocation.find_entry(self.id, self.approved, self.request["earlier"], running.alive)
+            entry = invocation.find_entry(
+                self.id,
+                self.spec.name,
+                self.approved,
+                self.request["earlier"],
+                running.alive,
+                is_announced=self.state["verdicts"][self.id].get("announced", False),
+            )
             if entry is None or entry.status == "paused":
                 return self._first(entry, invocation)
             runs = entry.is_unknown and entry.attempt_key in effects
@@ -333,7 +340,7 @@ class _Attempt:
     def _claim(self, entry: JournalEntry, invocation: Invocation) -> JournalEntry:
         """Give an entry to this call and, if it is done, to this invocation: a later call is another one."""
         claimed, is_lost = replace(entry, call_id=self.id), entry.call_id != self.id
-        if entry.status == "unconfirmed":
+        if entry.status in {"unconfirmed", "lost"}:
             claimed = replace(claimed, tool=self.spec.name, digest=self.approved)
             self.observer.doubted(self.request["call"], claimed.description)
         if entry.status == "done":
@@ -348,7 +355,8 @@ class _Attempt:
                 claimed = claimed.done(_with_note(produced, note))
             claimed = replace(claimed, run=invocation.id, checkpoint=self.checkpoint, settled=False)
         if claimed != entry:
-            invocation.journal.put(claimed, replacing=entry.call_id if is_lost else None)
+            # A damaged entry without a digest may be that of another effect, too: it stays.
+            invocation.journal.put(claimed, replacing=entry.call_id if is_lost and entry.digest else None)
         return claimed
 
     def _first(self, paused: JournalEntry | None, invocation: Invocation) -> "_Attempt | Outputs":
@@ -401,6 +409,7 @@ class _Attempt:
         # First: where the record must be kept and cannot be, the journal has no attempt.
         self.observer.starts(self.request)
         invocation.journal.put(entry)
+        invocation.announced.discard(self.id)
         return replace(self, invocation=invocation, entry=entry, note=note)
 
     def _close(self, entry: JournalEntry, decision: str, invocation: Invocation) -> Outputs:

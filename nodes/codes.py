@@ -50,9 +50,14 @@ class ThreadCodes(NamedTuple):
         if kind is None or not isinstance(value, Mapping):
             return value
         return {
-            key: new.signed(kind, record, key) if self.confirms(kind, record, key) else record
+            key: new.signed(kind, _unannounced(record), key) if self.confirms(kind, record, key) else record
             for key, record in value.items()
         }
+
+
+def _unannounced(record: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a record for a copy of the thread, of which the journal has no entries."""
+    return {name: value for name, value in record.items() if name != "announced"}
 
 
 def _facts(kind: Kind, record: Mapping[str, Any], key: str) -> dict[str, Any]:

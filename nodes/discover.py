@@ -1,7 +1,7 @@
 """discover: what skills there are, once per turn."""
 
 import logging
-from collections.abc import Callable, Container, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, Literal, cast
 
@@ -24,6 +24,7 @@ from skills_agent.state.records import (
     DiagnosticRecord,
     LoadedSkill,
     SummaryRecord,
+    VerdictRecord,
     active_skills,
 )
 from skills_agent.state.reducers import spent
@@ -87,8 +88,8 @@ def discover(
     update = AgentUpdate(usage=spent(turn), **_emptied(state))
     messages = state.get("messages", [])
     if repaired := repair(messages, SUPERSEDED):
-        asked = {name for name, each in (state.get("verdicts") or {}).items() if each["decision"] == "ask"}
-        messages = [_true_answer(message, running, asked) for message in repaired]
+        verdicts = state.get("verdicts") or {}
+        messages = [_true_answer(message, running, verdicts) for message in repaired]
         update["messages"] = [cast("AnyMessage", RemoveMessage(id=REMOVE_ALL_MESSAGES)), *messages]
     if turn % TOUCH_TURNS == 0:
         update |= AgentUpdate(
@@ -125,24 +126,29 @@ def _emptied(state: AgentState) -> AgentUpdate:
     return cast("AgentUpdate", update)
 
 
-def _true_answer(message: AnyMessage, running: Invocations, asked: Container[str]) -> AnyMessage:
-    """Return what is known of a superseded call; a person was to say whether those in `asked` may run."""
+def _true_answer(
+    message: AnyMessage, running: Invocations, verdicts: Mapping[str, VerdictRecord]
+) -> AnyMessage:
+    """Return what is known of a superseded call; a person may have had to say whether it may run."""
     invocation, effects = running.current(), running.effects
     if invocation is None or not isinstance(message, ToolMessage) or message.text != SUPERSEDED:
         return message
-    entry = invocation.journal.get(invocation.thread, message.tool_call_id)
+    call_id, verdict = message.tool_call_id, verdicts.get(message.tool_call_id)
+    digest, is_announced = (verdict.get("digest", ""), "announced" in verdict) if verdict else ("", False)
+    entry = invocation.known(call_id, message.name or "a call", digest, is_announced=is_announced)
     if entry is None:
-        is_asked = message.tool_call_id in asked
+        is_asked = verdict is not None and verdict["decision"] == "ask"
         return message.model_copy(update={"content": NOT_ANSWERED}) if is_asked else message
     if entry.status == "paused":
         return message.model_copy(update={"content": NOT_ENDED})
+    if entry.status == "lost":  # It is asked about when it is wanted again.
+        invocation.journal.put(entry)
     if entry.is_unknown:
         if entry.attempt_key in effects:  # It is given up: that it returns later changes nothing any more.
             invocation.journal.put(replace(entry, run=""))
         entry = replace(entry, tool=message.name or entry.tool)
         return answer_unknown(message.tool_call_id, entry, "Then a new message came.")
     invocation.journal.put(replace(entry, settled=True))
-    call_id = message.tool_call_id
     results = [
         result for result in tool_messages(invocation.produced(entry)) if result.tool_call_id == call_id
     ]

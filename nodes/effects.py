@@ -28,9 +28,14 @@ from skills_agent.skills.skill import SkillRef
 INVOCATION_KEY: Final = "__skills_agent_run"
 """Where an invocation's id stands in `configurable`. Keys with two underscores stay out of checkpoints."""
 
-Status = Literal["started", "paused", "done", "unconfirmed"]
-"""`paused`: the tool itself asked a person, and runs again from its first line when it is answered.
-`unconfirmed`: what is kept of it was not written by this agent, or was changed."""
+Status = Literal["allowed", "started", "paused", "done", "unconfirmed", "lost"]
+"""`allowed`: it may begin, and has not yet: an entry that is missing later shows that the journal lost it.
+`paused`: the tool itself asked a person, and runs again from its first line when it is answered.
+`unconfirmed`: what is kept of it was not written by this agent, or was changed.
+`lost`: the journal has nothing of a call that it had an entry of."""
+
+_THREAD: Final = ""
+"""Call id of the entry that says that a journal knows a thread: no call has an empty one."""
 
 _SERDE = JsonPlusSerializer()
 
@@ -76,6 +81,8 @@ class JournalEntry:
     started: str
     """Of the last attempt: ISO 8601, UTC."""
     attempt: int = 1
+    key: str = ""
+    """The idempotency key, the same in every attempt; empty in entries of older versions."""
     status: Status = "started"
     outputs: tuple[str, bytes] | None = None
     """What the tool returned, serialised: kind and bytes. None until it is done."""
@@ -116,7 +123,10 @@ class JournalEntry:
 
     @classmethod
     def unconfirmed(cls, thread: str, call_id: str, digest: str) -> Self:
-        """Return what stands for an entry that cannot be believed: nothing is known of its effect."""
+        """Return what stands for an entry that cannot be believed: nothing is known of its effect.
+
+        Without a digest it may be that of any effect of the thread.
+        """
         return cls(
             thread=thread,
             call_id=call_id,
@@ -136,11 +146,13 @@ class JournalEntry:
     @property
     def is_unknown(self) -> bool:
         """Return whether nobody knows if the effect took place."""
-        return self.status in {"started", "unconfirmed"}
+        return self.status in {"started", "unconfirmed", "lost"}
 
     @property
     def beginning(self) -> str:
         """Return what is known of the beginning of an effect, for the note to the model."""
+        if self.status == "lost":
+            return "Its journal entry is lost"
         return (
             f"Started at {self.clock} and cut off" if self.started else "Its journal entry is not confirmed"
         )
@@ -168,10 +180,15 @@ class JournalEntry:
     @property
     def description(self) -> str:
         """Return what is known of an effect that was cut off."""
+        if self.status == "lost":
+            return (
+                f"The journal has lost what it knew about {self.tool}: it was removed, damaged, or put back "
+                "from an older copy. Whether it ran is unknown."
+            )
         if self.status == "unconfirmed":
             return (
-                f"What the journal has about {self.tool} was changed, forged, or written under another key. "
-                "Whether it ran is unknown."
+                f"What the journal has about {self.tool} was damaged, changed, forged, or written under "
+                "another key. Whether it ran is unknown."
             )
         return (
             f"{self.tool} was started at {self.clock} (attempt {self.attempt}) and cut off before its "
@@ -187,8 +204,35 @@ class AttemptKey(NamedTuple):
     started: str
 
 
+class StartedCall(NamedTuple):
+    """A call that began, by the audit."""
+
+    call_id: str
+    tool: str
+    digest: str
+    """Of the effect; empty in records of older versions."""
+    is_ended: bool
+
+
+class Witness(NamedTuple):
+    """What the audit says of the effects of a thread: the second witness, beside the journal."""
+
+    started: Mapping[str, StartedCall] = {}
+    """By call id. A call is on the record, and on the disk, before it begins."""
+    judged: Container[str] = ()
+    """Calls that a record mentions which is whole: of these, what did not start is known not to have."""
+
+    def has_begun(self, call_id: str) -> bool | None:
+        """Return whether a call began; None where nobody can tell."""
+        if call_id in self.started:
+            return True
+        return False if call_id in self.judged else None
+
+
 class Journal(Protocol):
     """The store of entries. What was written survives the end of the process.
+
+    An entry of status `allowed` may be lost with the power: what comes after it may not.
 
     Every method may wait for a disk or a network; none is called on an event loop.
     """
@@ -197,7 +241,10 @@ class Journal(Protocol):
         """Return the entry of a call."""
 
     def alike(self, thread: str, digest: str) -> list[JournalEntry]:
-        """Return the entries of a thread with this effect, the oldest start first."""
+        """Return the entries of a thread with this effect, the oldest start first.
+
+        A damaged entry, of which nobody knows what effect it is of, is among them, without a digest.
+        """
 
     def unsettled(self, thread: str) -> list[JournalEntry]:
         """Return the entries of a thread that are done and not settled."""
@@ -225,6 +272,10 @@ class Invocation:
     address: str = ""
     """Where the thread is kept; empty where nobody has to know."""
     cancellation: Cancellation = field(default_factory=Cancellation)
+    ask_witness: Callable[[], Witness] = Witness
+    """Reads what the audit says of this thread."""
+    announced: set[str] = field(default_factory=set)
+    """Ids of calls that were first allowed by this invocation, and have not begun."""
     lock: Lock = field(default_factory=Lock)
     """Held while a call looks for its entry and claims it: parallel calls alike must not claim the same."""
 
@@ -245,8 +296,59 @@ class Invocation:
             if entry.run == self.id or self.has_checkpoint(entry.checkpoint):
                 self.journal.put(replace(entry, settled=True))
 
+    def announce(self, call_id: str, tool: str, digest: str, answered: Container[str]) -> None:
+        """Write that a call may begin, unless the journal knows it: without an entry it is lost from now on.
+
+        A journal that does not know the thread may have been lost with what went before. `answered` are the
+        ids of the calls that the transcript has an answer to.
+        """
+        if self.journal.get(self.thread, _THREAD) is None:
+            self._restore(answered)
+            self.journal.put(self._allowed(_THREAD, "", "thread"))
+        if self.journal.get(self.thread, call_id) is None:
+            self.journal.put(self._allowed(call_id, tool, digest))
+            self.announced.add(call_id)
+
+    def _restore(self, answered: Container[str]) -> None:
+        for call in self.ask_witness().started.values():
+            is_told = call.is_ended and call.call_id in answered
+            if call.digest and not is_told and self.journal.get(self.thread, call.call_id) is None:
+                self.journal.put(self._lost(call.call_id, call.tool, call.digest))
+
+    def _allowed(self, call_id: str, tool: str, digest: str) -> JournalEntry:
+        return replace(JournalEntry.of(call_id, tool, digest, self, ""), status="allowed")
+
+    def _lost(self, call_id: str, tool: str, digest: str) -> JournalEntry:
+        return replace(JournalEntry.unconfirmed(self.thread, call_id, digest), tool=tool, status="lost")
+
+    def known(
+        self, call_id: str, tool: str, digest: str, *, is_announced: bool = False
+    ) -> JournalEntry | None:
+        """Return what is known of a call by its id; None where it did not begin.
+
+        `is_announced`: the journal had an entry of it before it was allowed. So it is of status `lost` where
+        that is missing, or has not the beginning that the audit has, unless the audit knows that it did not
+        begin.
+        """
+        entry = self.journal.get(self.thread, call_id)
+        is_missing = entry is None and is_announced
+        if (entry is None or entry.status != "allowed") and not is_missing:
+            return entry
+        if call_id in self.announced:  # Nobody else can have begun it: the thread is locked.
+            return None
+        has_begun = self.ask_witness().has_begun(call_id)
+        is_lost = has_begun or (is_missing and has_begun is None)
+        return self._lost(call_id, tool, digest) if is_lost else None
+
     def find_entry(
-        self, call_id: str, digest: str, earlier: Collection[str], alive: Container[str]
+        self,
+        call_id: str,
+        tool: str,
+        digest: str,
+        earlier: Collection[str],
+        alive: Container[str],
+        *,
+        is_announced: bool = False,
     ) -> JournalEntry | None:
         """Return what the journal knows of a call: by its id, else by its effect under a lost id.
 
@@ -258,14 +360,14 @@ class Invocation:
         `earlier` are the ids of calls of the transcript with the same tool and arguments, `alive` those of
         the invocations that go on: no other process runs the same thread.
         """
-        own = self.journal.get(self.thread, call_id)
+        own = self.known(call_id, tool, digest, is_announced=is_announced)
         if own is not None and (own.digest == digest or own.status == "unconfirmed"):
             if own.is_unknown:
                 return own
             if own.status == "done" and (not own.settled or self.has_checkpoint(own.checkpoint)):
                 return own
         for entry in self.journal.alike(self.thread, digest):
-            if entry.call_id == call_id or entry.run in alive:
+            if entry.call_id == call_id or entry.run in alive or (entry.settled and entry.is_unknown):
                 continue
             if entry.is_unknown:
                 return entry

@@ -19,7 +19,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from skills_agent.nodes import RegistryOf
 from skills_agent.nodes.codes import ThreadCodes
-from skills_agent.nodes.effects import JournalEntry, effect_of
+from skills_agent.nodes.effects import Invocation, JournalEntry, effect_of
 from skills_agent.skills.errors import ScriptError, SkillError
 from skills_agent.skills.library.catalog import Catalog, in_place_text
 from skills_agent.skills.library.registry import Registry
@@ -48,7 +48,7 @@ from skills_agent.skills.visible import visible_line
 from skills_agent.state.context import Context, caller_of
 from skills_agent.state.records import GrantRecord, LoadedSkill, VerdictRecord, active_skills
 from skills_agent.state.schema import AgentState
-from skills_agent.state.transcript import LOAD_SKILL, SEARCH_SKILLS
+from skills_agent.state.transcript import LOAD_SKILL, SEARCH_SKILLS, answered_ids
 
 logger = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -78,6 +78,8 @@ class Policy:
     """Says what writing a content to a path of the workspace would change."""
     codes: Callable[[], ThreadCodes]
     """Returns the codes of the thread that the calling node runs for."""
+    running: Callable[[], Invocation | None]
+    """Returns the invocation that the calling node is part of."""
     mode: Mode = "recommend"
     always_allowed: Collection[str] = ALWAYS_ALLOWED
     excluded: tuple[Entry, ...] = ()
@@ -241,14 +243,24 @@ class Judge:
         grants = (state.get("grants") or {}).items()
         self._grants = [grant for name, grant in grants if self._codes.confirms("grant", grant, name)]
         self._permission = policy.permission(state)
+        self._messages = state.get("messages") or []
 
     def call(self, tool: str, args: Mapping[str, Any]) -> Call:
         """Return a call as policy sees it."""
         return self._policy.grammar.call(tool, args, self.user)
 
     def signed(self, call_id: str, record: VerdictRecord) -> VerdictRecord:
-        """Return a verdict with its user and its code: without them it counts for nothing."""
+        """Return a verdict with its user and its code: without them it counts for nothing.
+
+        The journal has an entry of an effect before it is allowed, so that its loss can be seen.
+        """
         given = record if self.user is None else VerdictRecord(**{**record, "user": self.user})
+        invocation = self._policy.running()
+        is_effect = self._policy.grammar.spec(record["tool"]).risk != "read"
+        if invocation and is_effect and record["decision"] == "allow":
+            answered = answered_ids(self._messages)
+            invocation.announce(call_id, record["tool"], record.get("digest", ""), answered)
+            given = VerdictRecord(**{**given, "announced": True})
         return self._codes.signed("verdict", given, call_id)
 
     def signed_grant(self, record: GrantRecord) -> GrantRecord:

@@ -225,6 +225,8 @@ class VerdictRecord(TypedDict):
     """Digest of the file that a question shows a diff against: an answer holds for no other."""
     grant: NotRequired[str]
     """Id of the grant that allowed it."""
+    announced: NotRequired[bool]
+    """True where the journal had an entry of the call before: it is lost where it has none later."""
     skill: NotRequired[str | None]
     """The skill that the call names."""
     user: NotRequired[str | None]

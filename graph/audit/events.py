@@ -287,6 +287,8 @@ class CallStarted(Event):
     call_id: str
     tool: str
     skill: str
+    digest: str = ""
+    """Of tool, arguments and skill: should the journal be lost, the call is known by it."""
 
 
 class CallEnded(Event):

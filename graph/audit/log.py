@@ -244,6 +244,12 @@ class RunLog:
         """Return the whole lines of one file; none where there is no such file."""
         return self._read(name)[0]
 
+    def records(self, thread: str) -> tuple[list[Record], bool]:
+        """Return what can be read of a thread's file, and whether that is all that was written."""
+        name = folder_name(thread)
+        records = [record for record in map(read, self.lines(name)) if record]
+        return records, bool(records) and not self.verify(name).faults
+
     def verify(self, name: str) -> Verification:
         """Return what is wrong with one file.
 

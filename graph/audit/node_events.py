@@ -3,7 +3,7 @@
 The recorder makes events of a step while it runs; `threads show --steps` makes them of a stored checkpoint.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final, NamedTuple, TypeVar, cast
 
 import msgspec
@@ -14,6 +14,7 @@ from msgspec import UNSET, UnsetType
 
 from skills_agent.graph.audit import events
 from skills_agent.graph.audit.events import Event, RunResumed
+from skills_agent.nodes.effects import StartedCall, Witness
 from skills_agent.nodes.judge import UNKNOWN
 from skills_agent.skills.policy.tool_spec import TOOL_SPECS
 from skills_agent.state.endings import fault_of
@@ -77,6 +78,24 @@ def turn_of(node: str, before: State) -> int:
 def call_started(request: CallRequest) -> Event:
     """Return the event of a call that is about to run."""
     return _pick(events.CallStarted, _call_record(request))
+
+
+def witness_of(records: Iterable[Mapping[str, Any]], is_whole: bool) -> Witness:
+    """Return what records say of the calls that began; `is_whole` where none of them is missing."""
+    started: dict[str, StartedCall] = {}
+    mentioned: set[str] = set()
+    for record in records:
+        kind, call_id = record.get("type"), str(record.get("call_id") or "")
+        match kind:
+            case "call_started":
+                digest, tool = str(record.get("digest") or ""), str(record.get("tool"))
+                started[call_id] = StartedCall(call_id, tool, digest, is_ended=False)
+            case "call_ended" if call_id in started:
+                started[call_id] = started[call_id]._replace(is_ended=True)
+            case "events_lost":
+                is_whole = False
+        mentioned.add(call_id)
+    return Witness(started, mentioned if is_whole else ())
 
 
 def questions_asked(node: str, before: State, interrupt: GraphInterrupt) -> list[Event]:

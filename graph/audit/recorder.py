@@ -37,6 +37,7 @@ from skills_agent.graph.audit.log import AuditError, Record, RunLog
 from skills_agent.graph.audit.node_events import NodeStep, State, turn_of
 from skills_agent.graph.audit.redaction import Redaction
 from skills_agent.graph.langgraph_inside import state_now
+from skills_agent.nodes.effects import Witness
 from skills_agent.nodes.model_call import TwoPaths
 from skills_agent.skills.policy.verdict import AnswerRefusedError
 from skills_agent.state.context import Context, caller_of
@@ -153,6 +154,16 @@ class Audit:
     def _record_call(self, request: CallRequest, event: Event) -> None:
         self._tell("act", turn_of("act", cast("State", request)), get_runtime(Context), [event])
 
+    def witness(self, thread: str, namespace: str) -> Witness:
+        """Return what the record of a thread says of the calls that began: nothing, where there is none."""
+        if self._log is None:
+            return Witness()
+        try:
+            return node_events.witness_of(*self._log.records(_named(thread, namespace)))
+        except OSError as error:
+            logger.warning("audit cannot be read", extra={"cause": error.strerror or str(error)})
+            return Witness()
+
     def record_fork(self, thread: str, event: ThreadForked, turn: int) -> None:
         """Record that a thread was made as a copy of another one, in that turn."""
         self._record(_envelope(thread, turn, checkpoint=event.at), _Memory(), [event], after_effects=True)
@@ -223,7 +234,7 @@ class Audit:
             if thread is None:
                 thread = memory.threads.setdefault(nested, f"run-{secrets.token_hex(6)}")
                 checkpoint = ""
-        thread = f"{thread}/{nested}" if nested else thread
+        thread = _named(thread, nested)
         return _envelope(thread, turn, node, checkpoint, info.task_id if info else ""), memory
 
     def _resumed(self, runtime: Runtime[Context]) -> RunResumed:
@@ -232,6 +243,10 @@ class Audit:
             operator["model"] = model
         verified = bool(runtime.server_info and runtime.server_info.user)
         return RunResumed(caller=caller_of(runtime), verified=verified, **operator)
+
+
+def _named(thread: str, namespace: str) -> str:
+    return f"{thread}/{namespace}" if namespace else thread
 
 
 def _envelope(thread: str, turn: int, node: str = "", checkpoint: str = "", task: str = "") -> dict[str, str]:

@@ -20,6 +20,7 @@ from collections.abc import (
 from contextlib import AbstractContextManager, aclosing, asynccontextmanager, closing, contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import partial
 from typing import Any, Final, Literal, NamedTuple, cast
 
 from langchain_core.runnables import RunnableConfig
@@ -268,6 +269,7 @@ class CompiledAgent(CompiledGraphHooks[AgentState, Context, AgentInput, AgentOut
             namespace=thread.key.namespace,
             journal=self._journal_of(thread),
             has_checkpoint=thread.has_checkpoint,
+            ask_witness=partial(self.services.audit.witness, thread.key.thread, thread.key.namespace),
             address=address_of(thread.saver),
             serializer=strict(
                 JsonPlusSerializer(), self.services.allowed_types, f"Thread {thread.key.thread}"

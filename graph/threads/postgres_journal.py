@@ -21,9 +21,15 @@ CREATE TABLE {_TABLE} (
     thread TEXT NOT NULL, call_id TEXT NOT NULL, tool TEXT NOT NULL, digest TEXT NOT NULL, run TEXT NOT NULL,
     checkpoint_id TEXT NOT NULL, started TEXT NOT NULL, attempt INTEGER NOT NULL, status TEXT NOT NULL,
     output_kind TEXT, outputs BYTEA, answers INTEGER NOT NULL, settled BOOLEAN NOT NULL,
+    call_key TEXT NOT NULL DEFAULT '',
     PRIMARY KEY (thread, call_id)
 )
 """
+_UPGRADE: Final = f"ALTER TABLE {_TABLE} ADD COLUMN call_key TEXT NOT NULL DEFAULT ''"
+_NEWEST_COLUMN: Final = (
+    "SELECT 1 FROM pg_attribute WHERE attrelid = to_regclass(%s) AND attname = 'call_key' "
+    "AND NOT attisdropped"
+)
 _NAMES: Final = ", ".join(FIELDS)
 _PUT: Final = (
     f"INSERT INTO {_TABLE} ({_NAMES}) VALUES ({', '.join(['%s'] * len(FIELDS))}) "  # noqa: S608 - names of our own
@@ -94,7 +100,7 @@ class PostgresJournal(SearchedJournal):
             arguments: dict[str, Any] = {"autocommit": True, "prepare_threshold": None}
             connection = Connection[Any].connect(self._dsn, connect_timeout=_CONNECT_SECONDS, **arguments)
             weakref.finalize(self, connection.close)
-            make_once(connection, _has_table, lambda made: made.execute(_CREATE.encode()))
+            make_once(connection, _has_columns, _make_table)
             self._open = connection
         with self._open.transaction(), self._open.cursor() as cursor:
             for query, values in statements:
@@ -135,6 +141,12 @@ def make_once(
             time.sleep(_RETRY_SECONDS)
 
 
-def _has_table(connection: "Connection[Any]") -> bool:
+def _has_columns(connection: "Connection[Any]") -> bool:
+    row = connection.execute(_NEWEST_COLUMN, [_TABLE]).fetchone()
+    return row is not None
+
+
+def _make_table(connection: "Connection[Any]") -> None:
     row = connection.execute("SELECT to_regclass(%s)", [_TABLE]).fetchone()
-    return row is not None and row[0] is not None
+    is_there = row is not None and row[0] is not None
+    connection.execute((_UPGRADE if is_there else _CREATE).encode())

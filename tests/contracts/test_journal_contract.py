@@ -194,7 +194,7 @@ def test_only_what_is_done_can_be_settled(journal: Journal) -> None:
 def find(
     run: Invocation, call: str, *, earlier: tuple[str, ...] = (), alive: tuple[str, ...] = ()
 ) -> JournalEntry | None:
-    return run.find_entry(call, EFFECT, earlier, alive)
+    return run.find_entry(call, "run_script", EFFECT, earlier, alive)
 
 
 def test_a_call_finds_itself_by_its_id(journal: Journal) -> None:
@@ -331,5 +331,5 @@ def test_the_file_and_its_folder_are_private(tmp_path: Path) -> None:
 
 def test_a_journal_that_cannot_be_kept_says_where_and_what_to_do(tmp_path: Path) -> None:
     (tmp_path / "journal.sqlite").write_text("this is no database, and long enough to be one" * 20)
-    with pytest.raises(JournalError, match=r"journal\.sqlite.*compile the graph with a store"):
+    with pytest.raises(JournalError, match=r"journal\.sqlite is damaged.*mv .*journal\.sqlite\.damaged"):
         started(FileJournal(tmp_path / "journal.sqlite"), "call-1")

@@ -1,0 +1,261 @@
+"""What the journal has lost is unknown: an effect that a crash cut off is not repeated in silence."""
+
+import os
+import random
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from langchain_core.messages import HumanMessage
+from langchain_core.tools import BaseTool, tool
+from langgraph.checkpoint.sqlite import SqliteSaver
+from langgraph.types import Command
+
+from skills_agent.graph import build_graph
+from skills_agent.graph.models.scripted import ScriptedChatModel
+from skills_agent.graph.settings import Settings, state_folder
+from skills_agent.graph.threads.backends import JOURNAL_FILE
+from skills_agent.graph.threads.errors import JournalError
+from tests.agents import call, calls
+
+CONFIG: Any = {"configurable": {"thread_id": "t"}}
+EARLIER, LATER = call("note", text="earlier"), call("note", text="later")
+SCRIPT = [calls(EARLIER), calls(LATER), "done"]
+KILLED = 9
+
+
+def note_into(folder: Path, *, killed_at: str = "") -> BaseTool:
+    """Return a tool whose effect is a line in a file; one text ends the process at once."""
+
+    @tool
+    def note(text: str) -> str:
+        """Note something."""
+        with (folder / "notes").open("a") as file:
+            file.write(f"{text}\n")
+        if text == killed_at:
+            os._exit(KILLED)
+        return f"noted {text}"
+
+    note.metadata = {"risk": "write"}
+    return note
+
+
+class Place:
+    """A folder with a workspace and the state of its agent, which can be copied, damaged and opened again."""
+
+    def __init__(self, folder: Path, audit: str = "off", durability: str = "sync") -> None:
+        self.folder, self.audit, self.durability = folder, audit, durability
+        self.settings = Settings(
+            workspace=folder / "work",
+            home=folder / "home",
+            bundled_skills=False,
+            audit=audit,
+            require_approval_for=frozenset({"run"}),
+        )
+        (folder / "work").mkdir(parents=True, exist_ok=True)
+
+    @property
+    def journal(self) -> Path:
+        return state_folder(self.settings) / JOURNAL_FILE
+
+    @property
+    def records(self) -> Path:
+        return self.settings.audit_folder
+
+    @property
+    def notes(self) -> list[str]:
+        return (self.folder / "notes").read_text().split() if (self.folder / "notes").exists() else []
+
+    def invoke(
+        self,
+        message: Any,
+        replies: Sequence[Any] = SCRIPT,
+        killed_at: str = "",
+        tools: Sequence[BaseTool] = (),
+    ) -> Any:
+        with SqliteSaver.from_conn_string(str(self.folder / "threads.sqlite")) as saver:
+            offered = tools or [note_into(self.folder, killed_at=killed_at)]
+            builder = build_graph(self.settings, model=ScriptedChatModel(replies), tools=offered)
+            graph = builder.compile(checkpointer=saver)
+            graph.invoke(message, CONFIG, durability=self.durability)
+            return graph.get_state(CONFIG)
+
+    def cut_off(self) -> "Place":
+        """Run a turn in another process, which is killed after its second effect."""
+        command = [sys.executable, "-c", "from tests.scenarios.test_lost_journal import main; main()"]
+        words = [str(self.folder), self.audit, self.durability]
+        environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+        assert subprocess.run([*command, *words], check=False, env=environment).returncode == KILLED
+        assert self.notes == ["earlier", "later"]
+        return self
+
+    def copied(self, folder: Path) -> "Place":
+        """Return the same place elsewhere: the state folder is known by the workspace's path."""
+        old = state_folder(self.settings)
+        shutil.copytree(self.folder, folder, dirs_exist_ok=True)
+        place = Place(folder, self.audit, self.durability)
+        (folder / old.relative_to(self.folder)).rename(state_folder(place.settings))
+        return place
+
+
+def main() -> None:
+    """Run the turn that is cut off."""
+    place = Place(Path(sys.argv[1]), *sys.argv[2:])
+    place.invoke({"messages": [HumanMessage("go")]}, killed_at="later")
+
+
+@pytest.fixture(autouse=True)
+def own_state(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("XDG_STATE_HOME", raising=False)
+
+
+@pytest.fixture(scope="module", params=["off", "on"])
+def template(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Place:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delenv("XDG_STATE_HOME", raising=False)
+        return Place(tmp_path_factory.mktemp("template"), request.param).cut_off()
+
+
+def question_of(state: Any) -> str:
+    (question,) = state.interrupts
+    return str(question.value["action_requests"][0]["description"])
+
+
+def remove(journal: Path) -> None:
+    for each in journal.parent.glob(f"{journal.name}*"):
+        each.unlink()
+
+
+@pytest.mark.parametrize("damage", [remove, lambda journal: journal.with_name("journal.sqlite-wal").unlink()])
+def test_an_effect_whose_journal_was_removed_is_asked_about(
+    template: Place, tmp_path: Path, damage: Callable[[Path], None]
+) -> None:
+    place = template.copied(tmp_path)
+    damage(place.journal)
+    state = place.invoke(None)
+    assert "unknown" in question_of(state)
+    assert place.notes == ["earlier", "later"]
+    answer = Command(resume={"decisions": [{"type": "approve"}]})
+    assert place.invoke(answer).values["answer"] == "done"
+    assert place.notes == ["earlier", "later", "later"]
+
+
+def test_a_new_message_is_told_that_the_journal_was_lost(template: Place, tmp_path: Path) -> None:
+    place = template.copied(tmp_path)
+    remove(place.journal)
+    state = place.invoke({"messages": [HumanMessage("never mind")]}, [*SCRIPT[:2], calls(LATER), "done"])
+    told = [each.text for each in state.values["messages"] if each.type == "tool"]
+    assert "Outcome unknown" in told[1]
+    assert "unknown" in question_of(state)  # wanted again
+    assert place.notes == ["earlier", "later"]
+
+
+def test_an_older_copy_of_the_journal_shows(tmp_path: Path) -> None:
+    """A copy from before the second effect was allowed knows nothing of it."""
+    place = Place(tmp_path)
+    place.invoke({"messages": [HumanMessage("go")]}, [calls(EARLIER), "done"])
+    copies = {each: each.read_bytes() for each in place.journal.parent.glob("journal*")}
+    place = Place(tmp_path)
+    with pytest.raises(SystemExit):
+        place.invoke(
+            {"messages": [HumanMessage("go on")]},
+            [calls(EARLIER), "done", calls(LATER), "done"],
+            tools=[ending(tmp_path)],
+        )
+    remove(place.journal)
+    for path, content in copies.items():
+        path.write_bytes(content)
+    state = place.invoke(None, [calls(EARLIER), "done", calls(LATER), "done"])
+    assert "lost" in question_of(state)
+    assert place.notes == ["earlier", "later"]
+
+
+def ending(folder: Path) -> BaseTool:
+    """Return a tool whose effect takes place, and ends the run."""
+    note: Any = note_into(folder)
+
+    @tool("note")
+    def ended(text: str) -> str:
+        """Note something."""
+        note.func(text)
+        raise SystemExit
+
+    ended.metadata = {"risk": "write"}
+    return ended
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(36))
+def test_no_damage_of_the_journal_repeats_an_effect_in_silence(
+    template: Place, tmp_path: Path, seed: int
+) -> None:
+    """Flip bits, cut files off, and blank pages: a question or an error, and never the effect again."""
+    chance = random.Random(seed)
+    place = template.copied(tmp_path)
+    files = [place.journal, place.journal.with_name(f"{JOURNAL_FILE}-wal")]
+    path = chance.choice([each for each in files if each.exists() and each.stat().st_size])
+    content = bytearray(path.read_bytes())
+    match seed % 3:
+        case 0:
+            for _ in range(chance.choice([1, 1, 1, 8])):
+                content[chance.randrange(len(content))] ^= 1 << chance.randrange(8)
+        case 1:
+            del content[chance.randrange(len(content)) :]
+        case _:
+            start = chance.randrange(len(content))
+            content[start : start + 512] = bytes(len(content[start : start + 512]))
+    path.write_bytes(content)
+    try:
+        question = question_of(place.invoke(None))
+    except JournalError as error:
+        question = str(error)
+    assert "unknown" in question or "journal" in question
+    assert place.notes == ["earlier", "later"]
+
+
+def test_a_call_that_never_began_is_not_asked_about(tmp_path: Path) -> None:
+    """The run ended between the verdict and the effect, and the audit knows that."""
+
+    place = Place(tmp_path, "on")
+    settings = {"require_approval_for": frozenset({"write"})}
+    place.settings = Settings(**{**vars(place.settings), **settings, "origins": {}})
+    state = place.invoke({"messages": [HumanMessage("go")]}, [calls(LATER)])
+    assert state.interrupts
+    remove(place.journal)  # The approval comes later: nothing has begun.
+    answer = Command(resume={"decisions": [{"type": "approve"}]})
+    assert place.invoke(answer, [calls(LATER), "done"]).values["answer"] == "done"
+    assert place.notes == ["later"]
+
+
+@pytest.mark.parametrize("audit", ["on", "off"])
+def test_a_journal_that_is_removed_while_a_process_runs_is_made_again(tmp_path: Path, audit: str) -> None:
+    """As `git clean -fdx` does: what is written into an unlinked file is found by nobody."""
+    place = Place(tmp_path, audit)
+    note: Any = note_into(tmp_path)
+
+    @tool("note")
+    def cleaning(text: str) -> str:
+        """Note something."""
+        if text == "earlier":
+            remove(place.journal)
+            return str(note.func(text))
+        note.func(text)
+        raise SystemExit
+
+    cleaning.metadata = {"risk": "write"}
+    with pytest.raises(SystemExit):
+        place.invoke({"messages": [HumanMessage("go")]}, tools=[cleaning])
+    assert "attempt 1" in question_of(place.invoke(None))
+    assert place.notes == ["earlier", "later"]
+
+
+def test_a_lost_journal_is_restored_from_the_audit_where_the_checkpoints_know_nothing(tmp_path: Path) -> None:
+    place = Place(tmp_path, "on", "exit").cut_off()
+    remove(place.journal)
+    state = place.invoke({"messages": [HumanMessage("go")]}, [calls(EARLIER), "done"])
+    assert "lost" in question_of(state)
+    assert place.notes == ["earlier", "later"]
