@@ -164,12 +164,13 @@ def why_broken(message: AIMessage, watch: ReplyWatch) -> str:
     ending = ending_of(message)
     if ending == "broken":
         return "the provider ended it with an error"
-    if ending != "unsaid" or not watch.is_streamed:
+    if ending != "unsaid":
         return ""
-    provider = watch.provider or message.response_metadata.get("model_provider")
-    if provider in SAYS_HOW_IT_ENDED or message.invalid_tool_calls:
-        return NO_FINISH_REASON
-    return ""
+    provider = message.response_metadata.get("model_provider")
+    if not watch.is_streamed:  # LangChain's cache gives a reply that was streamed earlier, cut or not.
+        return NO_FINISH_REASON if provider in SAYS_HOW_IT_ENDED and message.tool_calls else ""
+    is_known = provider in SAYS_HOW_IT_ENDED or watch.provider in SAYS_HOW_IT_ENDED
+    return NO_FINISH_REASON if is_known or message.invalid_tool_calls else ""
 
 
 def _unreadable(call: ToolCall, text: str, fault: str) -> InvalidToolCall:
@@ -178,7 +179,8 @@ def _unreadable(call: ToolCall, text: str, fault: str) -> InvalidToolCall:
 
 def _with_note(message: AIMessage, note: str) -> str | list[str | dict[Any, Any]]:
     if isinstance(message.content, list):
-        return [*message.content, {"type": "text", "text": note}]
+        gap = "\n\n" if message.text else refusal_of(message) + "\n\n" * bool(refusal_of(message))
+        return [*message.content, {"type": "text", "text": f"{gap}{note}"}]
     text = message.content or refusal_of(message)
     return f"{text}\n\n{note}".lstrip()
 

@@ -59,6 +59,7 @@ def word_in(metadata: Mapping[str, Any]) -> str:
     details = metadata.get("incomplete_details")
     words = [details.get("reason")] if isinstance(details, Mapping) else []
     words += [metadata.get(name) for name in _FIELDS]
+    words += ["complete"] if metadata.get("done") is True else []  # Early releases of Ollama say no more.
     return next((each for each in words if isinstance(each, str) and each), "")
 
 

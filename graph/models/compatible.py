@@ -59,8 +59,13 @@ class CompatibleChatOpenAI(ChatOpenAIHooks, ChatOpenAI):
 
     @override
     def after_result(self, result: ChatResult, before: list[list[RawCall]]) -> None:
-        """Put the arguments back into the calls, those that are strict JSON."""
+        """Put the arguments back into the calls, those that are strict JSON.
+
+        Some servers do not say how a reply ended. One that is not streamed is whole where it could be read.
+        """
         for generation, calls in zip(result.generations, before, strict=False):
+            info = generation.generation_info or {}
+            generation.generation_info = {**info, "finish_reason": info.get("finish_reason") or "complete"}
             if calls and isinstance(generation.message, AIMessage):
                 generation.message = with_strict_calls(generation.message, calls)
 

@@ -7,11 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from langchain_core.caches import InMemoryCache
 from langchain_core.language_models import BaseChatModel, GenericFakeChatModel
 from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage, HumanMessage, ToolMessage
 from langchain_core.messages.tool import tool_call_chunk
 from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
+from langchain_openai import ChatOpenAI
 from langgraph.checkpoint.memory import InMemorySaver
+from pydantic import SecretStr
 
 from skills_agent.graph import Settings, build_graph
 from skills_agent.graph.models.errors import IncompleteReplyError, ModelCallError
@@ -257,6 +260,16 @@ def test_a_text_that_was_cut_says_so(files: Path, server: OpenAIServer, finish: 
     assert values["answer"] == values["messages"][-1].text == said
 
 
+def test_a_text_in_blocks_that_was_cut_says_so(files: Path) -> None:
+    block = {"type": "text", "text": "Norway,", "index": 0}
+    metadata = {"stop_reason": "max_tokens"}
+    chunks = [AIMessageChunk(content=[block]), AIMessageChunk(content=[], response_metadata=metadata)]
+    graph = graph_of(files, Pieces(replies=[chunks]))
+    list(graph.stream(INPUT, CONFIG, stream_mode="messages"))
+    answer = graph.get_state(CONFIG).values["answer"]
+    assert answer == "Norway,\n\n[This answer was cut off at the model's limit.]"
+
+
 @pytest.mark.parametrize("text", ["", "I cannot"])
 def test_a_filtered_answer_says_so(files: Path, server: OpenAIServer, text: str) -> None:
     server.answers.append(Completion(text, finish="content_filter"))
@@ -456,6 +469,20 @@ def test_a_reply_without_a_finish_reason_that_came_whole_is_believed(
 ) -> None:
     server.answers.append(Completion("Here.", finish=None))
     assert graph_of(files).invoke(INPUT, CONFIG)["answer"] == "Here."
+
+
+def test_a_cut_reply_is_not_believed_when_a_cache_gives_it_again(
+    files: Path, server: OpenAIServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("skills_agent.nodes.model_call.FIRST_WAIT", 0)
+    server.respond = lambda _: Completion("I remove it.", [REMOVE], finish=None)
+    model = ChatOpenAI(
+        model="any", base_url=server.base_url, api_key=SecretStr(KEY), cache=InMemoryCache(), max_retries=0
+    )
+    with pytest.raises(IncompleteReplyError):
+        list(graph_of(files, model).stream(INPUT, CONFIG, stream_mode="messages"))
+    assert len(server.requests) == 1
+    assert_nothing_ran(files)
 
 
 # Summaries
