@@ -14,7 +14,6 @@ import json
 import logging
 import os
 import re
-import secrets
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import InitVar, dataclass, field, fields, replace
@@ -47,9 +46,8 @@ from skills_agent.skills.library.index import Strictness
 from skills_agent.skills.library.registry import Registry
 from skills_agent.skills.policy.permission import ALWAYS_ALLOWED, Mode
 from skills_agent.skills.policy.secret_places import is_wide, secret_places
-from skills_agent.skills.policy.tool_spec import Risk
+from skills_agent.skills.policy.tool_spec import Approval, Risk
 from skills_agent.skills.policy.trust import TrustedPath, TrustFileError, TrustList
-from skills_agent.skills.policy.verdict import Approval
 from skills_agent.skills.search.vectors import Embedder, Vectors
 from skills_agent.skills.sources import Source
 from skills_agent.skills.sources.directory import standard_sources
@@ -360,7 +358,7 @@ def operator_key(settings: Settings) -> bytes:
     from skills_agent.graph.private_files import PrivateFileError, keep_private  # noqa: PLC0415
 
     path = user_state_folder(settings) / "key"
-    key = keep_private(path, secrets.token_hex(32).encode("ascii"))
+    key = keep_private(path, os.urandom(32).hex().encode("ascii"))
     if len(key) < SHORTEST_KEY:
         raise PrivateFileError(path, "holds no key", "Remove it; the agent makes it anew.")
     return key

@@ -28,11 +28,10 @@ from skills_agent.skills.policy.patterns import Call, Entry, Grammar
 from skills_agent.skills.policy.permission import ALWAYS_ALLOWED, Declared, Mode, Permission
 from skills_agent.skills.policy.protected import ProtectedPath, protected_in, protected_path
 from skills_agent.skills.policy.question import FileChange
-from skills_agent.skills.policy.tool_spec import RISK_TEXTS, Risk
+from skills_agent.skills.policy.tool_spec import RISK_TEXTS, Approval, Risk
 from skills_agent.skills.policy.trust import TrustFileError, TrustList
 from skills_agent.skills.policy.verdict import (
     AnswerRefusedError,
-    Approval,
     Approver,
     Author,
     Opinion,

@@ -1,4 +1,4 @@
-"""The command `skills-agent`. A command is imported when it is used: `skills list` needs no LangGraph.
+"""The command `skills-agent`. A command is imported when it is run: `skills list` needs no LangGraph.
 
 Exit codes: 0 done, 1 our error, 2 wrong usage, 3 waiting for an approval, 130 interrupted, 143 terminated.
 """
@@ -6,7 +6,7 @@ Exit codes: 0 done, 1 our error, 2 wrong usage, 3 waiting for an approval, 130 i
 import sys
 from importlib import import_module
 from io import TextIOWrapper
-from typing import cast
+from typing import Final, cast
 
 import click
 
@@ -15,12 +15,22 @@ from skills_agent.graph.cli.printing import print_error, print_warnings
 from skills_agent.graph.cli.signals import INTERRUPTED
 from skills_agent.skills.errors import SkillsAgentError
 
-# In the order in which a newcomer needs them.
-_COMMANDS = ("ask", "resume", "chat", "threads", "runs", "grants", "trust", "skills", "cache")
+_COMMANDS: Final = {
+    "ask": "Ask a question and print the answer.",
+    "resume": "Go on with a thread that waits for an answer or was cut off.",
+    "chat": "Talk with the agent until /quit or Ctrl-D.",
+    "threads": "See earlier conversations, go on from a step of one, remove old ones.",
+    "runs": "See the record of every run, and whether anybody changed it.",
+    "grants": "See and revoke what you decided in a thread.",
+    "trust": "Vouch for what came with a project, as it is now.",
+    "skills": "List, search, check and begin skills.",
+    "cache": "See and clear the snapshots of loaded skills.",
+}
+"""In the order in which a newcomer needs them, with what the list says: to make it imports none."""
 
 
 class _LazyGroup(click.Group):
-    """Imports a command, the function named like its file, when it is used."""
+    """Imports a command, the function named like its file, when it is run."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         del ctx
@@ -31,6 +41,12 @@ class _LazyGroup(click.Group):
             return super().get_command(ctx, cmd_name)
         module = import_module(f"skills_agent.graph.cli.{cmd_name}")
         return cast("click.Command", getattr(module, cmd_name))
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        del ctx
+        here = [(name, command.get_short_help_str(80)) for name, command in self.commands.items()]
+        with formatter.section("Commands"):
+            formatter.write_dl([*_COMMANDS.items(), *here])
 
 
 @click.group(
@@ -86,4 +102,6 @@ def _exit_code() -> int:
 
 
 if __name__ == "__main__":
-    main()
+    from skills_agent.graph.cli.start import start
+
+    start()

@@ -8,8 +8,7 @@ from typing import Any, TypeVar, get_args
 
 import click
 
-from skills_agent.skills.policy.tool_spec import RISKS, Risk
-from skills_agent.skills.policy.verdict import Approval
+from skills_agent.skills.policy.tool_spec import RISKS, Approval, Risk
 
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 

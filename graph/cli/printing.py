@@ -4,7 +4,6 @@ import json
 import logging
 import os
 import shlex
-import subprocess
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict, is_dataclass
@@ -14,7 +13,6 @@ from typing import Any, Final
 
 import click
 
-from skills_agent.graph.settings import process_environment
 from skills_agent.skills.text import one_line
 from skills_agent.skills.visible import Kind, visible
 
@@ -39,6 +37,9 @@ def echo(text: str = "", kind: Kind = "program") -> None:
 
 def page(text: str, workspace: Path) -> None:
     """Show a text in the person's pager. One that only the workspace has is not run: this is no sandbox."""
+    import subprocess
+
+    from skills_agent.graph.settings import process_environment
     from skills_agent.skills.scripts.programs import find_program
 
     environment = process_environment()

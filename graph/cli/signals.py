@@ -2,7 +2,6 @@
 
 import os
 import signal
-import socket
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,6 +14,8 @@ import click
 from skills_agent.skills.visible import visible_line
 
 if TYPE_CHECKING:  # main imports this module: `skills list` answers without LangGraph
+    import socket
+
     from langgraph.runtime import RunControl
 
 INTERRUPTED: Final = 130
@@ -51,6 +52,8 @@ def draining(control: "RunControl", resume_command: str) -> Iterator[None]:
     Python runs signal handlers in the main thread alone, between two bytecodes: a system call that does not
     return holds them up. So a thread acts on the numbers that the interpreter writes into a socket.
     """
+    import socket
+
     numbers, written = socket.socketpair()
     written.setblocking(False)
     watcher = Thread(target=_watch, args=(numbers, control, resume_command), name="signals", daemon=True)
@@ -69,7 +72,7 @@ def draining(control: "RunControl", resume_command: str) -> Iterator[None]:
         numbers.close()
 
 
-def _watch(numbers: socket.socket, control: "RunControl", resume_command: str) -> None:
+def _watch(numbers: "socket.socket", control: "RunControl", resume_command: str) -> None:
     is_draining = False
     try:
         while received := numbers.recv(1):

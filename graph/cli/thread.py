@@ -22,6 +22,7 @@ from skills_agent.graph.cli.options import shell_command
 from skills_agent.graph.cli.printing import echo, is_terminal, print_json
 from skills_agent.graph.cli.progress import STREAM_MODES, Progress
 from skills_agent.graph.cli.signals import INTERRUPTED, draining, ending_on_sigterm, exit_code_of, leave
+from skills_agent.graph.cli.start import imports_done
 from skills_agent.graph.langgraph_inside import thread_ids
 from skills_agent.graph.models.errors import ModelError
 from skills_agent.graph.serialisation import strict_saver
@@ -35,8 +36,8 @@ from skills_agent.nodes.question import contents_of
 from skills_agent.skills.errors import DetailedError, SkillsAgentError
 from skills_agent.skills.library.registry import Registry
 from skills_agent.skills.policy.question import whole
-from skills_agent.skills.policy.tool_spec import Risk
-from skills_agent.skills.policy.verdict import Approval, ApprovalNeededError
+from skills_agent.skills.policy.tool_spec import Approval, Risk
+from skills_agent.skills.policy.verdict import ApprovalNeededError
 from skills_agent.skills.scripts.choice import AutoRunner
 from skills_agent.skills.scripts.controlled import ControlledRunner
 from skills_agent.skills.visible import visible_line
@@ -266,6 +267,7 @@ def open_thread(
             options = {**(stored or {}), **{option: value for option, value in chosen.items() if value}}
             services = make_services(_apply_options(settings, options, approval), yes=yes)
             services.requests.models.choose(None)
+            imports_done()
             if isinstance(runner := services.policy.runner, (ControlledRunner, AutoRunner)):
                 runner.finish_looks()
             graph = wire(services)

@@ -9,6 +9,7 @@ import click
 
 from skills_agent.graph.cli import options
 from skills_agent.graph.cli.printing import echo, is_terminal, line_of, local_time, print_json, table
+from skills_agent.graph.cli.start import imports_done
 from skills_agent.graph.threads.errors import AgeError, list_first
 from skills_agent.skills.text import count
 
@@ -217,6 +218,7 @@ def open_threads(
     from skills_agent.graph.settings import Settings
     from skills_agent.graph.threads.threads import Threads
 
+    imports_done()
     return Threads.open(Settings.load(workspace, checkpointer=checkpointer), create=create)
 
 

@@ -11,6 +11,8 @@ from types import MappingProxyType
 from typing import Any, Final, Literal, get_args
 
 Risk = Literal["read", "run", "write", "network", "delete"]
+Approval = Literal["ask", "deny", "fail"]
+"""What becomes of a call that needs an approval: a question, a refusal, or the end of the run."""
 RISKS: Final[tuple[Risk, ...]] = get_args(Risk)
 RISK_TEXTS: Final[Mapping[Risk, str]] = {
     "read": "only reads",

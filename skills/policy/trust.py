@@ -4,7 +4,6 @@ import errno
 import hashlib
 import json
 import os
-import secrets
 import shlex
 import stat
 from dataclasses import dataclass, field
@@ -121,7 +120,7 @@ class TrustList:
 
     def _write(self, folders: dict[str, str]) -> None:
         text = json.dumps({"version": VERSION, "folders": folders}, indent=2, sort_keys=True)
-        draft = self.file.with_name(f".{self.file.name}.{secrets.token_hex(4)}")
+        draft = self.file.with_name(f".{self.file.name}.{os.urandom(4).hex()}")
         try:
             self.file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             draft.touch(mode=0o600, exist_ok=False)

@@ -16,8 +16,6 @@ _BY_STRENGTH: Final[tuple[Decision, ...]] = get_args(Decision)
 Author = Literal["policy", "approver", "skill", "grant", "caller", "budget", "approval", "error"]
 """Whose decision it is: `policy` is the operator's settings, `grant` an earlier answer of a person,
 `approval` an answer of now, `error` nobody's: the call cannot run."""
-Approval = Literal["ask", "deny", "fail"]
-"""What becomes of a call that needs an approval: a question, a refusal, or the end of the run."""
 
 
 class ApprovalNeededError(DetailedError, SkillError):

@@ -1,0 +1,80 @@
+"""What a process of the command line does to begin, and what it leaves alone."""
+
+import gc
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from skills_agent.graph.cli.main import cli as command
+from skills_agent.graph.cli.start import imports_done
+from tests.graph.cli.command_line import CommandLine
+
+PROGRAM = """
+import atexit, gc, sys
+from skills_agent.graph.cli.start import start
+collections = []
+gc.callbacks.append(lambda phase, _: phase == "start" and collections.append(phase))
+atexit.register(lambda: print("SEEN", len(collections), gc.get_freeze_count(), gc.get_threshold()[0]))
+sys.argv = ["skills-agent", *{command}]
+start()
+"""
+
+
+def seen_of(cli: CommandLine, *words: str) -> tuple[int, int, int]:
+    """Run a command in a process; return collections, frozen objects and the threshold at its end."""
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM.format(command=list(words))],
+        cwd=cli.workspace,
+        env=cli.environment({}),
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    collections, frozen, threshold = map(int, done.stdout.splitlines()[-1].split()[1:])
+    return collections, frozen, threshold
+
+
+@pytest.fixture
+def cli(tmp_path: Path) -> CommandLine:
+    return CommandLine(tmp_path)
+
+
+def test_nothing_is_collected_while_a_command_is_imported_and_as_usual_after(cli: CommandLine) -> None:
+    collections, frozen, _ = seen_of(cli, "skills", "list")
+    _, frozen_by_ask, threshold = seen_of(cli, "ask", "Hello?", "--model", "offline")
+
+    assert collections == 0
+    assert frozen > 10_000
+    assert frozen_by_ask > 100_000
+    assert threshold == gc.get_threshold()[0]
+
+
+def test_the_interpreter_of_a_host_is_left_alone(cli: CommandLine) -> None:
+    before = (gc.get_threshold(), gc.get_freeze_count(), gc.isenabled())
+
+    cli.run("ask", "Hello?", "--model", "offline")
+    imports_done()
+
+    assert (gc.get_threshold(), gc.get_freeze_count(), gc.isenabled()) == before
+
+
+def test_the_list_of_commands_imports_none_of_them() -> None:
+    program = (
+        "import sys\n"
+        "from skills_agent.graph.cli.main import cli\n"
+        "cli.main(['--help'], standalone_mode=False)\n"
+        "print(*sorted(name for name in sys.modules if name.startswith('skills_agent.')), sep='\\n')\n"
+    )
+    printed = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    ).stdout.splitlines()
+
+    imported = {name.removeprefix("skills_agent.graph.cli.") for name in printed}
+    commands = set(command.list_commands(command.make_context("x", [], resilient_parsing=True)))
+    assert commands >= {"ask", "threads", "skills"}
+    assert not imported & commands
+    assert "skills_agent.graph.settings" not in imported
+    for name in commands:
+        assert any(line.split()[:1] == [name] for line in printed)
