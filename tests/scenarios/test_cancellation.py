@@ -2,7 +2,6 @@
 
 import asyncio
 import gc
-import os
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
@@ -23,6 +22,7 @@ from skills_agent.nodes import cancellation
 from skills_agent.nodes.effects import CallRunsError
 from tests.agents import Agent, call, calls, write_skill
 from tests.conftest import MakeAgent
+from tests.stubborn import processes_with, stubborn_script
 
 pytestmark = pytest.mark.slow
 
@@ -31,39 +31,11 @@ LOAD = calls(call("load_skill", name="count"))
 RUN = call("run_script", skill="count", path="scripts/run.py", args=["a"])
 FREE: dict[str, Any] = {"require_approval_for": frozenset()}
 
-STUBBORN = """\
-import os, pathlib, signal, subprocess, sys, time
-
-signal.signal(signal.SIGTERM, signal.SIG_IGN)
-deaf = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print(flush=True)"
-command = [sys.executable, "-c", f"{deaf}; time.sleep(600)", TOKEN]
-daemon = subprocess.Popen(command, stdout=subprocess.PIPE, start_new_session=True)
-daemon.stdout.readline()
-print("half of it", flush=True)
-with pathlib.Path("started-" + sys.argv[1]).open("a") as file:
-    file.write("x")
-time.sleep(600)
-"""
-"""Ignores SIGTERM, as the daemon does that it starts in a session of its own."""
-
-
-def processes_with(word: str) -> list[str]:
-    """Return the command lines of other processes that hold a word."""
-    found = []
-    for place in Path("/proc").glob("[0-9]*"):
-        try:
-            command = (place / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
-        except OSError:
-            continue
-        if word in command and int(place.name) != os.getpid():
-            found.append(command)
-    return found
-
 
 @pytest.fixture
 def started(workspace: Path) -> Iterator[Path]:
     """Return the file that the script writes when it and its daemon run; both are gone at the end."""
-    script = STUBBORN.replace("TOKEN", repr(f"daemon-in-{workspace}"))
+    script = stubborn_script(f"daemon-in-{workspace}")
     write_skill(workspace / ".agent" / "skills", "count", "Counts.", scripts__run_py=script)
     yield workspace / "started-a"
     assert processes_with(str(workspace)) == []

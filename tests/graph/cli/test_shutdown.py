@@ -1,13 +1,11 @@
 """Ctrl-C and SIGTERM: scripts end with all that they started, nothing is lost, and the way on is told."""
 
 import asyncio
-import os
 import select
 import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -21,27 +19,9 @@ from skills_agent.graph.cli.signals import draining
 from tests.agents import call, calls, write_skill
 from tests.conftest import MakeAgent
 from tests.graph.cli.command_line import LOAD, PATIENCE, RUN, CommandLine
+from tests.stubborn import processes_with, stubborn_script
 
 pytestmark = pytest.mark.slow
-
-STUBBORN = """\
-import pathlib
-import signal
-import subprocess
-import sys
-import time
-
-signal.signal(signal.SIGTERM, signal.SIG_IGN)
-deaf = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print(flush=True)"
-command = [sys.executable, "-c", f"{deaf}; time.sleep(600)", "TOKEN"]
-child = subprocess.Popen(command, stdout=subprocess.PIPE)
-child.stdout.readline()
-print("half of it", flush=True)
-with pathlib.Path("started").open("a") as file:
-    file.write("x")
-time.sleep(600)
-"""
-"""Ignores SIGTERM, as its child does, and would go on for ten minutes."""
 
 ANSWER = "It was not counted to the end."
 SIGNALS = [(signal.SIGINT, 130, "interrupted"), (signal.SIGTERM, 143, "terminated")]
@@ -50,7 +30,7 @@ SIGNALS = [(signal.SIGINT, 130, "interrupted"), (signal.SIGTERM, 143, "terminate
 @pytest.fixture
 def cli(cli: CommandLine, tmp_path: Path) -> CommandLine:
     script = cli.skills / "rain-gauge" / "scripts" / "add_up.py"
-    script.write_text(STUBBORN.replace("TOKEN", f"child-in-{tmp_path}"))
+    script.write_text(stubborn_script(f"child-in-{tmp_path}"))
     return cli
 
 
@@ -61,17 +41,6 @@ def chosen(cli: CommandLine) -> list[str]:
 def wait_for(path: Path, process: subprocess.Popen[str]) -> None:
     while process.poll() is None and not path.exists():
         select.select([], [], [], 0.01)
-
-
-def processes_with(word: str) -> Iterator[str]:
-    """Yield the command lines of other processes that hold a word."""
-    for place in Path("/proc").glob("[0-9]*"):
-        try:
-            command = (place / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
-        except OSError:
-            continue
-        if word in command and int(place.name) != os.getpid():
-            yield command
 
 
 @pytest.mark.parametrize(
@@ -100,17 +69,17 @@ def test_a_signal_ends_a_script_and_all_it_started_and_keeps_what_was_done(
     else:
         assert cli.run("ask", "Rain?", "--thread", "rain", *chosen(cli), **settings).code == 3
         process = cli.start("resume", "rain", "--approve", **settings)
-    wait_for(cli.workspace / "started", process)
-    assert [*processes_with(f"child-in-{tmp_path}")]
+    wait_for(cli.workspace / "started-rainfall.csv", process)
+    assert processes_with(f"child-in-{tmp_path}")
 
     process.send_signal(number)
     out, told = process.communicate(timeout=PATIENCE)
 
     assert process.returncode == code, out + told
     assert f"{word}; to go on: skills-agent resume rain" in told
-    assert [*processes_with(str(tmp_path))] == []
+    assert processes_with(str(tmp_path)) == []
     assert cli.run("resume", "rain", **settings).out.endswith(f"{ANSWER}\n")
-    assert (cli.workspace / "started").read_text() == "x"
+    assert (cli.workspace / "started-rainfall.csv").read_text() == "x"
     messages = cli.run("threads", "show", "rain", "--json").value["messages"]
     _, ran = [each for message in messages for each in message["calls"]]
     assert ran["result"].startswith("stopped: the agent was shut down while it ran")
@@ -219,7 +188,7 @@ def test_sigterm_ends_a_chat_that_waits_for_its_person(tmp_path: Path) -> None:
 
 
 def stubborn_agent(make_agent: MakeAgent, workspace: Path) -> Any:
-    script = STUBBORN.replace("TOKEN", f"child-in-{workspace}")
+    script = stubborn_script(f"child-in-{workspace}")
     write_skill(workspace / ".agent" / "skills", "count", "Counts.", scripts__run_py=script)
     run = calls(call("run_script", skill="count", path="scripts/run.py"))
     return make_agent(
@@ -233,7 +202,7 @@ ASKED: Any = {"messages": [("user", "Count.")]}
 
 
 def check_drained(agent: Any, workspace: Path) -> None:
-    assert [*processes_with(f"child-in-{workspace}")] == []
+    assert processes_with(f"child-in-{workspace}") == []
     last = agent.transcript[-1]
     assert isinstance(last, ToolMessage)
     assert str(last.text).startswith("stopped: the agent was shut down while it ran")
