@@ -21,8 +21,22 @@ Examples:
 @click.argument("question")
 @click.option("--skill", "skills", metavar="NAME", multiple=True, help="Load this skill first. Repeatable.")
 @options.thread
+@click.option(
+    "--request-id",
+    "request_id",
+    metavar="ID",
+    help="With --thread: an id of this question. Sent again with it, it is the same turn, not a second one.",
+)
 @options.one_turn
-def ask(question: str, skills: tuple[str, ...], thread: str | None, as_json: bool, **chosen: Any) -> None:
+def ask(
+    question: str,
+    *,
+    skills: tuple[str, ...],
+    thread: str | None,
+    request_id: str | None,
+    as_json: bool,
+    **chosen: Any,
+) -> None:
     """Ask QUESTION and print the answer (`-` reads the question from stdin).
 
     Each step is printed as it happens. Calls that do more than read need an approval: on a
@@ -32,9 +46,11 @@ def ask(question: str, skills: tuple[str, ...], thread: str | None, as_json: boo
     text = sys.stdin.read() if question == "-" else question
     if not text.strip():
         raise click.UsageError("the question is empty")
+    if request_id is not None and not (request_id and thread):
+        raise click.UsageError("--request-id is an id of a question of a thread: name that with --thread")
 
     from skills_agent.graph.cli.progress import Progress
-    from skills_agent.graph.cli.thread import open_thread, person_says, run_once
+    from skills_agent.graph.cli.thread import open_thread, person_says, print_turn, run_once
     from skills_agent.graph.cli.threads import earlier_threads
 
     with open_thread(thread, quiet=as_json, **chosen) as current:
@@ -47,6 +63,12 @@ def ask(question: str, skills: tuple[str, ...], thread: str | None, as_json: boo
         progress.did("thread", current.name)
         if offer := earlier_threads(current.agent.services.settings):
             progress.did("note", offer)
-        if current.interrupts:
+        said = person_says(text, skills, request_id)
+        if turn := current.earlier_turn(said):
+            if turn.is_over:
+                current.look_back(turn)
+                print_turn(current)
+                return
+        elif current.interrupts:
             progress.did("note", "the open question of this thread is dropped: you said something new")
-        run_once(current, person_says(text, skills))
+        run_once(current, said)

@@ -31,6 +31,7 @@ from skills_agent.graph.settings import Settings
 from skills_agent.graph.threads.compiled import CompiledAgent, ThreadStatus, status_of
 from skills_agent.graph.threads.database import config_of, open_database, options_of
 from skills_agent.graph.threads.errors import DatabaseError, ThreadError, UnknownThreadError
+from skills_agent.graph.threads.requests import Turn, request_in, turn_of
 from skills_agent.nodes.judge import AskedAttempt, Policy
 from skills_agent.nodes.question import contents_of
 from skills_agent.skills.errors import DetailedError, SkillsAgentError
@@ -179,6 +180,17 @@ class OpenThread:
         """Return all of a call that a person has to look at before it runs, uncut."""
         return whole(contents_of(self.policy.grammar.call(tool, args), self.policy))
 
+    def earlier_turn(self, said: AgentInput) -> Turn | None:
+        """Return the turn of a request that was sent before; None for a new one. Raises RequestIdError."""
+        request = request_in(said)
+        return turn_of(request, self.snapshot, is_done=self.status == "done") if request else None
+
+    def look_back(self, turn: Turn) -> None:
+        """See the thread as a turn left it that is over."""
+        values = turn.values(self.snapshot.values)
+        self.snapshot = self.snapshot._replace(values=values, next=(), tasks=(), interrupts=())
+        self.verdicts.clear()
+
     @property
     def attempts(self) -> list[int]:
         """Return which attempts of calls that were cut off the open questions are about."""
@@ -230,9 +242,9 @@ class OpenThread:
         return self.command("resume", self.name, *answer)
 
 
-def person_says(text: str, skills: Sequence[str] = ()) -> AgentInput:
+def person_says(text: str, skills: Sequence[str] = (), request_id: str | None = None) -> AgentInput:
     """Return the input for something that a person says; the skills are loaded first."""
-    return AgentInput(messages=[HumanMessage(text)], skills=list(skills))
+    return AgentInput(messages=[HumanMessage(text, id=request_id)], skills=list(skills))
 
 
 @contextmanager

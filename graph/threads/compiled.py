@@ -42,6 +42,7 @@ from skills_agent.graph.langgraph_inside import (
     saver_in,
     store_in,
     stored,
+    values_parts,
 )
 from skills_agent.graph.serialisation import strict, strict_saver
 from skills_agent.graph.threads.backends import ThreadServices
@@ -61,6 +62,7 @@ from skills_agent.graph.threads.inputs import (
 )
 from skills_agent.graph.threads.locks import LockTable, Release, ThreadKey
 from skills_agent.graph.threads.references import address_of
+from skills_agent.graph.threads.requests import request_in, turn_of
 from skills_agent.nodes.cancellation import Cancellation
 from skills_agent.nodes.effects import INVOCATION_KEY, Invocation, Journal
 from skills_agent.nodes.judge import AskedAttempt
@@ -110,9 +112,11 @@ class CompiledAgent(CompiledGraphHooks[AgentState, Context, AgentInput, AgentOut
         thread, cancellation = self._thread_of(config), Cancellation()
         with _locked(thread, cancellation), self._invoked(thread, cancellation) as (run, invocation):
             received = _Received(input)
-            if thread and _is_answer(input, thread):
-                whole = super().get_state(config or {})
-                received = _addressed(input, whole, self._current(whole, config), config)
+            if thread and _needs_state(input, thread):
+                received = self._received(input, super().get_state(config or {}), config)
+            if received.values is not None:
+                yield from values_parts(self, received.values, options)
+                return
             if makes_claims(received.input):
                 snapshot = super().get_state(self._whole(config)) if thread else None
                 received = received._replace(input=believed(received.input, snapshot))
@@ -138,10 +142,13 @@ class CompiledAgent(CompiledGraphHooks[AgentState, Context, AgentInput, AgentOut
         async with _locked_async(thread, cancellation):
             with self._invoked(thread, cancellation) as (run, invocation):
                 received = _Received(input)
-                if thread and _is_answer(input, thread):
+                if thread and _needs_state(input, thread):
                     whole = await super().aget_state(config or {})
-                    current = await cancellation.in_thread(self._current, whole, config)
-                    received = _addressed(input, whole, current, config)
+                    received = await cancellation.in_thread(self._received, input, whole, config)
+                if received.values is not None:
+                    for part in values_parts(self, received.values, options):
+                        yield part
+                    return
                 if makes_claims(received.input):
                     snapshot = await super().aget_state(self._whole(config)) if thread else None
                     received = received._replace(input=believed(received.input, snapshot))
@@ -209,6 +216,16 @@ class CompiledAgent(CompiledGraphHooks[AgentState, Context, AgentInput, AgentOut
                 snapshot = await self.aget_state(updated)
                 await asyncio.to_thread(self._record_update, thread, snapshot, supersteps)
             return updated
+
+    def _received(self, given: Any, whole: StateSnapshot, config: RunnableConfig | None) -> "_Received":
+        """Return what an answer, or a request with an id, is for a thread that stands so."""
+        if isinstance(given, Command):
+            return _addressed(given, whole, self._current(whole, config), config)
+        request = request_in(given)
+        turn = turn_of(request, whole, is_done=status_of(whole) == "done") if request else None
+        if turn is None:
+            return _Received(given)
+        return _Received(None, values=turn.values(whole.values) if turn.is_over else None)
 
     def _current(self, snapshot: StateSnapshot, config: RunnableConfig | None) -> StateSnapshot:
         """Return a snapshot without the questions about attempts that the journal is past.
@@ -399,6 +416,14 @@ class _Received(NamedTuple):
     input: Any
     outdated: Collection[str] = ()
     """Ids of questions that were answered before a crash. They are asked anew instead."""
+    values: Mapping[str, Any] | None = None
+    """What a request came to that was sent before, and whose turn is over: nothing runs."""
+
+
+def _needs_state(message: Any, thread: _Thread) -> bool:
+    """Return whether the state says what an input is: an answer, or a request that may have come before."""
+    is_newest = thread.is_root and not thread.is_addressed
+    return is_newest and (_is_answer(message, thread) or request_in(message) is not None)
 
 
 def _is_answer(message: Any, thread: _Thread) -> bool:

@@ -53,6 +53,18 @@ class UnnamedAnswerError(AnsweredError):
     attempt: int
 
 
+class RequestIdError(DetailedError, ThreadError):
+    """A request has the id of another message of its thread. Nothing was run."""
+
+    code = "request-id-used"
+    sentence = (
+        "Thread {thread!r} has another message with the id {request_id!r}. The same request may be sent "
+        "again; another one needs an id of its own."
+    )
+    thread: str
+    request_id: str
+
+
 class UnfinishedError(DetailedError, ThreadError):
     """A thread was cut off in the middle of a turn."""
 

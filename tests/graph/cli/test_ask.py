@@ -237,3 +237,53 @@ def test_ctrl_c_keeps_what_was_done(cli: CommandLine) -> None:
     assert "interrupted; to go on: skills-agent resume rain" in told
     assert cli.run("resume", "rain").out.endswith(f"{ANSWER}\n")
     assert (cli.workspace / "started").read_text() == "x"
+
+
+def test_a_request_that_is_sent_again_is_the_same_turn(cli: CommandLine) -> None:
+    again = ("--thread", "t", "--model", cli.script("one", "two"))
+    first = cli.run("ask", "q1", "--request-id", "r1", *again)
+    assert first.out.endswith("\n\none\n")
+    for _ in range(2):
+        repeated = cli.run("ask", "q1", "--request-id", "r1", *again)
+        assert (repeated.code, repeated.out.endswith("\n\none\n")) == (0, True)
+    cli.run("ask", "q2", "--request-id", "r2", *again)
+    told = cli.run("ask", "q1", "--request-id", "r1", *again, "--json").value
+    assert (told["status"], told["answer"]) == ("done", "one")
+    other = cli.run("ask", "q3", "--request-id", "r1", *again)
+    assert (other.code, "another message with the id 'r1'" in other.err) == (1, True)
+    shown = cli.run("threads", "show", "t", "--json").value
+    assert [each["text"] for each in shown["messages"]] == ["q1", "one", "q2", "two"]
+
+
+def test_a_request_that_waits_shows_its_question_again(cli: CommandLine) -> None:
+    write = calls(call("write_file", path="a", content="b"))
+    ask = ("ask", "q", "--thread", "t", "--request-id", "r", "--model", cli.script(write, "done"))
+    asked, again = cli.run(*ask), cli.run(*ask)
+    assert (asked.code, again.code) == (3, 3)
+    assert again.out.rpartition("Approval needed")[2] == asked.out.rpartition("Approval needed")[2]
+    assert "dropped" not in again.out
+    cli.run("resume", "t", "--approve")
+    assert cli.run(*ask).out.endswith("\n\ndone\n")
+
+
+def test_a_request_id_goes_with_a_thread(cli: CommandLine) -> None:
+    refused = cli.run("ask", "q", "--request-id", "r")
+    assert (refused.code, "--thread" in refused.err) == (2, True)
+
+
+def test_a_request_that_was_killed_goes_on(cli: CommandLine) -> None:
+    (cli.skills / "rain-gauge" / "scripts" / "add_up.py").write_text(SLOW)
+    model = cli.script(LOAD, RUN, ANSWER)
+    ask = ["ask", "How much?", "--thread", "t", "--request-id", "r", "--yes", "run", "--model", model]
+    ask += ["--skills-dir", str(cli.skills)]
+    with cli.start(*ask) as process:
+        while not (cli.workspace / "started").exists():
+            select.select([], [], [], 0.05)
+        process.kill()
+    (cli.workspace / "go").write_text("")
+    asked = cli.run(*ask)
+    assert (asked.code, "was started at" in asked.out) == (3, True)  # it goes on, and asks about the script
+    done = cli.run("resume", "t", "--reject")
+    assert done.out.endswith(f"\n\n{ANSWER}\n")
+    assert (cli.workspace / "started").read_text() == "x"
+    assert cli.run(*ask).out.endswith(f"\n\n{ANSWER}\n")

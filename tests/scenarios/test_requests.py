@@ -1,0 +1,240 @@
+"""A message that is sent again with its id is the same turn, not a second one."""
+
+import asyncio
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+from langchain_core.messages import HumanMessage, RemoveMessage
+from langchain_core.tools import tool
+from langgraph.checkpoint.sqlite import SqliteSaver
+from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
+from langgraph.graph import START, StateGraph
+from langgraph.graph.message import REMOVE_ALL_MESSAGES
+
+from skills_agent.graph import ThreadBusyError, build_graph
+from skills_agent.graph.threads.errors import RequestIdError
+from skills_agent.graph.threads.threads import Threads
+from skills_agent.state.schema import AgentState
+from tests.agents import Agent, call, calls
+from tests.conftest import MakeAgent
+
+WRITE = call("write_file", path="a", content="b")
+
+
+class CutOff(BaseException):
+    """Stands for what ends a process in the middle."""
+
+
+class Replies:
+    """A script that counts how often the model is asked, and can end the process instead."""
+
+    def __init__(self, *replies: Any) -> None:
+        self.asked = 0
+        self.cut_off = False
+        self.script = [self._counting(reply) for reply in replies]
+
+    def _counting(self, reply: Any) -> Any:
+        def answer(_: Any) -> Any:
+            self.asked += 1
+            if self.cut_off:
+                self.cut_off = False
+                raise CutOff
+            return reply
+
+        return answer
+
+
+def ask(agent: Agent, text: str, request: str) -> dict[str, Any]:
+    return agent.run({"messages": [HumanMessage(text, id=request)]})
+
+
+def said(agent: Agent) -> list[str]:
+    return [message.text for message in agent.transcript if isinstance(message, HumanMessage)]
+
+
+FORMS: dict[str, Any] = {
+    "message": HumanMessage("q1", id="r1"),
+    "list": [HumanMessage("q1", id="r1")],
+    "dict": [{"role": "user", "content": "q1", "id": "r1"}],
+    "as the SDK sends it": [{"type": "human", "content": "q1", "id": "r1"}],
+    "with what a chat UI adds": [
+        {"type": "human", "content": "q1", "id": "r1"},
+        {"type": "tool", "content": "Successfully handled tool call.", "tool_call_id": "x", "id": "t"},
+    ],
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_an_answered_request_gives_its_answer_without_a_model_call(make_agent: MakeAgent, form: str) -> None:
+    replies = Replies("one", "two")
+    agent = make_agent(replies.script)
+    first = ask(agent, "q1", "r1")
+    before = agent.state.config
+    again = agent.run({"messages": FORMS[form]})
+    assert again == first
+    assert (replies.asked, agent.state.config) == (1, before)
+
+
+def test_it_is_so_for_ainvoke_and_for_every_form_of_a_stream(make_agent: MakeAgent) -> None:
+    replies = Replies("one", "two")
+    agent = make_agent(replies.script)
+    first = ask(agent, "q1", "r1")
+    asked: Any = {"messages": [HumanMessage("q1", id="r1")]}
+    assert asyncio.run(agent.graph.ainvoke(asked, agent.config)) == first
+    for options in (
+        {"stream_mode": "values"},
+        {"stream_mode": ["values", "updates"]},
+        {"stream_mode": "values", "subgraphs": True},
+        {"stream_mode": ["values"], "subgraphs": True},
+        {"stream_mode": "values", "version": "v2"},
+        {"stream_mode": "values", "output_keys": "answer"},
+        {"stream_mode": "updates"},
+        {},
+    ):
+        at_rest = list(agent.graph.stream(None, agent.config, **options))
+        assert list(agent.graph.stream(asked, agent.config, **options)) == at_rest
+    assert replies.asked == 1
+
+
+def test_an_earlier_request_gives_its_own_answer_and_leaves_the_open_question_alone(
+    make_agent: MakeAgent,
+) -> None:
+    replies = Replies("one", calls(WRITE), "done")
+    agent = make_agent(replies.script)
+    ask(agent, "q1", "r1")
+    ask(agent, "q2", "r2")
+    (question,) = agent.state.interrupts
+    again = ask(agent, "q1", "r1")
+    assert (again["answer"], [each.text for each in again["messages"]]) == ("one", ["q1", "one"])
+    assert "__interrupt__" not in again
+    assert agent.state.interrupts == (question,)
+    assert (replies.asked, said(agent)) == (2, ["q1", "q2"])
+
+
+def test_a_waiting_request_gives_the_same_question(make_agent: MakeAgent, workspace: Path) -> None:
+    replies = Replies(calls(WRITE), "done")
+    agent = make_agent(replies.script)
+    first = ask(agent, "q", "r")
+    again = ask(agent, "q", "r")
+    assert again["__interrupt__"] == first["__interrupt__"]
+    assert (replies.asked, said(agent)) == (1, ["q"])
+    agent.answer({"type": "approve"})
+    assert ask(agent, "q", "r")["answer"] == "done"
+    assert (workspace / "a").read_text() == "b"
+
+
+def test_a_request_that_was_cut_off_goes_on(make_agent: MakeAgent) -> None:
+    replies = Replies("one")
+    agent = make_agent(replies.script)
+    replies.cut_off = True
+    with pytest.raises(CutOff):
+        ask(agent, "q", "r")
+    assert ask(agent, "q", "r")["answer"] == "one"
+    assert said(agent) == ["q"]
+    assert agent.values["usage"]["turn"] == 1
+
+
+def test_a_superseded_request_is_not_taken_up_again(make_agent: MakeAgent, workspace: Path) -> None:
+    replies = Replies(calls(WRITE), "instead")
+    agent = make_agent(replies.script)
+    ask(agent, "q1", "r1")
+    ask(agent, "q2", "r2")
+    assert ask(agent, "q1", "r1")["answer"] == ""
+    assert (said(agent), replies.asked) == (["q1", "q2"], 2)
+    assert not (workspace / "a").exists()
+
+
+def test_another_message_with_a_known_id_is_refused(make_agent: MakeAgent) -> None:
+    agent = make_agent(["one", "two"])
+    ask(agent, "q1", "r1")
+    reply = agent.transcript[-1].id or ""
+    for text, request in (("other", "r1"), ("q1", reply)):
+        with pytest.raises(RequestIdError, match="another message with the id"):
+            ask(agent, text, request)
+    assert [each.text for each in agent.transcript] == ["q1", "one"]
+    assert ask(agent, "other", "r2")["answer"] == "two"
+
+
+def test_messages_without_an_id_are_new_every_time(make_agent: MakeAgent) -> None:
+    agent = make_agent(["one", "two", "three", "four"])
+    agent.say("q")
+    agent.say("q")
+    agent.run({"messages": [*agent.transcript, ("user", "q")]})
+    agent.run({"messages": [*agent.transcript, {"role": "user", "content": "q"}]})
+    assert said(agent) == ["q"] * 4
+    assert agent.values["answer"] == "four"
+
+
+def test_an_input_that_rewrites_the_transcript_is_no_request(make_agent: MakeAgent) -> None:
+    agent = make_agent(["one", "two"])
+    ask(agent, "q1", "r1")
+    agent.run({"messages": [RemoveMessage(id=REMOVE_ALL_MESSAGES), HumanMessage("q1", id="r1")]})
+    assert said(agent) == ["q1"]
+    assert agent.values["usage"]["turn"] == 2
+
+
+def test_a_fork_has_the_requests_of_the_step_that_it_was_made_from(make_agent: MakeAgent) -> None:
+    replies = Replies("one", "two", "two again")
+    agent = make_agent(replies.script)
+    ask(agent, "q1", "r1")
+    threads = Threads(agent.graph)
+    step = threads.steps("thread")[-1].number
+    ask(agent, "q2", "r2")
+    threads.fork("thread", step, new="copy")
+    copy = make_agent(agent.model, checkpointer=agent.checkpointer, thread="copy")
+    assert ask(copy, "q1", "r1")["answer"] == "one"
+    assert replies.asked == 2
+    ask(copy, "q2", "r2")  # said after that step
+    assert (said(copy), replies.asked) == (["q1", "q2"], 3)
+
+
+def test_an_agent_inside_another_graph_gets_its_messages_as_ever(make_agent: MakeAgent) -> None:
+    agent = make_agent(["one", "two"])
+    outer = StateGraph(AgentState)
+    outer.add_node("agent", build_graph(agent.settings, model=agent.model).compile(checkpointer=True))
+    outer.add_edge(START, "agent")
+    graph = outer.compile(checkpointer=agent.checkpointer)
+    for number in (1, 2):
+        graph.invoke({"messages": [HumanMessage(f"q{number}", id=f"r{number}")]}, agent.config)
+    assert graph.get_state(agent.config).values["answer"] == "two"
+
+
+def test_of_two_at_a_time_one_runs_and_the_other_is_told_to_wait(make_agent: MakeAgent) -> None:
+    begun, go_on = threading.Event(), threading.Event()
+
+    @tool
+    def wait() -> str:
+        """Wait."""
+        begun.set()
+        assert go_on.wait(60)
+        return "waited"
+
+    wait.metadata = {"risk": "read"}
+    replies = Replies(calls(call("wait")), "one")
+    agent = make_agent(replies.script, tools=[wait])
+    first = threading.Thread(target=ask, args=(agent, "q", "r"))
+    first.start()
+    assert begun.wait(60)
+    with pytest.raises(ThreadBusyError):
+        ask(agent, "q", "r")
+    go_on.set()
+    first.join()
+    assert ask(agent, "q", "r")["answer"] == "one"
+    assert (replies.asked, said(agent)) == (2, ["q"])
+
+
+def test_a_request_is_known_in_another_process_and_over_an_async_saver(
+    make_agent: MakeAgent, tmp_path: Path
+) -> None:
+    file = str(tmp_path / "t.sqlite")
+    with SqliteSaver.from_conn_string(file) as saver:
+        ask(make_agent(["one", "two"], checkpointer=saver), "q", "r")
+
+    async def again() -> Any:
+        async with AsyncSqliteSaver.from_conn_string(file) as saver:
+            agent = make_agent(["one", "two"], checkpointer=saver)
+            return await agent.graph.ainvoke({"messages": [HumanMessage("q", id="r")]}, agent.config)
+
+    assert asyncio.run(again())["answer"] == "one"
