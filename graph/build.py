@@ -144,6 +144,7 @@ def wire(services: Services) -> AgentGraph:
                 limits=settings,
                 running=running,
                 coroutines=services.coroutines,
+                results=services.results,
                 observer=services.audit,
                 state_now=state_now,
                 skip_answers=skip_answers,

@@ -122,6 +122,17 @@ def strict_saver(
     return made
 
 
+def stored_size(value: Any, allowed: Mapping[Key, type]) -> int | None:
+    """Return the bytes of a value as it is stored; None for one that cannot be stored, or read again."""
+    serializer = strict(JsonPlusSerializer(), allowed)
+    try:
+        stored = serializer.dumps_typed(value)
+        serializer.loads_typed(stored)
+    except Exception:  # noqa: BLE001 - the code of a host's class may raise anything
+        return None
+    return len(stored[1])
+
+
 @cache
 def _strict_class(kind: type[JsonPlusSerializer]) -> type[JsonPlusSerializer]:
     return kind if issubclass(kind, _Strict) else type(f"Strict{kind.__name__}", (_Strict, kind), {})

@@ -5,7 +5,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.tools import BaseTool
@@ -18,7 +18,7 @@ from skills_agent.graph.audit.recorder import Audit
 from skills_agent.graph.audit.redaction import redaction_of
 from skills_agent.graph.langgraph_inside import is_coroutine
 from skills_agent.graph.models.provider import default_model, make_models, stated_window
-from skills_agent.graph.serialisation import keyed
+from skills_agent.graph.serialisation import keyed, stored_size
 from skills_agent.graph.settings import (
     Settings,
     SettingsError,
@@ -42,6 +42,7 @@ from skills_agent.nodes.act import keep_reply
 from skills_agent.nodes.effects import Journal
 from skills_agent.nodes.judge import Policy
 from skills_agent.nodes.model_call import ModelRequests
+from skills_agent.nodes.results import KEEP, ResultLimits, shown
 from skills_agent.skills.library.registry import Library, Registry
 from skills_agent.skills.policy.patterns import Entry, EntryNotUnderstoodError, Grammar
 from skills_agent.skills.policy.secret_places import obeyed_in_homes
@@ -55,9 +56,13 @@ from skills_agent.skills.scripts.runner import ScriptRunner
 from skills_agent.skills.search.vectors import Embedder
 from skills_agent.skills.sources import Source
 from skills_agent.skills.sources.directory import DirectorySource
+from skills_agent.skills.text import cut
 from skills_agent.state.context import Context, caller_of
 
 logger = logging.getLogger(__name__)
+
+_LONGEST_FAILURE: Final = 10_000
+"""Characters of what a tool raised."""
 
 
 @dataclass(frozen=True)
@@ -70,6 +75,7 @@ class Services:
     tool_node: ToolNode
     coroutines: frozenset[str]
     """Tools that are awaited: the others block, and are called in a thread."""
+    results: ResultLimits
     policy: Policy
     settings: Settings
     audit: Audit
@@ -158,6 +164,11 @@ def make_services(  # noqa: PLR0913 - those of `build_graph`, and what the comma
             list(offered.values()), handle_tool_errors=_failure_text, awrap_tool_call=keep_reply
         ),
         coroutines=frozenset(name for name, tool in offered.items() if is_coroutine(tool)),
+        results=ResultLimits(
+            text=settings.max_tool_output,
+            tools={tool.name: bool((tool.metadata or {}).get(KEEP)) for tool in tools},
+            stored_size=partial(stored_size, allowed=threads.allowed_types),
+        ),
         policy=policy,
         settings=settings,
         audit=audit,
@@ -246,5 +257,6 @@ def make_audit(settings: Settings, model: BaseChatModel | None, yes: Collection[
 
 
 def _failure_text(error: Exception) -> str:
-    logger.warning("tool failed", exc_info=error)
-    return f"The tool failed: {type(error).__name__}: {error}"
+    text = shown(error)
+    logger.warning("tool failed", exc_info=error if len(text) <= _LONGEST_FAILURE else None)
+    return f"The tool failed: {type(error).__name__}: {cut(text, _LONGEST_FAILURE)}"

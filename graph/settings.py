@@ -155,6 +155,8 @@ class Settings(Limits):
     """Seconds until a script and all it started are killed."""
     max_script_output: Positive = 100_000
     """Bytes of stdout and of stderr that the model may see."""
+    max_tool_output: Positive = 100_000
+    """Bytes of the text of a host tool's result; [the rest is cut](library.md#tools-and-what-they-are)."""
     max_written_files: Positive = 50
     """How many of the files that a script wrote are listed to the model."""
     sandbox: Sandbox = "auto"

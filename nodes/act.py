@@ -45,6 +45,7 @@ from skills_agent.nodes.judge import (
 )
 from skills_agent.nodes.model_call import Steps, Waiting
 from skills_agent.nodes.question import RUN_AGAIN, STILL_RUNS, describe_question
+from skills_agent.nodes.results import ResultLimits
 from skills_agent.skills.policy.tool_spec import ToolSpec
 from skills_agent.skills.policy.verdict import ApprovalNeededError, Verdict
 from skills_agent.skills.skill import SkillRef
@@ -99,6 +100,7 @@ def act(  # noqa: PLR0913 - the services of a node, each by its name
     limits: Limits,
     running: Invocations,
     coroutines: Collection[str],
+    results: ResultLimits,
     observer: CallObserver,
     state_now: Callable[[], AgentState],
     skip_answers: Callable[[int], None],
@@ -134,6 +136,7 @@ def act(  # noqa: PLR0913 - the services of a node, each by its name
         except GraphBubbleUp:
             attempt.pause()
             raise
+        produced = results.fit(produced, spec.name, is_kept=running.current() is not None)
         return attempt.end(produced)
 
 

@@ -50,9 +50,9 @@ def answer(state: AgentState, runtime: Runtime[Context], *, requests: ModelReque
 def _storable(text: str) -> str:
     """Return a text that every saver can keep: PostgreSQL's takes this channel for JSON.
 
-    That has no NUL and no half of a surrogate pair; both can be in what a model repeats of a file.
+    That has no NUL, which can be in what a model repeats of a file.
     """
-    return text.replace("\x00", "").encode(errors="replace").decode()
+    return text.replace("\x00", "")
 
 
 def _reason(messages: Sequence[AnyMessage], spent_budget: str | None) -> str:

@@ -41,6 +41,7 @@ from skills_agent.state.records import active_skills
 from skills_agent.state.reducers import spent
 from skills_agent.state.schema import AgentState, AgentUpdate
 from skills_agent.state.transcript import is_synthetic
+from skills_agent.state.whole_text import with_whole_text
 
 _MAX_CACHED: Final = 16
 """How many bound models, and how many texts of catalogs, stay for the next calls."""
@@ -203,7 +204,7 @@ class ModelRequests:
                 message = with_strict_calls(message, watch.calls())
                 if broken := why_broken(message, watch):
                     raise self.models.incomplete(broken)
-                return Reply(as_arrived(message), attempt)
+                return Reply(with_whole_text(as_arrived(message)), attempt)
             except self.models.failure as error:
                 is_retried = self.models.is_retryable(error) and attempt < min(calls, MAX_TRIES)
                 is_retried = is_retried and not (runtime.control and runtime.control.drain_requested)

@@ -13,6 +13,8 @@ from langchain_core.messages import AIMessage, AnyMessage, ToolMessage
 
 _LENGTH: Final = 9
 """Characters of a new id: Mistral takes nine letters and digits and nothing else. All others take them."""
+_MAX_LENGTH: Final = 200
+"""Characters of an id that is kept; PostgreSQL indexes no long ones."""
 _CALL_BLOCKS: Final = {
     "tool_use",
     "function_call",
@@ -61,7 +63,7 @@ def known_ids(messages: Iterable[AnyMessage]) -> set[str]:
 
 
 def with_new_ids(message: AIMessage, is_known: Callable[[str], bool]) -> AIMessage:
-    """Return a message in which every call has an id that is neither empty, nor repeated, nor known.
+    """Return a message in which every call has a plain id that is neither repeated nor known.
 
     The new ids depend on the message alone. What a provider wrote of a call beside the list of calls (blocks
     of content, `additional_kwargs`) goes back to it, so it is changed as well.
@@ -71,7 +73,7 @@ def with_new_ids(message: AIMessage, is_known: Callable[[str], bool]) -> AIMessa
     used: set[str] = set()
     for number, call in enumerate(calls):
         new, attempt = call["id"] or "", 0
-        while not new or new in used or is_known(new):
+        while not _is_plain(new) or new in used or is_known(new):
             new = _new_id(message, call, number, attempt)
             attempt += 1
         used.add(new)
@@ -90,6 +92,11 @@ def with_new_ids(message: AIMessage, is_known: Callable[[str], bool]) -> AIMessa
         "additional_kwargs": _rewritten_extras(message.additional_kwargs, renamed),
     }
     return message.model_copy(update=update)
+
+
+def _is_plain(call_id: str) -> bool:
+    """Return whether an id can be a key in every database, and a part of a line."""
+    return 0 < len(call_id) <= _MAX_LENGTH and call_id.isprintable()
 
 
 def _new_id(message: AIMessage, call: Mapping[str, Any], number: int, attempt: int) -> str:

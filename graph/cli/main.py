@@ -78,9 +78,10 @@ def graph() -> None:
 
 def main() -> None:
     """Run the command line; expected errors are one line on stderr."""
-    for stream in (sys.stdout, sys.stderr):
+    for stream in (sys.stdin, sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
-            # A terminal that cannot show a character gets a question mark, never a traceback.
+            # A terminal that cannot show a character gets a question mark, and input that is no text is read
+            # with one in its place: never a traceback.
             stream.reconfigure(errors="replace")
     print_warnings()
     sys.exit(_exit_code())

@@ -68,6 +68,7 @@ from skills_agent.nodes.effects import INVOCATION_KEY, Invocation, Journal
 from skills_agent.nodes.judge import AskedAttempt
 from skills_agent.state.context import Context
 from skills_agent.state.schema import AgentInput, AgentOutput, AgentState
+from skills_agent.state.whole_text import with_whole_text
 
 logger = logging.getLogger(__name__)
 
@@ -110,6 +111,7 @@ class CompiledAgent(CompiledGraphHooks[AgentState, Context, AgentInput, AgentOut
     @override
     def stream(self, input: Any, config: RunnableConfig | None = None, **options: Any) -> Iterator[Any]:
         thread, cancellation = self._thread_of(config), Cancellation()
+        input = with_whole_text(input)  # noqa: A001 - LangGraph's name
         with _locked(thread, cancellation), self._invoked(thread, cancellation) as (run, invocation):
             received = _Received(input)
             if thread and _needs_state(input, thread):
@@ -139,6 +141,7 @@ class CompiledAgent(CompiledGraphHooks[AgentState, Context, AgentInput, AgentOut
         self, input: Any, config: RunnableConfig | None = None, **options: Any
     ) -> AsyncIterator[Any]:
         thread, cancellation = self._thread_of(config), Cancellation()
+        input = with_whole_text(input)  # noqa: A001 - LangGraph's name
         async with _locked_async(thread, cancellation):
             with self._invoked(thread, cancellation) as (run, invocation):
                 received = _Received(input)

@@ -161,6 +161,7 @@ class CommandLine:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
+            errors="surrogateescape",  # so that a test can send bytes that are no text
         )
 
     def on_terminal(self, *args: str, answers: Sequence[tuple[str, str]] = ()) -> Finished:
