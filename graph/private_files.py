@@ -17,6 +17,8 @@ from skills_agent.skills.errors import DetailedError, SkillsAgentError
 BUSY_SECONDS: Final = 30
 """How long a writer waits for another process."""
 _RETRY_SECONDS: Final = 0.05
+_NO_ROOM: Final = frozenset({sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_READONLY})
+"""What SQLite says where it can make no log beside a file."""
 _LONGEST: Final = 4096
 """Bytes of a small private file."""
 _PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
@@ -130,9 +132,12 @@ def _read_private(path: Path) -> bytes:
 def open_sqlite(path: Path, isolation: Literal["DEFERRED"] | None = "DEFERRED") -> sqlite3.Connection:
     """Open an SQLite file of this user alone, and make it, in a folder that is this user's alone, too.
 
-    What was committed survives the loss of power, and others read while one writes. Raises OSError,
+    What was committed survives the loss of power, and others read while one writes. On a disk that is full or
+    cannot be written, a file that is there is opened to read, which `is_read_only` tells. Raises OSError,
     sqlite3.Error and PrivateFileError.
     """
+    if os.path.lexists(path) and not (os.access(path, os.W_OK) and os.access(path.parent, os.W_OK)):
+        return _open_to_read(path, isolation)
     make_private_folder(path.parent)
     try:
         os.close(open_private(path, os.O_RDWR | os.O_EXCL))
@@ -147,10 +152,32 @@ def open_sqlite(path: Path, isolation: Literal["DEFERRED"] | None = "DEFERRED") 
         # FULL is not the default of every build of SQLite.
         connection.execute("PRAGMA synchronous = FULL")
         _write_ahead(connection)
+    except sqlite3.OperationalError as error:
+        connection.close()
+        if error.sqlite_errorcode & 0xFF not in _NO_ROOM:
+            raise
+        return _open_to_read(path, isolation)
     except BaseException:
         connection.close()
         raise
     return connection
+
+
+def _open_to_read(path: Path, isolation: Literal["DEFERRED"] | None) -> sqlite3.Connection:
+    facts = path.lstat()
+    _check(path, facts, is_right=stat.S_ISREG(facts.st_mode))
+    log = path.with_name(f"{path.name}-wal")
+    # Without a log SQLite would want to make one, but for a file that it is told nobody writes.
+    is_whole = not log.exists() or log.stat().st_size == 0
+    uri = f"{path.absolute().as_uri()}?mode=ro{'&immutable=1' if is_whole else ''}"
+    connection = sqlite3.connect(uri, uri=True, isolation_level=isolation, check_same_thread=False)
+    connection.execute("PRAGMA query_only = ON")
+    return connection
+
+
+def is_read_only(connection: sqlite3.Connection) -> bool:
+    """Return whether `open_sqlite` opened a file to read alone."""
+    return bool(connection.execute("PRAGMA query_only").fetchone()[0])
 
 
 def _write_ahead(connection: sqlite3.Connection) -> None:

@@ -9,6 +9,7 @@ others say (`layers.py`).
 Imports no LangGraph: `skills list` must answer at once.
 """
 
+import errno
 import hashlib
 import json
 import logging
@@ -371,14 +372,23 @@ def make_state_folder(settings: Settings) -> Path:
 
     Its file `workspace` names the workspace. Raises PrivateFileError.
     """
-    from skills_agent.graph.private_files import make_private_folder, open_private  # noqa: PLC0415
+    from skills_agent.graph.private_files import (  # noqa: PLC0415
+        PrivateFileError,
+        make_private_folder,
+        open_private,
+    )
 
     make_private_folder(user_state_folder(settings))
     folder = make_private_folder(state_folder(settings))
-    with suppress(FileExistsError):
+    try:
         file = open_private(folder / "workspace", os.O_WRONLY | os.O_EXCL)
         os.write(file, os.fsencode(settings.workspace.resolve()) + b"\n")
         os.close(file)
+    except OSError as error:
+        # On a disk that cannot be written, what is there can be read without that name.
+        if error.errno not in {errno.EEXIST, errno.EROFS, errno.EACCES, errno.EPERM}:
+            advice = "Free some room, or set XDG_STATE_HOME to a folder on another disk."
+            raise PrivateFileError(folder, f"cannot be written ({error.strerror})", advice) from error
     return folder
 
 

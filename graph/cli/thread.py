@@ -270,6 +270,7 @@ def open_thread(
         raise click.UsageError("--show-secrets goes with --json")
     settings = Settings.load(workspace, checkpointer=checkpointer)
     thread: OpenThread | None = None
+    stored: Mapping[str, Any] | None = None
     try:
         with open_database(settings) as database:
             stored = options_of(strict_saver(database.saver, {}, name), name) if name else None
@@ -296,7 +297,8 @@ def open_thread(
             )
             yield thread
     except DatabaseError as error:
-        if thread is None:
+        is_kept = thread is not None and (stored is not None or thread.snapshot.created_at is not None)
+        if thread is None or not is_kept:
             raise
         failure = TurnError(error, thread.resume_command())
         if quiet:

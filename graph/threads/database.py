@@ -1,7 +1,9 @@
 """Where the command line keeps threads: `threads.sqlite` of the user's state folder, or PostgreSQL."""
 
+import errno
 import json
 import logging
+import os
 import re
 import sqlite3
 import zlib
@@ -18,7 +20,7 @@ from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.store.base import BaseStore
 
 from skills_agent.graph.langgraph_inside import has_current_tables
-from skills_agent.graph.private_files import is_busy, open_sqlite
+from skills_agent.graph.private_files import is_busy, is_read_only, open_sqlite
 from skills_agent.graph.serialisation import strict
 from skills_agent.graph.settings import Settings, make_state_folder, state_folder
 from skills_agent.graph.threads.errors import DatabaseError
@@ -41,6 +43,13 @@ _FAST: Final = 1
 
 _MAX_VALUE: Final = 1 << 30
 """Bytes of one value, unpacked; SQLite stores no larger one."""
+
+_VERSION: Final = 1
+"""Of the file of threads (`user_version`). A release whose threads this one cannot read has a higher one."""
+_MIN_FREE: Final = 1_000_000
+"""Bytes on the disk, below which no turn is begun."""
+_ELSEWHERE: Final = "Make it writable, or set XDG_STATE_HOME to a folder that is."
+_ROOM: Final = "Free some room, or set XDG_STATE_HOME to a folder on another disk."
 
 _COMPACT_SECONDS: Final = 2
 _CONNECT_SECONDS: Final = 10
@@ -115,15 +124,15 @@ def options_of(saver: BaseCheckpointSaver[Any], thread: str) -> dict[str, Any] |
 def open_database(settings: Settings, *, create: bool = True) -> Iterator[Database]:
     """Open the threads of a workspace or of a database, making the tables where there are none.
 
-    Without `create`, a workspace without threads stays so. Raises DatabaseError where it cannot be used, or
-    goes away while it is.
+    Without `create`, a workspace without threads stays so, and a file on a disk that cannot be written is
+    read. Raises DatabaseError where it cannot be used, or goes away while it is.
     """
     path = state_folder(settings) / FILE
     opening: AbstractContextManager[Database]
     if settings.checkpointer:
         opening = _open_postgres(settings.checkpointer)
     elif create or path.is_file():
-        opening = _open_file(make_state_folder(settings) / FILE)
+        opening = _open_file(make_state_folder(settings) / FILE, to_write=create)
     else:
         opening = nullcontext(Database(InMemorySaver(), None))
     with opening as database:
@@ -131,14 +140,42 @@ def open_database(settings: Settings, *, create: bool = True) -> Iterator[Databa
 
 
 @contextmanager
-def _open_file(path: Path) -> Iterator[Database]:
+def _open_file(path: Path, *, to_write: bool) -> Iterator[Database]:
     with ExitStack() as stack:
         with _unusable(path, OSError, sqlite3.Error):
+            if to_write:
+                _check_room(path)
             connection = stack.enter_context(closing(open_sqlite(path)))
             saver = SqliteSaver(connection, serde=strict(CompressedSerializer(), {}))
-            saver.setup()
+            _set_up(saver, path, to_write=to_write)
         with _unusable(path, sqlite3.OperationalError):
             yield Database(saver, None)
+
+
+def _check_room(path: Path) -> None:
+    """Refuse a full disk before a thread has a name that nothing is kept under. Raises DatabaseError."""
+    disk = os.statvfs(path.parent)
+    free = disk.f_bavail * disk.f_frsize
+    if disk.f_blocks and free < _MIN_FREE:
+        raise DatabaseError(f"Cannot keep threads in {path}: the disk is full ({free:,} bytes free). {_ROOM}")
+
+
+def _set_up(saver: SqliteSaver, path: Path, *, to_write: bool) -> None:
+    """Make the tables; raise DatabaseError for a file that cannot be written, or of a newer release."""
+    version = int(saver.conn.execute("PRAGMA user_version").fetchone()[0])
+    if version > _VERSION:
+        raise DatabaseError(
+            f"The threads in {path} were written by a newer version of skills-agent. Use that one, or keep "
+            "threads of this one elsewhere: set XDG_STATE_HOME to another folder."
+        )
+    if is_read_only(saver.conn):
+        if to_write:
+            raise DatabaseError(f"Cannot keep threads in {path}: it is read-only. {_ELSEWHERE}")
+        saver.is_setup = True
+        return
+    saver.setup()
+    if version < _VERSION:
+        saver.conn.execute(f"PRAGMA user_version = {_VERSION}")
 
 
 @contextmanager
@@ -146,7 +183,10 @@ def _unusable(path: Path, *errors: type[Exception]) -> Iterator[None]:
     try:
         yield
     except errors as error:
-        raise DatabaseError(f"Cannot keep threads in {path}: {error}.") from error
+        code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+        is_full = code == sqlite3.SQLITE_FULL or getattr(error, "errno", 0) == errno.ENOSPC
+        advice = f" {_ROOM}" if is_full else f" {_ELSEWHERE}" if code == sqlite3.SQLITE_READONLY else ""
+        raise DatabaseError(f"Cannot keep threads in {path}: {error}.{advice}") from error
 
 
 def compact(saver: BaseCheckpointSaver[Any]) -> int:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from langgraph.checkpoint.base import BaseCheckpointSaver
 
 from skills_agent.graph.private_files import open_private
-from skills_agent.graph.threads.errors import ThreadBusyError
+from skills_agent.graph.threads.errors import ThreadBusyError, ThreadError
 from skills_agent.nodes.cancellation import Cancellation
 
 if TYPE_CHECKING:
@@ -110,10 +110,16 @@ class FileLocks:
         self._folder = folder
 
     def take(self, key: ThreadKey) -> Release:
-        """Lock a thread; raises ThreadBusyError, and OSError where no file can be made."""
+        """Lock a thread; raises ThreadBusyError, and ThreadError where no file can be made."""
         path = self._folder / f"{key.digest.hex()}.lock"
         while True:
-            file = open_private(path, os.O_RDWR)
+            try:
+                file = open_private(path, os.O_RDWR)
+            except OSError as error:
+                raise ThreadError(
+                    f"Cannot lock thread {key.thread}: {self._folder} cannot be written ({error.strerror}). "
+                    "Nothing was run or changed."
+                ) from error
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 if os.path.samestat(os.fstat(file), path.stat()):

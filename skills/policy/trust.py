@@ -32,6 +32,15 @@ class TrustFileError(DetailedError, SkillError):
     cause: str
 
 
+class TrustFileNewerError(TrustFileError):
+    """The list is of a later release, which may mean something else by it."""
+
+    sentence = "{file} was written by a newer version of skills-agent: use that one."
+
+    def __init__(self, file: Path) -> None:
+        super().__init__(file, "it was written by a newer version")
+
+
 class NothingToTrustError(DetailedError, SkillError):
     """A folder without a skill, or a workspace without skills and settings."""
 
@@ -68,7 +77,10 @@ class TrustList:
         except (OSError, ValueError) as error:
             cause = error.strerror if isinstance(error, OSError) else str(error)
             raise TrustFileError(self.file, f"{cause}") from error
-        folders = read.get("folders") if isinstance(read, dict) and read.get("version") == VERSION else None
+        version = read.get("version") if isinstance(read, dict) else None
+        if isinstance(version, int) and version > VERSION:
+            raise TrustFileNewerError(self.file)
+        folders = read.get("folders") if version == VERSION else None
         if not isinstance(folders, dict) or not all(isinstance(each, str) for each in folders.values()):
             raise TrustFileError(self.file, f"it does not hold version {VERSION} of the list")
         return tuple(TrustedPath(path, folders[path]) for path in sorted(folders))
