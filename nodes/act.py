@@ -357,7 +357,7 @@ class _Attempt:
                 )
                 claimed = claimed.done(_with_note(produced, note))
             claimed = replace(claimed, run=invocation.id, checkpoint=self.checkpoint, settled=False)
-        if claimed != entry:
+        if claimed != entry or entry.status == "lost":  # The answer is for an attempt that the journal has.
             # A damaged entry without a digest may be that of another effect, too: it stays.
             invocation.journal.put(claimed, replacing=entry.call_id if is_lost and entry.digest else None)
         return claimed
