@@ -135,7 +135,7 @@ def wire(services: Services) -> AgentGraph:
         "decide": two_paths(
             partial(decide, requests=requests, policy=policy, limits=settings, running=running), running
         ),
-        "gate": partial(gate, policy=policy, limits=settings),
+        "gate": partial(gate, policy=policy, limits=settings, running=running),
         "approve": partial(approve, policy=policy),
         "act": two_paths(
             partial(
