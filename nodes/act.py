@@ -412,6 +412,7 @@ class _Attempt:
 
     def _start(self, entry: JournalEntry, invocation: Invocation, note: str = "") -> "_Attempt":
         self.cancellation.refuse_start()
+        invocation.check_lock()
         # First: where the record must be kept and cannot be, the journal has no attempt.
         self.observer.starts(self.request)
         invocation.journal.put(entry)

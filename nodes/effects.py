@@ -274,6 +274,8 @@ class Invocation:
     cancellation: Cancellation = field(default_factory=Cancellation)
     ask_witness: Callable[[], Witness] = Witness
     """Reads what the audit says of this thread."""
+    check_lock: Callable[[], object] = lambda: None
+    """Raises where the lock of the thread is lost: then nothing more is begun."""
     announced: set[str] = field(default_factory=set)
     """Ids of calls that were first allowed by this invocation, and have not begun."""
     lock: Lock = field(default_factory=Lock)

@@ -54,6 +54,7 @@ from skills_agent.graph.threads.errors import (
     ThreadError,
     UnnamedAnswerError,
 )
+from skills_agent.graph.threads.fenced_journal import FencedJournal
 from skills_agent.graph.threads.inputs import (
     all_make_no_claims,
     believed,
@@ -283,11 +284,13 @@ class CompiledAgent(CompiledGraphHooks[AgentState, Context, AgentInput, AgentOut
             cancellation.when_idle(lambda: running.end(run))
 
     def _invocation(self, run: str, thread: "_Thread", cancellation: Cancellation) -> Invocation:
+        journal, lock = self._journal_of(thread), thread.locks.held(thread.key)
         return Invocation(
             id=run,
             thread=thread.name,
             namespace=thread.key.namespace,
-            journal=self._journal_of(thread),
+            journal=FencedJournal(journal, lock) if lock else journal,
+            check_lock=partial(lock.check, begins=True) if lock else _never_lost,
             has_checkpoint=thread.has_checkpoint,
             ask_witness=partial(self.services.audit.witness, thread.key.thread, thread.key.namespace),
             address=address_of(thread.saver),
@@ -373,6 +376,10 @@ class _Invoked(NamedTuple):
     id: str
     invocation: Invocation | None
     """None where the thread is not kept."""
+
+
+def _never_lost() -> None:
+    """Stand for the check of a lock that cannot be lost."""
 
 
 @contextmanager

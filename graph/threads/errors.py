@@ -23,6 +23,18 @@ class ThreadBusyError(DetailedError, ThreadError):
     thread: str
 
 
+class LostLockError(DetailedError, ThreadError):
+    """The lock of a thread was lost while it ran. What it had not begun by then is not begun."""
+
+    code = "lock-lost"
+    sentence = (
+        "The lock of thread {thread!r} was lost while it ran ({cause}), and another process may run it now. "
+        "Nothing more is begun. Look at the thread, and resume it when nobody runs it."
+    )
+    thread: str
+    cause: str
+
+
 class AnsweredError(DetailedError, ThreadError):
     """A question of a thread is not open: it was answered already, or never asked. Nothing was run."""
 

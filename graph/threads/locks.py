@@ -3,20 +3,23 @@
 import fcntl
 import hashlib
 import os
+import secrets
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 from langgraph.checkpoint.base import BaseCheckpointSaver
 
 from skills_agent.graph.private_files import open_private
-from skills_agent.graph.threads.errors import ThreadBusyError, ThreadError
+from skills_agent.graph.threads.errors import LostLockError, ThreadBusyError, ThreadError
+from skills_agent.graph.threads.postgres_journal import make_once
 from skills_agent.nodes.cancellation import Cancellation
 
 if TYPE_CHECKING:
-    from psycopg import Connection
+    from psycopg import Connection, Cursor
 
 Release = Callable[[], None]
 
@@ -34,6 +37,19 @@ class ThreadKey(NamedTuple):
         return hashlib.sha256("\0".join(self).encode(errors="surrogatepass")).digest()
 
 
+class HeldLock(Protocol):
+    """What a lock may return when it is taken: what unlocks it, and says whether it is still held."""
+
+    def __call__(self) -> None:
+        """Unlock."""
+
+    def check(self, *, begins: bool) -> None:
+        """Raise LostLockError where somebody else has, or had, the lock since it was taken.
+
+        `begins`: also where it is merely lost. What ended is written down while nobody else has it.
+        """
+
+
 class ThreadLocks(Protocol):
     """Locks of threads that keep out other processes, and other objects of this protocol in this one.
 
@@ -45,7 +61,8 @@ class ThreadLocks(Protocol):
         """Lock a thread and return what unlocks it.
 
         Raises ThreadBusyError at once if the thread is locked. This is never called on an event loop; what
-        it returns may be.
+        it returns may be. Where that is a `HeldLock`, it is checked before each effect and each write of the
+        journal.
         """
         ...
 
@@ -77,6 +94,12 @@ class LockTable:
                 raise ThreadBusyError(key.thread)
             held.holders.append(holder)
         return lambda: self._release(key, holder)
+
+    def held(self, key: ThreadKey) -> HeldLock | None:
+        """Return the lock that is held on a thread, where it can say whether it was lost."""
+        with self._lock:
+            held = self._held.get(key)
+        return held.release if held and hasattr(held.release, "check") else None
 
     def is_ending(self, key: ThreadKey) -> bool:
         """Return whether a thread is held by what was cancelled, and is about to end."""
@@ -124,7 +147,7 @@ class FileLocks:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 if os.path.samestat(os.fstat(file), path.stat()):
                     _locked.add(file)
-                    return lambda: _remove(file, path)
+                    return _LockedFile(key.thread, file, path)
             except FileNotFoundError:
                 pass  # Its last holder removed it after it was opened here.
             except BlockingIOError as error:
@@ -132,6 +155,26 @@ class FileLocks:
             finally:
                 if file not in _locked:
                     os.close(file)
+
+
+@dataclass(frozen=True)
+class _LockedFile:
+    thread: str
+    file: int
+    path: Path
+
+    def __call__(self) -> None:
+        _remove(self.file, self.path)
+
+    def check(self, *, begins: bool) -> None:
+        try:
+            now = self.path.stat()
+        except FileNotFoundError:
+            if begins:
+                raise LostLockError(self.thread, "its file was removed") from None
+            return
+        if self.file not in _locked or not os.path.samestat(os.fstat(self.file), now):
+            raise LostLockError(self.thread, "its file was replaced")
 
 
 def conninfo_of(saver: BaseCheckpointSaver[Any]) -> str:
@@ -149,10 +192,27 @@ def conninfo_of(saver: BaseCheckpointSaver[Any]) -> str:
     return held.conninfo
 
 
+_LOCK_TABLE: Final = "skills_agent_locks"
+_CREATE: Final = f"CREATE TABLE {_LOCK_TABLE} (number BIGINT PRIMARY KEY, token BIGINT NOT NULL)"
+_TAKE: Final = (
+    f"INSERT INTO {_LOCK_TABLE} VALUES (%s, %s) "  # noqa: S608 - names of our own
+    "ON CONFLICT (number) DO UPDATE SET token = EXCLUDED.token"
+)
+_GIVE_BACK: Final = f"DELETE FROM {_LOCK_TABLE} WHERE number = %s AND token = %s"  # noqa: S608
+# In one transaction with a write: nobody takes the lock before that is there for all to see.
+_CHECK: Final = (
+    "SELECT EXISTS (SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND granted AND pid = %s "  # noqa: S608
+    "AND classid::bigint = %s AND objid::bigint = %s AND objsubid = 1) "
+    f"FROM {_LOCK_TABLE} WHERE number = %s AND token = %s FOR SHARE"
+)
+
+
 class PostgresLocks:
     """Advisory locks of the database that keeps the threads, for processes on any machine.
 
-    One connection of its own holds them all while there are any: the server unlocks them when it breaks.
+    One connection of its own holds them all while there are any: the server unlocks them when it breaks. So
+    each taking has a fencing token, kept in a table while the lock is held: who takes a lock that was lost
+    replaces it.
     """
 
     def __init__(self, saver: BaseCheckpointSaver[Any]) -> None:
@@ -167,22 +227,40 @@ class PostgresLocks:
 
     def take(self, key: ThreadKey) -> Release:
         """Lock a thread; raises ThreadBusyError, and psycopg.Error where the server cannot be reached."""
-        from psycopg import Connection
+        from psycopg import OperationalError
 
-        number = int.from_bytes(key.digest[:8], "big", signed=True)
         with self._lock:
-            if self._connection is None:
-                self._connection = Connection.connect(self._conninfo, autocommit=True)
             try:
-                row = self._connection.execute("SELECT pg_try_advisory_lock(%s)", [number]).fetchone()
-                if row is None or not row[0]:
-                    raise ThreadBusyError(key.thread)
+                try:
+                    lock = self._take(key)
+                except OperationalError:
+                    if self._connection is None or not self._connection.closed:
+                        raise
+                    self._connection = None  # It broke, and the locks that it held are lost.
+                    lock = self._take(key)
                 self._count += 1
             finally:
                 self._close_if_unused()
-        return lambda: self._release(number)
+        return lock
 
-    def _release(self, number: int) -> None:
+    def _take(self, key: ThreadKey) -> "PostgresLock":
+        from psycopg import Connection
+
+        if self._connection is None:
+            self._connection = Connection.connect(self._conninfo, autocommit=True)
+            # A crash of the server loses tokens together with all the locks; each is another number.
+            self._connection.execute("SET synchronous_commit = off")
+            make_once(self._connection, _has_tokens, lambda made: made.execute(_CREATE.encode()))
+        connection, number = self._connection, int.from_bytes(key.digest[:8], "big", signed=True)
+        row = connection.execute("SELECT pg_try_advisory_lock(%s)", [number]).fetchone()
+        if row is None or not row[0]:
+            raise ThreadBusyError(key.thread)
+        token = secrets.randbits(62)
+        connection.execute(_TAKE.encode(), [number, token])
+        return PostgresLock(self, key.thread, number, token, connection, connection.info.backend_pid)
+
+    def release(self, lock: "PostgresLock") -> None:
+        """Unlock."""
         from psycopg import OperationalError
 
         with self._lock:
@@ -190,8 +268,9 @@ class PostgresLocks:
             # A broken connection has unlocked everything. A closed one unlocks after a while, which is too
             # late for a next turn that begins at once.
             with suppress(OperationalError):
-                if self._connection is not None:
-                    self._connection.execute("SELECT pg_advisory_unlock(%s)", [number])
+                if self._connection is lock.connection:
+                    self._connection.execute(_GIVE_BACK.encode(), [lock.number, lock.token])
+                    self._connection.execute("SELECT pg_advisory_unlock(%s)", [lock.number])
             self._close_if_unused()
 
     def _close_if_unused(self) -> None:
@@ -200,11 +279,53 @@ class PostgresLocks:
             self._connection = None
 
 
+@dataclass(frozen=True)
+class PostgresLock:
+    """One taking of a lock."""
+
+    locks: PostgresLocks
+    thread: str
+    number: int
+    token: int
+    connection: "Connection[Any]"
+    pid: int
+
+    def __call__(self) -> None:
+        """Unlock."""
+        self.locks.release(self)
+
+    def check(self, *, begins: bool) -> None:
+        """Raise LostLockError where the lock is lost."""
+        from psycopg import OperationalError
+
+        try:
+            with self.connection.cursor() as cursor:
+                self.check_within(cursor, begins=begins)
+        except OperationalError as error:
+            raise LostLockError(self.thread, "the connection that held it broke") from error
+
+    def check_within(self, cursor: "Cursor[Any]", *, begins: bool) -> None:
+        """Check it in the transaction of a write."""
+        high, low = self.number >> 32 & 0xFFFFFFFF, self.number & 0xFFFFFFFF
+        row = cursor.execute(_CHECK.encode(), [self.pid, high, low, self.number, self.token]).fetchone()
+        if row is None:
+            raise LostLockError(self.thread, "somebody else has taken it since")
+        if begins and not row[0]:
+            raise LostLockError(self.thread, "the connection that held it broke")
+
+
+def _has_tokens(connection: "Connection[Any]") -> bool:
+    row = connection.execute("SELECT to_regclass(%s)", [_LOCK_TABLE]).fetchone()
+    return row is not None and row[0] is not None
+
+
 def _remove(file: int, path: Path) -> None:
     if file in _locked:  # It goes while it is locked, so that nobody locks one that is gone.
         _locked.remove(file)
         try:
-            path.unlink(missing_ok=True)
+            with suppress(FileNotFoundError):
+                if os.path.samestat(os.fstat(file), path.stat()):  # not somebody else's
+                    path.unlink()
         finally:
             os.close(file)
 

@@ -13,7 +13,9 @@ from skills_agent.graph.threads.journals import FIELDS, SearchedJournal, entry_o
 from skills_agent.nodes.effects import JournalEntry
 
 if TYPE_CHECKING:
-    from psycopg import Connection
+    from psycopg import Connection, Cursor
+
+Guard = Callable[["Cursor[Any]"], object]
 
 _TABLE: Final = "skills_agent_journal"
 _CREATE: Final = f"""
@@ -52,7 +54,7 @@ class PostgresJournal(SearchedJournal):
     """
 
     def __init__(self, dsn: str) -> None:
-        self._dsn = dsn
+        self.dsn = dsn
         self._lock = Lock()
         self._open: Connection[Any] | None = None
 
@@ -60,10 +62,15 @@ class PostgresJournal(SearchedJournal):
         """Return the entry of a call."""
         return next(iter(self._search(thread, call_id=call_id)), None)
 
-    def put(self, entry: JournalEntry, *, replacing: str | None = None) -> None:
-        """Write an entry, in one step with the removal of the entry of the call id `replacing`."""
+    def put(
+        self, entry: JournalEntry, *, replacing: str | None = None, guard: Guard = lambda _: None
+    ) -> None:
+        """Write an entry, in one step with the removal of the entry of the call id `replacing`.
+
+        `guard` looks in the same transaction whether it may be written.
+        """
         remove = (f"{_DELETE} AND call_id = %s", [entry.thread, replacing])
-        self._execute(*([remove] if replacing is not None else []), (_PUT, row_of(entry)))
+        self._execute(*([remove] if replacing is not None else []), (_PUT, row_of(entry)), guard=guard)
 
     def forget(self, thread: str) -> None:
         """Remove the entries of a thread that is deleted."""
@@ -75,34 +82,35 @@ class PostgresJournal(SearchedJournal):
         rows = self._execute((f"{_SELECT} WHERE {conditions}", [*facts.values()]))
         return sorted(map(entry_of, rows), key=lambda entry: (entry.started, entry.call_id))
 
-    def _execute(self, *statements: tuple[str, list[Any]]) -> list[Any]:
+    def _execute(self, *statements: tuple[str, list[Any]], guard: Guard = lambda _: None) -> list[Any]:
         """Execute statements in one transaction; once more where the connection turns out to be broken."""
         from psycopg import Error, OperationalError
 
         try:
             with self._lock:
                 try:
-                    return self._transact(statements)
+                    return self._transact(statements, guard)
                 except OperationalError:
                     if self._open is None or not self._open.broken:
                         raise
-                    return self._transact(statements)
+                    return self._transact(statements, guard)
         except Error as error:
             cause = " ".join(str(error).split())
             raise JournalError(
                 f"Cannot keep the journal in the database: {cause}. Nothing is run that it could not record."
             ) from error
 
-    def _transact(self, statements: Sequence[tuple[str, list[Any]]]) -> list[Any]:
+    def _transact(self, statements: Sequence[tuple[str, list[Any]]], guard: Guard) -> list[Any]:
         from psycopg import Connection
 
         if self._open is None or self._open.closed:
             arguments: dict[str, Any] = {"autocommit": True, "prepare_threshold": None}
-            connection = Connection[Any].connect(self._dsn, connect_timeout=_CONNECT_SECONDS, **arguments)
+            connection = Connection[Any].connect(self.dsn, connect_timeout=_CONNECT_SECONDS, **arguments)
             weakref.finalize(self, connection.close)
             make_once(connection, _has_columns, _make_table)
             self._open = connection
         with self._open.transaction(), self._open.cursor() as cursor:
+            guard(cursor)
             for query, values in statements:
                 cursor.execute(query.encode(), values)
             return cursor.fetchall() if cursor.description else []

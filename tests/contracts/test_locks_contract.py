@@ -10,8 +10,15 @@ from typing import Any
 import pytest
 from langgraph.checkpoint.postgres import PostgresSaver
 
-from skills_agent.graph.threads.errors import ThreadBusyError
-from skills_agent.graph.threads.locks import FileLocks, LockTable, PostgresLocks, ThreadKey, ThreadLocks
+from skills_agent.graph.threads.errors import LostLockError, ThreadBusyError
+from skills_agent.graph.threads.locks import (
+    FileLocks,
+    LockTable,
+    PostgresLock,
+    PostgresLocks,
+    ThreadKey,
+    ThreadLocks,
+)
 
 KEY = ThreadKey("t")
 
@@ -41,7 +48,7 @@ class Kind:
     """One kind of lock: two holders of it in this process, and one in another."""
 
     def __init__(self, name: str, place: str, make: Callable[[], ThreadLocks]) -> None:
-        self.first, self.second = make(), make()
+        self.first, self.second, self.place = make(), make(), place
         self._command = [sys.executable, "-c", HOLDER, name, place]
 
     def other_process(self) -> "subprocess.Popen[str]":
@@ -145,7 +152,7 @@ def test_a_child_process_holds_nothing_of_its_parents(tmp_path: Path) -> None:
 import os, signal, sys
 from pathlib import Path
 from skills_agent.graph.threads.locks import FileLocks, ThreadKey
-from skills_agent.graph.threads.errors import ThreadBusyError
+from skills_agent.graph.threads.errors import LostLockError, ThreadBusyError
 locks = FileLocks(Path({str(folder)!r}))
 locks.take(ThreadKey("t"))
 if not os.fork():
@@ -235,3 +242,53 @@ def test_a_connection_is_open_while_a_lock_is_held(request: pytest.FixtureReques
         release = locks.take(KEY)
         assert connections() <= 2
         release()
+
+
+def lose(kind: Kind, held: Any) -> None:
+    """Take a lock away from its holder, as a pooler, an administrator or `git clean` does."""
+    if isinstance(held, PostgresLock):
+        import psycopg  # noqa: PLC0415 - an extra of the project
+
+        with psycopg.connect(kind.place, autocommit=True) as connection:
+            connection.execute("SELECT pg_terminate_backend(%s, 5000)", [held.pid])
+    else:
+        for path in Path(kind.place).iterdir():
+            path.unlink()
+
+
+def test_a_lock_that_is_held_says_so(kind: Kind) -> None:
+    held: Any = kind.first.take(KEY)
+    held.check(begins=True)
+    held()
+
+
+def test_a_lost_lock_begins_nothing(kind: Kind) -> None:
+    held: Any = kind.first.take(KEY)
+    lose(kind, held)
+    with pytest.raises(LostLockError, match="'t' was lost"):
+        held.check(begins=True)
+
+
+def test_a_lock_that_somebody_else_took_writes_nothing(kind: Kind) -> None:
+    held: Any = kind.first.take(KEY)
+    lose(kind, held)
+    other: Any = kind.second.take(KEY)
+    for begins in (True, False):
+        with pytest.raises(LostLockError):
+            held.check(begins=begins)
+    other.check(begins=True)
+    held()  # It is not that of the other any more.
+    with pytest.raises(ThreadBusyError):
+        kind.first.take(KEY)
+    other.check(begins=True)
+    other()
+
+
+def test_what_lost_its_lock_can_take_it_again(kind: Kind) -> None:
+    held: Any = kind.first.take(KEY)
+    lose(kind, held)
+    again: Any = kind.first.take(KEY)
+    again.check(begins=True)
+    held()
+    again.check(begins=True)
+    again()
