@@ -15,7 +15,7 @@ else
   INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 endif
 
-.PHONY: help demo check format docs test test-all cover crash newest wheel image clean
+.PHONY: help demo check format docs test test-all cover crash soak newest wheel image clean
 
 help:
 	@echo "make demo      answer a real question about a real file, without a key or a network"
@@ -27,6 +27,7 @@ help:
 	@echo "make docs      write the tables that are generated from the code into docs/"
 	@echo "make cover     run the quick tests and report what they do not reach"
 	@echo "make crash     kill the agent at every point of a run, on SQLite and PostgreSQL (long)"
+	@echo "make soak      drive threads by random steps, kills and faults for half an hour (long)"
 	@echo "make newest    run the core of the tests against the newest LangGraph"
 	@echo "make wheel     build the wheel and try it in a clean environment"
 	@echo "make image     install as the generated Dockerfile does, and load the graph"
@@ -79,6 +80,9 @@ cover: $(VENV)/.dev
 
 crash: $(VENV)/.dev
 	$(BIN)/python -m tests.crash
+
+soak: $(VENV)/.dev
+	$(BIN)/python -m tests.soak
 
 newest: $(VENV)/.dev
 	sh .ci/newest

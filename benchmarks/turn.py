@@ -102,7 +102,7 @@ class BareState(TypedDict):
     messages: Annotated[list[AnyMessage], DeltaChannel(merge_messages)]
 
 
-def bare(kind: str, folder: Path, saver: BaseCheckpointSaver[Any], model: BaseChatModel | None = None) -> Any:
+def bare(kind: str, folder: Path, saver: BaseCheckpointSaver[Any]) -> Any:
     """Return a graph of two nodes: the model, and its tools."""
 
     @tool
@@ -111,11 +111,11 @@ def bare(kind: str, folder: Path, saver: BaseCheckpointSaver[Any], model: BaseCh
         return (folder / name / "SKILL.md").read_text()
 
     tools: list[BaseTool] = [load_skill, count_rows]
-    chosen = (model or Playing(steps=steps(kind, "load_skill", {"name": WANTED}))).bind_tools(tools)
+    model = Playing(steps=steps(kind, "load_skill", {"name": WANTED})).bind_tools(tools)
     system = SystemMessage("You are a careful assistant that works with tools.")
 
     def ask(state: BareState) -> dict[str, Any]:
-        return {"messages": [chosen.invoke([system, *state["messages"]])]}
+        return {"messages": [model.invoke([system, *state["messages"]])]}
 
     graph: Any = StateGraph(BareState)
     graph.add_node("model", ask)
@@ -126,9 +126,9 @@ def bare(kind: str, folder: Path, saver: BaseCheckpointSaver[Any], model: BaseCh
     return graph.compile(checkpointer=saver)
 
 
-def ours(kind: str, folder: Path, saver: BaseCheckpointSaver[Any], model: BaseChatModel | None = None) -> Any:
+def ours(kind: str, folder: Path, saver: BaseCheckpointSaver[Any]) -> Any:
     """Return this project's agent."""
-    model = model or Playing(steps=steps(kind, "load_skill", {"name": WANTED}))
+    model = Playing(steps=steps(kind, "load_skill", {"name": WANTED}))
     # Not among the skills: the record of each run would be a change of their folder.
     workspace = folder.with_name(f"{folder.name}-workspace")
     workspace.mkdir(exist_ok=True)
@@ -139,21 +139,17 @@ def ours(kind: str, folder: Path, saver: BaseCheckpointSaver[Any], model: BaseCh
     return graph.compile(checkpointer=saver)
 
 
-def deep_agent(
-    kind: str, folder: Path, saver: BaseCheckpointSaver[Any], model: BaseChatModel | None = None
-) -> Any:
+def deep_agent(kind: str, folder: Path, saver: BaseCheckpointSaver[Any]) -> Any:
     """Return deepagents' own agent with the skills; it reads them with its read_file."""
     from deepagents import create_deep_agent
     from deepagents.backends import FilesystemBackend
 
-    model = model or Playing(steps=steps(kind, "read_file", {"file_path": f"/{WANTED}/SKILL.md"}))
+    model = Playing(steps=steps(kind, "read_file", {"file_path": f"/{WANTED}/SKILL.md"}))
     backend = FilesystemBackend(root_dir=folder, virtual_mode=True)
     return create_deep_agent(model, tools=[count_rows], skills=["/"], backend=backend, checkpointer=saver)
 
 
-def with_middleware(
-    kind: str, folder: Path, saver: BaseCheckpointSaver[Any], model: BaseChatModel | None = None
-) -> Any:
+def with_middleware(kind: str, folder: Path, saver: BaseCheckpointSaver[Any]) -> Any:
     """Return langchain's agent with deepagents' SkillsMiddleware, and a tool that reads a skill."""
     from deepagents.backends import FilesystemBackend
     from deepagents.middleware.skills import SkillsMiddleware
@@ -164,7 +160,7 @@ def with_middleware(
         """Read a file."""
         return (folder / file_path.lstrip("/")).read_text()
 
-    model = model or Playing(steps=steps(kind, "read_file", {"file_path": f"/{WANTED}/SKILL.md"}))
+    model = Playing(steps=steps(kind, "read_file", {"file_path": f"/{WANTED}/SKILL.md"}))
     skills: Any = SkillsMiddleware(
         backend=FilesystemBackend(root_dir=folder, virtual_mode=True), sources=["/"]
     )

@@ -46,8 +46,7 @@ EDGES: Final = (
     ("load", "loaded", "decide"),
     ("decide", "wants a skill", "select"),
     ("decide", "calls a tool", "gate"),
-    ("decide", "is done", END),
-    ("decide", "out of budget", "answer"),
+    ("decide", "is done, or out of budget", "answer"),
     ("gate", "allowed", "act"),
     ("gate", "needs a person", "approve"),
     ("gate", "denied", "decide"),
@@ -135,7 +134,7 @@ def wire(services: Services) -> AgentGraph:
         "decide": two_paths(
             partial(decide, requests=requests, policy=policy, limits=settings, running=running), running
         ),
-        "gate": partial(gate, policy=policy, limits=settings, running=running),
+        "gate": partial(gate, policy=policy, limits=settings),
         "approve": partial(approve, policy=policy),
         "act": two_paths(
             partial(

@@ -4,6 +4,7 @@ LangGraph makes the id of a checkpoint of the wall clock, and the newest id is w
 step back of the clock, or on a machine whose clock is late, what was said would be in no transcript.
 """
 
+from copy import copy
 from functools import cache
 from typing import Any, cast
 
@@ -22,10 +23,9 @@ def ordered(saver: BaseCheckpointSaver[Any]) -> BaseCheckpointSaver[Any]:
     that read the ids that follow are made greater. The thread is locked by then, so this holds for several
     machines, too. Raises CheckpointOrderError where no greater id can be made.
     """
-    # A host's class may have bases with which Python lets nobody change the class of an object.
+    made: Any = copy(saver)
     kind: Any = type(saver)
-    made: Any = object.__new__(_ordered_class(kind))
-    made.__dict__.update(vars(saver))
+    made.__class__ = _ordered_class(kind)
     return cast("BaseCheckpointSaver[Any]", made)
 
 
