@@ -14,7 +14,7 @@ from uuid import UUID
 from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage, InvalidToolCall
 from langchain_core.messages.ai import add_ai_message_chunks
-from langchain_core.messages.tool import ToolCall, invalid_tool_call
+from langchain_core.messages.tool import ToolCall, ToolCallChunk, invalid_tool_call
 from langchain_core.outputs import ChatGenerationChunk, GenerationChunk
 from langchain_core.runnables import Runnable, RunnableConfig
 from typing_extensions import override
@@ -62,7 +62,7 @@ class ReplyWatch(BaseCallbackHandler):
         self.is_streamed = False
         self.message_id = ""
         """That the pieces have."""
-        self._pieces: dict[UUID, list[AIMessageChunk]] = {}
+        self._pieces: dict[UUID, list[ToolCallChunk]] = {}
 
     @override
     def on_chat_model_start(
@@ -83,9 +83,9 @@ class ReplyWatch(BaseCallbackHandler):
         self.is_streamed = True
         if isinstance(chunk, ChatGenerationChunk) and isinstance(chunk.message, AIMessageChunk):
             self.message_id = self.message_id or chunk.message.id or ""
-            if pieces := chunk.message.tool_call_chunks:
-                part = AIMessageChunk(content="", tool_call_chunks=pieces)
-                self._pieces.setdefault(run_id, []).append(part)
+            pieces = self._pieces.setdefault(run_id, [])
+            for piece in chunk.message.tool_call_chunks:
+                _add(pieces, piece)
 
     @override
     def on_stream_event(self, event: Any, **kwargs: Any) -> None:
@@ -94,8 +94,12 @@ class ReplyWatch(BaseCallbackHandler):
 
     def calls(self) -> list[RawCall]:
         """Return the calls that came in pieces, put together as LangChain does it."""
-        wholes = [add_ai_message_chunks(*pieces) for pieces in self._pieces.values()]
-        calls = [each for whole in wholes for each in whole.tool_call_chunks]
+        runs = [
+            [AIMessageChunk(content="", tool_call_chunks=[piece]) for piece in pieces]
+            for pieces in self._pieces.values()
+            if pieces
+        ]
+        calls = [each for run in runs for each in add_ai_message_chunks(*run).tool_call_chunks]
         return [RawCall(each["name"] or "", each["id"], each["args"] or "") for each in calls]
 
 
@@ -183,6 +187,16 @@ def _with_note(message: AIMessage, note: str) -> str | list[str | dict[Any, Any]
         return [*message.content, {"type": "text", "text": f"{gap}{note}"}]
     text = message.content or refusal_of(message)
     return f"{text}\n\n{note}".lstrip()
+
+
+def _add(pieces: list[ToolCallChunk], piece: ToolCallChunk) -> None:
+    """Add a piece of a call; the rest of a call goes to its beginning, as there may be 10,000 pieces."""
+    last = pieces[-1] if pieces else None
+    is_rest = isinstance(piece["index"], int) and not piece["id"] and not piece["name"]
+    if last and is_rest and last["index"] == piece["index"]:
+        last["args"] = (last["args"] or "") + (piece["args"] or "")
+    else:
+        pieces.append(piece.copy())
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -166,7 +166,7 @@ class ModelCalled(Event):
 class ReplyWithdrawn(Event):
     """A model's reply broke off. Nothing of it is used: what was shown of it does not count."""
 
-    text = "{reason} What was shown of it is withdrawn[; it is asked for again in {wait} s]."
+    text = "what was shown is withdrawn[, the model is asked again in {wait} s]: {reason}"
     message_id: str
     """Of what was shown; empty where nothing was."""
     reason: str

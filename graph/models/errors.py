@@ -151,7 +151,7 @@ def explain(error: Exception, model: str) -> ModelCallError | None:
         unreadable.is_retryable = error.doc.strip()[:1] in {"", "{"}  # It may have been cut off.
         return unreadable
     if isinstance(error, UnicodeDecodeError) or _broke_off(error):
-        return IncompleteReplyError(cause_of(error))
+        return IncompleteReplyError(f"the connection ended in the middle ({cause_of(error).rstrip('. ')})")
     if not _is_of_provider(error):
         return None
     sentence = next((text for kind, text in _SENTENCES if isinstance(error, kind)), "the provider failed")

@@ -461,7 +461,7 @@ def test_a_model_that_never_says_how_it_ends_is_believed(files: Path) -> None:
     graph = graph_of(files, Fake(messages=iter([AIMessage("One."), AIMessage("Two.")])))
     list(graph.stream(INPUT, CONFIG, stream_mode="messages"))
     assert graph.get_state(CONFIG).values["answer"] == "One."
-    assert graph.invoke(INPUT, CONFIG)["answer"] == "Two."
+    assert graph.invoke({"messages": [HumanMessage("And?")]}, CONFIG)["answer"] == "Two."
 
 
 def test_a_reply_without_a_finish_reason_that_came_whole_is_believed(
