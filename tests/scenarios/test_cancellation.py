@@ -4,6 +4,7 @@ import asyncio
 import gc
 import time
 from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from threading import Event, Thread
 from typing import Any, TypedDict
@@ -17,7 +18,7 @@ from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 from langgraph.graph import END, START, StateGraph
 from langgraph.types import Command
 
-from skills_agent.graph import ThreadBusyError
+from skills_agent.graph import ThreadBusyError, build_graph
 from skills_agent.nodes import cancellation
 from skills_agent.nodes.effects import CallRunsError
 from tests.agents import Agent, call, calls, write_skill
@@ -455,3 +456,30 @@ async def test_what_a_cancelled_coroutine_returns_all_the_same_is_its_result(mak
     assert (await agent.graph.ainvoke(None, agent.config))["answer"] == "done"
     assert [each.text for each in agent.tool_messages("send")] == ["sent nothing: cancelled"]
     assert taken == ["x"]
+
+
+async def test_a_model_call_is_aborted_and_made_again(make_agent: MakeAgent, monkeypatch: Any) -> None:
+    came, gone = asyncio.Event(), asyncio.Event()
+
+    async def never_answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        came.set()
+        while await reader.read(4096):
+            pass
+        gone.set()
+        writer.close()
+
+    silent = await asyncio.start_server(never_answer, "127.0.0.1", 0)
+    monkeypatch.setenv("OPENAI_API_KEY", "key")
+    monkeypatch.setenv("OPENAI_BASE_URL", f"http://127.0.0.1:{silent.sockets[0].getsockname()[1]}/v1")
+    agent = make_agent(["done"])
+    builder = build_graph(replace(agent.settings, model="openai:silent"))
+    waiting = builder.compile(checkpointer=agent.checkpointer)
+    async with silent:
+        run = asyncio.ensure_future(waiting.ainvoke(GO, agent.config))
+        await came.wait()
+        run.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await run
+        await gone.wait()
+    assert (await agent.graph.ainvoke(None, agent.config))["answer"] == "done"
