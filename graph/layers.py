@@ -117,6 +117,7 @@ TIGHTER: Final[Mapping[str, Tighten]] = {
     "protected_paths": Tighten("more", _more_paths),
     "script_timeout": _LOWER,
     "max_script_output": _LOWER,
+    "tool_timeout": _LOWER,
     "max_tool_output": _LOWER,
     "script_memory": _LOWER,
     "script_file_size": _LOWER,

@@ -1,7 +1,7 @@
 """What the nodes work with, made once from the settings and from what a host brings."""
 
 import logging
-from collections.abc import Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -10,6 +10,7 @@ from typing import Any, Final
 from langchain_core.language_models import BaseChatModel
 from langchain_core.tools import BaseTool
 from langgraph.prebuilt import ToolNode, ToolRuntime
+from langgraph.prebuilt.tool_node import ToolCallRequest
 from langgraph.runtime import Runtime
 
 from skills_agent.graph.audit.events import Operator
@@ -43,6 +44,7 @@ from skills_agent.nodes.effects import Journal
 from skills_agent.nodes.judge import Policy
 from skills_agent.nodes.model_call import ModelRequests
 from skills_agent.nodes.results import KEEP, ResultLimits, shown
+from skills_agent.nodes.timeouts import TimedCalls
 from skills_agent.skills.library.registry import Library, Registry
 from skills_agent.skills.policy.patterns import Entry, EntryNotUnderstoodError, Grammar
 from skills_agent.skills.policy.secret_places import obeyed_in_homes
@@ -61,6 +63,8 @@ from skills_agent.state.context import Context, caller_of
 
 logger = logging.getLogger(__name__)
 
+TIMEOUT: Final = "timeout"
+"""In a tool's metadata: its seconds."""
 _LONGEST_FAILURE: Final = 10_000
 """Characters of what a tool raised."""
 
@@ -160,8 +164,9 @@ def make_services(  # noqa: PLR0913 - those of `build_graph`, and what the comma
             policy.skills_left_out,
             audit,
         ),
-        tool_node=ToolNode(
-            list(offered.values()), handle_tool_errors=_failure_text, awrap_tool_call=keep_reply
+        tool_node=_tool_node(
+            list(offered.values()),
+            TimedCalls(_time_limits(settings, tools), threads.invocations, audit.still_runs),
         ),
         coroutines=frozenset(name for name, tool in offered.items() if is_coroutine(tool)),
         results=ResultLimits(
@@ -254,6 +259,33 @@ def make_audit(settings: Settings, model: BaseChatModel | None, yes: Collection[
         ),
         required=settings.audit == "require",
     )
+
+
+def _tool_node(tools: Sequence[BaseTool], timed: TimedCalls) -> ToolNode:
+    async def await_call(
+        request: ToolCallRequest, execute: Callable[[ToolCallRequest], Awaitable[Any]]
+    ) -> Any:
+        return await keep_reply(request, lambda given: timed.await_call(given, execute))
+
+    return ToolNode(
+        tools, handle_tool_errors=_failure_text, wrap_tool_call=timed.call, awrap_tool_call=await_call
+    )
+
+
+def _time_limits(settings: Settings, tools: Sequence[BaseTool]) -> dict[str, float | None]:
+    """Return the seconds that each of a host's tools has. Raises SettingsError."""
+    limits: dict[str, float | None] = {}
+    for tool in tools:
+        limit = (tool.metadata or {}).get(TIMEOUT, settings.tool_timeout)
+        if limit is not None and (
+            isinstance(limit, bool) or not isinstance(limit, int | float) or not limit > 0
+        ):
+            raise SettingsError(
+                f'The tool {tool.name} needs metadata={{"{TIMEOUT}": SECONDS}}, or None for no limit, '
+                f"not {limit!r}."
+            )
+        limits[tool.name] = limit
+    return limits
 
 
 def _failure_text(error: Exception) -> str:

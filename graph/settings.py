@@ -156,6 +156,8 @@ class Settings(Limits):
     """Seconds until a script and all it started are killed."""
     max_script_output: Positive = 100_000
     """Bytes of stdout and of stderr that the model may see."""
+    tool_timeout: Seconds | None = 600.0
+    """Seconds until a host's tool is [given up](library.md#tools-and-what-they-are); None: never."""
     max_tool_output: Positive = 100_000
     """Bytes of the text of a host tool's result; [the rest is cut](library.md#tools-and-what-they-are)."""
     max_written_files: Positive = 50

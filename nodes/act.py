@@ -46,6 +46,7 @@ from skills_agent.nodes.judge import (
 from skills_agent.nodes.model_call import Steps, Waiting
 from skills_agent.nodes.question import RUN_AGAIN, STILL_RUNS, describe_question
 from skills_agent.nodes.results import ResultLimits
+from skills_agent.nodes.timeouts import ATTEMPT
 from skills_agent.skills.policy.tool_spec import ToolSpec
 from skills_agent.skills.policy.verdict import ApprovalNeededError, Verdict
 from skills_agent.skills.skill import SkillRef
@@ -132,7 +133,7 @@ def act(  # noqa: PLR0913 - the services of a node, each by its name
         return attempt
     with running.effect(attempt.entry):
         try:
-            produced = yield _waiting(tools, request["call"], coroutines)
+            produced = yield _waiting(tools, request["call"], attempt.entry, coroutines)
         except GraphBubbleUp:
             attempt.pause()
             raise
@@ -140,12 +141,15 @@ def act(  # noqa: PLR0913 - the services of a node, each by its name
         return attempt.end(produced)
 
 
-def _waiting(tools: ToolNode, call: ToolCall, coroutines: Collection[str]) -> Waiting:
+def _waiting(
+    tools: ToolNode, call: ToolCall, entry: JournalEntry | None, coroutines: Collection[str]
+) -> Waiting:
     replies: list[Reply] = []
     config = get_config()
-    keeping = {**config, "configurable": {**config.get("configurable", {}), _REPLIES: replies}}
+    own = {_REPLIES: replies, ATTEMPT: entry.attempt_key if entry else None}
+    keeping = {**config, "configurable": {**config.get("configurable", {}), **own}}
     is_coroutine = call["name"] in coroutines
-    arguments = {"config": RunnableConfig(**keeping) if is_coroutine else config}  # type: ignore[typeddict-item]
+    arguments = {"config": RunnableConfig(**keeping)}  # type: ignore[typeddict-item]
     return Waiting(tools, [call], arguments, not is_coroutine, lambda: _produced(replies))
 
 
@@ -298,6 +302,8 @@ class _Attempt:
                 is_announced=self.state["verdicts"][self.id].get("announced", False),
             )
             if entry is None or entry.status == "paused":
+                if running.has_left(invocation.thread, self.approved):
+                    return self._not_beside_itself()
                 return self._first(entry, invocation)
             runs = entry.is_unknown and entry.attempt_key in effects
             entry = self._claim(entry, invocation)
@@ -361,6 +367,13 @@ class _Attempt:
             # A damaged entry without a digest may be that of another effect, too: it stays.
             invocation.journal.put(claimed, replacing=entry.call_id if is_lost and entry.digest else None)
         return claimed
+
+    def _not_beside_itself(self) -> Outputs:
+        text = (
+            "Not run: an earlier call of it that was given up at its time limit still runs, and it is not "
+            "started beside itself. Go on without it, or call it when that one has returned."
+        )
+        return [Command(update=AgentUpdate(messages=[refusal(self.id, self.spec.name, text)]))]
 
     def _first(self, paused: JournalEntry | None, invocation: Invocation) -> "_Attempt | Outputs":
         if refused := self._refused():

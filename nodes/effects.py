@@ -389,6 +389,8 @@ class Invocations(dict[str, Invocation]):
         super().__init__()
         self.cancellations: dict[str, Cancellation] = {}
         self._effects: set[AttemptKey] = set()
+        self.left: set[AttemptKey] = set()
+        """Effects that were given up at their time limit, and have not returned."""
 
     @property
     def alive(self) -> frozenset[str]:
@@ -399,6 +401,10 @@ class Invocations(dict[str, Invocation]):
     def effects(self) -> frozenset[AttemptKey]:
         """Return the effects that run now in this process."""
         return frozenset(self._effects.copy())
+
+    def has_left(self, thread: str, digest: str) -> bool:
+        """Return whether an effect of a thread was given up and still runs."""
+        return any((each.thread, each.digest) == (thread, digest) for each in self.left.copy())
 
     @contextmanager
     def effect(self, entry: JournalEntry | None) -> Iterator[None]:

@@ -163,6 +163,15 @@ class ModelCalled(Event):
     seconds: float | UnsetType = UNSET
 
 
+class CallRunning(Event):
+    """A host's tool runs on. It is told to clients, again and again, and not recorded."""
+
+    text = "{tool} still runs, {seconds} s"
+    call_id: str
+    tool: str
+    seconds: int
+
+
 class ReplyWithdrawn(Event):
     """A model's reply broke off. Nothing of it is used: what was shown of it does not count."""
 

@@ -17,6 +17,7 @@ import msgspec
 from langchain_core.messages.tool import ToolCall
 from langgraph.config import get_config
 from langgraph.errors import GraphBubbleUp, GraphInterrupt
+from langgraph.prebuilt.tool_node import ToolCallRequest
 from langgraph.runtime import RunControl, Runtime, get_runtime
 from langgraph.types import StateSnapshot, StateUpdate
 from msgspec import UNSET
@@ -25,6 +26,7 @@ from skills_agent.graph.audit import node_events
 from skills_agent.graph.audit.events import (
     AnswerRefused,
     CallDoubted,
+    CallRunning,
     Event,
     EventsLost,
     Operator,
@@ -150,6 +152,13 @@ class Audit:
         node = str(get_config()["metadata"]["langgraph_node"])
         event = ReplyWithdrawn(message_id=message_id, reason=reason, wait=UNSET if wait is None else wait)
         self._tell(node, turn_of(node, state), get_runtime(Context), [event])
+
+    def still_runs(self, request: ToolCallRequest, seconds: int) -> None:
+        """Tell clients that a call runs on; the record has its start and its end."""
+        call = request.tool_call
+        event = CallRunning(call_id=call["id"] or "", tool=call["name"], seconds=seconds)
+        record = {**event.as_record(), "node": "act"}
+        request.runtime.stream_writer({**record, "type": PREFIX + record["type"]})
 
     def _record_call(self, request: CallRequest, event: Event) -> None:
         self._tell("act", turn_of("act", cast("State", request)), get_runtime(Context), [event])

@@ -134,6 +134,12 @@ def cancelled(told: ToolMessage) -> bool:
     return told.text.startswith("cancelled after ") and "half of it" in told.text
 
 
+async def until_noted(agent: Agent) -> None:
+    """Wait until what a tool returned is in the journal."""
+    while agent.graph.services.invocations.effects:
+        await asyncio.sleep(0.01)
+
+
 @pytest.mark.parametrize("leave", LEAVING)
 async def test_a_script_of_a_cancelled_run_ends_with_all_it_started_and_its_output_is_the_result(
     agent: Agent, started: Path, workspace: Path, leave: Leave
@@ -361,6 +367,7 @@ async def test_a_tool_that_does_not_return_is_unknown_and_never_started_beside_i
     assert (slow.times, slow.most) == (1, 1)
     slow.go.set()
     assert slow.returned.wait(60)
+    await until_noted(agent)
     result = await agent.graph.ainvoke(None, agent.config)
     assert result["answer"] == "done"
     assert [each.text for each in agent.tool_messages("slow")] == ["it is done"]
@@ -382,6 +389,7 @@ async def test_what_a_person_decided_about_it_stands_when_it_returns_after_all(
     before = next(each for each in agent.graph.get_state_history(agent.config) if each.next == ("act",))
     slow.go.set()
     assert slow.returned.wait(60)
+    await until_noted(agent)
     await agent.graph.ainvoke(None, before.config)
     assert "Outcome unknown" in agent.tool_messages("slow")[-1].text
     assert slow.times == 1
@@ -403,6 +411,7 @@ async def test_a_tool_that_was_given_up_is_asked_about_when_it_is_wanted_again(
     assert "It still runs" in question.value["action_requests"][0]["description"]
     slow.go.set()
     assert slow.returned.wait(60)
+    await until_noted(agent)
     assert slow.times == 1
     reject: Any = Command(resume={question.id: {"decisions": [{"type": "reject"}]}})
     assert (await agent.graph.ainvoke(reject, agent.config))["answer"] == "done"
@@ -428,6 +437,7 @@ async def test_the_thread_is_busy_for_others_until_a_blocking_tool_has_returned(
             await other.graph.ainvoke(None, other.config)
         slow.go.set()
         assert slow.returned.wait(60)
+        await until_noted(agent)
         assert (await agent.graph.ainvoke(None, agent.config))["answer"] == "done"
     assert slow.times == 1
 
