@@ -102,7 +102,7 @@ class BareState(TypedDict):
     messages: Annotated[list[AnyMessage], DeltaChannel(merge_messages)]
 
 
-def bare(kind: str, folder: Path, saver: BaseCheckpointSaver[Any]) -> Any:
+def bare(kind: str, folder: Path, saver: BaseCheckpointSaver[Any], model: BaseChatModel | None = None) -> Any:
     """Return a graph of two nodes: the model, and its tools."""
 
     @tool
@@ -111,11 +111,11 @@ def bare(kind: str, folder: Path, saver: BaseCheckpointSaver[Any]) -> Any:
         return (folder / name / "SKILL.md").read_text()
 
     tools: list[BaseTool] = [load_skill, count_rows]
-    model = Playing(steps=steps(kind, "load_skill", {"name": WANTED})).bind_tools(tools)
+    chosen = (model or Playing(steps=steps(kind, "load_skill", {"name": WANTED}))).bind_tools(tools)
     system = SystemMessage("You are a careful assistant that works with tools.")
 
     def ask(state: BareState) -> dict[str, Any]:
-        return {"messages": [model.invoke([system, *state["messages"]])]}
+        return {"messages": [chosen.invoke([system, *state["messages"]])]}
 
     graph: Any = StateGraph(BareState)
     graph.add_node("model", ask)
@@ -126,9 +126,9 @@ def bare(kind: str, folder: Path, saver: BaseCheckpointSaver[Any]) -> Any:
     return graph.compile(checkpointer=saver)
 
 
-def ours(kind: str, folder: Path, saver: BaseCheckpointSaver[Any]) -> Any:
+def ours(kind: str, folder: Path, saver: BaseCheckpointSaver[Any], model: BaseChatModel | None = None) -> Any:
     """Return this project's agent."""
-    model = Playing(steps=steps(kind, "load_skill", {"name": WANTED}))
+    model = model or Playing(steps=steps(kind, "load_skill", {"name": WANTED}))
     # Not among the skills: the record of each run would be a change of their folder.
     workspace = folder.with_name(f"{folder.name}-workspace")
     workspace.mkdir(exist_ok=True)
@@ -139,17 +139,21 @@ def ours(kind: str, folder: Path, saver: BaseCheckpointSaver[Any]) -> Any:
     return graph.compile(checkpointer=saver)
 
 
-def deep_agent(kind: str, folder: Path, saver: BaseCheckpointSaver[Any]) -> Any:
+def deep_agent(
+    kind: str, folder: Path, saver: BaseCheckpointSaver[Any], model: BaseChatModel | None = None
+) -> Any:
     """Return deepagents' own agent with the skills; it reads them with its read_file."""
     from deepagents import create_deep_agent
     from deepagents.backends import FilesystemBackend
 
-    model = Playing(steps=steps(kind, "read_file", {"file_path": f"/{WANTED}/SKILL.md"}))
+    model = model or Playing(steps=steps(kind, "read_file", {"file_path": f"/{WANTED}/SKILL.md"}))
     backend = FilesystemBackend(root_dir=folder, virtual_mode=True)
     return create_deep_agent(model, tools=[count_rows], skills=["/"], backend=backend, checkpointer=saver)
 
 
-def with_middleware(kind: str, folder: Path, saver: BaseCheckpointSaver[Any]) -> Any:
+def with_middleware(
+    kind: str, folder: Path, saver: BaseCheckpointSaver[Any], model: BaseChatModel | None = None
+) -> Any:
     """Return langchain's agent with deepagents' SkillsMiddleware, and a tool that reads a skill."""
     from deepagents.backends import FilesystemBackend
     from deepagents.middleware.skills import SkillsMiddleware
@@ -160,7 +164,7 @@ def with_middleware(kind: str, folder: Path, saver: BaseCheckpointSaver[Any]) ->
         """Read a file."""
         return (folder / file_path.lstrip("/")).read_text()
 
-    model = Playing(steps=steps(kind, "read_file", {"file_path": f"/{WANTED}/SKILL.md"}))
+    model = model or Playing(steps=steps(kind, "read_file", {"file_path": f"/{WANTED}/SKILL.md"}))
     skills: Any = SkillsMiddleware(
         backend=FilesystemBackend(root_dir=folder, virtual_mode=True), sources=["/"]
     )

@@ -46,7 +46,8 @@ EDGES: Final = (
     ("load", "loaded", "decide"),
     ("decide", "wants a skill", "select"),
     ("decide", "calls a tool", "gate"),
-    ("decide", "is done, or out of budget", "answer"),
+    ("decide", "is done", END),
+    ("decide", "out of budget", "answer"),
     ("gate", "allowed", "act"),
     ("gate", "needs a person", "approve"),
     ("gate", "denied", "decide"),
@@ -134,7 +135,7 @@ def wire(services: Services) -> AgentGraph:
         "decide": two_paths(
             partial(decide, requests=requests, policy=policy, limits=settings, running=running), running
         ),
-        "gate": partial(gate, policy=policy, limits=settings),
+        "gate": partial(gate, policy=policy, limits=settings, running=running),
         "approve": partial(approve, policy=policy),
         "act": two_paths(
             partial(

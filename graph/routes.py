@@ -18,6 +18,7 @@ from skills_agent.state.transcript import (
     wants_skills,
     wants_tools,
 )
+from skills_agent.state.turn_end import is_ended
 
 AfterSummarize = Literal["a skill is asked for", "no skill asked for"]
 AfterRefusals = Literal["denied", "denied again and again"]
@@ -54,10 +55,17 @@ def after_load(state: AgentState) -> list[Literal["other calls wait", "loaded"]]
     return ["other calls wait" if wants_tools(state["messages"]) else "loaded"]
 
 
-def after_decide(state: AgentState) -> Literal["wants a skill", "calls a tool", "is done, or out of budget"]:
-    """Follow the model's calls while the budgets last."""
+def after_decide(
+    state: AgentState,
+) -> Literal["wants a skill", "calls a tool", "is done", "out of budget"]:
+    """Follow the model's calls while the budgets last.
+
+    A message without calls that somebody else wrote is not the answer yet: `answer` makes it that.
+    """
+    if is_ended(state):
+        return "is done"
     if not wants_calls(state["messages"]) or state.get("spent_budget"):
-        return "is done, or out of budget"
+        return "out of budget"
     return "wants a skill" if wants_skills(state["messages"]) else "calls a tool"
 
 

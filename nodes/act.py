@@ -363,7 +363,7 @@ class _Attempt:
                 )
                 claimed = claimed.done(_with_note(produced, note))
             claimed = replace(claimed, run=invocation.id, checkpoint=self.checkpoint, settled=False)
-        if claimed != entry:
+        if claimed != entry or entry.status == "lost":  # The answer is for an attempt that the journal has.
             # A damaged entry without a digest may be that of another effect, too: it stays.
             invocation.journal.put(claimed, replacing=entry.call_id if is_lost and entry.digest else None)
         return claimed
@@ -395,6 +395,9 @@ class _Attempt:
             note = f"{begun}It ran again, as its skill declares it idempotent.]"
             self.skip_answers(entry.answers)
             return self._start(again, invocation, note)
+        if not runs and self._is_answered(entry):
+            self.skip_answers(entry.answers)
+            return self._start(again, invocation, f"{begun}A person had it run again.]")
         if self.policy.approval == "deny":
             return self._close(entry, "It was not run again: nobody is asked here.", invocation)
         if self.policy.approval == "fail":
@@ -416,7 +419,7 @@ class _Attempt:
         name = self.spec.name
         call = self.policy.grammar.call(name, self.args)
         reason = STILL_RUNS if runs else RUN_AGAIN
-        description = describe_question(call, reason, self.judge, self.policy, entry)
+        description = describe_question(call, reason, self.judge, self.policy, entry.description)
         question = make_question([AskedCall(name, self.args, description, entry)], fixed=[name])
         return put_question(question, OutcomeUnknownResponse)
 
@@ -445,6 +448,13 @@ class _Attempt:
             self.observer.doubted(self.request["call"], text)
         message = refusal(self.id, self.spec.name, text)
         return [Command(update=AgentUpdate(messages=[message]))]
+
+    def _is_answered(self, entry: JournalEntry) -> bool:
+        """Return whether the question that approved this call told of this very attempt."""
+        record = self.state["verdicts"][self.id]
+        told = record.get("cut_off")
+        is_told = told is not None and told["started"] == entry.started != ""
+        return is_told and record["by"] == "approval" and self.is_approved
 
     def _is_idempotent(self) -> bool:
         if self.skill is None or self.spec.counts_as != "script":

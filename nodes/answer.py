@@ -12,26 +12,24 @@ from skills_agent.nodes.reply import as_arrived
 from skills_agent.state.budget import MAX_SAME_REFUSALS
 from skills_agent.state.call_ids import with_own_ids
 from skills_agent.state.context import Context
-from skills_agent.state.records import active_skills
 from skills_agent.state.schema import AgentState, AgentUpdate
 from skills_agent.state.transcript import last_ai, refused_too_often, repair, wants_calls
+from skills_agent.state.turn_end import ended
 
 logger = logging.getLogger(__name__)
 
 
 def answer(state: AgentState, runtime: Runtime[Context], *, requests: ModelRequests) -> Steps[AgentUpdate]:
-    """End a turn.
+    """End a turn that cannot go on.
 
-    When the model is done, its text is the answer. When a budget is spent while the model wants more
-    calls, or it repeats a refused call, its calls are answered as not run, and it is asked once more,
-    without tools.
+    When a budget is spent while the model wants more calls, or it repeats a refused call, its calls are
+    answered as not run, and it is asked once more, without tools. A message without calls is the answer as
+    it is: `decide` ends such a turn itself, but for one that somebody else wrote, or an earlier release.
     """
     messages = state["messages"]
-    loaded = sorted(active_skills(state.get("skills_loaded")))
     reason = _reason(messages, state.get("spent_budget"))
     if not reason:
-        newest = last_ai(messages)
-        return AgentUpdate(answer=_storable(str(newest.text)) if newest else "", loaded=loaded)
+        return ended(state, last_ai(messages))
     answered = repair(messages, f"Not run: {reason}.") or messages
     known = {id(each) for each in messages}
     skills = requests.shown_skills(state, runtime)
@@ -41,18 +39,9 @@ def answer(state: AgentState, runtime: Runtime[Context], *, requests: ModelReque
     final = with_own_ids(_without_calls(reply.message, reason), answered)
     return AgentUpdate(
         messages=[*(each for each in answered if id(each) not in known), final],
-        answer=_storable(str(final.text)),
-        loaded=loaded,
+        **ended(state, final),
         **usage_of(state, reply),
     )
-
-
-def _storable(text: str) -> str:
-    """Return a text that every saver can keep: PostgreSQL's takes this channel for JSON.
-
-    That has no NUL, which can be in what a model repeats of a file.
-    """
-    return text.replace("\x00", "")
 
 
 def _reason(messages: Sequence[AnyMessage], spent_budget: str | None) -> str:

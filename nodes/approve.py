@@ -18,6 +18,7 @@ from skills_agent.nodes.judge import (
     changed_text,
     make_question,
     put_question,
+    unknown_text,
     with_words,
 )
 from skills_agent.nodes.question import describe_question
@@ -108,7 +109,9 @@ def _put_anew(call_id: str, verdict: VerdictRecord, state: AgentState, judge: Ju
 
 def _asked(question: VerdictRecord, judge: Judge, policy: Policy) -> AskedCall:
     call = judge.call(question["tool"], question["args"])
-    description = describe_question(call, question["reason"], judge, policy)
+    cut_off = question.get("cut_off")
+    unknown = f"{cut_off['text']} To approve this call is to run it again." if cut_off else ""
+    description = describe_question(call, question["reason"], judge, policy, unknown)
     return AskedCall(call.tool, question["args"], description)
 
 
@@ -140,6 +143,9 @@ def _verdict(
     if isinstance(decision, Reject):
         verdict["decision"] = "deny"
         verdict["reason"] = with_words("Not run: a person rejected this call", decision.message)
+        if cut_off := question.get("cut_off"):
+            said = with_words("A person decided not to run it again", decision.message)
+            verdict["reason"] = unknown_text(cut_off["text"], said)
     elif "digest" in question and judge.digest(call) != question["digest"]:
         verdict["decision"], verdict["by"] = "deny", "error"
         verdict["reason"] = changed_text(question["tool"])

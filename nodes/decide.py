@@ -15,6 +15,7 @@ from skills_agent.state.context import Context
 from skills_agent.state.reducers import add_usage
 from skills_agent.state.schema import AgentState, AgentUpdate
 from skills_agent.state.transcript import SEARCH_SKILLS, wants_calls
+from skills_agent.state.turn_end import ended
 
 
 def decide(
@@ -26,8 +27,9 @@ def decide(
     limits: Limits,
     running: Invocations,
 ) -> Steps[AgentUpdate]:
-    """Render the prompt, call the model and append its message.
+    """Render the prompt, call the model and append its message; one without calls ends the turn.
 
+    It ends here and not in a step of its own, which would cost a checkpoint more in every turn.
     Which tools are bound does not depend on what is loaded: a changed list costs the provider's
     prompt cache, so the gate refuses instead. Ids of calls that are empty or known are replaced. Where the
     prompt cannot be made to fit into the model's window, a message that says so stands for the model's.
@@ -46,7 +48,9 @@ def decide(
     message = with_own_ids(reply.message, messages, partial(_is_in_journal, running.current()))
     update = AgentUpdate(messages=[message], **usage_of(state, reply))
     usage = add_usage(state.get("usage"), update.get("usage"))
-    if wants_calls([message]) and (budget := spent_budget({**state, "usage": usage}, narrowed)):
+    if not wants_calls([message]):
+        return update | ended(state, message)
+    if budget := spent_budget({**state, "usage": usage}, narrowed):
         update["spent_budget"] = budget
     return update
 

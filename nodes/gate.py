@@ -5,18 +5,21 @@ from dataclasses import replace
 from typing import Final
 
 from langchain_core.messages import AnyMessage
+from langchain_core.messages.tool import ToolCall
 from langgraph.runtime import Runtime
 
+from skills_agent.nodes.effects import Invocations
 from skills_agent.nodes.judge import Judge, Policy, over_budget_text
 from skills_agent.skills.policy.patterns import Call
 from skills_agent.skills.policy.verdict import ApprovalNeededError, Verdict
 from skills_agent.state.budget import Limits, counts_of_turn, spent_on_calls
 from skills_agent.state.context import Context
 from skills_agent.state.endings import fault_of
-from skills_agent.state.records import VerdictRecord
+from skills_agent.state.records import CutOffRecord, VerdictRecord
 from skills_agent.state.schema import AgentState, AgentUpdate
 from skills_agent.state.transcript import (
     LOAD_SKILL,
+    alike_calls,
     last_ai,
     open_calls,
     open_unreadable_calls,
@@ -28,7 +31,9 @@ logger = logging.getLogger(__name__)
 _ADVICE: Final = "Make smaller calls: write a long file in several parts."
 
 
-def gate(state: AgentState, runtime: Runtime[Context], *, policy: Policy, limits: Limits) -> AgentUpdate:
+def gate(
+    state: AgentState, runtime: Runtime[Context], *, policy: Policy, limits: Limits, running: Invocations
+) -> AgentUpdate:
     """Judge every open call of the newest message, and answer the refused calls at once.
 
     The verdicts are a channel: what was allowed, asked or refused, and why, can be seen in Studio. Each
@@ -55,7 +60,8 @@ def gate(state: AgentState, runtime: Runtime[Context], *, policy: Policy, limits
                 script_runs += runs_script
         if verdict.decision == "ask" and policy.approval == "fail":
             raise ApprovalNeededError(call.tool, verdict.reason)
-        verdicts[call_id] = judge.signed(call_id, _record(call, verdict, judge, policy))
+        record = _with_cut_off(_record(call, verdict, judge, policy), tool_call, state, running)
+        verdicts[call_id] = judge.signed(call_id, record)
         if verdict.decision == "deny":
             logger.warning("tool blocked by policy", extra={"tool": call.tool, "by": verdict.by})
             messages.append(refusal(call_id, call.tool, verdict.reason))
@@ -69,6 +75,23 @@ def gate(state: AgentState, runtime: Runtime[Context], *, policy: Policy, limits
     if messages:
         update["messages"] = messages
     return update
+
+
+def _with_cut_off(
+    record: VerdictRecord, call: ToolCall, state: AgentState, running: Invocations
+) -> VerdictRecord:
+    """Return a verdict with what its question has to say of an earlier attempt at the same effect.
+
+    The answer holds for both, so `act` does not ask a second time.
+    """
+    invocation = running.current()
+    if record["decision"] != "ask" or invocation is None:
+        return record
+    call_id, earlier = call["id"] or "", alike_calls(state["messages"], call)
+    entry = invocation.find_entry(call_id, record["tool"], record["digest"], earlier, running.alive)
+    if entry and entry.is_unknown and entry.started and entry.attempt_key not in running.effects:
+        record["cut_off"] = CutOffRecord(started=entry.started, text=entry.description)
+    return record
 
 
 def _record(call: Call, verdict: Verdict, judge: Judge, policy: Policy) -> VerdictRecord:

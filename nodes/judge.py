@@ -567,8 +567,13 @@ class Reject(Answer):
 
 def answer_unknown(call_id: str, entry: JournalEntry, decision: str) -> ToolMessage:
     """Return the tool message for a call whose outcome is unknown; a sentence says what becomes of it."""
-    text = f"Outcome unknown: {entry.description} {decision} Check what it would have changed."
+    text = unknown_text(entry.description, decision)
     return ToolMessage(text, tool_call_id=call_id, name=entry.tool, status="error", id=f"unknown-{call_id}")
+
+
+def unknown_text(description: str, decision: str) -> str:
+    """Return what the model reads of a call whose outcome is unknown; both are sentences."""
+    return f"Outcome unknown: {description} {decision} Check what it would have changed."
 
 
 def with_words(decision: str, words: str) -> str:

@@ -10,7 +10,6 @@ import os
 import shlex
 from typing import Any, Final
 
-from skills_agent.nodes.effects import JournalEntry
 from skills_agent.nodes.judge import Judge, Policy
 from skills_agent.skills.errors import SkillError
 from skills_agent.skills.policy.patterns import Call
@@ -41,18 +40,17 @@ STILL_RUNS: Final = (
 
 
 def describe_question(
-    call: Call, reason: str, judge: Judge, policy: Policy, unknown: JournalEntry | None = None
+    call: Call, reason: str, judge: Judge, policy: Policy, outcome_unknown: str = ""
 ) -> str:
     """Return what a person reads about one call: warnings, what would run, and why it is asked about.
 
-    An effect of it that was cut off stands before all else.
+    What is known of an attempt that was cut off stands before all else.
     """
     contents = contents_of(call, policy)
     facts = reason
     for sentence in filter(None, judge.warned_about(call)):
         facts = facts.replace(sentence, "", 1)
-    first = unknown.description if unknown else ""
-    return describe(_warnings(call, contents, judge), contents, facts, outcome_unknown=first)
+    return describe(_warnings(call, contents, judge), contents, facts, outcome_unknown=outcome_unknown)
 
 
 def contents_of(call: Call, policy: Policy) -> list[Content]:

@@ -209,6 +209,14 @@ class Admission(TypedDict):
     code: NotRequired[str]
 
 
+class CutOffRecord(TypedDict):
+    """An attempt at an effect that was cut off, as a question tells of it."""
+
+    started: str
+    """When: ISO 8601, UTC. No two attempts of a thread have the same."""
+    text: str
+
+
 class VerdictRecord(TypedDict):
     """The verdict on one tool call, and who gave it."""
 
@@ -225,6 +233,8 @@ class VerdictRecord(TypedDict):
     """Digest of the file that a question shows a diff against: an answer holds for no other."""
     grant: NotRequired[str]
     """Id of the grant that allowed it."""
+    cut_off: NotRequired[CutOffRecord]
+    """Where the same effect began before and its outcome is unknown: a person is told so in the question."""
     announced: NotRequired[bool]
     """True where the journal had an entry of the call before: it is lost where it has none later."""
     skill: NotRequired[str | None]

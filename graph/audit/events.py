@@ -22,6 +22,9 @@ _HUMP: Final = re.compile(r"(?<!^)(?=[A-Z])")
 _OPTIONAL: Final = re.compile(r"\[([^]]*?\{(\w+)[^]]*)\]")
 
 
+Outcome = Literal["done", "cut short", "incomplete"]
+
+
 class Event(Struct, kw_only=True, tag_field="type", tag=lambda name: _HUMP.sub("_", name).lower()):
     """One thing that happened in a run. Its `type` is the name of its class in snake case."""
 
@@ -381,7 +384,7 @@ class RunEnded(Event):
     """A turn ended with an answer."""
 
     text = "ended, {outcome}[: {reason}]; the answer has {answer_bytes} bytes"
-    outcome: Literal["done", "cut short", "incomplete"]
+    outcome: Outcome
     """`cut short`: a budget was spent. `incomplete`: the answer was cut off, or stopped by a filter."""
     reason: str
     answer_bytes: int

@@ -13,7 +13,7 @@ from langgraph.types import Command
 from msgspec import UNSET, UnsetType
 
 from skills_agent.graph.audit import events
-from skills_agent.graph.audit.events import Event, RunResumed
+from skills_agent.graph.audit.events import Event, Outcome, RunResumed
 from skills_agent.nodes.effects import StartedCall, Witness
 from skills_agent.nodes.judge import UNKNOWN
 from skills_agent.skills.policy.tool_spec import TOOL_SPECS
@@ -259,16 +259,29 @@ def _acted(step: NodeStep) -> Iterator[Event]:
             yield _pick(events.SkillUnloaded, skill, call_id=call["call_id"], skill=name)
 
 
+def _decided(step: NodeStep) -> Iterator[Event]:
+    yield from _model_called(step)
+    if "loaded" in step.update:
+        fault = fault_of(last_ai(step.update["messages"]))
+        yield _run_ended(step, "incomplete" if fault else "done", fault)
+
+
 def _finished(step: NodeStep) -> Iterator[Event]:
-    called = [each for each in step.update.get("messages") or [] if isinstance(each, AIMessage)]
     yield from (events.CallDropped(**_dropped(each)) for each in step.answers)
     yield from _model_called(step)
-    usage = add_usage(step.before.get("usage"), step.update.get("usage"))
-    fault = fault_of(last_ai([*(step.before.get("messages") or []), *called]))
+    if not any(isinstance(each, AIMessage) for each in step.update.get("messages") or []):
+        fault = fault_of(last_ai(step.before.get("messages") or []))
+        yield _run_ended(step, "incomplete" if fault else "done", fault)
+        return
     reason = str(step.answers[0].text) if step.answers else "the same call was refused again and again"
-    yield events.RunEnded(
-        outcome="cut short" if called else "incomplete" if fault else "done",
-        reason=reason if called else fault,
+    yield _run_ended(step, "cut short", reason)
+
+
+def _run_ended(step: NodeStep, outcome: Outcome, reason: str) -> events.RunEnded:
+    usage = add_usage(step.before.get("usage"), step.update.get("usage"))
+    return events.RunEnded(
+        outcome=outcome,
+        reason=reason,
         answer_bytes=len(str(step.update.get("answer") or "").encode(errors="replace")),
         loaded=list(step.update.get("loaded", step.before.get("loaded")) or []),
         usage=Counts(**usage["this_turn"]),
@@ -306,7 +319,7 @@ _EVENTS: Final[Mapping[str, Callable[[NodeStep], Iterator[Event]]]] = {
     "summarize": _summarized,
     "select": _selected,
     "load": _loaded,
-    "decide": _model_called,
+    "decide": _decided,
     "gate": _judged,
     "approve": _answered,
     "act": _acted,

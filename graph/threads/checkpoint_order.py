@@ -4,7 +4,6 @@ LangGraph makes the id of a checkpoint of the wall clock, and the newest id is w
 step back of the clock, or on a machine whose clock is late, what was said would be in no transcript.
 """
 
-from copy import copy
 from functools import cache
 from typing import Any, cast
 
@@ -23,9 +22,10 @@ def ordered(saver: BaseCheckpointSaver[Any]) -> BaseCheckpointSaver[Any]:
     that read the ids that follow are made greater. The thread is locked by then, so this holds for several
     machines, too. Raises CheckpointOrderError where no greater id can be made.
     """
-    made: Any = copy(saver)
+    # A host's class may have bases with which Python lets nobody change the class of an object.
     kind: Any = type(saver)
-    made.__class__ = _ordered_class(kind)
+    made: Any = object.__new__(_ordered_class(kind))
+    made.__dict__.update(vars(saver))
     return cast("BaseCheckpointSaver[Any]", made)
 
 

@@ -242,7 +242,11 @@ def _builder(place: Workspace, points: Points) -> Any:
     )
     services = make_services(settings, model=FreshIds(REPLIES, points), tools=[_note(place, points)])
     threads = KillingServices(
-        services.settings, services.audit, invocations=services.threads.invocations, points=points
+        services.settings,
+        services.audit,
+        services.threads.after_turn,
+        invocations=services.threads.invocations,
+        points=points,
     )
     return wire(replace(services, threads=threads))
 

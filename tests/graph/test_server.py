@@ -291,6 +291,45 @@ def test_an_answer_that_was_sent_twice_approves_nothing_that_nobody_saw(tmp_path
     assert (workspace / "unseen.txt").exists()
 
 
+def test_a_request_that_a_client_sends_again_is_the_same_turn(tmp_path: Path) -> None:
+    """With the id that a client gives its message: answered, waiting, queued twice, and with another text."""
+    workspace = tmp_path / "work"
+    workspace.mkdir()
+    write = calls(call("write_file", path="a", content="x"))
+    (tmp_path / "replies.json").write_text(json.dumps(["one", write, "two", "three", "four"]))
+    server = Server(tmp_path, workspace, more={"SKILLS_AGENT_MODEL": f"scripted:{tmp_path}/replies.json"})
+
+    def said(text: str, request: str) -> dict[str, Any]:
+        return {"messages": [{"type": "human", "content": text, "id": request}]}
+
+    try:
+        client = server.start()
+        thread = client.threads.create()["thread_id"]
+        for _ in range(2):
+            result: Any = client.runs.wait(thread, "agent", input=said("q1", "r1"))
+            assert result["answer"] == "one"
+        questions = []
+        for _ in range(2):
+            client.runs.wait(thread, "agent", input=said("q2", "r2"))
+            earlier: Any = client.runs.wait(thread, "agent", input=said("q1", "r1"))
+            assert earlier["answer"] == "one"
+            state: Any = client.threads.get_state(thread)
+            questions.append(state["interrupts"])
+            assert client.threads.get(thread)["status"] == "interrupted"
+        assert questions[0] == questions[1] != []
+        answer: Any = {"resume": {questions[0][0]["id"]: {"decisions": [{"type": "approve"}]}}}
+        client.runs.wait(thread, "agent", command=answer)
+        runs = [client.runs.create(thread, "agent", input=said("q3", "r3"))["run_id"] for _ in range(2)]
+        assert [client.runs.join(thread, run)["answer"] for run in runs] == ["three", "three"]
+        refused: Any = client.runs.wait(thread, "agent", input=said("q4", "r3"), raise_error=False)
+        assert refused["__error__"]["error"] == "RequestIdError"
+        state = client.threads.get_state(thread)
+    finally:
+        server.stop()
+    texts = [each["content"] for each in state["values"]["messages"] if each["type"] == "human"]
+    assert texts == ["q1", "q2", "q3"]
+
+
 def test_a_server_in_a_hostile_repository_believes_its_own_operator(tmp_path: Path) -> None:
     """The attack: `langgraph dev` in a clone whose settings choose the model and turn off the questions."""
     workspace = tmp_path / "clone"

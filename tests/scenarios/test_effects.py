@@ -305,6 +305,48 @@ def test_an_unknown_outcome_stays_unknown_after_a_new_message_and_is_asked_about
     assert notes.taken == ["n", "n"]
 
 
+@pytest.fixture
+def wanted_again(make_agent: MakeAgent, notes: Notes) -> Agent:
+    """Return an agent whose approved effect was cut off, and whose model asks for it again."""
+    agent = make_agent([calls(NOTE), calls(NOTE), "done"], tools=[notes.tool])
+    agent.say("go")
+    notes.cut_off = True
+    with pytest.raises(CutOff):
+        agent.answer({"type": "approve"})
+    agent.say("do it")
+    return agent
+
+
+def test_an_effect_that_is_wanted_again_is_asked_about_once(wanted_again: Agent, notes: Notes) -> None:
+    """The question is that of an approval, and says first that an earlier attempt's outcome is unknown."""
+    (question,) = wanted_again.state.interrupts
+    (request,) = question.value["action_requests"]
+    first = request["description"].partition("\n\n")[0]
+    assert first.startswith("**Outcome unknown:** note was started at ")
+    assert "To approve this call is to run it again." in first
+    wanted_again.answer({"type": "approve"})
+    assert notes.taken == ["n", "n"]
+    assert wanted_again.values["answer"] == "done"
+    assert "A person had it run again" in wanted_again.tool_messages("note")[-1].text
+
+
+def test_an_effect_that_is_wanted_again_and_rejected_stays_unknown(wanted_again: Agent, notes: Notes) -> None:
+    wanted_again.answer({"type": "reject", "message": "It is there."})
+    assert notes.taken == ["n"]
+    told = wanted_again.tool_messages("note")[-1].text
+    assert told.startswith("Outcome unknown: note was started at ")
+    assert 'A person decided not to run it again, and said: "It is there."' in told
+
+
+def test_an_approval_that_told_of_one_attempt_is_none_for_the_next(wanted_again: Agent, notes: Notes) -> None:
+    notes.cut_off = True
+    with pytest.raises(CutOff):
+        wanted_again.answer({"type": "approve"})
+    wanted_again.run(None)
+    assert len(wanted_again.state.interrupts) == 1
+    assert notes.taken == ["n", "n"]
+
+
 def test_a_replay_from_before_the_call_takes_its_result_and_not_its_effect(
     make_agent: MakeAgent, notes: Notes
 ) -> None:

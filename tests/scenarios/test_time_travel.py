@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from langchain_core.messages import HumanMessage
+from langchain_core.messages import AIMessage, HumanMessage
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.sqlite import SqliteSaver
 
@@ -60,7 +60,7 @@ def test_every_step_of_the_history_has_its_own_ledger_grants_and_usage(agent: Ag
     assert (spent[0], spent[-1], spent == sorted(spent)) == (0, 4, True)
 
 
-@pytest.mark.parametrize("node", ["select", "load", "gate", "approve", "answer"])
+@pytest.mark.parametrize("node", ["select", "load", "gate", "approve", "decide"])
 def test_an_update_of_an_old_checkpoint_branches_off_with_the_state_of_that_step(
     agent: Agent, node: str
 ) -> None:
@@ -94,3 +94,18 @@ def test_a_run_from_an_old_checkpoint_asks_again_and_leaves_the_old_branch(agent
     assert result["answer"] == "written"
     assert len(agent.tool_messages("write_file")) == 1
     assert agent.graph.get_state(newest.config).values["messages"] == newest.values["messages"]
+
+
+def test_a_plain_turn_costs_four_checkpoints(agent: Agent) -> None:
+    """The input, its taking up, `discover` and `decide`: the end of a turn is no step of its own."""
+    before_it = len(history(agent))
+    agent.say("And now?")
+    assert len(history(agent)) - before_it == 4
+
+
+def test_a_message_that_somebody_else_wrote_becomes_the_answer_without_a_model_call(agent: Agent) -> None:
+    agent.graph.update_state(agent.config, {"messages": [AIMessage("Rather this.")]}, as_node="decide")
+    assert agent.state.next == ("answer",)
+    result = agent.graph.invoke(None, agent.config)
+    assert (result["answer"], agent.state.next) == ("Rather this.", ())
+    assert result["usage"]["thread"]["model_calls"] == 4

@@ -42,7 +42,7 @@ def test_a_question_about_an_unseen_file_is_answered_with_the_true_figures(offli
 def test_every_event_of_the_way_is_one_line(offline: Finished) -> None:
     progress = offline.out.partition("\n\n")[0].splitlines()
     assert [line.split()[0] for line in progress] == [
-        "thread", "discover", "decide", "load", "decide", "gate", "act", "act", "decide", "answer",
+        "thread", "discover", "decide", "load", "decide", "gate", "act", "act", "decide", "decide",
     ]  # fmt: skip
     assert "load      loaded rain-gauge from configured (" in offline.out
     assert "asked for by the model" in offline.out

@@ -107,7 +107,6 @@ def test_steps_say_what_ran_and_what_changed(cli: CommandLine) -> None:
         *(["gate"], ["act"]),  # the plan
         *(["select"], ["load"]),
         *(["gate"], ["act", "approve"], ["act", "act"]),
-        ["answer"],
     ]
     by_nodes = {",".join(step["nodes"]): step["changed"] for step in told[: len(first)]}
     assert [each["text"] for each in by_nodes["input"]["messages"]] == ["Stamp!"]
@@ -148,7 +147,7 @@ def without_codes(value: Any) -> Any:
     return {key: without_codes(each) for key, each in value.items() if key != "code"}
 
 
-@pytest.mark.parametrize("node", ["discover", "load", "gate", "act", "answer"])
+@pytest.mark.parametrize("node", ["discover", "load", "gate", "act", "decide"])
 def test_a_fork_has_the_state_of_its_step(cli: CommandLine, node: str) -> None:
     step = after(cli, node)
     made = fork(cli, step["number"])
@@ -163,7 +162,7 @@ def test_a_fork_has_the_state_of_its_step(cli: CommandLine, node: str) -> None:
 
 def test_the_old_thread_stays_and_the_fork_goes_on_by_itself(cli: CommandLine) -> None:
     before = state(cli, "rain"), steps(cli)
-    made = fork(cli, after(cli, "answer", turn=1)["number"])
+    made = fork(cli, of_turn(cli, 1)[-1]["number"])
     assert made["status"] == "done"
     assert made["resume"] == f"skills-agent ask QUESTION --thread {made['thread']}"
     said = cli.run("ask", "Again?", "--thread", made["thread"], "--json").value
@@ -237,7 +236,7 @@ def test_a_denied_request_for_a_skill_loads_nothing(cli: CommandLine) -> None:
 
 
 def test_a_skill_can_be_left_out_of_a_fork(cli: CommandLine) -> None:
-    step = after(cli, "answer", turn=1)
+    step = of_turn(cli, 1)[-1]
     made = fork(cli, step["number"], "--without-skill", "rain-gauge")
     assert state(cli, made["thread"])["skills_loaded"]["rain-gauge"]["unloaded"]
     assert not state(cli, "rain", step["checkpoint"])["skills_loaded"]["rain-gauge"]["unloaded"]

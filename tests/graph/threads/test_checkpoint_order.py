@@ -137,7 +137,7 @@ def test_a_step_back_in_the_middle_of_a_turn_changes_nothing(make_agent: MakeAge
 WRITES: dict[str, Callable[[Agent], Any]] = {
     "update_state": lambda agent: agent.graph.update_state(agent.config, {"answer": "x"}, as_node="answer"),
     "time travel": lambda agent: agent.graph.update_state(
-        next(each.config for each in agent.graph.get_state_history(agent.config) if each.next == ("answer",)),
+        next(each.config for each in agent.graph.get_state_history(agent.config) if each.next == ("decide",)),
         {"answer": "x"},
         as_node="answer",
     ),
