@@ -250,7 +250,21 @@ def _filter_options(descriptors: Iterable[int]) -> Iterator[str]:
 
 def _system(*, network: bool) -> Iterator[str]:
     names = (*ETC, *ETC_OF_NETWORK) if network else ETC
-    yield from _read_only(map(Path, (*SYSTEM, "/nix/store", *(f"/etc/{name}" for name in names))))
+    paths = [*SYSTEM, "/nix/store", *(f"/etc/{name}" for name in names)]
+    links = {path: target for path in paths if (target := _link_into_usr(path))}
+    # A mount takes a third of a millisecond: on most systems five of these are links.
+    yield from (word for path, target in links.items() for word in ("--symlink", target, path))
+    yield from _read_only(Path(path) for path in paths if path not in links)
+
+
+def _link_into_usr(path: str) -> str:
+    """Return where a link leads, if that is in `/usr`, which is shown whole; empty for anything else."""
+    try:
+        target = os.readlink(path)  # noqa: PTH115 - as it is written
+    except OSError:
+        return ""
+    places = (os.path.normpath(os.path.join(os.path.dirname(path), target)), os.path.realpath(path))  # noqa: PTH118, PTH120
+    return target if all(place.startswith("/usr/") for place in places) and os.path.exists(path) else ""  # noqa: PTH110
 
 
 def _work_folders(workspace: Path, watches: Sequence[Watch], skill_folder: Path | None) -> Iterator[str]:

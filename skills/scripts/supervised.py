@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from importlib.util import MAGIC_NUMBER, cache_from_source
 from pathlib import Path
 from signal import SIGKILL
 from tempfile import TemporaryFile
@@ -26,7 +27,7 @@ from skills_agent.skills.scripts.runner import Stop
 
 PYTHON: Final = os.path.realpath(getattr(sys, "_base_executable", sys.executable))
 """That of the system, and not that of a virtual environment, which may be in a workspace."""
-SUPERVISOR: Final = (PYTHON, "-I", "-S", "-X", "utf8", supervisor.__file__)
+ISOLATED: Final = (PYTHON, "-I", "-S", "-X", "utf8")
 GRACE_SECONDS: Final = 0.5
 """Between SIGTERM and SIGKILL."""
 LOOKOUT_SECONDS: Final = 0.02
@@ -127,7 +128,7 @@ class SupervisedProgram:
                 stdin.write((start.stdin or "").encode(errors="replace"))
                 stdin.seek(0)
                 self._process = subprocess.Popen(  # noqa: S603 - an argument list, and running scripts is the purpose
-                    [*SUPERVISOR, *map(str, options), *start.command],
+                    [*ISOLATED, supervisor_file(), *map(str, options), *start.command],
                     cwd=start.workdir,
                     env=dict(start.environment),
                     stdin=subprocess.DEVNULL if start.stdin is None else stdin,
@@ -172,3 +173,21 @@ class SupervisedProgram:
             else:
                 self._selector.unregister(key.fileobj)
         return bool(ready)
+
+
+def supervisor_file() -> str:
+    """Return the file of the program: the compiled one where it is of this source, which is the faster start.
+
+    Python checks that where a module is imported, and not where a file is run.
+    """
+    source = supervisor.__file__
+    compiled = cache_from_source(source)
+    try:
+        status = os.stat(source)  # noqa: PTH116 - for every script
+        with open(compiled, "rb") as file:  # noqa: PTH123
+            header = file.read(16)
+    except OSError:
+        return source
+    stamps = (0, int(status.st_mtime), status.st_size)
+    expected = MAGIC_NUMBER + b"".join((each & 0xFFFFFFFF).to_bytes(4, "little") for each in stamps)
+    return compiled if header == expected else source

@@ -14,8 +14,10 @@ import os
 import resource
 import select
 import sys
-from collections.abc import Callable
-from contextlib import suppress
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # type checkers know the name: importing `typing` would cost as much as all the rest
+    from collections.abc import Callable
 
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER, PR_SET_NO_NEW_PRIVS = 1, 36, 38
 KEYCTL, KEYCTL_JOIN_SESSION_KEYRING = {"x86_64": 250, "aarch64": 219}, 1
@@ -23,6 +25,19 @@ KEYCTL, KEYCTL_JOIN_SESSION_KEYRING = {"x86_64": 250, "aarch64": 219}, 1
 SIGKILL, SIGTERM = _signal.SIGKILL, _signal.SIGTERM
 IGNORED_BY_PYTHON = (_signal.SIGPIPE, _signal.SIGXFSZ)
 LOOKOUT_MS = 50
+
+
+class Suppressed:
+    """Pass over errors of these classes, as `contextlib.suppress` does, which is slow to import."""
+
+    def __init__(self, *classes: type[BaseException]) -> None:
+        self.classes = classes
+
+    def __enter__(self) -> None:
+        """Do nothing."""
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> bool:
+        return kind is not None and issubclass(kind, self.classes)
 
 
 def main(arguments: list[str]) -> None:
@@ -72,7 +87,7 @@ def limit(kind: int, value: int) -> None:
     """Lower one limit, as far as the one that holds already allows."""
     hard = resource.getrlimit(kind)[1]
     value = value if hard == resource.RLIM_INFINITY else min(value, hard)
-    with suppress(ValueError, OSError):  # macOS refuses some
+    with Suppressed(ValueError, OSError):  # macOS refuses some
         resource.setrlimit(kind, (value, value))
 
 
@@ -87,7 +102,7 @@ def watch(child: int, control: int, parent: int, term_from: int, memory: int, pr
     """Return when the program ended (""), when a limit is met (its name), or when the agent is gone."""
     lookout = select.poll()
     lookout.register(control, select.POLLIN | select.POLLHUP)
-    with suppress(AttributeError, OSError):  # otherwise an exit is noticed at the next look-out
+    with Suppressed(AttributeError, OSError):  # otherwise an exit is noticed at the next look-out
         lookout.register(os.pidfd_open(child), select.POLLIN)
     while True:
         ready = [descriptor for descriptor, _ in lookout.poll(LOOKOUT_MS)]
@@ -110,7 +125,7 @@ def watch(child: int, control: int, parent: int, term_from: int, memory: int, pr
 
 def end_all(child: int) -> int:
     """Kill until nothing is left, new forks too, and return the child's exit code (negative: a signal)."""
-    with suppress(OSError):
+    with Suppressed(OSError):
         os.killpg(child, SIGKILL)
     code = 0
     rest = select.poll()
@@ -142,19 +157,19 @@ def family(ancestor: int) -> list[int]:
 def children_by_task(pid: int) -> list[int]:
     """Return the children of every thread of a process."""
     pids: list[int] = []
-    with suppress(OSError):
+    with Suppressed(OSError):
         for task in os.listdir(f"/proc/{pid}/task"):  # noqa: PTH208 - pathlib costs milliseconds
-            with suppress(OSError), open(f"/proc/{pid}/task/{task}/children", "rb") as file:  # noqa: PTH123
+            with Suppressed(OSError), open(f"/proc/{pid}/task/{task}/children", "rb") as file:  # noqa: PTH123
                 pids += map(int, file.read().split())
     return pids
 
 
-def children_of_all() -> Callable[[int], list[int]]:
+def children_of_all() -> "Callable[[int], list[int]]":
     """Return the same from a look at every process, for kernels that have no lists of children."""
     families: dict[int, list[int]] = {}
-    with suppress(OSError):
+    with Suppressed(OSError):
         for name in filter(str.isdigit, os.listdir("/proc")):  # noqa: PTH208
-            with suppress(OSError, ValueError), open(f"/proc/{name}/stat", "rb") as file:  # noqa: PTH123
+            with Suppressed(OSError, ValueError), open(f"/proc/{name}/stat", "rb") as file:  # noqa: PTH123
                 parent = int(file.read().rpartition(b")")[2].split()[1])
                 families.setdefault(parent, []).append(int(name))
     return lambda pid: families.get(pid, [])
@@ -174,39 +189,39 @@ def bury(pids: list[int], child: int) -> None:
     """Reap adopted orphans that ended, and leave the child to `end_all`."""
     for pid in pids:
         if pid != child:
-            with suppress(OSError):
+            with Suppressed(OSError):
                 os.waitpid(pid, os.WNOHANG)
 
 
 def kill(pid: int, number: int) -> None:
     """Send a signal to a process that may be gone."""
-    with suppress(OSError):
+    with Suppressed(OSError):
         os.kill(pid, number)
 
 
 def report(status: int, line: str) -> None:
     """Tell the agent, if it is still there."""
-    with suppress(OSError):
+    with Suppressed(OSError):
         os.write(status, f"{line}\n".encode())
 
 
 def prctl(option: int, value: int = 1) -> bool:
     """Set an attribute of this process; False where the system has no such."""
-    if sys.platform != "linux":
-        return False
-    import ctypes  # noqa: PLC0415 - the slowest import, of use on Linux alone
-
-    return bool(ctypes.CDLL(None).prctl(option, value, 0, 0, 0) == 0)
+    return sys.platform == "linux" and of_libc("prctl", option, value, 0, 0, 0) == 0
 
 
 def leave_keyring() -> bool:
     """Change to a session keyring that is new and empty: the old one may hold secrets of the user."""
     number = KEYCTL.get(os.uname().machine) if sys.platform == "linux" and sys.maxsize > 1 << 32 else None
-    if number is None:
-        return False
-    import ctypes  # noqa: PLC0415
+    return number is not None and of_libc("syscall", number, KEYCTL_JOIN_SESSION_KEYRING, None) != -1
 
-    return bool(ctypes.CDLL(None).syscall(number, KEYCTL_JOIN_SESSION_KEYRING, None) != -1)
+
+def of_libc(function: str, *arguments: int | None) -> int:
+    """Call a function of the C library, as `ctypes.CDLL(None)` does, which is slow to import."""
+    import _ctypes  # noqa: PLC0415 - of use on Linux alone
+
+    address = _ctypes.dlsym(_ctypes.dlopen(None, 0), function)  # type: ignore[arg-type]
+    return int(_ctypes.call_cdeclfunction(address, arguments))
 
 
 if __name__ == "__main__":

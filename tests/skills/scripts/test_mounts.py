@@ -176,3 +176,18 @@ def test_a_skill_that_is_the_workspace_does_not_hide_it(workspace: Path, snapsho
 
     assert result.stdout == f"project {snapshot}/scripts/where.py\n", result.stderr
     assert (workspace / "new").exists()
+
+
+@needs_bwrap
+def test_links_of_the_system_are_links_in_the_sandbox(workspace: Path) -> None:
+    """Each would take a mount, and five mounts take more than a millisecond."""
+    names = ("/bin", "/sbin", "/lib", "/lib64", "/etc/localtime", "/etc/ssl")
+    program = f"import os; [print(each, os.path.islink(each), os.path.realpath(each)) for each in {names}]"
+    request = ScriptRequest("", None, ("python3", "-I", "-c", program), None, workspace)
+
+    seen = BwrapRunner(workspace=workspace, environment=ENVIRONMENT).run(request).stdout.splitlines()
+
+    usr = [each for each in names if Path(each).is_symlink() and os.path.realpath(each).startswith("/usr/")]
+    assert {f"{each} True {os.path.realpath(each)}" for each in usr} <= set(seen)
+    request = ScriptRequest("", None, ("/bin/sh", "-c", "ln -sfn /tmp /bin || echo refused"), None, workspace)
+    assert "refused" in BwrapRunner(workspace=workspace, environment=ENVIRONMENT).run(request).stdout

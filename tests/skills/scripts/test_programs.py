@@ -14,7 +14,7 @@ from skills_agent.skills.scripts.choice import choose_runner, isolation_here, wa
 from skills_agent.skills.scripts.controlled import ControlledRunner
 from skills_agent.skills.scripts.programs import find_program
 from skills_agent.skills.scripts.runner import ScriptRequest
-from skills_agent.skills.scripts.supervised import SUPERVISOR
+from skills_agent.skills.scripts.supervised import ISOLATED
 
 SYSTEM = "/usr/local/bin:/usr/bin:/bin"
 needs_bwrap = pytest.mark.skipif(probe(SYSTEM).program is None, reason=probe(SYSTEM).reason)
@@ -118,8 +118,8 @@ def test_a_sandbox_that_is_only_in_the_workspace_is_none_and_says_so(workspace: 
 
 
 def test_the_supervisor_does_not_run_in_a_virtual_environment() -> None:
-    assert not Path(SUPERVISOR[0]).is_symlink()
-    assert Path(SUPERVISOR[0]).is_relative_to(os.path.realpath(sys.base_prefix))
+    assert not Path(ISOLATED[0]).is_symlink()
+    assert Path(ISOLATED[0]).is_relative_to(os.path.realpath(sys.base_prefix))
 
 
 def test_a_folder_that_everybody_can_write_to_is_passed_over(elsewhere: Path) -> None:
