@@ -25,7 +25,14 @@ from skills_agent.state.records import (
     active_skills,
 )
 from skills_agent.state.schema import AgentState
-from skills_agent.state.transcript import LOAD_SKILL, SYNTHETIC, in_call_order, is_synthetic, last_human
+from skills_agent.state.transcript import (
+    LOAD_SKILL,
+    SYNTHETIC,
+    has_results,
+    in_call_order,
+    is_synthetic,
+    last_human,
+)
 
 INSTRUCTIONS = """\
 You are a careful assistant that works with tools. Do what the user asks, no more. Say only what
@@ -104,7 +111,7 @@ def _sendable(messages: Sequence[AnyMessage]) -> list[AnyMessage]:
     """
     return [
         message.model_copy(update={"tool_calls": _all_calls(message), "invalid_tool_calls": []})
-        if isinstance(message, AIMessage) and message.invalid_tool_calls
+        if type(message) is not HumanMessage and isinstance(message, AIMessage) and message.invalid_tool_calls
         else message
         for message in messages
     ]
@@ -135,8 +142,8 @@ def render(
     for skill in sorted(active.values(), key=lambda each: each["order"]):
         text = skill_text(skill, skills.resources.get(skill["name"]))
         texts.setdefault(skill["call_id"], []).append(text)
-    expanded: list[AnyMessage] = []
-    for message in messages:
+    expanded: list[AnyMessage] = [] if has_results(messages) else [*messages]
+    for message in () if expanded else messages:
         if not isinstance(message, ToolMessage) or message.name != LOAD_SKILL:
             expanded.append(message)
             continue

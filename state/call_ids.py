@@ -43,7 +43,7 @@ def with_own_ids(
     `is_taken` says whether an id means something else beside the transcript. A message whose own id is known
     loses it: it would replace the other one.
     """
-    if reply.id and any(each.id == reply.id for each in transcript):
+    if reply.id and reply.id in {each.id for each in transcript}:
         reply = reply.model_copy(update={"id": None})
     if not reply.tool_calls and not reply.invalid_tool_calls:
         return reply

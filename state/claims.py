@@ -22,7 +22,7 @@ from langgraph.types import Overwrite
 
 from skills_agent.state.call_ids import known_ids, with_new_ids
 from skills_agent.state.reducers import flatten
-from skills_agent.state.transcript import marks_of
+from skills_agent.state.transcript import has_results, marks_of
 
 _RESULT_BLOCKS: Final = {"tool_result", "function_call_output", "custom_tool_call_output", "tool_call_output"}
 """Types of blocks of content that providers take for the result of a call, in a person's message as well."""
@@ -89,7 +89,12 @@ def without_claims(brought: Sequence[BaseMessage], transcript: Sequence[AnyMessa
 
 def with_origin(messages: Sequence[AnyMessage]) -> list[AnyMessage]:
     """Return messages as a model reads them: a result that is a client's word says so."""
-    return [_with_note(each) if marks_of(each).get("reported") else each for each in messages]
+    if not has_results(messages):
+        return list(messages)
+    return [
+        _with_note(each) if isinstance(each, ToolMessage) and marks_of(each).get("reported") else each
+        for each in messages
+    ]
 
 
 def _with_note(message: AnyMessage) -> AnyMessage:

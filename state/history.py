@@ -143,14 +143,17 @@ def size_of(text: str) -> int:
 
 
 def _tokens(message: AnyMessage) -> int:
-    # Every turn counts every message of its thread: a text takes one call, and nothing is made for it.
+    # Every turn counts every message of its thread: nothing is made for a text, and kinds are asked for in
+    # the order of their number (`isinstance` of another class than a message's own is slow in pydantic).
     content = message.content
     tokens = _FRAME + (tokens_in(content) if isinstance(content, str) else sum(map(_block_tokens, content)))
-    if isinstance(message, ToolMessage):
-        return tokens + tokens_in(message.tool_call_id)
-    if isinstance(message, AIMessage) and (message.tool_calls or message.invalid_tool_calls):
+    if type(message) is HumanMessage:
+        return tokens
+    if isinstance(message, AIMessage):
         for call in (*message.tool_calls, *message.invalid_tool_calls):
             tokens += _FRAME + tokens_in(f"{call['name']}{call['id']}{_json(call['args'])}")
+    elif isinstance(message, ToolMessage):
+        tokens += tokens_in(message.tool_call_id)
     return tokens
 
 

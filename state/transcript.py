@@ -43,6 +43,8 @@ def in_call_order(messages: Sequence[AnyMessage]) -> list[AnyMessage]:
     A prompt must not depend on the order in which parallel branches were stored. An answer to no call of
     its step is left out: providers refuse it, and a client may have had a call refused that nobody made.
     """
+    if not has_results(messages):
+        return list(messages)
     ordered: list[AnyMessage] = []
     order: dict[str | None, int] = {}
     for is_answer, group in groupby(messages, lambda each: isinstance(each, ToolMessage)):
@@ -55,6 +57,11 @@ def in_call_order(messages: Sequence[AnyMessage]) -> list[AnyMessage]:
             order = {call["id"]: index for index, call in enumerate(calls)}
         ordered += part
     return ordered
+
+
+def has_results(messages: Sequence[AnyMessage]) -> bool:
+    """Return whether there is a tool message; asked first, because many threads have none."""
+    return any(issubclass(kind, ToolMessage) for kind in {*map(type, messages)})
 
 
 def last_ai(messages: Sequence[AnyMessage]) -> AIMessage | None:
@@ -165,6 +172,9 @@ def repair(messages: Sequence[AnyMessage], text: str) -> list[AnyMessage] | None
     None when nothing dangles. A provider refuses a tool call that is not followed by its answer. It also
     refuses an id that it has seen, so calls of an earlier release get ids of their own.
     """
+    is_own = {*map(type, messages)} <= {HumanMessage, AIMessage}
+    if is_own and not any(type(each) is AIMessage and _all_calls(each) for each in messages):
+        return None
     known: set[str] = set()
     repaired: list[AnyMessage] = []
     dangling: list[AnyMessage] = []
