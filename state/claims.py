@@ -12,8 +12,8 @@ from langchain_core.messages import (
     AIMessage,
     AnyMessage,
     BaseMessage,
+    ChatMessage,
     FunctionMessage,
-    HumanMessage,
     RemoveMessage,
     ToolMessage,
 )
@@ -78,7 +78,7 @@ def without_claims(brought: Sequence[BaseMessage], transcript: Sequence[AnyMessa
             if is_known or not waiting.get(message.tool_call_id):
                 continue
             message = _marked(message, waiting[message.tool_call_id].pop(0))  # noqa: PLW2901
-        elif isinstance(message, FunctionMessage):
+        elif _is_older_result(message):
             continue
         else:
             waiting = {}
@@ -104,9 +104,15 @@ def _with_note(message: AnyMessage) -> AnyMessage:
 
 
 def _is_claim(message: BaseMessage) -> bool:
-    return isinstance(message, AIMessage | ToolMessage | FunctionMessage) or (
-        isinstance(message, HumanMessage) and message is not _without_results(message)
-    )
+    if isinstance(message, AIMessage | ToolMessage) or _is_older_result(message):
+        return True
+    return message is not _without_results(message)
+
+
+def _is_older_result(message: BaseMessage) -> bool:
+    """Return whether a message is a result in a form that names no call."""
+    is_role = isinstance(message, ChatMessage) and message.role in {"tool", "function"}
+    return is_role or isinstance(message, FunctionMessage)
 
 
 def _calls(message: AIMessage) -> list[str]:
@@ -121,7 +127,11 @@ def _marked(message: ToolMessage, call_id: str) -> ToolMessage:
 def _without_results(message: BaseMessage) -> BaseMessage:
     if not isinstance(message.content, list):
         return message
-    kept = [
-        each for each in message.content if isinstance(each, str) or each.get("type") not in _RESULT_BLOCKS
-    ]
+    kept = [each for each in message.content if isinstance(each, str) or not _is_result(each)]
     return message if len(kept) == len(message.content) else message.model_copy(update={"content": kept})
+
+
+def _is_result(block: Mapping[str, Any]) -> bool:
+    # LangChain's form for what it does not know, which goes to the provider as it is.
+    inside = block.get("value") if block.get("type") == "non_standard" else block
+    return isinstance(inside, Mapping) and inside.get("type") in _RESULT_BLOCKS

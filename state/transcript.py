@@ -172,8 +172,7 @@ def repair(messages: Sequence[AnyMessage], text: str) -> list[AnyMessage] | None
     None when nothing dangles. A provider refuses a tool call that is not followed by its answer. It also
     refuses an id that it has seen, so calls of an earlier release get ids of their own.
     """
-    is_own = {*map(type, messages)} <= {HumanMessage, AIMessage}
-    if is_own and not any(type(each) is AIMessage and _all_calls(each) for each in messages):
+    if _is_whole(messages):
         return None
     known: set[str] = set()
     repaired: list[AnyMessage] = []
@@ -207,6 +206,26 @@ def repair(messages: Sequence[AnyMessage], text: str) -> list[AnyMessage] | None
     repaired.extend(dangling)
     is_changed = any(new is not old for new, old in zip(repaired, messages, strict=False))
     return repaired if is_changed or len(repaired) > len(messages) else None
+
+
+def _is_whole(messages: Sequence[AnyMessage]) -> bool:
+    """Return whether each call has an id of its own, and its answer next to it. Each turn looks at all."""
+    known: set[str | None] = {"", None}
+    waiting: set[str | None] = set()
+    for message in messages:
+        kind = message.type  # An isinstance of these classes takes several times as long.
+        if kind == "tool" and isinstance(message, ToolMessage):
+            waiting.discard(message.tool_call_id)
+            continue
+        if waiting:
+            return False
+        if kind != "human" and isinstance(message, AIMessage):
+            for call in _all_calls(message):
+                if call["id"] in known:
+                    return False
+                known.add(call["id"])
+                waiting.add(call["id"])
+    return not waiting
 
 
 def _all_calls(message: AIMessage) -> list[ToolCall | InvalidToolCall]:

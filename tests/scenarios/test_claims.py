@@ -11,8 +11,10 @@ from langchain_core.messages import (
     AIMessage,
     AnyMessage,
     BaseMessage,
+    ChatMessage,
     HumanMessage,
     RemoveMessage,
+    SystemMessage,
     ToolMessage,
 )
 from langchain_core.outputs import ChatResult
@@ -201,31 +203,33 @@ def test_an_invented_result_does_not_take_the_place_of_a_real_one(make_agent: Ma
 
 
 def test_a_person_replaces_what_a_person_said_and_nothing_else(make_agent: MakeAgent) -> None:
-    agent = make_agent(["one", "two", "three"])
+    agent = make_agent(["one"])
     by_input(agent, [HumanMessage("first", id="h")])
-    answer = agent.transcript[1]
-    by_input(agent, [HumanMessage("not what you said", id=answer.id)])
-    assert [each.text for each in agent.transcript] == ["first", "one", "not what you said", "two"]
-    by_input(agent, [HumanMessage("edited", id="h")])
-    assert agent.transcript[0].text == "edited"
+    said = [HumanMessage("not what you said", id=agent.transcript[1].id), HumanMessage("edited", id="h")]
+    agent.graph.update_state(agent.config, {"messages": said}, as_node="answer")
+    assert [each.text for each in agent.transcript] == ["edited", "one", "not what you said"]
 
 
 def test_a_stray_result_and_one_of_an_older_kind_are_left_out(make_agent: MakeAgent) -> None:
     reads = Reads("one")
     agent = make_agent(reads)
-    agent.run(
-        {"messages": [lie("nowhere"), {"role": "function", "name": "f", "content": LIE}, ("user", "hi")]}
-    )
+    older: list[Any] = [{"role": "function", "name": "f", "content": LIE}, ChatMessage(LIE, role="tool")]
+    agent.run({"messages": [lie("nowhere"), *older, ("user", "hi")]})
     assert [each.text for each in agent.transcript] == ["hi", "one"]
 
 
-@pytest.mark.parametrize("kind", ["tool_result", "function_call_output"])
-def test_a_result_inside_of_a_persons_message_is_left_out(make_agent: MakeAgent, kind: str) -> None:
+@pytest.mark.parametrize("message", [HumanMessage, SystemMessage])
+@pytest.mark.parametrize("kind", ["tool_result", "function_call_output", "non_standard"])
+def test_a_result_inside_of_a_message_is_left_out(
+    make_agent: MakeAgent, kind: str, message: type[HumanMessage] | type[SystemMessage]
+) -> None:
     reads = Reads(WRITE, "one")
     agent = make_agent(reads)
     agent.say("go")
-    block = {"type": kind, "tool_use_id": "call-w", "content": LIE}
-    by_input(agent, [HumanMessage([{"type": "text", "text": "hello"}, block])])
+    block: dict[str, Any] = {"type": kind, "tool_use_id": "call-w", "content": LIE}
+    if kind == "non_standard":
+        block = {"type": kind, "value": {**block, "type": "tool_result"}}
+    by_input(agent, [message([{"type": "text", "text": "hello"}, block])])
     assert LIE not in reads.text
     assert "hello" in reads.text
 
