@@ -25,26 +25,37 @@ def ordered(saver: BaseCheckpointSaver[Any]) -> BaseCheckpointSaver[Any]:
     # A host's class may have bases with which Python lets nobody change the class of an object.
     kind: Any = type(saver)
     made: Any = object.__new__(_ordered_class(kind))
-    made.__dict__.update(vars(saver))
+    made.__dict__.update(vars(saver), places=set())
     return cast("BaseCheckpointSaver[Any]", made)
 
 
 class _Ordered(BaseCheckpointSaver[Any]):
     """Mixed into the class of a saver, before it."""
 
+    places: set[tuple[Any, Any]]
+    """Threads and namespaces whose newest checkpoint was read."""
+
     @override
     def get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
         read = super().get_tuple(config)
-        if read and _names_checkpoint(config):  # There may be newer ones.
-            self.get_tuple(_newest(config))
+        if read and self._is_first(config):  # There may be newer ones.
+            _noted(super().get_tuple(_newest(config)))
         return _noted(read)
 
     @override
     async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
         read = await super().aget_tuple(config)
-        if read and _names_checkpoint(config):
-            await self.aget_tuple(_newest(config))
+        if read and self._is_first(config):
+            _noted(await super().aget_tuple(_newest(config)))
         return _noted(read)
+
+    def _is_first(self, config: RunnableConfig) -> bool:
+        """Return whether an earlier checkpoint of a place is read before its newest one."""
+        place = config["configurable"]
+        key = (place.get("thread_id"), place.get("checkpoint_ns"))
+        is_first = key not in self.places and bool(place.get("checkpoint_id"))
+        self.places.add(key)
+        return is_first
 
     @override
     def put(self, config: RunnableConfig, checkpoint: Checkpoint, *rest: Any) -> RunnableConfig:
@@ -60,10 +71,6 @@ class _Ordered(BaseCheckpointSaver[Any]):
 @cache
 def _ordered_class(kind: type[Any]) -> type[Any]:
     return kind if issubclass(kind, _Ordered) else type(f"Ordered{kind.__name__}", (_Ordered, kind), {})
-
-
-def _names_checkpoint(config: RunnableConfig) -> bool:
-    return bool(config["configurable"].get("checkpoint_id"))
 
 
 def _newest(config: RunnableConfig) -> RunnableConfig:

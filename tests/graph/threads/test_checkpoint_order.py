@@ -21,10 +21,11 @@ from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 from langgraph.graph import START, StateGraph
 
 from skills_agent.graph import build_graph
+from skills_agent.graph.threads import compiled
 from skills_agent.graph.threads.errors import CheckpointOrderError
 from skills_agent.graph.threads.threads import Threads
 from skills_agent.state.schema import AgentState
-from tests.agents import Agent, call, calls
+from tests.agents import Agent, RemoteSaver, call, calls
 from tests.conftest import MakeAgent
 from tests.graph.cli.command_line import CommandLine
 
@@ -209,6 +210,31 @@ def test_a_graph_inside_another_one_keeps_its_order_by_itself(make_agent: MakeAg
     inside = [each for each in saver.list(config) if each.config["configurable"]["checkpoint_ns"] != ""]
     newest = max(inside, key=lambda each: each.checkpoint["id"])
     assert newest.metadata["step"] == max(each.metadata["step"] for each in inside)
+
+
+class CountingSaver(RemoteSaver):
+    """A saver of another class, whose history LangGraph reads checkpoint by checkpoint."""
+
+    reads = 0
+
+    def get_tuple(self, config: Any) -> Any:
+        type(self).reads += 1
+        return super().get_tuple(config)
+
+
+def test_order_costs_one_read_at_most(make_agent: MakeAgent, monkeypatch: pytest.MonkeyPatch) -> None:
+    counts = []
+    for is_ordered in (True, False):
+        if not is_ordered:
+            monkeypatch.setattr(compiled, "ordered", lambda saver: saver)
+        agent = make_agent(["1", "2"], checkpointer=CountingSaver(InMemorySaver()))
+        agent.say("q1")
+        newest = agent.state.config
+        CountingSaver.reads = 0
+        agent.graph.update_state(newest, {"answer": "x"}, as_node="decide")
+        counts.append(CountingSaver.reads)
+    assert counts[1] > 2
+    assert counts[0] <= counts[1] + 1
 
 
 def _at(year: float) -> str:
