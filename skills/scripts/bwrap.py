@@ -20,7 +20,7 @@ from skills_agent.skills.errors import SandboxMissingError, ScriptError
 from skills_agent.skills.scripts.controlled import ControlledRunner
 from skills_agent.skills.scripts.environment import is_granted, is_root
 from skills_agent.skills.scripts.interpreter import packages_of
-from skills_agent.skills.scripts.programs import absolute_entries, find_program
+from skills_agent.skills.scripts.programs import absolute_entries, find_program, shim_targets
 from skills_agent.skills.scripts.protected_files import Watch
 from skills_agent.skills.scripts.runner import ScriptRequest
 from skills_agent.skills.scripts.seccomp import seccomp_program
@@ -153,6 +153,9 @@ class BwrapRunner(ControlledRunner):
     ) -> ProgramStart:
         inner = super()._start(request, secrets, private, folder, watches)
         limiter = find_program("prlimit", self.environment.get("PATH"), self.workspace).path or "prlimit"
+        behind_shims = [
+            f"{each}/*" for each in shim_targets(absolute_entries(self.environment.get("PATH", "")))
+        ]
         network = is_granted(self.network, request)
         size = str(self.limits.file_size)
         hidden = [self.workspace / OWN_FOLDER, *self.closed]
@@ -163,7 +166,7 @@ class BwrapRunner(ControlledRunner):
             *("--size", size, "--tmpfs", str(INSIDE), "--dir", str(HOME)),
             *_work_folders(self.workspace, watches, folder),
             *_hidden(hidden[1:]),
-            *_read_only(_programs((inner.command[0], limiter), self.workspace)),
+            *_read_only(_programs((inner.command[0], limiter, *behind_shims), self.workspace)),
             *(("--ro-bind", str(request.folder), str(folder)) if folder else ()),
             *(word for place in hidden if place.is_dir() for word in ("--remount-ro", str(place))),
             *("--remount-ro", "/", "--chdir", str(request.workdir.absolute()), "--"),

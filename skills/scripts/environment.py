@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
-from skills_agent.skills.scripts.programs import absolute_entries
+from skills_agent.skills.scripts.programs import absolute_entries, without_shims
 from skills_agent.skills.scripts.runner import ScriptRequest
 from skills_agent.skills.scripts.supervisor import prctl
 
@@ -72,7 +72,7 @@ class ScriptLimits:
 def inherited_variables(environment: Mapping[str, str]) -> dict[str, str]:
     """Return the variables that every script inherits: where programs are, language and time zone."""
     kept = {name: value for name, value in environment.items() if name in INHERITED or name.startswith("LC_")}
-    return kept | {"PATH": absolute_entries(kept["PATH"])} if "PATH" in kept else kept
+    return kept | {"PATH": without_shims(absolute_entries(kept["PATH"]))} if "PATH" in kept else kept
 
 
 def is_root() -> bool:

@@ -5,6 +5,7 @@ import re
 import shutil
 import stat
 import sys
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -81,6 +82,30 @@ def _is_in(workspace: Path, path: Path) -> bool:
     return not is_systems and (path.is_relative_to(root) or path.is_relative_to(workspace))
 
 
+def without_shims(path: str) -> str:
+    """Return a PATH with the folders of programs that its folders of shims stand for.
+
+    A program that a script calls by its name is the one that `find_program` finds.
+    """
+    entries = [each for entry in path.split(os.pathsep) for each in _folders_behind(entry)]
+    return os.pathsep.join(dict.fromkeys(entries))
+
+
+def shim_targets(path: str) -> list[str]:
+    """Return the folders of programs that the folders of shims in a PATH stand for."""
+    entries = path.split(os.pathsep)
+    return [each for entry in entries for each in _folders_behind(entry) if each != entry]
+
+
+def _folders_behind(entry: str) -> list[str]:
+    if Path(entry).name != "shims":
+        return [entry]
+    root = Path(entry).parent
+    tools = [root / "versions", *sorted(root.glob("installs/*"))]
+    versions = ([each.parent for each in tool.glob("*/bin")] for tool in tools)
+    return [str(each / "bin") for tool in versions for each in _by_preference(root, tool)] or [entry]
+
+
 def _behind_shim(place: Path) -> str:
     """Return the program that a shim of a version manager stands for: pyenv, rbenv, nodenv, asdf, mise.
 
@@ -91,13 +116,19 @@ def _behind_shim(place: Path) -> str:
     if place.parent.name != "shims":
         return str(place)
     programs = (*root.glob(f"versions/*/bin/{place.name}"), *root.glob(f"installs/*/*/bin/{place.name}"))
-    chosen = root / "version"
-    names = chosen.read_text().split() if chosen.is_file() else []
+    versions = [program.parent.parent for program in programs]
+    return str(_by_preference(root, versions)[0] / "bin" / place.name) if versions else str(place)
 
-    def rank(program: Path) -> tuple[bool, bool, list[tuple[int, str]]]:
-        version = program.parent.parent
+
+def _by_preference(root: Path, versions: Sequence[Path]) -> list[Path]:
+    try:
+        names = (root / "version").read_text().split()
+    except OSError:
+        names = []
+
+    def rank(version: Path) -> tuple[bool, bool, list[tuple[int, str]]]:
         parts = re.findall(r"\d+|\D+", version.name)
         numbers = [(int(part), "") if part.isdigit() else (-1, part) for part in parts]
         return str(version) == sys.base_prefix, version.name in names, numbers
 
-    return str(max(programs, key=rank, default=place))
+    return sorted(versions, key=rank, reverse=True)

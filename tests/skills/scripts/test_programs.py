@@ -239,6 +239,25 @@ def test_a_program_of_a_version_manager_finds_the_files_beside_it(workspace: Pat
     assert runner.run(ScriptRequest("", None, ("ruby",), None, workspace)).stdout == place
 
 
+RUNNERS = [ControlledRunner, pytest.param(BwrapRunner, marks=needs_bwrap)]
+
+
+@pytest.mark.parametrize("runner", RUNNERS)
+@pytest.mark.parametrize("versions", ["versions", "installs/python"])
+def test_what_a_script_calls_by_name_is_behind_the_shim_too(
+    workspace: Path, elsewhere: Path, runner: type[ControlledRunner], versions: str
+) -> None:
+    install(elsewhere / "shims", "tool", "exit 9")
+    install(elsewhere / versions / "3.9.1/bin", "old-tool", "echo old")
+    for version in ("3.9.1", "3.11.2", "3.10.4"):
+        install(elsewhere / versions / version / "bin", "tool", f"echo {version}")
+    (elsewhere / "script.sh").write_text("tool\n/usr/bin/env tool\nold-tool")
+    (workspace / ".python-version").write_text("3.10.4\n")
+    run = runner(workspace=workspace, environment={"PATH": f"{elsewhere}/shims:{SYSTEM}"}).run
+    result = run(ScriptRequest("demo", elsewhere / "script.sh", (), None, workspace))
+    assert (result.exit_code, result.stdout) == (0, "3.11.2\n3.11.2\nold\n"), result.stderr
+
+
 def test_a_program_that_is_installed_later_is_found(elsewhere: Path) -> None:
     assert find_program("node", str(elsewhere)).path is None
     place = install(elsewhere, "node")
