@@ -14,6 +14,7 @@ import pytest
 from langchain_core.messages import HumanMessage, ToolMessage
 from langchain_core.tools import BaseTool, tool
 from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.checkpoint.postgres.aio import AsyncPostgresSaver
 from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 from langgraph.graph import END, START, StateGraph
 from langgraph.types import Command
@@ -175,6 +176,20 @@ async def test_it_holds_in_the_sandbox_and_with_a_saver_of_the_loop(
         await agent.graph.ainvoke(None, agent.config)
         snapshot = await agent.graph.aget_state(agent.config)
     (told,) = [each for each in snapshot.values["messages"] if each.name == "run_script"]
+    assert cancelled(told), told.text
+    assert started.read_text() == "x"
+
+
+@pytest.mark.parametrize("leave", [cancel_task, cancel_twice, leave_scope])
+async def test_it_holds_with_threads_in_postgresql(
+    make_agent: MakeAgent, started: Path, postgres_dsn: str, leave: Leave
+) -> None:
+    async with AsyncPostgresSaver.from_conn_string(postgres_dsn) as saver:
+        await saver.setup()
+        agent = make_agent([LOAD, calls(RUN), "done"], checkpointer=saver, sandbox="off", **FREE)
+        await leave(agent, started)
+        result = await agent.graph.ainvoke(None, agent.config)
+    (told,) = [each for each in result["messages"] if each.name == "run_script"]
     assert cancelled(told), told.text
     assert started.read_text() == "x"
 
