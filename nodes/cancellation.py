@@ -16,6 +16,12 @@ from typing import Final, TypeVar
 STOP_SECONDS: Final = 10
 """How long whoever cancels waits for what does not end: a script has ended long before."""
 
+AWAKE_SECONDS: Final = 0.5
+"""Between two moments in which an event loop that waits for a thread looks at what came from other threads.
+
+`langgraph dev` with BG_JOB_ISOLATED_LOOPS cancels a run from another loop and wakes nobody.
+"""
+
 Result = TypeVar("Result")
 
 
@@ -83,6 +89,7 @@ class Cancellation:
 
         self._begin()
         call.add_done_callback(lambda _: self._end())
+        awake = loop.call_later(AWAKE_SECONDS, _stay_awake, loop, call)
         try:
             loop.run_in_executor(None, run)
             return await asyncio.wrap_future(call)
@@ -94,6 +101,8 @@ class Cancellation:
         except RuntimeError:
             call.cancel()  # where the executor takes nothing any more
             raise
+        finally:
+            awake.cancel()
 
     def _begin(self) -> None:
         with self._lock:
@@ -105,6 +114,11 @@ class Cancellation:
             endings, self._endings = ([], self._endings) if self._parts else (self._endings, [])
         for ending in endings:
             ending()
+
+
+def _stay_awake(loop: asyncio.AbstractEventLoop, call: "Future[Result]") -> None:
+    if not call.done():
+        loop.call_later(AWAKE_SECONDS, _stay_awake, loop, call)
 
 
 async def _ended(call: "Future[Result]") -> None:

@@ -206,6 +206,19 @@ def test_a_thread_that_was_rolled_back_whole_does_not_run_its_script_again(
     assert started(own).read_text() == "x"
 
 
+def test_a_run_on_an_event_loop_of_its_own_is_stopped_too(tmp_path: Path, server: Server) -> None:
+    own = own_server(tmp_path, server, BG_JOB_ISOLATED_LOOPS="true")
+    try:
+        client = own.start()
+        thread, run = approved_run(own, client)
+        client.runs.cancel(thread, run)
+        client.runs.wait(thread, "agent", input=None)
+        check_cancelled(told(client, thread))
+    finally:
+        own.stop()
+    assert started(own).read_text() == "x"
+
+
 def test_a_server_that_is_stopped_ends_its_scripts(tmp_path: Path, server: Server) -> None:
     own, workspace = own_server(tmp_path, server), tmp_path / "work"
     try:
