@@ -1,8 +1,9 @@
 """What a program imports: `graph`, `build_graph`, `Settings`, `Context`, `Threads`.
 
 `graph` is compiled, `build_graph` returns one to compile yourself, `Threads` lists, reads, forks and deletes
-threads. An invocation of a thread may raise `ThreadBusyError`, `AnsweredError` or `RecordTypeError`. Each
-name is imported when it is first used: `skills-agent skills list` needs no LangGraph.
+threads, `call_attempt` gives a tool its idempotency key. An invocation may raise `ThreadBusyError`,
+`AnsweredError` or `RecordTypeError`. Each name is imported when it is first used: `skills-agent skills list`
+needs no LangGraph.
 """
 
 from importlib import import_module
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from skills_agent.graph.threads.errors import AnsweredError as AnsweredError
     from skills_agent.graph.threads.errors import ThreadBusyError as ThreadBusyError
     from skills_agent.graph.threads.threads import Threads as Threads
+    from skills_agent.state.call_attempt import call_attempt as call_attempt
     from skills_agent.state.context import Context as Context
 
 _HOMES = {
@@ -25,6 +27,7 @@ _HOMES = {
     "RecordTypeError": "skills_agent.graph.serialisation",
     "Threads": "skills_agent.graph.threads.threads",
     "ThreadBusyError": "skills_agent.graph.threads.errors",
+    "call_attempt": "skills_agent.state.call_attempt",
     "Context": "skills_agent.state.context",
     "Settings": "skills_agent.graph.settings",
     "build_graph": "skills_agent.graph.build",

@@ -51,11 +51,12 @@ from skills_agent.skills.policy.tool_spec import ToolSpec
 from skills_agent.skills.policy.verdict import ApprovalNeededError, Verdict
 from skills_agent.skills.skill import SkillRef
 from skills_agent.state.budget import Limits, counts_of_turn, spent_on_calls
+from skills_agent.state.call_attempt import CALL_ATTEMPT, CallAttempt, key_of
 from skills_agent.state.calls import call_request
 from skills_agent.state.context import Context
 from skills_agent.state.reducers import spent
 from skills_agent.state.schema import AgentState, AgentUpdate, CallRequest
-from skills_agent.state.transcript import LOAD_SKILL, answered_ids, open_calls, refusal
+from skills_agent.state.transcript import LOAD_SKILL, answered_ids, last_ai, open_calls, refusal
 
 Outputs = list[AgentUpdate | Command[Any]]
 Reply = ToolMessage | Command[Any] | list[ToolMessage | Command[Any]]
@@ -133,7 +134,7 @@ def act(  # noqa: PLR0913 - the services of a node, each by its name
         return attempt
     with running.effect(attempt.entry):
         try:
-            produced = yield _waiting(tools, request["call"], attempt.entry, coroutines)
+            produced = yield _waiting(tools, request["call"], attempt, coroutines)
         except GraphBubbleUp:
             attempt.pause()
             raise
@@ -141,12 +142,11 @@ def act(  # noqa: PLR0913 - the services of a node, each by its name
         return attempt.end(produced)
 
 
-def _waiting(
-    tools: ToolNode, call: ToolCall, entry: JournalEntry | None, coroutines: Collection[str]
-) -> Waiting:
+def _waiting(tools: ToolNode, call: ToolCall, attempt: "_Attempt", coroutines: Collection[str]) -> Waiting:
     replies: list[Reply] = []
     config = get_config()
-    own = {_REPLIES: replies, ATTEMPT: entry.attempt_key if entry else None}
+    key = attempt.entry.attempt_key if attempt.entry else None
+    own = {_REPLIES: replies, ATTEMPT: key, CALL_ATTEMPT: attempt.named}
     keeping = {**config, "configurable": {**config.get("configurable", {}), **own}}
     is_coroutine = call["name"] in coroutines
     arguments = {"config": RunnableConfig(**keeping)}  # type: ignore[typeddict-item]
@@ -227,6 +227,17 @@ class _Attempt:
     @property
     def id(self) -> str:
         return self.request["call"]["id"] or ""
+
+    @property
+    def named(self) -> CallAttempt:
+        """Return what the tool may tell others of this attempt."""
+        entry = self.entry
+        return CallAttempt(entry.key, entry.attempt) if entry else CallAttempt(self._new_key(), 1)
+
+    def _new_key(self, invocation: Invocation | None = None) -> str:
+        told = last_ai(self.state["messages"])
+        thread, message = invocation.thread if invocation else "", (told and told.id) or ""
+        return key_of(thread, message, self.id, self.approved)
 
     @property
     def args(self) -> dict[str, Any]:
@@ -428,9 +439,10 @@ class _Attempt:
         invocation.check_lock()
         # First: where the record must be kept and cannot be, the journal has no attempt.
         self.observer.starts(self.request)
-        invocation.journal.put(entry)
+        started = replace(entry, key=entry.key or self._new_key(invocation))
+        invocation.journal.put(started)
         invocation.announced.discard(self.id)
-        return replace(self, invocation=invocation, entry=entry, note=note)
+        return replace(self, invocation=invocation, entry=started, note=note)
 
     def _close(self, entry: JournalEntry, decision: str, invocation: Invocation) -> Outputs:
         produced = {"messages": [answer_unknown(self.id, entry, decision)]}

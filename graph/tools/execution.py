@@ -23,6 +23,7 @@ from skills_agent.skills.scripts.report import describe
 from skills_agent.skills.scripts.request import as_arguments, command_request, script_request
 from skills_agent.skills.scripts.runner import ScriptRequest, ScriptRunner, Stop
 from skills_agent.skills.skill import SkillRef
+from skills_agent.state.call_attempt import call_attempt
 from skills_agent.state.context import caller_of
 
 WORK_FOLDER: Final = Path(".agent", "work")
@@ -109,7 +110,7 @@ class _RunTools:
         request = script_request(
             registry, SkillRef.of(record), path, args=args, workdir=workdir, is_confirmed=is_confirmed
         )
-        return self._run(request, stdin)
+        return self._run(request, stdin, runtime)
 
     def run_command(self, command: Command, runtime: ThreadRuntime, stdin: str | None = None) -> RunOutput:
         """Run one program with its arguments in the working directory.
@@ -117,13 +118,16 @@ class _RunTools:
         Gives exit code, stdout and stderr. There is no shell: no pipes, redirections, wildcards, variables
         or `cd`.
         """
-        return self._run(command_request(command, workdir=self.workdir.of(runtime.config)), stdin)
+        request = command_request(command, workdir=self.workdir.of(runtime.config))
+        return self._run(request, stdin, runtime)
 
-    def _run(self, request: ScriptRequest, stdin: str | None) -> RunOutput:
+    def _run(self, request: ScriptRequest, stdin: str | None, runtime: ThreadRuntime) -> RunOutput:
         found = protected_in(request.args, self.workdir.workspace, self.workdir.protected, request.workdir)
         # Policy asks about every call that names one, so this one was approved.
         writable = tuple(each.place for each in found if each.place)
-        result = self.runner.run(replace(request, stdin=stdin, stop=self._stop(), writable=writable))
+        variables = call_attempt(runtime).variables
+        request = replace(request, stdin=stdin, stop=self._stop(), writable=writable, variables=variables)
+        result = self.runner.run(request)
         artifact = {
             "exit_code": result.exit_code,
             "level": result.level,

@@ -223,7 +223,7 @@ class ControlledRunner:
         home, temporary = private / "home", private / "tmp"
         home.mkdir()
         temporary.mkdir()
-        own = {**FIXED, "HOME": str(home), "TMPDIR": str(temporary)}
+        own = {**FIXED, **request.variables, "HOME": str(home), "TMPDIR": str(temporary)}
         environment = {"LANG": "C.UTF-8", **inherited_variables(self.environment), **secrets, **own}
         program = Path(command[0]).name
         if program == "uv" and (cache := uv_cache(self.environment)):

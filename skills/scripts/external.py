@@ -83,7 +83,9 @@ class ExternalRunner:
             stdin = self._send((request.stdin or "").encode(errors="replace"))
             mark = f"skills-agent-{time.monotonic_ns()}"
             started = time.monotonic()
-            output = self._execute(self._script(program, secrets, stdin, mark), self.timeout + PATIENCE)
+            output = self._execute(
+                self._script(program, {**secrets, **request.variables}, stdin, mark), self.timeout + PATIENCE
+            )
             seconds = time.monotonic() - started
         fields = output.partition(f"{mark} ")[2].split()
         if not fields:
@@ -129,9 +131,9 @@ class ExternalRunner:
         names = shlex.join(names_of(choices))
         return "\nel".join(tests) + f'\nelse echo "$mark missing" {names}; exit; fi'
 
-    def _script(self, program: str, secrets: Mapping[str, str], stdin: str, mark: str) -> str:
+    def _script(self, program: str, more: Mapping[str, str], stdin: str, mark: str) -> str:
         """Return the command: run the program, then report its exit code and its streams on one line."""
-        variables = {"LANG": "C.UTF-8", **secrets, **FIXED}
+        variables = {"LANG": "C.UTF-8", **more, **FIXED}
         settings = " ".join(f"{name}={shlex.quote(value)}" for name, value in variables.items())
         part = self.max_output // 2 + OVERLAP
         flood = FLOOD_FACTOR * self.max_output

@@ -1,6 +1,6 @@
 """The request for a script, its result, and the protocol of runners between them."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -40,6 +40,8 @@ class ScriptRequest:
     """Called right before a run without a sandbox: True if `mounted_at` holds the bytes of `root`."""
     writable: tuple[Path, ...] = ()
     """Protected paths that a person approved it to write: absolute, links resolved."""
+    variables: Mapping[str, str] = field(default_factory=dict)
+    """More for its environment."""
     stop: Callable[[], Stop | None] = field(default=lambda: None, compare=False)
     """Called again and again during the run: a reason ends it and all its processes."""
 

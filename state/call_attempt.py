@@ -1,0 +1,53 @@
+"""The idempotency key of a call, and which attempt runs: for scripts, and for tools of a host."""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple, Protocol
+
+CALL_ATTEMPT: Final = "__skills_agent_call"
+"""Where they stand in `configurable`. Keys with two underscores stay out of checkpoints."""
+
+
+class CallAttempt(NamedTuple):
+    """One attempt at one call."""
+
+    key: str
+    """The same in every attempt at this call, and in no other call of any thread: 32 hexadecimal digits.
+
+    What is asked to do something gets it, so that a second attempt after a crash does nothing again.
+    """
+    attempt: int
+    """From 1. Not part of the key: a receiver must know the second attempt as the same request."""
+
+    @property
+    def variables(self) -> dict[str, str]:
+        """Return the variables of a script's environment."""
+        return {"SKILLS_AGENT_CALL_KEY": self.key, "SKILLS_AGENT_CALL_ATTEMPT": str(self.attempt)}
+
+
+class HasConfig(Protocol):
+    """What a tool gets as its runtime: LangGraph's ToolRuntime."""
+
+    @property
+    def config(self) -> Mapping[str, Any]:
+        """Return the config of the run."""
+
+
+def call_attempt(runtime: HasConfig) -> CallAttempt:
+    """Return the key and the number of the attempt that a tool is called for, by its ToolRuntime.
+
+    Raises LookupError where no agent calls the tool.
+    """
+    configurable = runtime.config.get("configurable", {})
+    if CALL_ATTEMPT not in configurable:
+        raise LookupError("This tool is not called by the agent: there is no attempt to name.")
+    return CallAttempt(*configurable[CALL_ATTEMPT])
+
+
+def key_of(thread: str, message: str, call_id: str, effect: str) -> str:
+    """Return the key of a call.
+
+    The message makes it another one in a later thread of the same name; the thread, in a copy of it.
+    """
+    return hashlib.sha256(json.dumps([thread, message, call_id, effect]).encode()).hexdigest()[:32]
