@@ -276,6 +276,8 @@ class Invocation:
     """Reads what the audit says of this thread."""
     check_lock: Callable[[], object] = lambda: None
     """Raises where the lock of the thread is lost: then nothing more is begun."""
+    doubted: dict[str, JournalEntry] = field(default_factory=dict)
+    """Damaged entries that may be of any effect, by call id: they count until the turn has ended."""
     announced: set[str] = field(default_factory=set)
     """Ids of calls that were first allowed by this invocation, and have not begun."""
     lock: Lock = field(default_factory=Lock)
@@ -288,15 +290,26 @@ class Invocation:
         """
         return None if entry.outputs is None else self.serializer.loads_typed(entry.outputs)
 
-    def settle(self) -> None:
+    def settle(self, is_over: Callable[[], bool] = lambda: False) -> None:
         """Note that what the thread did is in its checkpoints, after an invocation that ended by itself.
 
-        Entries of an invocation that was cut off are settled only where the checkpoint that they started
-        from is kept: what did not reach the checkpoints may have to be found again.
+        Entries of an invocation that was cut off are settled where the checkpoint that they started from is
+        kept: what did not reach the checkpoints may have to be found again, until a turn has ended without
+        it (`is_over`). Then the same call is another one, on purpose.
         """
+        left: list[JournalEntry] = [*self.doubted.values()]
         for entry in self.journal.unsettled(self.thread):
             if entry.run == self.id or self.has_checkpoint(entry.checkpoint):
                 self.journal.put(replace(entry, settled=True))
+            else:
+                left.append(entry)
+        if left and is_over():
+            for entry in left:
+                self.journal.put(replace(entry, settled=True))
+
+    def _note_doubts(self) -> None:
+        damaged = self.journal.alike(self.thread, "")
+        self.doubted.update({entry.call_id: entry for entry in damaged if not entry.settled})
 
     def announce(self, call_id: str, tool: str, digest: str, answered: Container[str]) -> None:
         """Write that a call may begin, unless the journal knows it: without an entry it is lost from now on.
@@ -365,6 +378,8 @@ class Invocation:
         own = self.known(call_id, tool, digest, is_announced=is_announced)
         if own is not None and (own.digest == digest or own.status == "unconfirmed"):
             if own.is_unknown:
+                if own.status == "unconfirmed":
+                    self._note_doubts()
                 return own
             if own.status == "done" and (not own.settled or self.has_checkpoint(own.checkpoint)):
                 return own

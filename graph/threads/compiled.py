@@ -132,7 +132,7 @@ class CompiledAgent(CompiledGraphHooks[AgentState, Context, AgentInput, AgentOut
                         cancellation.request()  # LangGraph waits for what runs in threads.
                         raise
             if invocation:
-                invocation.settle()
+                invocation.settle(partial(self._is_over, thread, config))
             if received.outdated:
                 raise _answered(received.outdated, self.get_state(config or {}))
         self.services.after_turn()
@@ -162,7 +162,9 @@ class CompiledAgent(CompiledGraphHooks[AgentState, Context, AgentInput, AgentOut
                     async for part in parts:
                         yield part
                 if invocation:
-                    await cancellation.in_thread(invocation.settle)
+                    await cancellation.in_thread(
+                        partial(invocation.settle, partial(self._is_over, thread, config))
+                    )
                 if received.outdated:
                     raise _answered(received.outdated, await self.aget_state(config or {}))
         self.services.after_turn()
@@ -299,6 +301,16 @@ class CompiledAgent(CompiledGraphHooks[AgentState, Context, AgentInput, AgentOut
             ),
             cancellation=cancellation,
         )
+
+    def _is_over(self, thread: "_Thread | None", config: RunnableConfig | None) -> bool:
+        """Return whether a turn of a thread has ended; False where nobody can tell."""
+        if thread is None or not thread.is_outermost:
+            return False
+        whole = config or RunnableConfig()
+        named = {
+            name: each for name, each in whole.get("configurable", {}).items() if name != "checkpoint_id"
+        }
+        return status_of(self.get_state({**whole, "configurable": named})) == "done"
 
     def _journal_of(self, thread: "_Thread") -> Journal:
         return self.services.journal_of(thread.saver, thread.store, is_served=thread.is_served)

@@ -259,3 +259,18 @@ def test_a_lost_journal_is_restored_from_the_audit_where_the_checkpoints_know_no
     state = place.invoke({"messages": [HumanMessage("go")]}, [calls(EARLIER), "done"])
     assert "lost" in question_of(state)
     assert place.notes == ["earlier", "later"]
+
+
+@pytest.mark.parametrize("later_turn", [False, True])
+def test_a_result_of_a_lost_timeline_expires_once_a_later_turn_has_ended(
+    tmp_path: Path, later_turn: bool
+) -> None:
+    place = Place(tmp_path, durability="exit").cut_off()
+    said: list[Any] = []
+    if later_turn:
+        state = place.invoke({"messages": [HumanMessage("something else")]}, ["hello"])
+        assert state.values["answer"] == "hello"
+        said = ["hello"]
+    state = place.invoke({"messages": [HumanMessage("go")]}, [*said, calls(EARLIER), "done"])
+    assert state.values["answer"] == "done"
+    assert place.notes == ["earlier", "later", *(["earlier"] if later_turn else [])]
