@@ -218,7 +218,7 @@ class CountingSaver(RemoteSaver):
     reads = 0
 
     def get_tuple(self, config: Any) -> Any:
-        type(self).reads += 1
+        CountingSaver.reads += 1
         return super().get_tuple(config)
 
 
