@@ -12,14 +12,16 @@ from langchain_core.messages import AIMessage, AIMessageChunk
 from openai.resources.chat import Completions
 
 from skills_agent.graph.models.errors import (
+    IncompleteReplyError,
     ModelCallError,
     ModelError,
     UnreadableReplyError,
     calling,
     explain,
+    is_retryable,
 )
 from skills_agent.graph.models.provider import default_model, resolve_model
-from tests.openai_server import KEY, Call, Completion, OpenAIServer, Raw, error
+from tests.openai_server import KEY, Call, Completion, Cut, OpenAIServer, Raw, error
 
 LOAD = Call("load_skill", {"name": "csv-report"}, "call_1")
 READ = Call("read_file", {"path": "notes/été.md", "lines": 5}, "call_2")
@@ -270,6 +272,41 @@ def test_streamed_garbage_is_a_clear_error(server: OpenAIServer, answer: Raw) ->
     server.answers.append(answer)
     with pytest.raises(UnreadableReplyError, match="not a chat completion"), calling("openai:m"):
         list(model_on(server).stream("hi"))
+
+
+async def test_a_stream_without_a_finish_reason_is_incomplete(server: OpenAIServer) -> None:
+    server.respond = lambda _: Completion("Twelve rows", [READ], finish=None)
+    model = model_on(server).bind_tools(TOOLS)
+    with pytest.raises(IncompleteReplyError) as caught, calling("openai:m"):
+        list(model.stream("hi"))
+    with pytest.raises(IncompleteReplyError), calling("openai:m"):
+        _ = [chunk async for chunk in model.astream("hi")]
+    assert (caught.value.code, caught.value.is_retryable) == ("model-reply-incomplete", True)
+
+
+@pytest.mark.parametrize("framing", ["length", "chunked", "reset"])
+def test_a_connection_that_ends_in_the_middle_is_incomplete(server: OpenAIServer, framing: Any) -> None:
+    server.answers.append(Cut(Completion("Twelve rows in all."), 700, framing))
+    with pytest.raises(IncompleteReplyError, match="the connection ended in the middle"), calling("openai:m"):
+        list(model_on(server).stream("hi"))
+
+
+def test_half_a_character_is_incomplete(server: OpenAIServer) -> None:
+    event = 'data: {"choices": [{"delta": {"content": "\u00e9'.encode()
+    server.answers.append(Raw(200, event[:-1], "text/event-stream"))
+    with pytest.raises(IncompleteReplyError), calling("openai:m"):
+        list(model_on(server).stream("hi"))
+
+
+@pytest.mark.parametrize(
+    ("body", "is_retried"), [('{"choices": [{"mess', True), ("", True), ("<html>", False)]
+)
+def test_half_a_body_may_be_asked_for_again(server: OpenAIServer, body: str, is_retried: bool) -> None:
+    server.answers.append(Raw(200, body.encode()))
+    with pytest.raises(UnreadableReplyError) as caught, calling("openai:m"):
+        model_on(server).invoke("hi")
+    assert is_retryable(caught.value) == caught.value.is_retryable == is_retried
+    assert not is_retryable(ModelCallError("no"))
 
 
 def test_an_error_in_the_middle_of_a_stream_is_told(server: OpenAIServer) -> None:
