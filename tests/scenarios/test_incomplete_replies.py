@@ -334,13 +334,17 @@ def test_arguments_are_taken_as_they_are_written_or_not_at_all(
 
 
 @pytest.mark.parametrize("streamed", [False, True])
-@pytest.mark.parametrize("arguments", ["", "{}", ' {"path": "."} '])
-def test_whole_arguments_are_taken(files: Path, server: OpenAIServer, arguments: str, streamed: bool) -> None:
+@pytest.mark.parametrize(
+    ("arguments", "listed"), [("", "notes.md"), ("{}", "notes.md"), (' {"path": "data"} ', "new")]
+)
+def test_whole_arguments_are_taken(
+    files: Path, server: OpenAIServer, arguments: str, listed: str, streamed: bool
+) -> None:
     server.answers += [Completion(calls=[Call("list_dir", arguments, "c1")]), Completion("Three.")]
     graph = graph_of(files)
     list(graph.stream(INPUT, CONFIG, stream_mode="messages" if streamed else "values"))
     (answer,) = [each for each in graph.get_state(CONFIG).values["messages"] if each.type == "tool"]
-    assert (answer.status, "notes.md" in answer.text) == ("success", True)
+    assert (answer.status, listed in answer.text) == ("success", True)
 
 
 # Models of a host
