@@ -169,10 +169,10 @@ class ModelCalled(Event):
 class CallRunning(Event):
     """A host's tool runs on. It is told to clients, again and again, and not recorded."""
 
-    text = "{tool} still runs, {seconds} s"
+    text = "{tool} still runs, {running_seconds} s"
     call_id: str
     tool: str
-    seconds: int
+    running_seconds: int
 
 
 class ReplyWithdrawn(Event):

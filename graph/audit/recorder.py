@@ -156,7 +156,7 @@ class Audit:
     def still_runs(self, request: ToolCallRequest, seconds: int) -> None:
         """Tell clients that a call runs on; the record has its start and its end."""
         call = request.tool_call
-        event = CallRunning(call_id=call["id"] or "", tool=call["name"], seconds=seconds)
+        event = CallRunning(call_id=call["id"] or "", tool=call["name"], running_seconds=seconds)
         record = {**event.as_record(), "node": "act"}
         request.runtime.stream_writer({**record, "type": PREFIX + record["type"]})
 
