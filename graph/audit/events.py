@@ -178,11 +178,15 @@ class CallRunning(Event):
 class ReplyWithdrawn(Event):
     """A model's reply broke off. Nothing of it is used: what was shown of it does not count."""
 
-    text = "what was shown is withdrawn[, the model is asked again in {wait} s]: {reason}"
     message_id: str
     """Of what was shown; empty where nothing was."""
     reason: str
     wait: float | UnsetType = UNSET
+
+    def line(self) -> str:
+        parts = ["what was shown is withdrawn"] if self.message_id else []
+        parts += [f"the model is asked again in {self.wait} s"] if self.wait else []
+        return f"{', '.join(parts)}: {self.reason}"
 
 
 class HistorySummarized(Event):
