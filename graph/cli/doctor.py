@@ -67,7 +67,7 @@ def doctor(workspace: Path | None, skills_dirs: tuple[Path, ...], as_json: bool)
     programs = wanted_programs(path, settings.workspace)
     isolation = isolation_here(settings.sandbox, path, settings.workspace)
     in_place = untrusted_in_place(settings, registry.refresh())
-    shown = shown_settings(settings)
+    shown, open_threads = shown_settings(settings), _open_threads(settings)
     if as_json:
         print_json(
             {
@@ -76,6 +76,7 @@ def doctor(workspace: Path | None, skills_dirs: tuple[Path, ...], as_json: bool)
                 "sources": [source._asdict() for source in checkup.sources],
                 "programs": [program._asdict() for program in programs],
                 "isolation": isolation._asdict(),
+                "open_threads": open_threads,
                 "state_folder": str(state_folder(settings)),
                 "settings": {each.name: {"value": each.value, "from": each.origin} for each in shown},
             }
@@ -98,8 +99,24 @@ def doctor(workspace: Path | None, skills_dirs: tuple[Path, ...], as_json: bool)
     }
     click.echo(f"\nScripts {words[isolation.level]}\n  {line_of(isolation.reason)}")
     click.echo(f"\nThreads and grants are kept in\n  {line_of(str(state_folder(settings)))}")
+    waits = [f"{name} ({status}): skills-agent resume {name}" for name, status in open_threads.items()]
+    print_section("Threads that wait or were cut off (all: skills-agent resume --all)", map(line_of, waits))
     click.echo("\nSettings: name, value, where from")
     table([(f"  {each.name}", value_text(each.value), each.origin) for each in shown])
+
+
+def _open_threads(settings: Settings) -> dict[str, str]:
+    """Return the status of every thread that is not done; none where no thread is kept."""
+    if not settings.checkpointer and not (state_folder(settings) / "threads.sqlite").exists():
+        return {}
+    from skills_agent.graph.threads.threads import Threads
+    from skills_agent.skills.errors import SkillsAgentError
+
+    try:
+        with Threads.open(settings) as threads:
+            return {each.thread: each.status for each in threads.list() if each.status != "done"}
+    except SkillsAgentError as error:
+        return {"": f"threads cannot be read: {error}"}
 
 
 def untrusted_in_place(settings: Settings, catalog: Catalog) -> dict[str, str]:

@@ -6,6 +6,7 @@ from typing import Any, TextIO
 import click
 
 from skills_agent.graph.cli import options
+from skills_agent.skills.text import count
 
 EXAMPLES = """\b
 Examples:
@@ -13,12 +14,14 @@ Examples:
   skills-agent resume t-1f2e3d4c --approve --always skill
   skills-agent resume t-1f2e3d4c --approve --pattern "run_script(scripts/*.py)"
   skills-agent resume t-1f2e3d4c --reject --message "Use the other file"
+  skills-agent resume --all
   echo '[{"type": "approve"}, {"type": "reject"}]' | skills-agent resume t-1f2e3d4c --decisions -
 """
 
 
 @click.command(epilog=EXAMPLES)
-@click.argument("thread", callback=options.thread_id)
+@click.argument("thread", callback=options.thread_id, required=False)
+@click.option("--all", "is_all", is_flag=True, help="Every thread that was cut off or waits.")
 @click.option("--approve", "answer", flag_value="approve", help="Run the open calls.")
 @click.option("--reject", "answer", flag_value="reject", help="Refuse the open calls.")
 @click.option("--message", metavar="TEXT", default="", help="With --reject: a message for the model.")
@@ -46,8 +49,9 @@ Examples:
 )
 @options.one_turn
 def resume(
-    thread: str,
+    thread: str | None,
     *,
+    is_all: bool,
     answer: str | None,
     message: str,
     always: str | None,
@@ -64,8 +68,13 @@ def resume(
     "pattern": ENTRY), {"type": "reject", "message": TEXT}, or {"type": "edit", "edited_action":
     {"name": TOOL, "args": {...}}}. An approval about a call that was cut off is for one attempt: the
     command that is printed with the question names it. The thread keeps its skill folders and its
-    model; --yes holds for this command alone.
+    model; --yes holds for this command alone. --all finishes what was cut off, one thread after the
+    other, and asks about what waits; elsewhere than on a terminal it says which threads wait.
     """
+    if is_all == bool(thread):
+        raise click.UsageError("name a THREAD, or --all")
+    if is_all and (answer or decisions):
+        raise click.UsageError("--all takes no answer: it is for one thread")
     if message and answer != "reject":
         raise click.UsageError("--message goes with --reject")
     if (always or pattern) and answer != "approve":
@@ -77,6 +86,10 @@ def resume(
     if always and pattern:
         raise click.UsageError("--always and --pattern are two different grants: name one")
 
+    if is_all:
+        _resume_all(as_json=as_json, **chosen)
+        return
+
     from skills_agent.graph.cli.thread import open_thread, run_once
     from skills_agent.skills.policy.verdict import AnswerRefusedError
 
@@ -87,6 +100,37 @@ def resume(
             run_once(current, graph_input)
         except AnswerRefusedError as error:
             raise click.UsageError(str(error)) from error
+
+
+def _resume_all(*, as_json: bool, **chosen: Any) -> None:
+    """Go on with every thread that is not done; a fault of one keeps no other from it.
+
+    Exits with 1 where one has failed, else with 3 where one waits.
+    """
+    from skills_agent.graph.cli.thread import open_thread, run_once
+    from skills_agent.graph.settings import Settings
+    from skills_agent.graph.threads.threads import Threads
+    from skills_agent.skills.errors import SkillsAgentError
+
+    settings = Settings.load(chosen.get("workspace"), checkpointer=chosen.get("checkpointer"))
+    with Threads.open(settings) as threads:
+        open_ones = [each.thread for each in threads.list() if each.status in {"waiting", "unfinished"}]
+    codes = {0}
+    for name in open_ones:
+        if not as_json:
+            click.echo(f"Thread {name}:")
+        try:
+            with open_thread(name, must_exist=True, quiet=as_json, **chosen) as current:
+                run_once(current, current.resume_input(None))
+        except click.exceptions.Exit as left:
+            codes.add(left.exit_code)
+        except SkillsAgentError as error:
+            click.echo(f"Error: {error}", err=True)
+            codes.add(1)
+    if not as_json:
+        click.echo(f"{count(len(open_ones), 'thread')} gone on with." if open_ones else "No thread waits.")
+    if other := codes - {0}:
+        raise click.exceptions.Exit(min(other))
 
 
 def _decision(

@@ -179,3 +179,29 @@ def test_what_the_script_left_for_other_programs_is_said_at_the_next_start(cut: 
     assert "cut off with the agent made .envrc" in started.err
     again = cut.cli.run("ask", "hello", "--model", "offline")
     assert "cut off with the agent" not in again.err
+
+
+def test_resume_all_finishes_what_it_may_and_says_what_waits(cut: Cut) -> None:
+    cut.kill()
+    cli = cut.cli
+    asked = cli.run(
+        "ask", "How much?", "--thread", "w", "--model", cli.script(LOAD, RUN, "Done."), *cut.options
+    )
+    assert asked.code == 3
+    told = cli.run("skills", "doctor", "--json").value["open_threads"]
+    assert told == {"t": "unfinished", "w": "waiting"}
+    assert "skills-agent resume t" in cli.run("skills", "doctor").out
+    every = cli.run("resume", "--all")
+    assert every.code == 3
+    assert "skills-agent resume w --approve" in every.out
+    assert "skills-agent resume t --approve" in every.out
+    assert cut.effects == 1
+    for thread in ("t", "w"):
+        assert cli.run("resume", thread, "--approve").code == 0
+    assert cli.run("resume", "--all").out.strip() == "No thread waits."
+    assert cli.run("skills", "doctor", "--json").value["open_threads"] == {}
+
+
+@pytest.mark.parametrize("words", [[], ["t", "--all"], ["--all", "--approve"]])
+def test_resume_takes_one_thread_or_all_of_them(cli: CommandLine, words: list[str]) -> None:
+    assert cli.run("resume", *words).code == 2
