@@ -22,6 +22,8 @@ FIELDS: dict[str, st.SearchStrategy[Any]] = {
     "written": st.just(msgspec.UNSET) | st.just([{"path": "a.txt", "size": 3}]),
     "seconds": SECONDS,
     "run_seconds": SECONDS,
+    "running_seconds": st.integers(0, 10**6),
+    "wait": SECONDS,
 }
 
 
