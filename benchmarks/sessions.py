@@ -9,7 +9,9 @@ to that, and the peak of memory. Every combination is a process of its own.
 
 With `--relaxed` a commit does not wait for the disk (SQLite: `synchronous = NORMAL`, PostgreSQL:
 `synchronous_commit = off`). With `--bare` the agent is a bare graph of two nodes: what is left is the
-machine's, langchain-openai's and the saver's. Exits with 1 where a thread is not as it should be.
+machine's, langchain-openai's and the saver's. With `--compare N` both run plain turns on SQLite,
+N times by turns, and the medians of the CPU a session are printed. Exits with 1 where a thread is not as it
+should be, or the ratio of the two is over its goal.
 """
 
 import argparse
@@ -18,6 +20,7 @@ import json
 import os
 import resource
 import sqlite3
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -35,6 +38,8 @@ from langchain_core.tools import tool
 KEY = "loopback-key"
 BARE, RELAXED = "SESSIONS_BARE", "SESSIONS_RELAXED"
 """Variables that tell a child about the options."""
+GOAL = 1.3
+"""CPU of a session with a plain turn on SQLite, to that of the bare graph."""
 
 
 class Way(NamedTuple):
@@ -300,7 +305,10 @@ def main() -> int:
     parser.add_argument("--only", default="", help="combinations that hold this word, as sync")
     parser.add_argument("--bare", action="store_true", help="a graph of two nodes instead of ours")
     parser.add_argument("--relaxed", action="store_true", help="commits do not wait for the disk")
+    parser.add_argument("--compare", type=int, default=0, metavar="N", help="CPU beside the bare graph")
     chosen = parser.parse_args()
+    if chosen.compare:
+        return compare(chosen)
     sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
     from tests.postgres import NoPostgresError, running_postgres
 
@@ -331,8 +339,19 @@ def main() -> int:
 
 def tell(way: Way, chosen: argparse.Namespace, url: str, dsn: str) -> bool:
     """Run one combination and print its row; True where a thread is wrong."""
+    outcome = run(way, chosen, url, dsn, is_bare=chosen.bare)
+    ideal = chosen.seconds * (2 if way.turn == "tool" else 1)
+    ratio = outcome["seconds"] / ideal
+    cpu = 1000 * outcome["cpu"] / chosen.sessions
+    cells = (*way, f"{ideal:g}", f"{outcome['seconds']:.2f}", f"{ratio:.2f}", f"{cpu:.1f}")
+    print(f"| {' | '.join(cells)} | {outcome['peak']:.0f} |", flush=True)
+    return bool(outcome["wrong"])
+
+
+def run(way: Way, chosen: argparse.Namespace, url: str, dsn: str, *, is_bare: bool) -> dict[str, float]:
+    """Run one combination in a process of its own and return what came of it."""
     environment = {**os.environ, "OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": url}
-    environment |= {BARE: "1"} if chosen.bare else {}
+    environment |= {BARE: "1"} if is_bare else {}
     environment |= {RELAXED: "1"} if chosen.relaxed else {}
     done = subprocess.run(
         [sys.executable, __file__, "--child", *way, str(chosen.sessions), dsn],
@@ -341,15 +360,29 @@ def tell(way: Way, chosen: argparse.Namespace, url: str, dsn: str) -> bool:
         text=True,
         check=True,
     )
-    found = json.loads(done.stdout)
-    ideal = chosen.seconds * (2 if way.turn == "tool" else 1)
-    ratio = found["seconds"] / ideal
-    cpu = 1000 * found["cpu"] / chosen.sessions
-    cells = (*way, f"{ideal:g}", f"{found['seconds']:.2f}", f"{ratio:.2f}", f"{cpu:.1f}")
-    print(f"| {' | '.join(cells)} | {found['peak']:.0f} |", flush=True)
-    if found["wrong"]:
-        print(f"{found['wrong']} threads are wrong: {way}", file=sys.stderr)
-    return bool(found["wrong"])
+    outcome: dict[str, float] = json.loads(done.stdout)
+    if outcome["wrong"]:
+        print(f"{outcome['wrong']} threads are wrong: {way}", file=sys.stderr)
+    return outcome
+
+
+def compare(chosen: argparse.Namespace) -> int:
+    """Print the CPU of a session beside the bare graph's; 1 where it is over the goal, or one is wrong."""
+    failed = False
+    print(f"{chosen.sessions} sessions with a plain turn on SQLite; medians of {chosen.compare} rounds\n")
+    print("| path | bare graph, ms | skills-agent, ms | ratio | goal |\n|---|---:|---:|---:|---:|")
+    with model_server(chosen.seconds) as url:
+        for path in ("async", "sync"):
+            cpu: dict[bool, list[float]] = {True: [], False: []}
+            for _ in range(chosen.compare):
+                for is_bare, costs in cpu.items():
+                    outcome = run(Way("sqlite", path, "plain"), chosen, url, "", is_bare=is_bare)
+                    failed |= bool(outcome["wrong"])
+                    costs.append(1000 * outcome["cpu"] / chosen.sessions)
+            bare, ours = statistics.median(cpu[True]), statistics.median(cpu[False])
+            failed |= ours / bare > GOAL
+            print(f"| {path} | {bare:.1f} | {ours:.1f} | {ours / bare:.2f} | {GOAL} |", flush=True)
+    return int(failed)
 
 
 if __name__ == "__main__":
