@@ -108,13 +108,13 @@ def test_a_log_that_a_killed_process_left_is_read_on_a_read_only_disk(
 
 
 @needs_mounts
-@pytest.mark.parametrize("options", ["", "--json", "--thread new"])
+@pytest.mark.parametrize(("filled", "options"), [("3m", ""), ("3m", "--json"), ("1950k", "--thread new")])
 def test_a_full_disk_is_refused_before_a_thread_has_a_name(
-    mounted: Mounted, state: Path, options: str
+    mounted: Mounted, state: Path, filled: str, options: str
 ) -> None:
     state.mkdir()
     (state.parent / "state.kept").mkdir()
-    done = mounted(FULL, f"ask Hello? {options}")
+    done = mounted(FULL.replace("3m", filled), f"ask Hello? {options}")
     assert (done.code, done.out) == (1, "")
     (line,) = done.errors.splitlines()
     assert "full" in line
