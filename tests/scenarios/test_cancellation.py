@@ -433,6 +433,27 @@ async def test_a_tool_that_was_given_up_is_asked_about_when_it_is_wanted_again(
     assert slow.times == 1
 
 
+async def test_a_tool_that_was_given_up_stays_unknown_when_it_returns_in_between(
+    make_agent: MakeAgent, slow: Slow, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cancellation, "STOP_SECONDS", 0.3)
+    agent = make_agent([calls(call("slow")), "well", calls(call("slow")), "done"], tools=[slow.tool], **FREE)
+    run = asyncio.ensure_future(agent.graph.ainvoke(GO, agent.config))
+    while not slow.began.is_set():
+        await asyncio.sleep(0.01)
+    run.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await run
+    await agent.graph.ainvoke({"messages": [HumanMessage("never mind")]}, agent.config)
+    assert "Outcome unknown" in agent.tool_messages("slow")[0].text
+    slow.go.set()
+    assert slow.returned.wait(60)
+    await asyncio.sleep(0.1)
+    await agent.graph.ainvoke({"messages": [HumanMessage("after all")]}, agent.config)
+    assert len(agent.state.interrupts) == 1
+    assert slow.times == 1
+
+
 async def test_the_thread_is_busy_for_others_until_a_blocking_tool_has_returned(
     make_agent: MakeAgent, slow: Slow, tmp_path: Path
 ) -> None:
