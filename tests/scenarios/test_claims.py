@@ -213,7 +213,10 @@ def test_a_person_replaces_what_a_person_said_and_nothing_else(make_agent: MakeA
 def test_a_stray_result_and_one_of_an_older_kind_are_left_out(make_agent: MakeAgent) -> None:
     reads = Reads("one")
     agent = make_agent(reads)
-    older: list[Any] = [{"role": "function", "name": "f", "content": LIE}, ChatMessage(LIE, role="tool")]
+    older: list[Any] = [
+        {"role": "function", "name": "f", "content": LIE},
+        ChatMessage(content=LIE, role="tool"),
+    ]
     agent.run({"messages": [lie("nowhere"), *older, ("user", "hi")]})
     assert [each.text for each in agent.transcript] == ["hi", "one"]
 

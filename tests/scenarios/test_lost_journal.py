@@ -7,7 +7,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from langchain_core.messages import HumanMessage
@@ -47,7 +47,12 @@ def note_into(folder: Path, *, killed_at: str = "") -> BaseTool:
 class Place:
     """A folder with a workspace and the state of its agent, which can be copied, damaged and opened again."""
 
-    def __init__(self, folder: Path, audit: str = "off", durability: str = "sync") -> None:
+    def __init__(
+        self,
+        folder: Path,
+        audit: Literal["on", "require", "off"] = "off",
+        durability: Literal["sync", "async", "exit"] = "sync",
+    ) -> None:
         self.folder, self.audit, self.durability = folder, audit, durability
         self.settings = Settings(
             workspace=folder / "work",
@@ -104,7 +109,8 @@ class Place:
 
 def main() -> None:
     """Run the turn that is cut off."""
-    place = Place(Path(sys.argv[1]), *sys.argv[2:])
+    modes: list[Any] = sys.argv[2:]
+    place = Place(Path(sys.argv[1]), *modes)
     place.invoke({"messages": [HumanMessage("go")]}, killed_at="later")
 
 
@@ -139,7 +145,7 @@ def test_an_effect_whose_journal_was_removed_is_asked_about(
     state = place.invoke(None)
     assert "unknown" in question_of(state)
     assert place.notes == ["earlier", "later"]
-    answer = Command(resume={"decisions": [{"type": "approve"}]})
+    answer: Command[Any] = Command(resume={"decisions": [{"type": "approve"}]})
     assert place.invoke(answer).values["answer"] == "done"
     assert place.notes == ["earlier", "later", "later"]
 
@@ -226,13 +232,15 @@ def test_a_call_that_never_began_is_not_asked_about(tmp_path: Path) -> None:
     state = place.invoke({"messages": [HumanMessage("go")]}, [calls(LATER)])
     assert state.interrupts
     remove(place.journal)  # The approval comes later: nothing has begun.
-    answer = Command(resume={"decisions": [{"type": "approve"}]})
+    answer: Command[Any] = Command(resume={"decisions": [{"type": "approve"}]})
     assert place.invoke(answer, [calls(LATER), "done"]).values["answer"] == "done"
     assert place.notes == ["later"]
 
 
 @pytest.mark.parametrize("audit", ["on", "off"])
-def test_a_journal_that_is_removed_while_a_process_runs_is_made_again(tmp_path: Path, audit: str) -> None:
+def test_a_journal_that_is_removed_while_a_process_runs_is_made_again(
+    tmp_path: Path, audit: Literal["on", "off"]
+) -> None:
     """As `git clean -fdx` does: what is written into an unlinked file is found by nobody."""
     place = Place(tmp_path, audit)
     note: Any = note_into(tmp_path)

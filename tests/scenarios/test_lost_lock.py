@@ -17,7 +17,7 @@ from tests.agents import call, calls
 
 CONFIG: Any = {"configurable": {"thread_id": "t"}}
 FIRST, SECOND = call("note", text="first"), call("note", text="second")
-SCRIPT = [calls(FIRST), calls(SECOND), "done"]
+SCRIPT: list[Any] = [calls(FIRST), calls(SECOND), "done"]
 HOLDERS = "SELECT pg_terminate_backend(pid, 5000) FROM pg_locks WHERE locktype = 'advisory'"
 
 
