@@ -94,6 +94,8 @@ class OpenThread:
     control: RunControl = field(default_factory=RunControl)
     """A signal drains an invocation by it: running scripts end, and no node begins."""
     snapshot: StateSnapshot = field(init=False)
+    steps: int = 0
+    """What nodes wrote in this command: where there is more than one, the first is stored."""
     verdicts: dict[str, VerdictRecord] = field(init=False)
     """The last verdict on every call of this turn, as far as this command has seen it."""
 
@@ -144,6 +146,7 @@ class OpenThread:
                 )
                 for part in parts:
                     progress.take(part)
+                    self.steps += part["type"] == "updates"
         finally:
             self.snapshot = self.agent.get_state(self.config)
 
@@ -297,7 +300,9 @@ def open_thread(
             )
             yield thread
     except DatabaseError as error:
-        is_kept = thread is not None and (stored is not None or thread.snapshot.created_at is not None)
+        is_kept = thread is not None and (
+            stored is not None or thread.steps > 1 or thread.snapshot.created_at is not None
+        )
         if thread is None or not is_kept:
             raise
         failure = TurnError(error, thread.resume_command())
