@@ -118,8 +118,9 @@ def test_the_thread_is_free_when_its_run_has_ended_however_it_ended(
         agent.say("2")
     left.close()
     agent.run(None)
+    config = RunnableConfig(configurable=agent.config["configurable"], recursion_limit=0)
     with pytest.raises(ValueError, match="recursion_limit"):
-        agent.graph.invoke(GO, RunnableConfig(configurable=agent.config["configurable"], recursion_limit=0))
+        agent.graph.invoke({"messages": [HumanMessage("another request")]}, config)
     agent.say("3")
     assert agent.values["answer"] == "three"
 
