@@ -333,3 +333,27 @@ def test_a_journal_that_cannot_be_kept_says_where_and_what_to_do(tmp_path: Path)
     (tmp_path / "journal.sqlite").write_text("this is no database, and long enough to be one" * 20)
     with pytest.raises(JournalError, match=r"journal\.sqlite is damaged.*mv .*journal\.sqlite\.damaged"):
         started(FileJournal(tmp_path / "journal.sqlite"), "call-1")
+
+
+def test_no_flipped_bit_of_a_row_makes_another_entry(tmp_path: Path) -> None:
+    place = tmp_path / "journal.sqlite"
+    journal = FileJournal(place)
+    entry = started(journal, "call-1").done(answered("x" * 20, "call-1"))
+    journal.put(entry)
+    started(journal, "call-2", OTHER)  # Brings both into the file.
+    whole = place.read_bytes()
+    found = whole.index(EFFECT.encode())
+    copy, faults = tmp_path / "copy.sqlite", 0
+    for position in range(found - 40, len(whole)):
+        damaged = bytearray(whole)
+        damaged[position] ^= 1 << position % 8
+        copy.write_bytes(damaged)
+        for each in ("-wal", "-shm"):
+            copy.with_name(f"{copy.name}{each}").unlink(missing_ok=True)
+        try:
+            match = FileJournal(copy).get("t", "call-1")
+        except JournalError:
+            match = None
+        assert match is None or match == entry or match.status == "unconfirmed"
+        faults += match is not None and match.status == "unconfirmed"
+    assert faults > 100

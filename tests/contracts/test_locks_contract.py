@@ -292,3 +292,19 @@ def test_what_lost_its_lock_can_take_it_again(kind: Kind) -> None:
     held()
     again.check(begins=True)
     again()
+
+
+def test_a_write_sees_in_its_own_transaction_that_the_lock_is_lost(request: pytest.FixtureRequest) -> None:
+    """Nobody has taken it since: its token is still there."""
+    import psycopg  # noqa: PLC0415 - an extra of the project
+
+    dsn = request.getfixturevalue("postgres").new_database()
+    with PostgresSaver.from_conn_string(dsn) as saver, psycopg.connect(dsn, autocommit=True) as connection:
+        held: Any = PostgresLocks(saver).take(KEY)
+        cursor = connection.cursor()
+        held.check_within(cursor, begins=True)
+        cursor.execute("SELECT pg_terminate_backend(%s, 5000)", [held.pid])
+        held.check_within(cursor, begins=False)  # What ended is written.
+        with pytest.raises(LostLockError, match="connection that held it broke"):
+            held.check_within(cursor, begins=True)
+        held()
