@@ -76,7 +76,7 @@ def test_a_thread_that_was_cut_off_is_not_pruned(cli: CommandLine) -> None:
 
 
 def journaled(cli: CommandLine) -> dict[str, int]:
-    """Return how many effects the journal knows of each thread."""
+    """Return how many entries the journal has of each thread: its effects, and that it has any."""
     with closing(sqlite3.connect(cli.state / "journal.sqlite")) as connection:
         return dict(connection.execute("SELECT thread, count(*) FROM journal GROUP BY thread").fetchall())
 
@@ -89,15 +89,15 @@ def measured(cli: CommandLine) -> CommandLine:
         folder = str(cli.skills)
         asked = ("ask", question, "--thread", thread, "--skills-dir", folder, "--model", model)
         assert cli.run(*asked, "--yes", "run").code == 0
-    assert journaled(cli) == {"one": 2, "two": 1}
+    assert journaled(cli) == {"one": 3, "two": 2}
     return cli
 
 
 def test_the_journal_of_a_thread_goes_with_it(measured: CommandLine) -> None:
     assert measured.run("threads", "delete", "one", "--yes").code == 0
-    assert journaled(measured) == {"two": 1}
+    assert journaled(measured) == {"two": 2}
     assert measured.run("threads", "prune", "--older-than", "1h", "--keep", "1", "--yes").code == 0
-    assert journaled(measured) == {"two": 1}
+    assert journaled(measured) == {"two": 2}
     assert measured.run("ask", "Hi", "--thread", "new", "--model", measured.script("Hello.")).code == 0
     assert measured.run("threads", "prune", "--keep", "1", "--yes").code == 0
     assert journaled(measured) == {}

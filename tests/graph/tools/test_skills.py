@@ -21,6 +21,7 @@ from skills_agent.skills.policy.codes import Codes
 from skills_agent.skills.policy.tool_spec import TOOL_SPECS
 from skills_agent.skills.scripts.controlled import ControlledRunner
 from skills_agent.skills.sources import DirectorySource, MemorySource
+from skills_agent.state.call_attempt import CALL_ATTEMPT, CallAttempt
 from skills_agent.state.records import LoadedSkill, PlanRecord
 from skills_agent.state.schema import AgentState
 
@@ -37,6 +38,10 @@ Run scripts/echo.py.
 
 def codes() -> ThreadCodes:
     return ThreadCodes(lambda: Codes(b"k" * 32), "")
+
+
+ATTEMPT: Any = {"configurable": {CALL_ATTEMPT: CallAttempt("0" * 32, 1)}}
+"""What `act` says of the call, for the environment of a script."""
 
 
 class CommandLine:
@@ -83,7 +88,7 @@ class CommandLine:
 
     def run(self, *calls: dict[str, Any]) -> dict[str, Any]:
         """Carry out the calls of one model message, each as its own task; return the state after them."""
-        result: dict[str, Any] = self.graph().invoke(self.asked(*calls))
+        result: dict[str, Any] = self.graph().invoke(self.asked(*calls), ATTEMPT)
         return result
 
     def asked(self, *calls: dict[str, Any]) -> Any:
@@ -495,7 +500,7 @@ def test_an_asynchronous_run_gives_the_same_answers(loaded: CommandLine) -> None
         call("unload_skill", "2", name="demo"),
         call("read_file", "3", path="nope"),
     ]
-    state = asyncio.run(loaded.graph().ainvoke(loaded.asked(*wanted)))
+    state = asyncio.run(loaded.graph().ainvoke(loaded.asked(*wanted), ATTEMPT))
     script, unload, read = (text_of(each) for each in answers(state))
     assert "['a', 'b']" in script
     assert unload.startswith("Unloaded demo.")
