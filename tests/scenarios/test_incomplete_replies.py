@@ -90,6 +90,11 @@ async def _astream_events_v3(graph: Any) -> None:
     _ = [part async for part in await graph.astream_events(INPUT, CONFIG, version="v3")]
 
 
+def slow(*values: Any) -> list[Any]:
+    """Return values that the quick tests leave out."""
+    return [pytest.param(each, marks=pytest.mark.slow) for each in values]
+
+
 WAYS = pytest.mark.parametrize(
     "way",
     [
@@ -106,7 +111,7 @@ WAYS = pytest.mark.parametrize(
 
 
 @WAYS
-@pytest.mark.parametrize("framing", ["close", "length", "chunked", "reset"])
+@pytest.mark.parametrize("framing", ["close", *slow("length", "chunked", "reset")])
 @pytest.mark.parametrize("call", [WRITE, REMOVE], ids=["write_file", "run_command"])
 async def test_a_call_in_a_reply_that_breaks_off_is_not_run_and_the_model_is_asked_again(
     files: Path, server: OpenAIServer, way: Callable[[Any], Any], framing: Any, call: Call
@@ -124,7 +129,7 @@ async def test_a_call_in_a_reply_that_breaks_off_is_not_run_and_the_model_is_ask
 
 
 @pytest.mark.parametrize("streamed", [False, True])
-@pytest.mark.parametrize("end", range(0, 700, 37))
+@pytest.mark.parametrize("end", [333, *slow(*range(0, 700, 37))])
 def test_wherever_a_reply_breaks_off_nothing_of_it_is_used(
     files: Path, server: OpenAIServer, monkeypatch: pytest.MonkeyPatch, end: int, streamed: bool
 ) -> None:
