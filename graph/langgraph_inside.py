@@ -418,6 +418,17 @@ def identity_of(saver: BaseCheckpointSaver[Any]) -> Any:
     return getattr(saver, shared.get(kind_of(saver), ""), saver)
 
 
+def set_up(saver: BaseCheckpointSaver[Any]) -> None:
+    """Let a synchronous saver on SQLite make its tables now, and not each copy of it again.
+
+    The copies share a connection. Where many threads make the tables with it, over and over, the statements
+    that fail in one (a column that is there) are reset in the middle of another.
+    """
+    if kind_of(saver) == "sqlite" and not getattr(saver, "is_setup", True) and loop_of(saver) is None:
+        with saver.cursor(transaction=False):  # type: ignore[attr-defined]  # takes its lock, and sets up
+            pass
+
+
 def loop_of(saver: BaseCheckpointSaver[Any]) -> asyncio.AbstractEventLoop | None:
     """Return the event loop of an asynchronous saver; None for one that is used without a loop."""
     return getattr(saver, "loop", None)

@@ -65,6 +65,7 @@ from skills_agent.graph.langgraph_inside import (
     order_ids_after,
     route_in_place,
     saver_in,
+    set_up,
     skip_answers,
     store_in,
     stored,
@@ -75,6 +76,7 @@ from skills_agent.graph.langgraph_inside import (
     whole_value,
     with_write,
 )
+from skills_agent.graph.serialisation import strict_saver
 from skills_agent.state.schema import AgentInput, AgentOutput, AgentState
 from tests.openai_server import KEY, Completion, openai_server
 
@@ -548,3 +550,13 @@ def test_the_hooks_of_chat_openai_are_called() -> None:
     assert len(seen) - 3 >= len(streamed) - 1
     assert checked[0] == ("one", "one")
     assert ("two", "two") in checked
+
+
+def test_a_saver_on_sqlite_is_set_up_before_it_is_copied() -> None:
+    """Else each invocation makes the tables again, on one connection for all threads of the process."""
+    with SqliteSaver.from_conn_string(":memory:") as saver:
+        set_up(saver)
+        assert saver.is_setup, "SqliteSaver says elsewhere now that its tables are made: change set_up."
+    with SqliteSaver.from_conn_string(":memory:") as saver:
+        strict_saver(saver, {}, "t")
+        assert saver.is_setup
