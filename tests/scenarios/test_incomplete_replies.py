@@ -99,11 +99,12 @@ WAYS = pytest.mark.parametrize(
     "way",
     [
         _invoke,
-        _ainvoke,
-        _stream,
         _astream,
-        _astream_events,
-        pytest.param(_astream_events_v3, marks=pytest.mark.filterwarnings("ignore:The v3 streaming")),
+        *slow(_ainvoke, _stream, _astream_events),
+        pytest.param(
+            _astream_events_v3,
+            marks=[pytest.mark.slow, pytest.mark.filterwarnings("ignore:The v3 streaming")],
+        ),
     ],
 )
 

@@ -22,6 +22,8 @@ from skills_agent.graph.threads.backends import JOURNAL_FILE
 from skills_agent.graph.threads.errors import JournalError
 from tests.agents import call, calls
 
+pytestmark = pytest.mark.slow
+
 CONFIG: Any = {"configurable": {"thread_id": "t"}}
 EARLIER, LATER = call("note", text="earlier"), call("note", text="later")
 SCRIPT = [calls(EARLIER), calls(LATER), "done"]

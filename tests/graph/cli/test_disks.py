@@ -14,6 +14,8 @@ from skills_agent.graph.settings import Settings, trust_file_of
 from skills_agent.skills.policy.trust import TrustFileNewerError, TrustList
 from tests.graph.cli.command_line import CommandLine, Finished
 
+pytestmark = pytest.mark.slow
+
 MOUNTING = ["unshare", "--mount", "--map-root-user", "sh", "-ec"]
 CAN_MOUNT = not subprocess.run(
     [*MOUNTING, "mount -t tmpfs tmpfs /mnt"], capture_output=True, check=False
