@@ -220,10 +220,7 @@ class ControlledRunner:
         watches: Sequence[Watch],  # noqa: ARG002 - for the sandbox
     ) -> ProgramStart:
         command = self._command(request, folder)
-        home, temporary = private / "home", private / "tmp"
-        home.mkdir()
-        temporary.mkdir()
-        own = {**FIXED, **request.variables, "HOME": str(home), "TMPDIR": str(temporary)}
+        own = {**FIXED, **request.variables, **self._own_folders(private)}
         environment = {"LANG": "C.UTF-8", **inherited_variables(self.environment), **secrets, **own}
         program = Path(command[0]).name
         if program == "uv" and (cache := uv_cache(self.environment)):
@@ -238,6 +235,12 @@ class ControlledRunner:
             processes=self.limits.processes,
             stdin=request.stdin,
         )
+
+    def _own_folders(self, private: Path) -> dict[str, str]:
+        home, temporary = private / "home", private / "tmp"
+        home.mkdir()
+        temporary.mkdir()
+        return {"HOME": str(home), "TMPDIR": str(temporary)}
 
     def _command(self, request: ScriptRequest, folder: Path | None) -> list[str]:
         if request.script is None:

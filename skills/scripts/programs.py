@@ -92,9 +92,10 @@ def without_shims(path: str) -> str:
 
 
 def shim_targets(path: str) -> list[str]:
-    """Return the folders of programs that the folders of shims in a PATH stand for."""
-    entries = path.split(os.pathsep)
-    return [each for entry in entries for each in _folders_behind(entry) if each != entry]
+    """Return the folders with all versions of the programs that the folders of shims in a PATH stand for."""
+    roots = [Path(entry).parent for entry in path.split(os.pathsep) if Path(entry).name == "shims"]
+    folders = [root / name for root in roots for name in ("versions", "installs")]
+    return [str(folder) for folder in folders if folder.is_dir()]
 
 
 def _folders_behind(entry: str) -> list[str]:
