@@ -21,7 +21,6 @@ import shutil
 import signal
 import sys
 import tempfile
-import traceback
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
@@ -31,14 +30,11 @@ from typing import Any, NamedTuple
 from tests.crash import scenario
 from tests.crash.points import Points
 from tests.crash.scenario import Way, Workspace
+from tests.forked import FindingError, run_forked
 from tests.postgres import postgres_server
 
 MAX_STEPS = 12
 """Invocations after which a thread that has no answer yet never gets one."""
-
-
-class FindingError(AssertionError):
-    """Something was lost, or done twice in silence."""
 
 
 def main() -> None:
@@ -83,7 +79,7 @@ def _database(ways: Sequence[Way], jobs: int) -> Iterator[str]:
         return
     with postgres_server("fsync = off", f"max_connections = {100 + 20 * jobs}") as dsn:
         # In a process of its own: this one forks, and must have no connection.
-        _child(scenario.set_up, dsn)
+        run_forked(scenario.set_up, dsn)
         yield dsn
 
 
@@ -161,7 +157,7 @@ def _scenario(way: Way, dsn: str, target: int) -> Seen:
         killed_at = []
         for _ in range(MAX_STEPS):
             now = targets[0] if targets else 0
-            if _child(scenario.step, place, way, now) == -signal.SIGKILL:
+            if run_forked(scenario.step, place, way, now) == -signal.SIGKILL:
                 killed_at.append(Points(folder, 0).passed[-1])
                 targets = [now + random.randint(1, 25)] if way.again and len(killed_at) == 1 else []
                 _await_the_end_of_scripts(folder)
@@ -176,26 +172,6 @@ def _scenario(way: Way, dsn: str, target: int) -> Seen:
         raise FindingError(f"no answer after {MAX_STEPS} invocations, killed {killed_at}")
     finally:
         shutil.rmtree(folder)
-
-
-def _child(function: Any, *args: Any) -> int:
-    """Run a function in a new process, and return its exit code; negative: the signal that ended it.
-
-    A fork of this process, which has imported everything, and neither threads nor connections.
-    """
-    child = os.fork()
-    if not child:
-        try:
-            function(*args)
-        except BaseException:  # noqa: BLE001 - it is told, and the code says so
-            traceback.print_exc()
-            os._exit(1)
-        os._exit(0)
-    _, status = os.waitpid(child, 0)
-    code = os.waitstatus_to_exitcode(status)
-    if code not in (0, -signal.SIGKILL):
-        raise FindingError(f"a process ended with exit code {code}")
-    return code
 
 
 def _await_the_end_of_scripts(folder: Path) -> None:

@@ -21,11 +21,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, get_args
 
+from tests.forked import FindingError, run_forked
 from tests.postgres import NoPostgresError, postgres_server
 from tests.soak import agent
 from tests.soak.agent import Operation, Place, Way
 from tests.soak.provider import ASKS, provider
-from tests.soak.world import FindingError, World, child
+from tests.soak.world import World
 
 MAX_THREADS = 4
 MAX_STEPS = 40
@@ -89,7 +90,7 @@ def _place(dsn: str, seed: int, faults: float) -> Iterator[Place]:
             place = Place(folder, url, dsn)
             place.prepare()
             agent.import_everything(place)
-            child(None, agent.set_up, place)
+            run_forked(agent.set_up, place)
             yield place
     finally:
         shutil.rmtree(folder, ignore_errors=True)

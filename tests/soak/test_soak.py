@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
+from tests.forked import FindingError
 from tests.postgres import NoPostgresError, find_binaries
 from tests.soak.agent import NOTES_DID, SCRIPTS_DID, Place
-from tests.soak.world import FindingError, World
+from tests.soak.world import World
 
 PROJECT = Path(__file__).resolve().parent.parent.parent
 

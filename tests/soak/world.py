@@ -1,14 +1,13 @@
 """What is true of the threads of one saver whatever is done to them: a ledger, and what it forbids."""
 
 import json
-import os
 import signal
-import traceback
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from tests.forked import FindingError, killed_after, run_forked
 from tests.soak import agent
 from tests.soak.agent import Operation, Place
 from tests.soak.provider import CUT
@@ -17,10 +16,6 @@ TOKEN_OF: Mapping[str, Callable[[Any], str]] = {
     "run_script": lambda args: args.get("args", [""])[0],
     "note": lambda args: args.get("text", ""),
 }
-
-
-class FindingError(AssertionError):
-    """Something was lost, made up, or done twice without anybody's word."""
 
 
 @dataclass
@@ -40,7 +35,11 @@ class World:
         """Do one thing, perhaps killed after some seconds; return the error's name, `killed` or nothing."""
         self.log.append(f"{operation.text()}{f' killed after {kill_after:.2f} s' if kill_after else ''}")
         (self.place.folder / agent.OUTCOME).unlink(missing_ok=True)
-        if child(kill_after, agent.perform, self.place, operation) == -signal.SIGKILL:
+        if kill_after is None:
+            code = run_forked(agent.perform, self.place, operation)
+        else:
+            code = run_forked(killed_after, kill_after, agent.perform, self.place, operation)
+        if code == -signal.SIGKILL:
             self.log.append("  killed")
             return "killed"
         outcome = json.loads((self.place.folder / agent.OUTCOME).read_text())
@@ -50,7 +49,7 @@ class World:
 
     def look(self, thread: str) -> dict[str, Any]:
         """Return what a person sees of a thread, held against the ledger. Raises FindingError."""
-        child(None, agent.look, self.place, thread)
+        run_forked(agent.look, self.place, thread)
         status: dict[str, Any] = json.loads((self.place.folder / agent.STATUS).read_text())
         self.check(thread, status)
         return status
@@ -62,7 +61,7 @@ class World:
 
     def fork(self, thread: str, new: str, chance: float) -> bool:
         """Fork a thread; return whether it can be. What its transcript lacks may be done again there."""
-        child(None, agent.fork, self.place, thread, new, chance)
+        run_forked(agent.fork, self.place, thread, new, chance)
         status = json.loads((self.place.folder / agent.STATUS).read_text())
         self.log.append(f"fork {thread} to {new}: {status.get('error', 'done')[:200]}")
         if "error" in status:
@@ -131,38 +130,3 @@ def tokens_in(status: Mapping[str, Any]) -> dict[str, str]:
         for call in each["calls"]
         if call["name"] in TOKEN_OF
     }
-
-
-def child(kill_after: float | None, function: Callable[..., None], *args: Any) -> int:
-    """Run a function in a new process, perhaps killed, and return its exit code; negative: the signal.
-
-    A fork of this process, which has imported everything, and neither threads nor connections.
-    """
-    process = os.fork()
-    if not process:
-        code = 1
-        try:
-            if kill_after:
-                _kill_myself_after(kill_after)
-            function(*args)
-            code = 0
-        except BaseException:  # noqa: BLE001 - it is told, and the code says so
-            traceback.print_exc()
-        os._exit(code)
-    _, status = os.waitpid(process, 0)
-    code = os.waitstatus_to_exitcode(status)
-    if code not in (0, -signal.SIGKILL):
-        raise FindingError(f"a process ended with exit code {code}")
-    return code
-
-
-def _kill_myself_after(seconds: float) -> None:
-    """Fork a process that kills this one: a thread of its own would wait for the interpreter."""
-    import time  # noqa: PLC0415 - whose clock may be shifted later
-
-    target = os.getpid()
-    if not os.fork():
-        time.sleep(seconds)
-        if os.getppid() == target:
-            os.kill(target, signal.SIGKILL)
-        os._exit(0)

@@ -1,0 +1,47 @@
+"""A function in a process of its own, which may be killed: what `crash/` and `soak/` do to the agent."""
+
+import os
+import signal
+import time
+import traceback
+from collections.abc import Callable
+from typing import Any
+
+
+class FindingError(AssertionError):
+    """Something was lost, made up, or done twice without anybody's word."""
+
+
+def run_forked(function: Callable[..., object], *args: Any) -> int:
+    """Run a function in a new process; return its exit code, 0 or -SIGKILL. Raises FindingError for others.
+
+    A fork of this process, which has imported everything, and has neither threads nor connections.
+    """
+    process = os.fork()
+    if not process:
+        code = 1
+        try:
+            function(*args)
+            code = 0
+        except BaseException:  # noqa: BLE001 - it is told, and the code says so
+            traceback.print_exc()
+        os._exit(code)
+    _, status = os.waitpid(process, 0)
+    code = os.waitstatus_to_exitcode(status)
+    if code not in (0, -signal.SIGKILL):
+        raise FindingError(f"a process ended with exit code {code}")
+    return code
+
+
+def killed_after(seconds: float, function: Callable[..., object], *args: Any) -> None:
+    """Run a function in this process, which is killed if it lives on after some seconds.
+
+    Another process kills it: a thread of its own would wait for the interpreter.
+    """
+    target = os.getpid()
+    if not os.fork():
+        time.sleep(seconds)
+        if os.getppid() == target:
+            os.kill(target, signal.SIGKILL)
+        os._exit(0)
+    function(*args)
