@@ -8,27 +8,27 @@ import time
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, cast
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 from langchain_core.tools import BaseTool, tool
-from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.checkpoint.postgres import PostgresSaver
 from langgraph.checkpoint.postgres.aio import AsyncPostgresSaver
 from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
-from langgraph.store.base import BaseStore
-from langgraph.store.postgres import PostgresStore
 from langgraph.types import Command, StateSnapshot
 from typing_extensions import override
 
 from skills_agent.graph.build import wire
 from skills_agent.graph.models.scripted import ScriptedChatModel, ScriptEntry
 from skills_agent.graph.services import make_services
-from skills_agent.graph.settings import Settings
-from skills_agent.graph.threads.backends import ThreadServices
-from skills_agent.nodes.effects import Journal, JournalEntry
+from skills_agent.graph.settings import Settings, make_state_folder, state_folder
+from skills_agent.graph.threads.backends import JOURNAL_FILE
+from skills_agent.graph.threads.journals import FileJournal
+from skills_agent.graph.threads.postgres_journal import PostgresJournal
+from skills_agent.nodes.effects import JournalEntry
 from skills_agent.nodes.model_call import PromptRecords
 from tests.agents import call, calls, write_skill
 from tests.crash.points import FILE, Points
@@ -157,9 +157,9 @@ def step(place: Workspace, way: Way, target: int) -> None:
 
 def _step_sync(place: Workspace, way: Way, points: Points) -> dict[str, Any]:
     config: Any = {"configurable": {"thread_id": place.thread}}
-    with _saver(place) as (saver, store):
+    with _saver(place) as saver:
         saver.points, saver.is_slow = points, way.durability == "async"
-        runs = _builder(place, points).compile(checkpointer=saver, store=store)
+        runs = _builder(place, points).compile(checkpointer=saver)
         asked = _next(place, way, runs.get_state(config))
         if asked is not DONE:
             runs.invoke(asked, config, durability=way.durability)
@@ -241,14 +241,13 @@ def _builder(place: Workspace, points: Points) -> Any:
         require_approval_for=frozenset({"run"}),
     )
     services = make_services(settings, model=FreshIds(REPLIES, points), tools=[_note(place, points)])
-    threads = KillingServices(
-        services.settings,
-        services.audit,
-        services.threads.after_turn,
-        invocations=services.threads.invocations,
-        points=points,
+    journal: Any = (
+        KillingPostgresJournal(place.dsn)
+        if place.dsn
+        else KillingFileJournal(state_folder(settings) / JOURNAL_FILE, partial(make_state_folder, settings))
     )
-    return wire(replace(services, threads=threads))
+    journal.points = points
+    return wire(replace(services, threads=replace(services.threads, journal=journal)))
 
 
 def _note(place: Workspace, points: Points) -> BaseTool:
@@ -263,41 +262,22 @@ def _note(place: Workspace, points: Points) -> BaseTool:
     return note
 
 
-class KillingJournal:
-    """A journal with kill points around its writes."""
-
-    def __init__(self, journal: Journal, points: Points) -> None:
-        self._journal = journal
-        self._points = points
-
-    def get(self, thread: str, call_id: str) -> JournalEntry | None:
-        return self._journal.get(thread, call_id)
-
-    def alike(self, thread: str, digest: str) -> list[JournalEntry]:
-        return self._journal.alike(thread, digest)
-
-    def unsettled(self, thread: str) -> list[JournalEntry]:
-        return self._journal.unsettled(thread)
-
-    def put(self, entry: JournalEntry, *, replacing: str | None = None) -> None:
-        with self._points.around(f"journal {entry.status}"):
-            self._journal.put(entry, replacing=replacing)
-
-    def forget(self, thread: str) -> None:
-        self._journal.forget(thread)
-
-
-@dataclass(frozen=True, kw_only=True)
-class KillingServices(ThreadServices):
-    """Chooses the journal as the agent does."""
+class _KillingJournal:
+    """Kill points around every write of a journal."""
 
     points: Points
 
-    @override
-    def journal_of(
-        self, saver: BaseCheckpointSaver[Any], store: BaseStore | None, *, is_served: bool = False
-    ) -> Journal:
-        return KillingJournal(super().journal_of(saver, store, is_served=is_served), self.points)
+    def put(self, entry: JournalEntry, **how: Any) -> None:
+        with self.points.around(f"journal {entry.status}"):
+            cast("Any", super()).put(entry, **how)
+
+
+class KillingFileJournal(_KillingJournal, FileJournal):
+    """A file, as the agent keeps for threads in SQLite."""
+
+
+class KillingPostgresJournal(_KillingJournal, PostgresJournal):
+    """A table, as the agent keeps for threads in PostgreSQL, written in one step with a look at the lock."""
 
 
 SLOW = 0.04
@@ -352,17 +332,13 @@ class KillingAsyncPostgres(_AsyncKilling, AsyncPostgresSaver):
 
 
 @contextmanager
-def _saver(place: Workspace) -> Iterator[tuple[Any, PostgresStore | None]]:
-    """Yield the saver; with PostgreSQL also a store, so that the journal is there."""
+def _saver(place: Workspace) -> Iterator[Any]:
     if not place.dsn:
         with KillingSqlite.from_conn_string(str(place.folder / "threads.sqlite")) as sqlite:
-            yield sqlite, None
+            yield sqlite
         return
-    with (
-        KillingPostgres.from_conn_string(place.dsn) as postgres,
-        PostgresStore.from_conn_string(place.dsn) as store,
-    ):
-        yield postgres, store
+    with KillingPostgres.from_conn_string(place.dsn) as postgres:
+        yield postgres
 
 
 @asynccontextmanager
@@ -377,6 +353,5 @@ async def _async_saver(place: Workspace) -> AsyncIterator[Any]:
 
 def set_up(dsn: str) -> None:
     """Make the tables of a database."""
-    with PostgresSaver.from_conn_string(dsn) as saver, PostgresStore.from_conn_string(dsn) as store:
+    with PostgresSaver.from_conn_string(dsn) as saver:
         saver.setup()
-        store.setup()

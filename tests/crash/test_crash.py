@@ -52,7 +52,7 @@ def test_a_killed_run_goes_on_with_sqlite(durability: str, invoke: str, unknown:
     [("sync", "sync", "approve", "3"), ("async", "async", "reject", "8")],
 )
 def test_a_killed_run_goes_on_with_postgresql(durability: str, invoke: str, unknown: str, start: str) -> None:
-    """A journal in LangGraph's store, and in a file beside the asynchronous saver."""
+    """A journal in the database, written in one step with a look at the lock."""
     try:
         find_binaries()
     except NoPostgresError as error:
