@@ -17,7 +17,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.postgres.aio import AsyncPostgresSaver
 from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 from langgraph.graph import END, START, StateGraph
-from langgraph.types import Command
+from langgraph.types import Command, Interrupt
 
 from skills_agent.graph import ThreadBusyError, build_graph
 from skills_agent.nodes import cancellation
@@ -48,17 +48,27 @@ def agent(make_agent: MakeAgent, started: Path) -> Agent:
     return make_agent([LOAD, calls(RUN), "done", "later"], sandbox="off", **FREE)
 
 
-async def there(*places: Path) -> None:
-    while not all(place.exists() for place in places):
-        await asyncio.sleep(0.01)
+async def until(is_so: Callable[[], bool]) -> None:
+    async with asyncio.timeout(60):
+        while not is_so():
+            await asyncio.sleep(0.01)
+
+
+async def there(place: Path) -> None:
+    await until(place.exists)
+
+
+async def cancel(run: "asyncio.Future[Any]") -> None:
+    """Cancel a run, and wait for its end."""
+    run.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await run
 
 
 async def cancel_task(agent: Agent, started: Path) -> None:
     run = asyncio.ensure_future(agent.graph.ainvoke(GO, agent.config))
     await there(started)
-    run.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await run
+    await cancel(run)
 
 
 async def time_out(agent: Agent, started: Path) -> None:
@@ -73,9 +83,7 @@ async def cancel_twice(agent: Agent, started: Path) -> None:
     await there(started)
     run.cancel()
     await asyncio.sleep(0.05)
-    run.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await run
+    await cancel(run)
 
 
 async def leave_scope(agent: Agent, started: Path) -> None:
@@ -137,8 +145,7 @@ def cancelled(told: ToolMessage) -> bool:
 
 async def until_noted(agent: Agent) -> None:
     """Wait until what a tool returned is in the journal."""
-    while agent.graph.services.invocations.effects:
-        await asyncio.sleep(0.01)
+    await until(lambda: not agent.graph.services.invocations.effects)
 
 
 @pytest.mark.parametrize("leave", LEAVING)
@@ -206,11 +213,8 @@ async def test_the_scripts_of_parallel_calls_end_and_those_that_wait_for_their_t
         **FREE,
     )
     run = asyncio.ensure_future(agent.graph.ainvoke(GO, agent.config))
-    while len([*workspace.glob("started-*")]) < 4:
-        await asyncio.sleep(0.01)
-    run.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await run
+    await until(lambda: len([*workspace.glob("started-*")]) >= 4)
+    await cancel(run)
     assert processes_with(str(workspace)) == []
     began = len([*workspace.glob("started-*")])
     assert began == 4
@@ -265,9 +269,7 @@ async def test_the_agent_in_another_graph_is_stopped_too(
     graph = builder.compile(checkpointer=InMemorySaver())
     run = asyncio.ensure_future(graph.ainvoke({"messages": [HumanMessage("go")]}, agent.config))
     await there(started)
-    run.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await run
+    await cancel(run)
     assert processes_with(str(workspace)) == []
     await graph.ainvoke(None, agent.config)
     snapshot = await graph.aget_state(agent.config)
@@ -281,7 +283,9 @@ def left_after_start(agent: Agent, started: Path) -> Any:
     for _, part in parts:
         if part.get("type") == "skills_agent.call_started":
             break
+    deadline = time.monotonic() + 60
     while not started.exists():
+        assert time.monotonic() < deadline
         time.sleep(0.01)
     return parts
 
@@ -321,7 +325,8 @@ class Slow:
             self.at_once += 1
             self.most = max(self.most, self.at_once)
             self.began.set()
-            self.go.wait(60)
+            if self.times == 1:  # A second call would be the fault: nobody lets it go.
+                self.go.wait(60)
             self.at_once -= 1
             self.returned.set()
             return "it is done"
@@ -337,118 +342,110 @@ def slow() -> Iterator[Slow]:
     slow.go.set()
 
 
-@pytest.fixture
-async def slow_run(make_agent: MakeAgent, slow: Slow) -> tuple[Agent, "asyncio.Task[Any]"]:
-    agent = make_agent([calls(call("slow")), "done", "later"], tools=[slow.tool], **FREE)
+async def blocked_run(agent: Agent, slow: Slow) -> "asyncio.Future[Any]":
+    """Return a run whose tool blocks."""
     run = asyncio.ensure_future(agent.graph.ainvoke(GO, agent.config))
-    while not slow.began.is_set():
-        await asyncio.sleep(0.01)
-    return agent, run
+    await until(slow.began.is_set)
+    return run
 
 
-async def test_a_tool_that_blocks_is_waited_for_and_its_result_is_kept(
-    slow_run: tuple[Agent, "asyncio.Task[Any]"], slow: Slow
-) -> None:
-    agent, run = slow_run
+async def give_up(agent: Agent, slow: Slow, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Cancel a run whose tool does not return."""
+    monkeypatch.setattr(cancellation, "STOP_SECONDS", 0.3)
+    await cancel(await blocked_run(agent, slow))
+
+
+async def ask_about(agent: Agent, message: Any = None) -> Interrupt:
+    """Go on with a thread whose tool was given up, and return the question about it."""
+    async with asyncio.timeout(20):  # The tool itself is not waited for.
+        await agent.graph.ainvoke(message, agent.config)
+    question: Interrupt
+    (question,) = agent.state.interrupts
+    assert "It still runs" in question.value["action_requests"][0]["description"]
+    return question
+
+
+async def let_return(agent: Agent, slow: Slow) -> None:
+    slow.go.set()
+    assert slow.returned.wait(60)
+    await until_noted(agent)
+
+
+def decided(question: Interrupt, decision: str) -> Any:
+    return Command(resume={question.id: {"decisions": [{"type": decision}]}})
+
+
+@pytest.fixture
+def slow_agent(make_agent: MakeAgent, slow: Slow) -> Agent:
+    return make_agent([calls(call("slow")), "done", "later"], tools=[slow.tool], **FREE)
+
+
+async def test_a_tool_that_blocks_is_waited_for_and_its_result_is_kept(slow_agent: Agent, slow: Slow) -> None:
+    run = await blocked_run(slow_agent, slow)
     run.cancel()
     await asyncio.sleep(0.05)
     assert not run.done()
-    again = asyncio.ensure_future(agent.graph.ainvoke(None, agent.config))
+    again = asyncio.ensure_future(slow_agent.graph.ainvoke(None, slow_agent.config))
     await asyncio.sleep(0.05)
     assert not again.done()
     slow.go.set()
     with pytest.raises(asyncio.CancelledError):
         await run
     assert (await again)["answer"] == "done"
-    assert [each.text for each in agent.tool_messages("slow")] == ["it is done"]
+    assert [each.text for each in slow_agent.tool_messages("slow")] == ["it is done"]
     assert slow.times == 1
 
 
 async def test_a_tool_that_does_not_return_is_unknown_and_never_started_beside_itself(
-    slow_run: tuple[Agent, "asyncio.Task[Any]"], slow: Slow, monkeypatch: pytest.MonkeyPatch
+    slow_agent: Agent, slow: Slow, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cancellation, "STOP_SECONDS", 0.3)
-    agent, run = slow_run
-    run.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await run
-    await agent.graph.ainvoke(None, agent.config)
-    (question,) = agent.state.interrupts
-    asked = question.value["action_requests"][0]["description"]
-    assert "It still runs" in asked
-    answer: Any = Command(resume={question.id: {"decisions": [{"type": "approve"}]}})
+    await give_up(slow_agent, slow, monkeypatch)
+    question = await ask_about(slow_agent)
     with pytest.raises(CallRunsError, match="slow still runs"):
-        await agent.graph.ainvoke(answer, agent.config)
+        await slow_agent.graph.ainvoke(decided(question, "approve"), slow_agent.config)
     assert (slow.times, slow.most) == (1, 1)
-    slow.go.set()
-    assert slow.returned.wait(60)
-    await until_noted(agent)
-    result = await agent.graph.ainvoke(None, agent.config)
+    await let_return(slow_agent, slow)
+    result = await slow_agent.graph.ainvoke(None, slow_agent.config)
     assert result["answer"] == "done"
-    assert [each.text for each in agent.tool_messages("slow")] == ["it is done"]
+    assert [each.text for each in slow_agent.tool_messages("slow")] == ["it is done"]
     assert (slow.times, slow.most) == (1, 1)
 
 
 async def test_what_a_person_decided_about_it_stands_when_it_returns_after_all(
-    slow_run: tuple[Agent, "asyncio.Task[Any]"], slow: Slow, monkeypatch: pytest.MonkeyPatch
+    slow_agent: Agent, slow: Slow, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cancellation, "STOP_SECONDS", 0.3)
-    agent, run = slow_run
-    run.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await run
-    await agent.graph.ainvoke(None, agent.config)
-    (question,) = agent.state.interrupts
-    reject: Any = Command(resume={question.id: {"decisions": [{"type": "reject"}]}})
-    assert (await agent.graph.ainvoke(reject, agent.config))["answer"] == "done"
-    before = next(each for each in agent.graph.get_state_history(agent.config) if each.next == ("act",))
-    slow.go.set()
-    assert slow.returned.wait(60)
-    await until_noted(agent)
-    await agent.graph.ainvoke(None, before.config)
-    assert "Outcome unknown" in agent.tool_messages("slow")[-1].text
+    await give_up(slow_agent, slow, monkeypatch)
+    question = await ask_about(slow_agent)
+    result = await slow_agent.graph.ainvoke(decided(question, "reject"), slow_agent.config)
+    assert result["answer"] == "done"
+    history = slow_agent.graph.get_state_history(slow_agent.config)
+    before = next(each for each in history if each.next == ("act",))
+    await let_return(slow_agent, slow)
+    await slow_agent.graph.ainvoke(None, before.config)
+    assert "Outcome unknown" in slow_agent.tool_messages("slow")[-1].text
     assert slow.times == 1
 
 
 async def test_a_tool_that_was_given_up_is_asked_about_when_it_is_wanted_again(
     make_agent: MakeAgent, slow: Slow, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cancellation, "STOP_SECONDS", 0.3)
     agent = make_agent([calls(call("slow")), calls(call("slow")), "done"], tools=[slow.tool], **FREE)
-    run = asyncio.ensure_future(agent.graph.ainvoke(GO, agent.config))
-    while not slow.began.is_set():
-        await asyncio.sleep(0.01)
-    run.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await run
-    await agent.graph.ainvoke({"messages": [HumanMessage("again")]}, agent.config)
-    (question,) = agent.state.interrupts
-    assert "It still runs" in question.value["action_requests"][0]["description"]
-    slow.go.set()
-    assert slow.returned.wait(60)
-    await until_noted(agent)
+    await give_up(agent, slow, monkeypatch)
+    question = await ask_about(agent, {"messages": [HumanMessage("again")]})
+    await let_return(agent, slow)
     assert slow.times == 1
-    reject: Any = Command(resume={question.id: {"decisions": [{"type": "reject"}]}})
-    assert (await agent.graph.ainvoke(reject, agent.config))["answer"] == "done"
+    assert (await agent.graph.ainvoke(decided(question, "reject"), agent.config))["answer"] == "done"
     assert slow.times == 1
 
 
 async def test_a_tool_that_was_given_up_stays_unknown_when_it_returns_in_between(
     make_agent: MakeAgent, slow: Slow, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cancellation, "STOP_SECONDS", 0.3)
     agent = make_agent([calls(call("slow")), "well", calls(call("slow")), "done"], tools=[slow.tool], **FREE)
-    run = asyncio.ensure_future(agent.graph.ainvoke(GO, agent.config))
-    while not slow.began.is_set():
-        await asyncio.sleep(0.01)
-    run.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await run
+    await give_up(agent, slow, monkeypatch)
     await agent.graph.ainvoke({"messages": [HumanMessage("never mind")]}, agent.config)
     assert "Outcome unknown" in agent.tool_messages("slow")[0].text
-    slow.go.set()
-    assert slow.returned.wait(60)
-    await asyncio.sleep(0.1)
+    await let_return(agent, slow)
     await agent.graph.ainvoke({"messages": [HumanMessage("after all")]}, agent.config)
     assert len(agent.state.interrupts) == 1
     assert slow.times == 1
@@ -461,9 +458,7 @@ async def test_the_thread_is_busy_for_others_until_a_blocking_tool_has_returned(
     async with AsyncSqliteSaver.from_conn_string(str(tmp_path / "threads.sqlite")) as saver:
         agent = make_agent([calls(call("slow")), "done"], tools=[slow.tool], checkpointer=saver, **FREE)
         other = make_agent(["x"], checkpointer=saver)
-        run = asyncio.ensure_future(agent.graph.ainvoke(GO, agent.config))
-        while not slow.began.is_set():
-            await asyncio.sleep(0.01)
+        run = await blocked_run(agent, slow)
         for _ in range(2):  # the second one is not waited for
             run.cancel()
             await asyncio.sleep(0.05)
@@ -471,9 +466,7 @@ async def test_the_thread_is_busy_for_others_until_a_blocking_tool_has_returned(
             await run
         with pytest.raises(ThreadBusyError):
             await other.graph.ainvoke(None, other.config)
-        slow.go.set()
-        assert slow.returned.wait(60)
-        await until_noted(agent)
+        await let_return(agent, slow)
         assert (await agent.graph.ainvoke(None, agent.config))["answer"] == "done"
     assert slow.times == 1
 
@@ -496,9 +489,7 @@ async def test_what_a_cancelled_coroutine_returns_all_the_same_is_its_result(mak
     agent = make_agent([calls(call("send", text="x")), "done"], tools=[send], **FREE)
     run = asyncio.ensure_future(agent.graph.ainvoke(GO, agent.config))
     await began.wait()
-    run.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await run
+    await cancel(run)
     assert (await agent.graph.ainvoke(None, agent.config))["answer"] == "done"
     assert [each.text for each in agent.tool_messages("send")] == ["sent nothing: cancelled"]
     assert taken == ["x"]
@@ -524,8 +515,6 @@ async def test_a_model_call_is_aborted_and_made_again(make_agent: MakeAgent, mon
     async with silent:
         run = asyncio.ensure_future(waiting.ainvoke(GO, agent.config))
         await came.wait()
-        run.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await run
+        await cancel(run)
         await gone.wait()
     assert (await agent.graph.ainvoke(None, agent.config))["answer"] == "done"
