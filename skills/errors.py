@@ -19,6 +19,7 @@
         ├── ScriptError                script-error           a script cannot be started
         │   ├── ScriptNotFoundError    script-not-found       no such script in the skill's folder
         │   ├── InterpreterMissingError  interpreter-missing  nothing on this machine can run the script
+        │   ├── PythonVersionError     python-version         the script needs another Python than the agent's
         │   └── SandboxMissingError    sandbox-missing        the sandbox that is required does not work here
         └── SourceError                source-error           a place cannot hold or take skills
             ├── SourceAddressError     source-address         a URL or namespace that cannot hold skills
@@ -191,6 +192,14 @@ class InterpreterMissingError(DetailedError, ScriptError):
 
     def __str__(self) -> str:
         return f"{super().__str__()} {self.elsewhere}".rstrip()
+
+
+class PythonVersionError(DetailedError, ScriptError):
+    sentence = "Cannot run {path}: it needs Python {needs}, and scripts run with Python {version} here."
+    path: str
+    needs: str
+    """As `requires-python` in its PEP 723 block says."""
+    version: str
 
 
 class SandboxMissingError(DetailedError, ScriptError):

@@ -6,8 +6,11 @@ import sys
 import tomllib
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
-from skills_agent.skills.errors import InterpreterMissingError, ScriptError
+from packaging.specifiers import InvalidSpecifier, SpecifierSet
+
+from skills_agent.skills.errors import InterpreterMissingError, PythonVersionError, ScriptError
 from skills_agent.skills.scripts.programs import find_program
 
 HEAD_BYTES = 64 * 1024
@@ -38,9 +41,12 @@ def command_for(script: Path, path: str | None = None, workspace: Path | None = 
     """Return the argument list that runs the script, without the script's own arguments.
 
     `path` and `workspace` say where programs are searched, and where not, as in `find_program`.
-    Raises InterpreterMissingError when no program here can run it, and what `candidates_for` raises.
+    Raises InterpreterMissingError when no program here can run it, PythonVersionError when its PEP 723 block
+    wants another Python, and what `candidates_for` raises.
     """
     candidates = candidates_for(script)
+    if candidates[-1] in PYTHON or candidates[0][:2] == UV_RUN[:2]:
+        _check_python(script)
     needs = " or ".join(names_of(candidates))
     if candidates == (UV_RUN,):
         needs = f"uv (to install {', '.join(packages_of(script))})"
@@ -107,19 +113,42 @@ def inline_dependencies(source: str) -> list[str] | None:
 
     Source: packaging.python.org/specifications/inline-script-metadata.
     """
-    block = SCRIPT_BLOCK.search(source)
+    block = _inline_metadata(source)
     if block is None:
         return None
-    try:
-        dependencies = tomllib.loads(re.sub(r"(?m)^# ?", "", block[1])).get("dependencies")
-    except tomllib.TOMLDecodeError:
-        return []
+    dependencies = block.get("dependencies")
     return [str(package) for package in dependencies] if isinstance(dependencies, list) else []
 
 
 def packages_of(script: Path) -> list[str]:
     """Return the packages that a Python script names in a PEP 723 block."""
     return inline_dependencies(_head(script)) or []
+
+
+def _check_python(script: Path) -> None:
+    """Raise PythonVersionError where the agent's Python is none that a script's PEP 723 block names.
+
+    What is no version specifier names none. uv would only warn: it is told which Python to take.
+    """
+    needs = str((_inline_metadata(_head(script)) or {}).get("requires-python", ""))
+    version = ".".join(map(str, sys.version_info[:3]))
+    try:
+        is_met = SpecifierSet(needs).contains(version)
+    except InvalidSpecifier:
+        return
+    if not is_met:
+        raise PythonVersionError(script.name, needs, version)
+
+
+def _inline_metadata(source: str) -> dict[str, Any] | None:
+    """Return the PEP 723 `script` block, {} for a broken one; None when there is none."""
+    block = SCRIPT_BLOCK.search(source)
+    if block is None:
+        return None
+    try:
+        return tomllib.loads(re.sub(r"(?m)^# ?", "", block[1]))
+    except tomllib.TOMLDecodeError:
+        return {}
 
 
 def _shebang(head: str) -> list[str]:

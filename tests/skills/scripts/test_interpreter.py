@@ -1,5 +1,6 @@
 """Which program runs a script."""
 
+import platform
 import sys
 from pathlib import Path
 
@@ -7,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skills_agent.skills.errors import InterpreterMissingError, ScriptError
+from skills_agent.skills.errors import InterpreterMissingError, PythonVersionError, ScriptError
 from skills_agent.skills.scripts.interpreter import command_for, inline_dependencies
 
 WITH_DEPENDENCIES = '# /// script\n# dependencies = ["requests<3", "rich"]\n# ///\nimport requests\n'
@@ -80,6 +81,41 @@ def test_without_uv_dependencies_are_a_clear_refusal(tmp_path: Path, programs: P
 
 def test_without_uv_a_script_without_dependencies_runs(tmp_path: Path, programs: Path) -> None:
     path = script(tmp_path, "a.py", WITHOUT_DEPENDENCIES)
+    assert command_for(path, str(programs)) == [sys.executable, str(path)]
+
+
+@pytest.mark.parametrize("dependencies", ["", '# dependencies = ["rich"]\n'])
+@pytest.mark.parametrize(
+    ("name", "shebang"),
+    [
+        ("a.py", ""),
+        ("a", "#!/usr/bin/env python3\n"),
+        ("a", "#!/usr/bin/env -S uv run --with rich -p 3.99\n"),
+    ],
+)
+@pytest.mark.parametrize("is_uv_there", [True, False])
+def test_a_script_for_another_python_is_refused_with_both_versions(
+    tmp_path: Path, programs: Path, name: str, shebang: str, dependencies: str, is_uv_there: bool
+) -> None:
+    """Whatever would run it: uv takes the agent's Python, too, and would only warn."""
+    if is_uv_there:
+        install(programs, "uv")
+    block = f'{shebang}# /// script\n# requires-python = ">=3.99"\n{dependencies}# ///\n'
+    path = script(tmp_path, name, block)
+    version = platform.python_version()
+    with pytest.raises(
+        PythonVersionError, match=rf"{name}: it needs Python >=3\.99, .* with Python {version} here\."
+    ):
+        command_for(path, str(programs))
+
+
+@pytest.mark.parametrize(
+    "needs", ["''", "'>=3.11,<4'", "'~=3.11'", "'about 3.99'", "3.99", "'>=3.99'\n# broken"]
+)
+def test_what_this_python_meets_or_nobody_can_read_is_no_refusal(
+    tmp_path: Path, programs: Path, needs: str
+) -> None:
+    path = script(tmp_path, "a.py", f"# /// script\n# requires-python = {needs}\n# ///\n")
     assert command_for(path, str(programs)) == [sys.executable, str(path)]
 
 
