@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from functools import partial
+from inspect import isgeneratorfunction
 from typing import Any, Final
 
 from langchain_core.language_models import BaseChatModel
@@ -9,7 +10,7 @@ from langchain_core.tools import BaseTool
 from langgraph.graph import END, START
 
 from skills_agent.graph import routes
-from skills_agent.graph.audit.recorder import record_node
+from skills_agent.graph.audit.recorder import record_node, record_steps
 from skills_agent.graph.langgraph_inside import route_in_place, skip_answers, state_now, stored
 from skills_agent.graph.services import Services, make_services
 from skills_agent.graph.settings import Settings
@@ -122,7 +123,7 @@ def wire(services: Services) -> AgentGraph:
     # The input schema is named, because LangGraph would take the fields of a worker's input for channels.
     nodes: dict[str, Any] = {
         "discover": partial(discover, registry=registry, requests=requests, running=running, codes=codes),
-        "summarize": two_paths(partial(summarize, requests=requests), running),
+        "summarize": partial(summarize, requests=requests),
         "select": partial(select, policy=policy, limits=settings, on_change=settings.on_change),
         "load": partial(
             load,
@@ -132,30 +133,28 @@ def wire(services: Services) -> AgentGraph:
             state_now=state_now,
             on_change=settings.on_change,
         ),
-        "decide": two_paths(
-            partial(decide, requests=requests, policy=policy, limits=settings, running=running), running
-        ),
+        "decide": partial(decide, requests=requests, policy=policy, limits=settings, running=running),
         "gate": partial(gate, policy=policy, limits=settings, running=running),
         "approve": partial(approve, policy=policy),
-        "act": two_paths(
-            partial(
-                act,
-                tools=services.tool_node,
-                policy=policy,
-                limits=settings,
-                running=running,
-                coroutines=services.coroutines,
-                results=services.results,
-                observer=services.audit,
-                state_now=state_now,
-                skip_answers=skip_answers,
-            ),
-            running,
+        "act": partial(
+            act,
+            tools=services.tool_node,
+            policy=policy,
+            limits=settings,
+            running=running,
+            coroutines=services.coroutines,
+            results=services.results,
+            observer=services.audit,
+            state_now=state_now,
+            skip_answers=skip_answers,
         ),
-        "answer": two_paths(partial(answer, requests=requests), running),
+        "answer": partial(answer, requests=requests),
     }
     for name, node in nodes.items():
-        graph.add_node(name, record_node(name, node, services.audit), input_schema=stored(AgentState))
+        made: Any = record_node(name, node, services.audit)
+        if isgeneratorfunction(node):  # It waits, for a model or a tool.
+            made = two_paths(name, record_steps(name, node, services.audit), running)
+        graph.add_node(name, made, input_schema=stored(AgentState))
 
     graph.add_edge(START, "discover")
     for node, route in ROUTES.items():

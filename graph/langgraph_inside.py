@@ -404,7 +404,12 @@ _MIGRATIONS: Final = (
 
 def kind_of(saver: BaseCheckpointSaver[Any]) -> SaverKind:
     """Return where a saver keeps threads; asked by module, because PostgreSQL's package is an extra."""
-    names = (cls.__module__ for cls in type(saver).__mro__)
+    return _kind_of_class(type(saver))  # type: ignore[arg-type]  # a class is hashable
+
+
+@cache
+def _kind_of_class(saver: type[Any]) -> SaverKind:
+    names = (cls.__module__ for cls in saver.__mro__)
     kinds = (kind for name in names for module, kind in _MODULES.items() if name.startswith(module))
     return next(kinds, "other")
 
@@ -427,6 +432,16 @@ def set_up(saver: BaseCheckpointSaver[Any]) -> None:
     if kind_of(saver) == "sqlite" and not getattr(saver, "is_setup", True) and loop_of(saver) is None:
         with saver.cursor(transaction=False):  # type: ignore[attr-defined]  # takes its lock, and sets up
             pass
+
+
+def set_up_as(made: BaseCheckpointSaver[Any], saver: BaseCheckpointSaver[Any]) -> None:
+    """Let a copy of an asynchronous saver on SQLite be set up where the saver is, and not for itself.
+
+    Such a saver makes its tables at its first use, which each copy would do again: four statements, each
+    handed to its thread, in every invocation.
+    """
+    if kind_of(saver) == "sqlite" and loop_of(saver) is not None:
+        made.setup = saver.setup  # type: ignore[attr-defined]
 
 
 def loop_of(saver: BaseCheckpointSaver[Any]) -> asyncio.AbstractEventLoop | None:

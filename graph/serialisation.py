@@ -24,7 +24,7 @@ from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from langgraph.types import Command, Interrupt, Overwrite, Send, TimeoutPolicy
 from pydantic import BaseModel
 
-from skills_agent.graph.langgraph_inside import Form, StoredObject, make_objects_by, set_up
+from skills_agent.graph.langgraph_inside import Form, StoredObject, make_objects_by, set_up, set_up_as
 from skills_agent.skills.errors import DetailedError, SkillsAgentError
 
 Key = tuple[str, str]
@@ -116,6 +116,7 @@ def strict_saver(
     """
     set_up(saver)
     made = copy(saver)
+    set_up_as(made, saver)
     made.serde = strict(saver.serde, allowed, f"Thread {thread}")
     for name, inner in vars(saver).items():
         if isinstance(inner, BaseCheckpointSaver):

@@ -4,7 +4,7 @@ import asyncio
 import json
 from collections.abc import Callable, Collection, Coroutine, Generator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from functools import cached_property, lru_cache, partial
+from functools import cached_property, lru_cache
 from itertools import count
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple, TypeVar
@@ -126,6 +126,9 @@ Result = TypeVar("Result")
 Steps = Generator[Waiting, Any, Result]
 """The steps of a node that waits: yields what it waits for, takes the reply, and returns its update. What
 the call raised is raised at the `yield`."""
+RecordedSteps = Callable[[Any, Runtime[Context], Callable[[], bool]], Steps[Any]]
+"""Makes the steps of a node from the state and the runtime; the last argument returns whether the caller has
+left, so that nothing is kept of what they return."""
 
 
 class ModelRequests:
@@ -285,7 +288,7 @@ def _schema_tokens(schema: dict[str, Any]) -> int:
     return tokens_in(json.dumps(schema, ensure_ascii=False))
 
 
-def two_paths(node: partial[Steps[Any]], running: Invocations) -> TwoPaths:
+def two_paths(name: str, node: RecordedSteps, running: Invocations) -> TwoPaths:
     """Return a node of a generator function, with two paths that differ in the lines that wait.
 
     Hundreds of sessions under `ainvoke` must not hold a thread each while they wait; the steps themselves
@@ -293,10 +296,11 @@ def two_paths(node: partial[Steps[Any]], running: Invocations) -> TwoPaths:
     """
 
     def sync_path(state: Any) -> Any:
-        return _advance(node(state, get_runtime(Context)), None, lambda _: True)
+        return _advance(node(state, get_runtime(Context), lambda: False), None, lambda _: True)
 
     async def async_path(state: Any) -> Any:
-        steps, cancellation = node(state, get_runtime(Context)), running.cancellation()
+        cancellation = running.cancellation()
+        steps = node(state, get_runtime(Context), lambda: cancellation.is_requested)
         with cancellation.part():
             step = await cancellation.in_thread(_advance, steps, None, _blocks)
             while isinstance(step, Waiting):
@@ -304,7 +308,7 @@ def two_paths(node: partial[Steps[Any]], running: Invocations) -> TwoPaths:
                 step = await cancellation.in_thread(_advance, steps, reply, _blocks)
             return step
 
-    return TwoPaths(node.func.__name__, sync_path, async_path)
+    return TwoPaths(name, sync_path, async_path)
 
 
 def _blocks(step: Waiting) -> bool:

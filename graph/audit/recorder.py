@@ -1,6 +1,5 @@
 """Records what the nodes do: in the audit's files, and on the `custom` stream of an invocation."""
 
-import asyncio
 import logging
 import secrets
 import time
@@ -40,7 +39,7 @@ from skills_agent.graph.audit.node_events import NodeStep, State, turn_of
 from skills_agent.graph.audit.redaction import Redaction
 from skills_agent.graph.langgraph_inside import state_now
 from skills_agent.nodes.effects import Witness
-from skills_agent.nodes.model_call import TwoPaths
+from skills_agent.nodes.model_call import RecordedSteps, Steps
 from skills_agent.skills.policy.verdict import AnswerRefusedError
 from skills_agent.state.context import Context, caller_of
 from skills_agent.state.schema import CallRequest
@@ -65,7 +64,7 @@ So does the end of a run that had effects.
 MAX_INVOCATIONS: Final = 10_000
 """Invocations that are remembered, those under way among them."""
 
-Node = Callable[..., Any] | TwoPaths
+Node = Callable[..., Any]
 
 
 @dataclass
@@ -102,7 +101,7 @@ class Audit:
     def watch(self, node: str, before: State, runtime: Runtime[Context]) -> Iterator[list[Any]]:
         """Record one run of a node, which appends what it returned to the list.
 
-        Interrupts and errors pass through after they were recorded.
+        Interrupts and errors pass through after they were recorded; of a node that appends nothing no end is.
         """
         turn = turn_of(node, before)
         tell = partial(self._tell, node, turn, runtime)
@@ -122,6 +121,8 @@ class Audit:
         except Exception as error:
             tell([RunFailed(error=type(error).__name__, message=str(error))], after_effects=True)
             raise
+        if not changes:
+            return
         seconds, update = round(time.perf_counter() - start, 4), node_events.merge_updates(changes[0])
         step = NodeStep(before, update, seconds, self._resumed(runtime))
         tell(node_events.events_of(node, step), after_effects=node in AFTER_EFFECTS)
@@ -277,28 +278,27 @@ def _waits(drafts: Sequence[Record], memory: _Memory) -> bool:
 
 
 def record_node(name: str, node: Node, audit: Audit) -> Node:
-    """Return a node that does what `node` does, and that the audit records.
-
-    A plain function stays one; a node with an async path waits for the disk in a thread there.
-    """
+    """Return a node that does what `node` does, and that the audit records."""
 
     def run(state: Any, runtime: Runtime[Context]) -> Any:
         with audit.watch(name, state, runtime) as changes:
-            changes.append(node.path(state) if isinstance(node, TwoPaths) else node(state, runtime))
+            changes.append(node(state, runtime))
         return changes[0]
 
-    if not isinstance(node, TwoPaths):
-        return run
+    return run
 
-    async def run_async(state: Any) -> Any:
-        watch = audit.watch(name, state, get_runtime(Context))
-        changes = await asyncio.to_thread(watch.__enter__)
-        try:
-            changes.append(await node.async_path(state))
-        except Exception as error:
-            await asyncio.to_thread(watch.__exit__, type(error), error, error.__traceback__)
-            raise
-        await asyncio.to_thread(watch.__exit__, None, None, None)
-        return changes[0]
 
-    return TwoPaths(name, lambda state: run(state, get_runtime(Context)), run_async)
+def record_steps(name: str, node: Callable[..., Steps[Any]], audit: Audit) -> RecordedSteps:
+    """Return the steps of a node that waits, recorded in the thread that takes them: no hand-off more.
+
+    What the caller has left is not recorded as done: LangGraph keeps nothing of it.
+    """
+
+    def steps(state: Any, runtime: Runtime[Context], is_left: Callable[[], bool]) -> Steps[Any]:
+        with audit.watch(name, state, runtime) as changes:
+            update = yield from node(state, runtime)
+            if not is_left():
+                changes.append(update)
+        return update
+
+    return steps

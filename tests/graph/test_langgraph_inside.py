@@ -31,6 +31,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.serde import jsonplus
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from langgraph.checkpoint.sqlite import SqliteSaver
+from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 from langgraph.graph import END, START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.store.memory import InMemoryStore
@@ -560,3 +561,18 @@ def test_a_saver_on_sqlite_is_set_up_before_it_is_copied() -> None:
     with SqliteSaver.from_conn_string(":memory:") as saver:
         strict_saver(saver, {}, "t")
         assert saver.is_setup
+
+
+async def test_an_asynchronous_saver_on_sqlite_makes_its_tables_once() -> None:
+    """Each invocation has a copy of it, and would make them again."""
+    statements: list[str] = []
+    async with AsyncSqliteSaver.from_conn_string(":memory:") as saver:
+        for name in ("one", "two"):
+            await saver.conn.set_trace_callback(statements.append)
+            copy = strict_saver(strict_saver(saver, {}, name), {}, name)
+            assert await copy.aget_tuple({"configurable": {"thread_id": name}}) is None
+    made = [each for each in statements if "CREATE TABLE" in each or "ALTER TABLE" in each]
+    assert made, "AsyncSqliteSaver makes its tables elsewhere than in `setup` now: change set_up_as."
+    assert len(made) == len(set(made)), (
+        "AsyncSqliteSaver calls another method than `setup`: change set_up_as."
+    )

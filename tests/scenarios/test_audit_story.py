@@ -1,5 +1,6 @@
 """The record of a run that was cut off in an effect, and of what was changed from outside, is one story."""
 
+import asyncio
 import json
 from pathlib import Path
 from typing import Any
@@ -211,3 +212,32 @@ async def test_what_is_changed_with_update_state_is_told_each_time(granted: Agen
     assert one["task"] != two["task"]
     granted.graph.update_state(granted.config, None, as_node="answer")
     assert told(workspace)[-1] == two
+
+
+async def test_the_end_of_a_call_whose_run_was_cancelled_is_told_once(
+    make_agent: MakeAgent, workspace: Path
+) -> None:
+    """By the run that goes on: the cancelled one kept nothing of its step but the entry of the journal."""
+    began = asyncio.Event()
+
+    @tool
+    async def send(text: str) -> str:
+        """Send something."""
+        began.set()
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            return f"{text} was not sent"
+        return "never"
+
+    send.metadata = {"risk": "write"}
+    replies = [calls(call("send", text="n")), "done"]
+    agent = make_agent(replies, tools=[send], require_approval_for=frozenset())
+    run = asyncio.ensure_future(agent.graph.ainvoke({"messages": [HumanMessage("go")]}, agent.config))
+    await began.wait()
+    run.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await run
+    assert of_act(workspace) == [("call_started", False)]
+    assert (await agent.graph.ainvoke(None, agent.config))["answer"] == "done"
+    assert of_act(workspace) == [("call_started", False), ("call_ended", False)]
