@@ -7,15 +7,24 @@ from typing import NamedTuple
 # A person cannot see these, and a model reads them: control characters, bidirectional marks and overrides,
 # zero-width and filler characters, variation selectors (but those of emoji), tag characters. A lone surrogate
 # nothing can write.
-_INVISIBLE = re.compile(
-    "["
+_INVISIBLE_CLASS = (
     "\x00-\x08\x0b-\x1f\x7f-\x9f"
     "\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f"
     "\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164"
     "\ud800-\udfff\ufe00-\ufe0d\ufeff\uffa0\ufff0-\ufffb\ufffe\uffff"
     "\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
-    "]"
 )
+_INVISIBLE = re.compile(f"[{_INVISIBLE_CLASS}]")
+PICTURES = (
+    "\u00a9\u00ae\u203c\u2049\u2122\u2139\u2190-\u21ff\u2300-\u23ff\u2460-\u27bf\u2900-\u297f\u2b00-\u2bff"
+    "\u3030\u303d\u3297\u3299\U0001f000-\U0001faff"
+)
+_JOINED_SCRIPTS = "\u0600-\u06ff\u0700-\u08ff\u0900-\u109f\u1780-\u18aa\ufb50-\ufdff\ufe70-\ufefc"
+JOINER = rf"(?<=[{_JOINED_SCRIPTS}])[\u200c\u200d](?![{_INVISIBLE_CLASS}A-Za-z0-9])"
+"""One after a letter of a script that needs it: Persian and the Indic languages cannot be written without.
+Two in a row, or one before a Latin letter, are no orthography: they can hide a text."""
+_KEPT_JOINER = rf"{JOINER}|(?<=[{PICTURES}\ufe0f])\u200d(?=[{PICTURES}])"
+_UNWANTED = re.compile(rf"(?P<kept>{_KEPT_JOINER})|{_INVISIBLE.pattern}")
 _LINE_END = re.compile("\r\n?|[\x0b\x0c\x85\u2028\u2029]")
 _MARKUP = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
 _ELLIPSIS = "…"
@@ -42,11 +51,20 @@ def normalize_line_ends(text: str) -> str:
 def clean_text(text: str) -> CleanText:
     r"""Remove control (not `\n`, `\t`), bidirectional, zero-width and tag characters, and count them.
 
-    Call `normalize_line_ends` first where a CR is a line end and no control character.
+    Joiners stay where a script or an emoji needs them. Call `normalize_line_ends` first where a CR is a line
+    end and no control character.
     """
     if text.isascii() and text.isprintable():
         return CleanText(text, 0)
-    return CleanText(*_INVISIBLE.subn("", text))
+    if "\u200c" not in text and "\u200d" not in text:
+        return CleanText(*_INVISIBLE.subn("", text))
+    plain = _UNWANTED.sub(lambda match: match["kept"] or "", text)
+    return CleanText(plain, len(text) - len(plain))
+
+
+def without_joiners(text: str) -> str:
+    """Return a text without joiners: two names may not differ in what nobody can see."""
+    return text.replace("\u200c", "").replace("\u200d", "")
 
 
 def one_line(text: str, limit: int | None = None) -> str:

@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import Final, Literal, NamedTuple
 
+from skills_agent.skills.text import JOINER, PICTURES
+
 # Characters without a glyph that Unicode counts as letters, marks or symbols: fillers, joiners, selectors.
 _BLANK_GLYPHS: Final = re.compile(
     "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0"
@@ -25,19 +27,13 @@ _MARK: Final = r"<(?=U\+[0-9A-F]{4,6}>)"
 _NOT_PLAIN: Final = re.compile(rf"[^\n\t\x20-\x7e]|{_MARK}")
 _NOT_PLAIN_LINE: Final = re.compile(rf"[^\x20-\x7e]|{_MARK}")
 
-_PICTURE: Final = (
-    r"[\u00a9\u00ae\u203c\u2049\u2122\u2139\u2190-\u21ff\u2300-\u23ff\u2460-\u27bf\u2900-\u297f\u2b00-\u2bff"
-    r"\u3030\u303d\u3297\u3299\U0001f000-\U0001faff](?:\ufe0f|[\U0001f3fb-\U0001f3ff])?"
-)
+_PICTURE: Final = rf"[{PICTURES}](?:\ufe0f|[\U0001f3fb-\U0001f3ff])?"
 _EMOJI: Final = (
     # The flags of England, Scotland and Wales are the only emoji with tag characters.
     r"\U0001f3f4\U000e0067\U000e0062(?:\U000e0065\U000e006e\U000e0067|\U000e0073\U000e0063\U000e0074"
     r"|\U000e0077\U000e006c\U000e0073)\U000e007f"
     rf"|{_PICTURE}(?:\u200d{_PICTURE})*|[0-9#*]\ufe0f\u20e3"
 )
-_JOINED_SCRIPTS: Final = r"[\u0600-\u06ff\u0700-\u08ff\u0900-\u109f\u1780-\u18aa]"
-_JOINER: Final = rf"(?<={_JOINED_SCRIPTS})[\u200c\u200d](?={_JOINED_SCRIPTS})"
-"""Between letters of scripts that need it: Persian and the Indic languages cannot be written without."""
 _SPACES: Final = r"[\u00a0\u2000-\u200a\u202f\u205f\u3000]"
 _SELECTOR: Final = r"(?<![\ufe00-\ufe0f])\ufe0f(?![\ufe00-\ufe0f])"
 """One selector alone says nothing; a row of them can hide a text."""
@@ -45,7 +41,7 @@ _RIGHT_TO_LEFT: Final = re.compile(r"[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc]")
 
 Kind = Literal["exact", "program", "prose"]
 """What may stand as it is: nothing; emoji, and joiners where a script needs them; also spaces."""
-_PASSES: Final = {"program": rf"{_EMOJI}|{_JOINER}", "prose": rf"{_EMOJI}|{_JOINER}|{_SPACES}"}
+_PASSES: Final = {"program": rf"{_EMOJI}|{JOINER}", "prose": rf"{_EMOJI}|{JOINER}|{_SPACES}"}
 _DIRECTIONS: Final = re.compile("[\u200e\u200f\u061c]")
 
 # Letters of other scripts that most fonts draw like a Latin one (from Unicode's confusables.txt).

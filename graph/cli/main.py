@@ -11,7 +11,7 @@ from typing import Final, cast
 import click
 
 from skills_agent.graph.cli.options import examples
-from skills_agent.graph.cli.printing import print_error, print_warnings
+from skills_agent.graph.cli.printing import print_error, print_json, print_warnings
 from skills_agent.graph.cli.signals import INTERRUPTED
 from skills_agent.skills.errors import SkillsAgentError
 
@@ -27,6 +27,9 @@ _COMMANDS: Final = {
     "cache": "See and clear the snapshots of loaded skills.",
 }
 """In the order in which a newcomer needs them, with what the list says: to make it imports none."""
+
+_USAGE: Final = 2
+"""The exit code of click for a command that is written wrongly."""
 
 
 class _LazyGroup(click.Group):
@@ -95,11 +98,19 @@ def _exit_code() -> int:
     except click.ClickException as error:
         context = error.ctx if isinstance(error, click.UsageError) else None
         hint = f" (see: {context.command_path} -h)" if context else ""
-        print_error(error.format_message() + hint)
+        _print_error(error.format_message() + hint, "usage" if error.exit_code == _USAGE else "error")
         return error.exit_code
     except SkillsAgentError as error:
-        print_error(str(error))
+        _print_error(str(error), error.code)
         return 1
+
+
+def _print_error(text: str, code: str) -> None:
+    """Print an error on stderr; where one JSON value is promised, that is the error, too."""
+    words = sys.argv[1:]
+    if "--json" in words[: words.index("--") if "--" in words else None]:
+        print_json({"error": {"code": code, "message": text}})
+    print_error(text)
 
 
 if __name__ == "__main__":

@@ -87,7 +87,9 @@ approval = click.option(
     type=click.Choice(get_args(Approval)),
     help="For a call that needs an approval: ask, deny it, or fail the run. [default: ask]",
 )
-as_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON value and nothing else.")
+as_json = click.option(
+    "--json", "as_json", is_flag=True, help="Print one JSON value and nothing else: an error, too."
+)
 show_secrets = click.option(
     "--show-secrets", is_flag=True, help="With --json: leave secrets in what is printed."
 )

@@ -15,12 +15,20 @@ MAX_FRONTMATTER_BYTES: Final = 16 * 1024
 """Eight times the largest of 2,532 real files; checked before YAML sees a byte."""
 HEAD_BYTES: Final = MAX_FRONTMATTER_BYTES + 512
 """How much of a file shows its frontmatter, fences and all."""
+MAX_DESCRIPTION: Final = 1024
+"""Characters of a description that is made of a paragraph, as in the specification."""
 NULL: Final = frozenset({"", "~", "null", "Null", "NULL"})
 """Unquoted scalars that mean nothing."""
 
 _OPENING: Final = re.compile(rb"\A(?:\xef\xbb\xbf)?(?P<before>\s*)---[ \t]*(?:\r\n|\n|\r)")
 _CLOSING: Final = re.compile(rb"[\r\n]---[ \t]*(?:\r\n|\n|\r|\Z)")
 _LINE_END: Final = re.compile(rb"\r\n|\n|\r")
+_TITLE: Final = re.compile(r"# +\S")
+_HEADING: Final = re.compile(r"(?m)^#+ .*$")
+_FENCED: Final = re.compile(r"(?ms)^(```+|~~~+).*?(?:^\1|\Z)")
+_BLANK_LINES: Final = re.compile(r"\n[ \t]*\n")
+_PARAGRAPH: Final = re.compile(r"(?![#>|`~<\-*+=]|!?\[|\d+[.)] )\S")
+"""No heading, quotation, table, fence, list, markup, image or link alone."""
 _PLAIN_LINE: Final = re.compile(
     r"(?:  - +|(?P<indent>  )?(?P<key>[A-Za-z_][A-Za-z0-9_-]{0,63}):(?: +|$))"
     r"""(?:'(?P<single>[^'\\]*)'|"(?P<double>[^"\\]*)"|"""
@@ -69,6 +77,35 @@ def split(head: bytes) -> Split:
         message = f"The frontmatter is over {MAX_FRONTMATTER_BYTES:,} bytes."
         raise _refusal("frontmatter-too-large", message)
     raise _refusal("frontmatter-unclosed", "The frontmatter has no closing `---`.")
+
+
+def made_from_title(head: bytes, name: str) -> tuple[Split, Frontmatter] | None:
+    """Make the frontmatter of a file that begins with `# Title` instead; None for any other file.
+
+    The description is the first paragraph of plain text below the title.
+    """
+    text = clean_text(normalize_line_ends(head.decode("utf-8-sig", "ignore"))).text.lstrip()
+    if not _TITLE.match(text):
+        return None
+    prose = _HEADING.sub("", _FENCED.sub("", text))
+    blocks = (block.strip() for block in _BLANK_LINES.split(prose))
+    paragraph = next((block for block in blocks if _PARAGRAPH.match(block)), "")
+    fields: dict[str, Value] = {"name": name, "description": " ".join(paragraph.split())[:MAX_DESCRIPTION]}
+    message = "There is no frontmatter: the name is the folder's, the description the first paragraph."
+    return Split(head, 1, 0), Frontmatter(fields, {}, (Finding("frontmatter-made", message, 1),))
+
+
+def body_start(raw: bytes) -> int:
+    """Return where the instructions of a file begin: below the frontmatter, or with a title instead of one.
+
+    Raises FrontmatterError.
+    """
+    try:
+        return split(raw).body_start
+    except FrontmatterError as error:
+        if error.finding.code == "frontmatter-missing" and made_from_title(raw[:HEAD_BYTES], ""):
+            return 0
+        raise
 
 
 def parse(frontmatter: bytes, first_line: int = 2) -> Frontmatter:

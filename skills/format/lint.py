@@ -62,7 +62,7 @@ def lint(path: Path, strictness: Strictness = Strictness()) -> LintReport:  # no
     """Check a skill's folder (or its SKILL.md), or every skill in a folder of skills."""
     folder = path.parent if path.name.upper() == SKILL_FILE.upper() and path.is_file() else path
     source = DirectorySource(folder, _LABEL, required=True)
-    seen, reported = Discovery([source], strictness, None).scan()
+    seen, reported = Discovery([source], strictness._replace(each_note=True), None).scan()
     # Only a catalog compares them all: two skills of one name, and names that look alike.
     findings = [as_strict(finding) for finding in Catalog(seen, reported, [_LABEL]).diagnostics]
     for skill in seen:

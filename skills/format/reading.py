@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 from skills_agent.skills.errors import SkillInvalidError, SkillTooLargeError, SkillUndecodableError
 from skills_agent.skills.format.fields import read_fields
-from skills_agent.skills.format.frontmatter import parse, split
+from skills_agent.skills.format.frontmatter import HEAD_BYTES, body_start, made_from_title, parse, split
 from skills_agent.skills.format.rules import (
     RULES,
     Finding,
@@ -16,6 +16,7 @@ from skills_agent.skills.format.rules import (
     check_fields,
     check_instructions,
     diagnostic,
+    one_note,
 )
 from skills_agent.skills.format.values import name_from_folder
 from skills_agent.skills.skill import Diagnostic, Skill, SkillMetadata
@@ -53,13 +54,22 @@ class Body(NamedTuple):
     findings: tuple[Finding, ...]
 
 
-def read_metadata(head: bytes, place: Place, *, block_angle_brackets: bool = False) -> ReadMetadata:
-    """Read the frontmatter in the first `HEAD_BYTES` of a file and hold it to the rules."""
+def read_metadata(
+    head: bytes, place: Place, *, block_angle_brackets: bool = False, by_title: bool = False
+) -> ReadMetadata:
+    """Read the frontmatter in the first `HEAD_BYTES` of a file and hold it to the rules.
+
+    With `by_title`, a file that begins with `# Title` needs none.
+    """
     try:
         parts = split(head)
         frontmatter = parse(parts.frontmatter, parts.first_line)
     except FrontmatterError as error:
-        return ReadMetadata(None, (diagnostic(error.finding, place.path),))
+        is_missing = error.finding.code == "frontmatter-missing"
+        made = made_from_title(head, name_from_folder(place.folder)) if by_title and is_missing else None
+        if made is None:
+            return ReadMetadata(None, (diagnostic(error.finding, place.path),))
+        parts, frontmatter = made
     if block_angle_brackets and (b"<" in parts.frontmatter or b">" in parts.frontmatter):
         refusal = Finding("angle-brackets-refused", "The frontmatter has `<` or `>` in it.", _FIRST_LINE)
         return ReadMetadata(None, (diagnostic(refusal, place.path),))
@@ -87,7 +97,13 @@ def read_metadata(head: bytes, place: Place, *, block_angle_brackets: bool = Fal
 
 
 def read_skill(
-    raw: bytes, place: Place, root: Path | None, limit: int, *, block_angle_brackets: bool = False
+    raw: bytes,
+    place: Place,
+    root: Path | None,
+    limit: int,
+    *,
+    block_angle_brackets: bool = False,
+    by_title: bool = False,
 ) -> Skill:
     """Read a whole SKILL.md of at most `limit` bytes.
 
@@ -96,7 +112,9 @@ def read_skill(
     """
     if len(raw) > limit:
         raise SkillTooLargeError(place.path, len(raw), limit)
-    metadata, diagnostics = read_metadata(raw, place, block_angle_brackets=block_angle_brackets)
+    metadata, diagnostics = read_metadata(
+        raw[:HEAD_BYTES], place, block_angle_brackets=block_angle_brackets, by_title=by_title
+    )
     if metadata is None:
         errors = [each for each in diagnostics if each.severity == "error"]
         if any(error.code == "skill-undecodable" for error in errors):
@@ -111,13 +129,13 @@ def read_skill(
         instructions=instructions,
         digest=hashlib.sha256(raw).hexdigest(),
         lines=instructions.count("\n") + 1 if instructions else 0,
-        diagnostics=(*diagnostics, *(diagnostic(finding, place.path) for finding in body.findings)),
+        diagnostics=one_note((*diagnostics, *(diagnostic(finding, place.path) for finding in body.findings))),
     )
 
 
 def read_body(raw: bytes, path: str) -> Body:
     """Read the instructions below the frontmatter; raises SkillUndecodableError."""
-    start = split(raw).body_start
+    start = body_start(raw)
     try:
         written = raw[start:].decode("utf-8")
     except UnicodeDecodeError as error:
@@ -133,7 +151,7 @@ def read_body(raw: bytes, path: str) -> Body:
 def read_instructions(start: bytes) -> str:
     """Return the instructions in the first bytes of a file, to be searched; none where it is no skill."""
     try:
-        body_start = split(start).body_start
+        begin = body_start(start)
     except FrontmatterError:
         return ""
-    return clean_text(start[body_start:].decode("utf-8", "ignore")).text
+    return clean_text(start[begin:].decode("utf-8", "ignore")).text

@@ -23,6 +23,9 @@ MAX_LINES: Final = 500
 _COMMANDS_REPORTED: Final = 10
 """Of one skill; a file of nothing but commands must not fill the memory."""
 _COMMAND_CHARACTERS: Final = 80
+_MAX_NOTES: Final = 200
+"""Characters of the one note about a skill."""
+_IN_CODE: Final = re.compile("`[^`]*`")
 _KEBAB: Final = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
 _COMMAND: Final = re.compile(r"(?<!\S)(?:!`[^`\n]+`|```!.*)")
 
@@ -69,6 +72,9 @@ RULES: Final[dict[str, Rule]] = {
     "file-name-case": Rule("info", "warning", "Name the file SKILL.md."),
     # The frontmatter
     "frontmatter-missing": Rule("error", "error", "Start the file with a `---` line, fields, and `---`."),
+    "frontmatter-made": Rule(
+        "warning", "error", "Start the file with a `---` line, fields, and `---`.", repair=True
+    ),
     "frontmatter-unclosed": Rule("error", "error", "Close the frontmatter with a line `---`."),
     "frontmatter-too-large": Rule("error", "error", "Keep the frontmatter under 16 KiB."),
     "frontmatter-not-first": Rule("warning", "error", "Let the file start with `---`."),
@@ -104,7 +110,7 @@ RULES: Final[dict[str, Rule]] = {
     "compatibility-empty": Rule("info", "warning", "Say what the skill needs, or remove the field."),
     "angle-brackets": Rule("info", "warning", "Avoid `<` and `>` in names and descriptions."),
     "metadata-not-mapping": Rule("warning", "error", "Write metadata as `key: value` lines.", repair=True),
-    "metadata-nested": Rule("info", "warning", "Use texts as the values of metadata.", repair=True),
+    "metadata-nested": Rule("info", "warning", "Use texts as the values of metadata."),
     "allowed-tools-not-text": Rule("warning", "error", _TOOLS, repair=True),
     "allowed-tools-form": Rule("info", "warning", _TOOLS),
     "tools-not-understood": Rule("warning", "warning", "Write entries as docs/policy.md says."),
@@ -119,6 +125,7 @@ RULES: Final[dict[str, Rule]] = {
     # The instructions
     "instructions-long": Rule("info", "warning", "Move detail into references/."),
     "command-in-instructions": Rule("warning", "warning", "Put the command into scripts/ and name it."),
+    "notes": Rule("info", "warning", "skills-agent skills lint says more about each."),
     # Sources and catalog
     "source-unreachable": Rule("warning", "warning", "Check the address, the credentials and the network."),
     "file-refused": Rule("warning", "error", "Store the file again, under a plain relative path."),
@@ -140,6 +147,23 @@ def diagnostic(finding: Finding, path: str) -> Diagnostic:
     """Return a finding as the diagnostic of one file, as severe as it is at discovery."""
     rule = RULES[finding.code]
     return Diagnostic(finding.code, rule.lenient, finding.message, path, finding.line, rule.advice)
+
+
+def one_note(diagnostics: tuple[Diagnostic, ...]) -> tuple[Diagnostic, ...]:
+    """Put everything that only its author can use of a skill into one line.
+
+    Warnings and errors stay as they are, and so does a note alone. `lint` does not call this.
+    """
+    notes = [each for each in diagnostics if each.severity == "info"]
+    if len(notes) < 2:
+        return diagnostics
+    named: dict[str, dict[str, None]] = {}
+    for note in notes:
+        named.setdefault(note.code, {}).update(dict.fromkeys(_IN_CODE.findall(note.message)[:1]))
+    parts = (f"{code} ({', '.join(words)})" if words else code for code, words in named.items())
+    finding = Finding("notes", f"For its author: {one_line(', '.join(parts), _MAX_NOTES)}.")
+    others = [each for each in diagnostics if each.severity != "info"]
+    return (*others, diagnostic(finding, notes[0].path))
 
 
 def as_strict(lenient: Diagnostic) -> Diagnostic:

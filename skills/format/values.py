@@ -13,7 +13,7 @@ from typing import Final
 from skills_agent.skills.format.frontmatter import Value
 from skills_agent.skills.format.rules import Finding
 from skills_agent.skills.policy.patterns import GRAMMAR, EntryNotUnderstoodError
-from skills_agent.skills.text import clean_text, one_line
+from skills_agent.skills.text import clean_text, one_line, without_joiners
 
 NAME_LIMIT: Final = 128
 """Characters of a name that are kept; the specification allows 64."""
@@ -50,6 +50,11 @@ class FieldValue:
         if not self._is_text():
             return None
         name = one_line(self._text(self.value))
+        if joined := len(name) - len(without_joiners(name)):
+            self.report(
+                "invisible-characters", f"Invisible characters were removed from the name ({joined})."
+            )
+            name = without_joiners(name)
         safe = safe_name(name)
         if safe != name:
             self.report("name-unsafe", f"The name was read as `{safe}`.")
@@ -178,7 +183,7 @@ def safe_name(name: str) -> str:
 
 def name_from_folder(folder: str) -> str:
     """Return the name of a skill that has none but its folder's."""
-    return safe_name(clean_text(folder).text) or "unnamed"
+    return safe_name(without_joiners(clean_text(folder).text)) or "unnamed"
 
 
 def _split_tools(text: str) -> tuple[str, ...]:

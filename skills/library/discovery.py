@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from skills_agent.skills.errors import SkillUnreadableError
 from skills_agent.skills.format.frontmatter import HEAD_BYTES
 from skills_agent.skills.format.reading import Place, ReadMetadata, read_metadata
-from skills_agent.skills.format.rules import Finding, diagnostic
+from skills_agent.skills.format.rules import Finding, diagnostic, one_note
 from skills_agent.skills.library.index import Readings, SkillIndex, SkillReading, Strictness
 from skills_agent.skills.skill import Diagnostic, SkillRef
 from skills_agent.skills.sources.protocol import Scan, SkillEntry, Source
@@ -114,7 +114,13 @@ class Discovery:
             finding = Finding("skill-unreadable", f"The file cannot be read: {error.cause}.")
             return ReadMetadata(None, (diagnostic(finding, entry.path),))
         place = Place(source.label, entry.path, entry.folder, source.trusted)
-        return read_metadata(head, place, block_angle_brackets=self._strictness.block_angle_brackets)
+        metadata, diagnostics = read_metadata(
+            head,
+            place,
+            block_angle_brackets=self._strictness.block_angle_brackets,
+            by_title=self._strictness.by_title,
+        )
+        return ReadMetadata(metadata, diagnostics if self._strictness.each_note else one_note(diagnostics))
 
 
 def read_file(source: Source, path: str, limit: int) -> bytes:

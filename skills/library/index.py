@@ -25,10 +25,14 @@ logger = logging.getLogger(__name__)
 
 
 class Strictness(NamedTuple):
-    """What an operator refuses beyond the rules."""
+    """What an operator refuses beyond the rules, or lets pass."""
 
     max_skill_bytes: int = 10_000_000
     block_angle_brackets: bool = False
+    by_title: bool = False
+    """Whether a file that begins with `# Title`, and has no frontmatter, is a skill."""
+    each_note: bool = False
+    """Whether notes for an author are findings by themselves, and not one for each skill."""
 
 
 class SkillReading(msgspec.Struct, frozen=True, gc=False):

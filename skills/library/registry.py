@@ -274,6 +274,7 @@ class Registry:
             root,
             self._strictness.max_skill_bytes,
             block_angle_brackets=self._strictness.block_angle_brackets,
+            by_title=self._strictness.by_title,
         )
         if skill.metadata.name != ref.name:
             raise SkillInvalidError(ref.path, f"it is named {skill.metadata.name!r} now, not {ref.name!r}.")

@@ -66,6 +66,7 @@ LOOSER: dict[str, Any] = {
     "max_snapshot_files": 10**9,
     "max_skill_body_lines": 1,
     "block_angle_brackets_in_frontmatter": True,
+    "skills_without_frontmatter": True,
     "on_change": "refresh",
     "model": "scripted:evil.json",
     "model_parameters": {"base_url": "http://evil", "api_key": "x", "temperature": 2},

@@ -23,7 +23,37 @@ def test_what_can_be_seen_stays(text: str) -> None:
     assert clean_text(text) == (text, 0)
 
 
-@given(st.text())
+@pytest.mark.parametrize(
+    "text",
+    [
+        "\u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645",  # Persian: "I want"
+        "\u0915\u094d\u200d\u0937",  # Hindi: a half form
+        "\u0d28\u0d4d\u200d ",  # Malayalam: a chillu at the end of a word
+        "\U0001f469\u200d\U0001f469\u200d\U0001f467",
+        "\u2764\ufe0f\u200d\U0001f525",
+        "\U0001f468\U0001f3fd\u200d\U0001f4bb",
+    ],
+)
+def test_joiners_that_a_language_or_an_emoji_needs_stay(text: str) -> None:
+    assert clean_text(text) == (text, 0)
+
+
+@pytest.mark.parametrize(
+    ("text", "cleaned"),
+    [
+        ("ig\u200cno\u200dre", "ignore"),
+        ("\u0633\u200ca", "\u0633a"),
+        ("\u0633\u200c\u200c\u200d", "\u0633"),
+        ("\u200c\u0633", "\u0633"),
+        ("\u0633\u200c\u00ada", "\u0633a"),
+        ("\U0001f469\u200da", "\U0001f469a"),
+    ],
+)
+def test_joiners_that_nothing_needs_are_removed(text: str, cleaned: str) -> None:
+    assert clean_text(text) == (cleaned, len(text) - len(cleaned))
+
+
+@given(st.text() | st.text("a1 \u0633\u0915\u094d\u200c\u200d\u00ad\u202e\ufe0f\u2764\U0001f469"))
 def test_cleaning_leaves_no_control_or_format_character_and_is_done_once(text: str) -> None:
     cleaned = clean_text(text).text
 

@@ -1,5 +1,6 @@
 """What the command line says of itself, and of mistakes."""
 
+import json
 import re
 from importlib.metadata import version
 from pathlib import Path
@@ -58,6 +59,21 @@ def test_a_model_without_its_key_is_one_line(cli: CommandLine) -> None:
     done = cli.run("ask", "x", "--model", "openai:gpt-5-mini")
     assert (done.code, done.out) == (1, "")
     assert done.err.startswith("error: The model openai:gpt-5-mini needs a key: set OPENAI_API_KEY")
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        (["skills", "show", "nope"], "unknown-skill"),
+        (["grants", "list"], "usage"),
+        (["ask", "x", "--model", "nope"], "model-unknown"),
+    ],
+)
+def test_with_json_an_error_is_one_json_value_too(cli: CommandLine, words: list[str], code: str) -> None:
+    done = cli.run(*words, "--json")
+    told = json.loads(done.out)["error"]
+    assert (told["code"], done.err) == (code, f"error: {told['message']}\n")
+    assert cli.run(*words).out == ""
 
 
 def test_threads_that_cannot_be_kept_are_one_line(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from skills_agent.skills.errors import SkillInvalidError, SkillTooLargeError, Sk
 from skills_agent.skills.format.fields import FIELDS
 from skills_agent.skills.format.instructions import cut
 from skills_agent.skills.format.reading import Place, read_metadata, read_skill
-from skills_agent.skills.format.rules import REPAIRS, RULES, as_strict
+from skills_agent.skills.format.rules import REPAIRS, RULES, as_strict, one_note
 from skills_agent.skills.skill import Skill, SkillMetadata, SkillRef
 
 PLACE = Place("user", "/skills/csv-report/SKILL.md", "csv-report")
@@ -28,6 +28,10 @@ def codes(frontmatter: str, *, strict: bool = False) -> dict[str, str]:
     read = read_metadata(raw, PLACE)
     found = map(as_strict, read.diagnostics) if strict else read.diagnostics
     return {diagnostic.code: diagnostic.severity for diagnostic in found}
+
+
+def skill_of(text: str) -> Skill:
+    return read_skill(text.encode(), PLACE, None, 1_000_000)
 
 
 def skill(body: str | bytes, root: Path | None = None) -> Skill:
@@ -370,6 +374,57 @@ def test_every_rule_has_advice() -> None:
 
 def test_every_repair_is_a_rule_that_discovery_survives() -> None:
     assert all(RULES[code].lenient != "error" for code in REPAIRS)
+
+
+def test_a_name_holds_no_joiner_and_says_so() -> None:
+    persian = "\u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645"
+    read = read_metadata(f"---\nname: {persian}\ndescription: {persian}\n---\n".encode(), PLACE)
+    assert read.metadata is not None
+    assert (read.metadata.name, read.metadata.description) == (persian.replace("\u200c", ""), persian)
+    assert "invisible-characters" in {each.code for each in read.diagnostics}
+
+
+def test_what_only_an_author_can_use_is_one_line() -> None:
+    fields = "tags: x\nowner: y\nhooks: z\nmetadata:\n  a:\n    b: c"
+    read = skill_of(f"---\nname: csv-report\ndescription: d\n{fields}\n---\nText.")
+    assert [(each.code, each.severity) for each in read.diagnostics] == [("notes", "info")]
+    told = read.diagnostics[0].message
+    assert told == (
+        "For its author: field-unknown (`tags`, `owner`), field-not-in-spec (`hooks`), field-not-acted-on "
+        "(`hooks`), metadata-nested."
+    )
+    assert one_note(read.diagnostics) == read.diagnostics
+
+
+@pytest.mark.parametrize("fields", ["tags: x", "name: Other"])
+def test_a_note_alone_and_warnings_stay_as_they_are(fields: str) -> None:
+    raw = f"---\nname: csv-report\ndescription: d\n{fields}\n---\n".encode()
+    found = read_metadata(raw, PLACE).diagnostics
+    assert found
+    assert one_note(found) == found
+
+
+TITLED = (
+    b"# Notes\n\n![badge](b.png)\n```sh\nls\n\nls -l\n```\n## Use\nWrite **notes**\nabout things.\n\nMore.\n"
+)
+
+
+def test_a_file_with_a_title_in_place_of_frontmatter_is_a_skill_where_the_operator_says_so() -> None:
+    refused = read_metadata(TITLED, PLACE)
+    assert (refused.metadata, [each.code for each in refused.diagnostics]) == (None, ["frontmatter-missing"])
+
+    read = read_skill(TITLED, PLACE, None, 1_000_000, by_title=True)
+    assert read.metadata.name == "csv-report"
+    assert read.metadata.description == "Write **notes** about things."
+    assert read.instructions == TITLED.decode().strip()
+    assert [each.code for each in read.diagnostics] == ["frontmatter-made"]
+
+
+@pytest.mark.parametrize(
+    "text", ["Just text.", "#no title", "# Title\n\n> a quotation\n", "", "\0# x", "#!/bin/sh"]
+)
+def test_no_other_file_is_a_skill_by_its_title(text: str) -> None:
+    assert read_metadata(text.encode(), PLACE, by_title=True).metadata is None
 
 
 def test_a_byte_order_mark_costs_nothing_and_is_reported() -> None:
