@@ -7,7 +7,7 @@ agentskills.io/specification. The findings are the same; only their severity dif
 
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from itertools import islice
 from typing import Final, NamedTuple
@@ -219,13 +219,12 @@ def _is_kebab(name: str) -> bool:
     return name == name.lower() and all(part.isalnum() for part in name.split("-"))
 
 
-def lookalikes_among(names: Iterable[str]) -> dict[str, str]:
+def lookalikes_among(names: Collection[str]) -> dict[str, str]:
     """Map every name with letters of other scripts to the plain name among the others that it seems to be.
 
     `сsv-report` with a Cyrillic first letter is not `csv-report`.
     """
-    distinct = set(names)
-    foreign = [name for name in distinct if not name.isascii()]
-    plain = {name.lower(): name for name in distinct if name.isascii()} if foreign else {}
+    foreign = {name for name in names if not name.isascii()}
+    plain = {name.lower(): name for name in names if name.isascii()} if foreign else {}
     drawn = {name: unicodedata.normalize("NFKC", name).translate(DRAWN_LIKE).lower() for name in foreign}
     return {name: plain[latin] for name, latin in drawn.items() if latin in plain}

@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
+from operator import attrgetter
 from types import MappingProxyType
 from typing import Final, Literal, NamedTuple
 
@@ -79,12 +80,15 @@ class Catalog:
         """
         self._readings = _without_lookalikes(readings)
         self._passed_over = passed_over
-        skills = [each.metadata for each in self._readings if each.metadata is not None]
-        self._by_name = {skill.name: skill for skill in skills}
-        self._by_source = {(skill.name, skill.source): skill for skill in skills}
-        self.skills = tuple(self._by_name[name] for name in sorted(self._by_name))
+        self._by_name: dict[str, SkillMetadata] = {}
+        self._by_source: dict[str, dict[str, SkillMetadata]] = {}
+        for reading in self._readings:
+            if (skill := reading.metadata) is not None:
+                self._by_name[skill.name] = skill
+                self._by_source.setdefault(skill.source, {})[skill.name] = skill
+        self.skills = tuple([self._by_name[name] for name in sorted(self._by_name)])
         self.sources = tuple(dict.fromkeys(sources))
-        self.digest = _digest_of([*self.skills, *(self._by_source[key] for key in sorted(self._by_source))])
+        self.digest = _digest_of(self.skills, self._hidden())
         self._make_index = make_index
 
     @cached_property
@@ -119,7 +123,7 @@ class Catalog:
     def hidden_by(self, name: str, source: str) -> tuple[str, ...]:
         """Return the weaker sources that have a skill of this name, too, the strongest first."""
         weaker = self.sources[: self.sources.index(source)] if source in self.sources else ()
-        return tuple(label for label in reversed(weaker) if (name, label) in self._by_source)
+        return tuple(label for label in reversed(weaker) if name in self._by_source.get(label, ()))
 
     def listing(
         self,
@@ -176,12 +180,21 @@ class Catalog:
         safe = safe_name(name)
         if source is None:
             return self._by_name.get(name) or self._by_name.get(safe)
-        return self._by_source.get((name, source)) or self._by_source.get((safe, source))
+        skills = self._by_source.get(source, {})
+        return skills.get(name) or skills.get(safe)
+
+    def _hidden(self) -> list[SkillMetadata]:
+        """Return the skills that one of their name in a stronger source hides."""
+        if sum(map(len, self._by_source.values())) == len(self._by_name):
+            return []
+        every = [skill for skills in self._by_source.values() for skill in skills.values()]
+        hidden = [skill for skill in every if self._by_name[skill.name] is not skill]
+        return sorted(hidden, key=attrgetter("name", "source"))
 
 
-def _without_lookalikes(readings: Sequence[SkillReading]) -> list[SkillReading]:
-    imitated = lookalikes_among(each.metadata.name for each in readings if each.metadata is not None)
-    return [_refused(each, imitated) if imitated else each for each in readings]
+def _without_lookalikes(readings: Sequence[SkillReading]) -> Sequence[SkillReading]:
+    imitated = lookalikes_among([each.metadata.name for each in readings if each.metadata is not None])
+    return [_refused(each, imitated) for each in readings] if imitated else readings
 
 
 def _refused(reading: SkillReading, imitated: Mapping[str, str]) -> SkillReading:
@@ -219,10 +232,15 @@ def _skipped(path: str, source: str, folder: str, diagnostics: tuple[Diagnostic,
     return CatalogEntry(path, source, name_from_folder(folder), "skipped", reason, diagnostics)
 
 
-def _digest_of(skills: Sequence[SkillMetadata]) -> str:
-    """Hash what a prompt can show: the frontmatter covers every field but a name that the folder gave."""
-    lines = [f"{each.source}\0{each.name}\0{each.digest}\n" for each in skills]
-    return hashlib.sha256("".join(lines).encode()).hexdigest()
+def _digest_of(skills: Sequence[SkillMetadata], hidden: Sequence[SkillMetadata]) -> str:
+    """Hash what a prompt can show: the frontmatter covers every field but a name that the folder gave.
+
+    Nothing need stand between the two: the first hidden skill is the first that is out of the order of names.
+    """
+    digest = hashlib.sha256()
+    for each in (*skills, *hidden):
+        digest.update(f"{each.source}\0{each.name}\0{each.digest}\n".encode())
+    return digest.hexdigest()
 
 
 def fit(skills: Sequence[SkillMetadata], budget_chars: int, always: Collection[str] = ()) -> CatalogListing:

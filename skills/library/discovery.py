@@ -58,7 +58,8 @@ class Discovery:
         for place, source in enumerate(self._sources):
             before = self._readings[place]
             now = self._readings[place] = self._read_changed(source, scans[place], before)
-            if self._index and (now != before or getattr(source, "folders", None) != folders[place]):
+            is_same = (now is before or now == before) and getattr(source, "folders", None) == folders[place]
+            if self._index and not is_same:
                 self._index.write(source, now)
         contents = self._compose()
         if contents != self._contents:
@@ -78,6 +79,9 @@ class Discovery:
         for source, scan, readings in zip(self._sources, self._scans, self._readings, strict=True):
             for report in scan.diagnostics:
                 reports.setdefault((source.label, report.path), []).append(report)
+            if not reports and not self._again:
+                every += readings.values()
+                continue
             for path, reading in readings.items():
                 about = reports.pop((source.label, path), ())
                 if about or not reading.entry.settled:
@@ -93,6 +97,8 @@ class Discovery:
         These are the ones in a folder of their own name, then those nearer to the root, then the first by
         path.
         """
+        if _is_all_of(before, scan):
+            return before
         readings: dict[str, SkillReading] = {}
         for entry in sorted(reversed(scan.skills), key=_depth, reverse=True):  # noqa: C414 - sorting is stable
             reading = before.get(entry.path)
@@ -136,6 +142,17 @@ def read_file(source: Source, path: str, limit: int) -> bytes:
 def cause_of(error: OSError) -> str:
     """Return in a few words why the operating system refused."""
     return error.strerror or str(error) or type(error).__name__
+
+
+def _is_all_of(readings: Readings, scan: Scan) -> bool:
+    """Return whether these are of all that a scan has found, and nothing is to be read again."""
+    return len(readings) == len(scan.skills) and all(
+        entry.settled
+        and (reading := readings.get(entry.path)) is not None
+        and (reading.entry is entry or reading.entry == entry)
+        and not reading.is_unreadable
+        for entry in scan.skills
+    )
 
 
 def _is_named_like_its_folder(item: tuple[str, SkillReading]) -> bool:

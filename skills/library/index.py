@@ -7,9 +7,10 @@ the skills are read again.
 import hashlib
 import logging
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import BinaryIO, Final, NamedTuple
 
 import msgspec
 import msgspec.msgpack
@@ -64,6 +65,10 @@ class _Row(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 _ENCODER: Final = msgspec.msgpack.Encoder(enc_hook=dict)
 _ROWS: Final = msgspec.msgpack.Decoder(list[_Row])
+_ROWS_OF_BLOCK: Final = 200
+"""Rows that are encoded together, some 120 KB: new memory for all at once takes longer than decoding."""
+_LENGTH_BYTES: Final = 4
+"""Of the number before each block; that of the last block, with no row in it, ends the file."""
 
 
 class SkillIndex:
@@ -74,12 +79,13 @@ class SkillIndex:
         self._version = f"{_release()} {tuple(strictness)}"
 
     def read(self, source: Source) -> Readings:
-        """Return what an earlier process read of a source, and hand the source its folders."""
+        """Return what an earlier process read of a source, in its order, and hand the source its folders."""
         if not isinstance(source, DirectorySource):
             return {}
         file = self._file([source], ".skills")
         try:
-            rows = _ROWS.decode(file.read_bytes())
+            with file.open("rb") as blocks:
+                rows = list(_read_rows(blocks))
         except FileNotFoundError:
             return {}
         except (OSError, msgspec.MsgspecError, ValueError, TypeError) as error:
@@ -89,18 +95,18 @@ class SkillIndex:
         return {
             entry.path: SkillReading(entry, source.label, row.metadata, row.diagnostics)
             for row in rows
-            if (entry := row.folder.skill) and (row.metadata or row.diagnostics)
+            if (entry := row.folder.skill) is not None and (row.metadata is not None or row.diagnostics)
         }
 
     def write(self, source: Source, readings: Readings) -> None:
         """Keep what is known of a source for the next process."""
         if not isinstance(source, DirectorySource):
             return
-        rows = [_row(folder, readings) for folder in source.folders]
         try:
             draft = self._folder / f"{os.urandom(8).hex()}.skills"
             draft.touch(mode=0o600, exist_ok=False)
-            draft.write_bytes(_ENCODER.encode(rows))
+            with draft.open("wb") as blocks:
+                _write_rows(blocks, _in_order(source.folders, readings))
             draft.replace(self._file([source], ".skills"))
             self._remove_old()
         except OSError as error:
@@ -133,12 +139,38 @@ def open_index(folder: Path, strictness: Strictness) -> SkillIndex | None:
     return SkillIndex(folder, strictness)
 
 
-def _row(folder: FolderState, readings: Readings) -> _Row:
+def _in_order(folders: Sequence[FolderState], readings: Readings) -> Iterator[_Row]:
+    """Yield the row of each folder: those with a reading in the order of the readings, then the others."""
+    by_path = {folder.skill.path: folder for folder in folders if folder.skill is not None}
+    yield from (_row(by_path[path], reading) for path, reading in readings.items() if path in by_path)
+    for folder in folders:
+        if folder.skill is None or folder.skill.path not in readings:
+            yield _Row(folder)
+
+
+def _row(folder: FolderState, reading: SkillReading) -> _Row:
     """Return what lasts of a folder: nothing of a file that changed just now, or could not be read."""
-    reading = readings.get(folder.skill.path) if folder.skill is not None else None
-    if reading is None or reading.entry != folder.skill or not folder.skill.settled or reading.is_unreadable:
+    if reading.entry != folder.skill or not reading.entry.settled or reading.is_unreadable:
         return _Row(folder)
     return _Row(folder, reading.metadata, reading.diagnostics)
+
+
+def _write_rows(file: BinaryIO, rows: Iterator[_Row]) -> None:
+    while block := list(islice(rows, _ROWS_OF_BLOCK)):
+        _write_block(file, block)
+    _write_block(file, [])
+
+
+def _write_block(file: BinaryIO, rows: list[_Row]) -> None:
+    content = _ENCODER.encode(rows)
+    file.write(len(content).to_bytes(_LENGTH_BYTES) + content)
+
+
+def _read_rows(file: BinaryIO) -> Iterator[_Row]:
+    """Yield the rows of an index. Raises MsgspecError or ValueError for one that is damaged or cut off."""
+    whole = os.fstat(file.fileno()).st_size  # what a damaged length says may be more than there is memory
+    while rows := _ROWS.decode(file.read(min(int.from_bytes(file.read(_LENGTH_BYTES)), whole))):
+        yield from rows
 
 
 def _release() -> str:

@@ -107,7 +107,7 @@ class DirectorySource:
             folders = self.folders
         if not is_due:
             return
-        watch = _watch(folders)
+        watch = _watch(str(self.folder), folders)
         with self._lock:
             if folders is self.folders:  # no scan has found another state meanwhile
                 self._watch, self._watchable = watch, watch is not None
@@ -184,14 +184,13 @@ def _is_worth_watching(folders: Sequence[FolderState]) -> bool:
     return sys.platform == "linux" and len(folders) >= _WATCHED_FROM
 
 
-def _watch(folders: Sequence[FolderState]) -> "FolderWatch | None":
+def _watch(root: str, folders: Sequence[FolderState]) -> "FolderWatch | None":
     # Imported only here: a process that looks once does without.
     from skills_agent.skills.sources.inotify import FolderWatch  # noqa: PLC0415
 
     try:
-        return FolderWatch(folders)
+        return FolderWatch(root, folders)
     except OSError as error:
-        root = folders[0].path
         logger.info("not watched, looked through each time: %s", root, extra={"cause": str(error)})
         return None
 

@@ -45,13 +45,13 @@ class FolderWatch:
     Each SKILL.md is watched besides its folder, which hears nothing of a change through another hard link.
     """
 
-    def __init__(self, folders: Sequence[FolderState]) -> None:
-        """Begin to watch; the first folder is the root.
+    def __init__(self, root: str, folders: Sequence[FolderState]) -> None:
+        """Begin to watch the folders that a walk from the root has found.
 
         Raises OSError where changes may come about unnoticed (ENOTSUP: a file system of another machine or
         process) and where the user has no watch or descriptor left.
         """
-        self._root = folders[0].path
+        self._root = root
         self._process = os.getpid()
         self._is_new = True
         self.is_lost = False

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import time
+import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 
@@ -88,6 +89,28 @@ def test_the_next_process_reads_no_file_and_sees_the_same(skills: Path, index: P
     assert sorted(read) == ["a", "b", "bad", "c"]
     assert read_again == []
     assert seen(second) == seen(first) == seen(discover(skills, None)[0])
+
+
+def test_the_same_of_several_skills_with_one_name_wins_in_the_next_process(skills: Path, index: Path) -> None:
+    for folder in ("tool", "b-tool", "c-tool", "deep/tool", "a/tool", "z/deeper/b-tool"):
+        put(skills / folder).write_text(SKILL.format(name="tool", description=f"Is in {folder}."))
+    first, _ = discover(skills, index)
+    again, reads = discover(skills, index)
+
+    assert again.find("tool").description == "Is in tool."
+    assert seen(again) == seen(first)
+    assert reads == []
+
+
+def test_an_index_of_many_skills_is_read_whole(skills: Path, index: Path) -> None:
+    for number in range(450):
+        put(skills / f"many-{number}")
+    first, _ = discover(skills, index)
+    again, reads = discover(skills, index)
+
+    assert len(again.skills) == 453
+    assert seen(again) == seen(first)
+    assert reads == []
 
 
 def add(skills: Path) -> None:
@@ -269,6 +292,11 @@ def cut(content: bytes) -> bytes:
     return content[: len(content) // 2]
 
 
+def cut_end(content: bytes) -> bytes:
+    """Take off what says that no more readings follow: each that is left is whole."""
+    return content if content.startswith(b"SQLite") else content[:-5]
+
+
 def empty(content: bytes) -> bytes:
     return b""
 
@@ -277,7 +305,7 @@ def other_content(content: bytes) -> bytes:
     return msgspec.msgpack.encode([msgspec.msgpack.encode([[7]])])
 
 
-BAD_STATES = [damage_head, damage_middle, cut, empty, other_content]
+BAD_STATES = [damage_head, damage_middle, cut, cut_end, empty, other_content]
 
 
 def spoil_all(index: Path, spoil: Callable[[bytes], bytes]) -> None:
@@ -310,6 +338,18 @@ def test_a_bad_file_is_made_anew(
     Registry([source], index=index).refresh().search("instructions herons")
     assert source.reads == []
     assert not caplog.records
+
+
+def test_a_damaged_length_takes_no_memory(skills: Path, index: Path) -> None:
+    discover(skills, index)
+    spoil_all(index, lambda content: b"\x7f" + content[1:])
+
+    tracemalloc.start()
+    discover(skills, index)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+
+    assert peak < 10_000_000
 
 
 def test_a_file_of_a_kind_is_kept_for_so_many_sources(skills: Path, index: Path) -> None:

@@ -449,7 +449,7 @@ def test_file_systems_that_change_from_elsewhere_are_not_watched(tmp_path: Path)
     before = watching_descriptors()
 
     with pytest.raises(OSError, match="elsewhere") as caught:
-        FolderWatch([FolderState(str(tmp_path)), FolderState("/proc/self")])
+        FolderWatch(str(tmp_path), [FolderState(str(tmp_path)), FolderState("/proc/self")])
 
     assert caught.value.errno == errno.ENOTSUP
     assert watching_descriptors() == before
