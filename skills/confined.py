@@ -24,6 +24,7 @@ from typing import ClassVar, Final, NamedTuple
 from skills_agent.skills.errors import SkillsAgentError
 
 _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+_INNER_FOLDER: Final = _FOLDER | os.O_NOFOLLOW
 _FILE: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _LINK_REFUSED: Final = frozenset({errno.ELOOP, errno.ENOTDIR})
 """What O_NOFOLLOW answers for a link: ELOOP on a file, ENOTDIR together with O_DIRECTORY."""
@@ -63,10 +64,10 @@ def parts_of(relative: str) -> tuple[str, ...]:
     """
     if "\0" in relative or relative.startswith("/"):
         raise OutsideRootError(relative)
-    parts = tuple([part for part in relative.split("/") if part not in {"", "."}])
+    parts = relative.split("/")
     if ".." in parts:
         raise OutsideRootError(relative)
-    return parts
+    return tuple([part for part in parts if part and part != "."])
 
 
 def open_beneath(root: Path, relative: str, *, follow: bool = True) -> int:
@@ -100,7 +101,7 @@ def make_folder_beneath(root: Path, relative: str, mode: int = 0o777) -> int:
             with suppress(FileExistsError):
                 os.mkdir(name, mode if name is last else 0o777, dir_fd=descriptor)
                 sync_folder(descriptor)
-            inner = os.open(name, _FOLDER | os.O_NOFOLLOW, dir_fd=descriptor)
+            inner = os.open(name, _INNER_FOLDER, dir_fd=descriptor)
         finally:
             os.close(descriptor)
         descriptor = inner
@@ -183,13 +184,12 @@ def _open(root: Path, parts: tuple[str, ...], *, follow: bool) -> int:
 
 def _open_at(root: str, parts: tuple[str, ...], flags: int) -> int:
     """Open every part relative to the one before; no link is followed but in `root` itself."""
+    flags |= os.O_NOFOLLOW  # which is about the last part of a path: what is before it is `root`
     first, *rest = parts or (".",)
-    # O_NOFOLLOW is about the last part of a path: what is before it is `root`.
-    descriptor = os.open(f"{root}{os.sep}{first}", (_FOLDER if rest else flags) | os.O_NOFOLLOW)
+    descriptor = os.open(f"{root}/{first}", _INNER_FOLDER if rest else flags)
     for place, part in enumerate(rest, 1):
-        is_last = place == len(rest)
         try:
-            inner = os.open(part, (flags if is_last else _FOLDER) | os.O_NOFOLLOW, dir_fd=descriptor)
+            inner = os.open(part, flags if place == len(rest) else _INNER_FOLDER, dir_fd=descriptor)
         finally:
             os.close(descriptor)
         descriptor = inner

@@ -128,7 +128,7 @@ def parse(frontmatter: bytes, first_line: int = 2) -> Frontmatter:
         from skills_agent.skills.format.yaml_text import read_or_repair  # noqa: PLC0415
 
         reading = read_or_repair(text, first_line)
-    return reading._replace(findings=(*findings, *reading.findings))
+    return reading._replace(findings=(*findings, *reading.findings)) if findings else reading
 
 
 def read_plain(text: str, first_line: int) -> Frontmatter | None:
@@ -142,11 +142,13 @@ def read_plain(text: str, first_line: int) -> Frontmatter | None:
         if not line:
             continue
         match = _PLAIN_LINE.fullmatch(line.rstrip(" "))
-        if match is None or match["key"] in NULL or match["text"] in NULL:
+        if match is None:
             return None
-        key, kind = match["key"], match.lastgroup
-        value = None if kind is None or kind == "key" else match[kind]
-        if key is None or match["indent"]:
+        indent, key, single, double, plain = match.groups()
+        if key in NULL or plain in NULL:
+            return None
+        value = plain or (double if single is None else single)
+        if key is None or indent:
             if not parent or not _add_below(fields, parent, key, value):
                 return None
         elif key in fields:

@@ -83,15 +83,17 @@ def read_metadata(
     name, description = fields.get("name"), fields.get("description", "")
     findings += check_fields(name, description, place.folder, frontmatter.lines)
     diagnostics = tuple([diagnostic(finding, place.path) for finding in findings])
-    if findings and any(RULES[finding.code].lenient == "error" for finding in findings):
+    if any(RULES[finding.code].lenient == "error" for finding in findings):
         return ReadMetadata(None, diagnostics)
+    # Thousands of folders are named like their skill: one text for both.
+    fields["name"] = place.folder if name == place.folder else name or name_from_folder(place.folder)
     metadata = SkillMetadata(
         source=place.source,
         path=place.path,
         folder=place.folder,
         trusted=place.trusted,
         digest=hashlib.sha256(parts.frontmatter).hexdigest(),
-        **{**fields, "name": name or name_from_folder(place.folder)},
+        **fields,
     )
     return ReadMetadata(metadata, diagnostics)
 

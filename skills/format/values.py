@@ -21,13 +21,14 @@ _TRUE: Final = frozenset({"true", "yes", "on", "1"})
 _FALSE: Final = frozenset({"false", "no", "off", "0"})
 _SEPARATORS: Final = re.compile(r"[/\\@]+")
 """`x@bundled` asks for the skill `x` of a source: no skill may be named so."""
+_NESTED: Final = (list, dict)
 _TOOL_PATTERN: Final = re.compile(r"\([^)]*\)")
 _TOOL: Final = re.compile(r"[^\s,()]+(?:\([^()]*\))?")
 _TOOLS: Final = re.compile(rf"(?:{_TOOL.pattern}(?:[\s,]+|\Z))*+")
 """Names as nearly everybody writes them."""
 
 
-@dataclass
+@dataclass(slots=True)
 class FieldValue:
     """The value of one field; what reads it returns None where it says nothing: the default is meant."""
 
@@ -89,10 +90,10 @@ class FieldValue:
             return None
         texts = {}
         for key, value in self.value.items():
-            nested = isinstance(value, list | dict)
+            nested = isinstance(value, _NESTED)
             text = json.dumps(value, ensure_ascii=False) if nested else str(value or "")
             texts[self._clean(key)] = self._clean(text)
-        if any(isinstance(value, list | dict) for value in self.value.values()):
+        if any(isinstance(value, _NESTED) for value in self.value.values()):
             self.report("metadata-nested", "Nested metadata is kept as JSON text.")
         return MappingProxyType(texts)
 
@@ -141,7 +142,7 @@ class FieldValue:
         return None if flag is None else not flag
 
     def _is_text(self) -> bool:
-        is_nested = isinstance(self.value, list | dict)
+        is_nested = isinstance(self.value, _NESTED)
         if is_nested:
             self.report(f"{self.field}-not-text", f"The {self.field} is a list or a mapping.")
         return not is_nested
@@ -156,6 +157,8 @@ class FieldValue:
         return tuple(name for text in texts if (name := one_line(text)))
 
     def _text(self, value: Value) -> str:
+        if isinstance(value, str):  # nearly always
+            return self._clean(value)
         if isinstance(value, list):
             return ", ".join(map(self._text, value))
         if isinstance(value, dict):

@@ -145,7 +145,8 @@ class Walk:
                 self._report("file-name-case", f"The file is named {entry.name}.", path)
             settled = self._is_settled(status.st_ctime_ns)
             name = folder[folder.rfind(os.sep) + 1 :]
-            return SkillEntry(path, name, _stamp(status), status.st_size, settled)
+            stamp = _stamp(status)
+            return SkillEntry(path, name, stamp, stamp[2], settled)
         return None
 
     def _is_text(self, folder: str) -> bool:
@@ -154,7 +155,8 @@ class Walk:
             skill = f"{folder}/{SKILL_FILE}"
             message = "The name of the folder is not UTF-8 text: nothing in it is used."
             self._report("folder-not-text", message, skill if os.path.lexists(skill) else folder)
-        return is_text(folder)
+            return False
+        return True
 
     def _is_settled(self, changed: int) -> bool:
         # File systems count time in ticks: of 4 to 10 ms, or of up to two seconds where they keep whole ones.

@@ -452,7 +452,7 @@ def test_file_systems_that_change_from_elsewhere_are_not_watched(tmp_path: Path)
         FolderWatch(str(tmp_path), [FolderState(str(tmp_path)), FolderState("/proc/self")])
 
     assert caught.value.errno == errno.ENOTSUP
-    assert watching_descriptors() == before
+    assert set(watching_descriptors()) <= set(before)  # a watch of an earlier test may end meanwhile
 
 
 def run_program(command: str, root: Path, *prefix: str) -> None:
