@@ -9,6 +9,7 @@ import msgspec
 
 ResourceType = Literal["script", "reference", "asset", "other"]
 Severity = Literal["error", "warning", "info"]
+NeedKind = Literal["python", "node", "program", "variable", "server", "config", "network"]
 
 
 class SkillRef(NamedTuple):
@@ -44,6 +45,24 @@ class Diagnostic:
     """What the author can do, as one sentence."""
 
 
+class Need(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
+    """One thing outside of its folder that a skill needs: its author says so, or its files show it."""
+
+    kind: NeedKind
+    name: str
+    """Of a distribution, a program, a variable, a server, a setting: short, and of plain ASCII."""
+    specifier: str = ""
+    """Versions that will do, as PEP 440 writes them: `>=2.1,<3`."""
+    marker: str = ""
+    """Of a Python package: where it is needed at all (PEP 508)."""
+    instead: tuple[str, ...] = ()
+    """Programs that do as well."""
+    module: str = ""
+    """Of a Python package that no author names: what a script imports."""
+    said: str = ""
+    """Where: a field (`compatibility`), or a file with a line (`scripts/requirements.txt:3`)."""
+
+
 class SkillMetadata(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """What discovery knows of a skill: its frontmatter, cleaned, and where it is.
 
@@ -72,6 +91,8 @@ class SkillMetadata(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     argument_hint: str | None = None
     arguments: tuple[str, ...] = ()
     requires: tuple[str, ...] = ()
+    needs: tuple[Need, ...] = ()
+    """What the frontmatter says that the skill needs; its files may show more."""
     model_invocable: bool = True
     """False for `disable-model-invocation: true`: hidden from the model, open to the user."""
     user_invocable: bool = True

@@ -45,6 +45,9 @@ _METADATA_MEANING = (
     'texts; nested values are kept as JSON. `idempotent: "scripts/a.py scripts/b.py"` is acted on: these run '
     "again without a question after a run that was cut off ([guarantees.md](guarantees.md))"
 )
+_DEPENDENCIES_MEANING = (
+    "packages and programs that the skill needs: `python>=3.11, pandas>=2`, as text, as a list or by kind"
+)
 _HINT_MEANING = "`[file]`: the skill takes words after `/skill-name`"
 _DISALLOWED_MEANING = "refused while the skill is loaded, in every mode; written like `allowed-tools`"
 _NO_MODEL = r"disabled?-?models?-?invo[ck]ations?"
@@ -82,6 +85,7 @@ FIELDS: Final = (
         "requires", "acted-on", "skills to load first: names, or a mapping with `skills`",
         FieldValue.required_skills,
     ),
+    Field("dependencies", "acted-on", _DEPENDENCIES_MEANING),
     Field(
         "disallowed-tools", "acted-on", _DISALLOWED_MEANING, FieldValue.tools, spellings="disallowed-tool"
     ),

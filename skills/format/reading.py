@@ -19,6 +19,7 @@ from skills_agent.skills.format.rules import (
     one_note,
 )
 from skills_agent.skills.format.values import name_from_folder
+from skills_agent.skills.needs.declared import declared_needs
 from skills_agent.skills.skill import Diagnostic, Skill, SkillMetadata
 from skills_agent.skills.text import clean_text, normalize_line_ends
 
@@ -93,6 +94,7 @@ def read_metadata(
         folder=place.folder,
         trusted=place.trusted,
         digest=hashlib.sha256(parts.frontmatter).hexdigest(),
+        needs=declared_needs(frontmatter.fields),
         **fields,
     )
     return ReadMetadata(metadata, diagnostics)

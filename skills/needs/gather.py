@@ -1,0 +1,173 @@
+"""Everything that a skill needs, as its frontmatter, its files and its instructions show it: one list.
+
+Nothing is run, and no link is followed. The files are a stranger's: what is read of them is bounded.
+"""
+
+import json
+from collections.abc import Callable, Iterable, Iterator
+from functools import lru_cache
+from itertools import islice
+from pathlib import Path
+from typing import Final
+
+from skills_agent.skills.confined import read_beneath
+from skills_agent.skills.errors import ScriptError
+from skills_agent.skills.format.frontmatter import parse, split
+from skills_agent.skills.format.rules import FrontmatterError
+from skills_agent.skills.library.contents import ContentLimits, SnapshotError, list_contents
+from skills_agent.skills.needs.declared import declared_needs, merged, need_of
+from skills_agent.skills.needs.imports import Import, imports_of
+from skills_agent.skills.needs.instructions import needs_shown
+from skills_agent.skills.needs.known import DISTRIBUTIONS
+from skills_agent.skills.needs.python_files import project_needs, requirements_in, script_needs
+from skills_agent.skills.scripts.interpreter import KNOWN, candidates_for, names_of
+from skills_agent.skills.skill import Need
+from skills_agent.skills.text import normalize_line_ends
+
+MAX_FILE: Final = 256 * 1024
+"""Bytes of one file that are read."""
+MAX_READ: Final = 4 * 1024 * 1024
+"""Bytes of all files together."""
+MAX_FILES: Final = 200
+"""Scripts, and files with requirements, that are read."""
+_NOT_RUN: Final = frozenset(
+    {
+        "assets",
+        "templates",
+        "template",
+        "examples",
+        "references",
+        "reference",
+        "tests",
+        "test",
+        "node_modules",
+    }
+)
+"""Folders whose scripts are material, not what the skill runs."""
+
+Read = Callable[[str], str]
+
+
+@lru_cache(maxsize=512)
+def gather(folder: Path, skill_file: str = "SKILL.md") -> tuple[Need, ...]:
+    """Return what the skill in a snapshot's folder needs, what is said most plainly first; bounded.
+
+    Kept for the process: a snapshot never changes.
+    """
+    return gather_now(folder, skill_file)
+
+
+def gather_now(folder: Path, skill_file: str = "SKILL.md") -> tuple[Need, ...]:
+    """Return what the skill in a folder needs, as it is now. A folder that cannot be read needs nothing."""
+    try:
+        members = list_contents(folder, ContentLimits())
+    except SnapshotError:
+        return ()
+    paths = [each.path for each in members if each.kind != "link" and "node_modules/" not in each.path]
+    read = _reader(folder)
+    declared, instructions = _skill_file(read(skill_file))
+    scripts = [path for path in paths if _NOT_RUN.isdisjoint(path.lower().split("/")[:-1])][:MAX_FILES]
+    needs = [
+        *declared,
+        *_said_in_files(paths, read),
+        *_programs_of_scripts(folder, scripts),
+        *needs_shown(instructions, skill_file),
+    ]
+    return merged([*needs, *_imported(needs, paths, scripts, read)])
+
+
+def _skill_file(text: str) -> tuple[tuple[Need, ...], str]:
+    """Return what the frontmatter says, and the whole text: lines are counted in the file."""
+    try:
+        parts = split(text.encode())
+        return declared_needs(parse(parts.frontmatter, parts.first_line).fields), text
+    except FrontmatterError:
+        return (), text
+
+
+def _reader(folder: Path) -> Read:
+    left = MAX_READ
+
+    def read(path: str) -> str:
+        nonlocal left
+        try:
+            raw = read_beneath(folder, path, max(0, min(MAX_FILE, left)), follow=False)
+        except OSError:
+            return ""
+        left -= len(raw)
+        return normalize_line_ends(raw.decode("utf-8", "replace").removeprefix("\ufeff"))
+
+    return read
+
+
+def _said_in_files(paths: Iterable[str], read: Read) -> Iterator[Need]:
+    for path in islice((path for path in paths if _is_said_in(path)), MAX_FILES):
+        name = path.rpartition("/")[2]
+        if name == "package.json":
+            yield from _package_needs(read(path), path)
+        elif name == "pyproject.toml":
+            yield from project_needs(read(path), path)
+        else:
+            yield from requirements_in(read(path), path)
+
+
+def _is_said_in(path: str) -> bool:
+    """Return whether a file is read for requirements: at the top, in `scripts/`, or in `requirements/`."""
+    folder, _, name = path.rpartition("/")
+    if name in {"package.json", "pyproject.toml"}:
+        return folder in {"", "scripts"}
+    is_list = name.endswith(".txt") and (name.startswith("requirements") or folder.endswith("requirements"))
+    return is_list and folder in {"", "scripts", "requirements", "scripts/requirements"} and "dev" not in name
+
+
+def _package_needs(text: str, path: str) -> Iterator[Need]:
+    try:
+        package = json.loads(text)
+    except (ValueError, RecursionError):
+        return
+    dependencies = package.get("dependencies") if isinstance(package, dict) else None
+    for name, version in islice(dependencies.items() if isinstance(dependencies, dict) else (), MAX_FILES):
+        if need := need_of("node", name, path):
+            is_plain = isinstance(version, str) and need_of("node", f"x{version}", path)
+            yield Need("node", need.name, version if is_plain else "", said=path)
+
+
+def _programs_of_scripts(folder: Path, paths: Iterable[str]) -> Iterator[Need]:
+    """Yield the programs that run the scripts: by their extension or their `#!` line."""
+    for path in paths:
+        suffix = Path(path).suffix.lower()
+        is_script = suffix in KNOWN or (not suffix and path.startswith("scripts/"))
+        if not is_script:
+            continue
+        try:
+            first, *rest = names_of(candidates_for(folder / path))
+        except ScriptError:
+            continue
+        if need := need_of("program", first, path):
+            yield Need("program", need.name, instead=tuple(rest), said=path)
+
+
+def _imported(
+    needs: Iterable[Need], paths: Iterable[str], scripts: Iterable[str], read: Read
+) -> Iterator[Need]:
+    """Yield PEP 723 blocks first, then what is imported and neither named so far nor a file of the skill."""
+    own = {part.removesuffix(".py") for path in paths for part in path.split("/")}
+    texts = {path: read(path) for path in scripts if path.endswith(".py")}
+    named = [*needs, *(need for path, text in texts.items() for need in script_needs(text, path))]
+    yield from named
+    known = {_plain(need.name) for need in named if need.kind == "python"}
+    for path, text in texts.items():
+        for each in imports_of(text):
+            distribution = DISTRIBUTIONS.get(each.module, each.module)
+            if each.module not in own and not {_plain(distribution), _plain(each.module)} & known:
+                yield _import_need(each, distribution, path)
+
+
+def _import_need(each: Import, distribution: str, path: str) -> Need:
+    return Need("python", distribution, module=each.module, said=f"{path}:{each.line}")
+
+
+def _plain(name: str) -> str:
+    """Return what two names of one package have in common: `psycopg2` and `psycopg2-binary`."""
+    name = name.removesuffix("-headless").removesuffix("-binary")
+    return name.lower().replace("_", "-").replace(".", "-")

@@ -1,0 +1,191 @@
+"""Which of a skill's needs this machine does not meet now, and what would bring them."""
+
+import shlex
+import site
+import sys
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib.machinery import PathFinder
+from importlib.metadata import DistributionFinder, MetadataPathFinder
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from skills_agent.skills.needs.known import FROM_NPM, FROM_PYPI, PROGRAMS
+from skills_agent.skills.scripts.environment import FIXED, inherited_variables, secrets_of
+from skills_agent.skills.scripts.programs import find_program
+from skills_agent.skills.scripts.runner import ScriptRequest
+from skills_agent.skills.skill import Need, NeedKind, SkillRef
+
+OWN_VARIABLES: Final = frozenset({*FIXED, "HOME", "TMPDIR", "PATH", "LANG"})
+"""What every script gets."""
+MAX_NAMED: Final = 8
+"""Names in a sentence."""
+NOUNS: Final[Mapping[NeedKind, tuple[str, str]]] = {
+    "python": ("Python package", "Python packages"),
+    "node": ("Node package", "Node packages"),
+    "program": ("program", "programs"),
+    "variable": ("variable", "variables"),
+    "server": ("MCP server", "MCP servers"),
+}
+"""What is looked for here, as people call one and several. Of the rest, only its author can tell."""
+
+
+class Missing(NamedTuple):
+    """A need that is not met here."""
+
+    need: Need
+    present: str = ""
+    """The version that is here, where it is another; why a variable that is set does not count."""
+
+    @property
+    def text(self) -> str:
+        """Name it as a sentence does: `pandas>=2 (1.5 is here)`."""
+        named = " or ".join((f"{self.need.name}{self.need.specifier}", *self.need.instead))
+        return f"{named} ({self.present})" if self.present else named
+
+
+@dataclass(frozen=True, kw_only=True)
+class Machine:
+    """This machine, as the scripts of skills find it."""
+
+    environment: Mapping[str, str]
+    """Of the agent."""
+    workspace: Path | None = None
+    """Programs are not looked for in it."""
+    secrets: Mapping[str, Collection[str]]
+    """Variables that the operator grants, by skill."""
+    servers: Collection[str] = ()
+    """Names of the MCP servers that are configured."""
+
+    def missing(
+        self, needs: Iterable[Need], skill: SkillRef, *, trusted: bool, folders: Sequence[str] | None = None
+    ) -> list[Missing]:
+        """Return the needs that are not met, in their order.
+
+        `trusted`: somebody vouches for the skill's source. `folders` are those with the Python packages of
+        its scripts, by default those of the agent's Python.
+        """
+        places = package_folders() if folders is None else tuple(folders)
+        request = ScriptRequest(skill.name, None, (), None, Path(), source=skill.source, trusted=trusted)
+        granted = secrets_of(self.secrets, request, self.environment)
+        given = {*inherited_variables(self.environment), *granted, *OWN_VARIABLES}
+        return [each for need in needs for each in self._of(need, places, given)]
+
+    def _of(self, need: Need, folders: Sequence[str], given: Collection[str]) -> Iterator[Missing]:
+        match need.kind:
+            case "python":
+                yield from _package(need, folders)
+            case "program" if need.name == "python":
+                version = ".".join(map(str, sys.version_info[:3]))
+                if not _is_met(need.specifier, version):
+                    yield Missing(need, f"{version} is here")
+            case "program" if not any(map(self._has_program, (need.name, *need.instead))):
+                yield Missing(need)
+            case "node" if not self._has_node_package(need):
+                yield Missing(need)
+            case "variable" if need.name not in given:
+                is_set = bool(self.environment.get(need.name))
+                yield Missing(need, "set, and not given to this skill" if is_set else "")
+            case "server" if need.name.lower() not in {name.lower() for name in self.servers}:
+                yield Missing(need)
+
+    def remedies(self, missing: Iterable[Missing], skill: SkillRef) -> list[str]:
+        """Return what a person can do about it: commands, as few as there can be, then settings."""
+        by_kind: dict[NeedKind, list[Need]] = {}
+        for each in missing:
+            by_kind.setdefault(each.need.kind, []).append(each.need)
+        remedies = []
+        if by_kind.keys() & {"python"}:
+            remedies.append(shlex.join(["skills-agent", "skills", "needs", skill.name, "--install"]))
+        programs = {need.name: need.specifier for need in by_kind.get("program", [])}
+        if version := programs.pop("python", ""):
+            remedies.append(f"run the agent with Python {version}")
+        remedies += self._installers(list(programs))
+        if packages := [need.name for need in by_kind.get("node", [])]:
+            remedies.append(shlex.join(["npm", "install", "-g", *packages]))
+        if names := [need.name for need in by_kind.get("variable", [])]:
+            grant = f"{skill.name} = [{', '.join(map(repr, names))}]".replace("'", '"')
+            remedies.append(f"set {', '.join(names)}, and the setting script_secrets: {grant}")
+        if names := [need.name for need in by_kind.get("server", [])]:
+            remedies.append(f"an MCP server {' and '.join(names)}, given to the agent by its host")
+        return remedies
+
+    def _installers(self, programs: Sequence[str]) -> Iterator[str]:
+        """Yield one command for each way of installing that these programs need on this machine."""
+        column = 1 if sys.platform == "darwin" or not self._has_program("apt-get") else 0
+        start = [["sudo", "apt-get", "install"], ["brew", "install"]][column]
+        packages = {name: PROGRAMS[name][column] for name in programs if name in PROGRAMS}
+        if system := sorted(filter(None, set(packages.values()))):
+            yield shlex.join([*start, *system])
+        rest = [name for name in programs if not packages.get(name)]
+        if pypi := sorted({"uv" if name == "uvx" else name for name in rest if name in FROM_PYPI}):
+            yield shlex.join(["pip", "install", *pypi])
+        if npm := sorted(name for name in rest if name in FROM_NPM):
+            yield shlex.join(["npm", "install", "-g", *npm])
+        if others := [name for name in rest if name not in FROM_PYPI | FROM_NPM]:
+            yield f"install {' and '.join(others)} as its makers say"
+
+    def _has_program(self, name: str) -> bool:
+        return find_program(name, self.environment.get("PATH"), self.workspace).path is not None
+
+    def _has_node_package(self, need: Need) -> bool:
+        node = find_program("node", self.environment.get("PATH"), self.workspace).path
+        prefixes = ["/usr", "/usr/local", *([str(Path(node).parent.parent)] if node else [])]
+        return any(Path(prefix, "lib", "node_modules", need.name).is_dir() for prefix in prefixes)
+
+
+def sentence(missing: Sequence[Missing]) -> str:
+    """Return what is missing, by kind, as a sentence lists it: `pandas, openpyxl (Python packages), ...`."""
+    by_kind: dict[NeedKind, list[str]] = {}
+    for each in missing:
+        by_kind.setdefault(each.need.kind, []).append(each.text)
+    return ", ".join(f"{_list(texts)} ({NOUNS[kind][len(texts) > 1]})" for kind, texts in by_kind.items())
+
+
+@cache
+def package_folders() -> tuple[str, ...]:
+    """Return the folders with the packages that every script finds; not those below HOME: it gets another."""
+    return tuple(folder for folder in site.getsitepackages() if Path(folder).is_dir())
+
+
+def _list(texts: Sequence[str]) -> str:
+    rest = len(texts) - MAX_NAMED
+    return ", ".join(texts[:MAX_NAMED]) + (f" and {rest} more" if rest > 0 else "")
+
+
+def _package(need: Need, folders: Sequence[str]) -> Iterator[Missing]:
+    if need.marker and not _is_meant(need.marker):
+        return
+    if need.module and PathFinder.find_spec(need.module, list(folders)):
+        return
+    version = version_in(need.name, folders)
+    if version is None:
+        yield Missing(need)
+    elif not _is_met(need.specifier, version):
+        yield Missing(need, f"{version} is here")
+
+
+def version_in(name: str, folders: Sequence[str]) -> str | None:
+    """Return the version of a distribution that is installed in folders; None for one that is not."""
+    context = DistributionFinder.Context(name=name, path=list(folders))
+    found = next(iter(MetadataPathFinder.find_distributions(context)), None)
+    return None if found is None else str(found.version)
+
+
+def _is_met(specifier: str, version: str) -> bool:
+    from packaging.specifiers import InvalidSpecifier, SpecifierSet  # noqa: PLC0415 - `skills list`
+
+    try:
+        return SpecifierSet(specifier).contains(version, prereleases=True)
+    except InvalidSpecifier:  # of another kind of package manager: `^3.2`
+        return True
+
+
+def _is_meant(marker: str) -> bool:
+    from packaging.markers import InvalidMarker, Marker, UndefinedEnvironmentName  # noqa: PLC0415
+
+    try:
+        return Marker(marker).evaluate()
+    except (InvalidMarker, UndefinedEnvironmentName):
+        return True

@@ -1,0 +1,107 @@
+"""Which modules a Python script imports, read from its text line by line.
+
+Not with `ast`: Python warns that its compiler can crash the interpreter on text that is made for it, and this
+reads files of strangers in the agent's own process. What this cannot read is no import to it.
+"""
+
+import re
+import sys
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+_OPAQUE: Final = re.compile(
+    r'''(?s)(?:"""(?:\\.|[^\\])*?(?:"""|\Z)|\'\'\'(?:\\.|[^\\])*?(?:\'\'\'|\Z)'''
+    r"""|"(?:\\.|[^"\\\n])*+|'(?:\\.|[^'\\\n])*+|\#[^\n]*+)"""
+)
+"""Strings and comments. Each alternative always ends, so a text is read once."""
+_IMPORT: Final = re.compile(
+    r"(?P<indent>[ \t]*)(?:import[ \t]+(?P<names>[\w., \t]+)|from[ \t]+(?P<module>\w+)[\w.]*[ \t]+import\b)"
+)
+_EXITS: Final = re.compile(r"\b(?:exit|raise)\b")
+_CAUGHT: Final = re.compile(
+    r"[ \t]*except\b(?:[^:\n]*\b(?:ImportError|ModuleNotFoundError|Exception)\b)?[^:\n]*:"
+)
+_LEAST_INDENT: Final = 1000
+MAX_LINES: Final = 20_000
+
+
+class Import(NamedTuple):
+    """A module that a script imports from outside of the standard library."""
+
+    module: str
+    """Its first part: `yaml` for `import yaml.reader`."""
+    line: int
+    """From 1."""
+    is_certain: bool
+    """Whether every run of the script comes to it: it stands in no function, no `if` and no `try`."""
+
+
+class _Block(NamedTuple):
+    indent: int
+    word: str
+    line: int
+    """Index of its first line."""
+
+
+def imports_of(source: str) -> list[Import]:
+    """Return the imports of modules that are not of Python itself, each module once, the certain ones first.
+
+    Left out are those for type checkers alone, and those in a `try` whose `except` goes on without them.
+    """
+    lines = _OPAQUE.sub(_blank, source).split("\n")[:MAX_LINES]
+    imports = sorted(_all(lines), key=lambda each: (not each.is_certain, each.line))
+    kept: dict[str, Import] = {}
+    for each in imports:
+        if each.module not in sys.stdlib_module_names and each.module != "__future__":
+            kept.setdefault(each.module, each)
+    return list(kept.values())
+
+
+def _blank(match: re.Match[str]) -> str:
+    return "\n" * match[0].count("\n")
+
+
+def _all(lines: list[str]) -> Iterator[Import]:
+    blocks: list[_Block] = []
+    for number, line in enumerate(lines):
+        text = line.lstrip(" \t")
+        if not text:
+            continue
+        indent = len(line) - len(text)
+        while blocks and blocks[-1].indent >= indent:
+            blocks.pop()
+        if match := _IMPORT.match(line):
+            words = [block.word for block in blocks]
+            if "TYPE_CHECKING" in words or any(
+                _goes_on(lines, each) for each in blocks if each.word == "try"
+            ):
+                continue
+            is_certain = not set(words) - {"try", "with"}
+            names = [match["module"]] if match["module"] else match["names"].split(",")
+            for name in names:
+                module = name.split(".")[0].split()
+                if module and module[0].isidentifier() and module[0].isascii():
+                    yield Import(module[0], number + 1, is_certain)
+        elif text.rstrip().endswith(":") or text.startswith("try:"):
+            word = "TYPE_CHECKING" if "TYPE_CHECKING" in text else re.split(r"\W", text, maxsplit=1)[0]
+            blocks.append(_Block(indent, word, number))
+
+
+def _goes_on(lines: list[str], block: _Block) -> bool:
+    """Return whether the script goes on where an import in a `try` fails."""
+    handler: list[str] | None = None
+    for line in lines[block.line + 1 :]:
+        text = line.lstrip(" \t")
+        if not text:
+            continue
+        indent = len(line) - len(text)
+        if indent > block.indent:
+            if handler is not None:
+                handler.append(text)
+        elif handler is None and indent == block.indent and (match := _CAUGHT.match(line)):
+            handler = [line[match.end() :]]
+        elif indent < block.indent or not text.startswith(("else", "finally", "except")):
+            break
+        else:
+            handler = handler or []
+    return handler is not None and not any(map(_EXITS.search, handler))

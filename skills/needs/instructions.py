@@ -1,0 +1,101 @@
+"""What the shell commands in a skill's instructions show: known programs, and packages that they install."""
+
+import re
+import shlex
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+from skills_agent.skills.needs.declared import need_of
+from skills_agent.skills.needs.known import PROGRAMS
+from skills_agent.skills.needs.python_files import requirement
+from skills_agent.skills.skill import Need
+
+_FENCE: Final = re.compile(r"[ \t]{0,12}(?P<fence>`{3,}|~{3,})[ \t]*(?P<language>[\w+-]*)")
+_SHELLS: Final = frozenset({"bash", "sh", "shell", "zsh", "console", "terminal", "shell-session"})
+_SEPARATOR: Final = re.compile(r"&&|\|\||[|;]")
+_BEFORE: Final = re.compile(r"(?:(?:sudo|time|exec|env|then|do|[$%]|[A-Za-z_]\w*=\S*)\s+)*")
+_PIP: Final = re.compile(r"(?:pip3?|python3? -m pip|uv pip)\s+install\s+(?P<rest>.*)")
+_NPM: Final = re.compile(r"npm\s+(?:install|i|add)\s+(?:-g|--global)\s+(?P<rest>.*)")
+"""Without `-g`, packages are for the project that the person works on."""
+_VALUED: Final = frozenset(
+    {
+        "-r",
+        "--requirement",
+        "-c",
+        "--constraint",
+        "-e",
+        "--editable",
+        "-i",
+        "--index-url",
+        "--extra-index-url",
+    }
+    | {"-t", "--target", "-f", "--find-links", "--python", "--prefix"}
+)
+"""Options of pip that take a value."""
+_MAX_LINES: Final = 20_000
+_LONGEST: Final = 500
+
+
+class ShellLine(NamedTuple):
+    """One line of a shell's code block."""
+
+    text: str
+    line: int
+    """From 1, in the instructions."""
+
+
+def shell_lines(text: str) -> Iterator[ShellLine]:
+    """Yield the lines of the code blocks that say that they are a shell's; not what a here-document holds."""
+    fence, is_shell, heredoc = "", False, ""
+    for number, line in enumerate(text.split("\n")[:_MAX_LINES], 1):
+        mark = _FENCE.match(line)
+        if fence:
+            if mark and mark["fence"].startswith(fence) and not line.strip(" \t`~"):
+                fence = heredoc = ""
+            elif heredoc:
+                heredoc = "" if line.strip() == heredoc else heredoc
+            elif is_shell and len(line) <= _LONGEST:
+                if begun := re.search(r"<<-?\s*['\"]?(\w+)", line):
+                    heredoc = begun[1]
+                yield ShellLine(line.strip(), number)
+        elif mark:
+            fence, is_shell = mark["fence"], mark["language"].lower() in _SHELLS
+
+
+def needs_shown(text: str, file: str) -> Iterator[Need]:
+    """Yield the known programs that commands begin with, and the packages that commands install."""
+    for text_line, number in shell_lines(text):
+        said = f"{file}:{number}"
+        for part in _SEPARATOR.split(text_line):
+            command = part.strip()[_BEFORE.match(part.strip()).end() :]  # type: ignore[union-attr]  # matches ""
+            if match := _PIP.match(command):
+                yield from (need for each in _words(match["rest"]) if (need := requirement(each, said)))
+            elif match := _NPM.match(command):
+                words = _words(match["rest"])
+                yield from (need for each in words if (need := _node_package(each, said)))
+            elif (name := command.partition(" ")[0]) in PROGRAMS and (need := need_of("program", name, said)):
+                yield need
+
+
+def _node_package(word: str, said: str) -> Need | None:
+    name, at, version = word.rpartition("@")
+    plain = name if at and name else word
+    need = need_of("node", plain, said) if not plain.startswith((".", "/")) else None
+    return (
+        Need("node", need.name, version if at and name and version[:1].isdigit() else "", said=said)
+        if need
+        else None
+    )
+
+
+def _words(text: str) -> list[str]:
+    try:
+        words = shlex.split(text, comments=True)
+    except ValueError:
+        return []
+    names: list[str] = []
+    for place, word in enumerate(words):
+        is_value = place > 0 and words[place - 1] in _VALUED
+        if not word.startswith(("-", ".", "/", "<", ">", "$", "&")) and not is_value:
+            names.append(word)
+    return names

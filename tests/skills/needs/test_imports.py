@@ -1,0 +1,89 @@
+"""Which modules a Python script imports."""
+
+import ast
+import sys
+import warnings
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from skills_agent.skills.needs.imports import imports_of
+
+SCRIPT = '''\
+"""Usage:
+import nothing
+"""
+from __future__ import annotations
+import os, numpy as np, PIL.Image  # import commented
+from yaml import (
+    safe_load,
+)
+from .neighbour import part
+TEXT = """
+import quoted
+"""
+try:
+    import tomllib
+    import orjson
+except ImportError:
+    orjson = None
+try:
+    import pandas as pd
+except ImportError:
+    print("pip install pandas")
+    sys.exit(1)
+if TYPE_CHECKING:
+    import typeshed
+def late():
+    import requests
+'''
+
+
+def test_what_a_script_cannot_do_without_is_certain() -> None:
+    found = [(each.module, each.line, each.is_certain) for each in imports_of(SCRIPT)]
+    assert found == [
+        ("numpy", 5, True),
+        ("PIL", 5, True),
+        ("yaml", 6, True),
+        ("pandas", 19, True),
+        ("requests", 26, False),
+    ]
+
+
+def test_a_text_that_would_crash_a_compiler_is_read() -> None:
+    hostile = "import first\n" + "(" * 200_000 + "\nx = " + "-" * 100_000 + "1\n" + "'''\\" * 50_000
+    assert [each.module for each in imports_of(hostile)] == ["first"]
+
+
+@given(st.text(alphabet="import fromx.,()'\"\\#:\n\t =", max_size=200))
+def test_any_text_is_read(text: str) -> None:
+    for each in imports_of(text):
+        assert each.module.isidentifier()
+        assert 1 <= each.line <= text.count("\n") + 1
+
+
+@given(
+    st.lists(
+        st.sampled_from(
+            [
+                "import yaml",
+                "from yaml import x",
+                "import os, numpy.linalg as n",
+                "x = '''\nimport z\n'''",
+                "y = 1",
+            ]
+        )
+    ),
+    st.booleans(),
+)
+def test_it_finds_what_the_compiler_finds(statements: list[str], in_function: bool) -> None:
+    source = "\n".join(statements) + "\n"
+    if in_function:
+        source = "def f():\n    pass\n" + "".join(f"    {each}\n" for each in statements if "'" not in each)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        nodes = list(ast.walk(ast.parse(source)))
+    modules = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
+    modules |= {str(node.module) for node in nodes if isinstance(node, ast.ImportFrom)}
+    expected = {name.split(".")[0] for name in modules} - sys.stdlib_module_names
+    assert {each.module for each in imports_of(source)} == expected
