@@ -8,7 +8,8 @@ they are the same under every executor. Any other exception is a bug and propaga
 import functools
 from collections.abc import Callable
 from dataclasses import replace
-from typing import ParamSpec, TypeVar
+from types import MethodType
+from typing import Any, ParamSpec, TypeVar
 
 from langchain_core.tools import BaseTool, StructuredTool, ToolException
 from pydantic import BaseModel, ValidationError
@@ -31,8 +32,26 @@ def declare(
     (LangChain drops a parameter called `args` from that one). `with_artifact`: the function returns what the
     model reads and what machines keep, as a pair.
     """
-    return StructuredTool.from_function(
-        _refusing(function),
+    plain = function.__func__ if isinstance(function, MethodType) else function
+    declaration = _declaration(plain, plain is not function, arguments, with_artifact)
+    # A host may change the metadata of its own tool.
+    update = {"func": _refusing(function), "metadata": dict(declaration.metadata or {})}
+    return declaration.model_copy(update=update)
+
+
+@functools.lru_cache
+def _declaration(
+    function: Callable[..., Any], is_method: bool, arguments: type[BaseModel] | None, with_artifact: bool
+) -> StructuredTool:
+    """Return the tool that the agents of a process have copies of; it holds nothing of any of them.
+
+    Cached, because Pydantic builds three classes for the schemas of each tool: ten times what the rest of an
+    agent takes.
+    """
+    # Only the signature is read: any object will do as the one that the method is bound to.
+    signed: Callable[..., Any] = MethodType(function, function) if is_method else function
+    tool = StructuredTool.from_function(
+        signed,
         name=function.__name__,
         description=" ".join((function.__doc__ or "").split()),
         args_schema=arguments,
@@ -41,6 +60,8 @@ def declare(
         handle_tool_error=True,
         handle_validation_error=_invalid_arguments,
     )
+    _ = tool.tool_call_schema  # LangChain keeps it, and every copy has it.
+    return tool
 
 
 def spec_of(tool: BaseTool) -> ToolSpec:
