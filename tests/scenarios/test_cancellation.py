@@ -3,7 +3,7 @@
 import asyncio
 import gc
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from threading import Event, Thread
@@ -336,7 +336,8 @@ class Slow:
 
 
 @pytest.fixture
-def slow() -> Iterator[Slow]:
+async def slow() -> AsyncIterator[Slow]:
+    """Asynchronous, to be let go before its loop is closed, which waits for all threads."""
     slow = Slow()
     yield slow
     slow.go.set()

@@ -217,10 +217,12 @@ def test_of_two_at_a_time_one_runs_and_the_other_is_told_to_wait(make_agent: Mak
     first = threading.Thread(target=ask, args=(agent, "q", "r"))
     first.start()
     assert begun.wait(60)
-    with pytest.raises(ThreadBusyError):
-        ask(agent, "q", "r")
-    go_on.set()
-    first.join()
+    try:
+        with pytest.raises(ThreadBusyError):
+            ask(agent, "q", "r")
+    finally:
+        go_on.set()
+        first.join()
     assert ask(agent, "q", "r")["answer"] == "one"
     assert (replies.asked, said(agent)) == (2, ["q"])
 
