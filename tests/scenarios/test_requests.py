@@ -207,8 +207,9 @@ def test_of_two_at_a_time_one_runs_and_the_other_is_told_to_wait(make_agent: Mak
     @tool
     def wait() -> str:
         """Wait."""
+        is_second = begun.is_set()
         begun.set()
-        assert go_on.wait(60)
+        assert is_second or go_on.wait(60)  # Nobody lets a second call go: it is the fault.
         return "waited"
 
     wait.metadata = {"risk": "read"}
