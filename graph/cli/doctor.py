@@ -58,7 +58,7 @@ def lint(folder: Path, as_json: bool) -> None:
 def doctor(workspace: Path | None, skills_dirs: tuple[Path, ...], as_json: bool) -> None:
     """Show sources, hidden and repaired skills, missing programs, the sandbox, and all settings."""
     from skills_agent.skills.library.checkup import check_up
-    from skills_agent.skills.scripts.choice import isolation_here, wanted_programs
+    from skills_agent.skills.scripts.choice import isolation_here, pending_looks, wanted_programs
 
     settings = Settings.load(workspace)
     registry = registry_of(settings, skills_dirs)
@@ -68,6 +68,7 @@ def doctor(workspace: Path | None, skills_dirs: tuple[Path, ...], as_json: bool)
     isolation = isolation_here(settings.sandbox, path, settings.workspace)
     in_place = untrusted_in_place(settings, registry.refresh())
     shown, open_threads = shown_settings(settings), _open_threads(settings)
+    looks = pending_looks(state_folder(settings))
     if as_json:
         print_json(
             {
@@ -76,6 +77,7 @@ def doctor(workspace: Path | None, skills_dirs: tuple[Path, ...], as_json: bool)
                 "sources": [source._asdict() for source in checkup.sources],
                 "programs": [program._asdict() for program in programs],
                 "isolation": isolation._asdict(),
+                "pending_looks": looks,
                 "open_threads": open_threads,
                 "state_folder": str(state_folder(settings)),
                 "settings": {each.name: {"value": each.value, "from": each.origin} for each in shown},
@@ -98,6 +100,9 @@ def doctor(workspace: Path | None, skills_dirs: tuple[Path, ...], as_json: bool)
         "bwrap": "run in a sandbox (bubblewrap)",
     }
     click.echo(f"\nScripts {words[isolation.level]}\n  {line_of(isolation.reason)}")
+    if looks:
+        runs = count(looks, "run")
+        click.echo(f"  {runs} cut off with the agent: what was made is looked at when it starts next")
     click.echo(f"\nThreads and grants are kept in\n  {line_of(str(state_folder(settings)))}")
     waits = [f"{name} ({status}): skills-agent resume {name}" for name, status in open_threads.items()]
     print_section("Threads that wait or were cut off (all: skills-agent resume --all)", map(line_of, waits))

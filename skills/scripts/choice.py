@@ -13,6 +13,7 @@ from skills_agent.skills.scripts.controlled import ControlledRunner
 from skills_agent.skills.scripts.environment import AS_ROOT, is_root
 from skills_agent.skills.scripts.programs import find_program
 from skills_agent.skills.scripts.runner import ScriptRequest, ScriptResult, ScriptRunner
+from skills_agent.skills.scripts.unfinished import UnfinishedRuns
 
 logger = logging.getLogger(__name__)
 
@@ -68,6 +69,12 @@ def isolation_here(sandbox: Sandbox, path: str | None, workspace: Path | None = 
     if sandbox == "require":
         return Isolation(None, result.reason)
     return Isolation(ControlledRunner.level, f"{result.reason}{note}")
+
+
+def pending_looks(records: Path) -> int:
+    """Return how many runs were cut off with their agent, while nobody has looked at what they made."""
+    levels = (BwrapRunner.level, ControlledRunner.level)
+    return sum(UnfinishedRuns(lambda: records, level).pending() for level in levels)
 
 
 @dataclass(frozen=True)

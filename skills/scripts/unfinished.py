@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import BinaryIO, Final, NamedTuple
 
 from skills_agent.skills.errors import SkillsAgentError
 from skills_agent.skills.scripts.protected_files import Findings, Place
@@ -79,6 +79,20 @@ class UnfinishedRuns:
 
     def cut_off(self) -> Iterator[CutOff]:
         """Yield the runs that nobody looked at; each is taken off when the next one is asked for."""
+        for path, file in self._left():
+            with suppress(OSError):
+                try:
+                    yield _read(file.read(), os.fstat(file.fileno()).st_mtime_ns)
+                except (ValueError, TypeError, KeyError, RecursionError) as error:
+                    logger.warning("the record of a run that was cut off is damaged: %s (%s)", path, error)
+                path.unlink(missing_ok=True)
+
+    def pending(self) -> int:
+        """Return how many runs nobody looked at, and take none off."""
+        return sum(1 for _ in self._left())
+
+    def _left(self) -> Iterator[tuple[Path, BinaryIO]]:
+        """Yield the records that no agent holds; each is locked until the next one is asked for."""
         try:
             paths = sorted(self._place().glob(f"{self._level}-*.json"))
         except (OSError, SkillsAgentError, LookupError):
@@ -86,13 +100,8 @@ class UnfinishedRuns:
         for path in paths:
             with suppress(OSError), path.open("rb") as file:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                if path.stat().st_ino != os.fstat(file.fileno()).st_ino:
-                    continue
-                try:
-                    yield _read(file.read(), os.fstat(file.fileno()).st_mtime_ns)
-                except (ValueError, TypeError, KeyError, RecursionError) as error:
-                    logger.warning("the record of a run that was cut off is damaged: %s (%s)", path, error)
-                path.unlink(missing_ok=True)
+                if path.stat().st_ino == os.fstat(file.fileno()).st_ino:
+                    yield path, file
 
     def _place(self) -> Path:
         if self._folder is None:

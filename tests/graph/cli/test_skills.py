@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from skills_agent.skills.scripts.unfinished import UnfinishedRuns
 from tests.graph.cli.command_line import CommandLine
 
 SLOW_TO_IMPORT = ("langgraph", "langchain_core", "langchain_openai", "openai", "pydantic", "rich")
@@ -227,6 +228,35 @@ def test_the_doctor_says_what_is_not_used_as_written_and_what_is_missing(cli: Co
     for part in ("Shadowed", "Skipped", "Repaired"):
         assert part in done.out
     assert "node is not installed, nor is bun or deno: scripts in .js, .mjs, .cjs do not run here" in done.out
+
+
+KILLED_RUN = """
+import os, signal, sys
+from pathlib import Path
+from skills_agent.skills.scripts.protected_files import Findings
+from skills_agent.skills.scripts.unfinished import UnfinishedRuns
+
+workspace, folder = map(Path, sys.argv[1:])
+with UnfinishedRuns(lambda: folder, "controlled").noted(workspace, 0, (), Findings({}, 0, frozenset())):
+    print("begun", flush=True)
+    sys.stdin.readline()
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_the_doctor_says_that_a_look_is_pending_and_leaves_it_so(cli: CommandLine) -> None:
+    cli.state.mkdir(parents=True)
+    command = [sys.executable, "-c", KILLED_RUN, str(cli.workspace), str(cli.state)]
+    run = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert run.stdout is not None
+    assert run.stdout.readline() == "begun\n"
+    assert "cut off" not in cli.run("skills", "doctor").out  # It goes on.
+    run.communicate("\n", timeout=60)
+    for _ in range(2):
+        assert "1 run cut off with the agent: what was made is looked at" in cli.run("skills", "doctor").out
+    assert cli.run("skills", "doctor", "--json").value["pending_looks"] == 1
+    assert len(list(UnfinishedRuns(lambda: cli.state, "controlled").cut_off())) == 1
+    assert "cut off" not in cli.run("skills", "doctor").out
 
 
 def test_the_doctor_tells_a_machine_the_same(cli: CommandLine) -> None:
