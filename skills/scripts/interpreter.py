@@ -8,8 +8,6 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from packaging.specifiers import InvalidSpecifier, SpecifierSet
-
 from skills_agent.skills.errors import InterpreterMissingError, PythonVersionError, ScriptError
 from skills_agent.skills.scripts.programs import find_program
 
@@ -130,14 +128,19 @@ def _check_python(script: Path) -> None:
 
     What is no version specifier names none. uv would only warn: it is told which Python to take.
     """
-    needs = str((_inline_metadata(_head(script)) or {}).get("requires-python", ""))
+    needs = (_inline_metadata(_head(script)) or {}).get("requires-python")
+    if not needs:
+        return
+    # Here: without it, the runners need nothing that Python does not bring.
+    from packaging.specifiers import InvalidSpecifier, SpecifierSet  # noqa: PLC0415 - for few scripts
+
     version = ".".join(map(str, sys.version_info[:3]))
     try:
-        is_met = SpecifierSet(needs).contains(version)
+        is_met = SpecifierSet(str(needs)).contains(version)
     except InvalidSpecifier:
         return
     if not is_met:
-        raise PythonVersionError(script.name, needs, version)
+        raise PythonVersionError(script.name, str(needs), version)
 
 
 def _inline_metadata(source: str) -> dict[str, Any] | None:
