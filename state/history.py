@@ -146,7 +146,10 @@ def _tokens(message: AnyMessage) -> int:
     # Every turn counts every message of its thread: nothing is made for a text, and kinds are asked for in
     # the order of their number (`isinstance` of another class than a message's own is slow in pydantic).
     content = message.content
-    tokens = _FRAME + (tokens_in(content) if isinstance(content, str) else sum(map(_block_tokens, content)))
+    if isinstance(content, str):
+        tokens = _FRAME - (-(len(content) if content.isascii() else size_of(content)) // BYTES_PER_TOKEN)
+    else:
+        tokens = _FRAME + sum(map(_block_tokens, content))
     if type(message) is HumanMessage:
         return tokens
     if isinstance(message, AIMessage):
