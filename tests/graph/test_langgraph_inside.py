@@ -594,7 +594,7 @@ _USAGE: Any = {"input_tokens": 1, "output_tokens": 2, "total_tokens": 3}
         AIMessage("", id="a", additional_kwargs={"tool_calls": [_CUT_CALL]}),
         ToolMessage("Seen.", id="t", tool_call_id="call-1", artifact={"a": 1}, status="error"),
     ],
-)  # fmt: skip
+)
 def test_a_message_is_made_as_its_constructor_makes_it(message: BaseMessage) -> None:
     fields = message.model_dump()
     made, constructed = message_of(type(message), fields), type(message)(**fields)
