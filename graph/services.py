@@ -18,6 +18,7 @@ from skills_agent.graph.audit.log import RunLog
 from skills_agent.graph.audit.recorder import Audit
 from skills_agent.graph.audit.redaction import redaction_of
 from skills_agent.graph.langgraph_inside import is_coroutine
+from skills_agent.graph.machine import machine_of
 from skills_agent.graph.models.provider import default_model, make_models, stated_window
 from skills_agent.graph.serialisation import keyed, stored_size
 from skills_agent.graph.settings import (
@@ -112,6 +113,8 @@ def make_services(  # noqa: PLR0913 - those of `build_graph`, and what the comma
         return library.of(caller_of(runtime), runtime.store, look=look)
 
     protected, closed = protected_entries(settings, sources), closed_places(settings)
+    # What a host's runner runs scripts on is not known here.
+    machine = machine_of(settings) if runner is None else None
     runner, files = runner or make_runner(settings, protected, closed), Workspace(settings.workspace, closed)
     audit = make_audit(settings, model, yes)
     threads = ThreadServices(settings, audit, library.shared.watch, journal, locks, keyed(allowed_types))
@@ -152,6 +155,7 @@ def make_services(  # noqa: PLR0913 - those of `build_graph`, and what the comma
         compare=partial(change_of, files),
         codes=threads.thread_codes,
         running=threads.invocations.current,
+        machine=machine,
     )
     return Services(
         library=library,
@@ -163,6 +167,7 @@ def make_services(  # noqa: PLR0913 - those of `build_graph`, and what the comma
             budget,
             policy.skills_left_out,
             audit,
+            policy.named_missing,
         ),
         tool_node=_tool_node(
             list(offered.values()),

@@ -23,6 +23,7 @@ from skills_agent.nodes.effects import Invocation, JournalEntry, effect_of
 from skills_agent.skills.errors import ScriptError, SkillError
 from skills_agent.skills.library.catalog import Catalog, in_place_text
 from skills_agent.skills.library.registry import Registry
+from skills_agent.skills.needs.here import Machine, Missing, sentence
 from skills_agent.skills.policy.grants import is_in_scope
 from skills_agent.skills.policy.patterns import Call, Entry, Grammar
 from skills_agent.skills.policy.permission import ALWAYS_ALLOWED, Declared, Mode, Permission
@@ -96,6 +97,8 @@ class Policy:
     """
     ask_for_untrusted: Collection[Risk] = ()
     """Risks that are asked about, too, where an untrusted skill was loaded."""
+    machine: Machine | None = None
+    """What needs of skills are held against; None where scripts run elsewhere."""
     schemas: dict[str, Any] = field(default_factory=dict)
     """Of the tools' arguments: LangChain makes them anew at every look."""
 
@@ -132,6 +135,23 @@ class Policy:
         hidden = registry.hidden_by(ref)
         is_said = hidden and not self.trusts(ref, registry)
         return in_place_text(ref.name, ref.source, hidden) if is_said else ""
+
+    def missing(self, ref: SkillRef, registry: Registry) -> list[Missing]:
+        """Return what a version of a skill needs, and this machine lacks. Raises as `Registry.needs` does."""
+        if self.machine is None:
+            return []
+        return self.machine.missing(registry.needs(ref), ref, trusted=registry.is_vouched_for(ref))
+
+    def named_missing(self, skill: SkillMetadata) -> str:
+        """Name what the frontmatter of a skill says that it needs, and this machine lacks; often empty.
+
+        Packages are left out: a command brings them.
+        """
+        needs = [need for need in skill.needs if need.kind not in {"python", "node"}]
+        if not needs or self.machine is None:
+            return ""
+        missing = self.machine.missing(needs, skill.ref, trusted=skill.trusted)
+        return ", ".join(each.need.name for each in missing)
 
     def hidden(self, context: Context) -> set[str]:
         """Return the tools that a model is not offered, because no call of this request could use them."""
@@ -387,13 +407,13 @@ class Judge:
             text = f"Not run: {words}, which needs an approval, and nobody is asked here. Go on without it."
             return Verdict("deny", text, "policy")
         try:
-            level = self.isolation(call)
+            level, missing = self.isolation(call), self._missing(call)
         except SkillError as error:
             return Verdict("deny", str(error), "error")
         as_root = ", as root" if level.startswith("bwrap") and is_root() else ""
         isolation = f" Isolation: {level}{as_root}." if level else ""
         hints = "".join(map(self._trust_hint, self.untrusted(call)))
-        text = f"{words}.{note}{self._origin(call)}{isolation} Risk: {risk}.{hints}"
+        text = f"{words}.{note}{self._origin(call)}{missing}{isolation} Risk: {risk}.{hints}"
         return Verdict("ask", text, by)
 
     def _serves(self, grant: GrantRecord, call: Call) -> bool:
@@ -431,6 +451,15 @@ class Judge:
         if untrusted and call.spec.risk in self._policy.yes:
             text += f" --yes {call.spec.risk} covers nothing after an untrusted skill was loaded."
         return text
+
+    def _missing(self, call: Call) -> str:
+        """Say which programs the skill of a script needs, and this machine lacks: before anybody is asked."""
+        skill = self.loaded.get(call.skill or "")
+        if skill is None or call.spec.counts_as != "script":
+            return ""
+        missing = self._policy.missing(SkillRef.of(skill), self.registry)
+        programs = [each for each in missing if each.need.kind == "program"]
+        return f" {skill['name']} needs what is not here: {sentence(programs)}." if programs else ""
 
     def _trust_hint(self, name: str) -> str:
         folder = Path(self._ledger[name]["path"]).parent

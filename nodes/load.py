@@ -15,6 +15,7 @@ from skills_agent.skills.format.instructions import cut, fill_in
 from skills_agent.skills.library.admission import NotAdmittedError
 from skills_agent.skills.library.contents import summarize
 from skills_agent.skills.library.registry import Registry
+from skills_agent.skills.needs.here import sentence
 from skills_agent.skills.skill import ResourceListing, Skill, SkillRef
 from skills_agent.state.budget import OnChange
 from skills_agent.state.context import Context, caller_of
@@ -63,7 +64,8 @@ def load(
         text = f"Skill {wanted.name} was not loaded. {error}"
         return AgentUpdate(messages=[refusal(admission["call_id"], LOAD_SKILL, text)])
     refs = (skill.metadata.ref._replace(digest=skill.digest) for skill, _ in loaded)
-    notes += filter(None, (policy.in_place_of(ref, skills) for ref in refs))
+    for ref in refs:
+        notes += filter(None, (policy.in_place_of(ref, skills), _missing(ref, policy, skills)))
     receipt = ToolMessage(
         "\n".join([*(_receipt(*each) for each in loaded), *notes]),
         tool_call_id=admission["call_id"],
@@ -111,6 +113,18 @@ def _read(ref: SkillRef, registry: Registry, policy: Policy, context: Context) -
 def _receipt(skill: Skill, listing: ResourceListing) -> str:
     lines = "1 line" if skill.lines == 1 else f"{skill.lines} lines"
     return f"Loaded {skill.metadata.name}: {lines}, {summarize(each.type for each in listing.resources)}."
+
+
+def _missing(ref: SkillRef, policy: Policy, registry: Registry) -> str:
+    """Say what a skill needs and is not here, and what would bring it; empty where nothing is missing."""
+    missing = policy.missing(ref, registry)
+    if not missing or policy.machine is None:
+        return ""
+    remedies = "; ".join(policy.machine.remedies(missing, ref))
+    return (
+        f"Not here, though {ref.name} needs it: {sentence(missing)}. What depends on it fails. Where the "
+        f"task needs it, ask the person for it: {remedies}."
+    )
 
 
 def _ledger_entry(skill: Skill, admission: Admission, order: int, max_body_lines: int) -> LoadedSkill:

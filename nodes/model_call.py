@@ -35,6 +35,7 @@ from skills_agent.nodes.reply import (
     with_strict_calls,
 )
 from skills_agent.skills.library.catalog import Catalog
+from skills_agent.skills.skill import SkillMetadata
 from skills_agent.state.context import Context
 from skills_agent.state.history import room_of, tokens_in, turns_to_cover
 from skills_agent.state.records import active_skills
@@ -146,13 +147,19 @@ class ModelRequests:
         catalog_budget: int,
         left_out: Callable[[Catalog, Context], frozenset[str]],
         observer: ReplyObserver,
+        missing: Callable[[SkillMetadata], str],
     ) -> None:
-        """`catalog_budget` is in characters of descriptions; `left_out` are skills that no prompt shows."""
+        """`catalog_budget` is in characters of descriptions; `left_out` are skills that no prompt shows.
+
+        `missing` names what a skill needs and is not here: it is asked once for a catalog, so that a prompt
+        stays the same.
+        """
         self.models = models
         self._observer = observer
         self.catalog_budget = catalog_budget
         self._registry = registry
         self._left_out = left_out
+        self._missing = missing
         self._tools = {tool.name: tool for tool in tools}
         self._bound: dict[tuple[str, ...], tuple[Runnable[LanguageModelInput, AIMessage], int]] = {}
         self._show = lru_cache(_MAX_CACHED)(self._show_anew)
@@ -260,7 +267,7 @@ class ModelRequests:
         names = [each.name for each in catalog.skills if each.model_invocable and each.name not in left_out]
         is_offered = len(left_out) < len(catalog.skills)
         load_skill = prompt.load_skill_schema(names, catalog.sources) if is_offered else None
-        return ShownCatalog(listing, prompt.catalog_text(listing), load_skill)
+        return ShownCatalog(listing, prompt.catalog_text(listing, self._missing), load_skill)
 
     def _bind(
         self, chosen: ChosenModel, names: tuple[str, ...], load_skill: dict[str, Any] | None

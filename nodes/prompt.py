@@ -5,7 +5,7 @@ does not, for a provider's prompt cache.
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage, ToolMessage
@@ -13,6 +13,7 @@ from langchain_core.messages.tool import ToolCall, tool_call
 
 from skills_agent.skills.library.catalog import Catalog, CatalogListing, ListedSkill
 from skills_agent.skills.library.contents import summarize
+from skills_agent.skills.skill import SkillMetadata
 from skills_agent.skills.text import escape_markup, one_line
 from skills_agent.state.budget import Limits, counts_of_turn
 from skills_agent.state.claims import with_origin
@@ -172,9 +173,12 @@ def earlier_turns(history: History) -> list[AnyMessage]:
     return [*system, HumanMessage(text, additional_kwargs={"skills_agent": mark})]
 
 
-def catalog_text(listing: CatalogListing) -> str:
-    """Return the catalog, one line a skill, closed against markup in names and descriptions."""
-    lines = [_catalog_line(listed) for listed in listing.lines]
+def catalog_text(listing: CatalogListing, missing: Callable[[SkillMetadata], str] = lambda _: "") -> str:
+    """Return the catalog, one line a skill, closed against markup in names and descriptions.
+
+    `missing` names what a skill says that it needs, and this machine lacks.
+    """
+    lines = [_catalog_line(listed, missing(listed.skill)) for listed in listing.lines]
     if listing.omitted:
         lines.append(
             f"[{len(listing.lines)} of {listing.total} skills shown. The others can be found with "
@@ -183,7 +187,7 @@ def catalog_text(listing: CatalogListing) -> str:
     return "\n".join(["<available_skills>", *lines, "</available_skills>"])
 
 
-def _catalog_line(listed: ListedSkill) -> str:
+def _catalog_line(listed: ListedSkill, missing: str) -> str:
     skill = listed.skill
     notes = [
         f"{label}: {one_line(value, MAX_NOTE)}"
@@ -191,6 +195,7 @@ def _catalog_line(listed: ListedSkill) -> str:
             ("license", skill.license),
             ("compatibility", skill.compatibility),
             ("tools", " ".join(skill.allowed_tools or ())),
+            ("not here", missing),
         )
         if value
     ]

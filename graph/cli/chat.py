@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from skills_agent.graph.cli import options
-from skills_agent.graph.cli.printing import echo, is_terminal, line_of, print_error, table
+from skills_agent.graph.cli.printing import echo, is_terminal, line_of, print_error, print_section, table
 from skills_agent.graph.cli.signals import ending_on_sigterm, exit_code_of, leave
 from skills_agent.skills.errors import UnknownSkillError
 
@@ -115,7 +115,7 @@ def _is_skill(thread: "OpenThread", name: str) -> bool:
 
 
 def _print_skills(thread: "OpenThread") -> None:
-    from skills_agent.graph.cli.doctor import print_section, untrusted_in_place
+    from skills_agent.graph.cli.doctor import untrusted_in_place
     from skills_agent.skills.library.catalog import first_sentence
 
     catalog = thread.registry.refresh()

@@ -1,14 +1,13 @@
 """skills-agent skills doctor and lint: is a skill used, and is it well written? Imports no LangGraph."""
 
 import os
-from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from skills_agent.graph.cli import options
-from skills_agent.graph.cli.printing import line_of, print_json, table, value_text
+from skills_agent.graph.cli.printing import line_of, print_json, print_section, table, value_text
 from skills_agent.graph.settings import (
     Settings,
     content_limits,
@@ -24,6 +23,7 @@ from skills_agent.skills.text import count
 
 if TYPE_CHECKING:  # `skills list` imports this module, and has to be quick
     from skills_agent.skills.library.checkup import SourceState
+    from skills_agent.skills.library.registry import Registry
     from skills_agent.skills.scripts.choice import Program
 
 
@@ -67,6 +67,7 @@ def doctor(workspace: Path | None, skills_dirs: tuple[Path, ...], as_json: bool)
     programs = wanted_programs(path, settings.workspace)
     isolation = isolation_here(settings.sandbox, path, settings.workspace)
     in_place = untrusted_in_place(settings, registry.refresh())
+    lacking = _lacking(settings, registry)
     shown, open_threads = shown_settings(settings), _open_threads(settings)
     looks = pending_looks(state_folder(settings))
     if as_json:
@@ -76,6 +77,7 @@ def doctor(workspace: Path | None, skills_dirs: tuple[Path, ...], as_json: bool)
                 "untrusted": list(in_place.values()),
                 "sources": [source._asdict() for source in checkup.sources],
                 "programs": [program._asdict() for program in programs],
+                "missing": lacking,
                 "isolation": isolation._asdict(),
                 "pending_looks": looks,
                 "open_threads": open_threads,
@@ -94,6 +96,7 @@ def doctor(workspace: Path | None, skills_dirs: tuple[Path, ...], as_json: bool)
     print_section("Repaired: used, though not as written", map(diagnostic_line, repairs))
     print_section("Passed over", map(diagnostic_line, checkup.diagnostics))
     print_section("Programs that scripts want", map(_program_line, programs))
+    print_section("Skills that need what is not here", (f"{name}: {text}" for name, text in lacking.items()))
     words = {
         None: "are refused: a sandbox is required",
         "controlled": "run WITHOUT a sandbox, with all rights of this user",
@@ -108,6 +111,26 @@ def doctor(workspace: Path | None, skills_dirs: tuple[Path, ...], as_json: bool)
     print_section("Threads that wait or were cut off (all: skills-agent resume --all)", map(line_of, waits))
     click.echo("\nSettings: name, value, where from")
     table([(f"  {each.name}", value_text(each.value), each.origin) for each in shown])
+
+
+def _lacking(settings: Settings, registry: "Registry") -> dict[str, str]:
+    """Say of each skill, by name, what it needs and is not here, and what would help.
+
+    Of skills in folders as they are now, and of others what their frontmatter says: none is copied for it.
+    """
+    from skills_agent.graph.machine import machine_of
+    from skills_agent.skills.needs.gather import gather_now
+    from skills_agent.skills.needs.here import sentence
+
+    machine = machine_of(settings)
+    lacking = {}
+    for skill in registry.refresh().skills:
+        path = Path(skill.path)
+        needs = gather_now(path.parent, path.name) if path.is_absolute() else skill.needs
+        if missing := machine.missing(needs, skill.ref, trusted=skill.trusted):
+            help_text = "; ".join(machine.remedies(missing, skill.ref))
+            lacking[skill.name] = line_of(f"{sentence(missing)}. What would help: {help_text}")
+    return lacking
 
 
 def _open_threads(settings: Settings) -> dict[str, str]:
@@ -163,12 +186,6 @@ def _source_row(source: "SourceState") -> tuple[str, ...]:
 def entry_text(entry: CatalogEntry) -> str:
     """Return a skill that is not shown, and why, as two lines."""
     return f"{line_of(entry.name)} ({entry.status}) {line_of(entry.path)}\n    {line_of(entry.reason)}"
-
-
-def print_section(title: str, lines: Iterable[str]) -> None:
-    """Print lines under a title; without lines, nothing."""
-    for place, line in enumerate(lines):
-        click.echo(f"  {line}" if place else f"\n{title}\n  {line}")
 
 
 def _program_line(program: "Program") -> str:

@@ -5,7 +5,7 @@ import logging
 import os
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, is_dataclass
 from datetime import datetime
 from pathlib import Path
@@ -108,6 +108,12 @@ def table(rows: Sequence[Sequence[str]], *, header: Sequence[str] = (), empty: s
         start = "".join(f"{cell:<{size}}  " for cell, size in zip(row, widths, strict=False))
         last = row[-1] if columns is None else one_line(row[-1], max(columns - len(start), 10))
         click.echo((start + last).rstrip())
+
+
+def print_section(title: str, lines: Iterable[str]) -> None:
+    """Print lines under a title; without lines, nothing."""
+    for place, line in enumerate(lines):
+        click.echo(f"  {line}" if place else f"\n{title}\n  {line}")
 
 
 class _Stderr(logging.Handler):

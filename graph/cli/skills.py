@@ -13,10 +13,10 @@ from skills_agent.graph.cli.doctor import (
     doctor,
     entry_text,
     lint,
-    print_section,
     untrusted_in_place,
 )
-from skills_agent.graph.cli.printing import echo, line_of, print_json, table
+from skills_agent.graph.cli.needs import needs
+from skills_agent.graph.cli.printing import echo, line_of, print_json, print_section, table
 from skills_agent.graph.settings import Settings, registry_of
 from skills_agent.skills.confined import is_beneath
 from skills_agent.skills.format.rules import MAX_NAME
@@ -39,7 +39,7 @@ is not always needed into `references/`, programs into `scripts/`, and name the 
 """
 
 
-@click.group(commands=[lint, doctor])
+@click.group(commands=[lint, doctor, needs])
 def skills() -> None:
     """List, search, check and begin skills."""
 
@@ -81,20 +81,29 @@ def list_skills(
 @options.as_json
 def show_skill(name: str, workspace: Path | None, skills_dirs: tuple[Path, ...], as_json: bool) -> None:
     """Show the instructions and the files of skill NAME (or NAME@SOURCE)."""
-    registry = registry_of(Settings.load(workspace), skills_dirs)
+    from skills_agent.graph.machine import machine_of
+    from skills_agent.skills.needs.here import sentence
+
+    settings = Settings.load(workspace)
+    registry = registry_of(settings, skills_dirs)
     metadata = registry.refresh().find(name)
     skill = registry.load(metadata.ref)
-    resources = registry.resources(metadata.ref).resources
+    ref = metadata.ref._replace(digest=skill.digest)
+    resources, needed = registry.resources(ref).resources, registry.needs(ref)
     if as_json:
         known = {**structs.asdict(metadata), "metadata": dict(metadata.metadata), "digest": skill.digest}
+        known |= {"needs": [structs.asdict(need) for need in needed]}
         read = {"resources": resources, "diagnostics": skill.diagnostics, "instructions": skill.instructions}
         print_json(known | read)
         return
+    missing = machine_of(settings).missing(needed, ref, trusted=metadata.trusted)
     fields = ("name", "description", "source", "path", "version", "author", "license", "compatibility")
     facts = [
         *((field, getattr(metadata, field)) for field in fields),
         ("allowed-tools", " ".join(metadata.allowed_tools or ())),
         ("files", ", ".join(resource.path for resource in resources)),
+        ("needs", ", ".join(need.name for need in needed)),
+        ("not here", f"{sentence(missing)}. See: skills-agent skills needs {name}" if missing else ""),
     ]
     table([(label, value) for label, value in facts if value])
     for diagnostic in skill.diagnostics:

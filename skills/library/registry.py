@@ -31,7 +31,7 @@ from skills_agent.skills.library.discovery import Discovery, SourceContents, Sou
 from skills_agent.skills.library.index import Strictness, open_index
 from skills_agent.skills.search.vectors import FusedIndex, Vectors
 from skills_agent.skills.search.words import SearchIndex, SearchSetting, SearchText, TextTables
-from skills_agent.skills.skill import ResourceListing, Skill, SkillMetadata, SkillRef
+from skills_agent.skills.skill import Need, ResourceListing, Skill, SkillMetadata, SkillRef
 from skills_agent.skills.sources.directory import DirectorySource, list_files
 from skills_agent.skills.sources.protocol import SkillEntry, SkillFile, Source
 from skills_agent.skills.sources.walk import SKILL_FILE
@@ -187,6 +187,12 @@ class Registry:
             return list_resources(list_files(folder, _file_name(ref)))
         except OSError as error:
             raise SkillUnreadableError(ref.path, cause_of(error)) from error
+
+    def needs(self, ref: SkillRef) -> tuple[Need, ...]:
+        """Return what a skill needs of the machine, as its files show it. Raises as `snapshot` does."""
+        from skills_agent.skills.needs.gather import gather  # noqa: PLC0415
+
+        return gather(self.snapshot(ref).folder, _file_name(ref))
 
     def read_resource(self, ref: SkillRef, path: str, limit: int = MAX_RESOURCE_BYTES) -> str:
         """Return a text file of a skill: line ends normalised, invisible characters removed.

@@ -1,0 +1,16 @@
+"""This machine as the scripts of skills find it, by the settings. Imports no LangGraph."""
+
+from collections.abc import Collection
+
+from skills_agent.graph.settings import Settings, process_environment
+from skills_agent.skills.needs.here import Machine
+
+
+def machine_of(settings: Settings, servers: Collection[str] = ()) -> Machine:
+    """Return what needs of skills are held against; `servers` are the MCP servers that are configured."""
+    return Machine(
+        environment=process_environment(),
+        workspace=settings.workspace,
+        secrets=settings.script_secrets,
+        servers=servers,
+    )
