@@ -37,7 +37,7 @@ from skills_agent.graph.settings import (
 from skills_agent.graph.threads.backends import ThreadServices
 from skills_agent.graph.threads.locks import ThreadLocks
 from skills_agent.graph.tools import Workdir, build_tools, spec_of
-from skills_agent.graph.tools.change import change_of
+from skills_agent.graph.tools.change import changes_in
 from skills_agent.graph.tools.workspace import Workspace
 from skills_agent.nodes import RegistryOf
 from skills_agent.nodes.act import keep_reply
@@ -152,7 +152,7 @@ def make_services(  # noqa: PLR0913 - those of `build_graph`, and what the comma
         protected_arguments=settings.protected_paths,
         runner=runner,
         workspace=settings.workspace,
-        compare=partial(change_of, files),
+        changes=changes_in(files),
         codes=threads.thread_codes,
         running=threads.invocations.current,
         machine=machine,

@@ -74,8 +74,8 @@ class Policy:
     """Knows how isolated a script would run, and why one cannot."""
     workspace: Path
     """Where scripts would work."""
-    compare: Callable[[str, str], FileChange]
-    """Says what writing a content to a path of the workspace would change."""
+    changes: Mapping[str, Callable[[Mapping[str, Any]], FileChange | None]]
+    """By tool, what says what a call with these arguments would change in a file of the workspace."""
     codes: Callable[[], ThreadCodes]
     """Returns the codes of the thread that the calling node runs for."""
     running: Callable[[], Invocation | None]
@@ -205,7 +205,7 @@ class Policy:
         return tuple(map(self._entry, context.exclude_tools)), only
 
     def _entry(self, text: str) -> Entry:
-        return Entry(text, frozenset({text})) if text in self.tools else self.grammar.parse(text)
+        return self.grammar.named(text) if text in self.tools else self.grammar.parse(text)
 
     def schema(self, tool: BaseTool) -> type[BaseModel] | None:
         """Return the class of a tool's arguments; None where its schema is none."""
@@ -224,11 +224,9 @@ class Policy:
             return call.args
 
     def change(self, call: Call) -> FileChange | None:
-        """Return what a call of write_file would change, as the file is now; None for other calls."""
-        path, content = call.args.get("path"), call.args.get("content")
-        if call.tool != "write_file" or not isinstance(path, str) or not isinstance(content, str):
-            return None
-        return self.compare(path, content)
+        """Return what a call would change in a file, as it is now; None for calls that write no one file."""
+        change = self.changes.get(call.tool)
+        return change(self.arguments(call)) if change else None
 
     def fault(self, tool: BaseTool, args: Mapping[str, Any]) -> str | None:
         """Say what is wrong with a call's arguments; None where they fit or the schema is not a class."""
@@ -410,6 +408,8 @@ class Judge:
             level, missing = self.isolation(call), self._missing(call)
         except SkillError as error:
             return Verdict("deny", str(error), "error")
+        if (change := self._policy.change(call)) and change.fault:
+            return Verdict("deny", change.fault, "error")
         as_root = ", as root" if level.startswith("bwrap") and is_root() else ""
         isolation = f" Isolation: {level}{as_root}." if level else ""
         hints = "".join(map(self._trust_hint, self.untrusted(call)))

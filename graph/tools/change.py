@@ -1,15 +1,17 @@
-"""What write_file would change, for the person who is asked: a diff against the file that is there."""
+"""What a call would change in a file, for the person who is asked: a diff against the file that is there."""
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from difflib import unified_diff
 from hashlib import sha256
 from itertools import takewhile
-from typing import Final
+from typing import Any, Final
 
 from langchain_core.tools import ToolException
+from pydantic import ValidationError
 
+from skills_agent.graph.tools.edit import MAX_EDITED, EditArguments, Edited, Replacement
 from skills_agent.graph.tools.workspace import Workspace
 from skills_agent.skills.policy.question import FileChange
 from skills_agent.skills.text import count
@@ -20,6 +22,44 @@ MAX_STEPS: Final = 30_000_000
 """Of the comparison, at worst: about a second. A text made to be slow is shown as replaced whole."""
 CONTEXT: Final = 3
 _LINE: Final = re.compile(r"[^\n]*\n|[^\n]+")
+
+
+def changes_in(workspace: Workspace) -> Mapping[str, Callable[[Mapping[str, Any]], FileChange | None]]:
+    """Return, by tool, what says what a call with these arguments would change; None for unusable ones."""
+
+    def written(args: Mapping[str, Any]) -> FileChange | None:
+        match args:
+            case {"path": str(path), "content": str(content)}:
+                return change_of(workspace, path, content)
+        return None
+
+    def edited(args: Mapping[str, Any]) -> FileChange | None:
+        try:
+            wanted = EditArguments.model_validate(args)
+        except ValidationError:
+            return None
+        return edit_of(workspace, wanted.path, wanted.edits)
+
+    return {"write_file": written, "edit_file": edited}
+
+
+def edit_of(workspace: Workspace, path: str, edits: Sequence[Replacement]) -> FileChange:
+    """Return what replacements would change now; why they cannot be made is its fault."""
+    try:
+        new = Edited.of(workspace.read(path, MAX_EDITED), edits, path)
+    except ToolException as error:
+        return FileChange(path, "", "", is_diff=False, digest="", fault=str(error))
+    change = change_of(workspace, path, new.text)
+    if change.is_diff:
+        return change._replace(summary=new.summary)
+    pairs = ((_marked("-", each.old_string), _marked("+", each.new_string)) for each in edits)
+    return change._replace(
+        summary=new.summary, text="\n".join(f"{old}\n{to}" for old, to in pairs), is_diff=True
+    )
+
+
+def _marked(mark: str, text: str) -> str:
+    return "\n".join(f"{mark}{line}" for line in text.split("\n"))
 
 
 def change_of(workspace: Workspace, path: str, content: str) -> FileChange:

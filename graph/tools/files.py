@@ -1,4 +1,4 @@
-"""The tools for files of the workspace: read_file, list_dir, grep, write_file."""
+"""The tools for files of the workspace: read_file, list_dir, grep, write_file, edit_file."""
 
 from dataclasses import dataclass
 from typing import Annotated, Any, Final
@@ -8,6 +8,7 @@ from pydantic import Field
 
 from skills_agent.graph.tools.content import Lines, Start, excerpt, image_content, image_type
 from skills_agent.graph.tools.declare import declare
+from skills_agent.graph.tools.edit import MAX_EDITED, EditArguments, Edited, Replacement
 from skills_agent.graph.tools.grep import search
 from skills_agent.graph.tools.workspace import Workspace
 
@@ -18,9 +19,12 @@ Glob = Annotated[str | None, Field(description="Only these files, e.g. *.py or d
 
 
 def file_tools(workspace: Workspace, *, images: bool = False, grep_seconds: float = 5) -> list[BaseTool]:
-    """Return the four tools; with `images`, read_file shows images to the model."""
+    """Return the five tools; with `images`, read_file shows images to the model."""
     tools = _FileTools(workspace, images, grep_seconds)
-    return [declare(each) for each in (tools.read_file, tools.list_dir, tools.grep, tools.write_file)]
+    return [
+        *(declare(each) for each in (tools.read_file, tools.list_dir, tools.grep, tools.write_file)),
+        declare(tools.edit_file, arguments=EditArguments),
+    ]
 
 
 @dataclass(frozen=True)
@@ -64,7 +68,15 @@ class _FileTools:
             raise ToolException(
                 f"{len(raw):,} bytes are over the limit of {MAX_FILE_BYTES:,}. Nothing was written."
             )
-        new = self.workspace.write(path, raw)
+        with self.workspace.changing:
+            new = self.workspace.write(path, raw)
         lines = len(content.splitlines())
         counted = f"{lines} line" if lines == 1 else f"{lines} lines"
         return f"{'Wrote' if new else 'Replaced'} {path}: {len(raw):,} bytes, {counted}."
+
+    def edit_file(self, path: str, edits: list[Replacement]) -> str:
+        """Replace exact texts in a text file of the workspace; all edits are made, or none."""
+        with self.workspace.changing:
+            new = Edited.of(self.workspace.read(path, MAX_EDITED), edits, path)
+            self.workspace.write(path, new.text.encode())
+        return f"Edited {path}: {new.summary}."

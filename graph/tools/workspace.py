@@ -6,6 +6,7 @@ import stat
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from threading import Lock
 from typing import BinaryIO, NamedTuple
 
 from langchain_core.tools import ToolException
@@ -69,6 +70,8 @@ class Workspace:
         """Name the folder; what is in `closed` (absolute, links resolved) is refused, too."""
         self._root = root.resolve()
         self._closed = [Path(str(place).casefold()) for place in closed]
+        self.changing = Lock()
+        """Held from reading a file to writing it: two calls of one step may edit the same one."""
 
     def real(self, path: str) -> str:
         """Return a model's path relative to the real root, with its links resolved; the root is `.`.

@@ -142,6 +142,11 @@ class Grammar:
         """Return a call of a tool by its name."""
         return Call(self.spec(tool), args, caller)
 
+    def named(self, tool: str) -> Entry:
+        """Return the entry that speaks of a tool, and of those that do a part of what it does."""
+        alike = (spec.name for spec in self.specs.values() if tool in spec.names_elsewhere)
+        return Entry(tool, frozenset({tool, *alike}))
+
     def parse_ban(self, text: str) -> Entry:
         """Return what an entry forbids: the whole tool where only its parenthesis is not understood.
 

@@ -45,6 +45,8 @@ class FileChange(NamedTuple):
     is_diff: bool
     digest: str
     """Of the file that is there: the answer holds for that one."""
+    fault: str = ""
+    """Why the call cannot be done as the file is: nobody is asked about it then."""
 
 
 class Content(NamedTuple):

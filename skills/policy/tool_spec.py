@@ -69,7 +69,7 @@ _SHELL: Final = (
 )  # fmt: skip
 _READ: Final = ("read", "view", "readfile", "read_many_files")
 _FOLDER: Final = ("glob", "ls", "list", "list_directory")
-_WRITE: Final = ("write", "edit", "multiedit", "edit_file", "replace", "apply_patch")
+_WRITE: Final = ("write", "edit", "multiedit", "replace", "apply_patch")
 
 _OWN: Final = (
     ToolSpec(
@@ -104,6 +104,10 @@ _OWN: Final = (
         names_elsewhere=("grep", "search_file_content", "grep_search"),
     ),
     ToolSpec(name="write_file", risk="write", path_argument="path", names_elsewhere=_WRITE),
+    # Who may not write a file may not edit one, and who may write it whole may edit it.
+    ToolSpec(
+        name="edit_file", risk="write", path_argument="path", names_elsewhere=(*_WRITE, "write_file")
+    ),
     # The agent has no such tools; a host may bring tools of these names.
     ToolSpec(name="web_fetch", names_elsewhere=("webfetch",)),
     ToolSpec(name="web_search", names_elsewhere=("websearch",)),

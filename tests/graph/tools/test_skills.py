@@ -164,6 +164,7 @@ def test_every_tool_declares_its_risk(cli: CommandLine) -> None:
         "list_dir": "read",
         "grep": "read",
         "write_file": "write",
+        "edit_file": "write",
     }
     framework = {name for name, spec in TOOL_SPECS.items() if spec.framework}
     assert framework - {tool.name for tool in tools} == {"load_skill"}

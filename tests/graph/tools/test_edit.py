@@ -1,0 +1,97 @@
+"""Exact replacements: what is shown, what is done, and that nothing is done by halves."""
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from langchain_core.tools import ToolException
+
+from skills_agent.graph.tools.change import MAX_COMPARED, changes_in, edit_of
+from skills_agent.graph.tools.edit import EditArguments, Edited, Replacement
+from skills_agent.graph.tools.workspace import Workspace
+
+
+def edit(old: str, new: str, *, everywhere: bool = False) -> Replacement:
+    return Replacement(old_string=old, new_string=new, replace_all=everywhere)
+
+
+def test_edits_are_made_in_order_each_in_what_the_earlier_left() -> None:
+    new = Edited.of(b"a\nb\n", [edit("a", "b\nc"), edit("c\nb", "d")], "x")
+    assert (new.text, new.summary) == ("b\nd\n", "2 replacements, +3 -3 lines")
+
+
+@pytest.mark.parametrize(
+    ("edits", "words"),
+    [
+        ([edit("", "x")], "old_string is empty. write_file makes a file"),
+        ([edit("a", "a")], "are the same"),
+        ([edit("A", "b")], '"A" is not in the file. Read it: blanks and line breaks count.'),
+        ([edit("a", "b")], '"a" is in it 2 times. Give more of the text around it, or set replace_all.'),
+        ([edit("a b", "c"), edit("a b", "d")], "Edit 2 of 2 of notes.md does not fit"),
+    ],
+)
+def test_an_edit_that_does_not_fit_says_why_and_changes_nothing(edits: list[Replacement], words: str) -> None:
+    with pytest.raises(ToolException) as told:
+        Edited.of(b"a b\na\n", edits, "notes.md")
+    assert words in str(told.value)
+    assert str(told.value).endswith("Nothing was changed.")
+
+
+def test_every_place_is_replaced_where_that_is_asked() -> None:
+    assert Edited.of(b"a b a", [edit("a", "aa", everywhere=True)], "x").text == "aa b aa"
+
+
+def test_line_ends_and_a_byte_order_mark_stay_those_of_the_file() -> None:
+    assert Edited.of(b"\xef\xbb\xbfa\r\nb\r\n", [edit("a\nb", "c\nd")], "x").text == "\ufeffc\r\nd\r\n"
+    assert Edited.of(b"a\r\nb\nc", [edit("b\nc", "d\ne")], "x").text == "a\r\nd\ne"
+
+
+def test_a_file_that_is_no_text_is_not_edited() -> None:
+    with pytest.raises(ToolException, match="not UTF-8"):
+        Edited.of(b"caf\xe9", [edit("caf", "x")], "x")
+
+
+@given(st.text(min_size=1), st.text(), st.text())
+def test_what_is_replaced_is_the_text_and_no_other(old: str, before: str, after: str) -> None:
+    text = f"{before}{old}{after}"
+    try:
+        raw = text.encode()
+    except UnicodeEncodeError:
+        return
+    if text.count(old) == 1 and "\r" not in text:
+        assert Edited.of(raw, [edit(old, f"{old}!")], "x").text == f"{before}{old}!{after}"
+
+
+def test_a_person_sees_the_difference(tmp_path: Path) -> None:
+    (tmp_path / "a.md").write_text("one\ntwo\nthree\n")
+    change = edit_of(Workspace(tmp_path), "a.md", [edit("two", "2")])
+    assert (change.summary, change.text) == (
+        "1 replacement, +1 -1 lines",
+        "@@ -1,3 +1,3 @@\n one\n-two\n+2\n three\n",
+    )
+
+
+def test_of_a_large_file_a_person_sees_the_edits(tmp_path: Path) -> None:
+    (tmp_path / "a").write_text("x" * MAX_COMPARED + "yz")
+    change = edit_of(Workspace(tmp_path), "a", [edit("yz", "one\ntwo")])
+    assert (change.text, change.is_diff) == ("-yz\n+one\n+two", True)
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        [{"old_string": "a", "new_string": "b"}],
+        {"old_string": "a", "new_string": "b"},
+        '[{"old_string": "a", "new_string": "b"}]',
+    ],
+)
+def test_edits_are_read_in_the_forms_that_models_send(sent: object) -> None:
+    assert EditArguments.model_validate({"path": "x", "edits": sent}).edits == [edit("a", "b")]
+
+
+@pytest.mark.parametrize(
+    "args", [{}, {"path": "x"}, {"path": "x", "edits": "no"}, {"path": "x", "edits": []}]
+)
+def test_arguments_that_do_not_fit_change_nothing(tmp_path: Path, args: dict[str, object]) -> None:
+    assert changes_in(Workspace(tmp_path))["edit_file"](args) is None
