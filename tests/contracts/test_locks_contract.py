@@ -1,6 +1,7 @@
 """What every lock of threads keeps out, and when it ends."""
 
 import fcntl
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -66,6 +67,20 @@ def kind(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Kind]:
     dsn = request.getfixturevalue("postgres").new_database()
     with PostgresSaver.from_conn_string(dsn) as saver:
         yield Kind("postgres", dsn, lambda: PostgresLocks(saver))
+
+
+@pytest.fixture(autouse=True)
+def nobody_waits() -> Iterator[None]:
+    """A lock that waits where it has to refuse fails its test: no caller would ever get an answer."""
+
+    def fail(*_: object) -> None:
+        pytest.fail("a lock waits")
+
+    earlier = signal.signal(signal.SIGALRM, fail)
+    signal.alarm(30)
+    yield
+    signal.alarm(0)
+    signal.signal(signal.SIGALRM, earlier)
 
 
 def test_a_thread_is_held_once(kind: Kind) -> None:
