@@ -127,7 +127,7 @@ TIGHTER: Final[Mapping[str, Tighten]] = {
     "script_processes": _LOWER,
     "script_cpu_seconds": _LOWER,
     "sandbox": _scale("off", "auto", "require"),
-    "enable_run_command": _OFF,
+    "enable_run_command": _scale("on", "auto", "off"),
     "read_images": _OFF,
     "audit": _scale("off", "on", "require"),
     "protect_process": _ON,

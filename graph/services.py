@@ -1,7 +1,7 @@
 """What the nodes work with, made once from the settings and from what a host brings."""
 
 import logging
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -49,10 +49,10 @@ from skills_agent.nodes.timeouts import TimedCalls
 from skills_agent.skills.library.registry import Library, Registry
 from skills_agent.skills.policy.patterns import Entry, EntryNotUnderstoodError, Grammar
 from skills_agent.skills.policy.secret_places import obeyed_in_homes
-from skills_agent.skills.policy.tool_spec import Risk
+from skills_agent.skills.policy.tool_spec import SHELL_TOOLS, Risk
 from skills_agent.skills.policy.trust import TrustList
 from skills_agent.skills.policy.verdict import Approver
-from skills_agent.skills.scripts.choice import choose_runner
+from skills_agent.skills.scripts.choice import Offer, choose_runner, why_no_shell
 from skills_agent.skills.scripts.environment import ScriptLimits, make_undumpable
 from skills_agent.skills.scripts.protected_files import own_entries
 from skills_agent.skills.scripts.runner import ScriptRunner
@@ -118,18 +118,19 @@ def make_services(  # noqa: PLR0913 - those of `build_graph`, and what the comma
     runner, files = runner or make_runner(settings, protected, closed), Workspace(settings.workspace, closed)
     audit = make_audit(settings, model, yes)
     threads = ThreadServices(settings, audit, library.shared.watch, journal, locks, keyed(allowed_types))
+    workdir = Workdir(
+        settings.workspace, per_thread=settings.workdir == "thread", protected=settings.protected_paths
+    )
     own = build_tools(
         library,
         runner,
-        Workdir(
-            settings.workspace, per_thread=settings.workdir == "thread", protected=settings.protected_paths
-        ),
+        workdir,
         files,
         threads.thread_codes,
         cancellation=threads.invocations.cancellation,
         # The policy is made of the tools, so it is looked up when one is called.
         left_out=lambda *request: policy.skills_left_out(*request),  # noqa: PLW0108
-        run_command=settings.enable_run_command,
+        max_seconds=settings.script_timeout,
         images=settings.read_images,
     )
     offered = _by_name([*own, *tools])
@@ -153,6 +154,8 @@ def make_services(  # noqa: PLR0913 - those of `build_graph`, and what the comma
         runner=runner,
         workspace=settings.workspace,
         changes=changes_in(files),
+        workdir=workdir.of_caller,
+        absent=partial(_absent, settings.enable_run_command, runner),
         codes=threads.thread_codes,
         running=threads.invocations.current,
         machine=machine,
@@ -184,6 +187,11 @@ def make_services(  # noqa: PLR0913 - those of `build_graph`, and what the comma
         audit=audit,
         threads=threads,
     )
+
+
+def _absent(offer: Offer, runner: ScriptRunner) -> Mapping[str, str]:
+    reason = why_no_shell(offer, runner)
+    return dict.fromkeys(SHELL_TOOLS, f"no shell here: {reason}") if reason else {}
 
 
 def _by_name(tools: Sequence[BaseTool]) -> dict[str, BaseTool]:

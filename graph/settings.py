@@ -71,6 +71,7 @@ UNKNOWN_WINDOW: Final = 128_000
 Share = Annotated[float, msgspec.Meta(gt=0, le=1)]
 Seconds = Annotated[float, msgspec.Meta(gt=0)]
 Sandbox = Literal["auto", "require", "off"]
+Offer = Literal["auto", "on", "off"]
 
 _NOT_PLAIN: Final = re.compile(r"[^A-Za-z0-9._-]")
 _NO_SETTINGS: Final = frozenset({"origins", "offered_dirs", "waived_risks"})
@@ -189,8 +190,8 @@ class Settings(Limits):
     """Seconds of CPU for each process of a script. None: `script_timeout` on every processor."""
     workdir: Literal["workspace", "thread"] = "workspace"
     """Where scripts work: in the workspace, or in `.agent/work/<thread>` with the workspace to read."""
-    enable_run_command: bool = False
-    """Offer the tool `run_command`, which runs any program as scripts are run."""
+    enable_run_command: Offer = "auto"
+    """Offer a shell (`run_command`): where the sandbox works (`auto`), by your word (`on`), never (`off`)."""
     read_images: bool = False
     """Show images to the model: `read_file` and `read_resource` return them as content of a tool message."""
     audit: Literal["on", "require", "off"] = "on"
@@ -532,12 +533,20 @@ def _checked(values: Mapping[str, Any], origin: str, *, strict: bool = True) -> 
     for name, value in with_new_names(values, origin).items():
         if name not in setting_kinds():
             raise _unknown(name, origin)
+        if setting_kinds()[name] is Offer:
+            value = _as_offer(value)  # noqa: PLW2901
         try:
             checked[name] = msgspec.convert(value, setting_kinds()[name], strict=strict, dec_hook=_path)
         except (msgspec.ValidationError, UnicodeEncodeError) as error:  # half a character is no text
             given = "" if name == "key" else f" Given: {value!r}."
             raise SettingsError(f"Setting {name} (from {origin}): {error}.{given}") from error
     return checked
+
+
+def _as_offer(value: Any) -> Any:
+    """Read true and false, which the setting was in older versions, also as texts of the environment."""
+    words = {"true": "on", "1": "on", "false": "off", "0": "off"}
+    return words.get(str(value).lower(), value) if isinstance(value, bool | str) else value
 
 
 def _path(kind: type, value: Any) -> Any:

@@ -6,7 +6,6 @@
 import logging
 import shlex
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple, Self, TypeVar
@@ -20,7 +19,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from skills_agent.nodes import RegistryOf
 from skills_agent.nodes.codes import ThreadCodes
 from skills_agent.nodes.effects import Invocation, JournalEntry, effect_of
-from skills_agent.skills.errors import ScriptError, SkillError
+from skills_agent.skills.errors import SkillError
 from skills_agent.skills.library.catalog import Catalog, in_place_text
 from skills_agent.skills.library.registry import Registry
 from skills_agent.skills.needs.here import Machine, Missing, sentence
@@ -40,7 +39,12 @@ from skills_agent.skills.policy.verdict import (
     consult,
 )
 from skills_agent.skills.scripts.environment import is_root
-from skills_agent.skills.scripts.request import as_arguments, command_request, script_request, split_command
+from skills_agent.skills.scripts.request import (
+    as_arguments,
+    command_request,
+    command_words,
+    script_request,
+)
 from skills_agent.skills.scripts.runner import ScriptRequest, ScriptRunner
 from skills_agent.skills.skill import SkillMetadata, SkillRef
 from skills_agent.skills.text import cut
@@ -73,13 +77,16 @@ class Policy:
     runner: ScriptRunner
     """Knows how isolated a script would run, and why one cannot."""
     workspace: Path
-    """Where scripts would work."""
     changes: Mapping[str, Callable[[Mapping[str, Any]], FileChange | None]]
     """By tool, what says what a call with these arguments would change in a file of the workspace."""
+    workdir: Callable[[], Path]
+    """Returns the folder that commands work in, for the thread that the calling node runs for."""
     codes: Callable[[], ThreadCodes]
     """Returns the codes of the thread that the calling node runs for."""
     running: Callable[[], Invocation | None]
     """Returns the invocation that the calling node is part of."""
+    absent: Callable[[], Mapping[str, str]] = dict
+    """Returns the tools that this machine cannot offer, each with the reason."""
     mode: Mode = "recommend"
     always_allowed: Collection[str] = ALWAYS_ALLOWED
     excluded: tuple[Entry, ...] = ()
@@ -155,7 +162,8 @@ class Policy:
 
     def hidden(self, context: Context) -> set[str]:
         """Return the tools that a model is not offered, because no call of this request could use them."""
-        return {name for name in self.tools if self.is_left_out(name, context)}
+        absent = self.absent()
+        return {name for name in self.tools if name in absent or self.is_left_out(name, context)}
 
     def is_left_out(self, tool: str, context: Context) -> bool:
         """Return whether a tool as a whole is out of this request's reach. Raises EntryNotUnderstoodError."""
@@ -316,7 +324,8 @@ class Judge:
         if call.spec.risk == "read":
             return ()
         workspace, more = self._policy.workspace, self._policy.protected
-        found = list(protected_in(_words(call), workspace, self._policy.protected_arguments))
+        start = self._policy.workdir() / _cwd(call)
+        found = list(protected_in(_words(call), workspace, self._policy.protected_arguments, start))
         if call.skill is None and call.path is not None:
             found.extend(filter(None, [protected_path(call.path, workspace, more)]))
         return tuple({(each.entry, each.place): each for each in found}.values())
@@ -374,9 +383,11 @@ class Judge:
     def _refusal(self, call: Call) -> Verdict | None:
         policy = self._policy
         tool = policy.tools.get(call.tool)
-        if tool is None:
+        absent = policy.absent().get(call.tool)
+        if tool is None or absent:
             names = ", ".join(sorted(set(policy.tools) - policy.hidden(self._context)))
-            return Verdict("deny", f"There is no tool {call.tool!r}. Tools: {names}.", "error")
+            why = f": {absent}" if absent else ""
+            return Verdict("deny", f"There is no tool {call.tool!r}{why}. Tools: {names}.", "error")
         if refused := policy.refusal(self._context, call):
             return refused
         if policy.is_left_out(tool.name, self._context):
@@ -469,7 +480,10 @@ class Judge:
     def _request(self, call: Call) -> ScriptRequest | None:
         workspace, skill = self._policy.workspace, self.loaded.get(call.skill or "")
         if call.spec.counts_as == "command":
-            return command_request(str(call.command), workdir=workspace)
+            workdir = self._policy.workdir()
+            return command_request(
+                str(call.command), workspace=workspace, workdir=workdir, cwd=_cwd(call) or None
+            )
         if call.spec.counts_as != "script" or skill is None:
             return None
         return script_request(
@@ -497,9 +511,13 @@ def _words(call: Call) -> tuple[str, ...]:
         return tuple(map(str, words)) if isinstance(words, list) else (str(words),)
     if call.command is None:
         return ()
-    with suppress(ScriptError):
-        return (call.command, *split_command(call.command))
-    return (call.command,)
+    return (*filter(None, [_cwd(call)]), *command_words(call.command))
+
+
+def _cwd(call: Call) -> str:
+    """Return the folder that a command is to start in; empty where it says none."""
+    cwd = call.args.get("cwd") if call.spec.counts_as == "command" else None
+    return cwd if isinstance(cwd, str) and "\0" not in cwd else ""
 
 
 def _skill_text(skill: LoadedSkill, kind: str) -> str:

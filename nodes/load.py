@@ -11,11 +11,12 @@ from skills_agent.nodes.codes import ThreadCodes
 from skills_agent.nodes.effects import Invocations
 from skills_agent.nodes.judge import Policy
 from skills_agent.skills.errors import SkillError
-from skills_agent.skills.format.instructions import cut, fill_in
+from skills_agent.skills.format.instructions import cut, fill_in, shows_commands
 from skills_agent.skills.library.admission import NotAdmittedError
 from skills_agent.skills.library.contents import summarize
 from skills_agent.skills.library.registry import Registry
 from skills_agent.skills.needs.here import sentence
+from skills_agent.skills.policy.tool_spec import RUN_COMMAND
 from skills_agent.skills.skill import ResourceListing, Skill, SkillRef
 from skills_agent.state.budget import OnChange
 from skills_agent.state.context import Context, caller_of
@@ -66,6 +67,7 @@ def load(
     refs = (skill.metadata.ref._replace(digest=skill.digest) for skill, _ in loaded)
     for ref in refs:
         notes += filter(None, (policy.in_place_of(ref, skills), _missing(ref, policy, skills)))
+    notes += filter(None, (_no_shell(skill, policy) for skill, _ in loaded))
     receipt = ToolMessage(
         "\n".join([*(_receipt(*each) for each in loaded), *notes]),
         tool_call_id=admission["call_id"],
@@ -125,6 +127,14 @@ def _missing(ref: SkillRef, policy: Policy, registry: Registry) -> str:
         f"Not here, though {ref.name} needs it: {sentence(missing)}. What depends on it fails. Where the "
         f"task needs it, ask the person for it: {remedies}."
     )
+
+
+def _no_shell(skill: Skill, policy: Policy) -> str:
+    reason = policy.absent().get(RUN_COMMAND)
+    entries = skill.metadata.allowed_tools or ()
+    understood = (entry for entry in policy.grammar.understood(entries) if entry.names(RUN_COMMAND))
+    is_wanted = reason and (shows_commands(skill.instructions) or any(understood))
+    return f"{skill.metadata.name} wants shell commands, and there is {reason}." if is_wanted else ""
 
 
 def _ledger_entry(skill: Skill, admission: Admission, order: int, max_body_lines: int) -> LoadedSkill:

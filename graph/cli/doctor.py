@@ -58,7 +58,12 @@ def lint(folder: Path, as_json: bool) -> None:
 def doctor(workspace: Path | None, skills_dirs: tuple[Path, ...], as_json: bool) -> None:
     """Show sources, hidden and repaired skills, missing programs, the sandbox, and all settings."""
     from skills_agent.skills.library.checkup import check_up
-    from skills_agent.skills.scripts.choice import isolation_here, pending_looks, wanted_programs
+    from skills_agent.skills.scripts.choice import (
+        isolation_here,
+        no_shell_here,
+        pending_looks,
+        wanted_programs,
+    )
 
     settings = Settings.load(workspace)
     registry = registry_of(settings, skills_dirs)
@@ -66,6 +71,7 @@ def doctor(workspace: Path | None, skills_dirs: tuple[Path, ...], as_json: bool)
     path = process_environment().get("PATH")
     programs = wanted_programs(path, settings.workspace)
     isolation = isolation_here(settings.sandbox, path, settings.workspace)
+    no_shell = no_shell_here(settings.enable_run_command, isolation)
     in_place = untrusted_in_place(settings, registry.refresh())
     lacking = _lacking(settings, registry)
     shown, open_threads = shown_settings(settings), _open_threads(settings)
@@ -80,6 +86,7 @@ def doctor(workspace: Path | None, skills_dirs: tuple[Path, ...], as_json: bool)
                 "missing": lacking,
                 "isolation": isolation._asdict(),
                 "pending_looks": looks,
+                "shell": {"offered": not no_shell, "reason": no_shell},
                 "open_threads": open_threads,
                 "state_folder": str(state_folder(settings)),
                 "settings": {each.name: {"value": each.value, "from": each.origin} for each in shown},
@@ -106,6 +113,8 @@ def doctor(workspace: Path | None, skills_dirs: tuple[Path, ...], as_json: bool)
     if looks:
         runs = count(looks, "run")
         click.echo(f"  {runs} cut off with the agent: what was made is looked at when it starts next")
+    shell = f"is not offered\n  {line_of(no_shell)}" if no_shell else "is offered, and runs like scripts"
+    click.echo(f"\nThe shell (run_command) {shell}")
     click.echo(f"\nThreads and grants are kept in\n  {line_of(str(state_folder(settings)))}")
     waits = [f"{name} ({status}): skills-agent resume {name}" for name, status in open_threads.items()]
     print_section("Threads that wait or were cut off (all: skills-agent resume --all)", map(line_of, waits))

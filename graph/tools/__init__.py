@@ -27,19 +27,19 @@ def build_tools(  # noqa: PLR0913 - they are what the tools work with
     *,
     cancellation: Callable[[], Cancellation] = Cancellation,
     left_out: LeftOut | None = None,
-    run_command: bool = False,
+    max_seconds: float = 60,
     images: bool = False,
 ) -> list[BaseTool]:
     """Return every tool but `load_skill`, which the graph carries out itself.
 
-    The order is fixed: it is part of the prompt that a provider caches. `run_command` adds that tool;
-    with `images`, the tools that read files show images to the model. No search finds what is `left_out`.
+    The order is fixed: it is part of the prompt that a provider caches. A command may take `max_seconds`.
+    With `images`, the tools that read files show images to the model. No search finds what is `left_out`.
     """
-    run_script, command = run_tools(library, runner, workdir, codes, cancellation)
+    run_script, command = run_tools(library, runner, workdir, codes, cancellation, max_seconds)
     return [
         *skill_tools(library, left_out=left_out, images=images),
         run_script,
         declare(update_plan),
         *file_tools(files, images=images),
-        *([command] if run_command else []),
+        command,
     ]

@@ -1,4 +1,4 @@
-"""The tools that run programs: run_script, and run_command where the operator turns it on."""
+"""The tools that run programs: run_script and run_command."""
 
 import os
 from collections.abc import Callable, Sequence
@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Annotated, Any, Final, NamedTuple
 
 from langchain_core.runnables import RunnableConfig
-from langchain_core.tools import BaseTool
+from langchain_core.tools import BaseTool, ToolException
+from langgraph.config import get_config
 from langgraph.runtime import get_runtime
 from pydantic import BaseModel, BeforeValidator, Field
 
@@ -20,15 +21,18 @@ from skills_agent.skills.confined import make_folder_beneath, refusing_links
 from skills_agent.skills.library.registry import Library
 from skills_agent.skills.policy.protected import protected_in
 from skills_agent.skills.scripts.report import describe
-from skills_agent.skills.scripts.request import as_arguments, command_request, script_request
+from skills_agent.skills.scripts.request import as_arguments, command_request, command_words, script_request
 from skills_agent.skills.scripts.runner import ScriptRequest, ScriptRunner, Stop
+from skills_agent.skills.scripts.shell_failures import explained
 from skills_agent.skills.skill import SkillRef
 from skills_agent.state.call_attempt import call_attempt
 from skills_agent.state.context import caller_of
 
 WORK_FOLDER: Final = Path(".agent", "work")
 
-Command = Annotated[str, Field(description="E.g. git log --oneline -5")]
+Command = Annotated[str, Field(description="E.g. git log --oneline | head -5")]
+Cwd = Annotated[str | None, Field(description="Folder to start in, from the working directory")]
+Timeout = Annotated[float | None, Field(gt=0, description="Seconds until it is stopped")]
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +54,13 @@ class Workdir:
         with refusing_links(self.workspace / folder):
             os.close(make_folder_beneath(self.workspace, str(folder)))
         return self.workspace / folder
+
+    def of_caller(self) -> Path:
+        """Return the folder of the thread that the calling node runs for; the workspace outside of any."""
+        try:
+            return self.of(get_config())
+        except RuntimeError:  # outside of any graph
+            return self.workspace
 
 
 class RunOutput(NamedTuple):
@@ -76,9 +87,10 @@ def run_tools(
     workdir: Workdir,
     codes: Callable[[], ThreadCodes],
     cancellation: Callable[[], Cancellation],
+    max_seconds: float,
 ) -> list[BaseTool]:
-    """Return run_script and run_command."""
-    tools = _RunTools(library, runner, workdir, codes, cancellation)
+    """Return run_script and run_command; a command may ask for `max_seconds` at most."""
+    tools = _RunTools(library, runner, workdir, codes, cancellation, max_seconds)
     script = declare(tools.run_script, arguments=RunScriptArguments, with_artifact=True)
     return [script, declare(tools.run_command, with_artifact=True)]
 
@@ -90,6 +102,7 @@ class _RunTools:
     workdir: Workdir
     codes: Callable[[], ThreadCodes]
     cancellation: Callable[[], Cancellation]
+    max_seconds: float
 
     def run_script(
         self,
@@ -112,22 +125,38 @@ class _RunTools:
         )
         return self._run(request, stdin, runtime)
 
-    def run_command(self, command: Command, runtime: ThreadRuntime, stdin: str | None = None) -> RunOutput:
-        """Run one program with its arguments in the working directory.
+    def run_command(
+        self,
+        command: Command,
+        runtime: ThreadRuntime,
+        cwd: Cwd = None,
+        timeout: Timeout = None,
+        stdin: str | None = None,
+    ) -> RunOutput:
+        """Run a command line with bash: pipes, redirections, variables and `cd` work as usual.
 
-        Gives exit code, stdout and stderr. There is no shell: no pipes, redirections, wildcards, variables
-        or `cd`.
+        Gives exit code, stdout, stderr and the files written. Every call is a shell of its own: no variable
+        and no folder is kept for the next one.
         """
-        request = command_request(command, workdir=self.workdir.of(runtime.config))
+        if timeout is not None and timeout > self.max_seconds:
+            raise ToolException(
+                f"Nothing was run: {timeout:g} seconds were asked for, and timeout is at most "
+                f"{self.max_seconds:g} here."
+            )
+        request = command_request(
+            command,
+            workspace=self.workdir.workspace,
+            workdir=self.workdir.of(runtime.config),
+            cwd=cwd,
+            timeout=timeout,
+        )
         return self._run(request, stdin, runtime)
 
     def _run(self, request: ScriptRequest, stdin: str | None, runtime: ThreadRuntime) -> RunOutput:
-        found = protected_in(request.args, self.workdir.workspace, self.workdir.protected, request.workdir)
-        # Policy asks about every call that names one, so this one was approved.
-        writable = tuple(each.place for each in found if each.place)
+        writable = self._approved_paths(request, runtime)
         variables = call_attempt(runtime).variables
         request = replace(request, stdin=stdin, stop=self._stop(), writable=writable, variables=variables)
-        result = self.runner.run(request)
+        result = explained(self.runner.run(request), request)
         artifact = {
             "exit_code": result.exit_code,
             "level": result.level,
@@ -140,6 +169,18 @@ class _RunTools:
             **({"notices": list(result.notices)} if result.notices else {}),
         }
         return RunOutput(describe(result), artifact)
+
+    def _approved_paths(self, request: ScriptRequest, runtime: ThreadRuntime) -> tuple[Path, ...]:
+        """Return the protected paths that a call names, where it was approved: policy asks about each."""
+        verdict = (runtime.state.get("verdicts") or {}).get(runtime.tool_call_id)
+        if verdict is None or verdict["by"] not in {"approval", "approver"}:
+            return ()
+        words = request.args
+        if request.command:
+            # The words of the line, as the judge of the call sees them, and not what hands it to the shell.
+            words = (*([str(request.cwd)] if request.cwd else []), *command_words(request.command))
+        found = protected_in(words, self.workdir.workspace, self.workdir.protected, request.start)
+        return tuple(each.place for each in found if each.place)
 
     def _stop(self) -> Callable[[], Stop | None]:
         cancellation, runtime = self.cancellation(), get_runtime()

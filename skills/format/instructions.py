@@ -13,6 +13,9 @@ _PLACEHOLDER: Final = re.compile(
     r"|\{(?P<braced>[A-Za-z_][\w-]*)\}|(?P<name>[A-Za-z_][\w-]*))"
 )
 _HEADING: Final = re.compile(r"(?P<marks>#{1,6})[ \t]+(?P<title>.*?)[ \t]*#*[ \t]*$")
+_SHELL_BLOCK: Final = re.compile(
+    r"(?im)^[ ]{0,12}(?:`{3,}|~{3,})[ ]{0,3}(?:bash|sh|shell|zsh|console|shell-session|terminal)\b"
+)
 _FENCE: Final = re.compile(r"[ ]{0,3}(?P<fence>`{3,}|~{3,})")
 
 
@@ -48,6 +51,11 @@ def cut(instructions: str, max_lines: int, skill: str) -> Excerpt:
         f'read_resource(skill="{skill}", path="SKILL.md", section=...).{sections}{"." if rest else ""}]'
     )
     return Excerpt(text[:room].rstrip("\n"), note)
+
+
+def shows_commands(instructions: str) -> bool:
+    """Return whether instructions have a block of shell commands, by the name of its language."""
+    return _SHELL_BLOCK.search(instructions) is not None
 
 
 def fill_in(instructions: str, arguments: str, names: Sequence[str], *, declared: bool) -> str:

@@ -63,6 +63,9 @@ def _argument_text(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
 
 
+RUN_COMMAND: Final = "run_command"
+SHELL_TOOLS: Final = frozenset({RUN_COMMAND})
+"""Tools that are offered only where there is a shell."""
 _SHELL: Final = (
     "bash", "shell", "terminal", "execute", "exec_command", "run_shell_command", "run_terminal_cmd",
     "run_in_terminal",
@@ -89,7 +92,7 @@ _OWN: Final = (
         skill_argument="skill", path_argument="path", names_elsewhere=_SHELL,
     ),
     ToolSpec(
-        name="run_command", risk="run", counts_as="command",
+        name=RUN_COMMAND, risk="run", counts_as="command",
         command_argument="command", names_elsewhere=_SHELL,
     ),
     ToolSpec(

@@ -115,6 +115,11 @@ class BwrapRunner(ControlledRunner):
         super().preflight(request)
         return "bwrap with network" if is_granted(self.network, request) else self.level
 
+    def why_not(self) -> str:
+        """Return why the sandbox does not work here; empty where it does. Runs it once a process."""
+        program, reason = probe(self.environment.get("PATH"), self.workspace)
+        return "" if program else reason
+
     @contextmanager
     def _skill_folder(self, request: ScriptRequest) -> Iterator[Path | None]:
         path = request.mounted_at.resolve() if request.mounted_at else request.folder
@@ -174,7 +179,7 @@ class BwrapRunner(ControlledRunner):
             *_read_only(_programs((inner.command[0], limiter), self.workspace, behind_shims)),
             *(("--ro-bind", str(request.folder), str(folder)) if folder else ()),
             *(word for place in hidden if place.is_dir() for word in ("--remount-ro", str(place))),
-            *("--remount-ro", "/", "--chdir", str(request.workdir.absolute()), "--"),
+            *("--remount-ro", "/", "--chdir", str(request.start.absolute()), "--"),
             *(limiter, f"--nproc={self.limits.processes}", "--"),
             *inner.command,
         ]

@@ -18,6 +18,12 @@ from skills_agent.skills.scripts.unfinished import UnfinishedRuns
 logger = logging.getLogger(__name__)
 
 Sandbox = Literal["auto", "require", "off"]
+Offer = Literal["auto", "on", "off"]
+"""Whether a shell is offered: where a sandbox works, by the operator's word, never."""
+
+
+_BY_WORD: Final = {"on": "", "off": "the operator turned it off (setting enable_run_command)"}
+_NO_SANDBOX: Final = "the sandbox is turned off (setting sandbox)"
 
 
 class Isolation(NamedTuple):
@@ -62,7 +68,7 @@ def isolation_here(sandbox: Sandbox, path: str | None, workspace: Path | None = 
     """Return what a setting means on this machine. Runs the sandbox once; arguments as in `find_program`."""
     note = f". {AS_ROOT}" if is_root() else ""
     if sandbox == "off":
-        return Isolation(ControlledRunner.level, f"the sandbox is turned off (setting sandbox){note}")
+        return Isolation(ControlledRunner.level, f"{_NO_SANDBOX}{note}")
     result = probe(path, workspace)
     if result.program:
         return Isolation(BwrapRunner.level, f"{result.program} works{note}")
@@ -77,6 +83,27 @@ def pending_looks(records: Path) -> int:
     return sum(UnfinishedRuns(lambda: records, level).pending() for level in levels)
 
 
+def why_no_shell(offer: Offer, runner: ScriptRunner) -> str:
+    """Return why no command lines are run; empty where they are. May run the sandbox, once a process."""
+    if offer != "auto":
+        return _BY_WORD[offer]
+    match runner:
+        case AutoRunner(sandboxed):
+            return sandboxed.why_not()
+        case BwrapRunner():
+            return runner.why_not()
+        case ControlledRunner():
+            return _NO_SANDBOX
+    return "the host's runner may be no sandbox (enable_run_command = on offers it all the same)"
+
+
+def no_shell_here(offer: Offer, isolation: Isolation) -> str:
+    """Return the same from what is known of this machine."""
+    if offer != "auto":
+        return _BY_WORD[offer]
+    return "" if isolation.level == BwrapRunner.level else isolation.reason
+
+
 @dataclass(frozen=True)
 class AutoRunner:
     """Uses the sandbox if it works, else plain control; finds out at the first use, and logs a warning."""
@@ -86,13 +113,13 @@ class AutoRunner:
 
     @cached_property
     def _runner(self) -> ScriptRunner:
-        result = probe(self.sandboxed.environment.get("PATH"), self.sandboxed.workspace)
-        if result.program:
+        reason = self.sandboxed.why_not()
+        if not reason:
             return self.sandboxed
         logger.warning(
             "scripts run WITHOUT a sandbox: %s. They can read and write whatever this user can "
             "(sandbox = require refuses to run them so)",
-            result.reason,
+            reason,
         )
         return self.plain
 

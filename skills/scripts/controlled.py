@@ -72,8 +72,10 @@ class ControlledRunner:
     def run(self, request: ScriptRequest) -> ScriptResult:
         """Run to the end, or to the limits. Raises ScriptError when the script cannot be started."""
         level = self.preflight(request)
-        if not request.workdir.is_dir():
-            raise ScriptError(f"Cannot start {request.title}: there is no folder {request.workdir}.")
+        timeout = request.timeout or self.timeout
+        for place in (request.workdir, request.start):
+            if not place.is_dir():
+                raise ScriptError(f"Cannot start {request.title}: there is no folder {place}.")
         secrets = secrets_of(self.secrets, request, self.environment)
         stdout, stderr = (Capture(self.max_output, secrets.values()) for _ in range(2))
         with (
@@ -96,7 +98,7 @@ class ControlledRunner:
                         beat()
                         return request.stop()
 
-                    stopped = program.until_end(started + self.timeout, flood, stop, growth)
+                    stopped = program.until_end(started + timeout, flood, stop, growth)
                 finally:
                     program.clean_up()
                 seconds = time.monotonic() - started
@@ -228,9 +230,9 @@ class ControlledRunner:
         return ProgramStart(
             title=request.title,
             command=command,
-            workdir=request.workdir,
+            workdir=request.start,
             environment=environment,
-            rlimits=self.limits.rlimits(program, self.timeout),
+            rlimits=self.limits.rlimits(program, request.timeout or self.timeout),
             memory=self.limits.memory,
             processes=self.limits.processes,
             stdin=request.stdin,

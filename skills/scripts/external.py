@@ -7,6 +7,7 @@ import base64
 import gzip
 import hashlib
 import io
+import os
 import re
 import shlex
 import tarfile
@@ -77,6 +78,7 @@ class ExternalRunner:
     def run(self, request: ScriptRequest) -> ScriptResult:
         """Run to the end, or to the limits. Raises ScriptError when the script cannot be started."""
         secrets = secrets_of(self.secrets, request, self.environment)
+        timeout = request.timeout or self.timeout
         with slot_of(self._slots, request):
             # What runs elsewhere is not reached.
             program = self._program(request, self._send_skill(request))
@@ -84,7 +86,10 @@ class ExternalRunner:
             mark = f"skills-agent-{time.monotonic_ns()}"
             started = time.monotonic()
             output = self._execute(
-                self._script(program, {**secrets, **request.variables}, stdin, mark), self.timeout + PATIENCE
+                self._script(
+                    program, {**secrets, **request.variables}, stdin, mark, self._folder(request), timeout
+                ),
+                timeout + PATIENCE,
             )
             seconds = time.monotonic() - started
         fields = output.partition(f"{mark} ")[2].split()
@@ -98,7 +103,7 @@ class ExternalRunner:
         stopped: Stop | None = None
         if max(int(size or 0) for size in streams[:6:3]) >= FLOOD_FACTOR * self.max_output:
             stopped = "output"
-        elif seconds >= self.timeout and number in {TIMED_OUT, KILLED}:
+        elif seconds >= timeout and number in {TIMED_OUT, KILLED}:
             stopped = "time"
         by_signal = SIGNAL_OFFSET - number if number > SIGNAL_OFFSET else number
         return ScriptResult(
@@ -131,17 +136,27 @@ class ExternalRunner:
         names = shlex.join(names_of(choices))
         return "\nel".join(tests) + f'\nelse echo "$mark missing" {names}; exit; fi'
 
-    def _script(self, program: str, more: Mapping[str, str], stdin: str, mark: str) -> str:
+    def _folder(self, request: ScriptRequest) -> str:
+        inside = os.path.relpath(request.start, request.workdir)
+        if inside.startswith(".."):
+            raise ScriptError(
+                f"Cannot start {request.title}: {request.start} is not in its working directory."
+            )
+        return os.path.normpath(f"{self.workdir}/{inside}")
+
+    def _script(
+        self, program: str, more: Mapping[str, str], stdin: str, mark: str, folder: str, timeout: float
+    ) -> str:
         """Return the command: run the program, then report its exit code and its streams on one line."""
         variables = {"LANG": "C.UTF-8", **more, **FIXED}
         settings = " ".join(f"{name}={shlex.quote(value)}" for name, value in variables.items())
         part = self.max_output // 2 + OVERLAP
         flood = FLOOD_FACTOR * self.max_output
         return f"""
-mark={mark}; own=$(mktemp -d) && mkdir "$own/home" "$own/tmp" && cd {shlex.quote(self.workdir)} || exit 1
+mark={mark}; own=$(mktemp -d) && mkdir "$own/home" "$own/tmp" && cd {shlex.quote(folder)} || exit 1
 {program}
 (ulimit -f {flood // 512 + 1}
-exec timeout -k 1 {self.timeout:g} env -i PATH="$PATH" HOME="$own/home" TMPDIR="$own/tmp" {settings} "$@") \
+exec timeout -k 1 {timeout:g} env -i PATH="$PATH" HOME="$own/home" TMPDIR="$own/tmp" {settings} "$@") \
 <{stdin} >"$own/out" 2>"$own/err"
 echo "$mark" $?
 for each in out err; do

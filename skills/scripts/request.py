@@ -2,9 +2,9 @@
 
 import json
 import os
-import re
 import shlex
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -15,13 +15,13 @@ from skills_agent.skills.library.contents import relative_to
 from skills_agent.skills.library.registry import Registry
 from skills_agent.skills.scripts.runner import ScriptRequest
 from skills_agent.skills.skill import SkillRef
+from skills_agent.skills.text import one_line
 
-OPERATOR: Final = re.compile(r"\$\(|[|&;<>()`\n]")
-QUOTED: Final = re.compile(r"""(?s)\\.|'[^']*'|"(?:\\.|[^"\\])*"|['"].*""")
-"""What a shell takes as text. A quote that is not closed quotes the rest."""
-BUILTINS: Final = frozenset(
-    {"cd", "export", "source", ".", "alias", "set", "unset", "eval", "exec", "ulimit"}
-)
+SHELL: Final = ("bash", "--noprofile", "--norc", "-c")
+MAX_COMMAND: Final = 100_000
+"""Bytes: Linux takes 128 KiB for one argument."""
+_MAX_SHOWN: Final = 200
+_OWN_FOLDER: Final = ".agent"
 
 
 def script_request(
@@ -65,9 +65,69 @@ def script_request(
     )
 
 
-def command_request(command: str, *, workdir: Path) -> ScriptRequest:
-    """Return the request for a program of the machine. Raises ScriptError for what only a shell can do."""
-    return ScriptRequest(skill="", script=None, args=split_command(command), stdin=None, workdir=workdir)
+def command_request(
+    command: str,
+    *,
+    workspace: Path,
+    workdir: Path | None = None,
+    cwd: str | None = None,
+    timeout: float | None = None,
+) -> ScriptRequest:
+    """Return the request for a command line, which bash runs without any of its files of settings.
+
+    `workdir` is a thread's folder, where it has one of its own. `cwd` is where it starts, from there or
+    absolute. Raises ScriptError for a line that no shell can run, and for a folder outside of the workspace.
+    """
+    if not command.strip():
+        raise ScriptError("The command is empty.")
+    if "\0" in command:
+        raise ScriptError("The command has a NUL in it: no program can be given one. Leave it out.")
+    if (size := len(command.encode(errors="replace"))) > MAX_COMMAND:
+        raise ScriptError(
+            f"The command is too long: {size:,} bytes, and a shell takes {MAX_COMMAND:,}. Put long text into "
+            "stdin, or into a file with write_file."
+        )
+    folder = workdir or workspace
+    return ScriptRequest(
+        skill="",
+        script=None,
+        args=(*SHELL, command),
+        stdin=None,
+        workdir=folder,
+        cwd=None if cwd is None else _start_in(cwd, folder, workspace),
+        command=command,
+        timeout=timeout,
+    )
+
+
+def _start_in(cwd: str, folder: Path, workspace: Path) -> Path:
+    """Return a folder of the workspace as the workspace is named, without links on its way."""
+    if "\0" in cwd or not (folder / cwd).is_dir():
+        raise ScriptError(f"Cannot start in {one_line(cwd, _MAX_SHOWN)!r}: there is no such folder.")
+    real = (folder / cwd).resolve()
+    for root in (folder, workspace):
+        top = root.resolve()
+        inside = real.relative_to(top) if real.is_relative_to(top) else None
+        is_agents = inside is not None and root == workspace and inside.parts[:1] == (_OWN_FOLDER,)
+        if inside is not None and not is_agents:
+            return root / inside
+    raise ScriptError(
+        f"Cannot start in {one_line(cwd, _MAX_SHOWN)!r}: that is not a folder of the workspace that commands "
+        "may work in. Leave out cwd to start in the working directory."
+    )
+
+
+def command_words(command: str) -> tuple[str, ...]:
+    """Return what may be words of a command line: as a shell takes them, and as they are written.
+
+    Nothing is expanded. For a look at the paths that a line names: what is missed stays read-only.
+    """
+    lexer = shlex.shlex(command, posix=True, punctuation_chars=True)
+    lexer.whitespace_split, lexer.commenters = True, ""
+    words = command.split()
+    with suppress(ValueError):  # a quote that is not closed, as in the text of a here-document
+        words += lexer
+    return tuple(dict.fromkeys(words))
 
 
 def as_arguments(value: object) -> object:
@@ -91,31 +151,3 @@ def _split(text: str) -> object:
         return shlex.split(text)
     except ValueError:  # an apostrophe, most of the time
         return text.split()
-
-
-def split_command(line: str) -> tuple[str, ...]:
-    """Split a command line as a shell would. Raises ScriptError for what only a shell can do.
-
-    That is operators, assignments and builtins. Nothing is expanded: `$HOME`, `*` and `~` reach the program
-    as they are.
-    """
-    text = line.strip()
-    if operator := OPERATOR.search(QUOTED.sub("_", text)):
-        shown = "a line break" if operator[0] == "\n" else operator[0]
-        raise ScriptError(
-            f"There is no shell here, so {shown} means nothing. Run one program with its arguments at a "
-            "time; put text that only looks like an operator in quotes."
-        )
-    try:
-        words = tuple(shlex.split(text))
-    except ValueError as error:
-        raise ScriptError(f"The command cannot be split into words: {error}.") from error
-    if not words:
-        raise ScriptError("The command is empty.")
-    name, assigned, _ = words[0].partition("=")
-    if words[0] in BUILTINS or (assigned and name.isidentifier()):
-        raise ScriptError(
-            f"There is no shell here, so {words[0]} means nothing. Every command starts in the working "
-            "directory with the same environment: give paths relative to it."
-        )
-    return words

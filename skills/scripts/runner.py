@@ -25,9 +25,17 @@ class ScriptRequest:
     script: Path | None
     """None: the first of `args` is a program to search in PATH."""
     args: tuple[str, ...]
+    """Of the script; or the program and its own."""
     stdin: str | None
     """Text for the standard input; None leaves it closed (the script reads end-of-file at once)."""
     workdir: Path
+    """The folder that it may write in, and that it starts in unless `cwd` says otherwise."""
+    cwd: Path | None = None
+    """The folder that it starts in, of those that it sees."""
+    command: str = ""
+    """The command line that `args` hand to a shell; empty where there is no shell."""
+    timeout: float | None = None
+    """Seconds; None: the runner's own limit."""
     source: str = ""
     """Label of the skill's source: a grant of the operator may name it."""
     trusted: bool = True
@@ -49,6 +57,11 @@ class ScriptRequest:
     def folder(self) -> Path | None:
         """Return the folder with the skill's bytes; None for a program that belongs to no skill."""
         return (self.root or self.script.parent).absolute() if self.script else self.root
+
+    @property
+    def start(self) -> Path:
+        """Return the folder that it starts in."""
+        return self.cwd or self.workdir
 
     @property
     def title(self) -> str:

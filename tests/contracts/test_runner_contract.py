@@ -18,6 +18,7 @@ from skills_agent.skills.scripts.bwrap import BwrapRunner, probe
 from skills_agent.skills.scripts.controlled import ControlledRunner
 from skills_agent.skills.scripts.environment import ScriptLimits
 from skills_agent.skills.scripts.external import ExternalRunner
+from skills_agent.skills.scripts.request import command_request
 from skills_agent.skills.scripts.runner import ScriptRequest, ScriptResult, ScriptRunner, WrittenFile
 
 MakeRunner = Callable[..., ScriptRunner]
@@ -403,3 +404,30 @@ def test_javascript_runs_where_node_is(make_runner: MakeRunner, place: Path) -> 
     body = "import fs from 'node:fs'; fs.writeFileSync('made.txt', 'x'); console.log(process.argv[2])"
     assert make_runner().run(request_for(place, body, "a b", name="script.mjs")).stdout == "a b\n"
     assert (place / "work" / "made.txt").exists()
+
+
+# --- command lines ---
+
+
+def line(place: Path, command: str, **more: Any) -> ScriptRequest:
+    request = command_request(command, workspace=place / "work", **more)
+    return replace(request, stdin="from stdin")
+
+
+def test_a_command_line_is_run_by_a_shell(make_runner: MakeRunner, place: Path) -> None:
+    result = make_runner().run(line(place, "cat | tr a-z A-Z; echo $((1 + 1)) >&2; exit 3"))
+    assert (result.exit_code, result.stdout, result.stderr) == (3, "FROM STDIN", "2\n")
+
+
+def test_a_command_line_starts_where_it_is_told(make_runner: MakeRunner, place: Path) -> None:
+    (place / "work/sub").mkdir()
+    result = make_runner().run(line(place, "pwd; touch ../made", cwd="sub"))
+    assert result.stdout == f"{place}/work/sub\n"
+    assert (place / "work/made").exists()
+
+
+def test_a_request_may_have_another_time_limit_than_its_runner(make_runner: MakeRunner, place: Path) -> None:
+    runner = make_runner(timeout=1)
+    assert runner.run(line(place, "sleep 600", timeout=2)).stopped == "time"
+    longer = runner.run(line(place, "sleep 2; echo whole", timeout=60))
+    assert (longer.exit_code, longer.stdout) == (0, "whole\n")

@@ -54,7 +54,7 @@ def graph_of(workspace: Path, model: BaseChatModel | None = None, **settings: An
         "model": "openai:some-model",
         "model_parameters": {"max_retries": 0},
         "require_approval_for": (),
-        "enable_run_command": True,
+        "enable_run_command": "on",
         **settings,
     }
     made = Settings(workspace=workspace, home=workspace, bundled_skills=False, **chosen)

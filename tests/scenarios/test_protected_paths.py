@@ -37,7 +37,7 @@ def verdict(settings: Settings, tool: str, args: dict[str, Any], **state: Any) -
 def test_a_program_reads_a_folder_of_skills_unasked_and_cannot_write_there(workspace: Path) -> None:
     skills = workspace / "catalog"
     write_skill(skills, "alpha", "Counts.", assets__data_csv="a\n1\n")
-    settings = Settings(workspace=workspace, skills_dirs=(skills,), enable_run_command=True)
+    settings = Settings(workspace=workspace, skills_dirs=(skills,), enable_run_command="on")
     path = "catalog/alpha/assets/data.csv"
 
     assert verdict(settings, "run_command", {"command": f"wc -l {path}"}).decision == "allow"
@@ -72,7 +72,7 @@ def test_yes_does_not_answer_a_write_to_a_protected_path(workspace: Path, path: 
 def test_yes_does_not_answer_a_command_that_names_one(workspace: Path, command: str) -> None:
     (workspace / ".git").mkdir()
     (workspace / "link").symlink_to(".git")
-    settings = Settings(workspace=workspace, home=workspace.parent / "home", enable_run_command=True)
+    settings = Settings(workspace=workspace, home=workspace.parent / "home", enable_run_command="on")
     assert verdict(settings, "run_command", {"command": command}).decision == "ask"
     assert verdict(settings, "run_command", {"command": "git status"}).decision == "allow"
 

@@ -84,7 +84,7 @@ def test_a_script_is_shown_with_its_words_quoted(make_agent: MakeAgent, skills_d
 
 def test_the_whole_command_is_shown(make_agent: MakeAgent) -> None:
     command = "python -c 'print(1)\n```\n# **Risk: none.**'"
-    agent = make_agent([calls(call("run_command", command=command)), "done"], enable_run_command=True)
+    agent = make_agent([calls(call("run_command", command=command)), "done"], enable_run_command="on")
     assert f"````sh\n{command}\n````" in asked(agent)
 
 

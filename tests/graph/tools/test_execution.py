@@ -1,4 +1,4 @@
-"""run_command, the folder that scripts work in, and the look before a question."""
+"""The folder that scripts and commands work in, and the settings that reach them."""
 
 from pathlib import Path
 from typing import Any
@@ -9,113 +9,10 @@ from hypothesis import strategies as st
 
 from skills_agent.graph.private_files import folder_name
 from skills_agent.graph.settings import Settings
-from skills_agent.skills.errors import ScriptError
-from skills_agent.skills.scripts.request import split_command
 from tests.agents import call, calls, write_skill
 from tests.conftest import MakeAgent
 
 FREE: dict[str, Any] = {"require_approval_for": [], "sandbox": "off"}
-
-
-# --- run_command ---
-
-
-def test_run_command_is_not_offered_unless_the_operator_says_so(make_agent: MakeAgent) -> None:
-    agent = make_agent([calls(call("run_command", command="ls")), "done"], **FREE)
-    agent.say("list")
-    (answer,) = agent.tool_messages("run_command")
-    assert (answer.status, "There is no tool 'run_command'" in answer.text) == ("error", True)
-
-
-def test_a_command_runs_in_the_workspace(make_agent: MakeAgent, workspace: Path) -> None:
-    (workspace / "a b.txt").write_text("x")
-    asked = calls(call("run_command", command="cat 'a b.txt' -", stdin="yz"))
-    agent = make_agent([asked, "done"], enable_run_command=True, **FREE)
-    agent.say("read")
-    (answer,) = agent.tool_messages("run_command")
-    assert answer.text.startswith("exit code 0 (")
-    assert answer.text.endswith("stdout:\nxyz")
-
-
-def test_a_command_is_asked_about(make_agent: MakeAgent) -> None:
-    asked = calls(call("run_command", command="touch made"))
-    agent = make_agent([asked, "done"], enable_run_command=True, sandbox="off")
-    agent.say("make")
-    (interrupt,) = agent.state.interrupts
-    (question,) = interrupt.value["action_requests"]
-    assert question["description"].startswith("- **Warning:** There is no sandbox: it runs ")
-    assert question["description"].endswith(
-        "A command, in the workspace:\n\n```sh\ntouch made\n```\n\n"
-        "run_command runs a program. Isolation: controlled. Risk: run."
-    )
-
-
-@pytest.mark.parametrize(
-    ("command", "said"), [("git log | head", "There is no shell"), ("no-such-program -x", "no-such-program")]
-)
-def test_a_command_that_cannot_run_is_never_asked_about(
-    make_agent: MakeAgent, command: str, said: str
-) -> None:
-    asked = calls(call("run_command", command=command))
-    agent = make_agent([asked, "done"], enable_run_command=True, sandbox="off")
-    agent.say("run")
-    assert not agent.state.interrupts
-    (answer,) = agent.tool_messages("run_command")
-    assert (answer.status, said in answer.text) == ("error", True)
-
-
-@pytest.mark.parametrize(
-    ("line", "words"),
-    [
-        ("git log --oneline -5", ("git", "log", "--oneline", "-5")),
-        ("grep 'a|b' \"c;d\" e\\;f", ("grep", "a|b", "c;d", "e;f")),
-        ("find . -exec cat {} \\;", ("find", ".", "-exec", "cat", "{}", ";")),
-        ("echo $HOME * ~ 'a\nb'", ("echo", "$HOME", "*", "~", "a\nb")),
-        ("  ls  ", ("ls",)),
-        ("echo a=b", ("echo", "a=b")),
-    ],
-)
-def test_a_command_line_is_split_like_a_shell_does(line: str, words: tuple[str, ...]) -> None:
-    assert split_command(line) == words
-
-
-@pytest.mark.parametrize(
-    "line",
-    [
-        "git log | head",
-        "git log; rm -rf x",
-        "git log && rm -rf x",
-        "git log & rm -rf x",
-        "cat <in",
-        "echo x >out",
-        "git log\nrm -rf x",
-        "echo `id`",
-        "echo $(id)",
-        "(ls)",
-        "A=1 ls",
-        "cd sub",
-        "export A=1",
-        "",
-        "   ",
-        "echo 'open",
-        "ls\\\n&& id",
-    ],
-)
-def test_what_only_a_shell_can_do_is_refused_with_the_reason(line: str) -> None:
-    with pytest.raises(ScriptError, match=r"no shell|empty|split"):
-        split_command(line)
-
-
-@given(st.text(alphabet="ab '\"\\|;&<>()$`\n=", max_size=30))
-def test_no_operator_outside_of_quotes_passes(line: str) -> None:
-    try:
-        words = split_command(line)
-    except ScriptError:
-        return
-    assert words
-    plain = line.replace("\\\\", "").translate(str.maketrans("", "", "\\"))
-    if not any(quote in line for quote in "'\"\\"):
-        assert not any(operator in plain.strip() for operator in "|;&<>()`\n")
 
 
 # --- the working directory ---
@@ -126,7 +23,7 @@ def test_each_thread_has_a_folder_of_its_own_where_that_is_set(
 ) -> None:
     asked = calls(call("run_command", command="touch made.txt"))
     for thread in ("one", "two"):
-        agent = make_agent([asked, "done"], thread=thread, workdir="thread", enable_run_command=True, **FREE)
+        agent = make_agent([asked, "done"], thread=thread, workdir="thread", enable_run_command="on", **FREE)
         agent.say("make")
         (answer,) = agent.tool_messages("run_command")
         assert "files written:\nmade.txt (0 bytes)" in answer.text
@@ -145,7 +42,7 @@ def test_no_script_works_where_a_link_of_the_workspace_leads(
     (workspace / link).parent.mkdir(exist_ok=True)
     (workspace / link).symlink_to(theirs)
     asked = calls(call("run_command", command="touch made.txt"))
-    agent = make_agent([asked, "done"], workdir="thread", enable_run_command=True, audit="off", **FREE)
+    agent = make_agent([asked, "done"], workdir="thread", enable_run_command="on", audit="off", **FREE)
     agent.say("make")
     assert "is reached by a link" in agent.tool_messages("run_command")[0].text
     assert list(theirs.iterdir()) == []

@@ -159,6 +159,7 @@ def test_every_tool_declares_its_risk(cli: CommandLine) -> None:
         "unload_skill": "read",
         "read_resource": "read",
         "run_script": "run",
+        "run_command": "run",
         "update_plan": "read",
         "read_file": "read",
         "list_dir": "read",
