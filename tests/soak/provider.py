@@ -23,6 +23,8 @@ ASKS = "request "
 """How everything begins that a person says: a prompt has other messages of that role."""
 CUT = "cut"
 """How the tokens begin of calls in replies that never arrive whole: nothing of them may ever happen."""
+MAX_SENT = 550
+"""Bytes of a reply that is cut: the shortest has 601."""
 _FRAMINGS: Any = ("close", "length", "chunked", "reset")
 
 
@@ -82,10 +84,15 @@ def reply_to(messages: Sequence[dict[str, Any]]) -> Completion:
 
 
 def _calls(kind: str, words: str, step: int) -> Iterator[Call]:
-    tokens = [f"{hashlib.sha256(words.encode()).hexdigest()[:10]}-{step}-{number}" for number in (0, 1)]
+    tokens = [f"{turn_of(words)}-{step}-{number}" for number in (0, 1)]
     for number, token in enumerate(tokens[: 1 if kind in {"one", "note"} else 2]):
         is_note = kind == "note" or (kind == "mixed" and number == 1)
         yield _note(token) if is_note else _run(token)
+
+
+def turn_of(words: str) -> str:
+    """Return how the tokens begin of every call in the turn of these words."""
+    return hashlib.sha256(words.encode()).hexdigest()[:10]
 
 
 def _run(token: str) -> Call:
@@ -107,8 +114,8 @@ def _spoiled(reply: Completion, chance: random.Random) -> Answer:
     match chance.choice(("cut", "cut", "limit", "same ids", "no ids", "refused", "unreadable")):
         case "cut":
             whole = Completion(reply.text, lost_calls)
-            # Never so late that nothing but the end of the stream is missing.
-            return Cut(whole, chance.randrange(1, 700), chance.choice(_FRAMINGS))
+            # Never so late that nothing but the end of a stream is missing, or nothing of a whole body.
+            return Cut(whole, chance.randrange(1, MAX_SENT), chance.choice(_FRAMINGS))
         case "limit" if reply.calls:
             half = json.dumps({"text": lost})[: chance.randrange(0, 20)]
             return Completion("", [Call("note", half, _id())], finish="length")

@@ -10,7 +10,7 @@ from typing import Any
 from tests.forked import FindingError, killed_after, run_forked
 from tests.soak import agent
 from tests.soak.agent import Operation, Place
-from tests.soak.provider import CUT
+from tests.soak.provider import ASKS, CUT, turn_of
 
 TOKEN_OF: Mapping[str, Callable[[Any], str]] = {
     "run_script": lambda args: args.get("args", [""])[0],
@@ -27,6 +27,8 @@ class World:
     """Of each thread, the ids of what the person said and the agent answered, in order."""
     allowed: Counter[str] = field(default_factory=Counter)
     """How often each token may have been done beside the first time, because a person said so."""
+    open_turns: Counter[str] = field(default_factory=Counter)
+    """How often a turn was forked in the middle: each thread goes on with it, and does what it asks for."""
     approved: set[str] = field(default_factory=set)
     """Tokens of scripts that a person approved."""
     log: list[str] = field(default_factory=list)
@@ -71,6 +73,8 @@ class World:
         self.allowed.update(set(self.place.done()) | self.approved - has)
         known = {each["id"] for each in status["messages"]}
         self.said[new] = [each for each in self.said[thread] if each in known]
+        said = [each["text"] for each in status["messages"] if each["text"].startswith(ASKS)]
+        self.open_turns.update(map(turn_of, said[-1:]))
         return True
 
     def decide(self, question: Sequence[Mapping[str, Any]], kind: str) -> dict[str, Any]:
@@ -105,12 +109,15 @@ class World:
             "a client's word was believed": [
                 each for each in results.values() if each.startswith("Successfully handled")
             ],
-            "repeated unasked": [each for each, count in done.items() if count > 1 + self.allowed[each]],
+            "repeated unasked": [each for each, count in done.items() if count > 1 + self._more(each)],
             "done without approval": [each for each in self._scripts_done() if each not in self.approved],
             "done from an incomplete reply": [each for each in done if each.startswith(CUT)],
         }
         if found := {fault: what for fault, what in faults.items() if what}:
             raise FindingError(f"{thread}: {found}")
+
+    def _more(self, token: str) -> int:
+        return self.allowed[token] + self.open_turns[token.partition("-")[0]]
 
     def _scripts_done(self) -> list[str]:
         file = self.place.folder / agent.SCRIPTS_DID
