@@ -11,7 +11,7 @@ from typing import Final, cast
 import click
 
 from skills_agent.graph.cli.options import examples
-from skills_agent.graph.cli.printing import print_error, print_json, print_warnings
+from skills_agent.graph.cli.printing import Output, print_error, print_json, print_warnings
 from skills_agent.graph.cli.signals import INTERRUPTED
 from skills_agent.skills.errors import SkillsAgentError
 
@@ -91,24 +91,25 @@ def main() -> None:
 
 
 def _exit_code() -> int:
+    output = Output()
     try:
-        return int(cli.main(prog_name="skills-agent", standalone_mode=False) or 0)
+        return int(cli.main(prog_name="skills-agent", standalone_mode=False, obj=output) or 0)
     except click.Abort:
         return INTERRUPTED
     except click.ClickException as error:
         context = error.ctx if isinstance(error, click.UsageError) else None
         hint = f" (see: {context.command_path} -h)" if context else ""
-        _print_error(error.format_message() + hint, "usage" if error.exit_code == _USAGE else "error")
+        _print_error(error.format_message() + hint, "usage" if error.exit_code == _USAGE else "error", output)
         return error.exit_code
     except SkillsAgentError as error:
-        _print_error(str(error), error.code)
+        _print_error(str(error), error.code, output)
         return 1
 
 
-def _print_error(text: str, code: str) -> None:
-    """Print an error on stderr; where one JSON value is promised, that is the error, too."""
+def _print_error(text: str, code: str, output: Output) -> None:
+    """Print an error on stderr; where one JSON value is promised and none was printed, that is the error."""
     words = sys.argv[1:]
-    if "--json" in words[: words.index("--") if "--" in words else None]:
+    if "--json" in words[: words.index("--") if "--" in words else None] and not output.has_json:
         print_json({"error": {"code": code, "message": text}})
     print_error(text)
 

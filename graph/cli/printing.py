@@ -6,7 +6,7 @@ import os
 import shlex
 import sys
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, is_dataclass
+from dataclasses import asdict, dataclass, is_dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
@@ -64,8 +64,18 @@ def local_time(when: object) -> str:
         return "unknown time"
 
 
+@dataclass
+class Output:
+    """What a command has printed; it is the object of click's context."""
+
+    has_json: bool = False
+
+
 def print_json(value: Any) -> None:
     """Print one JSON value, records included; ASCII, so that it passes every pipe unharmed."""
+    context = click.get_current_context(silent=True)
+    if context and isinstance(context.obj, Output):
+        context.obj.has_json = True
     click.echo(json.dumps(value, indent=2, default=_plain))
 
 

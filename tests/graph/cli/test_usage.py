@@ -76,6 +76,11 @@ def test_with_json_an_error_is_one_json_value_too(cli: CommandLine, words: list[
     assert cli.run(*words).out == ""
 
 
+def test_with_json_a_turn_that_failed_is_one_json_value(cli: CommandLine) -> None:
+    done = cli.run("ask", "x", "--model", cli.script(), "--json")
+    assert (done.code, json.loads(done.out)["thread"][:2]) == (1, "t-")
+
+
 def test_threads_that_cannot_be_kept_are_one_line(tmp_path: Path) -> None:
     cli = CommandLine(tmp_path)
     cli.run("ask", "x", "--model", cli.script("y"))
