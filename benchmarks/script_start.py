@@ -25,7 +25,8 @@ PROGRAM = (sys.executable, "-I", "-S", "-c", "pass")
 
 def main(rounds: int) -> None:
     """Measure and print a table."""
-    with tempfile.TemporaryDirectory() as folder:
+    # Not in /tmp: a sandbox has one of its own, and would make folders there to mount the workspace on.
+    with tempfile.TemporaryDirectory(dir=Path.home()) as folder:
         ways = ways_in(Path(folder))
         seconds: dict[str, list[float]] = {name: [] for name in ways}
         used: dict[str, list[float]] = {name: [] for name in ways}
@@ -56,13 +57,16 @@ def cpu() -> float:
 
 def ways_in(folder: Path) -> dict[str, Callable[[], object]]:
     """Return the ways to start the program, each adding to the one before."""
-    request = ScriptRequest("", None, PROGRAM, None, folder)
+    work, home, scratch = (folder / name for name in ("work", "home", "thread/scratch"))
+    for each in (work, home, scratch):
+        each.mkdir(parents=True)
+    request = ScriptRequest("", None, PROGRAM, None, work, home=home, scratch=scratch)
     ways: dict[str, Callable[[], object]] = {
         "plain": lambda: subprocess.run(PROGRAM, capture_output=True, check=True),
         "controlled": lambda: ControlledRunner(environment=os.environ).run(request),
     }
     if probe(os.environ.get("PATH")).program:
-        sandboxed = BwrapRunner(workspace=folder, environment=os.environ)
+        sandboxed = BwrapRunner(workspace=work, environment=os.environ)
         ways["bwrap"] = lambda: sandboxed.run(request)
     else:
         print(f"no sandbox: {probe(os.environ.get('PATH')).reason}")

@@ -123,6 +123,7 @@ TIGHTER: Final[Mapping[str, Tighten]] = {
     "script_file_size": _LOWER,
     "script_written_bytes": _LOWER,
     "script_written_files": _LOWER,
+    "script_kept_bytes": _LOWER,
     "script_open_files": _LOWER,
     "script_processes": _LOWER,
     "script_cpu_seconds": _LOWER,

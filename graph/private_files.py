@@ -100,7 +100,7 @@ def keep_private(path: Path, content: bytes) -> bytes:
     make_private_folder(path.parent)
     try:
         with suppress(FileNotFoundError):
-            return _read_private(path)
+            return read_private(path)
         draft = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
         file = open_private(draft, os.O_WRONLY | os.O_EXCL)
         try:
@@ -111,13 +111,14 @@ def keep_private(path: Path, content: bytes) -> bytes:
         finally:
             os.close(file)
             draft.unlink()
-        return _read_private(path)
+        return read_private(path)
     except OSError as error:
         fault = "is a link" if error.errno == errno.ELOOP else f"cannot be used ({error.strerror})"
         raise PrivateFileError(path, fault, _ELSEWHERE) from error
 
 
-def _read_private(path: Path) -> bytes:
+def read_private(path: Path) -> bytes:
+    """Return what a small file of this user alone holds. Raises OSError and PrivateFileError."""
     file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
         facts = os.fstat(file)

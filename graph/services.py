@@ -17,6 +17,7 @@ from skills_agent.graph.audit.events import Operator
 from skills_agent.graph.audit.log import RunLog
 from skills_agent.graph.audit.recorder import Audit
 from skills_agent.graph.audit.redaction import redaction_of
+from skills_agent.graph.kept_folders import KeptFolders
 from skills_agent.graph.langgraph_inside import is_coroutine
 from skills_agent.graph.machine import machine_of
 from skills_agent.graph.models.provider import default_model, make_models, stated_window
@@ -36,7 +37,7 @@ from skills_agent.graph.settings import (
 )
 from skills_agent.graph.threads.backends import ThreadServices
 from skills_agent.graph.threads.locks import ThreadLocks
-from skills_agent.graph.tools import Workdir, build_tools, spec_of
+from skills_agent.graph.tools import Kept, Workdir, build_tools, spec_of
 from skills_agent.graph.tools.change import changes_in
 from skills_agent.graph.tools.workspace import Workspace
 from skills_agent.nodes import RegistryOf
@@ -127,8 +128,9 @@ def make_services(  # noqa: PLR0913 - those of `build_graph`, and what the comma
         workdir,
         files,
         threads.thread_codes,
-        cancellation=threads.invocations.cancellation,
         # The policy is made of the tools, so it is looked up when one is called.
+        kept=Kept(KeptFolders(settings), lambda *skill: policy.trusts(*skill)),  # noqa: PLW0108
+        cancellation=threads.invocations.cancellation,
         left_out=lambda *request: policy.skills_left_out(*request),  # noqa: PLW0108
         max_seconds=settings.script_timeout,
         images=settings.read_images,
@@ -248,6 +250,7 @@ def make_runner(
             file_size=settings.script_file_size,
             written_bytes=settings.script_written_bytes,
             written_files=settings.script_written_files,
+            kept_bytes=settings.script_kept_bytes,
             open_files=settings.script_open_files,
             processes=settings.script_processes,
             cpu_seconds=settings.script_cpu_seconds,

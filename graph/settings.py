@@ -177,11 +177,14 @@ class Settings(Limits):
     script_memory: Positive = 2_147_483_648
     """Bytes of memory for each process of a script, and for all of them together."""
     script_file_size: Positive = 268_435_456
-    """Bytes of one file that a script writes, and of its `/tmp` in the sandbox."""
+    """Bytes of one file that a script writes, and of its `/dev/shm` in the sandbox."""
     script_written_bytes: Positive = 2_147_483_648
-    """Bytes that a script may add to the disk of its working directory; more ends it."""
+    """Bytes that a script may add to the disk, in all folders that it may write; more ends it."""
     script_written_files: Positive = 100_000
     """Files, folders and links that a script may add there; more ends it."""
+    script_kept_bytes: Positive = 1_073_741_824
+    """Bytes that a skill's [kept home](skills.md#what-scripts-keep) may hold, and a thread's scratch folder:
+    with more, no script starts that gets it."""
     script_open_files: Positive = 1024
     """Files that each process of a script may have open at the same time."""
     script_processes: Positive = 256

@@ -312,7 +312,8 @@ class CallEnded(Event):
 
     text = (
         "{tool}[ of {skill}]: {status}[, not run again: the result of {reused}][, exit code {exit_code}]"
-        "[, stopped: {stopped}][, isolation {level}][, wrote {written}], {bytes} bytes[, {seconds} s]"
+        "[, stopped: {stopped}][, isolation {level}][, wrote {written}][, keeps {kept}][, LOST {lost}], "
+        "{bytes} bytes[, {seconds} s]"
         "[; it said: {error}]"
     )
     call_id: str
@@ -337,6 +338,10 @@ class CallEnded(Event):
     run_seconds: float | UnsetType = UNSET
     written: list[dict[str, Any]] | UnsetType = UNSET
     written_more: int | UnsetType = UNSET
+    kept: list[dict[str, Any]] | UnsetType = UNSET
+    """Files that it wrote outside of the workspace, with where they are."""
+    lost: list[dict[str, Any]] | UnsetType = UNSET
+    """Files that ended with its temporary folder."""
     notices: list[str] | UnsetType = UNSET
     """What became of protected files that it made."""
 

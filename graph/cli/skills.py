@@ -15,6 +15,7 @@ from skills_agent.graph.cli.doctor import (
     lint,
     untrusted_in_place,
 )
+from skills_agent.graph.cli.homes import home
 from skills_agent.graph.cli.needs import needs
 from skills_agent.graph.cli.printing import echo, line_of, print_json, print_section, table
 from skills_agent.graph.settings import Settings, registry_of
@@ -39,7 +40,7 @@ is not always needed into `references/`, programs into `scripts/`, and name the 
 """
 
 
-@click.group(commands=[lint, doctor, needs])
+@click.group(commands=[lint, doctor, needs, home])
 def skills() -> None:
     """List, search, check and begin skills."""
 

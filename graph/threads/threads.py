@@ -13,6 +13,7 @@ from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.types import Command, StateSnapshot, StateUpdate
 
 from skills_agent.graph.build import wire
+from skills_agent.graph.kept_folders import forget_scratch
 from skills_agent.graph.langgraph_inside import loop_of, thread_ids
 from skills_agent.graph.serialisation import RecordTypeError
 from skills_agent.graph.services import make_services
@@ -207,6 +208,7 @@ class Threads:
                 # only take room.
                 self._saver.delete_thread(thread)
                 self.graph.services.journal_of(self._saver, self.graph.store).forget(thread)
+                forget_scratch(self.graph.services.settings, thread)
 
     def compact(self) -> int:
         """Give the room of deleted threads back to the disk, and return how many bytes that was."""

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from langchain_core.tools import BaseTool
 
 from skills_agent.graph.tools.declare import declare, spec_of
-from skills_agent.graph.tools.execution import Workdir, run_tools
+from skills_agent.graph.tools.execution import Kept, Workdir, run_tools
 from skills_agent.graph.tools.files import file_tools
 from skills_agent.graph.tools.plan import update_plan
 from skills_agent.graph.tools.skills import LeftOut, skill_tools
@@ -15,7 +15,7 @@ from skills_agent.nodes.codes import ThreadCodes
 from skills_agent.skills.library.registry import Library
 from skills_agent.skills.scripts.runner import ScriptRunner
 
-__all__ = ["Workdir", "build_tools", "spec_of"]
+__all__ = ["Kept", "Workdir", "build_tools", "spec_of"]
 
 
 def build_tools(  # noqa: PLR0913 - they are what the tools work with
@@ -25,6 +25,7 @@ def build_tools(  # noqa: PLR0913 - they are what the tools work with
     files: Workspace,
     codes: Callable[[], ThreadCodes],
     *,
+    kept: Kept | None = None,
     cancellation: Callable[[], Cancellation] = Cancellation,
     left_out: LeftOut | None = None,
     max_seconds: float = 60,
@@ -34,8 +35,9 @@ def build_tools(  # noqa: PLR0913 - they are what the tools work with
 
     The order is fixed: it is part of the prompt that a provider caches. A command may take `max_seconds`.
     With `images`, the tools that read files show images to the model. No search finds what is `left_out`.
+    Without `kept`, scripts keep nothing outside of the workspace.
     """
-    run_script, command = run_tools(library, runner, workdir, codes, cancellation, max_seconds)
+    run_script, command = run_tools(library, runner, workdir, kept, codes, cancellation, max_seconds)
     return [
         *skill_tools(library, left_out=left_out, images=images),
         run_script,

@@ -12,13 +12,14 @@ from langgraph.config import get_config
 from langgraph.runtime import get_runtime
 from pydantic import BaseModel, BeforeValidator, Field
 
+from skills_agent.graph.kept_folders import KeptFolders
 from skills_agent.graph.private_files import folder_name
 from skills_agent.graph.tools.declare import declare
 from skills_agent.graph.tools.skills import ThreadRuntime, loaded_skill
 from skills_agent.nodes.cancellation import Cancellation
 from skills_agent.nodes.codes import ThreadCodes
 from skills_agent.skills.confined import make_folder_beneath, refusing_links
-from skills_agent.skills.library.registry import Library
+from skills_agent.skills.library.registry import Library, Registry
 from skills_agent.skills.policy.protected import protected_in
 from skills_agent.skills.scripts.report import describe
 from skills_agent.skills.scripts.request import as_arguments, command_request, command_words, script_request
@@ -81,16 +82,38 @@ class RunScriptArguments(BaseModel):
     stdin: str | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """What is kept for scripts outside of the workspace."""
+
+    folders: KeptFolders
+    trusts: Callable[[SkillRef, Registry], bool]
+    """Whether the operator or a person vouches for this version of a skill."""
+
+    def home(
+        self, ref: SkillRef, runtime: ThreadRuntime, registry: Registry, *, confirmed: bool
+    ) -> Path | None:
+        """Return the HOME of a skill's scripts; `confirmed` as in `script_request`."""
+        trusted = confirmed and self.trusts(ref, registry)
+        return self.folders.home(ref, caller_of(runtime), trusted=trusted)
+
+    def scratch(self, config: RunnableConfig) -> Path | None:
+        """Return the scratch folder of a thread; None where there is no thread."""
+        thread = config.get("configurable", {}).get("thread_id")
+        return self.folders.scratch(str(thread)) if thread else None
+
+
 def run_tools(
     library: Library,
     runner: ScriptRunner,
     workdir: Workdir,
+    kept: Kept | None,
     codes: Callable[[], ThreadCodes],
     cancellation: Callable[[], Cancellation],
     max_seconds: float,
 ) -> list[BaseTool]:
     """Return run_script and run_command; a command may ask for `max_seconds` at most."""
-    tools = _RunTools(library, runner, workdir, codes, cancellation, max_seconds)
+    tools = _RunTools(library, runner, workdir, kept, codes, cancellation, max_seconds)
     script = declare(tools.run_script, arguments=RunScriptArguments, with_artifact=True)
     return [script, declare(tools.run_command, with_artifact=True)]
 
@@ -100,6 +123,7 @@ class _RunTools:
     library: Library
     runner: ScriptRunner
     workdir: Workdir
+    kept: Kept | None
     codes: Callable[[], ThreadCodes]
     cancellation: Callable[[], Cancellation]
     max_seconds: float
@@ -119,11 +143,10 @@ class _RunTools:
         record = loaded_skill(runtime, skill)
         is_confirmed = self.codes().confirms("skill", record, skill)
         registry = self.library.of(caller_of(runtime), runtime.store)
-        workdir = self.workdir.of(runtime.config)
-        request = script_request(
-            registry, SkillRef.of(record), path, args=args, workdir=workdir, is_confirmed=is_confirmed
-        )
-        return self._run(request, stdin, runtime)
+        ref, workdir = SkillRef.of(record), self.workdir.of(runtime.config)
+        request = script_request(registry, ref, path, args=args, workdir=workdir, is_confirmed=is_confirmed)
+        home = self.kept.home(ref, runtime, registry, confirmed=is_confirmed) if self.kept else None
+        return self._run(replace(request, home=home), stdin, runtime)
 
     def run_command(
         self,
@@ -153,9 +176,14 @@ class _RunTools:
         return self._run(request, stdin, runtime)
 
     def _run(self, request: ScriptRequest, stdin: str | None, runtime: ThreadRuntime) -> RunOutput:
-        writable = self._approved_paths(request, runtime)
-        variables = call_attempt(runtime).variables
-        request = replace(request, stdin=stdin, stop=self._stop(), writable=writable, variables=variables)
+        request = replace(
+            request,
+            stdin=stdin,
+            stop=self._stop(),
+            writable=self._approved_paths(request, runtime),
+            variables=call_attempt(runtime).variables,
+            scratch=self.kept.scratch(runtime.config) if self.kept else None,
+        )
         result = explained(self.runner.run(request), request)
         artifact = {
             "exit_code": result.exit_code,
@@ -166,6 +194,8 @@ class _RunTools:
             "stderr_bytes": _size(result.stderr) + result.stderr_cut,
             "written": [{"path": file.path, "size": file.size} for file in result.written],
             "written_more": result.written_more,
+            **({"kept": [file._asdict() for file in result.kept]} if result.kept else {}),
+            **({"lost": [file._asdict() for file in result.lost]} if result.lost else {}),
             **({"notices": list(result.notices)} if result.notices else {}),
         }
         return RunOutput(describe(result), artifact)

@@ -23,6 +23,7 @@ from skills_agent.skills.scripts.environment import is_granted, is_root
 from skills_agent.skills.scripts.interpreter import packages_of
 from skills_agent.skills.scripts.programs import absolute_entries, find_program, shim_targets
 from skills_agent.skills.scripts.protected_files import Watch
+from skills_agent.skills.scripts.run_folders import RunFolders
 from skills_agent.skills.scripts.runner import ScriptRequest
 from skills_agent.skills.scripts.seccomp import seccomp_program
 from skills_agent.skills.scripts.supervised import ProgramStart
@@ -41,13 +42,13 @@ NOBODY: Final = "65534"
 SYSTEM: Final = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
 ETC: Final = (
     *("alternatives", "ld.so.cache", "localtime", "timezone", "mime.types"),
-    *("nsswitch.conf", "passwd", "group", "protocols", "services", "fonts", "ssl", "ca-certificates", "pki"),
+    *("nsswitch.conf", "passwd", "group", "protocols", "services", "fonts", "ssl", "pki"),
+    "ca-certificates/extracted",
 )
 ETC_OF_NETWORK: Final = ("resolv.conf", "hosts", "gai.conf")
 OWN_FOLDER: Final = ".agent"
 """It holds the agent's settings and checkpoints: hidden."""
-INSIDE: Final = Path("/tmp")  # noqa: S108 - a file system of its own
-HOME: Final = INSIDE / "home"
+INSIDE: Final = Path("/tmp")  # noqa: S108 - where a script sees its temporary folder
 SIGNAL_OFFSET: Final = 128
 MAX_HELD: Final = 200
 """Folders that are kept from being renamed; what is put in the place of others is found after the run."""
@@ -158,11 +159,11 @@ class BwrapRunner(ControlledRunner):
         self,
         request: ScriptRequest,
         secrets: Mapping[str, str],
-        private: Path,
+        places: RunFolders,
         folder: Path | None,
         watches: Sequence[Watch],
     ) -> ProgramStart:
-        inner = super()._start(request, secrets, private, folder, watches)
+        inner = super()._start(request, secrets, places, folder, watches)
         limiter = find_program("prlimit", self.environment.get("PATH"), self.workspace).path or "prlimit"
         behind_shims = shim_targets(absolute_entries(self.environment.get("PATH", "")))
         network = is_granted(self.network, request)
@@ -173,17 +174,18 @@ class BwrapRunner(ControlledRunner):
             *(*_isolation(), *(("--share-net",) if network else ())),
             *_system(copied, network=network),
             *("--size", size, "--tmpfs", "/dev/shm", "--remount-ro", "/dev"),  # noqa: S108
-            *("--size", size, "--tmpfs", str(INSIDE), "--dir", str(HOME)),
+            *("--bind", str(places.temporary), str(INSIDE)),
             *_work_folders(self.workspace, watches, folder),
             *_hidden(hidden[1:]),
             *_read_only(_programs((inner.command[0], limiter), self.workspace, behind_shims)),
             *(("--ro-bind", str(request.folder), str(folder)) if folder else ()),
+            *(word for place in places.kept for word in ("--bind", str(place), str(place))),
             *(word for place in hidden if place.is_dir() for word in ("--remount-ro", str(place))),
             *("--remount-ro", "/", "--chdir", str(request.start.absolute()), "--"),
             *(limiter, f"--nproc={self.limits.processes}", "--"),
             *inner.command,
         ]
-        cache = {"UV_CACHE_DIR": str(HOME / ".cache")} if "UV_CACHE_DIR" in inner.environment else {}
+        cache = {"UV_CACHE_DIR": str(INSIDE / ".cache")} if "UV_CACHE_DIR" in inner.environment else {}
         filters = _filter_descriptors()
         return replace(
             inner,
@@ -194,8 +196,8 @@ class BwrapRunner(ControlledRunner):
             descriptors=(*filters, *copied.values()),
         )
 
-    def _own_folders(self, private: Path) -> dict[str, str]:  # noqa: ARG002 - they are made inside
-        return {"HOME": str(HOME), "TMPDIR": str(INSIDE)}
+    def _temporary_inside(self, places: RunFolders) -> Path:  # noqa: ARG002 - it is the same for every run
+        return INSIDE
 
     def _command(self, request: ScriptRequest, folder: Path | None) -> list[str]:
         """Refuse a script whose packages cannot be fetched, too: the error of uv is hard to understand."""

@@ -8,7 +8,6 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager, nullco
 from dataclasses import dataclass, field
 from pathlib import Path
 from signal import SIGKILL
-from tempfile import TemporaryDirectory
 from threading import BoundedSemaphore
 from typing import ClassVar
 
@@ -26,6 +25,14 @@ from skills_agent.skills.scripts.interpreter import command_for, program_for
 from skills_agent.skills.scripts.output import Capture
 from skills_agent.skills.scripts.protected_files import ProtectedFiles, Watch, shown
 from skills_agent.skills.scripts.report import written_since
+from skills_agent.skills.scripts.run_folders import (
+    Collected,
+    RunFolders,
+    full_home_text,
+    over_limit,
+    refuse_full,
+    run_folders,
+)
 from skills_agent.skills.scripts.runner import ScriptRequest, ScriptResult, Stop, slot_of
 from skills_agent.skills.scripts.supervised import FLOOD_FACTOR, ProgramStart, SupervisedProgram
 from skills_agent.skills.scripts.unfinished import UnfinishedRuns
@@ -76,19 +83,20 @@ class ControlledRunner:
         for place in (request.workdir, request.start):
             if not place.is_dir():
                 raise ScriptError(f"Cannot start {request.title}: there is no folder {place}.")
+        refuse_full(request, self.limits)
         secrets = secrets_of(self.secrets, request, self.environment)
         stdout, stderr = (Capture(self.max_output, secrets.values()) for _ in range(2))
         with (
             slot_of(self._slots, request),
-            TemporaryDirectory(prefix="skills-agent-", ignore_cleanup_errors=True) as private,
+            run_folders(request) as places,
             self._skill_folder(request) as folder,
         ):
-            moment = Path(private).stat().st_ctime_ns
             allowed = Written(self.limits.written_bytes, self.limits.written_files)
-            growth = Growth(request.workdir, moment, allowed)
+            grown = [request.workdir, places.temporary, *places.kept]
+            growth = Growth(grown, places.moment, allowed)
             earlier = self.finish_looks()
-            with self._watched(request, moment) as (watches, beat):
-                start = self._start(request, secrets, Path(private), folder, watches)
+            with self._watched(request, places.moment) as (watches, beat):
+                start = self._start(request, secrets, places, folder, watches)
                 started = time.monotonic()
                 program = SupervisedProgram(start, stdout, stderr)
                 try:
@@ -102,7 +110,8 @@ class ControlledRunner:
                 finally:
                     program.clean_up()
                 seconds = time.monotonic() - started
-            written = written_since(request.workdir, moment)
+            written = written_since(request.workdir, places.moment)
+            outside = places.collect(self._temporary_inside(places))
         ending = _ending(program.report.decode(), request.title)
         exit_code = None
         if isinstance(ending, str):
@@ -120,9 +129,23 @@ class ControlledRunner:
             level=level,
             written=tuple(written[: self.max_written]),
             written_more=max(0, len(written) - self.max_written),
-            notices=(*earlier, *(notice for watch in watches for notice in watch.notices)),
+            kept=tuple(outside.kept[: self.max_written]),
+            kept_more=max(0, len(outside.kept) - self.max_written),
+            lost=tuple(outside.lost[: self.max_written]),
+            lost_more=max(0, len(outside.lost) - self.max_written),
+            notices=(
+                *earlier,
+                *(notice for watch in watches for notice in watch.notices),
+                *self._full(request, outside),
+            ),
             note=_advice(request, stderr.text()) if exit_code else "",
         )
+
+    def _full(self, request: ScriptRequest, outside: Collected) -> list[str]:
+        """Say it at once where the next run will be refused."""
+        if request.home is None or not outside.kept or not (size := over_limit(request.home, self.limits)):
+            return []
+        return [f"The next script is refused: {full_home_text(request, size)}"]
 
     @contextmanager
     def _watched(
@@ -217,12 +240,12 @@ class ControlledRunner:
         self,
         request: ScriptRequest,
         secrets: Mapping[str, str],
-        private: Path,
+        places: RunFolders,
         folder: Path | None,
         watches: Sequence[Watch],  # noqa: ARG002 - for the sandbox
     ) -> ProgramStart:
         command = self._command(request, folder)
-        own = {**FIXED, **request.variables, **self._own_folders(private)}
+        own = {**FIXED, **request.variables, **self._own_folders(places)}
         environment = {"LANG": "C.UTF-8", **inherited_variables(self.environment), **secrets, **own}
         program = Path(command[0]).name
         if program == "uv" and (cache := uv_cache(self.environment)):
@@ -238,11 +261,18 @@ class ControlledRunner:
             stdin=request.stdin,
         )
 
-    def _own_folders(self, private: Path) -> dict[str, str]:
-        home, temporary = private / "home", private / "tmp"
-        home.mkdir()
-        temporary.mkdir()
-        return {"HOME": str(home), "TMPDIR": str(temporary)}
+    def _own_folders(self, places: RunFolders) -> dict[str, str]:
+        """Return the variables that name the folders of a run, as the script sees them."""
+        inside = self._temporary_inside(places)
+        home = places.home
+        if home.is_relative_to(places.temporary):
+            home = inside / home.relative_to(places.temporary)
+        scratch = {"SKILL_SCRATCH": str(places.scratch)} if places.scratch else {}
+        return {"HOME": str(home), "TMPDIR": str(inside), **scratch}
+
+    def _temporary_inside(self, places: RunFolders) -> Path:
+        """Return where the script sees its temporary folder."""
+        return places.temporary
 
     def _command(self, request: ScriptRequest, folder: Path | None) -> list[str]:
         if request.script is None:
@@ -269,7 +299,7 @@ def _advice(request: ScriptRequest, stderr: str) -> str:
     closed = (
         "The skill's folder is read-only, and so are paths that other programs obey (.git, .vscode, ...)."
     )
-    return f"{closed} Write elsewhere in the workspace ({request.workdir}) or to $TMPDIR."
+    return f"{closed} Write elsewhere in the workspace ({request.workdir}), or to $HOME."
 
 
 def _ending(report: str, title: str) -> int | Stop:

@@ -39,11 +39,13 @@ class ScriptLimits:
     memory: int = 2048 * MEBIBYTE
     """Bytes: of each process, held by the kernel; of all together, held by the supervisor's looks."""
     file_size: int = 256 * MEBIBYTE
-    """Bytes of one file, and of /tmp in a sandbox."""
+    """Bytes of one file, and of /dev/shm in a sandbox."""
     written_bytes: int = 2048 * MEBIBYTE
-    """What a run may add to the disk of its working directory."""
+    """What a run may add to the disk: working directory, kept home, scratch and temporary folder together."""
     written_files: int = 100_000
     """Files, folders and links that it may add there."""
+    kept_bytes: int = 1024 * MEBIBYTE
+    """What a skill's kept home may hold, and a thread's scratch folder: with more, no script of it starts."""
     open_files: int = 1024
     processes: int = 256
     """Processes of one run at a time."""

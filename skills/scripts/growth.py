@@ -30,12 +30,13 @@ class Written(NamedTuple):
 
 
 class Growth:
-    """What the file system of a folder has lost since a moment, and whether the processes of a run did it."""
+    """What the file systems of folders lost since a moment, and whether the processes of a run did it."""
 
-    def __init__(self, folder: Path, moment: int, limit: Written) -> None:
-        """Begin; `moment` as in `written_since`."""
-        self._folder, self._moment, self._limit = folder, moment, limit
-        self._start = os.statvfs(folder)
+    def __init__(self, folders: Iterable[Path], moment: int, limit: Written) -> None:
+        """Begin; `moment` as in `files_since`. The limit is for all folders together."""
+        self._folders, self._moment, self._limit = _outermost(folders), moment, limit
+        by_device = {os.stat(each).st_dev: each for each in self._folders}  # noqa: PTH116
+        self._starts = [(each, os.statvfs(each)) for each in by_device.values()]
         self._next_look = limit
         self._next_count = time.monotonic() + SECONDS_BETWEEN_COUNTS
 
@@ -48,13 +49,17 @@ class Growth:
             # If somebody else wrote it, the next look is worth it when there is more.
             self._next_look = Written(*(n + most // 4 for n, most in zip(lost, self._limit, strict=True)))
             return _over(lost, self._limit) if self._is_written_by(pids()) else None
-        if not self._start.f_files and time.monotonic() > self._next_count:
+        if not all(start.f_files for _, start in self._starts) and time.monotonic() > self._next_count:
             return self._count()
         return None
 
     def _lost(self) -> Written:
-        now, start = os.statvfs(self._folder), self._start
-        return Written((start.f_bfree - now.f_bfree) * now.f_frsize, start.f_ffree - now.f_ffree)
+        size = files = 0
+        for folder, start in self._starts:
+            now = os.statvfs(folder)
+            size += (start.f_bfree - now.f_bfree) * now.f_frsize
+            files += start.f_ffree - now.f_ffree
+        return Written(size, files)
 
     def _count(self) -> Stop | None:
         """Count files where the file system (Btrfs) does not, for a tenth of the time at most."""
@@ -67,7 +72,7 @@ class Growth:
         if sum(map(bytes_written_by, pids)) > self._limit.bytes:
             return True
         size = count = 0
-        for status in self._changed(self._folder):
+        for status in self._changed():
             if status is None:  # it hides something
                 return True
             size, count = size + status.st_blocks * BLOCK_BYTES, count + 1
@@ -75,9 +80,9 @@ class Growth:
                 return True
         return False
 
-    def _changed(self, folder: Path) -> Iterator[os.stat_result | None]:
+    def _changed(self) -> Iterator[os.stat_result | None]:
         """Yield what has changed since; None for a folder that has, and that cannot be listed."""
-        folders = [os.fspath(folder)]
+        folders = [*self._folders]
         for path in folders:
             try:
                 with os.scandir(path) as entries:
@@ -93,6 +98,12 @@ class Growth:
                 with suppress(FileNotFoundError):
                     if _change_time(path) >= self._moment:
                         yield None
+
+
+def _outermost(folders: Iterable[Path]) -> list[str]:
+    """Return the folders without those that are in another one, links resolved."""
+    real = sorted({os.path.realpath(each) for each in folders})
+    return [each for each in real if not any(each.startswith(f"{top.rstrip('/')}/") for top in real)]
 
 
 def _change_time(path: str) -> int:

@@ -3,12 +3,12 @@
 import os
 import re
 import signal
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
-from skills_agent.skills.scripts.runner import ScriptResult, Stop, WrittenFile
+from skills_agent.skills.scripts.runner import KeptFile, ScriptResult, Stop, WrittenFile
 from skills_agent.skills.text import clean_text, normalize_line_ends, one_line, readable
 
 TERMINAL_CODE: Final = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]{0,2000}(?:\x07|\x1b\\))")
@@ -33,9 +33,8 @@ def describe(result: ScriptResult) -> str:
     parts = [f"{_outcome(result)} ({result.seconds:.2f} s, {result.level})"]
     if result.written:
         # Before the streams: what a script prints cannot be taken for this list.
-        lines = [f"{one_line(clean_text(file.path).text)} ({file.size:,} bytes)" for file in result.written]
-        more = [f"[{result.written_more:,} more]"] if result.written_more else []
-        parts.append("\n".join(["files written:", *lines, *more]))
+        parts.append(_listed("files written:", map(_line, result.written), result.written_more))
+    parts += _kept_and_lost(result)
     parts += [f"[{notice}]" for notice in result.notices]
     for name, text in (("stdout", result.stdout), ("stderr", result.stderr)):
         cleaned = clean_text(normalize_line_ends(TERMINAL_CODE.sub("", text))).text
@@ -46,20 +45,62 @@ def describe(result: ScriptResult) -> str:
     return "\n".join(parts)
 
 
+def _kept_and_lost(result: ScriptResult) -> list[str]:
+    """Return what was written outside of the workspace, with where it really is."""
+    parts = []
+    if result.kept:
+        lines = (f"{_line(each)}{_seen_as(each)}" for each in result.kept)
+        heading = "files written outside of the workspace, kept at:"
+        parts.append(_listed(heading, lines, result.kept_more))
+    if result.lost:
+        heading = "files written to the temporary folder of this run, and GONE with it:"
+        advice = "[To keep a file, write it to the workspace.]"
+        parts.append(f"{_listed(heading, map(_line, result.lost), result.lost_more)}\n{advice}")
+    return parts
+
+
+def _seen_as(file: KeptFile) -> str:
+    return f", written as {_path(file.seen_as)}" if file.seen_as else ""
+
+
+def _listed(heading: str, lines: Iterable[str], more: int) -> str:
+    return "\n".join([heading, *lines, *([f"[{more:,} more]"] if more else [])])
+
+
+def _line(file: WrittenFile | KeptFile) -> str:
+    return f"{_path(file.path)} ({file.size:,} bytes)"
+
+
+def _path(path: str) -> str:
+    return one_line(clean_text(path).text)
+
+
+class ChangedFile(NamedTuple):
+    """A file that changed, as the system names it."""
+
+    path: str
+    """Relative to the folder that was looked through."""
+    size: int
+
+
 def written_since(folder: Path, moment: int) -> list[WrittenFile]:
-    """Return the files whose content or name changed since `moment`, in name order.
+    """Return the files whose content or name changed since `moment`, in name order."""
+    return sorted(WrittenFile(readable(path), size) for path, size in files_since(folder, moment))
+
+
+def files_since(folder: Path, moment: int, skipped: Collection[str] = ()) -> list[ChangedFile]:
+    """Return the files whose content or name changed since `moment`; of these folders, too, none is listed.
 
     `moment` is a change time (st_ctime_ns) that the kernel gave: its clock is coarser than Python's,
     and no program can set it back. Deleted files are not noticed.
     """
     changed = []
-    for entry in _files(folder):
+    for entry in _files(folder, _SKIPPED_FOLDERS.union(skipped)):
         with suppress(OSError):  # gone
             status = entry.stat(follow_symlinks=False)
             if status.st_ctime_ns >= moment:
-                path = readable(os.path.relpath(entry.path, folder))
-                changed.append(WrittenFile(path, status.st_size))
-    return sorted(changed)
+                changed.append(ChangedFile(os.path.relpath(entry.path, folder), status.st_size))
+    return changed
 
 
 def _outcome(result: ScriptResult) -> str:
@@ -76,7 +117,7 @@ def _outcome(result: ScriptResult) -> str:
     return f"exit code {result.exit_code}"
 
 
-def _files(folder: Path) -> Iterator[os.DirEntry[str]]:
+def _files(folder: Path, skipped: Collection[str]) -> Iterator[os.DirEntry[str]]:
     left = _MAX_ENTRIES
     folders = [os.fspath(folder)]
     for path in folders:
@@ -86,7 +127,7 @@ def _files(folder: Path) -> Iterator[os.DirEntry[str]]:
                 if left < 0:
                     return
                 if entry.is_dir(follow_symlinks=False):
-                    if entry.name not in _SKIPPED_FOLDERS:
+                    if entry.name not in skipped:
                         folders.append(entry.path)
                 elif entry.is_file(follow_symlinks=False):
                     yield entry

@@ -50,6 +50,12 @@ class ScriptRequest:
     """Protected paths that a person approved it to write: absolute, links resolved."""
     variables: Mapping[str, str] = field(default_factory=dict)
     """More for its environment."""
+    home: Path | None = None
+    """A folder that is kept for its skill alone, its HOME; None: HOME ends with the run."""
+    scratch: Path | None = None
+    """A folder that is kept for its thread, `SKILL_SCRATCH`: what the run leaves in its temporary folder is
+    moved there. None: there is none, and that is lost.
+    """
     stop: Callable[[], Stop | None] = field(default=lambda: None, compare=False)
     """Called again and again during the run: a reason ends it and all its processes."""
 
@@ -77,6 +83,16 @@ class WrittenFile(NamedTuple):
     size: int
 
 
+class KeptFile(NamedTuple):
+    """A file that a script wrote outside of its working directory, and that outlives the run."""
+
+    path: str
+    """Absolute, on this machine."""
+    size: int
+    seen_as: str = ""
+    """The path that the script wrote, where it was moved since."""
+
+
 @dataclass(frozen=True, slots=True)
 class ScriptResult:
     """The outcome of a run."""
@@ -98,6 +114,12 @@ class ScriptResult:
     """Files that changed in the working directory during the run, up to a limit."""
     written_more: int = 0
     """How many others changed."""
+    kept: tuple[KeptFile, ...] = ()
+    """Files that it wrote to its kept home, its scratch or its temporary folder, up to the same limit."""
+    kept_more: int = 0
+    lost: tuple[WrittenFile, ...] = ()
+    """Files that ended with its temporary folder, by the absolute paths that it saw, up to the same limit."""
+    lost_more: int = 0
     notices: tuple[str, ...] = ()
     """What became of protected files that it made, in sentences for the person and the model."""
     note: str = ""

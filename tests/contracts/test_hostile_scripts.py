@@ -540,11 +540,10 @@ def test_a_fork_bomb_is_stopped(host: Host, level: str, user: int) -> None:
         assert result["stopped"] == "processes"
 
 
-@pytest.mark.parametrize("folder", ["/dev/shm", "/tmp"])
-def test_what_a_script_keeps_in_memory_files_is_bounded(host: Host, folder: str) -> None:
+def test_what_a_script_keeps_in_memory_files_is_bounded(host: Host) -> None:
     host.level = "bwrap"
-    body = "for n in 1 2 3 4; do head -c 50000000 /dev/zero >$1/big$n || exit 1; done; echo OPEN"
-    assert host.run(body, folder, file_size=64 << 20)["exit_code"] == 1
+    body = "for n in 1 2 3 4; do head -c 50000000 /dev/zero >/dev/shm/big$n || exit 1; done; echo OPEN"
+    assert host.run(body, file_size=64 << 20)["exit_code"] == 1
 
 
 @pytest.mark.parametrize("folder", ["/", "/dev", "/usr", "/etc", "/home"])
@@ -578,6 +577,15 @@ WRITERS = {
     "deep-folders": "import os\nwhile True: os.mkdir('deep' * 30); os.chdir('deep' * 30)",
     "many-links": "import os\nfor n in range(1 << 20): os.symlink('nowhere', str(n))",
 }
+
+
+@pytest.mark.parametrize("folder", ["/tmp", "/tmp/home"])
+def test_what_a_script_adds_to_its_temporary_folder_is_bounded(host: Host, folder: str) -> None:
+    host.level = "bwrap"
+    body = (
+        "cd $1; n=0; while [ $n -lt 500 ]; do n=$((n+1)); head -c 4000000 /dev/zero >big$n; done; echo OPEN"
+    )
+    assert host.run(body, folder, written_bytes=LIMIT)["stopped"] == "bytes"
 
 
 @LEVELS

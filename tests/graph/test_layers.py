@@ -96,6 +96,7 @@ LOOSER: dict[str, Any] = {
     "script_processes": 10**9,
     "script_written_bytes": 10**15,
     "script_written_files": 10**9,
+    "script_kept_bytes": 10**15,
     "script_cpu_seconds": 10**9,
     "workdir": "thread",
     "enable_run_command": "on",
@@ -167,6 +168,7 @@ STRICTER: dict[str, tuple[Any, Any]] = {
     "script_processes": (10, 10),
     "script_written_bytes": (10, 10),
     "script_written_files": (10, 10),
+    "script_kept_bytes": (10, 10),
     "sandbox": ("require", "require"),
     "audit": ("require", "require"),
 }

@@ -150,7 +150,7 @@ def test_a_script_that_writes_beside_itself_reads_where_it_can(workspace: Path, 
 
     result = run(snapshot, workspace / ".claude/skills/demo", workspace)
 
-    assert "or to $TMPDIR" in result.note
+    assert "or to $HOME" in result.note
 
 
 @pytest.mark.parametrize("unchanged", [True, False])

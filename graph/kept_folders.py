@@ -1,0 +1,154 @@
+"""What is kept for scripts in the user's state folder: a home for each skill, a scratch for each thread.
+
+Scripts write these, so nothing in them is believed: what says whose a home is stands beside it. A home is
+that of one skill of one source at one place, for one caller, and an untrusted version of a skill does not get
+what a trusted one has kept. Newer versions of a skill get the same home.
+"""
+
+import errno
+import hashlib
+import json
+import logging
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from skills_agent.graph.private_files import (
+    PrivateFileError,
+    folder_name,
+    keep_private,
+    make_private_folder,
+    read_private,
+)
+from skills_agent.graph.settings import Settings, make_state_folder, state_folder, user_state_folder
+from skills_agent.skills.errors import ScriptError
+from skills_agent.skills.scripts.run_folders import open_up, weigh
+from skills_agent.skills.skill import SkillRef
+
+logger = logging.getLogger(__name__)
+
+_OWNER: Final = "owner.json"
+_HOME: Final = "home"
+
+
+class HomeOwner(NamedTuple):
+    """Whose home it is."""
+
+    name: str
+    source: str
+    path: str
+    """The SKILL.md, as its source names it."""
+    user: str
+    """The caller; empty where there is none."""
+    trusted: bool
+
+    @property
+    def folder_name(self) -> str:
+        """Return a name for the folder: two owners never share one."""
+        digest = hashlib.sha256(json.dumps(self).encode(errors="replace")).hexdigest()
+        return folder_name(self.name).partition(".")[0][:40] + f"-{digest[:16]}"
+
+
+class KeptHome(NamedTuple):
+    """A home that is there."""
+
+    owner: HomeOwner
+    folder: Path
+    """The one that scripts get as HOME."""
+
+
+class KeptFolders:
+    """The folders of one workspace's threads, and of this user's skills."""
+
+    def __init__(self, settings: Settings) -> None:
+        """Make nothing yet."""
+        self._settings = settings
+
+    def home(self, ref: SkillRef, user: str | None, *, trusted: bool) -> Path | None:
+        """Make the home of a skill, check that it is this user's alone, and return it.
+
+        None, with a warning, where nothing can be kept. Raises ScriptError for no folder of this user.
+        """
+        owner = HomeOwner(ref.name, ref.source, ref.path, user or "", trusted)
+        place = homes_folder(self._settings) / owner.folder_name
+        return self._made(place, place / _HOME, owner)
+
+    def scratch(self, thread: str) -> Path | None:
+        """Make the scratch folder of a thread, and return it, as `home` does."""
+        try:
+            make_state_folder(self._settings)
+        except PrivateFileError as error:
+            logger.warning("no scratch folder: %s", error)
+            return None
+        place = scratch_place(self._settings, thread)
+        return self._made(place, place / "scratch")
+
+    def _made(self, place: Path, folder: Path, owner: HomeOwner | None = None) -> Path | None:
+        try:
+            make_private_folder(user_state_folder(self._settings))
+            for each in (place.parent, place):
+                make_private_folder(each)
+            if owner:
+                keep_private(place / _OWNER, json.dumps(owner._asdict()).encode())
+        except PrivateFileError as error:
+            logger.warning("nothing is kept for scripts: %s", error)
+            return None
+        try:
+            _give_back_rights(folder)
+            return make_private_folder(folder)
+        except PrivateFileError as error:
+            raise ScriptError(f"Not run: {error}") from error
+
+
+def _give_back_rights(folder: Path) -> None:
+    """Undo what a script did to the mode of its own folder: nobody else gets to it, by the folder above."""
+    with suppress(OSError):
+        open_up(str(folder))
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        try:
+            os.fchmod(descriptor, 0o700)
+        finally:
+            os.close(descriptor)
+
+
+def homes_folder(settings: Settings) -> Path:
+    """Return the folder of all homes of this user."""
+    return user_state_folder(settings) / "homes"
+
+
+def scratch_place(settings: Settings, thread: str) -> Path:
+    """Return the folder of what a thread keeps: its scratch folder is in it."""
+    return state_folder(settings) / "scratch" / folder_name(thread)
+
+
+def homes_of(settings: Settings, name: str) -> Iterator[KeptHome]:
+    """Yield the homes of skills of a name."""
+    places = homes_folder(settings)
+    for place in sorted(places.iterdir()) if places.is_dir() else ():
+        with suppress(OSError, PrivateFileError, ValueError, TypeError):
+            owner = HomeOwner(**json.loads(read_private(place / _OWNER)))
+            if owner.name == name and not (place / _HOME).is_symlink():
+                yield KeptHome(owner, place / _HOME)
+
+
+def empty(folder: Path) -> None:
+    """Remove what is in a folder, following no link. Raises OSError, also where the folder is a link."""
+    if folder.is_symlink():
+        raise NotADirectoryError(errno.ENOTDIR, "it is a link", str(folder))
+    weigh(folder)  # it opens what a script has closed
+    for entry in folder.iterdir():
+        if entry.is_dir() and not entry.is_symlink():
+            shutil.rmtree(entry)
+        else:
+            entry.unlink()
+
+
+def forget_scratch(settings: Settings, thread: str) -> None:
+    """Remove what a thread keeps for scripts. Raises OSError."""
+    place = scratch_place(settings, thread)
+    if place.is_dir() and not place.is_symlink():
+        empty(place)
+        place.rmdir()

@@ -1,0 +1,171 @@
+"""The folders of a run outside of the workspace: its HOME, its temporary folder, the scratch of its thread.
+
+What a script writes there is kept, and listed with the path that it has on this machine: a script that says
+`exported to /tmp/out.csv` shall not lose it. Without a scratch folder to move it into it is lost, and listed.
+"""
+
+import os
+import stat
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory, mkdtemp
+from typing import Final
+
+from skills_agent.skills.errors import ScriptError
+from skills_agent.skills.scripts.environment import ScriptLimits
+from skills_agent.skills.scripts.growth import BLOCK_BYTES, Written
+from skills_agent.skills.scripts.quarantine import give_rights
+from skills_agent.skills.scripts.report import files_since
+from skills_agent.skills.scripts.runner import KeptFile, ScriptRequest, WrittenFile
+from skills_agent.skills.text import readable
+
+_PREFIX: Final = "skills-agent-"
+_TEMPORARY: Final = "tmp"
+_HOME: Final = "home"
+"""In the temporary folder, where nothing is kept for a skill."""
+_NOT_LISTED: Final = frozenset({".cache", ".npm"})
+"""Of a home: programs fill them with thousands of files that nobody asked for. They are kept all the same."""
+
+
+@dataclass(frozen=True)
+class RunFolders:
+    """The folders of one run, as they are on this machine."""
+
+    home: Path
+    temporary: Path
+    """Empty when the run begins; it ends with the run."""
+    scratch: Path | None
+    moment: int
+    """What changed since is the run's (st_ctime_ns)."""
+    is_home_kept: bool
+
+    @property
+    def kept(self) -> list[Path]:
+        """Return the folders that outlive the run."""
+        return [*([self.home] if self.is_home_kept else []), *([self.scratch] if self.scratch else [])]
+
+    def collect(self, inside: Path) -> "Collected":
+        """Find what the run wrote in these folders, and move what would end with the run into the scratch.
+
+        `inside` is where the script saw its temporary folder.
+        """
+        kept = []
+        for folder in self.kept:
+            for path, size in files_since(folder, self.moment, _NOT_LISTED):
+                kept.append(KeptFile(readable(f"{folder}/{path}"), size))
+        left = [each for each in files_since(self.temporary, self.moment, _NOT_LISTED) if each.size]
+        place, moved = self._move_into_scratch({path.partition("/")[0] for path, _ in left})
+        lost = []
+        for path, size in left:
+            name = readable(f"{inside}/{path}")
+            if path.partition("/")[0] in moved:
+                kept.append(KeptFile(readable(f"{place}/{path}"), size, name))
+            else:
+                lost.append(WrittenFile(name, size))
+        return Collected(sorted(kept), sorted(lost))
+
+    def _move_into_scratch(self, names: Collection[str]) -> tuple[str, set[str]]:
+        """Move these entries of the temporary folder; return where to, and which could be moved."""
+        moved: set[str] = set()
+        if not names or self.scratch is None:
+            return "", moved
+        place = mkdtemp(prefix=f"{_TEMPORARY}-", dir=self.scratch)
+        for name in names:
+            with suppress(OSError):  # a folder that the script took its own rights from
+                (self.temporary / name).rename(f"{place}/{name}")
+                moved.add(name)
+        return place, moved
+
+
+@dataclass(frozen=True)
+class Collected:
+    """What a run wrote outside of the workspace."""
+
+    kept: list[KeptFile]
+    lost: list[WrittenFile]
+    """With the paths that the script saw; there was nowhere to keep them."""
+
+
+@contextmanager
+def run_folders(request: ScriptRequest) -> Iterator[RunFolders]:
+    """Make the folders that end with a run, for its time.
+
+    They are beside the scratch folder: what is left in them is moved there by a rename.
+    """
+    above = request.scratch.parent if request.scratch else None
+    with TemporaryDirectory(prefix=_PREFIX, dir=above, ignore_cleanup_errors=True) as private:
+        temporary = Path(private, _TEMPORARY)
+        temporary.mkdir(0o700)
+        home = request.home or temporary / _HOME
+        if request.home is None:
+            home.mkdir(0o700)
+        moment = temporary.stat().st_ctime_ns
+        yield RunFolders(home, temporary, request.scratch, moment, is_home_kept=request.home is not None)
+
+
+def refuse_full(request: ScriptRequest, limits: ScriptLimits) -> None:
+    """Raise ScriptError where a folder that is kept holds more than it may."""
+    if request.home and (size := over_limit(request.home, limits)):
+        raise ScriptError(f"Not run: {full_home_text(request, size)}")
+    if request.scratch and (size := over_limit(request.scratch, limits)):
+        raise ScriptError(
+            f"Not run: the scratch folder of this thread, {request.scratch}, holds {size}. "
+            "Remove what is not needed there."
+        )
+
+
+def full_home_text(request: ScriptRequest, size: str) -> str:
+    """Return what to do about a kept home that is over its limit."""
+    return (
+        f"the kept home of {request.skill}, {request.home}, holds {size}. "
+        f"To empty it: skills-agent skills home {request.skill} --clear"
+    )
+
+
+def over_limit(folder: Path, limits: ScriptLimits) -> str:
+    """Return how much a folder holds, and which limit that is over; empty where it is over none."""
+    weight = weigh(folder, Written(limits.kept_bytes, limits.written_files))
+    if weight.bytes > limits.kept_bytes:
+        return f"{weight.bytes:,} bytes or more, over the setting script_kept_bytes"
+    if weight.files > limits.written_files:
+        return f"{weight.files:,} files or more, over the setting script_written_files"
+    return ""
+
+
+def weigh(folder: Path, enough: Written | None = None) -> Written:
+    """Return what a folder holds on the disk, following no link; more than `enough` is not counted.
+
+    A script may have taken its own rights to a folder away: they are given back. What cannot be listed all
+    the same counts as one more than enough.
+    """
+    size = count = 0
+    folders = [os.fspath(folder)]
+    for path in folders:
+        try:
+            if not os.access(path, os.R_OK | os.X_OK):
+                open_up(path)
+            with os.scandir(path) as entries:
+                for entry in entries:
+                    status = entry.stat(follow_symlinks=False)
+                    size, count = size + status.st_blocks * BLOCK_BYTES, count + 1
+                    if stat.S_ISDIR(status.st_mode):
+                        folders.append(entry.path)
+        except FileNotFoundError:
+            continue
+        except OSError:
+            size += enough.bytes + 1 if enough else 0
+        if enough and (size > enough.bytes or count > enough.files):
+            break
+    return Written(size, count)
+
+
+def open_up(folder: str) -> None:
+    """Give this user the rights to a folder; a link is left as it is. Raises OSError."""
+    flags = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+    above = os.open(os.path.dirname(folder), flags)  # noqa: PTH120
+    try:
+        give_rights(above, os.path.basename(folder))  # noqa: PTH119
+    finally:
+        os.close(above)

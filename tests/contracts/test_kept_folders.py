@@ -1,0 +1,210 @@
+"""What runs keep outside of the workspace, on both runners of this machine: HOME, scratch, and /tmp."""
+
+import functools
+import stat
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from skills_agent.skills.errors import ScriptError
+from skills_agent.skills.scripts.bwrap import BwrapRunner, probe
+from skills_agent.skills.scripts.controlled import ControlledRunner
+from skills_agent.skills.scripts.environment import ScriptLimits
+from skills_agent.skills.scripts.report import describe
+from skills_agent.skills.scripts.runner import ScriptRequest, ScriptRunner
+
+MakeRunner = Callable[..., ScriptRunner]
+ENVIRONMENT = {"PATH": "/usr/local/bin:/usr/bin:/bin"}
+
+
+def controlled(place: Path, **limits: Any) -> ScriptRunner:
+    return ControlledRunner(environment=ENVIRONMENT, limits=ScriptLimits(**limits))
+
+
+def bwrap(place: Path, **limits: Any) -> ScriptRunner:
+    if probe(ENVIRONMENT["PATH"]).program is None:
+        pytest.skip(probe(ENVIRONMENT["PATH"]).reason)
+    return BwrapRunner(workspace=place / "work", environment=ENVIRONMENT, limits=ScriptLimits(**limits))
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    for name in ("skill", "work", "state/home", "state/thread/scratch"):
+        (tmp_path / name).mkdir(parents=True)
+    return tmp_path
+
+
+@pytest.fixture(params=[controlled, bwrap], ids=lambda make: make.__name__)
+def make_runner(request: pytest.FixtureRequest, place: Path) -> MakeRunner:
+    """Return what makes a runner."""
+    return functools.partial(request.param, place)
+
+
+def request_for(place: Path, body: str, *args: str) -> ScriptRequest:
+    script = place / "skill" / "script.sh"
+    script.write_text(body)
+    return ScriptRequest(
+        *("demo", script, args, None, place / "work"),
+        home=place / "state/home",
+        scratch=place / "state/thread/scratch",
+    )
+
+
+def test_a_home_is_there_in_the_next_run(make_runner: MakeRunner, place: Path) -> None:
+    request = request_for(place, 'cat "$HOME/count" 2>/dev/null; echo again >> "$HOME/count"')
+    runner = make_runner()
+    assert [runner.run(request).stdout for _ in range(3)] == ["", "again\n", "again\nagain\n"]
+
+
+def test_what_is_written_to_the_home_and_the_scratch_is_listed_where_it_is(
+    make_runner: MakeRunner, place: Path
+) -> None:
+    body = 'mkdir -p ~/.config; echo 12 > ~/.config/db; echo 345 > "$SKILL_SCRATCH/part.csv"; echo $HOME'
+    result = make_runner().run(request_for(place, body))
+    home, scratch = place / "state/home", place / "state/thread/scratch"
+    assert [(each.path, each.size) for each in result.kept] == [
+        (f"{home}/.config/db", 3),
+        (f"{scratch}/part.csv", 4),
+    ]
+    assert result.stdout == f"{home}\n"
+    assert f"kept at:\n{home}/.config/db (3 bytes)\n{scratch}/part.csv (4 bytes)" in describe(result)
+
+
+@pytest.mark.parametrize("folder", ["/tmp", "$TMPDIR"])
+def test_what_is_left_in_the_temporary_folder_is_moved_into_the_scratch(
+    make_runner: MakeRunner, place: Path, folder: str
+) -> None:
+    runner = make_runner()
+    if isinstance(runner, ControlledRunner) and not isinstance(runner, BwrapRunner) and folder == "/tmp":
+        pytest.skip("without a sandbox it is the machine's")
+    body = f'mkdir {folder}/out; echo data > "{folder}/out/a.csv"; : > {folder}/empty; echo {folder}'
+    result = runner.run(request_for(place, body))
+    (kept,) = result.kept
+    assert Path(kept.path).read_text() == "data\n"
+    assert Path(kept.path).is_relative_to(place / "state/thread/scratch")
+    assert kept.seen_as == f"{result.stdout.strip()}/out/a.csv"
+    assert f"{kept.path} (5 bytes), written as {kept.seen_as}" in describe(result)
+    # The next script reads it by that path.
+    assert runner.run(request_for(place, 'cat "$1"', kept.path)).stdout == "data\n"
+    assert [each.name for each in (place / "state/thread").iterdir()] == ["scratch"]
+
+
+def test_without_a_place_to_keep_it_a_file_is_said_to_be_gone(make_runner: MakeRunner, place: Path) -> None:
+    request = replace(
+        request_for(place, 'echo data > "$TMPDIR/out.csv"; echo x > ~/y'), scratch=None, home=None
+    )
+    result = make_runner().run(request)
+    assert not result.kept
+    assert [Path(each.path).name for each in result.lost] == ["y", "out.csv"]
+    assert "GONE with it:\n" in describe(result)
+    assert not (place / "state/home/y").exists()
+
+
+def test_a_run_that_leaves_nothing_says_nothing(make_runner: MakeRunner, place: Path) -> None:
+    result = make_runner().run(request_for(place, "mktemp -d; ls ~"))
+    assert (result.kept, result.lost) == ((), ())
+    assert list((place / "state/thread/scratch").iterdir()) == []
+
+
+def test_files_of_a_parallel_run_are_shared(make_runner: MakeRunner, place: Path) -> None:
+    runner = make_runner()
+    writing = request_for(place, "echo one > ~/one")
+    runner.run(writing)
+    other = replace(writing, scratch=None, script=place / "skill/other.sh")
+    (place / "skill/other.sh").write_text("cat ~/one")
+    assert runner.run(other).stdout == "one\n"
+
+
+@pytest.mark.parametrize("where", ["home", "thread/scratch"])
+def test_a_folder_that_holds_too_much_is_refused_with_the_way_out(
+    make_runner: MakeRunner, place: Path, where: str
+) -> None:
+    request = request_for(place, "touch started")
+    (place / "state" / where / "big").write_bytes(bytes(2 << 20))
+    with pytest.raises(ScriptError, match="script_kept_bytes") as refusal:
+        make_runner(kept_bytes=1 << 20).run(request)
+    if where == "home":
+        assert "skills-agent skills home demo --clear" in str(refusal.value)
+    assert not (place / "work/started").exists()
+    assert make_runner(kept_bytes=4 << 20).run(request).exit_code == 0
+
+
+def test_too_many_files_in_a_home_are_refused(make_runner: MakeRunner, place: Path) -> None:
+    for number in range(30):
+        (place / f"state/home/{number}").touch()
+    with pytest.raises(ScriptError, match="30 files or more, over the setting script_written_files"):
+        make_runner(written_files=20).run(request_for(place, "true"))
+
+
+def test_a_run_that_fills_the_home_says_that_the_next_is_refused(
+    make_runner: MakeRunner, place: Path
+) -> None:
+    result = make_runner(kept_bytes=1 << 20).run(request_for(place, "head -c 2000000 /dev/zero > ~/big"))
+    assert any("skills home demo --clear" in notice for notice in result.notices)
+
+
+@pytest.mark.parametrize("folder", ["$HOME", "$TMPDIR", "$SKILL_SCRATCH", "."])
+def test_what_a_run_adds_is_bounded_wherever_it_writes(
+    make_runner: MakeRunner, place: Path, folder: str
+) -> None:
+    body = f'cd "{folder}"; n=0; while :; do n=$((n+1)); : > file$n; done'
+    assert make_runner(written_files=500).run(request_for(place, body)).stopped == "files"
+
+
+# --- hostile ---
+
+
+def test_a_link_out_of_the_home_is_not_followed(make_runner: MakeRunner, place: Path) -> None:
+    (place / "secret").mkdir()
+    (place / "secret/key").write_text("of the person")
+    (place / "state/home/link").symlink_to(place / "secret")
+    (place / "state/home/file").symlink_to(place / "secret/key")
+    result = make_runner().run(request_for(place, 'ln -s "$1" ~/new; ln -s "$1" $TMPDIR/t', str(place)))
+    assert result.kept == ()
+    assert list((place / "state/thread/scratch").iterdir()) == []
+
+
+def test_a_sandboxed_script_does_not_reach_what_a_link_in_its_home_names(place: Path) -> None:
+    (place / "secret").write_text("of the person")
+    (place / "state/home/link").symlink_to(place / "secret")
+    result = bwrap(place).run(request_for(place, "cat ~/link; echo x > ~/link"))
+    assert "of the person" not in result.stdout
+    assert (place / "secret").read_text() == "of the person"
+
+
+def test_a_sandboxed_script_sees_no_other_home(place: Path) -> None:
+    (place / "state/other").mkdir()
+    (place / "state/other/key").write_text("of another skill")
+    (place / "state/owner.json").write_text("{}")
+    result = bwrap(place).run(request_for(place, 'ls -A "$HOME/.."; cat "$HOME/../other/key"; mv ~ ~2'))
+    assert "other" not in result.stdout
+    assert "owner" not in result.stdout
+    assert (place / "state/home").is_dir()
+
+
+def test_pipes_and_sockets_are_neither_waited_for_nor_kept(make_runner: MakeRunner, place: Path) -> None:
+    body = (
+        "mkfifo ~/pipe $TMPDIR/pipe $SKILL_SCRATCH/pipe\n"
+        "python3 -c \"import socket, os; os.chdir(os.environ['TMPDIR']); "
+        "socket.socket(socket.AF_UNIX).bind('s')\""
+    )
+    result = make_runner().run(request_for(place, body))
+    assert (result.exit_code, result.kept) == (0, ())
+    assert make_runner().run(request_for(place, "ls ~")).stdout == "pipe\n"
+
+
+def test_what_a_script_closes_to_everybody_does_not_stop_the_next_run(
+    make_runner: MakeRunner, place: Path
+) -> None:
+    result = make_runner().run(request_for(place, "mkdir ~/dark && echo x > ~/dark/y && chmod 0 ~/dark"))
+    assert result.exit_code == 0
+    assert make_runner().run(request_for(place, "echo on")).stdout == "on\n"
+
+
+def test_no_file_that_a_script_keeps_gets_the_rights_of_another_user(place: Path) -> None:
+    bwrap(place).run(request_for(place, "echo x > ~/x; chmod 4755 ~/x; echo y > /tmp/y; chmod 4755 /tmp/y"))
+    for path in (place / "state").rglob("*"):
+        assert not path.lstat().st_mode & (stat.S_ISUID | stat.S_ISGID), path

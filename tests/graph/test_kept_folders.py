@@ -1,0 +1,247 @@
+"""Whose home a skill's script gets, the scratch of a thread, and `skills-agent skills home`."""
+
+import json
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from skills_agent.graph.kept_folders import KeptFolders, homes_of, scratch_place
+from skills_agent.graph.settings import Settings, trust_file_of
+from skills_agent.graph.threads.threads import Threads
+from skills_agent.skills.policy.trust import TrustList
+from skills_agent.skills.skill import SkillRef
+from skills_agent.state.context import Context
+from tests.agents import Agent, call, calls, write_skill
+from tests.conftest import MakeAgent
+from tests.graph.cli.command_line import CommandLine
+
+FREE: dict[str, Any] = {"require_approval_for": [], "sandbox": "off"}
+COUNT = 'echo x >> ~/count; wc -l < ~/count; echo "$SKILL_SCRATCH"'
+RUN = [
+    calls(call("load_skill", name="counter")),
+    calls(call("run_script", skill="counter", path="scripts/count.sh")),
+]
+
+
+@pytest.fixture(autouse=True)
+def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return the state folder of this test alone."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    return tmp_path / "state" / "skills-agent"
+
+
+def counted(agent: Agent, context: Context | None = None) -> int:
+    """Run the script that counts its runs in its home, and return the count."""
+    agent.say("count", context=context)
+    return int(agent.tool_messages("run_script")[-1].text.partition("stdout:\n")[2].split()[0])
+
+
+def counter(folder: Path, script: str = COUNT) -> Path:
+    return write_skill(folder, "counter", "Counts.", scripts__count_sh=script)
+
+
+# --- whose home it is ---
+
+
+def test_a_skill_has_its_home_again_in_another_thread_and_version(
+    make_agent: MakeAgent, skills_dir: Path
+) -> None:
+    skill = counter(skills_dir)
+    assert counted(make_agent([*RUN, "done"], thread="one", **FREE)) == 1
+    (skill / "scripts/count.sh").write_text(f"# changed\n{COUNT}")
+    assert counted(make_agent([*RUN, "done"], thread="two", **FREE)) == 2
+
+
+def test_a_skill_of_the_same_name_from_elsewhere_has_another_home(
+    make_agent: MakeAgent, skills_dir: Path, tmp_path: Path
+) -> None:
+    counter(tmp_path / "home/.claude/skills")
+    assert counted(make_agent([*RUN, "done"], thread="one", **FREE)) == 1
+    counter(skills_dir)
+    assert counted(make_agent([*RUN, "done"], thread="two", **FREE)) == 1
+    shutil.rmtree(skills_dir / "counter")
+    assert counted(make_agent([*RUN, "done"], thread="three", **FREE)) == 2
+
+
+def test_an_untrusted_version_does_not_get_what_a_trusted_one_keeps(
+    make_agent: MakeAgent, skills_dir: Path
+) -> None:
+    skill = counter(skills_dir)
+    agent = make_agent([*RUN, "done"], thread="one", **FREE)
+    TrustList(trust_file_of(agent.settings)).add(skill)
+    assert counted(agent) == 1
+    (skill / "scripts/count.sh").write_text(f"# planted\n{COUNT}")
+    assert counted(make_agent([*RUN, "done"], thread="two", **FREE)) == 1
+    TrustList(trust_file_of(agent.settings)).add(skill)
+    assert counted(make_agent([*RUN, "done"], thread="three", **FREE)) == 2
+
+
+def test_callers_do_not_share_a_home(make_agent: MakeAgent, skills_dir: Path) -> None:
+    counter(skills_dir)
+    for user in ("alice", "bob"):
+        assert counted(make_agent([*RUN, "done"], thread=user, **FREE), Context(user_id=user)) == 1
+
+
+def test_a_home_is_this_users_alone(make_agent: MakeAgent, skills_dir: Path, state: Path) -> None:
+    counter(skills_dir, "chmod 777 ~; umask 0; echo x > ~/x; echo 1")
+    agent = make_agent([*RUN, *RUN, "done"], **FREE)
+    counted(agent)
+    (home,) = homes_of(agent.settings, "counter")
+    for folder in (home.folder.parent, home.folder.parent.parent):
+        assert folder.stat().st_mode & 0o777 == 0o700
+    assert KeptFolders(agent.settings).home(SkillRef(*home.owner[:3]), None, trusted=False) == home.folder
+    assert home.folder.stat().st_mode & 0o777 == 0o700
+
+
+@pytest.mark.parametrize("kind", ["link", "pipe", "file"])
+def test_what_is_planted_in_place_of_a_home_is_refused(
+    make_agent: MakeAgent, skills_dir: Path, tmp_path: Path, kind: str
+) -> None:
+    counter(skills_dir)
+    agent = make_agent([*RUN, "done"], thread="one", **FREE)
+    counted(agent)
+    (home,) = homes_of(agent.settings, "counter")
+    shutil.rmtree(home.folder)
+    if kind == "link":
+        (tmp_path / "elsewhere").mkdir()
+        home.folder.symlink_to(tmp_path / "elsewhere")
+    elif kind == "pipe":
+        os.mkfifo(home.folder)
+    else:
+        home.folder.touch()
+    agent = make_agent([*RUN, "done"], thread="two", **FREE)
+    agent.say("count")
+    (refused,) = agent.tool_messages("run_script")
+    assert (refused.status, "Not run: " in refused.text) == ("error", True)
+    assert not (tmp_path / "elsewhere/count").exists()
+
+
+def test_a_planted_owner_is_not_believed(tmp_path: Path, workspace: Path, state: Path) -> None:
+    settings = Settings(workspace=workspace, home=tmp_path / "home")
+    ref = SkillRef("counter", "user", "/skills/counter/SKILL.md")
+    home = KeptFolders(settings).home(ref, None, trusted=True)
+    assert home
+    (home / "owner.json").write_text(
+        json.dumps({**dict.fromkeys(("source", "path", "user"), ""), "name": "other"})
+    )
+    assert not list(homes_of(settings, "other"))
+    assert [each.folder for each in homes_of(settings, "counter")] == [home]
+
+
+def test_scripts_run_where_nothing_can_be_kept(
+    make_agent: MakeAgent, skills_dir: Path, state: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    state.parent.mkdir()
+    state.write_text("no folder")
+    counter(skills_dir, "echo x > ~/x; echo 1")
+    agent = make_agent([*RUN, "done"], **FREE)
+    assert counted(agent) == 1
+    assert "GONE with it:\n" in agent.tool_messages("run_script")[0].text
+    assert "nothing is kept for scripts" in caplog.text
+
+
+def test_a_full_home_is_refused_before_the_script_runs(make_agent: MakeAgent, skills_dir: Path) -> None:
+    counter(skills_dir, "head -c 3000000 /dev/zero > ~/big; echo 1")
+    agent = make_agent([*RUN, RUN[1], "done"], script_kept_bytes=1_000_000, **FREE)
+    agent.say("count")
+    first, second = agent.tool_messages("run_script")
+    assert "The next script is refused: the kept home of counter" in first.text
+    assert second.text.startswith("Not run: the kept home of counter, ")
+    assert "skills-agent skills home counter --clear" in second.text
+
+
+# --- the scratch of a thread ---
+
+
+def test_the_scripts_of_a_thread_share_its_scratch_and_others_have_another(
+    make_agent: MakeAgent, skills_dir: Path, state: Path
+) -> None:
+    counter(skills_dir, 'echo x >> "$SKILL_SCRATCH/n"; wc -l < "$SKILL_SCRATCH/n"')
+    counter_two = [*RUN, RUN[1], "done"]
+    agent = make_agent(counter_two, thread="one", **FREE)
+    assert counted(agent) == 2
+    assert counted(make_agent([*RUN, "done"], thread="two", **FREE)) == 1
+    Threads(agent.graph).delete("one")
+    assert not scratch_place(agent.settings, "one").exists()
+    assert scratch_place(agent.settings, "two").exists()
+
+
+def test_a_file_in_the_temporary_folder_is_told_to_the_model_and_the_next_step_reads_it(
+    make_agent: MakeAgent, skills_dir: Path
+) -> None:
+    counter(skills_dir, 'echo data > "$TMPDIR/out.csv"; echo exported')
+    agent = make_agent([*RUN, "done"], **{**FREE, "sandbox": "auto"})
+    agent.say("count")
+    (answer,) = agent.tool_messages("run_script")
+    kept = answer.text.partition("kept at:\n")[2].partition(" (5 bytes), written as ")[0]
+    assert Path(kept).read_text() == "data\n"
+    assert answer.artifact["kept"][0]["path"] == kept
+
+
+# --- the command ---
+
+LOAD = {"content": "", "tool_calls": [call("load_skill", name="rain-gauge")]}
+
+
+def ran(cli: CommandLine) -> None:
+    """Have a script write to its home."""
+    run = {"content": "", "tool_calls": [call("run_script", skill="rain-gauge", path="scripts/keep.sh")]}
+    folder = cli.write_skill()
+    (folder / "rain-gauge/scripts/keep.sh").write_text("echo one > ~/one; echo twenty > ~/two")
+    model = cli.script(LOAD, run, "Kept.")
+    done = cli.run("ask", "Keep", "--yes", "run", "--skills-dir", str(folder), "--model", model)
+    assert done.code == 0, done.err
+
+
+def test_home_shows_where_it_is_and_clears_it(tmp_path: Path) -> None:
+    cli = CommandLine(tmp_path)
+    ran(cli)
+    (home,) = cli.run("skills", "home", "rain-gauge", "--json").value["homes"]
+    assert (home["source"], home["files"], sorted(home["newest"])) == ("configured", 2, ["one", "two"])
+    text = cli.run("skills", "home", "rain-gauge@configured").out
+    assert home["folder"] in text
+    assert "2 files" in text
+    assert cli.run("skills", "home", "rain-gauge", "--clear").code == 2
+    assert Path(home["folder"], "one").exists()
+    assert "removed 2 files" in cli.run("skills", "home", "rain-gauge", "--clear", "--yes").out
+    assert list(Path(home["folder"]).iterdir()) == []
+
+
+def test_home_asks_before_it_clears(tmp_path: Path) -> None:
+    cli = CommandLine(tmp_path)
+    ran(cli)
+    (home,) = cli.run("skills", "home", "rain-gauge", "--json").value["homes"]
+    asked = cli.on_terminal("skills", "home", "rain-gauge", "--clear", answers=[("Remove all", "n\n")])
+    assert asked.code != 0
+    assert Path(home["folder"], "one").exists()
+
+
+def test_to_clear_a_home_removes_nothing_that_a_link_in_it_leads_to(tmp_path: Path) -> None:
+    cli = CommandLine(tmp_path)
+    ran(cli)
+    (home,) = cli.run("skills", "home", "rain-gauge", "--json").value["homes"]
+    mine = tmp_path / "mine"
+    mine.mkdir(mode=0o755)
+    (mine / "kept").touch()
+    Path(home["folder"], "link").symlink_to(mine)
+    Path(home["folder"], "dark").mkdir()
+    Path(home["folder"], "dark/link").symlink_to(mine)
+    Path(home["folder"], "dark").chmod(0)
+    assert cli.run("skills", "home", "rain-gauge", "--clear", "--yes").code == 0
+    assert list(Path(home["folder"]).iterdir()) == []
+    assert (mine / "kept").exists()
+    assert mine.stat().st_mode & 0o777 == 0o755
+
+
+def test_nothing_is_kept_for_a_skill_that_never_ran(tmp_path: Path) -> None:
+    assert "Nothing is kept for rain-gauge" in CommandLine(tmp_path).run("skills", "home", "rain-gauge").out
+
+
+def test_a_home_of_another_skill_is_not_named_by_a_path(tmp_path: Path) -> None:
+    cli = CommandLine(tmp_path)
+    ran(cli)
+    assert cli.run("skills", "home", "../homes", "--json").value["homes"] == []
+    assert cli.run("skills", "home", "*", "--json").value["homes"] == []
