@@ -52,7 +52,7 @@ from skills_agent.skills.policy.patterns import Entry, EntryNotUnderstoodError, 
 from skills_agent.skills.policy.secret_places import obeyed_in_homes
 from skills_agent.skills.policy.tool_spec import SHELL_TOOLS, Risk
 from skills_agent.skills.policy.trust import TrustList
-from skills_agent.skills.policy.verdict import Approver
+from skills_agent.skills.policy.verdict import AnswerRefusedError, Approver
 from skills_agent.skills.scripts.choice import Offer, choose_runner, why_no_shell
 from skills_agent.skills.scripts.environment import ScriptLimits, make_undumpable
 from skills_agent.skills.scripts.protected_files import own_entries
@@ -134,6 +134,7 @@ def make_services(  # noqa: PLR0913 - those of `build_graph`, and what the comma
         left_out=lambda *request: policy.skills_left_out(*request),  # noqa: PLW0108
         max_seconds=settings.script_timeout,
         images=settings.read_images,
+        asks=settings.approval == "ask",
     )
     offered = _by_name([*own, *tools])
     grammar = Grammar({tool.name: spec_of(tool) for tool in tools})
@@ -305,6 +306,8 @@ def _time_limits(settings: Settings, tools: Sequence[BaseTool]) -> dict[str, flo
 
 
 def _failure_text(error: Exception) -> str:
+    if isinstance(error, AnswerRefusedError):  # of a tool that asks: its question stays open
+        raise error
     text = shown(error)
     logger.warning("tool failed", exc_info=error if len(text) <= _LONGEST_FAILURE else None)
     return f"The tool failed: {type(error).__name__}: {cut(text, _LONGEST_FAILURE)}"

@@ -30,6 +30,7 @@ _KEYS: Final = (
     "and do not ask again: for this s[k]ill, [p]attern [ENTRY], for this [t]hread"
 )
 _KEYS_OF_UNKNOWN: Final = "[a]gain: run it again, [l]eave it [message], [v]iew all, [s]top here"
+_KEYS_OF_WORDS: Final = "Type your answer, or the number of a choice; Ctrl-D: later"
 _WORDS: Final = (
     *("approve", "again", "reject", "leave", "edit", "view", "stop", "skill", "k", "pattern", "thread"),
     *("yes", "no"),
@@ -42,6 +43,8 @@ def question_text(interrupt: Interrupt, **more: str) -> str:
     requests = _requests(interrupt)
     calls = "this call" if len(requests) == 1 else f"these {len(requests)} calls"
     texts = (plain(visible(str(each.get("description") or ""), "program"), **more) for each in requests)
+    if is_for_words(interrupt):
+        return "\n\n".join(["The agent asks:", *map(_indented, texts)])
     title = f"Approval needed for {calls}:"
     if _is_about_unknown(interrupt):
         title = "A call was cut off in the middle. Run it again, or leave it?"
@@ -74,6 +77,9 @@ def ask_person(interrupts: Sequence[Interrupt], view: View, workspace: Path) -> 
     try:
         for interrupt in interrupts:
             click.echo(f"\n{question_text(interrupt, more='; v: view all')}\n{_keys_of(interrupt)}")
+            if is_for_words(interrupt):
+                decisions.append(_ask_for_words())
+                continue
             decisions += [_ask(interrupt, request, view, workspace) for request in _requests(interrupt)]
     except (EOFError, click.Abort):
         return None
@@ -85,12 +91,25 @@ def _requests(interrupt: Interrupt) -> Sequence[Request]:
     return requests
 
 
+def is_for_words(interrupt: Interrupt) -> bool:
+    """Return whether a question is the agent's own, which a person answers in words."""
+    return any("respond" in review["allowed_decisions"] for review in interrupt.value["review_configs"])
+
+
+def _ask_for_words() -> Decision:
+    while not (words := input("answer: ").strip()):
+        pass
+    return {"type": "respond", "message": words}
+
+
 def _is_about_unknown(interrupt: Interrupt) -> bool:
     """Return whether a question is nothing but what becomes of a call that was cut off."""
     return not _takes_edit(interrupt) and all(UNKNOWN in each for each in _requests(interrupt))
 
 
 def _keys_of(interrupt: Interrupt) -> str:
+    if is_for_words(interrupt):
+        return _KEYS_OF_WORDS
     return _KEYS_OF_UNKNOWN if _is_about_unknown(interrupt) else _KEYS
 
 
@@ -178,6 +197,10 @@ def _fault(interrupt: Interrupt, request: Request, decision: Decision) -> str | 
         review["action_name"] == request["name"] and "edit" in review["allowed_decisions"]
         for review in interrupt.value["review_configs"]
     )
+    if is_for_words(interrupt) and decision["type"] == "approve":
+        return "it is a question of the agent; answer it with --answer TEXT, or --reject"
+    if decision["type"] == "respond" and not is_for_words(interrupt):
+        return "it is no question of the agent; approve or reject it"
     if decision["type"] == "edit" and not takes_edit:
         return "this call cannot be changed here; approve or reject it"
     grant = decision.get("grant")

@@ -14,6 +14,7 @@ Examples:
   skills-agent resume t-1f2e3d4c --approve --always skill
   skills-agent resume t-1f2e3d4c --approve --pattern "run_script(scripts/*.py)"
   skills-agent resume t-1f2e3d4c --reject --message "Use the other file"
+  skills-agent resume t-1f2e3d4c --answer "The second one"
   skills-agent resume --all
   echo '[{"type": "approve"}, {"type": "reject"}]' | skills-agent resume t-1f2e3d4c --decisions -
 """
@@ -24,6 +25,7 @@ Examples:
 @click.option("--all", "is_all", is_flag=True, help="Every thread that was cut off or waits.")
 @click.option("--approve", "answer", flag_value="approve", help="Run the open calls.")
 @click.option("--reject", "answer", flag_value="reject", help="Refuse the open calls.")
+@click.option("--answer", "words", metavar="TEXT", help="Answer a question of the agent: words, or a number.")
 @click.option("--message", metavar="TEXT", default="", help="With --reject: a message for the model.")
 @click.option(
     "--always",
@@ -53,6 +55,7 @@ def resume(
     *,
     is_all: bool,
     answer: str | None,
+    words: str | None,
     message: str,
     always: str | None,
     pattern: str | None,
@@ -65,17 +68,19 @@ def resume(
 
     Without an answer you are asked on a terminal; elsewhere the open question is printed. Each of
     --decisions is {"type": "approve"} (with "grant": {"scope": "skill"}, "thread", or "pattern" and
-    "pattern": ENTRY), {"type": "reject", "message": TEXT}, or {"type": "edit", "edited_action":
-    {"name": TOOL, "args": {...}}}. An approval about a call that was cut off is for one attempt: the
+    "pattern": ENTRY), {"type": "reject", "message": TEXT}, {"type": "edit", "edited_action":
+    {"name": TOOL, "args": {...}}}, or {"type": "respond", "message": TEXT} for a question of the agent.
+    An approval about a call that was cut off is for one attempt: the
     command that is printed with the question names it. The thread keeps its skill folders and its
     model; --yes holds for this command alone. --all finishes what was cut off, one thread after the
     other, and asks about what waits; elsewhere than on a terminal it says which threads wait.
     """
+    answer, message = _with_words(answer, words, message)
     if is_all == bool(thread):
         raise click.UsageError("name a THREAD, or --all")
     if is_all and (answer or decisions):
         raise click.UsageError("--all takes no answer: it is for one thread")
-    if message and answer != "reject":
+    if message and answer not in {"reject", "respond"}:
         raise click.UsageError("--message goes with --reject")
     if (always or pattern) and answer != "approve":
         raise click.UsageError("--always and --pattern go with --approve")
@@ -100,6 +105,14 @@ def resume(
             run_once(current, graph_input)
         except AnswerRefusedError as error:
             raise click.UsageError(str(error)) from error
+
+
+def _with_words(answer: str | None, words: str | None, message: str) -> tuple[str | None, str]:
+    if words is None:
+        return answer, message
+    if answer or message:
+        raise click.UsageError("--answer is for a question of the agent: leave out --approve and --reject")
+    return "respond", words
 
 
 def _resume_all(*, as_json: bool, **chosen: Any) -> None:

@@ -17,7 +17,7 @@ from langgraph.types import Command, Interrupt, StateSnapshot
 
 from skills_agent.graph.audit.redaction import Redaction
 from skills_agent.graph.build import wire
-from skills_agent.graph.cli.approval import ask_person, make_answer, question_text
+from skills_agent.graph.cli.approval import ask_person, is_for_words, make_answer, question_text
 from skills_agent.graph.cli.options import shell_command
 from skills_agent.graph.cli.printing import echo, is_terminal, print_json
 from skills_agent.graph.cli.progress import STREAM_MODES, Progress
@@ -367,8 +367,10 @@ def print_turn(thread: OpenThread) -> None:
         thread.print_facts(thread.as_json())
     elif thread.interrupts:
         questions = "\n".join(map(question_text, thread.interrupts))
-        command = visible_line(thread.approve_command())
-        click.echo(f"\n{questions}\n\nTo run it: {command}")
+        command, does = visible_line(thread.approve_command()), "run"
+        if all(map(is_for_words, thread.interrupts)):
+            command, does = visible_line(f"{thread.resume_command('--answer')} TEXT"), "answer"
+        click.echo(f"\n{questions}\n\nTo {does} it: {command}")
     else:
         answer = (thread.snapshot.values.get("answer") or "").strip()
         echo(f"\n{answer or '(The model gave no text.)'}", "prose")

@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 from langchain_core.tools import BaseTool
 
+from skills_agent.graph.tools.ask_user import AskUserArguments, ask_user
 from skills_agent.graph.tools.declare import declare, spec_of
 from skills_agent.graph.tools.execution import Kept, Workdir, run_tools
 from skills_agent.graph.tools.files import file_tools
@@ -30,6 +31,7 @@ def build_tools(  # noqa: PLR0913 - they are what the tools work with
     left_out: LeftOut | None = None,
     max_seconds: float = 60,
     images: bool = False,
+    asks: bool = True,
 ) -> list[BaseTool]:
     """Return every tool but `load_skill`, which the graph carries out itself.
 
@@ -43,5 +45,6 @@ def build_tools(  # noqa: PLR0913 - they are what the tools work with
         run_script,
         declare(update_plan),
         *file_tools(files, images=images),
+        *([declare(ask_user, arguments=AskUserArguments)] if asks else []),
         command,
     ]

@@ -111,6 +111,10 @@ _OWN: Final = (
     ToolSpec(
         name="edit_file", risk="write", path_argument="path", names_elsewhere=(*_WRITE, "write_file")
     ),
+    ToolSpec(
+        name="ask_user", risk="read", framework=True,
+        names_elsewhere=("askuserquestion", "request_user_input", "ask_followup_question"),
+    ),
     # The agent has no such tools; a host may bring tools of these names.
     ToolSpec(name="web_fetch", names_elsewhere=("webfetch",)),
     ToolSpec(name="web_search", names_elsewhere=("websearch",)),

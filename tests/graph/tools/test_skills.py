@@ -166,6 +166,7 @@ def test_every_tool_declares_its_risk(cli: CommandLine) -> None:
         "grep": "read",
         "write_file": "write",
         "edit_file": "write",
+        "ask_user": "read",
     }
     framework = {name for name, spec in TOOL_SPECS.items() if spec.framework}
     assert framework - {tool.name for tool in tools} == {"load_skill"}
@@ -182,7 +183,7 @@ def test_the_model_sees_short_schemas_without_our_own_parameters(cli: CommandLin
     assert parameters["unload_skill"] == ["name"]
     assert parameters["grep"] == ["pattern", "path", "ignore_case", "glob"]
     assert "$ref" not in json.dumps(specs)
-    assert len(json.dumps(specs)) < 4_500
+    assert len(json.dumps(specs)) < 6_000
 
 
 # --- search_skills ---
