@@ -1,7 +1,7 @@
 """load: one request's skills into the ledger."""
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from langchain_core.messages import ToolMessage
@@ -16,6 +16,7 @@ from skills_agent.skills.library.admission import NotAdmittedError
 from skills_agent.skills.library.contents import summarize
 from skills_agent.skills.library.registry import Registry
 from skills_agent.skills.needs.here import sentence
+from skills_agent.skills.policy.other_clients import names_here, names_used
 from skills_agent.skills.policy.tool_spec import RUN_COMMAND
 from skills_agent.skills.skill import ResourceListing, Skill, SkillRef
 from skills_agent.state.budget import OnChange
@@ -68,6 +69,7 @@ def load(
     for ref in refs:
         notes += filter(None, (policy.in_place_of(ref, skills), _missing(ref, policy, skills)))
     notes += filter(None, (_no_shell(skill, policy) for skill, _ in loaded))
+    notes += filter(None, [_other_names([skill for skill, _ in loaded], policy, context)])
     receipt = ToolMessage(
         "\n".join([*(_receipt(*each) for each in loaded), *notes]),
         tool_call_id=admission["call_id"],
@@ -135,6 +137,14 @@ def _no_shell(skill: Skill, policy: Policy) -> str:
     understood = (entry for entry in policy.grammar.understood(entries) if entry.names(RUN_COMMAND))
     is_wanted = reason and (shows_commands(skill.instructions) or any(understood))
     return f"{skill.metadata.name} wants shell commands, and there is {reason}." if is_wanted else ""
+
+
+def _other_names(skills: Sequence[Skill], policy: Policy, context: Context) -> str:
+    """Say what the tools of other clients are here that the instructions name; empty where they name none."""
+    texts = "\n".join(skill.instructions for skill in skills)
+    offered = {*policy.tools, LOAD_SKILL} - policy.hidden(context)
+    told = names_here(names_used(texts), policy.grammar.specs.values(), offered)
+    return f"Tools of other clients, here: {told}." if told else ""
 
 
 def _ledger_entry(skill: Skill, admission: Admission, order: int, max_body_lines: int) -> LoadedSkill:
