@@ -2,15 +2,22 @@
 
 from collections.abc import Collection
 
-from skills_agent.graph.settings import Settings, process_environment
+from skills_agent.graph.settings import Settings, process_environment, user_state_folder
+from skills_agent.skills.needs.environments import Environments
 from skills_agent.skills.needs.here import Machine
 
 
 def machine_of(settings: Settings, servers: Collection[str] = ()) -> Machine:
     """Return what needs of skills are held against; `servers` are the MCP servers that are configured."""
+    environment = process_environment()
     return Machine(
-        environment=process_environment(),
+        environment=environment,
         workspace=settings.workspace,
         secrets=settings.script_secrets,
         servers=servers,
+        environments=Environments(
+            folder=user_state_folder(settings) / "environments",
+            environment=environment,
+            workspace=settings.workspace,
+        ),
     )

@@ -133,6 +133,7 @@ def make_services(  # noqa: PLR0913 - those of `build_graph`, and what the comma
         cancellation=threads.invocations.cancellation,
         left_out=lambda *request: policy.skills_left_out(*request),  # noqa: PLW0108
         max_seconds=settings.script_timeout,
+        machine=machine,
         images=settings.read_images,
         asks=settings.approval == "ask",
     )

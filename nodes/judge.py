@@ -486,13 +486,12 @@ class Judge:
             )
         if call.spec.counts_as != "script" or skill is None:
             return None
-        return script_request(
-            self.registry,
-            SkillRef.of(skill),
-            str(call.path),
-            workdir=workspace,
-            is_confirmed=self._is_confirmed(skill),
+        ref, machine = SkillRef.of(skill), self._policy.machine
+        is_confirmed = self._is_confirmed(skill)
+        request = script_request(
+            self.registry, ref, str(call.path), workdir=workspace, is_confirmed=is_confirmed
         )
+        return machine.equip(request, self.registry.needs(ref)) if machine else request
 
     def _is_confirmed(self, skill: LoadedSkill) -> bool:
         return self._codes.confirms("skill", skill, skill["name"])

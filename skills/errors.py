@@ -20,6 +20,7 @@
         │   ├── ScriptNotFoundError    script-not-found       no such script in the skill's folder
         │   ├── InterpreterMissingError  interpreter-missing  nothing on this machine can run the script
         │   ├── PythonVersionError     python-version         the script needs another Python than the agent's
+        │   ├── PackagesMissingError   packages-missing       it imports what is not installed here
         │   └── SandboxMissingError    sandbox-missing        the sandbox that is required does not work here
         └── SourceError                source-error           a place cannot hold or take skills
             ├── SourceAddressError     source-address         a URL or namespace that cannot hold skills
@@ -200,6 +201,17 @@ class PythonVersionError(DetailedError, ScriptError):
     needs: str
     """As `requires-python` in its PEP 723 block says."""
     version: str
+
+
+class PackagesMissingError(DetailedError, ScriptError):
+    sentence = (
+        "Cannot run {path}: it imports {modules}, which no package brings here. A person can bring what "
+        "{skill} needs: {command}"
+    )
+    path: str
+    modules: Sequence[str]
+    skill: str
+    command: str
 
 
 class SandboxMissingError(DetailedError, ScriptError):

@@ -53,6 +53,8 @@ class Need(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """Of a distribution, a program, a variable, a server, a setting: short, and of plain ASCII."""
     specifier: str = ""
     """Versions that will do, as PEP 440 writes them: `>=2.1,<3`."""
+    extras: tuple[str, ...] = ()
+    """Of a Python package: parts of it that are optional (PEP 508)."""
     marker: str = ""
     """Of a Python package: where it is needed at all (PEP 508)."""
     instead: tuple[str, ...] = ()

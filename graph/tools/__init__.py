@@ -14,6 +14,7 @@ from skills_agent.graph.tools.workspace import Workspace
 from skills_agent.nodes.cancellation import Cancellation
 from skills_agent.nodes.codes import ThreadCodes
 from skills_agent.skills.library.registry import Library
+from skills_agent.skills.needs.here import Machine
 from skills_agent.skills.scripts.runner import ScriptRunner
 
 __all__ = ["Kept", "Workdir", "build_tools", "spec_of"]
@@ -30,6 +31,7 @@ def build_tools(  # noqa: PLR0913 - they are what the tools work with
     cancellation: Callable[[], Cancellation] = Cancellation,
     left_out: LeftOut | None = None,
     max_seconds: float = 60,
+    machine: Machine | None = None,
     images: bool = False,
     asks: bool = True,
 ) -> list[BaseTool]:
@@ -37,9 +39,12 @@ def build_tools(  # noqa: PLR0913 - they are what the tools work with
 
     The order is fixed: it is part of the prompt that a provider caches. A command may take `max_seconds`.
     With `images`, the tools that read files show images to the model. No search finds what is `left_out`.
-    Without `kept`, scripts keep nothing outside of the workspace.
+    Without `kept`, scripts keep nothing outside of the workspace. `machine`
+    has the packages that a person approved; None where scripts run elsewhere.
     """
-    run_script, command = run_tools(library, runner, workdir, kept, codes, cancellation, max_seconds)
+    run_script, command = run_tools(
+        library, runner, workdir, kept, codes, cancellation, max_seconds, machine=machine
+    )
     return [
         *skill_tools(library, left_out=left_out, images=images),
         run_script,

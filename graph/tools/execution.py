@@ -20,6 +20,7 @@ from skills_agent.nodes.cancellation import Cancellation
 from skills_agent.nodes.codes import ThreadCodes
 from skills_agent.skills.confined import make_folder_beneath, refusing_links
 from skills_agent.skills.library.registry import Library, Registry
+from skills_agent.skills.needs.here import Machine
 from skills_agent.skills.policy.protected import protected_in
 from skills_agent.skills.scripts.report import describe
 from skills_agent.skills.scripts.request import as_arguments, command_request, command_words, script_request
@@ -103,7 +104,7 @@ class Kept:
         return self.folders.scratch(str(thread)) if thread else None
 
 
-def run_tools(
+def run_tools(  # noqa: PLR0913 - they are what the tools work with
     library: Library,
     runner: ScriptRunner,
     workdir: Workdir,
@@ -111,9 +112,11 @@ def run_tools(
     codes: Callable[[], ThreadCodes],
     cancellation: Callable[[], Cancellation],
     max_seconds: float,
+    *,
+    machine: Machine | None,
 ) -> list[BaseTool]:
     """Return run_script and run_command; a command may ask for `max_seconds` at most."""
-    tools = _RunTools(library, runner, workdir, kept, codes, cancellation, max_seconds)
+    tools = _RunTools(library, runner, workdir, kept, codes, cancellation, max_seconds, machine)
     script = declare(tools.run_script, arguments=RunScriptArguments, with_artifact=True)
     return [script, declare(tools.run_command, with_artifact=True)]
 
@@ -127,6 +130,7 @@ class _RunTools:
     codes: Callable[[], ThreadCodes]
     cancellation: Callable[[], Cancellation]
     max_seconds: float
+    machine: Machine | None
 
     def run_script(
         self,
@@ -145,6 +149,8 @@ class _RunTools:
         registry = self.library.of(caller_of(runtime), runtime.store)
         ref, workdir = SkillRef.of(record), self.workdir.of(runtime.config)
         request = script_request(registry, ref, path, args=args, workdir=workdir, is_confirmed=is_confirmed)
+        if self.machine:
+            request = self.machine.equip(request, registry.needs(ref))
         home = self.kept.home(ref, runtime, registry, confirmed=is_confirmed) if self.kept else None
         return self._run(replace(request, home=home), stdin, runtime)
 

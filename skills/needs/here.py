@@ -4,15 +4,20 @@ import shlex
 import site
 import sys
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib.machinery import PathFinder
 from importlib.metadata import DistributionFinder, MetadataPathFinder
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from skills_agent.skills.errors import PackagesMissingError
+from skills_agent.skills.needs.environments import Environments, packages_in
+from skills_agent.skills.needs.imports import imports_of
 from skills_agent.skills.needs.known import FROM_NPM, FROM_PYPI, PROGRAMS
 from skills_agent.skills.scripts.environment import FIXED, inherited_variables, secrets_of
+from skills_agent.skills.scripts.interpreter import HEAD_BYTES, inline_dependencies
 from skills_agent.skills.scripts.programs import find_program
 from skills_agent.skills.scripts.runner import ScriptRequest
 from skills_agent.skills.skill import Need, NeedKind, SkillRef
@@ -57,16 +62,18 @@ class Machine:
     """Variables that the operator grants, by skill."""
     servers: Collection[str] = ()
     """Names of the MCP servers that are configured."""
+    environments: Environments | None = None
+    """What a person approved for needs of Python packages."""
 
     def missing(
-        self, needs: Iterable[Need], skill: SkillRef, *, trusted: bool, folders: Sequence[str] | None = None
+        self, needs: Sequence[Need], skill: SkillRef, *, trusted: bool, folders: Sequence[str] | None = None
     ) -> list[Missing]:
         """Return the needs that are not met, in their order.
 
         `trusted`: somebody vouches for the skill's source. `folders` are those with the Python packages of
-        its scripts, by default those of the agent's Python.
+        its scripts, by default those of the environment that is approved for it, else of the agent's Python.
         """
-        places = package_folders() if folders is None else tuple(folders)
+        places = self._folders(self.environment_of(needs)) if folders is None else tuple(folders)
         request = ScriptRequest(skill.name, None, (), None, Path(), source=skill.source, trusted=trusted)
         granted = secrets_of(self.secrets, request, self.environment)
         given = {*inherited_variables(self.environment), *granted, *OWN_VARIABLES}
@@ -90,6 +97,40 @@ class Machine:
             case "server" if need.name.lower() not in {name.lower() for name in self.servers}:
                 yield Missing(need)
 
+    def environment_of(self, needs: Iterable[Need]) -> Path | None:
+        """Return the environment of packages that a person approved for these needs; None without one."""
+        return self.environments.of(needs) if self.environments else None
+
+    def equip(self, request: ScriptRequest, needs: Sequence[Need]) -> ScriptRequest:
+        """Return the request for a script with the packages that are approved for its skill.
+
+        Raises PackagesMissingError for a script that cannot do without a module that is nowhere: a person
+        need not be asked about it, nor wait for its traceback.
+        """
+        environment = self.environment_of(needs)
+        if modules := self._absent(request, environment):
+            command = install_command(request.skill)
+            raise PackagesMissingError(request.title, modules, request.skill, command)
+        return replace(request, environment=environment)
+
+    def _absent(self, request: ScriptRequest, environment: Path | None) -> list[str]:
+        if request.script is None or request.script.suffix != ".py" or request.root is None:
+            return []
+        source = request.script.read_bytes()[:HEAD_BYTES].decode("utf-8", "replace")
+        if "sys.path" in source or (environment is None and inline_dependencies(source)):
+            return []  # it looks for modules elsewhere, or uv brings them
+        folders = self._folders(environment)
+        certain = [each.module for each in imports_of(source) if each.is_certain]
+        absent = [each for each in certain if not PathFinder.find_spec(each, list(folders))]
+        if environment is None:  # a package in development is where only its finder knows
+            absent = [each for each in absent if each not in sys.modules and find_spec(each) is None]
+        # What is beside the script may be a module to it.
+        return [each for each in absent if not any(request.root.rglob(f"{each}*"))]
+
+    @staticmethod
+    def _folders(environment: Path | None) -> tuple[str, ...]:
+        return (str(packages_in(environment)),) if environment else package_folders()
+
     def remedies(self, missing: Iterable[Missing], skill: SkillRef) -> list[str]:
         """Return what a person can do about it: commands, as few as there can be, then settings."""
         by_kind: dict[NeedKind, list[Need]] = {}
@@ -97,7 +138,7 @@ class Machine:
             by_kind.setdefault(each.need.kind, []).append(each.need)
         remedies = []
         if by_kind.keys() & {"python"}:
-            remedies.append(shlex.join(["skills-agent", "skills", "needs", skill.name, "--install"]))
+            remedies.append(install_command(skill.name))
         programs = {need.name: need.specifier for need in by_kind.get("program", [])}
         if version := programs.pop("python", ""):
             remedies.append(f"run the agent with Python {version}")
@@ -133,6 +174,11 @@ class Machine:
         node = find_program("node", self.environment.get("PATH"), self.workspace).path
         prefixes = ["/usr", "/usr/local", *([str(Path(node).parent.parent)] if node else [])]
         return any(Path(prefix, "lib", "node_modules", need.name).is_dir() for prefix in prefixes)
+
+
+def install_command(skill: str) -> str:
+    """Return the command that brings the Python packages that a skill needs."""
+    return shlex.join(["skills-agent", "skills", "needs", skill, "--install"])
 
 
 def sentence(missing: Sequence[Missing]) -> str:

@@ -59,8 +59,9 @@ def requirement(text: str, said: str) -> Need | None:
     plain = need_of("python", parsed.name, said)
     if parsed.url or plain is None:
         return None
+    extras = tuple(sorted(each for each in parsed.extras if need_of("python", each, said)))
     marker = str(parsed.marker or "")
-    return Need("python", plain.name, str(parsed.specifier), marker=marker, said=said)
+    return Need("python", plain.name, str(parsed.specifier), extras=extras, marker=marker, said=said)
 
 
 def _from_table(project: dict[str, Any], file: str) -> Iterator[Need]:

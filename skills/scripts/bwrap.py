@@ -178,6 +178,7 @@ class BwrapRunner(ControlledRunner):
             *_work_folders(self.workspace, watches, folder),
             *_hidden(hidden[1:]),
             *_read_only(_programs((inner.command[0], limiter), self.workspace, behind_shims)),
+            *_read_only([request.environment] if request.environment else []),
             *(("--ro-bind", str(request.folder), str(folder)) if folder else ()),
             *(word for place in places.kept for word in ("--bind", str(place), str(place))),
             *(word for place in hidden if place.is_dir() for word in ("--remount-ro", str(place))),
@@ -206,7 +207,8 @@ class BwrapRunner(ControlledRunner):
         if is_offline and request.script and (packages := packages_of(request.script)):
             raise ScriptError(
                 f"Cannot run {request.title}: it needs packages ({', '.join(packages)}), and {request.skill} "
-                "has no network in the sandbox to fetch them. The operator can give it (network_skills)."
+                "has no network in the sandbox to fetch them. A person can bring them once: skills-agent "
+                f"skills needs {request.skill} --install. The operator can give it (network_skills)."
             )
         return command
 

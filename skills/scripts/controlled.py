@@ -247,6 +247,9 @@ class ControlledRunner:
         command = self._command(request, folder)
         own = {**FIXED, **request.variables, **self._own_folders(places)}
         environment = {"LANG": "C.UTF-8", **inherited_variables(self.environment), **secrets, **own}
+        if request.environment:
+            programs = (str(request.environment / "bin"), environment.get("PATH", ""))
+            environment["PATH"] = os.pathsep.join(filter(None, programs))
         program = Path(command[0]).name
         if program == "uv" and (cache := uv_cache(self.environment)):
             environment["UV_CACHE_DIR"] = cache
@@ -279,7 +282,8 @@ class ControlledRunner:
             name, *args = request.args or ("",)
             return [self._program_of(name), *args]
         script = request.script.absolute()
-        *program, _ = command_for(script, self.environment.get("PATH"), self.workspace)
+        path = self.environment.get("PATH")
+        *program, _ = command_for(script, path, self.workspace, request.environment)
         inside = script.relative_to(request.folder or script.parent)
         return [*program, str((folder or script.parent) / inside), *request.args]
 

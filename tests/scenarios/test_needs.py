@@ -1,12 +1,20 @@
 """A skill that needs what is not here: said in the catalog, in the receipt and before a question."""
 
+import os
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
+import pytest
 from langchain_core.messages import BaseMessage
 
+from skills_agent.graph.machine import machine_of
+from skills_agent.skills.needs.environments import wanted
+from skills_agent.skills.needs.gather import gather
+from skills_agent.skills.scripts.bwrap import probe
 from tests.agents import call, calls, write_skill
 from tests.conftest import MakeAgent
+from tests.skills.needs.wheels import make_wheel, offline
 
 PROGRAM = "program-that-nobody-has"
 DESCRIPTION = f'Draw.\nmetadata: {{"openclaw": {{"requires": {{"bins": ["{PROGRAM}"]}}}}}}'
@@ -75,3 +83,55 @@ def test_nothing_is_said_where_nothing_is_missing(skills_dir: Path, make_agent: 
     agent.say("Go.")
     (receipt,) = agent.tool_messages("load_skill")
     assert receipt.content == "Loaded plain: 1 line, 1 script."
+
+
+OUTER = "import outer\nprint('outer', outer.VERSION, 'by', __import__('sys').prefix)\n"
+
+
+@pytest.mark.parametrize("sandbox", ["off", "require"])
+def test_a_script_runs_with_the_packages_that_a_person_approved(
+    skills_dir: Path, make_agent: MakeAgent, tmp_path: Path, sandbox: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    if sandbox == "require" and not probe(os.environ["PATH"]).program:
+        pytest.skip("the sandbox does not work here")
+    make_wheel(tmp_path / "index", "outer")
+    write_skill(skills_dir, "packed", "Packed.", scripts__run_py=OUTER, requirements_txt="outer\n")
+    load, run = call("load_skill", name="packed"), call("run_script", skill="packed", path="scripts/run.py")
+    agent = make_agent([calls(load), calls(run), "Done.", calls(run), "Done."], sandbox=sandbox)
+    agent.say("Run it.")
+    (refused,) = agent.tool_messages("run_script")
+    assert str(refused.content) == (
+        "Cannot run run.py: it imports outer, which no package brings here. A person can bring what packed "
+        "needs: skills-agent skills needs packed --install"
+    )
+    assert not agent.state.interrupts  # nobody was asked about a script that would surely fail
+    own = machine_of(agent.settings).environments
+    assert own
+    environments = replace(own, environment=offline(tmp_path / "index"))
+    needs = gather(skills_dir / "packed")
+    resolved = environments.resolve(wanted(needs).requirements)
+    place = environments.install(resolved)
+    environments.approve(needs, resolved)
+    agent.say("Again.")
+    agent.answer({"type": "approve"})
+    result = agent.tool_messages("run_script")[-1]
+    assert f"outer 1.0 by {place}" in str(result.content)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "import sys\nsys.path.append('x')\nimport outer\n",
+        "try:\n    import outer\nexcept ImportError:\n    outer = None\n",
+        "def late():\n    import outer\n",
+        "import beside\n",
+        "import msgspec\n",
+    ],
+)
+def test_a_script_that_may_work_is_asked_about(skills_dir: Path, make_agent: MakeAgent, source: str) -> None:
+    write_skill(skills_dir, "maybe", "Maybe.", scripts__run_py=source, scripts__beside_py="")
+    load, run = call("load_skill", name="maybe"), call("run_script", skill="maybe", path="scripts/run.py")
+    agent = make_agent([calls(load), calls(run), "Done."])
+    agent.say("Run it.")
+    assert agent.state.interrupts

@@ -6,6 +6,7 @@ import pytest
 
 from tests.agents import write_skill
 from tests.graph.cli.command_line import CommandLine
+from tests.skills.needs.wheels import make_wheel
 
 
 @pytest.fixture
@@ -57,3 +58,79 @@ def test_show_and_doctor_name_what_is_missing(cli: CommandLine, draw: Path) -> N
     )
     doctor = cli.run("skills", "doctor", "--skills-dir", str(cli.skills)).out
     assert f"Skills that need what is not here\n  draw: {missing}." in doctor
+
+
+@pytest.fixture
+def packed(cli: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A skill that needs a package; this person's packages come from a folder alone."""
+    make_wheel(tmp_path / "index", "outer")
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    settings = cli.home / ".config" / "pip" / "pip.conf"
+    settings.parent.mkdir(parents=True)
+    settings.write_text(f"[global]\nno-index = true\nfind-links = {tmp_path / 'index'}\n")
+    return write_skill(
+        cli.skills,
+        "packed",
+        "Packed.",
+        requirements_txt="outer\n",
+        scripts__run_py="import outer, nobody_names_it\n",
+    )
+
+
+def test_a_list_that_nobody_approves_is_not_installed(cli: CommandLine, packed: Path) -> None:
+    del packed
+    done = cli.run("skills", "needs", "packed", "--install", "--skills-dir", str(cli.skills))
+    assert done.code == 3
+    assert "outer" in done.out
+    assert "Nothing was installed" in done.out
+    told = cli.run("skills", "needs", "packed", "--json", "--skills-dir", str(cli.skills)).value
+    assert told["environment"] is None
+    assert told["needs"][0]["is_missing"]
+
+
+def test_an_approved_list_is_installed_and_used(cli: CommandLine, packed: Path) -> None:
+    done = cli.run("skills", "needs", "packed", "--install", "--yes", "--skills-dir", str(cli.skills))
+    assert done.code == 0
+    assert "import nobody_names_it" in done.out
+    assert "outer  1.0  sha256:" in done.out
+    told = cli.run("skills", "needs", "packed", "--json", "--skills-dir", str(cli.skills)).value
+    assert Path(told["environment"]).is_dir()
+    assert [need["name"] for need in told["needs"] if need["is_missing"]] == ["nobody_names_it"]
+    (packed / "requirements.txt").write_text("outer>=1\n")
+    changed = cli.run("skills", "needs", "packed", "--json", "--skills-dir", str(cli.skills)).value
+    assert changed["environment"] is None
+
+
+def test_a_person_may_name_more_packages(cli: CommandLine, packed: Path, tmp_path: Path) -> None:
+    del packed
+    make_wheel(tmp_path / "index", "other", nobody_names_it_py="")
+    install = ["skills", "needs", "packed", "--install", "--yes", "--with", "other>=1"]
+    assert cli.run(*install, "--skills-dir", str(cli.skills)).code == 0
+    told = cli.run("skills", "needs", "packed", "--json", "--skills-dir", str(cli.skills)).value
+    assert not any(need["is_missing"] for need in told["needs"])
+
+
+@pytest.mark.parametrize(
+    "words", [["--with", "../x"], ["--with", "a @ https://x/a.whl"], ["--with", "--pre"]]
+)
+def test_what_is_no_name_of_a_package_is_wrong_usage(
+    cli: CommandLine, packed: Path, words: list[str]
+) -> None:
+    del packed
+    done = cli.run("skills", "needs", "packed", "--install", *words, "--skills-dir", str(cli.skills))
+    assert (done.code, done.out) == (2, "")
+
+
+def test_options_of_an_installation_are_for_one(cli: CommandLine, packed: Path) -> None:
+    del packed
+    assert cli.run("skills", "needs", "packed", "--yes", "--skills-dir", str(cli.skills)).code == 2
+
+
+@pytest.mark.parametrize(("reply", "code"), [("y\n", 0), ("n\n", 1)])
+def test_a_person_is_asked_once(cli: CommandLine, packed: Path, reply: str, code: int) -> None:
+    del packed
+    install = ["skills", "needs", "packed", "--install", "--skills-dir", str(cli.skills)]
+    done = cli.on_terminal(*install, answers=[("Install these for scripts of packed? [y/N]:", reply)])
+    assert done.code == code
+    told = cli.run("skills", "needs", "packed", "--json", "--skills-dir", str(cli.skills)).value
+    assert (told["environment"] is not None) == (code == 0)

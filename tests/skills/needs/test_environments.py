@@ -1,0 +1,165 @@
+"""Environments of packages that a person approved: what is in them, and that nothing runs on the way."""
+
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from skills_agent.skills.needs.environments import (
+    Environments,
+    InstallError,
+    Package,
+    Resolved,
+    packages_in,
+    wanted,
+)
+from skills_agent.skills.needs.indexes import index_options, index_variables
+from skills_agent.skills.skill import Need
+from tests.skills.needs.wheels import make_source, make_wheel, offline
+
+NEEDS = (Need("python", "outer", ">=1"), Need("program", "git"))
+
+
+@pytest.fixture
+def index(tmp_path: Path) -> Path:
+    make_wheel(tmp_path / "index", "outer", requires="inner>=2")
+    make_wheel(tmp_path / "index", "inner", "2.5")
+    return tmp_path / "index"
+
+
+@pytest.fixture
+def environments(tmp_path: Path, index: Path) -> Environments:
+    return Environments(folder=tmp_path / "environments", environment=offline(index))
+
+
+def test_what_is_approved_is_what_is_installed(environments: Environments) -> None:
+    resolved = environments.resolve(wanted(NEEDS).requirements)
+    assert [(each.name, each.version, len(each.hashes)) for each in resolved.packages] == [
+        ("inner", "2.5", 1),
+        ("outer", "1.0", 1),
+    ]
+    assert environments.of(NEEDS) is None
+    place = environments.install(resolved)
+    assert environments.of(NEEDS) is None  # nobody has approved it for these needs
+    environments.approve(NEEDS, resolved)
+    assert environments.of(NEEDS) == place
+    program = "import outer, inner; print(outer.VERSION, inner.VERSION)"
+    command = [str(place / "bin" / "python"), "-I", "-c", program]
+    assert subprocess.run(command, capture_output=True, text=True, check=True).stdout == "1.0 2.5\n"
+
+
+def test_other_needs_are_asked_about_anew(environments: Environments) -> None:
+    resolved = environments.resolve(wanted(NEEDS).requirements)
+    environments.install(resolved)
+    environments.approve(NEEDS, resolved)
+    changed = (Need("python", "outer", ">=2"), Need("python", "outer", ">=1", said="elsewhere"))
+    assert environments.of([changed[0]]) is None
+    assert environments.of([*NEEDS, Need("python", "more")]) is None
+    assert environments.of([changed[1], Need("program", "other")]) is not None
+
+
+def test_an_environment_that_is_not_whole_does_not_count(environments: Environments) -> None:
+    resolved = environments.resolve(wanted(NEEDS).requirements)
+    place = environments.install(resolved)
+    environments.approve(NEEDS, resolved)
+    (place / "complete").unlink()
+    assert environments.of(NEEDS) is None
+    (packages_in(place) / "left_over.py").touch()
+    assert environments.install(resolved) == place
+    assert not (packages_in(place) / "left_over.py").exists()
+
+
+def test_an_approval_leads_nowhere_else(environments: Environments, tmp_path: Path) -> None:
+    resolved = environments.resolve(wanted(NEEDS).requirements)
+    environments.approve(NEEDS, resolved)
+    (record,) = (environments.folder / "approved").iterdir()
+    (tmp_path / "evil").mkdir()
+    (tmp_path / "evil" / "complete").touch()
+    record.write_text('{"environment": "../evil"}')
+    assert environments.of(NEEDS) is None
+
+
+def test_another_file_of_the_same_version_is_refused(environments: Environments, index: Path) -> None:
+    resolved = environments.resolve(wanted(NEEDS).requirements)
+    make_wheel(index, "inner", "2.5", evil_py="")
+    with pytest.raises(InstallError, match="not installed"):
+        environments.install(resolved)
+    environments.approve(NEEDS, resolved)
+    assert environments.of(NEEDS) is None
+
+
+def test_no_code_of_a_package_runs_while_it_is_installed(environments: Environments, index: Path) -> None:
+    ran = index / "ran"
+    make_wheel(
+        index,
+        "starter",
+        starter_pth=f"import pathlib; pathlib.Path({str(ran)!r}).touch()\n",
+        sitecustomize_py="1/0",
+    )
+    resolved = environments.resolve(["starter"])
+    place = environments.install(resolved)
+    assert not ran.exists()
+    # It would have run: a Python of the environment does run it.
+    subprocess.run([str(place / "bin" / "python"), "-c", ""], capture_output=True, check=False)
+    assert ran.exists()
+
+
+def test_a_package_without_a_wheel_is_refused_unless_said(environments: Environments, index: Path) -> None:
+    ran = index / "ran"
+    make_source(index, "sourced", f"import pathlib; pathlib.Path({str(ran)!r}).touch()\n")
+    with pytest.raises(InstallError, match="sourced"):
+        environments.resolve(["sourced"])
+    assert not ran.exists()
+
+
+def test_a_package_that_nobody_has_is_an_error_of_ours(environments: Environments) -> None:
+    with pytest.raises(InstallError, match="no-such-package"):
+        environments.resolve(["no-such-package"])
+
+
+def test_a_login_is_not_shown(tmp_path: Path) -> None:
+    environment = {
+        **offline(tmp_path),
+        "PIP_NO_INDEX": "",
+        "PIP_INDEX_URL": "http://me:secret@127.0.0.1:9/simple",
+    }
+    environments = Environments(folder=tmp_path / "environments", environment=environment)
+    with pytest.raises(InstallError) as caught:
+        environments.resolve(["anything"])
+    assert "secret" not in str(caught.value)
+
+
+def test_a_list_without_a_hash_is_no_list() -> None:
+    resolved = Resolved((Package("a", "1", ("sha256:" + "0" * 64,)),))
+    assert resolved.text == f"a==1 --hash=sha256:{'0' * 64}\n"
+    assert resolved.digest != Resolved((Package("a", "1", ("sha256:" + "1" * 64,)),)).digest
+
+
+def test_a_guess_is_not_asked_for() -> None:
+    needs = [
+        Need("python", "pyyaml", module="yaml"),
+        Need("python", "parallel", module="parallel"),
+        Need("python", "httpx", ">=0.27", extras=("http2",), marker='python_version > "3"'),
+        Need("node", "left-pad"),
+    ]
+    requirements, guesses = wanted(needs, ["added"])
+    assert requirements == ("added", 'httpx[http2]>=0.27; python_version > "3"', "pyyaml")
+    assert [need.module for need in guesses] == ["parallel"]
+
+
+def test_uv_is_told_what_pip_is_told(tmp_path: Path) -> None:
+    file = tmp_path / "pip.conf"
+    file.write_text("[global]\nindex-url = https://file.example/simple\nfind-links = /one /two\n")
+    base = {"HOME": str(tmp_path), "XDG_CONFIG_DIRS": str(tmp_path), "PIP_CONFIG_FILE": str(file)}
+    asked = ("UV_DEFAULT_INDEX", "UV_FIND_LINKS")  # of the rest, this machine may have settings
+
+    def told(environment: Mapping[str, str]) -> list[str | None]:
+        return [index_variables(environment).get(name) for name in asked]
+
+    assert told(base) == ["https://file.example/simple", "/one,/two"]
+    said = {**base, "PIP_INDEX_URL": "https://pip.example", "UV_FIND_LINKS": "/mine", "PIP_NO_INDEX": "1"}
+    assert told(said) == ["https://pip.example", None]
+    assert told({**base, "UV_INDEX_URL": "https://uv.example"}) == [None, "/one,/two"]
+    assert index_options(said) == ["--no-index"]
+    assert index_options({**base, "PIP_NO_INDEX": "0"}) == []
