@@ -47,6 +47,7 @@ from skills_agent.nodes.model_call import Steps, Waiting
 from skills_agent.nodes.question import RUN_AGAIN, STILL_RUNS, describe_question
 from skills_agent.nodes.results import ResultLimits
 from skills_agent.nodes.timeouts import ATTEMPT
+from skills_agent.skills.policy.patterns import Call
 from skills_agent.skills.policy.tool_spec import ToolSpec
 from skills_agent.skills.policy.verdict import ApprovalNeededError, Verdict
 from skills_agent.skills.skill import SkillRef
@@ -243,13 +244,18 @@ class _Attempt:
     def args(self) -> dict[str, Any]:
         return self.request["call"]["args"]
 
+    @cached_property
+    def call(self) -> Call:
+        """Return the call as policy sees it."""
+        return self.judge.call(self.spec.name, self.args)
+
     @property
     def skill(self) -> SkillRef | None:
         return SkillRef.of(self.request["skill"]) if self.request["skill"] else None
 
     @cached_property
     def effect(self) -> str:
-        return effect_of(self.spec.name, self.args, self.skill, self.judge.registry)
+        return effect_of(self.spec.name, self.call.args, self.skill, self.judge.registry)
 
     @property
     def approved(self) -> str:
@@ -259,7 +265,7 @@ class _Attempt:
     def objection(self) -> str:
         """Return why policy refuses the call now; empty where it may begin, with or without a person."""
         # What may be read without a question was judged without its skill.
-        free = effect_of(self.spec.name, self.args, None, self.judge.registry)
+        free = effect_of(self.spec.name, self.call.args, None, self.judge.registry)
         if self.approved != self.effect and (self.spec.risk != "read" or self.approved != free):
             return changed_text(self.spec.name)
         if self.verdict.decision == "deny":
@@ -269,7 +275,7 @@ class _Attempt:
 
     @cached_property
     def verdict(self) -> Verdict:
-        return self.judge.verdict(self.judge.call(self.spec.name, self.args))
+        return self.judge.verdict(self.call)
 
     @cached_property
     def is_approved(self) -> bool:
@@ -428,10 +434,9 @@ class _Attempt:
         # What the tool itself asked in this attempt, and what was asked about earlier ones, comes before.
         self.skip_answers(entry.attempt)
         name = self.spec.name
-        call = self.policy.grammar.call(name, self.args)
         reason = STILL_RUNS if runs else RUN_AGAIN
-        description = describe_question(call, reason, self.judge, self.policy, entry.description)
-        question = make_question([AskedCall(name, self.args, description, entry)], fixed=[name])
+        description = describe_question(self.call, reason, self.judge, self.policy, entry.description)
+        question = make_question([AskedCall(name, self.call.args, description, entry)], fixed=[name])
         return put_question(question, OutcomeUnknownResponse)
 
     def _start(self, entry: JournalEntry, invocation: Invocation, note: str = "") -> "_Attempt":
@@ -472,7 +477,7 @@ class _Attempt:
         if self.skill is None or self.spec.counts_as != "script":
             return False
         declared = self.judge.registry.load(self.skill).metadata.metadata.get("idempotent", "")
-        return str(self.args.get("path")) in declared.split()
+        return self.call.path in declared.split()
 
 
 def _with_note(produced: Any, note: str) -> Any:

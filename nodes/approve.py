@@ -77,7 +77,7 @@ def approve(state: AgentState, runtime: Runtime[Context], *, policy: Policy) -> 
         if verdict["decision"] == "ask"
     }
     request = make_question((_asked(each, judge, policy) for each in questions.values()), fixed=[LOAD_SKILL])
-    answer = put_question(request, _schema(list(questions.values()), policy.grammar))
+    answer = put_question(request, _schema(list(questions.values()), judge, policy.grammar))
     verdicts = dict(state["verdicts"])
     messages: list[AnyMessage] = []
     grants: dict[str, GrantRecord] = {}
@@ -112,24 +112,24 @@ def _asked(question: VerdictRecord, judge: Judge, policy: Policy) -> AskedCall:
     cut_off = question.get("cut_off")
     unknown = f"{cut_off['text']} To approve this call is to run it again." if cut_off else ""
     description = describe_question(call, question["reason"], judge, policy, unknown)
-    return AskedCall(call.tool, question["args"], description)
+    return AskedCall(call.tool, call.args, description)
 
 
-def _schema(questions: Sequence[VerdictRecord], grammar: Grammar) -> type[Any]:
+def _schema(questions: Sequence[VerdictRecord], judge: Judge, grammar: Grammar) -> type[Any]:
     decisions = Annotated[
         list[Annotated[PersonDecision, Field(discriminator="type")]],
         Field(min_length=len(questions), max_length=len(questions)),
-        AfterValidator(partial(_check_grants, questions, grammar)),
+        AfterValidator(partial(_check_grants, questions, judge, grammar)),
     ]
     return create_model("HITLResponse", __base__=Answer, decisions=(decisions, ...))
 
 
 def _check_grants(
-    questions: Sequence[VerdictRecord], grammar: Grammar, decisions: list[PersonDecision]
+    questions: Sequence[VerdictRecord], judge: Judge, grammar: Grammar, decisions: list[PersonDecision]
 ) -> list[PersonDecision]:
     for question, decision in zip(questions, decisions, strict=True):
         if isinstance(decision, Approve) and decision.grant is not None:
-            call = grammar.call(question["tool"], question["args"])
+            call = judge.call(question["tool"], question["args"])
             if fault := grant_fault(decision.grant.scope, decision.grant.pattern, call, grammar):
                 raise ValueError(fault)
     return decisions

@@ -1,8 +1,9 @@
 """gate: a verdict for every tool call, from state and policy."""
 
 import logging
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final
 
 from langchain_core.messages import AnyMessage
 from langchain_core.messages.tool import ToolCall
@@ -60,7 +61,8 @@ def gate(
                 script_runs += runs_script
         if verdict.decision == "ask" and policy.approval == "fail":
             raise ApprovalNeededError(call.tool, verdict.reason)
-        record = _with_cut_off(_record(call, verdict, judge, policy), tool_call, state, running)
+        record = _record(call, tool_call["args"], verdict, judge, policy)
+        record = _with_cut_off(record, tool_call, state, running)
         verdicts[call_id] = judge.signed(call_id, record)
         if verdict.decision == "deny":
             logger.warning("tool blocked by policy", extra={"tool": call.tool, "by": verdict.by})
@@ -94,10 +96,12 @@ def _with_cut_off(
     return record
 
 
-def _record(call: Call, verdict: Verdict, judge: Judge, policy: Policy) -> VerdictRecord:
+def _record(
+    call: Call, args: Mapping[str, Any], verdict: Verdict, judge: Judge, policy: Policy
+) -> VerdictRecord:
     record = VerdictRecord(
         tool=call.tool,
-        args=dict(call.args),
+        args=dict(args),
         decision=verdict.decision,
         reason=verdict.reason,
         by=verdict.by,

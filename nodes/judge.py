@@ -6,6 +6,7 @@
 import logging
 import shlex
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple, Self, TypeVar
@@ -43,6 +44,7 @@ from skills_agent.skills.scripts.request import (
     as_arguments,
     command_request,
     command_words,
+    script_call,
     script_request,
 )
 from skills_agent.skills.scripts.runner import ScriptRequest, ScriptRunner
@@ -271,8 +273,20 @@ class Judge:
         self._messages = state.get("messages") or []
 
     def call(self, tool: str, args: Mapping[str, Any]) -> Call:
-        """Return a call as policy sees it."""
-        return self._policy.grammar.call(tool, args, self.user)
+        """Return a call as policy sees it: a script by its real path, however it is spelled."""
+        call = self._policy.grammar.call(tool, args, self.user)
+        skill = self.loaded.get(call.skill or "")
+        if call.spec.counts_as != "script" or skill is None or call.path is None:
+            return call
+        words = as_arguments(args.get("args"))
+        given = [str(word) for word in words] if isinstance(words, list) else []
+        with suppress(SkillError):  # it says so where it is judged
+            meant = script_call(self.registry, SkillRef.of(skill), call.path, given)
+            if meant.path != call.path:
+                own = {**args, str(call.spec.path_argument): meant.path}
+                more = {"args": list(meant.args)} if meant.args != tuple(given) else {}
+                return self._policy.grammar.call(tool, own | more, self.user)
+        return call
 
     def signed(self, call_id: str, record: VerdictRecord) -> VerdictRecord:
         """Return a verdict with its user and its code: without them it counts for nothing.

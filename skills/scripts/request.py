@@ -14,6 +14,7 @@ from skills_agent.skills.errors import ResourceOutsideError, ScriptError, Script
 from skills_agent.skills.library.contents import relative_to
 from skills_agent.skills.library.registry import Registry
 from skills_agent.skills.scripts.runner import ScriptRequest
+from skills_agent.skills.scripts.spelling import ScriptCall, SkillFiles, read_spelling
 from skills_agent.skills.skill import SkillRef
 from skills_agent.skills.text import one_line
 
@@ -40,6 +41,7 @@ def script_request(
     Raises SkillError for what is no script of the skill.
     """
     root, place = registry.snapshot(ref).folder, registry.place(ref)
+    path, args = script_call(registry, ref, path, args)
     relative = relative_to((place, root), path)
     try:
         os.close(open_beneath(root, relative))
@@ -63,6 +65,24 @@ def script_request(
         mounted_at=place,
         is_unchanged=partial(registry.snapshots.is_same, place, root.name),
     )
+
+
+def script_call(registry: Registry, ref: SkillRef, path: str, args: Sequence[str] = ()) -> ScriptCall:
+    """Return the script of a skill that a call means, however it spells it. Raises SkillError."""
+    root, place = registry.snapshot(ref).folder, registry.place(ref)
+
+    def is_file(path: str) -> bool:
+        try:
+            os.close(open_beneath(root, relative_to((place, root), path)))
+        except (OSError, ValueError):
+            return False
+        return True
+
+    if is_file(path):  # nearly always
+        return ScriptCall(path, tuple(args))
+    resources = registry.resources(ref).resources
+    scripts = [each.path for each in resources if each.type == "script"] or [each.path for each in resources]
+    return read_spelling(path, args, SkillFiles((ref.name, place.name), is_file, scripts))
 
 
 def command_request(

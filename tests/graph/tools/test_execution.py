@@ -120,3 +120,63 @@ def test_secrets_come_from_the_environment_as_json(monkeypatch: pytest.MonkeyPat
     settings = Settings.load(tmp_path)
     assert settings.script_secrets == {"demo": ("A", "B")}
     assert settings.network_skills == ("demo", "other@user")
+
+
+# --- the script that a path means ---
+
+SPELLED = "python3 ~/.claude/skills/greet/scripts/hello.py Ada"
+
+
+def greeting(skills_dir: Path) -> None:
+    write_skill(skills_dir, "greet", "Greets.", scripts__hello_py="import sys; print('hello', *sys.argv[1:])")
+
+
+def test_a_script_is_run_however_its_path_is_spelled(make_agent: MakeAgent, skills_dir: Path) -> None:
+    greeting(skills_dir)
+    load = calls(call("load_skill", name="greet"))
+    run = calls(call("run_script", skill="greet", path=SPELLED))
+    agent = make_agent([load, run, "done"], **FREE)
+    agent.say("greet")
+    (answer,) = agent.tool_messages("run_script")
+    assert answer.text.endswith("stdout:\nhello Ada"), answer.text
+
+
+def test_a_person_sees_and_grants_the_script_that_is_meant(make_agent: MakeAgent, skills_dir: Path) -> None:
+    greeting(skills_dir)
+    load = calls(call("load_skill", name="greet"))
+    spelled = calls(call("run_script", skill="greet", path=SPELLED))
+    plain = calls(call("run_script", skill="greet", path="scripts/hello.py", args=["Eve"]))
+    agent = make_agent([load, spelled, plain, "done"], sandbox="off")
+    agent.say("greet")
+    (interrupt,) = agent.state.interrupts
+    (question,) = interrupt.value["action_requests"]
+    assert "```sh\nscripts/hello.py Ada\n```" in question["description"]
+    assert (question["args"]["path"], question["args"]["args"]) == ("scripts/hello.py", ["Ada"])
+    grant = {"scope": "pattern", "pattern": "run_script(scripts/hello.py)"}
+    agent.answer({"type": "approve", "grant": grant})
+    assert [each.text.rpartition("\n")[2] for each in agent.tool_messages("run_script")] == [
+        "hello Ada",
+        "hello Eve",
+    ]
+
+
+def test_a_ban_of_a_script_holds_for_every_spelling(make_agent: MakeAgent, skills_dir: Path) -> None:
+    greeting(skills_dir)
+    load = calls(call("load_skill", name="greet"))
+    run = calls(call("run_script", skill="greet", path=SPELLED))
+    agent = make_agent([load, run, "done"], exclude_tools=["run_script(scripts/hello.py)"], **FREE)
+    agent.say("greet")
+    (answer,) = agent.tool_messages("run_script")
+    assert (answer.status, "the operator turned off" in answer.text) == ("error", True)
+
+
+def test_a_name_of_several_scripts_is_refused_before_anybody_is_asked(
+    make_agent: MakeAgent, skills_dir: Path
+) -> None:
+    write_skill(skills_dir, "greet", "Greets.", scripts__a__x_sh="echo a", scripts__b__x_sh="echo b")
+    load = calls(call("load_skill", name="greet"))
+    agent = make_agent([load, calls(call("run_script", skill="greet", path="x.sh")), "done"], sandbox="off")
+    agent.say("greet")
+    assert not agent.state.interrupts
+    (answer,) = agent.tool_messages("run_script")
+    assert "x.sh may be scripts/a/x.sh, scripts/b/x.sh" in answer.text
