@@ -22,6 +22,13 @@
         │   ├── PythonVersionError     python-version         the script needs another Python than the agent's
         │   ├── PackagesMissingError   packages-missing       it imports what is not installed here
         │   └── SandboxMissingError    sandbox-missing        the sandbox that is required does not work here
+        ├── NetworkError               network-error          a host is not connected to
+        │   ├── UrlError               url                    in network/: a URL that is not fetched
+        │   ├── HostPatternError       host-pattern           in network/: not the grammar of hosts
+        │   ├── HostUnknownError       host-unknown           in network/: no name server knows it
+        │   ├── AddressRefusedError    address-refused        in network/: no public address
+        │   ├── NotConnectedError      not-connected          in network/: it does not answer
+        │   └── FetchError             fetch                  in network/: no page, or none that is taken
         └── SourceError                source-error           a place cannot hold or take skills
             ├── SourceAddressError     source-address         a URL or namespace that cannot hold skills
             ├── SourceExtraError       source-extra-missing   the package that reaches it is not installed
@@ -217,6 +224,10 @@ class PackagesMissingError(DetailedError, ScriptError):
 class SandboxMissingError(DetailedError, ScriptError):
     sentence = "No script is run without a sandbox here (sandbox = require), and {reason}."
     reason: str
+
+
+class NetworkError(SkillError):
+    code = "network-error"
 
 
 class SourceError(DetailedError, SkillError):

@@ -7,6 +7,7 @@ from langchain_core.tools import BaseTool
 from skills_agent.graph.tools.ask_user import AskUserArguments, ask_user
 from skills_agent.graph.tools.declare import declare, spec_of
 from skills_agent.graph.tools.execution import Kept, Workdir, run_tools
+from skills_agent.graph.tools.fetch import fetch_tool
 from skills_agent.graph.tools.files import file_tools
 from skills_agent.graph.tools.plan import update_plan
 from skills_agent.graph.tools.skills import LeftOut, skill_tools
@@ -52,4 +53,5 @@ def build_tools(  # noqa: PLR0913 - they are what the tools work with
         *file_tools(files, images=images),
         *([declare(ask_user, arguments=AskUserArguments)] if asks else []),
         command,
+        fetch_tool(),
     ]

@@ -12,6 +12,7 @@ from functools import lru_cache
 from typing import Any, Final
 
 from skills_agent.skills.errors import DetailedError, SkillError
+from skills_agent.skills.network.hosts import HostPattern, HostPatternError, Target, target_of
 from skills_agent.skills.policy import commands
 from skills_agent.skills.policy.commands import ANY, Words, all_match, word_matches
 from skills_agent.skills.policy.tool_spec import TOOL_SPECS, ToolSpec
@@ -70,6 +71,12 @@ class Call:
         """Return the path that the call is about; None for a call that has none."""
         return self._text(self.spec.path_argument, self.spec.default_path)
 
+    @property
+    def target(self) -> Target | None:
+        """Return where the call's URL leads; None for a call that has none, or one that is not fetched."""
+        url = self._text(self.spec.url_argument)
+        return None if url is None else target_of(url)
+
     def _text(self, argument: str | None, default: str | None = None) -> str | None:
         value = self.args.get(argument, default) if argument else None
         return value if isinstance(value, str) else None
@@ -84,6 +91,7 @@ class Entry:
     """Names of tools, or the pattern of those of an MCP server."""
     command: Words | None = None
     path: Words | None = None
+    hosts: HostPattern | None = None
 
     def names(self, tool: str) -> bool:
         """Return whether the entry speaks of a tool, whatever its arguments."""
@@ -92,7 +100,7 @@ class Entry:
     @property
     def is_whole(self) -> bool:
         """Return whether the entry speaks of every call of its tools."""
-        return self.command is None and self.path is None
+        return self.command is None and self.path is None and self.hosts is None
 
     def permits(self, call: Call, skill: str | None = None) -> bool:
         """Return whether a call is surely what the entry says.
@@ -105,6 +113,8 @@ class Entry:
             return True
         if call.skill is not None and skill is not None and call.skill != skill:
             return False
+        if self.hosts is not None:
+            return call.target is not None and self.hosts.permits(call.target)
         if self.path is not None:
             parts = _parts(call)
             return parts is not None and all_match(self.path, parts)
@@ -115,6 +125,8 @@ class Entry:
         """Return whether a call may be what the entry says: for bans, so a call that is unclear counts."""
         if not self.names(call.tool):
             return False
+        if self.hosts is not None:
+            return call.target is None or self.hosts.may_mean(call.target)
         if self.path is not None:
             parts = _parts(call)
             return parts is None or all_match(self.path, parts)
@@ -167,12 +179,14 @@ class Grammar:
         return tuple(entries)
 
     def exact_entry(self, call: Call) -> str | None:
-        """Return the entry that permits just this call's command or path; None where none can be written."""
+        """Return the entry that permits just this command, path or host; None where none can be written."""
         spellings = []
         if call.command is not None and "*" not in call.command:
             spellings.append(f"{call.tool}({call.command.strip()})")
         if call.path is not None and "*" not in call.path:
             spellings.append(f"{call.tool}({call.path if '/' in call.path else f'./{call.path}'})")
+        if call.target is not None:
+            spellings.append(f"{call.tool}({call.target.short})")
         return next((entry.text for entry in self.understood(spellings) if entry.permits(call)), None)
 
     def _parse(self, text: str) -> Entry:
@@ -199,6 +213,12 @@ class Grammar:
         if any(spec.path_argument for spec in meant):
             kind = "the name of a skill, as in `x-*`" if meant[0].name == "load_skill" else _PATH
             return replace(entry, path=_path_pattern(text, argument, kind))
+        if any(spec.url_argument for spec in meant):
+            try:
+                return replace(entry, hosts=HostPattern.parse(argument))
+            except HostPatternError as error:
+                reason = "in parentheses stands a host, as in `api.example.com` or `*.example.com`"
+                raise EntryNotUnderstoodError(text, reason) from error
         raise EntryNotUnderstoodError(text, f"nothing is known of what {name} takes in parentheses")
 
 

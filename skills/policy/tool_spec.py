@@ -43,6 +43,8 @@ class ToolSpec:
     """The path of a call that gives none."""
     command_argument: str | None = None
     """The argument that is a command."""
+    url_argument: str | None = None
+    """The argument that is a URL: patterns speak of its host."""
     counts_as: Literal["script", "command", "resource"] | None = None
     """What the agent's own runner or library does for a call. A script counts for `max_script_runs`."""
     names_elsewhere: tuple[str, ...] = ()
@@ -54,7 +56,7 @@ class ToolSpec:
         """Return a call as a person reads it: `run_script(skill=csv-report, path=scripts/report.py)`."""
         if self.view is not None:
             return self.view(args)
-        first = (self.skill_argument, self.path_argument, self.command_argument)
+        first = (self.skill_argument, self.path_argument, self.command_argument, self.url_argument)
         named = sorted(args.items(), key=lambda each: each[0] not in first)
         return f"{self.name}({', '.join(f'{name}={_argument_text(value)}' for name, value in named)})"
 
@@ -73,6 +75,7 @@ _SHELL: Final = (
 _READ: Final = ("read", "view", "readfile", "read_many_files")
 _FOLDER: Final = ("glob", "ls", "list", "list_directory")
 _WRITE: Final = ("write", "edit", "multiedit", "replace", "apply_patch")
+_FETCH: Final = ("webfetch", "web_fetch")
 
 _OWN: Final = (
     ToolSpec(
@@ -115,8 +118,9 @@ _OWN: Final = (
         name="ask_user", risk="read", framework=True,
         names_elsewhere=("askuserquestion", "request_user_input", "ask_followup_question"),
     ),
+    ToolSpec(name="fetch_url", url_argument="url", names_elsewhere=_FETCH),
     # The agent has no such tools; a host may bring tools of these names.
-    ToolSpec(name="web_fetch", names_elsewhere=("webfetch",)),
+    ToolSpec(name="web_fetch", url_argument="url", names_elsewhere=_FETCH),
     ToolSpec(name="web_search", names_elsewhere=("websearch",)),
 )  # fmt: skip
 

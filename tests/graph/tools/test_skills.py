@@ -167,6 +167,7 @@ def test_every_tool_declares_its_risk(cli: CommandLine) -> None:
         "write_file": "write",
         "edit_file": "write",
         "ask_user": "read",
+        "fetch_url": "network",
     }
     framework = {name for name, spec in TOOL_SPECS.items() if spec.framework}
     assert framework - {tool.name for tool in tools} == {"load_skill"}

@@ -219,7 +219,7 @@ def test_a_command_that_is_something_else_is_not_permitted(entry: str, text: obj
         "mcp__*",
         "mcp__*__x",
         "mcp__server(x)",
-        "WebFetch(domain:example.com)",
+        "WebFetch(https://example.com)",
         "Task(Explore)",
         "Bash(git:*) x",
     ],

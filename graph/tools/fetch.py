@@ -1,0 +1,60 @@
+"""The tool that reads the web: fetch_url."""
+
+from dataclasses import dataclass
+from typing import Annotated, Final
+
+from langchain_core.tools import BaseTool
+from pydantic import AfterValidator
+
+from skills_agent.graph.tools.content import Lines, Start, excerpt
+from skills_agent.graph.tools.declare import declare
+from skills_agent.skills.network.addresses import IsAllowed, is_public
+from skills_agent.skills.network.fetch import Page, fetch
+from skills_agent.skills.network.hosts import UrlError, parse_url
+
+MAX_LINE: Final = 2_000
+"""Characters of a line: pages have some without an end."""
+
+
+def _readable_url(text: str) -> str:
+    """Refuse a URL before anybody is asked about it."""
+    try:
+        parse_url(text)
+    except UrlError as error:
+        raise ValueError(str(error)) from error
+    return text
+
+
+PageUrl = Annotated[str, AfterValidator(_readable_url)]
+
+
+def fetch_tool(is_allowed: IsAllowed = is_public) -> BaseTool:
+    """Return fetch_url. `is_allowed` is for tests, whose servers have no public address."""
+    return declare(_FetchTool(is_allowed).fetch_url)
+
+
+@dataclass(frozen=True)
+class _FetchTool:
+    is_allowed: IsAllowed
+
+    def fetch_url(self, url: PageUrl, start: Start = None, lines: Lines = None) -> str:
+        """Get a page of the web as text, whole or some of its lines.
+
+        Says a redirect to another host instead of following it.
+        """
+        return _shown(fetch(url, is_allowed=self.is_allowed), start, lines)
+
+
+def _shown(page: Page, start: int | None, lines: int | None) -> str:
+    if page.leads_to:
+        return f"[HTTP {page.status}: {page.url} leads to another host: {page.leads_to}]"
+    facts = [f"HTTP {page.status}", page.url, page.kind or "no media type", f"{page.size:,} bytes"]
+    facts += ["the rest was left out"] if page.is_cut else []
+    wrapped = "\n".join(_wrapped(page.text))
+    return f"[{', '.join(facts)}]\n{excerpt(wrapped, start, lines) or '[it is empty]'}"
+
+
+def _wrapped(text: str) -> list[str]:
+    return [
+        line[at : at + MAX_LINE] for line in text.split("\n") for at in range(0, max(len(line), 1), MAX_LINE)
+    ]

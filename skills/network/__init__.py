@@ -1,0 +1,1 @@
+"""What leaves this machine for a skill: which hosts, to which addresses, and pages as text."""

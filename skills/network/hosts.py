@@ -1,0 +1,184 @@
+"""Hosts as policy compares them: of a URL, of a request to a proxy, and patterns of what is permitted.
+
+A URL is taken apart once, strictly, and its parts are used from then on: two parsers that disagree are how a
+check is passed by.
+"""
+
+import ipaddress
+import re
+from contextlib import suppress
+from typing import Final, NamedTuple, Self
+from urllib.parse import quote, urlsplit
+
+from skills_agent.skills.errors import DetailedError, NetworkError
+from skills_agent.skills.text import one_line
+
+PORTS: Final[dict[str, int]] = {"http": 80, "https": 443}
+MAX_URL: Final = 4_000
+MAX_SHOWN: Final = 200
+_NAME: Final = re.compile(
+    r"(?=.{1,253}\Z)[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?(?:\.[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?)*"
+)
+_PORT: Final = re.compile(r"[0-9]{1,5}")
+_ODD: Final = re.compile(r"[\x00-\x20\x7f\\]")
+_KEPT: Final = "%/?:@!$&'()*+,;=~-._"
+"""What stands in a path or a query as it is (RFC 3986)."""
+
+
+class UrlError(DetailedError, NetworkError):
+    """A URL that is not fetched, whatever its host."""
+
+    sentence = "{url} is not fetched: {reason}."
+    url: str
+    reason: str
+
+
+class HostPatternError(DetailedError, NetworkError):
+    """A pattern of hosts that does not fit the grammar."""
+
+    sentence = "{text} is no host: write api.example.com, *.example.com, or api.example.com:8443."
+    text: str
+
+
+class Target(NamedTuple):
+    """One place that a connection goes to."""
+
+    host: str
+    """A name in lower case without the last dot, or an address without brackets."""
+    port: int
+
+    @property
+    def short(self) -> str:
+        """Return it without a port that is usual, as a pattern has it."""
+        return str(self).rpartition(":")[0] if self.port in PORTS.values() else str(self)
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+class Url(NamedTuple):
+    """A URL in its parts, as it is sent."""
+
+    scheme: str
+    target: Target
+    path: str
+    """With the query, in ASCII."""
+
+    @property
+    def authority(self) -> str:
+        """Return the host as a `Host` header has it."""
+        host, port = self.target
+        shown = f"[{host}]" if ":" in host else host
+        return shown if port == PORTS[self.scheme] else f"{shown}:{port}"
+
+    def __str__(self) -> str:
+        return f"{self.scheme}://{self.authority}{self.path}"
+
+
+class HostPattern(NamedTuple):
+    """Some hosts: one, or all below a domain."""
+
+    host: str
+    """Without `*.`."""
+    below: bool
+    """Whether the hosts below it are meant, at any depth, and not itself."""
+    port: int | None
+    """None: those of HTTP and HTTPS."""
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Return what `api.github.com`, `*.example.com` or `example.com:8443` means.
+
+        `domain:example.com`, as Claude Code writes it, is the same as `example.com`. Raises HostPatternError.
+        """
+        plain = text.strip().removeprefix("domain:").strip()
+        below = plain.startswith("*.")
+        try:
+            host, port = split_authority(plain.removeprefix("*."))
+        except ValueError as error:
+            raise HostPatternError(one_line(text, MAX_SHOWN)) from error
+        if below and (
+            "." not in host or ":" in host or _is_address(host)
+        ):  # of `*.com` nobody knows the hosts
+            raise HostPatternError(one_line(text, MAX_SHOWN))
+        return cls(host, below, port)
+
+    def permits(self, target: Target) -> bool:
+        """Return whether a connection goes to one of these hosts."""
+        if target.port not in (PORTS.values() if self.port is None else (self.port,)):
+            return False
+        return target.host.endswith(f".{self.host}") if self.below else target.host == self.host
+
+    def may_mean(self, target: Target) -> bool:
+        """Return whether a connection may go there: for bans, so without a port every port counts."""
+        return self.permits(target) if self.port else self.permits(target._replace(port=PORTS["https"]))
+
+    def __str__(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return ("*." if self.below else "") + host + ("" if self.port is None else f":{self.port}")
+
+
+def split_authority(text: str) -> tuple[str, int | None]:
+    """Return host and port of `host`, `host:port` or `[address]:port`. Raises ValueError for anything else.
+
+    A number, as in `http://2130706433`, is a name here: what it means is seen when it is resolved.
+    """
+    if text.startswith("["):
+        inside, _, rest = text[1:].partition("]")
+        host = str(ipaddress.IPv6Address(inside))
+        if "%" in inside or (rest and not rest.startswith(":")):
+            raise ValueError(text)
+        port = rest[1:] if rest else None
+    else:
+        name, colon, number = text.partition(":")
+        host, port = name.lower().removesuffix("."), number if colon else None
+        if not _NAME.fullmatch(host):
+            raise ValueError(text)
+    if port is None:
+        return host, None
+    if not _PORT.fullmatch(port) or not 0 < int(port) < 1 << 16:
+        raise ValueError(text)
+    return host, int(port)
+
+
+def parse_url(text: str) -> Url:
+    """Return a URL in its parts. Raises UrlError.
+
+    Refused are user names in it (`https://api.github.com@evil.example`), control characters, blanks and
+    backslashes, which parsers read in different ways, and hosts that are not written in ASCII.
+    """
+    shown = one_line(text, MAX_SHOWN)
+    if len(text) > MAX_URL:
+        raise UrlError(shown, f"it is longer than {MAX_URL:,} characters")
+    if _ODD.search(text):
+        raise UrlError(shown, "it holds a blank, a backslash or a control character")
+    try:
+        parts = urlsplit(text)
+    except ValueError as error:
+        raise UrlError(shown, "its host cannot be read") from error
+    if parts.scheme not in PORTS:
+        raise UrlError(shown, "only http:// and https:// are")
+    if "@" in parts.netloc:
+        raise UrlError(shown, "it holds a user name")
+    try:
+        host, port = split_authority(parts.netloc)
+    except ValueError as error:
+        raise UrlError(
+            shown, "its host cannot be read (a name in other letters is written as xn--...)"
+        ) from error
+    query = f"?{quote(parts.query, safe=_KEPT)}" if parts.query else ""
+    target = Target(host, port or PORTS[parts.scheme])
+    return Url(parts.scheme, target, (quote(parts.path, safe=_KEPT) or "/") + query)
+
+
+def target_of(url: object) -> Target | None:
+    """Return where a URL leads; None for one that is not fetched."""
+    with suppress(UrlError):
+        return parse_url(url).target if isinstance(url, str) else None
+    return None
+
+
+def _is_address(host: str) -> bool:
+    with suppress(ValueError):
+        return bool(ipaddress.ip_address(host))
+    return False

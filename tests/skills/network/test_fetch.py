@@ -1,0 +1,198 @@
+"""Pages as text, and what servers may try."""
+
+import gzip
+import itertools
+from collections.abc import Callable, Iterator
+from threading import Event
+
+import pytest
+
+from skills_agent.skills.errors import NetworkError
+from skills_agent.skills.network.addresses import AddressRefusedError
+from skills_agent.skills.network.fetch import MAX_BYTES, FetchError, Page, fetch
+from skills_agent.skills.network.hosts import UrlError
+from tests.skills.network.conftest import Answers, RawServer
+
+Serve = Callable[[Answers], RawServer]
+
+
+def answer(body: bytes, *headers: str, status: str = "200 OK") -> bytes:
+    head = "".join(f"{each}\r\n" for each in (f"HTTP/1.1 {status}", "Connection: close", *headers))
+    return f"{head}\r\n".encode("latin-1") + body
+
+
+def get(server: RawServer, path: str = "/", seconds: float = 20) -> Page:
+    return fetch(server.url + path, is_allowed=lambda _: True, seconds=seconds)
+
+
+def test_html_becomes_markdown(serve: Serve) -> None:
+    html = (
+        b"<html><head><title>T</title><script>evil()</script></head><body><h1>Hi</h1>"
+        b'<p>a <b>b</b> <a href="/x">link</a></p><table><tr><th>n<th>m<tr><td>1<td>2</table></body></html>'
+    )
+    page = get(serve(lambda _: answer(html, "Content-Type: text/html; charset=utf-8")))
+    assert (page.status, page.kind, page.is_cut) == (200, "text/html", False)
+    assert "# Hi" in page.text
+    assert "a **b** [link](/x)" in page.text
+    assert "| 1 | 2 |" in page.text
+    assert "evil" not in page.text
+
+
+def test_text_is_decoded_as_the_server_says_and_cleaned(serve: Serve) -> None:
+    latin = serve(
+        lambda _: answer(
+            "caf\xe9\u202e\r\nx".encode("cp1252", "ignore"), "Content-Type: text/plain; charset=latin-1"
+        )
+    )
+    assert get(latin).text == "café\nx"
+    hidden = serve(lambda _: answer("a\u202eb\u200bc".encode(), "Content-Type: text/plain"))
+    assert get(hidden).text == "abc"
+    unknown = serve(lambda _: answer("ö".encode(), "Content-Type: text/plain; charset=rot13"))
+    assert get(unknown).text == "ö"
+
+
+def test_an_error_is_a_page_with_its_status(serve: Serve) -> None:
+    page = get(serve(lambda _: answer(b'{"e": 1}', "Content-Type: application/json", status="404 Not Found")))
+    assert (page.status, page.text) == (404, '{"e": 1}')
+
+
+def test_what_is_no_text_is_refused(serve: Serve) -> None:
+    for kind in ("image/png", "application/octet-stream", "application/pdf"):
+        server = serve(lambda _, kind=kind: answer(b"x", f"Content-Type: {kind}"))  # type: ignore[misc]
+        with pytest.raises(FetchError, match=kind):
+            get(server)
+    with pytest.raises(FetchError, match="no text"):
+        get(serve(lambda _: answer(b"\0\1\2")))
+
+
+def test_no_cookie_no_credential_and_no_proxy_is_used(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
+    proxy = serve(lambda _: answer(b"of the proxy", "Content-Type: text/plain"))
+    for name in ("http_proxy", "HTTP_PROXY", "ALL_PROXY"):
+        monkeypatch.setenv(name, proxy.url)
+    server = serve(lambda _: answer(b"x", "Content-Type: text/plain", "Set-Cookie: a=b"))
+    assert (get(server).text, get(server).text) == ("x", "x")
+    assert not proxy.requests
+    assert not any(word in head.lower() for head in server.requests for word in (b"cookie", b"authorization"))
+    assert server.requests[0].startswith(b"GET / HTTP/1.1\r\nHost: 127.0.0.1:%d\r\n" % server.port)
+
+
+# --- redirects ---
+
+
+def test_a_redirect_on_the_same_host_is_followed(serve: Serve) -> None:
+    def answers(head: bytes) -> bytes:
+        moved = head.startswith(b"GET /old ")
+        return answer(b"", "Location: new?a=b#c", status="302 Found") if moved else answer(head[:20])
+
+    page = get(serve(answers), "/old")
+    assert (page.text, page.url[-8:]) == ("GET /new?a=b HTTP/1.", "/new?a=b")
+
+
+@pytest.mark.parametrize(
+    "place",
+    ["http://localhost:{port}/", "http://169.254.169.254/latest/", "https://evil.example/", "//evil.example/",
+     "http://127.0.0.1:1/", "http://127.1:{port}/"],
+)  # fmt: skip
+def test_a_redirect_elsewhere_is_said_and_not_followed(serve: Serve, place: str) -> None:
+    server = serve(lambda _: answer(b"secret", f"Location: {place.format(port=server.port)}", status="301 X"))
+    page = get(server)
+    assert (page.text, len(server.requests)) == ("", 1)
+    assert page.leads_to.endswith(place.format(port=server.port).partition("//")[2])
+
+
+@pytest.mark.parametrize("place", ["file:///etc/passwd", "http://u@127.0.0.1/", "http://a b/", "http://[::1"])
+def test_a_redirect_to_no_url_is_refused(serve: Serve, place: str) -> None:
+    with pytest.raises(UrlError):
+        get(serve(lambda _: answer(b"", f"Location: {place}", status="301 X")))
+
+
+def test_a_redirect_without_end_ends(serve: Serve) -> None:
+    server = serve(lambda _: answer(b"", "Location: /again", status="307 X"))
+    with pytest.raises(FetchError, match="redirects more than 5 times"):
+        get(server)
+    assert len(server.requests) == 6
+
+
+# --- servers that attack ---
+
+
+def test_no_private_address_is_fetched_from(serve: Serve) -> None:
+    server = serve(lambda _: answer(b"secret"))
+    with pytest.raises(AddressRefusedError):
+        fetch(server.url)
+    assert not server.requests
+
+
+def test_a_gzip_bomb_is_cut_and_never_whole_in_memory(serve: Serve) -> None:
+    bomb = gzip.compress(gzip.compress(b"x") + b"\n" * 50_000_000, 1)
+    page = get(serve(lambda _: answer(bomb, "Content-Type: text/plain", "Content-Encoding: gzip")))
+    assert (page.size, page.is_cut) == (MAX_BYTES, True)
+
+
+def test_gzip_is_unpacked_and_a_broken_one_refused(serve: Serve) -> None:
+    packed = gzip.compress(b"hello " * 50_000)
+    kind = ("Content-Type: text/plain", "Content-Encoding: gzip")
+    assert get(serve(lambda _: answer(packed, *kind))).text == "hello " * 50_000
+    with pytest.raises(FetchError, match="gzip is broken"):
+        get(serve(lambda _: answer(b"no gzip", *kind)))
+
+
+def test_an_endless_page_is_cut(serve: Serve) -> None:
+    def endless(_: bytes) -> Iterator[bytes]:
+        return itertools.chain([answer(b"", "Content-Type: text/plain")], itertools.repeat(b"y" * 65_536))
+
+    page = get(serve(endless))
+    assert (page.size, page.is_cut) == (MAX_BYTES, True)
+
+
+def test_huge_headers_are_refused(serve: Serve) -> None:
+    def headers(_: bytes) -> Iterator[bytes]:
+        return itertools.chain([b"HTTP/1.1 200 OK\r\n"], (b"X-%d: y\r\n" % n for n in itertools.count()))
+
+    with pytest.raises(FetchError):
+        get(serve(headers))
+
+
+@pytest.mark.parametrize("head", [b"", b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\n\r\n"])
+def test_a_page_that_trickles_ends_with_the_time(serve: Serve, head: bytes) -> None:
+    never = Event()
+
+    def trickle(_: bytes) -> Iterator[bytes]:
+        yield head
+        for _each in range(400):
+            never.wait(0.05)
+            yield b"x"
+
+    with pytest.raises(FetchError, match="takes too long"):
+        get(serve(trickle), seconds=0.5)
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        b"",
+        b"no HTTP\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nabc",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\nabcde",
+    ],
+)
+def test_an_answer_that_is_no_http_or_ends_early_is_an_error(serve: Serve, reply: bytes) -> None:
+    with pytest.raises(NetworkError):
+        get(serve(lambda _: reply))
+
+
+@pytest.mark.parametrize(
+    "html",
+    ["<div>" * 30_000 + "x", "<table><tr>" + "<td>x" * 60_000 + "</tr>" + "<tr><td>y" * 60_000,
+     "<ul><li>x" * 60_000, "<!--" * 30_000],
+    ids=["deep", "wide table", "lists", "comments"],
+)  # fmt: skip
+def test_html_that_asks_for_more_than_there_is_ends_no_agent(serve: Serve, html: str) -> None:
+    server = serve(lambda _: answer(html.encode(), "Content-Type: text/html"))
+    fault = ""
+    try:
+        text = get(server).text
+    except FetchError as error:
+        text, fault = "", str(error)
+    assert len(text) <= MAX_BYTES
+    assert not fault or "cannot be converted" in fault or "too long to convert" in fault
