@@ -4,7 +4,7 @@ import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any, Final, NamedTuple
+from typing import Annotated, Any, Final, Literal, NamedTuple
 
 from langchain_core.runnables import RunnableConfig
 from langchain_core.tools import BaseTool, ToolException
@@ -74,6 +74,11 @@ class RunOutput(NamedTuple):
     """JSON: what the audit keeps. The output itself is in the content alone."""
 
 
+ScriptCwd = Annotated[
+    Literal["workspace", "skill"] | None, Field(description="skill: start in its own folder, read-only")
+]
+
+
 class RunScriptArguments(BaseModel):
     """What a model sends to run a script."""
 
@@ -81,6 +86,7 @@ class RunScriptArguments(BaseModel):
     path: str
     args: Annotated[list[str], BeforeValidator(as_arguments)] = []
     stdin: str | None = None
+    cwd: ScriptCwd = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +145,7 @@ class _RunTools:
         runtime: ThreadRuntime,
         args: Sequence[str] = (),
         stdin: str | None = None,
+        cwd: ScriptCwd = None,
     ) -> RunOutput:
         """Run a script of a loaded skill in the workspace.
 
@@ -152,7 +159,8 @@ class _RunTools:
         if self.machine:
             request = self.machine.equip(request, registry.needs(ref))
         home = self.kept.home(ref, runtime, registry, confirmed=is_confirmed) if self.kept else None
-        return self._run(replace(request, home=home), stdin, runtime)
+        start = cwd or registry.load(ref).metadata.metadata.get("cwd")
+        return self._run(replace(request, home=home, in_skill=start == "skill"), stdin, runtime)
 
     def run_command(
         self,

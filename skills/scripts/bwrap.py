@@ -182,7 +182,7 @@ class BwrapRunner(ControlledRunner):
             *(("--ro-bind", str(request.folder), str(folder)) if folder else ()),
             *(word for place in places.kept for word in ("--bind", str(place), str(place))),
             *(word for place in hidden if place.is_dir() for word in ("--remount-ro", str(place))),
-            *("--remount-ro", "/", "--chdir", str(request.start.absolute()), "--"),
+            *("--remount-ro", "/", "--chdir", str(inner.workdir.absolute()), "--"),
             *(limiter, f"--nproc={self.limits.processes}", "--"),
             *inner.command,
         ]
@@ -190,6 +190,7 @@ class BwrapRunner(ControlledRunner):
         filters = _filter_descriptors()
         return replace(
             inner,
+            workdir=request.start,
             command=[self._program(), *_filter_options(filters), *command],
             environment={**inner.environment, **cache},
             processes=inner.processes + 2,  # the monitor outside, and the first one inside

@@ -234,7 +234,9 @@ class ControlledRunner:
     @contextmanager
     def _skill_folder(self, request: ScriptRequest) -> Iterator[Path | None]:
         own = request.mounted_at
-        yield own if own is not None and request.is_unchanged() else request.folder
+        # What it writes beside itself goes nowhere: the snapshot is read-only, and the own folder is not.
+        is_own = own is not None and not request.in_skill and request.is_unchanged()
+        yield own if is_own else request.folder
 
     def _start(
         self,
@@ -245,7 +247,7 @@ class ControlledRunner:
         watches: Sequence[Watch],  # noqa: ARG002 - for the sandbox
     ) -> ProgramStart:
         command = self._command(request, folder)
-        own = {**FIXED, **request.variables, **self._own_folders(places)}
+        own = {**FIXED, **request.variables, **self._own_folders(places), **_places(request, folder)}
         environment = {"LANG": "C.UTF-8", **inherited_variables(self.environment), **secrets, **own}
         if request.environment:
             programs = (str(request.environment / "bin"), environment.get("PATH", ""))
@@ -256,7 +258,7 @@ class ControlledRunner:
         return ProgramStart(
             title=request.title,
             command=command,
-            workdir=request.start,
+            workdir=folder if folder and request.in_skill else request.start,
             environment=environment,
             rlimits=self.limits.rlimits(program, request.timeout or self.timeout),
             memory=self.limits.memory,
@@ -292,6 +294,12 @@ class ControlledRunner:
 
     def _exit_code(self, code: int, request: ScriptRequest, stderr: str) -> int:  # noqa: ARG002
         return code
+
+
+def _places(request: ScriptRequest, folder: Path | None) -> dict[str, str]:
+    """Return the variables that scripts written for other clients find their skill and the project by."""
+    project = {"CLAUDE_PROJECT_DIR": str(request.workdir)}
+    return project | (dict.fromkeys(("SKILL_DIR", "CLAUDE_SKILL_DIR"), str(folder)) if folder else {})
 
 
 def _advice(request: ScriptRequest, stderr: str) -> str:

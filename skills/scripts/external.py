@@ -81,14 +81,14 @@ class ExternalRunner:
         timeout = request.timeout or self.timeout
         with slot_of(self._slots, request):
             # What runs elsewhere is not reached.
-            program = self._program(request, self._send_skill(request))
+            place = self._send_skill(request)
+            program = self._program(request, place)
+            folder = place if place and request.in_skill else self._folder(request)
             stdin = self._send((request.stdin or "").encode(errors="replace"))
             mark = f"skills-agent-{time.monotonic_ns()}"
             started = time.monotonic()
             output = self._execute(
-                self._script(
-                    program, {**secrets, **request.variables}, stdin, mark, self._folder(request), timeout
-                ),
+                self._script(program, {**secrets, **request.variables}, stdin, mark, folder, timeout),
                 timeout + PATIENCE,
             )
             seconds = time.monotonic() - started

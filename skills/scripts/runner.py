@@ -32,6 +32,8 @@ class ScriptRequest:
     """The folder that it may write in, and that it starts in unless `cwd` says otherwise."""
     cwd: Path | None = None
     """The folder that it starts in, of those that it sees."""
+    in_skill: bool = False
+    """It starts in the folder of its skill, as it sees that, and cannot write there."""
     command: str = ""
     """The command line that `args` hand to a shell; empty where there is no shell."""
     timeout: float | None = None

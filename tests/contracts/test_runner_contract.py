@@ -325,6 +325,21 @@ def test_each_run_has_a_home_and_a_temporary_folder_of_its_own(make_runner: Make
         assert result.stderr == ""
 
 
+def test_a_script_may_start_in_the_folder_of_its_skill(make_runner: MakeRunner, place: Path) -> None:
+    (place / "skill/scripts").mkdir()
+    (place / "skill/scripts/other.sh").write_text("echo other")
+    request = request_for(place, "sh ./scripts/other.sh; cat script.sh | wc -l", name="script.sh")
+    result = make_runner().run(replace(request, in_skill=True, root=place / "skill"))
+    assert result.stdout == "other\n0\n", result.stderr
+
+
+def test_a_script_finds_its_skill_and_the_project(make_local_runner: MakeRunner, place: Path) -> None:
+    body = 'cat "$CLAUDE_SKILL_DIR/note" "$SKILL_DIR/note"; cd "$CLAUDE_PROJECT_DIR" && pwd'
+    (place / "skill/note").write_text("n\n")
+    result = make_local_runner().run(request_for(place, body, name="script.sh"))
+    assert result.stdout == f"n\nn\n{place / 'work'}\n"
+
+
 def test_a_program_is_run_by_its_name(make_runner: MakeRunner, place: Path) -> None:
     (place / "work" / "here.txt").touch()
     request = ScriptRequest("", None, ("ls", "-1"), None, place / "work")

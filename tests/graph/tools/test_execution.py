@@ -180,3 +180,30 @@ def test_a_name_of_several_scripts_is_refused_before_anybody_is_asked(
     assert not agent.state.interrupts
     (answer,) = agent.tool_messages("run_script")
     assert "x.sh may be scripts/a/x.sh, scripts/b/x.sh" in answer.text
+
+
+# --- where a script starts ---
+
+
+@pytest.mark.parametrize(
+    ("said", "argument", "name"),
+    [
+        ("skill", {}, "skill"),
+        ("", {"cwd": "skill"}, "skill"),
+        ("skill", {"cwd": "workspace"}, "work"),
+        ("", {}, "work"),
+        ("/etc", {}, "work"),
+    ],
+)
+def test_a_script_starts_where_its_author_or_the_call_says(
+    make_agent: MakeAgent, workspace: Path, said: str, argument: dict[str, str], name: str
+) -> None:
+    skill = write_skill(workspace / ".agent/skills", "where", "Says it.", scripts__pwd_sh="ls; pwd")
+    text = (skill / "SKILL.md").read_text()
+    (skill / "SKILL.md").write_text(text.replace("\n---\n\n", f"\nmetadata: {{cwd: '{said}'}}\n---\n\n"))
+    run = calls(call("run_script", skill="where", path="scripts/pwd.sh", **argument))
+    agent = make_agent([calls(call("load_skill", name="where")), run, "done"], **FREE)
+    agent.say("where")
+    (answer,) = agent.tool_messages("run_script")
+    assert ("SKILL.md" in answer.text) == (name == "skill"), answer.text
+    assert answer.text.endswith(f"\n{workspace}") == (name == "work")

@@ -100,7 +100,8 @@ def test_only_listed_variables_are_inherited(tmp_path: Path) -> None:
     body = "import json, os; print(json.dumps(dict(os.environ)))"
     seen = json.loads(run(tmp_path, body, name="script.py", environment=environment).stdout)
     fixed = {"PYTHONUTF8", "PYTHONIOENCODING", "PYTHONUNBUFFERED", "PYTHONDONTWRITEBYTECODE"}
-    assert set(seen) == {"PATH", "LC_ALL", "TZ", "LANG", "HOME", "TMPDIR"} | fixed
+    places = {"HOME", "TMPDIR", "SKILL_DIR", "CLAUDE_SKILL_DIR", "CLAUDE_PROJECT_DIR"}
+    assert set(seen) == {"PATH", "LC_ALL", "TZ", "LANG"} | fixed | places
     assert seen["TZ"] == "Asia/Tokyo"
 
 

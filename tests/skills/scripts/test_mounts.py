@@ -2,6 +2,7 @@
 
 import os
 import threading
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -191,3 +192,25 @@ def test_links_of_the_system_are_links_in_the_sandbox(workspace: Path) -> None:
     assert {f"{each} True {os.path.realpath(each)}" for each in usr} <= set(seen)
     request = ScriptRequest("", None, ("/bin/sh", "-c", "ln -sfn /tmp /bin || echo refused"), None, workspace)
     assert "refused" in BwrapRunner(workspace=workspace, environment=ENVIRONMENT).run(request).stdout
+
+
+@needs_bwrap
+def test_a_script_that_starts_in_its_skill_writes_nothing_there(workspace: Path, snapshot: Path) -> None:
+    own = workspace / ".claude/skills/demo"
+    (snapshot / "scripts/where.py").write_text(
+        "import os; print(os.getcwd(), open('note.txt').read()); open('made', 'w')"
+    )
+    request = replace(request_for(snapshot, own, workspace), in_skill=True)
+    result = BwrapRunner(workspace=workspace, environment=ENVIRONMENT).run(request)
+    assert result.stdout == f"{own} of the snapshot\n"
+    assert "Read-only file system" in result.stderr
+    assert not (snapshot / "made").exists()
+
+
+def test_without_a_sandbox_it_starts_in_the_snapshot_and_not_in_its_own_folder(
+    workspace: Path, snapshot: Path
+) -> None:
+    own = written(workspace / ".claude/skills/demo", "of the snapshot")
+    (snapshot / "scripts/where.py").write_text("import os; print(os.getcwd())")
+    request = replace(request_for(snapshot, own, workspace, unchanged=True), in_skill=True)
+    assert ControlledRunner(environment=ENVIRONMENT).run(request).stdout == f"{snapshot}\n"
