@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import ClassVar, Final, NamedTuple
 
 from skills_agent.skills.errors import SandboxMissingError, ScriptError
+from skills_agent.skills.scripts.closed_network import NO_RETRIES, closed_network_text
 from skills_agent.skills.scripts.controlled import ControlledRunner
 from skills_agent.skills.scripts.environment import is_granted, is_root
 from skills_agent.skills.scripts.interpreter import packages_of
@@ -186,13 +187,14 @@ class BwrapRunner(ControlledRunner):
             *(limiter, f"--nproc={self.limits.processes}", "--"),
             *inner.command,
         ]
+        more = {} if network else dict(NO_RETRIES)
         cache = {"UV_CACHE_DIR": str(INSIDE / ".cache")} if "UV_CACHE_DIR" in inner.environment else {}
         filters = _filter_descriptors()
         return replace(
             inner,
             workdir=request.start,
             command=[self._program(), *_filter_options(filters), *command],
-            environment={**inner.environment, **cache},
+            environment={**more, **inner.environment, **cache},
             processes=inner.processes + 2,  # the monitor outside, and the first one inside
             wrapped=True,
             descriptors=(*filters, *copied.values()),
@@ -212,6 +214,10 @@ class BwrapRunner(ControlledRunner):
                 f"skills needs {request.skill} --install. The operator can give it (network_skills)."
             )
         return command
+
+    def _advice(self, request: ScriptRequest, stderr: str) -> str:
+        closed = "" if is_granted(self.network, request) else closed_network_text(stderr)
+        return " ".join(filter(None, [super()._advice(request, stderr), closed]))
 
     def _program(self) -> str:
         program, reason = probe(self.environment.get("PATH"), self.workspace)

@@ -138,7 +138,7 @@ class ControlledRunner:
                 *(notice for watch in watches for notice in watch.notices),
                 *self._full(request, outside),
             ),
-            note=_advice(request, stderr.text()) if exit_code else "",
+            note="" if exit_code == 0 else self._advice(request, stderr.text()),
         )
 
     def _full(self, request: ScriptRequest, outside: Collected) -> list[str]:
@@ -295,23 +295,23 @@ class ControlledRunner:
     def _exit_code(self, code: int, request: ScriptRequest, stderr: str) -> int:  # noqa: ARG002
         return code
 
+    def _advice(self, request: ScriptRequest, stderr: str) -> str:
+        """Say what may help a program that failed; empty where nothing is known."""
+        errors = stderr.lower()
+        places = [str(place) for place in (request.mounted_at, request.root) if place]
+        refused = "permission denied" in errors and any(place in stderr for place in places)
+        if not refused and "read-only file system" not in errors:
+            return ""
+        closed = (
+            "The skill's folder is read-only, and so are paths that other programs obey (.git, .vscode, ...)."
+        )
+        return f"{closed} Write elsewhere in the workspace ({request.workdir}), or to $HOME."
+
 
 def _places(request: ScriptRequest, folder: Path | None) -> dict[str, str]:
     """Return the variables that scripts written for other clients find their skill and the project by."""
     project = {"CLAUDE_PROJECT_DIR": str(request.workdir)}
     return project | (dict.fromkeys(("SKILL_DIR", "CLAUDE_SKILL_DIR"), str(folder)) if folder else {})
-
-
-def _advice(request: ScriptRequest, stderr: str) -> str:
-    errors = stderr.lower()
-    places = [str(place) for place in (request.mounted_at, request.root) if place]
-    refused = "permission denied" in errors and any(place in stderr for place in places)
-    if not refused and "read-only file system" not in errors:
-        return ""
-    closed = (
-        "The skill's folder is read-only, and so are paths that other programs obey (.git, .vscode, ...)."
-    )
-    return f"{closed} Write elsewhere in the workspace ({request.workdir}), or to $HOME."
 
 
 def _ending(report: str, title: str) -> int | Stop:

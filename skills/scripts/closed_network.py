@@ -1,0 +1,39 @@
+"""What a program says that wanted the network where there is none."""
+
+import re
+from collections.abc import Mapping
+from typing import Final
+
+MAX_HOSTS: Final = 5
+NO_RETRIES: Final[Mapping[str, str]] = {
+    "PIP_RETRIES": "1",
+    "UV_HTTP_RETRIES": "0",
+    "npm_config_fetch_retries": "0",
+}
+"""For programs that try again for a minute what cannot work. Without one, pip does not say why it failed."""
+_HOST: Final = r"[\"'‘`]?(?:\w+://)?(?P<host>[A-Za-z0-9](?:[A-Za-z0-9-]{0,62}\.)+[A-Za-z0-9-]{2,63})"
+_NAMED: Final = (
+    r"could not resolve (?:host: |hostname |proxy: )?HOST",  # curl, git, ssh, apt
+    r"unable to resolve host(?: address)? HOST",  # wget
+    r"getaddrinfo (?:EAI_AGAIN|ENOTFOUND) HOST",  # Node
+    r"lookup HOST",  # Go
+    r"failed to resolve HOST",  # urllib3
+    r"host=HOST\W[^\n]{0,300}(?:resol|unreachable)",  # requests
+    r"dns error for HOST",
+)
+_UNNAMED: Final = (
+    r"temporary failure in name resolution|name or service not known|nodename nor servname provided"
+    r"|name resolution error|could not resolve|failed to lookup address|network is unreachable"
+    r"|\bENETUNREACH\b|\bEAI_AGAIN\b|\bdns error"
+)
+
+
+def closed_network_text(stderr: str) -> str:
+    """Return the advice for a program that failed for want of the network; empty for one that did not."""
+    patterns = (pattern.replace("HOST", _HOST) for pattern in _NAMED)
+    found = (match["host"].lower() for each in patterns for match in re.finditer(each, stderr, re.IGNORECASE))
+    hosts = list(dict.fromkeys(found))[:MAX_HOSTS]
+    if not hosts and not re.search(_UNNAMED, stderr, re.IGNORECASE):
+        return ""
+    wanted = f"; it wanted {', '.join(hosts)}" if hosts else ""
+    return f"The network is closed for programs{wanted}."
