@@ -44,6 +44,7 @@ from skills_agent.skills.scripts.request import (
     as_arguments,
     command_request,
     command_words,
+    of_skill,
     script_call,
     script_request,
 )
@@ -495,9 +496,13 @@ class Judge:
         workspace, skill = self._policy.workspace, self.loaded.get(call.skill or "")
         if call.spec.counts_as == "command":
             workdir = self._policy.workdir()
-            return command_request(
+            request = command_request(
                 str(call.command), workspace=workspace, workdir=workdir, cwd=_cwd(call) or None
             )
+            if skill is None:
+                return request
+            is_confirmed = self._is_confirmed(skill)
+            return of_skill(request, self.registry, SkillRef.of(skill), is_confirmed=is_confirmed)
         if call.spec.counts_as != "script" or skill is None:
             return None
         ref, machine = SkillRef.of(skill), self._policy.machine

@@ -23,16 +23,26 @@ from skills_agent.skills.library.registry import Library, Registry
 from skills_agent.skills.needs.here import Machine
 from skills_agent.skills.policy.protected import protected_in
 from skills_agent.skills.scripts.report import describe
-from skills_agent.skills.scripts.request import as_arguments, command_request, command_words, script_request
+from skills_agent.skills.scripts.request import (
+    as_arguments,
+    command_request,
+    command_words,
+    of_skill,
+    script_request,
+)
 from skills_agent.skills.scripts.runner import ScriptRequest, ScriptRunner, Stop
 from skills_agent.skills.scripts.shell_failures import explained
 from skills_agent.skills.skill import SkillRef
 from skills_agent.state.call_attempt import call_attempt
 from skills_agent.state.context import caller_of
+from skills_agent.state.records import active_skills
 
 WORK_FOLDER: Final = Path(".agent", "work")
 
 Command = Annotated[str, Field(description="E.g. git log --oneline | head -5")]
+OfSkill = Annotated[
+    str | None, Field(description="Loaded skill whose command it is: its folder is $SKILL_DIR")
+]
 Cwd = Annotated[str | None, Field(description="Folder to start in, from the working directory")]
 Timeout = Annotated[float | None, Field(gt=0, description="Seconds until it is stopped")]
 
@@ -166,6 +176,7 @@ class _RunTools:
         self,
         command: Command,
         runtime: ThreadRuntime,
+        skill: OfSkill = None,
         cwd: Cwd = None,
         timeout: Timeout = None,
         stdin: str | None = None,
@@ -187,7 +198,22 @@ class _RunTools:
             cwd=cwd,
             timeout=timeout,
         )
-        return self._run(request, stdin, runtime)
+        if skill:
+            request = self._of_skill(request, skill, runtime)
+        output = self._run(request, stdin, runtime)
+        hint = _hint(request, runtime) if output.artifact["exit_code"] else ""
+        return output._replace(content=f"{output.content}\n[{hint}]") if hint else output
+
+    def _of_skill(self, request: ScriptRequest, name: str, runtime: ThreadRuntime) -> ScriptRequest:
+        """Return the request with the files, the packages, the HOME and the grants of a loaded skill."""
+        record = loaded_skill(runtime, name)
+        is_confirmed = self.codes().confirms("skill", record, name)
+        registry, ref = self.library.of(caller_of(runtime), runtime.store), SkillRef.of(record)
+        request = of_skill(request, registry, ref, is_confirmed=is_confirmed)
+        if self.machine:
+            request = self.machine.equip(request, registry.needs(ref))
+        home = self.kept.home(ref, runtime, registry, confirmed=is_confirmed) if self.kept else None
+        return replace(request, home=home)
 
     def _run(self, request: ScriptRequest, stdin: str | None, runtime: ThreadRuntime) -> RunOutput:
         request = replace(
@@ -237,6 +263,23 @@ class _RunTools:
             return "shutdown" if control and control.drain_requested else None
 
         return stop
+
+
+def _hint(request: ScriptRequest, runtime: ThreadRuntime) -> str:
+    """Say which words of a command that failed are files of loaded skills, and how to reach them."""
+    words = [word.removeprefix("./") for word in command_words(request.command)]
+    files = {
+        resource["path"]: name
+        for name in active_skills(runtime.state.get("skills_loaded"))
+        for resource in (runtime.state.get("skill_resources") or {}).get(name, {}).get("files", [])
+    }
+    meant = next((word for word in words if word in files and not (request.start / word).exists()), None)
+    if meant is None:
+        return ""
+    return (
+        f"{meant} is a file of the skill {files[meant]}, not of the workspace: use run_script, or "
+        f'run_command with skill="{files[meant]}" and "$SKILL_DIR/{meant}"'
+    )
 
 
 def _size(text: str) -> int:

@@ -96,7 +96,7 @@ _OWN: Final = (
     ),
     ToolSpec(
         name=RUN_COMMAND, risk="run", counts_as="command",
-        command_argument="command", names_elsewhere=_SHELL,
+        skill_argument="skill", command_argument="command", names_elsewhere=_SHELL,
     ),
     ToolSpec(
         name="update_plan", risk="read", framework=True, names_elsewhere=("todowrite", "write_todos")

@@ -5,6 +5,7 @@ import os
 import shlex
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -53,12 +54,22 @@ def script_request(
         raise ScriptNotFoundError(ref.name, path, scripts) from error
     except OSError as error:
         raise ScriptError(f"Cannot read {path} of skill {ref.name}: {error.strerror}.") from error
-    return ScriptRequest(
+    script = (root / relative).resolve()
+    request = ScriptRequest(skill=ref.name, script=script, args=tuple(args), stdin=None, workdir=workdir)
+    return of_skill(request, registry, ref, is_confirmed=is_confirmed)
+
+
+def of_skill(
+    request: ScriptRequest, registry: Registry, ref: SkillRef, *, is_confirmed: bool
+) -> ScriptRequest:
+    """Return a request as one of a loaded skill: its files are there, and what it was granted holds.
+
+    `is_confirmed` as in `script_request`. Raises SkillError where its snapshot is gone.
+    """
+    root, place = registry.snapshot(ref).folder, registry.place(ref)
+    return replace(
+        request,
         skill=ref.name,
-        script=(root / relative).resolve(),
-        args=tuple(args),
-        stdin=None,
-        workdir=workdir,
         source=ref.source,
         trusted=is_confirmed and registry.is_vouched_for(ref),
         root=root.resolve(),
