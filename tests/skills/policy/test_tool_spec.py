@@ -3,9 +3,11 @@
 from skills_agent.skills.policy.tool_spec import TOOL_SPECS, ToolSpec
 
 
-def test_framework_tools_are_those_that_make_skills_and_plans_work() -> None:
+def test_framework_tools_are_those_that_make_skills_plans_and_questions_work() -> None:
     framework = {name for name, spec in TOOL_SPECS.items() if spec.framework}
-    assert framework == {"load_skill", "unload_skill", "search_skills", "read_resource", "update_plan"}
+    assert framework == {
+        *("load_skill", "unload_skill", "search_skills", "read_resource", "update_plan", "ask_user")
+    }
 
 
 def test_a_tool_that_says_nothing_may_reach_the_network() -> None:
