@@ -20,6 +20,7 @@ from skills_agent.nodes.cancellation import Cancellation
 from skills_agent.nodes.codes import ThreadCodes
 from skills_agent.skills.confined import make_folder_beneath, refusing_links
 from skills_agent.skills.library.registry import Library, Registry
+from skills_agent.skills.needs.failures import with_missing_module
 from skills_agent.skills.needs.here import Machine
 from skills_agent.skills.policy.protected import protected_in
 from skills_agent.skills.scripts.report import describe
@@ -224,7 +225,8 @@ class _RunTools:
             variables=call_attempt(runtime).variables,
             scratch=self.kept.scratch(runtime.config) if self.kept else None,
         )
-        result = explained(self.runner.run(request), request)
+        loaded = active_skills(runtime.state.get("skills_loaded"))
+        result = with_missing_module(explained(self.runner.run(request), request), request.skill, loaded)
         artifact = {
             "exit_code": result.exit_code,
             "level": result.level,

@@ -205,8 +205,9 @@ def _of_metadata(value: Value) -> Iterator[Need]:
     waiting: list[tuple[str, Value, int]] = [("metadata", value, 0)]
     while waiting:
         said, inner, depth = waiting.pop()
-        inner = _mapping(inner)
-        for key, below in inner.items():
+        for key, below in _mapping(inner).items():
+            if not isinstance(below, dict) and not (isinstance(below, str) and below[:1] in "{ \n"):
+                continue
             where = f"{said}.{key}" if _NAMES["config"].fullmatch(key) else said
             if key == "requires":
                 yield from _of_requires(_mapping(below), where)

@@ -21,6 +21,7 @@ import venv
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib.metadata import packages_distributions
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -87,16 +88,17 @@ class Resolved:
 
 
 def wanted(needs: Iterable[Need], more: Iterable[str] = ()) -> Wanted:
-    """Return what an environment for these needs has to hold; `more` are requirements that a person adds."""
-    requirements, guesses = {*more}, []
-    for need in needs:
-        if need.kind != "python":
-            continue
-        if need.module and need.module not in DISTRIBUTIONS:
-            guesses.append(need)
-        else:
-            requirements.add(requirement_text(need))
-    return Wanted(tuple(sorted(requirements)), tuple(guesses))
+    """Return what an environment for these needs has to hold; `more` are requirements that a person adds.
+
+    A module that the agent's own Python has is brought by the distribution that it has it from.
+    """
+    python = _python_needs(needs)
+    named = [need for need in python if not need.module or need.module in DISTRIBUTIONS]
+    rest = [need for need in python if need not in named]
+    installed = packages_distributions() if rest else {}
+    here = {name for need in rest for name in installed.get(need.module, ())[:1]}
+    guesses = tuple(need for need in rest if need.module not in installed)
+    return Wanted(tuple(sorted({*more, *map(requirement_text, named), *here})), guesses)
 
 
 @dataclass(frozen=True, kw_only=True)

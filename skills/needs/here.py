@@ -111,7 +111,7 @@ class Machine:
         if modules := self._absent(request, environment):
             command = install_command(request.skill)
             raise PackagesMissingError(request.title, modules, request.skill, command)
-        return replace(request, environment=environment)
+        return replace(request, packages=environment)
 
     def _absent(self, request: ScriptRequest, environment: Path | None) -> list[str]:
         if request.script is None or request.script.suffix != ".py" or request.root is None:

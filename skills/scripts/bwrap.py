@@ -179,7 +179,7 @@ class BwrapRunner(ControlledRunner):
             *_work_folders(self.workspace, watches, folder),
             *_hidden(hidden[1:]),
             *_read_only(_programs((inner.command[0], limiter), self.workspace, behind_shims)),
-            *_read_only([request.environment] if request.environment else []),
+            *_read_only([request.packages] if request.packages else []),
             *(("--ro-bind", str(request.folder), str(folder)) if folder else ()),
             *(word for place in places.kept for word in ("--bind", str(place), str(place))),
             *(word for place in hidden if place.is_dir() for word in ("--remount-ro", str(place))),

@@ -249,8 +249,8 @@ class ControlledRunner:
         command = self._command(request, folder)
         own = {**FIXED, **request.variables, **self._own_folders(places), **_places(request, folder)}
         environment = {"LANG": "C.UTF-8", **inherited_variables(self.environment), **secrets, **own}
-        if request.environment:
-            programs = (str(request.environment / "bin"), environment.get("PATH", ""))
+        if request.packages:
+            programs = (str(request.packages / "bin"), environment.get("PATH", ""))
             environment["PATH"] = os.pathsep.join(filter(None, programs))
         program = Path(command[0]).name
         if program == "uv" and (cache := uv_cache(self.environment)):
@@ -285,7 +285,7 @@ class ControlledRunner:
             return [self._program_of(name), *args]
         script = request.script.absolute()
         path = self.environment.get("PATH")
-        *program, _ = command_for(script, path, self.workspace, request.environment)
+        *program, _ = command_for(script, path, self.workspace, request.packages)
         inside = script.relative_to(request.folder or script.parent)
         return [*program, str((folder or script.parent) / inside), *request.args]
 

@@ -36,20 +36,20 @@ SCRIPT_BLOCK = re.compile(r"(?m)^# /// script\n((?:#(?: .*)?\n)*)# ///$")
 
 
 def command_for(
-    script: Path, path: str | None = None, workspace: Path | None = None, environment: Path | None = None
+    script: Path, path: str | None = None, workspace: Path | None = None, packages: Path | None = None
 ) -> list[str]:
     """Return the argument list that runs the script, without the script's own arguments.
 
     `path` and `workspace` say where programs are searched, and where not, as in `find_program`.
-    `environment` has the packages of a Python script, those that its PEP 723 block names, too.
+    `packages` is an environment with those of a Python script, those that its PEP 723 block names, too.
     Raises InterpreterMissingError when no program here can run it, PythonVersionError when its PEP 723 block
     wants another Python, and what `candidates_for` raises.
     """
     candidates = candidates_for(script)
     if candidates[-1] in PYTHON or candidates[0][:2] == UV_RUN[:2]:
         _check_python(script)
-    if environment and (candidates[-1] in PYTHON or candidates == (UV_RUN,)):
-        return [str(environment / "bin" / "python"), str(script)]
+    if packages and (candidates[-1] in PYTHON or candidates == (UV_RUN,)):
+        return [str(packages / "bin" / "python"), str(script)]
     needs = " or ".join(names_of(candidates))
     if candidates == (UV_RUN,):
         needs = f"uv (to install {', '.join(packages_of(script))})"

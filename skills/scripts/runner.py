@@ -50,7 +50,7 @@ class ScriptRequest:
     """Called right before a run without a sandbox: True if `mounted_at` holds the bytes of `root`."""
     writable: tuple[Path, ...] = ()
     """Protected paths that a person approved it to write: absolute, links resolved."""
-    environment: Path | None = None
+    packages: Path | None = None
     """A virtual environment with the packages that a person approved for its skill; None: the agent's Python
     runs it.
     """

@@ -135,3 +135,48 @@ def test_a_script_that_may_work_is_asked_about(skills_dir: Path, make_agent: Mak
     agent = make_agent([calls(load), calls(run), "Done."])
     agent.say("Run it.")
     assert agent.state.interrupts
+
+
+def test_a_command_line_of_a_skill_finds_its_packages(
+    skills_dir: Path, make_agent: MakeAgent, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not probe(os.environ["PATH"]).program:
+        pytest.skip("the sandbox does not work here")
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    make_wheel(tmp_path / "index", "outer")
+    write_skill(skills_dir, "packed", "Packed.", requirements_txt="outer\n")
+    command = "python -c 'import outer; print(outer.VERSION)' | cat"
+    look = call("run_command", command=command, skill="packed")
+    nobodys = call("run_command", command=command)
+    load = call("load_skill", name="packed")
+    agent = make_agent([calls(load), calls(look), "Done.", calls(look), "Done.", calls(nobodys), "Done."])
+    agent.say("Look.")
+    agent.answer({"type": "approve"})
+    (failed,) = agent.tool_messages("run_command")
+    assert "A person can bring what packed needs: skills-agent skills needs packed --install" in failed.text
+    own = machine_of(agent.settings).environments
+    assert own
+    environments = replace(own, environment=offline(tmp_path / "index"))
+    needs = gather(skills_dir / "packed")
+    environments.install(resolved := environments.resolve(wanted(needs).requirements))
+    environments.approve(needs, resolved)
+    agent.say("Again.")
+    agent.answer({"type": "approve"})
+    assert "1.0" in agent.tool_messages("run_command")[-1].text
+    agent.say("Without its name.")
+    agent.answer({"type": "approve"})
+    advice = "A command has the packages of a loaded skill (packed) where its argument skill names it."
+    assert advice in agent.tool_messages("run_command")[-1].text
+
+
+def test_a_traceback_names_what_brings_the_module(skills_dir: Path, make_agent: MakeAgent) -> None:
+    write_skill(skills_dir, "late", "Late.", scripts__run_py="def main():\n    import nobody_has\nmain()\n")
+    load, run = call("load_skill", name="late"), call("run_script", skill="late", path="scripts/run.py")
+    agent = make_agent([calls(load), calls(run), "Done."])
+    agent.say("Run it.")
+    agent.answer({"type": "approve"})
+    (result,) = agent.tool_messages("run_script")
+    assert (
+        "The module nobody_has is not installed for it. A person can bring what late needs: skills-agent "
+        "skills needs late --install (with --with PACKAGE, what no file of it names)."
+    ) in str(result.content)

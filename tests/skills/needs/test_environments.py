@@ -142,9 +142,10 @@ def test_a_guess_is_not_asked_for() -> None:
         Need("python", "parallel", module="parallel"),
         Need("python", "httpx", ">=0.27", extras=("http2",), marker='python_version > "3"'),
         Need("node", "left-pad"),
+        Need("python", "re2", module="re2"),
     ]
     requirements, guesses = wanted(needs, ["added"])
-    assert requirements == ("added", 'httpx[http2]>=0.27; python_version > "3"', "pyyaml")
+    assert requirements == ("added", "google-re2", 'httpx[http2]>=0.27; python_version > "3"', "pyyaml")
     assert [need.module for need in guesses] == ["parallel"]
 
 

@@ -250,3 +250,18 @@ def test_typescript_runs_where_types_are_understood(
     program, *options = expected
     path = script(tmp_path, f"a{suffix}")
     assert command_for(path, str(programs)) == [str(programs / program), *options, str(path)]
+
+
+@pytest.mark.parametrize(
+    "source", ["print()\n", "# /// script\n# dependencies = ['outer']\n# ///\n", "#!/usr/bin/env python3\n"]
+)
+def test_approved_packages_run_python_scripts_whatever_names_them(tmp_path: Path, source: str) -> None:
+    script = tmp_path / "run.py"
+    script.write_text(source)
+    assert command_for(script, packages=tmp_path / "env") == [f"{tmp_path}/env/bin/python", str(script)]
+
+
+def test_approved_packages_run_no_script_of_another_language(tmp_path: Path) -> None:
+    script = tmp_path / "run.sh"
+    script.write_text("echo\n")
+    assert Path(command_for(script, packages=tmp_path / "env")[0]).name in {"bash", "sh"}
