@@ -35,6 +35,7 @@ from skills_agent.graph.settings import (
     trust_file_of,
     user_state_folder,
 )
+from skills_agent.graph.shared_folders import shared_folders
 from skills_agent.graph.threads.backends import ThreadServices
 from skills_agent.graph.threads.locks import ThreadLocks
 from skills_agent.graph.tools import Kept, Workdir, build_tools, spec_of
@@ -247,6 +248,7 @@ def make_runner(
         max_written=settings.max_written_files,
         environment=process_environment(),
         secrets=settings.script_secrets,
+        shared=shared_folders(settings),
         limits=ScriptLimits(
             memory=settings.script_memory,
             file_size=settings.script_file_size,

@@ -174,6 +174,9 @@ class Settings(Limits):
     """Skills whose scripts may use the network in the sandbox: `name`, or `name@source` where untrusted."""
     script_secrets: dict[str, tuple[str, ...]] = field(default_factory=dict)
     """Environment variables that the scripts of a skill get: `{"deploy": ["DEPLOY_KEY"]}`."""
+    script_folders: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """[Folders](skills.md#shared-folders) that a skill's scripts see, to write behind `rw:`:
+    `{"notes": ["rw:~/Notes"]}`."""
     script_memory: Positive = 2_147_483_648
     """Bytes of memory for each process of a script, and for all of them together."""
     script_file_size: Positive = 268_435_456
@@ -304,8 +307,7 @@ def closed_places(settings: Settings) -> tuple[Path, ...]:
             f"the folder of a project, or say that you mean it: --workspace {settings.workspace} (or "
             "SKILLS_AGENT_WORKSPACE)."
         )
-    users = _user_folder("XDG_CONFIG_HOME", settings.home / ".config")
-    own = [user_state_folder(settings), trust_file_of(settings).parent, users]
+    own = [user_state_folder(settings), trust_file_of(settings).parent, user_config_folder(settings)]
     return secret_places(settings.workspace, settings.home, own)
 
 
@@ -332,7 +334,12 @@ def trust_file_of(settings: Settings) -> Path:
     """Return the file of the trust list; by default below XDG_CONFIG_HOME, or `.config` at home."""
     if settings.trust_file is not None:
         return settings.trust_file
-    return _user_folder("XDG_CONFIG_HOME", settings.home / ".config") / "trust.json"
+    return user_config_folder(settings) / "trust.json"
+
+
+def user_config_folder(settings: Settings) -> Path:
+    """Return the folder of the user's settings, below XDG_CONFIG_HOME or `~/.config`."""
+    return _user_folder("XDG_CONFIG_HOME", settings.home / ".config")
 
 
 def user_state_folder(settings: Settings) -> Path:

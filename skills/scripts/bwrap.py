@@ -27,6 +27,7 @@ from skills_agent.skills.scripts.protected_files import Watch
 from skills_agent.skills.scripts.run_folders import RunFolders
 from skills_agent.skills.scripts.runner import ScriptRequest
 from skills_agent.skills.scripts.seccomp import seccomp_program
+from skills_agent.skills.scripts.shared_folders import shared_with
 from skills_agent.skills.scripts.supervised import ProgramStart
 
 ISOLATION: Final = (
@@ -112,10 +113,14 @@ class BwrapRunner(ControlledRunner):
         self.workspace = self.workspace.absolute()
 
     def preflight(self, request: ScriptRequest) -> str:
-        """Return `bwrap` or `bwrap with network`. Raises ScriptError where the sandbox does not work, too."""
+        """Return `bwrap` or `bwrap with network`, and the folders that are shared. Raises ScriptError.
+
+        That is raised where the sandbox does not work, too.
+        """
         self._program()
         super().preflight(request)
-        return "bwrap with network" if is_granted(self.network, request) else self.level
+        level = "bwrap with network" if is_granted(self.network, request) else self.level
+        return ", with ".join([level, *map(str, shared_with(self.shared, request))])
 
     def why_not(self) -> str:
         """Return why the sandbox does not work here; empty where it does. Runs it once a process."""
@@ -181,6 +186,7 @@ class BwrapRunner(ControlledRunner):
             *_read_only(_programs((inner.command[0], limiter), self.workspace, behind_shims)),
             *_read_only([request.packages] if request.packages else []),
             *(("--ro-bind", str(request.folder), str(folder)) if folder else ()),
+            *_read_only(each.path for each in shared_with(self.shared, request) if not each.is_writable),
             *(word for place in places.kept for word in ("--bind", str(place), str(place))),
             *(word for place in hidden if place.is_dir() for word in ("--remount-ro", str(place))),
             *("--remount-ro", "/", "--chdir", str(inner.workdir.absolute()), "--"),

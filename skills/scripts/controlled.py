@@ -34,6 +34,7 @@ from skills_agent.skills.scripts.run_folders import (
     run_folders,
 )
 from skills_agent.skills.scripts.runner import ScriptRequest, ScriptResult, Stop, slot_of
+from skills_agent.skills.scripts.shared_folders import SharedFolder, link_into, shared_with
 from skills_agent.skills.scripts.supervised import FLOOD_FACTOR, ProgramStart, SupervisedProgram
 from skills_agent.skills.scripts.unfinished import UnfinishedRuns
 
@@ -55,6 +56,8 @@ class ControlledRunner:
     max_parallel: int = 4
     limits: ScriptLimits = field(default_factory=ScriptLimits)
     secrets: Mapping[str, Collection[str]] = field(default_factory=dict)
+    shared: Mapping[str, Sequence[SharedFolder]] = field(default_factory=dict)
+    """Folders outside of the workspace that the scripts of a skill see, by `name` or `name@source`."""
     workspace: Path | None = None
     """Programs are not looked for in it: others may have filled it. None: there is none."""
     protected: tuple[str, ...] = ()
@@ -84,6 +87,9 @@ class ControlledRunner:
             if not place.is_dir():
                 raise ScriptError(f"Cannot start {request.title}: there is no folder {place}.")
         refuse_full(request, self.limits)
+        shared = shared_with(self.shared, request)
+        if request.home:
+            link_into(request.home, shared)
         secrets = secrets_of(self.secrets, request, self.environment)
         stdout, stderr = (Capture(self.max_output, secrets.values()) for _ in range(2))
         with (
@@ -92,7 +98,8 @@ class ControlledRunner:
             self._skill_folder(request) as folder,
         ):
             allowed = Written(self.limits.written_bytes, self.limits.written_files)
-            grown = [request.workdir, places.temporary, *places.kept]
+            elsewhere = [each.path for each in shared if each.is_writable]
+            grown = [request.workdir, places.temporary, *places.kept, *elsewhere]
             growth = Growth(grown, places.moment, allowed)
             earlier = self.finish_looks()
             with self._watched(request, places.moment) as (watches, beat):
@@ -111,7 +118,7 @@ class ControlledRunner:
                     program.clean_up()
                 seconds = time.monotonic() - started
             written = written_since(request.workdir, places.moment)
-            outside = places.collect(self._temporary_inside(places))
+            outside = places.collect(self._temporary_inside(places), elsewhere)
         ending = _ending(program.report.decode(), request.title)
         exit_code = None
         if isinstance(ending, str):
@@ -160,7 +167,8 @@ class ControlledRunner:
         watches: list[Watch] = []
         try:
             with ExitStack() as stack:
-                for folder in self._written_folders(request):
+                shared = [each.path for each in shared_with(self.shared, request) if each.is_writable]
+                for folder in dict.fromkeys([*self._written_folders(request), *shared]):
                     stack.enter_context(self._empty_repository(folder))
                     watches.append(Watch(folder, self._files_of(folder), request.writable))
                 beats = [

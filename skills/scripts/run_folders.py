@@ -6,7 +6,7 @@ What a script writes there is kept, and listed with the path that it has on this
 
 import os
 import stat
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -46,13 +46,13 @@ class RunFolders:
         """Return the folders that outlive the run."""
         return [*([self.home] if self.is_home_kept else []), *([self.scratch] if self.scratch else [])]
 
-    def collect(self, inside: Path) -> "Collected":
+    def collect(self, inside: Path, elsewhere: Iterable[Path] = ()) -> "Collected":
         """Find what the run wrote in these folders, and move what would end with the run into the scratch.
 
-        `inside` is where the script saw its temporary folder.
+        `inside` is where the script saw its temporary folder; `elsewhere` it could write, too.
         """
         kept = []
-        for folder in self.kept:
+        for folder in (*self.kept, *elsewhere):
             for path, size in files_since(folder, self.moment, _NOT_LISTED):
                 kept.append(KeptFile(readable(f"{folder}/{path}"), size))
         left = [each for each in files_since(self.temporary, self.moment, _NOT_LISTED) if each.size]

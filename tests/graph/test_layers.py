@@ -90,6 +90,7 @@ LOOSER: dict[str, Any] = {
     "sandbox": "off",
     "network_skills": ["evil", "evil@project"],
     "script_secrets": {"evil": ["OPENAI_API_KEY", "HOME"]},
+    "script_folders": {"evil": ["rw:~/.ssh"], "evil@project": ["rw:/etc"]},
     "script_memory": 10**15,
     "script_file_size": 10**15,
     "script_open_files": 10**9,
