@@ -139,7 +139,7 @@ def make_services(  # noqa: PLR0913 - those of `build_graph`, and what the comma
         asks=settings.approval == "ask",
     )
     offered = _by_name([*own, *tools])
-    grammar = Grammar({tool.name: spec_of(tool) for tool in tools})
+    grammar = Grammar({tool.name: spec_of(tool) for tool in tools}, str(settings.workspace), map(str, closed))
     budget = description_budget(settings, stated_window(model))
     policy = Policy(
         tools=offered,

@@ -7,7 +7,7 @@ import logging
 import shlex
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple, Self, TypeVar
 
@@ -25,9 +25,14 @@ from skills_agent.skills.library.catalog import Catalog, in_place_text
 from skills_agent.skills.library.registry import Registry
 from skills_agent.skills.needs.here import Machine, Missing, sentence
 from skills_agent.skills.policy.grants import is_in_scope
-from skills_agent.skills.policy.patterns import Call, Entry, Grammar
+from skills_agent.skills.policy.patterns import Call, Entry, Grammar, any_permits
 from skills_agent.skills.policy.permission import ALWAYS_ALLOWED, Declared, Mode, Permission
-from skills_agent.skills.policy.protected import ProtectedPath, protected_in, protected_path
+from skills_agent.skills.policy.protected import (
+    ProtectedPath,
+    protected_in,
+    protected_in_command,
+    protected_path,
+)
 from skills_agent.skills.policy.question import FileChange
 from skills_agent.skills.policy.tool_spec import RISK_TEXTS, Approval, Risk
 from skills_agent.skills.policy.trust import TrustFileError, TrustList
@@ -43,7 +48,6 @@ from skills_agent.skills.scripts.environment import is_root
 from skills_agent.skills.scripts.request import (
     as_arguments,
     command_request,
-    command_words,
     of_skill,
     script_call,
     script_request,
@@ -190,7 +194,7 @@ class Policy:
             return Verdict("deny", f"Not run: the operator turned off {entry.text}.", "policy")
         if entry := next((each for each in excluded if any(map(each.may_mean, spellings))), None):
             return Verdict("deny", f"Not run: the caller of this run left out {entry.text}.", "caller")
-        if only is None or any(entry.permits(call) for entry in only for call in spellings):
+        if only is None or any(any_permits(only, call) for call in spellings):
             return None
         if tool.framework and not any(entry.names(tool.name) for entry in only):
             return None
@@ -276,6 +280,8 @@ class Judge:
     def call(self, tool: str, args: Mapping[str, Any]) -> Call:
         """Return a call as policy sees it: a script by its real path, however it is spelled."""
         call = self._policy.grammar.call(tool, args, self.user)
+        if call.spec.counts_as == "command":
+            return self._placed(call)
         skill = self.loaded.get(call.skill or "")
         if call.spec.counts_as != "script" or skill is None or call.path is None:
             return call
@@ -288,6 +294,12 @@ class Judge:
                 more = {"args": list(meant.args)} if meant.args != tuple(given) else {}
                 return self._policy.grammar.call(tool, own | more, self.user)
         return call
+
+    def _placed(self, call: Call) -> Call:
+        """Return a command line with the folders that it may read unasked."""
+        folders = (Path(skill["path"]).parent for skill in self.loaded.values() if self._is_confirmed(skill))
+        start, readable = str(self._policy.workdir()), tuple(map(str, folders))
+        return replace(call, places=call.places._replace(start=start, readable=readable))
 
     def signed(self, call_id: str, record: VerdictRecord) -> VerdictRecord:
         """Return a verdict with its user and its code: without them it counts for nothing.
@@ -331,7 +343,7 @@ class Judge:
         return Verdict("allow", f"{words}; no question is asked for that.", "policy")
 
     def _is_asked_about(self, call: Call) -> bool:
-        risk, policy = call.spec.risk, self._policy
+        risk, policy = call.risk, self._policy
         return risk in policy.ask_for or (risk in policy.ask_for_untrusted and bool(self.untrusted(call)))
 
     def protected(self, call: Call) -> tuple[ProtectedPath, ...]:
@@ -339,8 +351,12 @@ class Judge:
         if call.spec.risk == "read":
             return ()
         workspace, more = self._policy.workspace, self._policy.protected
-        start = self._policy.workdir() / _cwd(call)
-        found = list(protected_in(_words(call), workspace, self._policy.protected_arguments, start))
+        arguments = self._policy.protected_arguments
+        start = self._policy.workdir()
+        if call.command is None:
+            found = list(protected_in(_words_of_script(call), workspace, arguments, start))
+        else:
+            found = list(protected_in_command(call.command, workspace, arguments, start, cwd=_cwd(call)))
         if call.skill is None and call.path is not None:
             found.extend(filter(None, [protected_path(call.path, workspace, more)]))
         return tuple({(each.entry, each.place): each for each in found}.values())
@@ -414,19 +430,19 @@ class Judge:
         return None
 
     def _answer(self, call: Call) -> Verdict | None:
-        policy, risk, words = self._policy, call.spec.risk, _risk_text(call)
+        policy, risk, words = self._policy, call.risk, _risk_text(call)
         is_steered = bool(self.untrusted(call))
         if risk in policy.yes and not is_steered:
             return Verdict("allow", f"{words}; approved in advance with --yes {risk}.", "policy")
-        if grant := next((grant for grant in self._grants if self._serves(grant, call)), None):
-            reason = f"{words}; a person granted it ({grant['scope']}, {grant['id']})."
-            return Verdict("allow", reason, "grant", grant["id"])
+        if grants := self._serving(call):
+            named = "; ".join(f"{grant['scope']}, {grant['id']}" for grant in grants)
+            return Verdict("allow", f"{words}; a person granted it ({named}).", "grant", grants[0]["id"])
         if not is_steered and (skill := self._preapproved_by(call)):
             return Verdict("allow", f"{words}; the trusted skill {skill} lists it in allowed-tools.", "skill")
         return None
 
     def _question(self, call: Call, note: str = "", by: Author = "policy") -> Verdict:
-        risk, words = call.spec.risk, _risk_text(call)
+        risk, words = call.risk, _risk_text(call)
         if self._policy.approval == "deny":
             text = f"Not run: {words}, which needs an approval, and nobody is asked here. Go on without it."
             return Verdict("deny", text, "policy")
@@ -442,20 +458,30 @@ class Judge:
         text = f"{words}.{note}{self._origin(call)}{missing}{isolation} Risk: {risk}.{hints}"
         return Verdict("ask", text, by)
 
-    def _serves(self, grant: GrantRecord, call: Call) -> bool:
-        """Return whether a person's answer to an earlier call holds for this one, too.
+    def _serving(self, call: Call) -> list[GrantRecord]:
+        """Return the answers to earlier calls that hold for this one, too: one, or patterns for a line.
 
-        It never reaches from one caller, tool, skill or content of a skill to another.
+        They never reach from one caller, tool, skill or content of a skill to another.
         """
+        grammar = self._policy.grammar
+        grants = [grant for grant in self._grants if self._is_about(grant, call)]
+        for grant in grants:
+            if is_in_scope(call, grant["scope"], grant.get("pattern", ""), grant.get("skill"), grammar):
+                return [grant]
+        patterns = [
+            grant for grant in grants if grant["scope"] == "pattern" and grant.get("skill") == call.skill
+        ]
+        joined = " ".join(grant.get("pattern", "") for grant in patterns)
+        return patterns if is_in_scope(call, "pattern", joined, call.skill, grammar) else []
+
+    def _is_about(self, grant: GrantRecord, call: Call) -> bool:
+        """Return whether a grant is of the caller, the tool and the contents of skills of a call."""
         if grant["revoked"] or grant["decision"] != "approve":
             return False
         contents = self.contents(call)
         if "" in contents.values() or not contents.items() <= (grant.get("contents") or {}).items():
             return False
-        if call.caller != grant.get("user") or call.tool != grant["tool"]:
-            return False
-        scope, pattern, skill = grant["scope"], grant.get("pattern", ""), grant.get("skill")
-        return is_in_scope(call, scope, pattern, skill, self._policy.grammar)
+        return call.caller == grant.get("user") and call.tool == grant["tool"]
 
     def _preapproved_by(self, call: Call) -> str | None:
         """Return the trusted skill that lists a call."""
@@ -474,8 +500,8 @@ class Judge:
                 text += " That this agent loaded it from there is not confirmed."
             text += " ".join(["", self._policy.in_place_of(SkillRef.of(skill), self.registry)]).rstrip()
         text += others
-        if untrusted and call.spec.risk in self._policy.yes:
-            text += f" --yes {call.spec.risk} covers nothing after an untrusted skill was loaded."
+        if untrusted and call.risk in self._policy.yes:
+            text += f" --yes {call.risk} covers nothing after an untrusted skill was loaded."
         return text
 
     def _missing(self, call: Call) -> str:
@@ -522,14 +548,12 @@ class Judge:
         return self._policy.trusts(SkillRef.of(skill), self.registry)
 
 
-def _words(call: Call) -> tuple[str, ...]:
-    """Return the arguments of a program as the runner gets them."""
-    if call.spec.counts_as == "script":
-        words = as_arguments(call.args.get("args"))
-        return tuple(map(str, words)) if isinstance(words, list) else (str(words),)
-    if call.command is None:
+def _words_of_script(call: Call) -> tuple[str, ...]:
+    """Return the arguments of a script as the runner gets them."""
+    if call.spec.counts_as != "script":
         return ()
-    return (*filter(None, [_cwd(call)]), *command_words(call.command))
+    words = as_arguments(call.args.get("args"))
+    return tuple(map(str, words)) if isinstance(words, list) else (str(words),)
 
 
 def _cwd(call: Call) -> str:
@@ -549,7 +573,7 @@ def _protected_text(paths: Iterable[ProtectedPath]) -> str:
 
 
 def _risk_text(call: Call) -> str:
-    return f"{call.tool} {RISK_TEXTS[call.spec.risk]}"
+    return f"{call.tool} {RISK_TEXTS[call.risk]}"
 
 
 class AskedCall(NamedTuple):

@@ -187,7 +187,7 @@ def _edit(request: Request, rest: str) -> Decision | None:
 
 
 def _ask_pattern(request: Request) -> str:
-    exact = GRAMMAR.exact_entry(GRAMMAR.call(request["name"], request["args"])) or ""
+    exact = GRAMMAR.exact_entries(GRAMMAR.call(request["name"], request["args"])) or ""
     offer = f" [{line_of(exact)}]" if exact else ""
     return input(f"entry as in allowed-tools{offer}: ").strip() or exact
 

@@ -22,12 +22,12 @@ from skills_agent.skills.confined import make_folder_beneath, refusing_links
 from skills_agent.skills.library.registry import Library, Registry
 from skills_agent.skills.needs.failures import with_missing_module
 from skills_agent.skills.needs.here import Machine
-from skills_agent.skills.policy.protected import protected_in
+from skills_agent.skills.policy.protected import protected_in, protected_in_command
+from skills_agent.skills.policy.shell import take_apart
 from skills_agent.skills.scripts.report import describe
 from skills_agent.skills.scripts.request import (
     as_arguments,
     command_request,
-    command_words,
     of_skill,
     script_request,
 )
@@ -247,11 +247,11 @@ class _RunTools:
         verdict = (runtime.state.get("verdicts") or {}).get(runtime.tool_call_id)
         if verdict is None or verdict["by"] not in {"approval", "approver"}:
             return ()
-        words = request.args
-        if request.command:
-            # The words of the line, as the judge of the call sees them, and not what hands it to the shell.
-            words = (*([str(request.cwd)] if request.cwd else []), *command_words(request.command))
-        found = protected_in(words, self.workdir.workspace, self.workdir.protected, request.start)
+        places = self.workdir.workspace, self.workdir.protected, request.workdir
+        if request.command is None:
+            found = protected_in(request.args, *places)
+        else:
+            found = protected_in_command(request.command, *places, cwd=str(request.cwd or ""))
         return tuple(each.place for each in found if each.place)
 
     def _stop(self) -> Callable[[], Stop | None]:
@@ -269,7 +269,8 @@ class _RunTools:
 
 def _hint(request: ScriptRequest, runtime: ThreadRuntime) -> str:
     """Say which words of a command that failed are files of loaded skills, and how to reach them."""
-    words = [word.removeprefix("./") for word in command_words(request.command)]
+    line = take_apart(request.command or "") or ()
+    words = [word.removeprefix("./") for command in line for word in command.known]
     files = {
         resource["path"]: name
         for name in active_skills(runtime.state.get("skills_loaded"))

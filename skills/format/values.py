@@ -12,7 +12,7 @@ from typing import Final
 
 from skills_agent.skills.format.frontmatter import Value
 from skills_agent.skills.format.rules import Finding
-from skills_agent.skills.policy.patterns import GRAMMAR, EntryNotUnderstoodError
+from skills_agent.skills.policy.patterns import GRAMMAR, EntryNotUnderstoodError, split_entries
 from skills_agent.skills.text import clean_text, one_line, without_joiners
 
 NAME_LIMIT: Final = 128
@@ -23,9 +23,6 @@ _SEPARATORS: Final = re.compile(r"[/\\@]+")
 """`x@bundled` asks for the skill `x` of a source: no skill may be named so."""
 _NESTED: Final = (list, dict)
 _TOOL_PATTERN: Final = re.compile(r"\([^)]*\)")
-_TOOL: Final = re.compile(r"[^\s,()]+(?:\([^()]*\))?")
-_TOOLS: Final = re.compile(rf"(?:{_TOOL.pattern}(?:[\s,]+|\Z))*+")
-"""Names as nearly everybody writes them."""
 
 
 @dataclass(slots=True)
@@ -106,7 +103,7 @@ class FieldValue:
         text = self._clean(", ".join(texts))
         if isinstance(self.value, list) or _has_commas(text):
             self.report("allowed-tools-form", f"`{self.field}` is not names with blanks between.")
-        names = _split_tools(text)
+        names = split_entries(text)
         for name in names:
             try:
                 GRAMMAR.parse(name)
@@ -187,33 +184,6 @@ def safe_name(name: str) -> str:
 def name_from_folder(folder: str) -> str:
     """Return the name of a skill that has none but its folder's."""
     return safe_name(without_joiners(clean_text(folder).text)) or "unnamed"
-
-
-def _split_tools(text: str) -> tuple[str, ...]:
-    """Split the names of tools at commas and blanks that stand outside parentheses.
-
-    `Bash(git diff:*), Read` is two names. A parenthesis that was never closed takes in the rest, and a
-    parenthesis after a blank belongs to the name before it, so that no slip makes a pattern wider.
-    """
-    names = _TOOL.findall(text) if _TOOLS.fullmatch(text) else _split_by_depth(text)
-    # Quotes and brackets are left over where a list was no valid YAML and was read as text.
-    return tuple(dict.fromkeys(plain for name in names if (plain := name.strip("\"'[]"))))
-
-
-def _split_by_depth(text: str) -> list[str]:
-    names = [""]
-    depth = 0
-    for character in text:
-        depth = max(depth + (character == "(") - (character == ")"), 0)
-        if depth == 0 and (character == "," or character.isspace()):
-            if names[-1]:
-                names.append("")
-        elif character == "(" and not names[-1] and len(names) > 1:
-            names.pop()
-            names[-1] += character
-        else:
-            names[-1] += character
-    return names
 
 
 def _has_commas(text: str) -> bool:

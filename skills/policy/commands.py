@@ -4,47 +4,30 @@
 times that of the text; `fnmatch` keeps to that, because it never goes back to an earlier `*`.
 """
 
+import posixpath
 import re
-import shlex
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from fnmatch import fnmatchcase
 from typing import Final
+
+from skills_agent.skills.policy.shell import Redirection, SimpleCommand, cd_target
+from skills_agent.skills.policy.wrappers import is_harmless_variable, wrapped
 
 ANY: Final = "\0any"
 """Stands in a pattern for any number of elements, also none. No word and no path holds a NUL."""
 
 _OPERATORS: Final = frozenset("();<>|&")
-_SUBSTITUTES: Final = frozenset("$`")
-_QUOTES: Final = "\"'\\"
+_NO_PATTERN: Final = re.compile(r"[$`\"'\\\x00-\x08\x0a-\x1f]")
+_BLANKS: Final = re.compile("[ \t]+")
 _PROGRAM: Final = re.compile(r"[\w.+@-]+(?:/[\w.+@*-]+)*|\./[\w.+@*-]+(?:/[\w.+@*-]+)*|(?:/[\w.+@-]+)+")
 """A program by name, by a path that begins with a folder, or by an absolute path."""
-_ASSIGNMENT: Final = re.compile(r"\w+\+?=")
-_LEADING: Final = frozenset({"if", "then", "else", "elif", "do", "while", "until", "!", "{", "time"})
-_RUNS_OTHERS: Final = frozenset(
-    {
-        "env", "sudo", "doas", "su", "xargs", "nohup", "nice", "timeout", "exec", "command", "eval", "sh",
-        "builtin", "bash", "dash", "zsh", "ksh", "fish", "busybox", "find", "parallel", "watch", "ssh", ".",
-        "source", "trap", "setsid", "stdbuf", "script", "chroot", "unshare", "for", "case", "select",
-        "function",
-    }
-)  # fmt: skip
-"""Programs and words whose arguments are commands again."""
+_NEUTRAL: Final = frozenset({":", "true", "false", "[", "[[", "test"})
+"""Builtins that only say yes or no."""
+MAX_WRAPPERS: Final = 8
+"""Of wrappers in wrappers: `nice timeout 5 bash -c …`."""
 
 Words = tuple[str, ...]
-
-
-def plain_command(text: str) -> Words | None:
-    """Return the words of one plain command; None for anything that may be more than that.
-
-    A quoted operator that is a word (`git log ";"`) and a quoted `#` at the beginning of one are refused:
-    telling them apart would need a second parser that agrees with the shell.
-    """
-    if any(character in _SUBSTITUTES or (character < " " and character != "\t") for character in text):
-        return None
-    words = _split(text)
-    if not words or any(_is_operator(word) or word.startswith("#") for word in words):
-        return None
-    return words
+Line = tuple[SimpleCommand, ...]
 
 
 def command_pattern(text: str) -> Words | None:
@@ -57,8 +40,10 @@ def command_pattern(text: str) -> Words | None:
     rest: list[str] = []
     if plain.endswith(":*"):
         plain, rest = plain.removesuffix(":*").rstrip(), [ANY]
-    words = plain_command(plain)
-    if words is None or any(quote in plain for quote in _QUOTES) or not _PROGRAM.fullmatch(words[0]):
+    words = tuple(filter(None, _BLANKS.split(plain)))
+    if not words or _NO_PATTERN.search(plain) or not _PROGRAM.fullmatch(words[0]):
+        return None
+    if any(_OPERATORS & set(word) or word.startswith("#") for word in words):
         return None
     if ".." in words[0].split("/"):
         return None
@@ -69,17 +54,22 @@ def command_pattern(text: str) -> Words | None:
 
 
 def permits(pattern: Words, words: Words) -> bool:
-    """Return whether a plain command is what a pattern says; the path of a program is compared by parts."""
+    """Return whether the words of a plain command are what a pattern says; the path of a program by parts."""
     program = all_match(pattern[0].split("/"), words[0].split("/"))
     return program and all_match(pattern[1:], words[1:])
 
 
-def touches(pattern: Words, text: str) -> bool:
+def permits_line(patterns: Collection[Words], line: Line | None, workspace: str = "") -> bool:
+    """Return whether every simple command of a line is surely what one of some patterns says.
+
+    `workspace`: the folder that the line begins in, if it is known: `cd` may name it.
+    """
+    return bool(line) and all(_permits(patterns, command, workspace) for command in line or ())
+
+
+def touches_line(pattern: Words, line: Line | None) -> bool:
     """Return whether a command of a line may do what a pattern says. For bans: one that is unclear counts."""
-    commands = _commands(text)
-    if commands is None:
-        return True
-    return any(touches_words(pattern, words) for words in commands)
+    return line is None or any(_touches(pattern, command) for command in line)
 
 
 def touches_words(pattern: Words, words: Words) -> bool:
@@ -116,39 +106,54 @@ def all_match(patterns: Sequence[str], words: Sequence[str]) -> bool:
     return all(pattern == ANY for pattern in patterns[at:])
 
 
-def _commands(text: str) -> list[Words] | None:
-    """Return every command of a line, without folders and assignments; None for a line that is unclear."""
-    if any(character in _SUBSTITUTES for character in text) or ("\\" in text and "\n" in text):
-        return None
-    tokens = _split(text.replace("\n", " ; "))
-    if tokens is None or (any(quote in text for quote in _QUOTES) and any(map(_is_operator, tokens))):
-        return None
-    commands: list[list[str]] = [[]]
-    is_target = False
-    for token in tokens:
-        if _is_operator(token):
-            is_target = "<" in token or ">" in token
-            if not is_target:
-                commands.append([])
-        elif is_target:
-            is_target = False
-        elif commands[-1] or not (_ASSIGNMENT.match(token) or token in _LEADING):
-            commands[-1].append(token)
-    programs = {words[0].rpartition("/")[2] for words in commands if words}
-    if programs & _RUNS_OTHERS or any(set(program) & set("*?[{~") for program in programs):
-        return None
-    return [tuple(words) for words in commands if words]
+def stays_in(target: str, workspace: str) -> bool:
+    """Return whether a path without `..` leads into the workspace, as it is written."""
+    plain = posixpath.normpath(target)
+    return (
+        not target.startswith("/")
+        or plain == workspace
+        or (bool(workspace) and plain.startswith(f"{workspace.rstrip('/')}/"))
+    )
 
 
-def _split(text: str) -> Words | None:
-    lexer = shlex.shlex(text, posix=True, punctuation_chars=True)
-    lexer.whitespace_split = True
-    lexer.commenters = ""
-    try:
-        return tuple(lexer)
-    except ValueError:  # a quote or an escape that is never closed
-        return None
+def _permits(patterns: Collection[Words], command: SimpleCommand, workspace: str, depth: int = 0) -> bool:
+    inner = wrapped(command)
+    if not all(each.is_harmless or _reads_below(each) for each in command.redirections):
+        return False
+    if not command.words:
+        return inner is not None
+    if not all(map(is_harmless_variable, command.assignments)) or depth > MAX_WRAPPERS:
+        return False
+    if (target := cd_target(command)) is not None and stays_in(target, workspace):
+        return True
+    runs = inner is not None and all(
+        _permits(patterns, each, workspace, depth + 1) for each in inner.commands
+    )
+    if any(_permits_words(pattern, command) for pattern in patterns):
+        return runs or command.program != "find"
+    is_neutral = command.program in _NEUTRAL or (inner is not None and inner.is_itself_harmless)
+    return runs and is_neutral
 
 
-def _is_operator(word: str) -> bool:
-    return bool(word) and set(word) <= _OPERATORS
+def _permits_words(pattern: Words, command: SimpleCommand) -> bool:
+    """Return whether a pattern says the words of a command; from a dynamic one on, only a wide end does."""
+    known = command.known
+    if not known or ("/" in known[0] and not known[0].startswith("/") and command.folders != ("",)):
+        return False
+    is_whole = len(known) == len(command.words)
+    return (is_whole or pattern[-1] == ANY) and permits(pattern, known)
+
+
+def _reads_below(redirection: Redirection) -> bool:
+    target = redirection.target.text or "/"
+    return redirection.reads and not target.startswith("/") and ".." not in target.split("/")
+
+
+def _touches(pattern: Words, command: SimpleCommand, depth: int = 0) -> bool:
+    inner = wrapped(command)
+    if inner is None or depth > MAX_WRAPPERS:
+        return True
+    known = command.known
+    if known and touches_words(pattern if len(known) == len(command.words) else pattern[:1], known):
+        return True
+    return any(_touches(pattern, each, depth + 1) for each in inner.commands)

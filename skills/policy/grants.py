@@ -2,7 +2,14 @@
 
 from typing import Literal
 
-from skills_agent.skills.policy.patterns import GRAMMAR, Call, Grammar
+from skills_agent.skills.policy.patterns import (
+    GRAMMAR,
+    Call,
+    EntryNotUnderstoodError,
+    Grammar,
+    any_permits,
+    split_entries,
+)
 
 Scope = Literal["call", "skill", "pattern", "thread"]
 
@@ -15,8 +22,8 @@ def is_in_scope(call: Call, scope: Scope, pattern: str, skill: str | None, gramm
         return False
     if scope == "skill":
         return skill is not None
-    entries = grammar.understood([pattern]) if scope == "pattern" else ()
-    return any(entry.permits(call, skill) for entry in entries)
+    entries = grammar.understood(split_entries(pattern)) if scope == "pattern" else ()
+    return any_permits(entries, call, skill)
 
 
 def grant_fault(
@@ -39,8 +46,14 @@ def grant_fault(
         return "the outcome of a call is unknown, and the answer to that holds for this call alone"
     if scope == "skill" and call.skill is None:
         return f"a call of {call.tool} names no skill: grant it for a pattern or for the thread"
-    entries = grammar.understood([] if pattern is None else [pattern])
-    if pattern is not None and not entries:
-        return f"{pattern!r} is not understood; an entry is like `Bash(git:*)` or `run_script(scripts/*.py)`"
-    does_fit = all(entry.permits(call) for entry in entries)
-    return None if does_fit else f"{pattern!r} does not take in the call that is asked about"
+    return None if pattern is None else _pattern_fault(pattern, call, grammar)
+
+
+def _pattern_fault(pattern: str, call: Call, grammar: Grammar) -> str | None:
+    try:
+        entries = [grammar.parse(text) for text in split_entries(pattern)]
+    except EntryNotUnderstoodError as error:
+        return f"{error} An entry is like `Bash(git:*)` or `run_script(scripts/*.py)`"
+    return (
+        None if any_permits(entries, call) else f"{pattern!r} does not take in the call that is asked about"
+    )

@@ -9,19 +9,24 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from skills_agent.skills.errors import DetailedError, SkillError
 from skills_agent.skills.network.hosts import HostPattern, HostPatternError, Target, target_of
 from skills_agent.skills.policy import commands
 from skills_agent.skills.policy.commands import ANY, Words, all_match, word_matches
-from skills_agent.skills.policy.tool_spec import TOOL_SPECS, ToolSpec
+from skills_agent.skills.policy.reading import read_paths, stays_inside
+from skills_agent.skills.policy.shell import SimpleCommand, moved, take_apart
+from skills_agent.skills.policy.tool_spec import TOOL_SPECS, Risk, ToolSpec
 from skills_agent.skills.text import one_line
 
 _ENTRY: Final = re.compile(r"(?P<name>[A-Za-z_][\w.-]*)(?:\((?P<argument>.*)\))?", re.DOTALL)
 _SERVER: Final = re.compile(r"mcp__(?P<server>[A-Za-z0-9-]+(?:_[A-Za-z0-9-]+)*)(?:__(?P<tool>[\w*.-]+))?")
 _NO_PATH: Final = re.compile(r"[\s\0\\?\[\]{}$`\"'<>|;&]")
 _PATH: Final = "a relative path, as in `scripts/*.py`"
+_ONE: Final = re.compile(r"[^\s,()]+(?:\([^()]*\))?")
+_LIST: Final = re.compile(rf"(?:{_ONE.pattern}(?:[\s,]+|\Z))*+")
+"""Names as nearly everybody writes them."""
 _INTERPRETERS: Final[Mapping[str, tuple[Words, ...]]] = {
     ".py": (("python",), ("python3",), ("uv", "run")),
     ".sh": (("sh",), ("bash",)),
@@ -42,6 +47,21 @@ class EntryNotUnderstoodError(DetailedError, SkillError):
         return f"`{one_line(self.text, MAX_SHOWN)}` is not understood: {self.reason}."
 
 
+class Places(NamedTuple):
+    """Folders that the paths of a command line are compared with."""
+
+    workspace: str = ""
+    start: str = ""
+    """Where the line begins; empty where that is not known: then no line is known to only read."""
+    readable: tuple[str, ...] = ()
+    """What may be read besides: the folders of the loaded skills."""
+    closed: tuple[str, ...] = ()
+    """What nobody may read unasked, wherever it is."""
+
+
+NOWHERE: Final = Places()
+
+
 @dataclass(frozen=True, slots=True)
 class Call:
     """One tool call, as policy sees it."""
@@ -50,6 +70,7 @@ class Call:
     args: Mapping[str, Any]
     caller: str | None = None
     """Who asks: the identity that the server verified, else what the request claims."""
+    places: Places = NOWHERE
 
     @property
     def tool(self) -> str:
@@ -65,6 +86,26 @@ class Call:
     def command(self) -> str | None:
         """Return the command that the call would run; None for a call that has none."""
         return self._text(self.spec.command_argument)
+
+    @property
+    def line(self) -> tuple[SimpleCommand, ...] | None:
+        """Return the simple commands of the call's command; None for one that is not understood."""
+        line, folder = None if self.command is None else take_apart(self.command), self.args.get("cwd")
+        if line is None or not folder:
+            return line
+        return moved(line, folder) if isinstance(folder, str) and "\0" not in folder else None
+
+    @property
+    def risk(self) -> Risk:
+        """Return what this call risks: `read` for a command line that only reads what may be read.
+
+        The tool's own risk is that of the spec; the journal goes by that.
+        """
+        if self.spec.counts_as != "command" or not self.places.start:
+            return self.spec.risk
+        paths = read_paths(self.line)
+        is_reading = paths is not None and stays_inside(paths, *self.places)
+        return "read" if is_reading else self.spec.risk
 
     @property
     def path(self) -> str | None:
@@ -107,11 +148,9 @@ class Entry:
 
         With an argument, an entry of a skill speaks of that skill's own files and scripts alone.
         """
-        if not self.names(call.tool):
-            return False
-        if self.is_whole:
-            return True
-        if call.skill is not None and skill is not None and call.skill != skill:
+        if not self.names(call.tool) or self.is_whole:
+            return self.names(call.tool)
+        if _is_of_another(call, skill):
             return False
         if self.hosts is not None:
             return call.target is not None and self.hosts.permits(call.target)
@@ -119,7 +158,9 @@ class Entry:
             parts = _parts(call)
             return parts is not None and all_match(self.path, parts)
         pattern = self.command or ()
-        return any(commands.permits(pattern, words) for words in _plain_forms(call))
+        if call.command is not None:
+            return commands.permits_line([pattern], call.line, call.places.workspace)
+        return any(commands.permits(pattern, words) for words in _forms_of_script(call))
 
     def may_mean(self, call: Call) -> bool:
         """Return whether a call may be what the entry says: for bans, so a call that is unclear counts."""
@@ -133,16 +174,49 @@ class Entry:
         if self.command is None:
             return True
         if call.command is not None:
-            return commands.touches(self.command, call.command)
-        forms = _plain_forms(call)
+            return commands.touches_line(self.command, call.line)
+        forms = _forms_of_script(call)
         return not forms or any(commands.touches_words(self.command, words) for words in forms)
+
+
+def _is_of_another(call: Call, skill: str | None) -> bool:
+    return call.skill is not None and skill is not None and call.skill != skill
+
+
+def any_permits(entries: Iterable[Entry], call: Call, skill: str | None = None) -> bool:
+    """Return whether a call is surely what some entries say.
+
+    Each command of a line may be what another entry says.
+    """
+    meant = [entry for entry in entries if entry.names(call.tool)]
+    if any(entry.permits(call, skill) for entry in meant):
+        return True
+    patterns = [entry.command for entry in meant if entry.command]
+    if call.command is None or _is_of_another(call, skill):
+        return False
+    return commands.permits_line(patterns, call.line, call.places.workspace)
+
+
+def split_entries(text: str) -> tuple[str, ...]:
+    """Split entries at commas and blanks that stand outside parentheses.
+
+    `Bash(git diff:*), Read` is two. A parenthesis that was never closed takes in the rest, and a
+    parenthesis after a blank belongs to the name before it, so that no slip makes a pattern wider.
+    """
+    names = _ONE.findall(text) if _LIST.fullmatch(text) else _split_by_depth(text)
+    # Quotes and brackets are left over where a list was no valid YAML and was read as text.
+    return tuple(dict.fromkeys(plain for name in names if (plain := name.strip("\"'[]"))))
 
 
 class Grammar:
     """Reads entries; it knows the agent's tools, and those of a host that are handed in."""
 
-    def __init__(self, specs: Mapping[str, ToolSpec] | None = None) -> None:
+    def __init__(
+        self, specs: Mapping[str, ToolSpec] | None = None, workspace: str = "", closed: Iterable[str] = ()
+    ) -> None:
+        """`workspace` and `closed`: what the paths of command lines are compared with."""
         self.specs: Mapping[str, ToolSpec] = {**TOOL_SPECS, **(specs or {})}
+        self.places = Places(workspace, closed=tuple(closed))
         self.parse = lru_cache(maxsize=4096)(self._parse)
         """Return what an entry says. Raises EntryNotUnderstoodError."""
 
@@ -152,7 +226,7 @@ class Grammar:
 
     def call(self, tool: str, args: Mapping[str, Any], caller: str | None = None) -> Call:
         """Return a call of a tool by its name."""
-        return Call(self.spec(tool), args, caller)
+        return Call(self.spec(tool), args, caller, self.places)
 
     def named(self, tool: str) -> Entry:
         """Return the entry that speaks of a tool, and of those that do a part of what it does."""
@@ -178,16 +252,28 @@ class Grammar:
                 entries.append(parse(text))
         return tuple(entries)
 
-    def exact_entry(self, call: Call) -> str | None:
-        """Return the entry that permits just this command, path or host; None where none can be written."""
+    def exact_entries(self, call: Call) -> str | None:
+        """Return the entries that permit just these commands, path or host; None where none can be written.
+
+        They have blanks between them: one for a plain command or a path, one for each command of a line.
+        """
         spellings = []
         if call.command is not None and "*" not in call.command:
-            spellings.append(f"{call.tool}({call.command.strip()})")
+            each = (" ".join(command.known) for command in call.line or () if command.words)
+            spellings.append([f"{call.tool}({text})" for text in dict.fromkeys(each)])
         if call.path is not None and "*" not in call.path:
-            spellings.append(f"{call.tool}({call.path if '/' in call.path else f'./{call.path}'})")
+            spellings.append([f"{call.tool}({call.path if '/' in call.path else f'./{call.path}'})"])
         if call.target is not None:
-            spellings.append(f"{call.tool}({call.target.short})")
-        return next((entry.text for entry in self.understood(spellings) if entry.permits(call)), None)
+            spellings.append([f"{call.tool}({call.target.short})"])
+        for texts in spellings:
+            entries = self.understood(texts)
+            needed = [
+                entry for entry in entries
+                if not any_permits([each for each in entries if each is not entry], call)
+            ]  # fmt: skip
+            if needed and any_permits(needed, call):
+                return " ".join(entry.text for entry in needed)
+        return None
 
     def _parse(self, text: str) -> Entry:
         text = text.strip()
@@ -247,11 +333,8 @@ def _parts(call: Call) -> Words | None:
     return () if plain == "." else tuple(plain.split("/"))
 
 
-def _plain_forms(call: Call) -> Sequence[Words]:
-    """Return the plain commands of a call: one, or the ways to call a script; none if it is unclear."""
-    if call.command is not None:
-        words = commands.plain_command(call.command)
-        return [words] if words else []
+def _forms_of_script(call: Call) -> Sequence[Words]:
+    """Return the ways in which a command calls a script; none if it is unclear."""
     parts, args = _parts(call), call.args.get("args", ())
     are_words = isinstance(args, list | tuple) and all(isinstance(word, str) for word in args)
     if not (call.skill and parts and are_words):
@@ -259,3 +342,19 @@ def _plain_forms(call: Call) -> Sequence[Words]:
     path = "/".join(parts)
     ways = _INTERPRETERS.get(posixpath.splitext(path)[1], ())
     return [(*way, spelled, *args) for way in ((), *ways) for spelled in (path, f"./{path}")]
+
+
+def _split_by_depth(text: str) -> list[str]:
+    names = [""]
+    depth = 0
+    for character in text:
+        depth = max(depth + (character == "(") - (character == ")"), 0)
+        if depth == 0 and (character == "," or character.isspace()):
+            if names[-1]:
+                names.append("")
+        elif character == "(" and not names[-1] and len(names) > 1:
+            names.pop()
+            names[-1] += character
+        else:
+            names[-1] += character
+    return names

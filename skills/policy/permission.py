@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Final, Literal, NamedTuple
 
-from skills_agent.skills.policy.patterns import GRAMMAR, Call, Entry, Grammar
+from skills_agent.skills.policy.patterns import GRAMMAR, Call, Entry, Grammar, any_permits
 from skills_agent.skills.text import one_line
 
 Mode = Literal["recommend", "restrict", "intersection", "preapprove"]
@@ -66,9 +66,7 @@ class Permission:
     def listed_by(self, call: Call) -> tuple[str, ...]:
         """Return the skills whose `allowed-tools` list a call."""
         listed = self._listed.items()
-        return tuple(
-            skill for skill, entries in listed if any(entry.permits(call, skill) for entry in entries)
-        )
+        return tuple(skill for skill, entries in listed if any_permits(entries, call, skill))
 
     def allowed_now(self) -> str:
         """Say in one line what passes; empty where there is no limit."""

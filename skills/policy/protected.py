@@ -10,9 +10,13 @@ import unicodedata
 from collections.abc import Iterable, Iterator, Mapping
 from fnmatch import fnmatchcase
 from functools import lru_cache
+from glob import iglob
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final, NamedTuple
+
+from skills_agent.skills.policy.reading import read_paths
+from skills_agent.skills.policy.shell import SimpleCommand, take_apart
 
 READERS: Final[Mapping[str, tuple[str, ...]]] = {
     "version control": (
@@ -65,6 +69,13 @@ _WORK: Final = (".agent", "work")
 """Folders of threads, which scripts work in: an exception."""
 _IN_WORDS: Final = re.compile(r"""[^\s=:,;|&<>()\[\]{}'"`@$]+""")
 _SHORT_OPTION: Final = re.compile(r"-\w(?=[./~])")
+_WILDCARD: Final = re.compile(r"[*?]|\[[^]]*\]|\{[^}]*\}|\$\w*")
+_QUOTING: Final = str.maketrans("", "", "\"'\\")
+_OPEN: Final = ("*", "?", "[")
+MAX_WILDCARDS: Final = 2
+"""Parts of a path with a wildcard that are looked up in the folders; of more, any name that fits counts."""
+MAX_NAME: Final = 255
+"""Bytes of a file's name, nearly everywhere."""
 _SHORT_NAME: Final = re.compile(r"git~\d+")
 """What Windows calls `.git` in eight letters."""
 
@@ -143,6 +154,88 @@ def protected_in(
         ):
             if found := protected_path(text, workspace, more, workdir):
                 yield found
+
+
+def protected_in_command(
+    command: str, workspace: Path, more: Iterable[str] = (), workdir: Path | None = None, *, cwd: str = ""
+) -> Iterator[ProtectedPath]:
+    """Yield what is protected of the paths that a command line names, and may change.
+
+    Its words are looked at as programs get them, from each folder that `cd` may have led to. A word with a
+    variable or a wildcard counts if it may become a protected name. A line that only reads changes none.
+    `cwd`: where it begins, from `workdir` or absolute.
+    """
+    line = take_apart(command)
+    if line is not None and read_paths(line) is not None:
+        return
+    top, plain = workdir or workspace, command.translate(_QUOTING)
+    yield from protected_in(filter(None, [cwd]), workspace, more, top)
+    yield from protected_in((command, plain), workspace, more, top / cwd)
+    if line is None:
+        yield from _perhaps(re.split(r"[\s;|&<>()]+", plain), workspace, more, top / cwd)
+        return
+    for each in line:
+        yield from _protected_of(each, workspace, more, top / cwd)
+
+
+def _protected_of(
+    command: SimpleCommand, workspace: Path, more: Iterable[str], workdir: Path
+) -> Iterator[ProtectedPath]:
+    words = list(command.every_word)
+    known = [word.text for word in words if word.text is not None]
+    for folder in command.folders or ("",):
+        yield from protected_in(known, workspace, more, workdir / folder)
+        yield from _perhaps(
+            [word.shape for word in words if word.text is None], workspace, more, workdir / folder
+        )
+
+
+def _perhaps(
+    shapes: Iterable[str], workspace: Path, more: Iterable[str], root: Path
+) -> Iterator[ProtectedPath]:
+    """Yield what words may name of which a shape is known: what there is now, and what is spelled out."""
+    names = tuple(each for each in (*PROTECTED, *more) if "/" not in each)
+    for shape in filter(_WILDCARD.search, shapes):
+        parts = re.split(r"[/=:,]", shape)
+        is_wide = sum(map(bool, map(_WILDCARD.search, parts))) > MAX_WILDCARDS
+        for part in parts:
+            is_open = part.startswith(_OPEN) and not is_wide
+            is_any = not _WILDCARD.sub("", part)
+            if entry := next(
+                (each for each in names if not (is_open or is_any) and _overlap(part, each)), None
+            ):
+                yield ProtectedPath(shape, entry, None)
+        if not is_wide:
+            is_hidden_meant = bool(shape.strip("*?/"))
+            # A Path's own glob takes `**` for any depth, and bash does not.
+            for found in iglob(shape, root_dir=root, include_hidden=is_hidden_meant):  # noqa: PTH207
+                if protected := protected_path(found, workspace, more, root):
+                    yield protected._replace(shown=shape, place=None)
+
+
+@lru_cache(maxsize=4096)
+def _overlap(shape: str, entry: str) -> bool:
+    """Return whether some name is both what a shape and what an entry says."""
+    shape, entry = _WILDCARD.sub("*", _plain(shape)), _plain(entry)
+    if len(shape) > MAX_NAME:
+        return False
+    reached = {(0, 0)}
+    left = [(0, 0)]
+    while left:
+        one, other = left.pop()
+        if one == len(shape) and other == len(entry):
+            return True
+        ends = one < len(shape), other < len(entry)
+        steps = []
+        if ends[0] and shape[one] == "*":
+            steps += [(one + 1, other)] + [(one, other + 1)] * ends[1]
+        if ends[1] and entry[other] == "*":
+            steps += [(one, other + 1)] + [(one + 1, other)] * ends[0]
+        if all(ends) and shape[one] == entry[other]:
+            steps.append((one + 1, other + 1))
+        left += [step for step in steps if step not in reached]
+        reached.update(steps)
+    return False
 
 
 @lru_cache(maxsize=64)

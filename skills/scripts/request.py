@@ -4,7 +4,6 @@ import json
 import os
 import shlex
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -146,19 +145,6 @@ def _start_in(cwd: str, folder: Path, workspace: Path) -> Path:
         f"Cannot start in {one_line(cwd, _MAX_SHOWN)!r}: that is not a folder of the workspace that commands "
         "may work in. Leave out cwd to start in the working directory."
     )
-
-
-def command_words(command: str) -> tuple[str, ...]:
-    """Return what may be words of a command line: as a shell takes them, and as they are written.
-
-    Nothing is expanded. For a look at the paths that a line names: what is missed stays read-only.
-    """
-    lexer = shlex.shlex(command, posix=True, punctuation_chars=True)
-    lexer.whitespace_split, lexer.commenters = True, ""
-    words = command.split()
-    with suppress(ValueError):  # a quote that is not closed, as in the text of a here-document
-        words += lexer
-    return tuple(dict.fromkeys(words))
 
 
 def as_arguments(value: object) -> object:

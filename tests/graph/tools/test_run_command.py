@@ -12,7 +12,7 @@ from langchain_core.messages import ToolMessage
 
 from skills_agent.graph.settings import Settings, SettingsError
 from skills_agent.graph.tools.execution import WORK_FOLDER
-from skills_agent.skills.scripts.request import command_words
+from skills_agent.skills.policy.protected import protected_in_command
 from tests.agents import Agent, call, calls, write_skill
 from tests.conftest import MakeAgent
 
@@ -283,14 +283,14 @@ def test_what_was_approved_becomes_writable_and_nothing_beside_it(
 
 def test_without_an_approval_nothing_protected_is_writable(make_agent: MakeAgent, workspace: Path) -> None:
     (workspace / ".envrc").write_text("as it was")
-    answer = run(make_agent, {**FREE, "sandbox": "require"}, command="x=envrc; echo new > .$x; ls -a")
+    answer = run(make_agent, {**FREE, "sandbox": "require"}, command="x=.env; y=rc; echo new > $x$y; ls -a")
     assert (workspace / ".envrc").read_text() == "as it was"
     assert "Read-only file system" in answer.text
 
 
 @given(st.text(alphabet="ab '\"\\|;&<>()$`\n=", max_size=30))
-def test_the_words_of_any_line_are_found(line: str) -> None:
-    assert set(line.split()) <= set(command_words(line))
+def test_a_protected_path_is_found_in_any_line_that_names_it(line: str) -> None:
+    assert any(each.entry == ".envrc" for each in protected_in_command(f"cp {line} .envrc", Path("/nowhere")))
 
 
 # --- whether it is offered ---

@@ -1,15 +1,9 @@
 """Entries of allowed-tools: what they permit, what slips through them (nothing), and what they forbid."""
 
-import os
-import shutil
-import subprocess
-from pathlib import Path
-
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-from skills_agent.skills.policy.commands import plain_command
 from skills_agent.skills.policy.patterns import GRAMMAR, Call, EntryNotUnderstoodError, Grammar
 from skills_agent.skills.policy.tool_spec import ToolSpec
 
@@ -71,6 +65,27 @@ def test_a_name_speaks_of_our_tools_and_of_one_of_that_name(entry: str, tools: s
         ("run_command(ls:*)", "ls -l"),
         ("Bash(./build.sh *)", "./build.sh all"),
         ("Bash(scripts/*.py *)", "scripts/report.py a.csv"),
+        ("Bash(git:*)", "git status &"),
+        ("Bash(git:*)", "git log 2>&1 >/dev/null"),
+        ("Bash(git:*)", "git apply < patches/one.patch"),
+        ("Bash(git:*)", "git apply <<'END'\n$(rm x)\nEND\n"),
+        ("Bash(git:*)", "git log <<< x"),
+        ("Bash(git:*)", "git $X ${Y:-z} $((1))"),
+        ("Bash(git:*)", "git $'a'"),
+        ("Bash(git:*)", "git commit -m 'a\nb'"),
+        ("Bash(git:*)", "(git status) && { git log; } || ! git diff; time git log"),
+        ("Bash(git:*)", "if git status; then git log; else git diff; fi\nfor x in a b; do git log $x; done"),
+        ("Bash(git:*)", "git log $(git rev-parse HEAD) `git rev-parse a` <(git log)"),
+        ("Bash(git:*)", "env LC_ALL=C git status"),
+        ("Bash(git:*)", "command git status; nice -n 5 timeout -k 3 10s git log"),
+        ("Bash(git:*)", "git ls-files | xargs git log"),
+        ("Bash(git:*)", "bash -c 'git log; git status'"),
+        ("Bash(git:*)", "cd sub && git status # main"),
+        ("Bash(git:*)", "x=1; git log -$x"),
+        ("Bash(git:*)", "LC_ALL=C git log"),
+        ("Bash(git log:*)", "git log $X *.md"),
+        ("Bash(find:*)", "find . -name '*.py'"),
+        ("Bash(bash:*)", 'bash -c "$X"'),
         ("Bash", "git log | wc -l; echo $HOME"),
         ("Bash(*)", "git log | wc -l"),
     ],
@@ -87,36 +102,69 @@ TRICKS = [
     "git status | sh",
     "git status |& sh",
     "git status & rm x",
-    "git status &",
     "git log > /etc/passwd",
+    "git log &> x",
+    "git log 2> x",
+    "git log <> x",
+    "git apply < /etc/passwd",
+    "git apply < ../x",
+    "git log >&'$(rm x)'",
+    "git log <<END\n$(rm x)\nEND",
+    "git log | xargs rm",
+    "git log | xargs",
+    "git log $(git log; rm x)",
+    "bash -c 'git log; rm x'",
+    'bash -c "git $X; $Y"',
+    "sh -c 'git log &>x'",
+    "env -S 'git log'",
+    "env PATH=. git log",
+    "env GIT_PAGER=x git log",
+    "for PATH in .; do git log; done",
+    "PATH=.; git log",
+    "IFS=x; git log",
+    "cd ..; git log",
+    "cd $X; git log",
+    "cd /etc && git log",
+    "cd -; git log",
+    "pushd a; git log",
+    "alias git=rm; git x",
+    "function git { rm x; }; git",
+    "export PATH=.; git log",
+    "eval git log",
+    "exec git log",
+    "trap 'rm x' EXIT; git log",
+    "source x; git log",
+    "shopt -s dotglob; git log",
+    "read 'a[$(rm x)]'; git log",
+    "[[ -v a[$(rm)] ]] && git log",
+    "test -v 'a[$(rm)]' && git log",
+    "printf -v 'a[$(rm)]' x; git log",
+    "git $((a[$(rm)]))",
+    "git ${a[$(rm)]}",
+    "git ${x@P}",
+    "git ${!x}",
+    'git $"x"',
+    "a[0]=1 git log",
+    "a=(git log); git log",
+    "git log {fd}>x",
+    "coproc git log",
+    "select x in git; do git log; done",
+    "((git))",
+    "[[ a -eq b ]] && git log",
+    "{git,rm} x",
+    "git{,x} status",
     "git log >> x",
-    "git log 2>&1",
     "git log >| x",
-    "git apply < patch",
-    "git log <<< x",
     "git diff <(rm x) a",
     "git $(rm x)",
     "git `rm x`",
     'git log "$(rm x)"',
     'git log "`rm x`"',
-    "git $X",
-    "git ${X:-y}",
-    "git $'a'",
-    "git $((1))",
     "git status\nrm x",
     "git status\r\nrm x",
-    "git status \\\nrm x",
-    "git commit -m 'a\nb'",
-    "(git status)",
     "git() { rm x; }",
-    "{ git status; }",
-    "! git status",
-    "env git status",
     "sudo git status",
-    "command git status",
     "exec git status",
-    "xargs git status",
-    "time git status",
     "/usr/bin/git status",
     "./git status",
     "../git status",
@@ -140,8 +188,6 @@ TRICKS = [
     "g{i,o}t status",
     "if git status; then rm x; fi",
     "git status # ; \n rm x",
-    "git status # main",
-    "git #",
     "\u00a0git status",
     "gi\u200bt status",
     "rm -rf x",
@@ -170,6 +216,14 @@ def test_a_quoting_trick_that_is_still_git_is_git() -> None:
         ("Bash(git diff *)", "git difftool"),
         ("Bash(git diff *)", "git 'diff --stat'"),
         ("Bash(npm test)", "npm test --x"),
+        ("Bash(npm test)", "npm test $X"),
+        ("Bash(npm test)", "npm $X"),
+        ("Bash(git diff main)", "git diff *"),
+        ("Bash(scripts/*.py)", "cd a && scripts/x.py"),
+        ("Bash(./x *)", "cd a; ./x"),
+        ("Bash(find:*)", "find . -exec rm {} +"),
+        ("Bash(xargs:*)", "ls | xargs rm"),
+        ("Bash(git:*)", "X=1 git log"),
         ("Bash(git * main)", "git main"),
         ("Bash(git * main)", "git push main --force"),
         ("Bash(npx *eas-cli@*)", "npx -y eas-cli@latest"),
@@ -362,7 +416,12 @@ def test_a_ban_of_a_path_leaves_other_paths() -> None:
         (script("scripts/run.py", "x"), "run_script(scripts/run.py)"),
         (file("write_file", "out.txt"), "write_file(./out.txt)"),
         (command("git log -3"), "run_command(git log -3)"),
-        (command("git log | sh"), None),
+        (command("git log | sh"), "run_command(git log) run_command(sh)"),
+        (command("cd a && git log -3 2>&1 | head -5"), "run_command(git log -3) run_command(head -5)"),
+        (command("git log && git log"), "run_command(git log)"),
+        (command("git log > x"), None),
+        (command("git log 'a b'"), None),
+        (command("cd a"), None),
         (command("ls *"), None),
         (file("write_file", "../x"), None),
         (file("write_file", "a b"), None),
@@ -370,13 +429,13 @@ def test_a_ban_of_a_path_leaves_other_paths() -> None:
     ],
 )
 def test_an_exact_entry_is_offered_where_one_can_be_written(call: Call, entry: str | None) -> None:
-    assert GRAMMAR.exact_entry(call) == entry
+    assert GRAMMAR.exact_entries(call) == entry
 
 
 WORDS = st.text(alphabet="git stau-x'\"\\;|&<>()$`\n\t#!{}=~*?[]", max_size=24)
 
 
-@given(st.sampled_from([";", "|", "&", "&&", "\n", ">", "<", "`", "$(", "$x"]), WORDS)
+@given(st.sampled_from([";./x", "|./x", "& ./x", "&&./x", "\n./x", ">", "`./x", "$(./x"]), WORDS)
 def test_nothing_unquoted_after_git_is_permitted(operator: str, after: str) -> None:
     assert not GRAMMAR.parse("Bash(git:*)").permits(command(f"git status {operator}{after}"))
 
@@ -408,39 +467,6 @@ def test_a_pattern_of_many_stars_costs_nothing() -> None:
     entry = GRAMMAR.parse(f"Bash(git {'*a' * 400}b)")
     assert not entry.permits(command(f"git {'a' * 50_000}"))
     assert not GRAMMAR.parse(f"Read({'**/a/' * 200}b)").permits(file("read_file", "a/" * 2_000 + "c"))
-
-
-@pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")
-@settings(max_examples=400)
-@given(text=st.text(alphabet="git   a'\"\\;|&<>()#!=", max_size=14).map(lambda text: f"git {text}"))
-def test_what_is_permitted_runs_git_alone_with_the_words_that_were_read(
-    text: str, tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    """A shell agrees: one program, these arguments, and not a file."""
-    if not GRAMMAR.parse("Bash(git:*)").permits(command(text)):
-        return
-    place = tmp_path_factory.mktemp("shell")
-    ran = _run_in_shell(text, place)
-    assert ran == [list(plain_command(text) or ())[1:]]
-
-
-def _run_in_shell(text: str, place: Path) -> list[list[str]]:
-    """Run a text in bash with a `git` that notes its arguments, in a folder where nothing else is."""
-    programs, work = place / "bin", place / "work"
-    programs.mkdir()
-    work.mkdir()
-    git = programs / "git"
-    git.write_text(
-        '#!/bin/sh\nfor word in "$@"; do printf \'%s\\0\' "$word"; done >>"$LOG"; printf \'\\n\' >>"$LOG"\n'
-    )
-    git.chmod(0o755)
-    log = place / "log"
-    log.touch()
-    bash = shutil.which("bash")
-    environment = {"PATH": os.fspath(programs), "LOG": os.fspath(log)}
-    subprocess.run([str(bash), "--norc", "-c", text], cwd=work, env=environment, check=True, timeout=60)
-    assert list(work.iterdir()) == []
-    return [line.split("\0")[:-1] for line in log.read_text().split("\n")[:-1]]
 
 
 MAIL = ToolSpec(name="send_mail", path_argument="attachment", names_elsewhere=("mail",))
