@@ -27,6 +27,7 @@ from skills_agent.graph.settings import Settings
 from skills_agent.skills.format.fields import FIELDS
 from skills_agent.skills.format.rules import RULES
 from skills_agent.skills.policy.protected import READERS
+from skills_agent.skills.policy.reading import ALWAYS_READING, FIND_TESTS, READING
 from skills_agent.skills.policy.secret_places import KEEPERS
 from skills_agent.skills.policy.tool_spec import TOOL_SPECS
 from skills_agent.skills.scripts import seccomp
@@ -94,6 +95,21 @@ def tools() -> Iterator[str]:
     yield from _table(("tool", "risk", "names in other clients, in any case of letters"), rows)
 
 
+def reading() -> Iterator[str]:
+    """Yield the table of programs that only read, with the options that they may have."""
+    by_options: dict[tuple[str, str], list[str]] = {}
+    for name, each in READING.items():
+        short = "".join(sorted({*each.flags, *each.values}, key=lambda letter: (letter.lower(), letter)))
+        long = " ".join(f"--{option.rstrip('=?')}" for option in each.long.split())
+        by_options.setdefault((f"-{short}" if short else "", long), []).append(f"`{name}`")
+    rows = [[" ".join(names), short and f"`{short}`", long and f"`{long}`"]
+            for (short, long), names in by_options.items()]  # fmt: skip
+    tests = " ".join(names for _, names in sorted(FIND_TESTS.items()))
+    rows = [["`find`", "", f"`{tests}`"] if row[0] == "`find`" else row for row in rows]
+    rows.append([" ".join(f"`{name}`" for name in sorted(ALWAYS_READING)), "", "any but `-v` and `-R`"])
+    yield from _table(("program", "short options", "long options"), rows)
+
+
 def denied_calls() -> Iterator[str]:
     """Yield the table of the system calls that the sandbox denies, and why."""
     rows = (
@@ -132,6 +148,7 @@ TABLES: Final[dict[str, Callable[[], Iterable[str]]]] = {
     "diagnostics": diagnostics,
     "events": events,
     "tools": tools,
+    "reading": reading,
     "denied-calls": denied_calls,
     "protected": protected,
     "secrets": secrets,

@@ -49,7 +49,7 @@ from skills_agent.nodes.model_call import ModelRequests
 from skills_agent.nodes.results import KEEP, ResultLimits, shown
 from skills_agent.nodes.timeouts import TimedCalls
 from skills_agent.skills.library.registry import Library, Registry
-from skills_agent.skills.policy.patterns import Entry, EntryNotUnderstoodError, Grammar
+from skills_agent.skills.policy.patterns import Entry, EntryNotUnderstoodError, Grammar, Places
 from skills_agent.skills.policy.secret_places import obeyed_in_homes
 from skills_agent.skills.policy.tool_spec import SHELL_TOOLS, Risk
 from skills_agent.skills.policy.trust import TrustList
@@ -139,7 +139,9 @@ def make_services(  # noqa: PLR0913 - those of `build_graph`, and what the comma
         asks=settings.approval == "ask",
     )
     offered = _by_name([*own, *tools])
-    grammar = Grammar({tool.name: spec_of(tool) for tool in tools}, str(settings.workspace), map(str, closed))
+    search_path = process_environment().get("PATH", "")
+    places = Places(str(settings.workspace), search_path, closed=tuple(map(str, closed)))
+    grammar = Grammar({tool.name: spec_of(tool) for tool in tools}, places)
     budget = description_budget(settings, stated_window(model))
     policy = Policy(
         tools=offered,

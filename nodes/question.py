@@ -7,6 +7,7 @@ again when it is answered, and what the call is of may be gone by then.
 import json
 import logging
 import os
+import re
 import shlex
 from typing import Any, Final
 
@@ -14,6 +15,7 @@ from skills_agent.nodes.judge import Judge, Policy
 from skills_agent.skills.errors import SkillError
 from skills_agent.skills.policy.patterns import Call
 from skills_agent.skills.policy.question import (
+    MAX_NAMED,
     MAX_WIDTH,
     Content,
     code,
@@ -21,6 +23,7 @@ from skills_agent.skills.policy.question import (
     describe,
     escape_markdown,
 )
+from skills_agent.skills.policy.shell import SimpleCommand
 from skills_agent.skills.text import cut
 
 logger = logging.getLogger(__name__)
@@ -29,6 +32,7 @@ MAX_VIEW: Final = 600
 """Characters of a host's own words in a question."""
 NO_SANDBOX: Final = "controlled"
 
+_SUBCOMMAND: Final = re.compile(r"[a-z][a-z-]*")
 
 RUN_AGAIN: Final = (
     "Look first at what it would have changed. Approve: run it again. Reject: leave it; the model is told so."
@@ -68,7 +72,7 @@ def contents_of(call: Call, policy: Policy) -> list[Content]:
             Content(f"A script of the skill {code(str(args.pop('skill', '')))}:", shlex.join(words), "sh")
         ]
     elif call.spec.counts_as == "command":
-        contents = [Content("A command, in the workspace:", str(args.pop("command", "")), "sh")]
+        contents = [Content(_label_of(call), str(args.pop("command", "")), "sh")]
     else:
         contents = [Content(_view(call), "")]
     texts = {name: _text(value) for name, value in args.items() if value is not None}
@@ -93,11 +97,28 @@ def _warnings(call: Call, contents: list[Content], judge: Judge) -> list[str]:
         "You are asked every time."
         for each in judge.protected(call)
     ]
+    if call.command is not None and call.line is None:
+        warnings.append("It cannot be told which commands this line runs: read all of it.")
     if _isolation(call, judge) == NO_SANDBOX:
         who = "as root, so it can change everything here" if os.geteuid() == 0 else "with all your rights"
         warnings.append(f"There is no sandbox: it runs {who}.")
     words = " ".join([call.path or "", *(each.text for each in contents if each.language == "sh")])
     return warnings + deceptions(words, contents)
+
+
+def _label_of(call: Call) -> str:
+    """Return what a command line is: one command, or those that it is made of."""
+    named = list(dict.fromkeys(each for command in call.line or () if (each := _name_of(command))))
+    if len(named) < 2:
+        return "A command, in the workspace:"
+    more = f" and {len(named) - MAX_NAMED} more" if len(named) > MAX_NAMED else ""
+    return f"A line of commands, in the workspace: {', '.join(map(code, named[:MAX_NAMED]))}{more}:"
+
+
+def _name_of(command: SimpleCommand) -> str:
+    """Return how a person calls a command: `git log`, `head`."""
+    words = [word.raw if word.text is None else word.text for word in command.words[:2]]
+    return " ".join(word for word in words[:1] + [each for each in words[1:] if _SUBCOMMAND.fullmatch(each)])
 
 
 def _isolation(call: Call, judge: Judge) -> str:

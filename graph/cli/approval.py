@@ -27,7 +27,7 @@ View = Callable[[str, Mapping[str, Any]], str]
 
 _KEYS: Final = (
     "[a]pprove, [r]eject [message], [e]dit, [v]iew all, [s]top here\n"
-    "and do not ask again: for this s[k]ill, [p]attern [ENTRY], for this [t]hread"
+    "and do not ask again: for this s[k]ill, [p]attern [ENTRY ...], for this [t]hread"
 )
 _KEYS_OF_UNKNOWN: Final = "[a]gain: run it again, [l]eave it [message], [v]iew all, [s]top here"
 _KEYS_OF_WORDS: Final = "Type your answer, or the number of a choice; Ctrl-D: later"
@@ -189,7 +189,7 @@ def _edit(request: Request, rest: str) -> Decision | None:
 def _ask_pattern(request: Request) -> str:
     exact = GRAMMAR.exact_entries(GRAMMAR.call(request["name"], request["args"])) or ""
     offer = f" [{line_of(exact)}]" if exact else ""
-    return input(f"entry as in allowed-tools{offer}: ").strip() or exact
+    return input(f"entries as in allowed-tools{offer}: ").strip() or exact
 
 
 def _fault(interrupt: Interrupt, request: Request, decision: Decision) -> str | None:

@@ -15,7 +15,7 @@ from skills_agent.skills.errors import DetailedError, SkillError
 from skills_agent.skills.network.hosts import HostPattern, HostPatternError, Target, target_of
 from skills_agent.skills.policy import commands
 from skills_agent.skills.policy.commands import ANY, Words, all_match, word_matches
-from skills_agent.skills.policy.reading import read_paths, stays_inside
+from skills_agent.skills.policy.reading import is_shadowed, read_paths, stays_inside
 from skills_agent.skills.policy.shell import SimpleCommand, moved, take_apart
 from skills_agent.skills.policy.tool_spec import TOOL_SPECS, Risk, ToolSpec
 from skills_agent.skills.text import one_line
@@ -51,6 +51,8 @@ class Places(NamedTuple):
     """Folders that the paths of a command line are compared with."""
 
     workspace: str = ""
+    search_path: str = ""
+    """Where programs are looked for, as in PATH."""
     start: str = ""
     """Where the line begins; empty where that is not known: then no line is known to only read."""
     readable: tuple[str, ...] = ()
@@ -99,12 +101,16 @@ class Call:
     def risk(self) -> Risk:
         """Return what this call risks: `read` for a command line that only reads what may be read.
 
-        The tool's own risk is that of the spec; the journal goes by that.
+        The tool's own risk is that of the spec; the journal goes by that. A call of a skill finds the
+        programs of the skill's packages first, so nothing is known of it.
         """
-        if self.spec.counts_as != "command" or not self.places.start:
+        if self.spec.counts_as != "command" or not self.places.start or self.skill is not None:
             return self.spec.risk
-        paths = read_paths(self.line)
-        is_reading = paths is not None and stays_inside(paths, *self.places)
+        line, paths = self.line, read_paths(self.line)
+        at = self.places
+        if line is None or paths is None or is_shadowed(line, at.search_path, at.workspace):
+            return self.spec.risk
+        is_reading = stays_inside(paths, at.workspace, at.start, at.readable, at.closed)
         return "read" if is_reading else self.spec.risk
 
     @property
@@ -211,12 +217,10 @@ def split_entries(text: str) -> tuple[str, ...]:
 class Grammar:
     """Reads entries; it knows the agent's tools, and those of a host that are handed in."""
 
-    def __init__(
-        self, specs: Mapping[str, ToolSpec] | None = None, workspace: str = "", closed: Iterable[str] = ()
-    ) -> None:
-        """`workspace` and `closed`: what the paths of command lines are compared with."""
+    def __init__(self, specs: Mapping[str, ToolSpec] | None = None, places: Places = NOWHERE) -> None:
+        """`places`: what the paths of command lines are compared with."""
         self.specs: Mapping[str, ToolSpec] = {**TOOL_SPECS, **(specs or {})}
-        self.places = Places(workspace, closed=tuple(closed))
+        self.places = places
         self.parse = lru_cache(maxsize=4096)(self._parse)
         """Return what an entry says. Raises EntryNotUnderstoodError."""
 

@@ -8,7 +8,8 @@ and vi, which can run commands; options that follow links (`grep -R`, `find -L`,
 
 import os
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Final, Literal, NamedTuple
 
 from skills_agent.skills.policy.shell import Redirection, SimpleCommand, cd_target
@@ -24,7 +25,7 @@ class Reading(NamedTuple):
     flags: str = ""
     """Short options without a value."""
     values: str = ""
-    """Short options whose value is no path."""
+    """Short options with a value that is no path, and that has to be there: else the next word is a path."""
     long: str = ""
     """Long options; `=` after one: it takes a value, `?`: it may have one behind `=`."""
     operands: Operands = "paths"
@@ -93,7 +94,7 @@ READING: Final[Mapping[str, Reading]] = {
         "a text, then paths", without="import|include|env|ENV",
     ),
     "ls": Reading(
-        "1aAbBcCdfFgGhiklmnNopqQrRsStuUvxXZ", "ITw",
+        "1aAbBcCdfFgGhiklmnNopqQrRsStuUvxXZ", "",
         "all almost-all human-readable recursive reverse size inode directory classify? color? full-time "
         "group-directories-first sort= time= time-style= format= ignore= hide= block-size=",
         here="always",
@@ -101,7 +102,7 @@ READING: Final[Mapping[str, Reading]] = {
     "md5sum": _SUMS,
     "nl": Reading("p", "bdfhilnsvw", "body-numbering= number-width= number-format= number-separator="),
     "nproc": Reading(long="all"),
-    "od": Reading("abcdfilosxv", "AjNtw", "address-radix= skip-bytes= read-bytes= format= output-duplicates"),
+    "od": Reading("abcdfilosxv", "AjNt", "address-radix= skip-bytes= read-bytes= format= output-duplicates"),
     "paste": Reading("sz", "d", "serial delimiters= zero-terminated"),
     "printf": _TEXT,
     "pwd": Reading("LP", "", "logical physical"),
@@ -202,6 +203,26 @@ def stays_inside(
         if any(_is_in(real, shut) or _is_in(shut, real) for shut in map(os.path.realpath, closed)):
             return False
     return True
+
+
+def is_shadowed(line: Iterable[SimpleCommand], search_path: str, workspace: str, depth: int = 0) -> bool:
+    """Return whether a folder of the workspace that stands in PATH has a program of the name of a command."""
+    own = [
+        each
+        for each in search_path.split(os.pathsep)
+        if not each.startswith("/") or _is_in(os.path.realpath(each), os.path.realpath(workspace))
+    ]
+    for command in line if own else ():
+        inner, name = wrapped(command), command.program
+        if name and any(Path(workspace, folder, name).exists() for folder in own):
+            return True
+        if (
+            inner is None
+            or depth > MAX_WRAPPERS
+            or is_shadowed(inner.commands, search_path, workspace, depth + 1)
+        ):
+            return True
+    return False
 
 
 def _is_in(place: str, root: str) -> bool:

@@ -238,7 +238,8 @@ def test_a_command_is_asked_about(make_agent: MakeAgent) -> None:
     )
     question = asked(agent)
     assert question.startswith("- **Warning:** There is no sandbox: it runs ")
-    assert f"A command, in the workspace:\n\n```sh\n{command}\n```\n\n" in question
+    label = "A line of commands, in the workspace: `touch made`, `ls`, `head`:"
+    assert f"{label}\n\n```sh\n{command}\n```\n\n" in question
     assert question.endswith("run_command runs a program. Isolation: controlled. Risk: run.")
 
 

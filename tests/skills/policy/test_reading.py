@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from skills_agent.skills.policy.patterns import Call, Grammar
+from skills_agent.skills.policy.patterns import Call, Grammar, Places
 from skills_agent.skills.policy.reading import READING
 
 
@@ -21,7 +21,8 @@ def work(tmp_path: Path) -> Path:
 
 
 def risk(work: Path, command: str, closed: str = "", **args: object) -> str:
-    grammar = Grammar(workspace=str(work), closed=[str(work / closed)] if closed else [])
+    shut = (str(work / closed),) if closed else ()
+    grammar = Grammar(places=Places(str(work), f"/usr/bin:{work}/venv/bin", closed=shut))
     call = grammar.call("run_command", {"command": command, **args})
     places = call.places._replace(start=str(work), readable=(str(work.parent / "skill"),))
     return Call(call.spec, call.args, places=places).risk
@@ -68,7 +69,8 @@ def test_a_line_of_reading_commands_is_of_risk_read(work: Path, command: str) ->
         "sed -i -n 1p a.txt", "sed -n -e 'w x' a.txt", "diff -r src other", "date -s 1", "date 01010000",
         "date -f a.txt", "tail -f a.txt", "tree -o x", "file -C -m a.txt", "file -z a.txt",
         "file -f a.txt", "wc --files0-from=a.txt", "du -L src", "md5sum -c a.txt", "xxd -r a.txt b.txt",
-        'jq \'import "a" as $a; 1\' a.txt', "jq -f a.txt b.txt", "jq -n env", "jq -n '$ENV'", "jq --rawfile a a.txt .",
+        'jq \'import "a" as $a; 1\' a.txt', "jq -f a.txt b.txt", "jq -n env", "jq -n '$ENV'",
+        "jq --rawfile a a.txt .",
         "test -v 'a[$(rm)]'", "[ -v 'a[$(rm)]' ]", "[[ -v a[$(rm)] ]]", "[[ a -eq 1 ]]",
         "printf -v 'a[$(rm)]' x", "printf -va x",
         "printf 'abc%n' PATH; ls", "printf -- '%5ln' PATH; ls", "read x", "cd ..; ls", "cd; ls",
@@ -92,7 +94,7 @@ def test_any_other_line_keeps_the_risk_of_the_tool(work: Path, command: str) -> 
         "cd out && cat passwd", "cd out; ls", "head -5 a.txt /etc/passwd", "wc -l src/closed/x",
         "grep -r x .", "ls src", "ls", "find", "rg x", "du", "tree", "[ -f /etc/passwd ]", "test -e ../x",
         "diff src other", "bash -c 'cat /etc/passwd'", "rg --files /etc", "grep -e x /etc/passwd",
-        "jq . /etc/x", "sed -n 1p /etc/passwd", "realpath /etc",
+        "jq . /etc/x", "sed -n 1p /etc/passwd", "realpath /etc", "od -w /etc/passwd", "ls -w /etc",
     ],
 )  # fmt: skip
 def test_what_is_not_of_the_workspace_or_is_closed_is_asked_about(work: Path, command: str) -> None:
@@ -115,8 +117,21 @@ def test_paths_count_from_the_folder_that_the_call_names(work: Path) -> None:
     assert risk(work, "ls src", cwd="\0") == "run"
 
 
+@pytest.mark.parametrize("command", ["cat a.txt", "ls | cat", "timeout 5 cat a.txt", "bash -c 'cat a.txt'"])
+def test_a_program_of_the_workspace_may_be_another_of_that_name(work: Path, command: str) -> None:
+    assert risk(work, command) == "read"
+    (work / "venv/bin").mkdir(parents=True)
+    (work / "venv/bin/cat").write_text("rm x")
+    assert risk(work, command) == "run"
+    assert risk(work, "ls") == "read"
+
+
+def test_a_call_of_a_skill_is_asked_about_as_its_packages_may_have_programs_of_that_name(work: Path) -> None:
+    assert risk(work, "cat a.txt", skill="alpha") == "run"
+
+
 def test_a_script_and_a_call_of_an_unknown_place_keep_their_risk(work: Path) -> None:
-    grammar = Grammar(workspace=str(work))
+    grammar = Grammar(places=Places(str(work)))
     assert grammar.call("run_command", {"command": "ls"}).risk == "run"
     assert grammar.call("run_script", {"skill": "x", "path": "ls"}).risk == "run"
     assert grammar.call("read_file", {"path": "x"}).risk == "read"
