@@ -56,7 +56,7 @@ check: $(VENV)/.dev
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy -p skills_agent.graph -p skills_agent.nodes -p skills_agent.skills -p skills_agent.state
-	$(BIN)/mypy tests benchmarks docs
+	$(BIN)/mypy tests benchmarks docs scripts
 	@for scripts in skills/bundled/*/scripts; do $(BIN)/mypy $$scripts/*.py || exit 1; done
 	$(BIN)/lint-imports
 	$(BIN)/python docs/generate.py --check

@@ -1,6 +1,7 @@
 """The tools that run programs: run_script and run_command."""
 
 import os
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -41,6 +42,7 @@ from skills_agent.state.records import active_skills
 WORK_FOLDER: Final = Path(".agent", "work")
 
 Command = Annotated[str, Field(description="E.g. git log --oneline | head -5")]
+_SKILL_VARIABLE: Final = re.compile(r"\$\{?(?:CLAUDE_)?(?:SKILL_DIR|PLUGIN_ROOT)\b")
 OfSkill = Annotated[
     str | None, Field(description="Loaded skill whose command it is: its folder is $SKILL_DIR")
 ]
@@ -269,6 +271,8 @@ class _RunTools:
 
 def _hint(request: ScriptRequest, runtime: ThreadRuntime) -> str:
     """Say which words of a command that failed are files of loaded skills, and how to reach them."""
+    if not request.skill and _SKILL_VARIABLE.search(request.command):
+        return "$SKILL_DIR is that of the skill that the argument skill names, and none was named"
     line = take_apart(request.command or "") or ()
     words = [word.removeprefix("./") for command in line for word in command.known]
     files = {

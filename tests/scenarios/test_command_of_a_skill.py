@@ -60,3 +60,7 @@ def test_a_file_of_the_workspace_gives_no_hint(make_agent: MakeAgent, workspace:
     (workspace / "scripts").mkdir()
     (workspace / "scripts" / "hello.py").write_text("raise SystemExit(3)\n")
     assert "is a file of the skill" not in told(ran(make_agent, command="python3 scripts/hello.py"))
+
+
+def test_who_names_no_skill_is_told_whose_folder_it_is(make_agent: MakeAgent) -> None:
+    assert "none was named" in told(ran(make_agent, command="cat ${CLAUDE_SKILL_DIR}/SKILL.md"))
