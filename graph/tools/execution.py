@@ -228,7 +228,7 @@ class _RunTools:
             scratch=self.kept.scratch(runtime.config) if self.kept else None,
         )
         loaded = active_skills(runtime.state.get("skills_loaded"))
-        result = with_missing_module(explained(self.runner.run(request), request), request.skill, loaded)
+        result = with_missing_module(explained(self.runner.run(request), request), request, loaded)
         artifact = {
             "exit_code": result.exit_code,
             "level": result.level,

@@ -6,27 +6,27 @@ from dataclasses import replace
 from typing import Final
 
 from skills_agent.skills.needs.here import install_command
-from skills_agent.skills.scripts.runner import ScriptResult
+from skills_agent.skills.scripts.runner import ScriptRequest, ScriptResult
 
 _NO_MODULE: Final = re.compile(
     r"(?m)^ModuleNotFoundError: No module named '(?P<module>[A-Za-z_][A-Za-z0-9_.]{0,99})'"
 )
 
 
-def with_missing_module(result: ScriptResult, skill: str, loaded: Iterable[str]) -> ScriptResult:
+def with_missing_module(result: ScriptResult, request: ScriptRequest, loaded: Iterable[str]) -> ScriptResult:
     """Return a result with advice where a Python module was missing.
 
-    `skill` is the one that the run was of; empty for a command of none, which may be meant for one of the
-    `loaded`.
+    A command of no skill may be meant for one of the `loaded`.
     """
     match = _NO_MODULE.search(result.stderr)
     if match is None:
         return result
     advice = f"The module {match['module']} is not installed for it."
-    if skill:
+    if request.skill:
+        command = install_command(request.skill, request.source, request.mounted_at)
         advice += (
-            f" A person can bring what {skill} needs: {install_command(skill)} (with --with PACKAGE, what no "
-            "file of it names)."
+            f" A person can bring what {request.skill} needs: {command} (with --with PACKAGE, what no file "
+            "of it names)."
         )
     elif names := ", ".join(sorted(loaded)):
         advice += (

@@ -30,6 +30,8 @@ MAX_READ: Final = 4 * 1024 * 1024
 """Bytes of all files together."""
 MAX_FILES: Final = 200
 """Scripts, and files with requirements, that are read."""
+_ANY_SIZE: Final = 1 << 62
+"""What an operator allows for a snapshot is not known here, and listing reads nothing."""
 _NOT_RUN: Final = frozenset(
     {
         "assets",
@@ -60,7 +62,7 @@ def gather(folder: Path, skill_file: str = "SKILL.md") -> tuple[Need, ...]:
 def gather_now(folder: Path, skill_file: str = "SKILL.md") -> tuple[Need, ...]:
     """Return what the skill in a folder needs, as it is now. A folder that cannot be read needs nothing."""
     try:
-        members = list_contents(folder, ContentLimits())
+        members = list_contents(folder, ContentLimits(max_bytes=_ANY_SIZE))
     except SnapshotError:
         return ()
     paths = [each.path for each in members if each.kind != "link" and "node_modules/" not in each.path]

@@ -24,6 +24,8 @@ from skills_agent.skills.skill import Need, NeedKind, SkillRef
 
 OWN_VARIABLES: Final = frozenset({*FIXED, "HOME", "TMPDIR", "PATH", "LANG"})
 """What every script gets."""
+CONFIGURED: Final = "configured"
+"""Label of the folders that settings or a command line name."""
 MAX_NAMED: Final = 8
 """Names in a sentence."""
 NOUNS: Final[Mapping[NeedKind, tuple[str, str]]] = {
@@ -109,7 +111,7 @@ class Machine:
         """
         environment = self.environment_of(needs)
         if modules := self._absent(request, environment):
-            command = install_command(request.skill)
+            command = install_command(request.skill, request.source, request.mounted_at)
             raise PackagesMissingError(request.title, modules, request.skill, command)
         return replace(request, packages=environment)
 
@@ -138,7 +140,7 @@ class Machine:
             by_kind.setdefault(each.need.kind, []).append(each.need)
         remedies = []
         if by_kind.keys() & {"python"}:
-            remedies.append(install_command(skill.name))
+            remedies.append(install_command(skill.name, skill.source, Path(skill.path).parent))
         programs = {need.name: need.specifier for need in by_kind.get("program", [])}
         if version := programs.pop("python", ""):
             remedies.append(f"run the agent with Python {version}")
@@ -176,9 +178,13 @@ class Machine:
         return any(Path(prefix, "lib", "node_modules", need.name).is_dir() for prefix in prefixes)
 
 
-def install_command(skill: str) -> str:
-    """Return the command that brings the Python packages that a skill needs."""
-    return shlex.join(["skills-agent", "skills", "needs", skill, "--install"])
+def install_command(skill: str, source: str, folder: Path | None) -> str:
+    """Return the command that brings the Python packages that the skill in a folder needs.
+
+    A folder that was named on a command line has to be named again.
+    """
+    where = ["--skills-dir", str(folder)] if source == CONFIGURED and folder and folder.is_absolute() else []
+    return shlex.join(["skills-agent", "skills", "needs", skill, "--install", *where])
 
 
 def sentence(missing: Sequence[Missing]) -> str:

@@ -7,6 +7,7 @@ reads files of strangers in the agent's own process. What this cannot read is no
 import re
 import sys
 from collections.abc import Iterator
+from functools import cache, partial
 from typing import Final, NamedTuple
 
 _OPAQUE: Final = re.compile(
@@ -21,8 +22,8 @@ _EXITS: Final = re.compile(r"\b(?:exit|raise)\b")
 _CAUGHT: Final = re.compile(
     r"[ \t]*except\b(?:[^:\n]*\b(?:ImportError|ModuleNotFoundError|Exception)\b)?[^:\n]*:"
 )
-_LEAST_INDENT: Final = 1000
 MAX_LINES: Final = 20_000
+_MAX_WIDTH: Final = 500
 
 
 class Import(NamedTuple):
@@ -48,7 +49,7 @@ def imports_of(source: str) -> list[Import]:
 
     Left out are those for type checkers alone, and those in a `try` whose `except` goes on without them.
     """
-    lines = _OPAQUE.sub(_blank, source).split("\n")[:MAX_LINES]
+    lines = [line[:_MAX_WIDTH] for line in _OPAQUE.sub(_blank, source).split("\n")[:MAX_LINES]]
     imports = sorted(_all(lines), key=lambda each: (not each.is_certain, each.line))
     kept: dict[str, Import] = {}
     for each in imports:
@@ -63,6 +64,7 @@ def _blank(match: re.Match[str]) -> str:
 
 def _all(lines: list[str]) -> Iterator[Import]:
     blocks: list[_Block] = []
+    goes_on = cache(partial(_goes_on, lines))  # the end of a block with thousands of imports is searched once
     for number, line in enumerate(lines):
         text = line.lstrip(" \t")
         if not text:
@@ -72,9 +74,7 @@ def _all(lines: list[str]) -> Iterator[Import]:
             blocks.pop()
         if match := _IMPORT.match(line):
             words = [block.word for block in blocks]
-            if "TYPE_CHECKING" in words or any(
-                _goes_on(lines, each) for each in blocks if each.word == "try"
-            ):
+            if "TYPE_CHECKING" in words or any(goes_on(each) for each in blocks if each.word == "try"):
                 continue
             is_certain = not set(words) - {"try", "with"}
             names = [match["module"]] if match["module"] else match["names"].split(",")

@@ -1,5 +1,6 @@
 """skills-agent skills needs, show and doctor: what a skill needs, and what of it is here."""
 
+import shlex
 from pathlib import Path
 
 import pytest
@@ -29,7 +30,7 @@ def test_needs_says_what_is_here_what_is_not_and_where_it_is_said(cli: CommandLi
         ["nobody_has_this", "Python", "package", "not", "here", "scripts/run.py:1"],
         [],
         ["What", "would", "help"],
-        ["skills-agent", "skills", "needs", "draw", "--install"],
+        ["skills-agent", "skills", "needs", "draw", "--install", "--skills-dir", str(cli.skills / "draw")],
         [*["set", "DRAW_KEY,", "and", "the", "setting", "script_secrets:", "draw"], "=", '["DRAW_KEY"]'],
     ]
 
@@ -134,3 +135,11 @@ def test_a_person_is_asked_once(cli: CommandLine, packed: Path, reply: str, code
     assert done.code == code
     told = cli.run("skills", "needs", "packed", "--json", "--skills-dir", str(cli.skills)).value
     assert (told["environment"] is not None) == (code == 0)
+
+
+def test_the_command_that_is_shown_works_as_it_is(cli: CommandLine, packed: Path) -> None:
+    del packed
+    told = cli.run("skills", "needs", "packed", "--json", "--skills-dir", str(cli.skills)).value
+    program, *words = shlex.split(told["remedies"][0])
+    assert program == "skills-agent"
+    assert cli.run(*words, "--yes").code == 0

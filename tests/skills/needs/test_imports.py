@@ -55,6 +55,12 @@ def test_a_text_that_would_crash_a_compiler_is_read() -> None:
     assert [each.module for each in imports_of(hostile)] == ["first"]
 
 
+def test_thousands_of_imports_in_one_block_are_read_once() -> None:
+    tries = "try:\n" + "    import first\n" * 15_000 + "except ImportError:\n    raise\n"
+    line = "try:\n    import second\nexcept ImportError:\n    raise\nexcept " + "ImportError " * 20_000 + "\n"
+    assert [each.module for each in imports_of(line + tries)] == ["second", "first"]
+
+
 @given(st.text(alphabet="import fromx.,()'\"\\#:\n\t =", max_size=200))
 def test_any_text_is_read(text: str) -> None:
     for each in imports_of(text):
