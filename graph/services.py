@@ -18,8 +18,8 @@ from skills_agent.graph.audit.log import RunLog
 from skills_agent.graph.audit.recorder import Audit
 from skills_agent.graph.audit.redaction import redaction_of
 from skills_agent.graph.kept_folders import KeptFolders
-from skills_agent.graph.langgraph_inside import is_coroutine
 from skills_agent.graph.machine import machine_of
+from skills_agent.graph.mcp.offer import make_servers, offer_tools
 from skills_agent.graph.models.provider import default_model, make_models, stated_window
 from skills_agent.graph.serialisation import keyed, stored_size
 from skills_agent.graph.settings import (
@@ -38,15 +38,16 @@ from skills_agent.graph.settings import (
 from skills_agent.graph.shared_folders import shared_folders
 from skills_agent.graph.threads.backends import ThreadServices
 from skills_agent.graph.threads.locks import ThreadLocks
-from skills_agent.graph.tools import Kept, Workdir, build_tools, spec_of
+from skills_agent.graph.tools import Kept, Workdir, build_tools
 from skills_agent.graph.tools.change import changes_in
+from skills_agent.graph.tools.offered import OfferedTools
 from skills_agent.graph.tools.workspace import Workspace
 from skills_agent.nodes import RegistryOf
 from skills_agent.nodes.act import keep_reply
 from skills_agent.nodes.effects import Journal
 from skills_agent.nodes.judge import Policy
 from skills_agent.nodes.model_call import ModelRequests
-from skills_agent.nodes.results import KEEP, ResultLimits, shown
+from skills_agent.nodes.results import ResultLimits, shown
 from skills_agent.nodes.timeouts import TimedCalls
 from skills_agent.skills.library.registry import Library, Registry
 from skills_agent.skills.policy.patterns import Entry, EntryNotUnderstoodError, Grammar, Places
@@ -66,8 +67,6 @@ from skills_agent.state.context import Context, caller_of
 
 logger = logging.getLogger(__name__)
 
-TIMEOUT: Final = "timeout"
-"""In a tool's metadata: its seconds."""
 _LONGEST_FAILURE: Final = 10_000
 """Characters of what a tool raised."""
 
@@ -80,7 +79,7 @@ class Services:
     registry: RegistryOf
     requests: ModelRequests
     tool_node: ToolNode
-    coroutines: frozenset[str]
+    coroutines: Collection[str]
     """Tools that are awaited: the others block, and are called in a thread."""
     results: ResultLimits
     policy: Policy
@@ -119,7 +118,16 @@ def make_services(  # noqa: PLR0913 - those of `build_graph`, and what the comma
     machine = machine_of(settings) if runner is None else None
     runner, files = runner or make_runner(settings, protected, closed), Workspace(settings.workspace, closed)
     audit = make_audit(settings, model, yes)
-    threads = ThreadServices(settings, audit, library.shared.watch, journal, locks, keyed(allowed_types))
+    servers = make_servers(settings)
+    threads = ThreadServices(
+        settings,
+        audit,
+        library.shared.watch,
+        servers.connect if settings.mcp_servers else None,
+        journal,
+        locks,
+        keyed(allowed_types),
+    )
     workdir = Workdir(
         settings.workspace, per_thread=settings.workdir == "thread", protected=settings.protected_paths
     )
@@ -138,21 +146,21 @@ def make_services(  # noqa: PLR0913 - those of `build_graph`, and what the comma
         images=settings.read_images,
         asks=settings.approval == "ask",
     )
-    offered = _by_name([*own, *tools])
     search_path = process_environment().get("PATH", "")
     places = Places(str(settings.workspace), search_path, closed=tuple(map(str, closed)))
-    grammar = Grammar({tool.name: spec_of(tool) for tool in tools}, places)
+    offered = OfferedTools(own, tools, settings.tool_timeout, places)
+    offer_tools(servers, offered, settings, threads.invocations.cancellation)
     budget = description_budget(settings, stated_window(model))
     policy = Policy(
         tools=offered,
-        grammar=grammar,
+        grammar=offered.grammar,
         ask_for=settings.require_approval_for,
         ask_for_untrusted=settings.waived_risks,
         registry=registry,
         trust=TrustList(trust_file_of(settings), content_limits(settings)),
         mode=settings.allowed_tools,
         always_allowed=settings.always_allowed_tools,
-        excluded=_excluded(settings, grammar),
+        excluded=_excluded(settings, offered.grammar),
         approvers=approvers,
         approval=settings.approval,
         yes=yes,
@@ -166,6 +174,7 @@ def make_services(  # noqa: PLR0913 - those of `build_graph`, and what the comma
         codes=threads.thread_codes,
         running=threads.invocations.current,
         machine=machine,
+        unreached=servers.absence_of,
     )
     return Services(
         library=library,
@@ -173,20 +182,17 @@ def make_services(  # noqa: PLR0913 - those of `build_graph`, and what the comma
         requests=ModelRequests(
             make_models(settings, model),
             registry,
-            list(offered.values()),
+            offered,
             budget,
             policy.skills_left_out,
             audit,
             policy.named_missing,
         ),
-        tool_node=_tool_node(
-            list(offered.values()),
-            TimedCalls(_time_limits(settings, tools), threads.invocations, audit.still_runs),
-        ),
-        coroutines=frozenset(name for name, tool in offered.items() if is_coroutine(tool)),
+        tool_node=_tool_node(offered, TimedCalls(offered.limits, threads.invocations, audit.still_runs)),
+        coroutines=offered.coroutines,
         results=ResultLimits(
             text=settings.max_tool_output,
-            tools={tool.name: bool((tool.metadata or {}).get(KEEP)) for tool in tools},
+            tools=offered.kept,
             stored_size=partial(stored_size, allowed=threads.allowed_types),
         ),
         policy=policy,
@@ -199,17 +205,6 @@ def make_services(  # noqa: PLR0913 - those of `build_graph`, and what the comma
 def _absent(offer: Offer, runner: ScriptRunner) -> Mapping[str, str]:
     reason = why_no_shell(offer, runner)
     return dict.fromkeys(SHELL_TOOLS, f"no shell here: {reason}") if reason else {}
-
-
-def _by_name(tools: Sequence[BaseTool]) -> dict[str, BaseTool]:
-    named: dict[str, BaseTool] = {}
-    for tool in tools:
-        if tool.name in named:
-            raise SettingsError(
-                f"Two tools are named {tool.name}. Rename yours: the agent has one of that name."
-            )
-        named[tool.name] = tool
-    return named
 
 
 def _excluded(settings: Settings, grammar: Grammar) -> tuple[Entry, ...]:
@@ -283,31 +278,27 @@ def make_audit(settings: Settings, model: BaseChatModel | None, yes: Collection[
     )
 
 
-def _tool_node(tools: Sequence[BaseTool], timed: TimedCalls) -> ToolNode:
+def _tool_node(tools: OfferedTools, timed: TimedCalls) -> ToolNode:
+    """Return what runs calls. It takes a tool that joins later from the request: it knows the first alone."""
+
+    def of_now(request: ToolCallRequest) -> ToolCallRequest:
+        tool = tools.get(request.tool_call["name"])
+        return request if request.tool or tool is None else request.override(tool=tool)
+
+    def call(request: ToolCallRequest, execute: Callable[[ToolCallRequest], Any]) -> Any:
+        return timed.call(of_now(request), execute)
+
     async def await_call(
         request: ToolCallRequest, execute: Callable[[ToolCallRequest], Awaitable[Any]]
     ) -> Any:
-        return await keep_reply(request, lambda given: timed.await_call(given, execute))
+        return await keep_reply(of_now(request), lambda given: timed.await_call(given, execute))
 
     return ToolNode(
-        tools, handle_tool_errors=_failure_text, wrap_tool_call=timed.call, awrap_tool_call=await_call
+        list(tools.values()),
+        handle_tool_errors=_failure_text,
+        wrap_tool_call=call,
+        awrap_tool_call=await_call,
     )
-
-
-def _time_limits(settings: Settings, tools: Sequence[BaseTool]) -> dict[str, float | None]:
-    """Return the seconds that each of a host's tools has. Raises SettingsError."""
-    limits: dict[str, float | None] = {}
-    for tool in tools:
-        limit = (tool.metadata or {}).get(TIMEOUT, settings.tool_timeout)
-        if limit is not None and (
-            isinstance(limit, bool) or not isinstance(limit, int | float) or not limit > 0
-        ):
-            raise SettingsError(
-                f'The tool {tool.name} needs metadata={{"{TIMEOUT}": SECONDS}}, or None for no limit, '
-                f"not {limit!r}."
-            )
-        limits[tool.name] = limit
-    return limits
 
 
 def _failure_text(error: Exception) -> str:

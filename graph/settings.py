@@ -43,6 +43,7 @@ from skills_agent.graph.layers import (
     with_workspace_files,
 )
 from skills_agent.graph.layers import SettingsError as SettingsError  # noqa: PLC0414 - for whoever imports it
+from skills_agent.graph.mcp.servers import McpServer, ServerName
 from skills_agent.skills.library.index import Strictness
 from skills_agent.skills.library.registry import Registry
 from skills_agent.skills.policy.permission import ALWAYS_ALLOWED, Mode
@@ -76,6 +77,8 @@ Offer = Literal["auto", "on", "off"]
 _NOT_PLAIN: Final = re.compile(r"[^A-Za-z0-9._-]")
 _NO_SETTINGS: Final = frozenset({"origins", "offered_dirs", "waived_risks"})
 """Fields that say what of the settings is from where; nobody can set them."""
+_MAY_HOLD_SECRETS: Final = frozenset({"key", "mcp_servers"})
+"""What an error does not repeat."""
 _OUTSIDE: Final = frozenset({"home", "trust_file"})
 """What is believed is there, and the folder that the agent starts in may have come from somebody else."""
 
@@ -166,6 +169,9 @@ class Settings(Limits):
     """Seconds until a host's tool is [given up](library.md#tools-and-what-they-are); None: never."""
     max_tool_output: Positive = 100_000
     """Bytes of the text of a host tool's result; [the rest is cut](library.md#tools-and-what-they-are)."""
+    mcp_servers: dict[ServerName, McpServer] = field(default_factory=dict)
+    """MCP servers whose tools are offered: `{"github": {"url": "https://...", "headers": {...}}}`. See
+    [MCP servers](mcp.md)."""
     max_written_files: Positive = 50
     """How many of the files that a script wrote are listed to the model."""
     sandbox: Sandbox = "auto"
@@ -438,7 +444,12 @@ def shown_settings(settings: Settings) -> list[ShownSetting]:
     for each in fields(settings):
         if each.name in settings.origins:
             value = getattr(settings, each.name)
-            value = sorted(value) if isinstance(value, frozenset) else value
+            if isinstance(value, frozenset):
+                value = sorted(value)
+            elif isinstance(value, dict):  # of servers, without what may be secret
+                value = {
+                    key: item.shown() if isinstance(item, McpServer) else item for key, item in value.items()
+                }
             safe = Redaction().value(value) if each.repr else value and MASK
             shown.append(ShownSetting(each.name, safe, settings.origins[each.name]))
     return shown
@@ -548,7 +559,7 @@ def _checked(values: Mapping[str, Any], origin: str, *, strict: bool = True) -> 
         try:
             checked[name] = msgspec.convert(value, setting_kinds()[name], strict=strict, dec_hook=_path)
         except (msgspec.ValidationError, UnicodeEncodeError) as error:  # half a character is no text
-            given = "" if name == "key" else f" Given: {value!r}."
+            given = "" if name in _MAY_HOLD_SECRETS else f" Given: {value!r}."
             raise SettingsError(f"Setting {name} (from {origin}): {error}.{given}") from error
     return checked
 

@@ -113,6 +113,8 @@ class Policy:
     """Risks that are asked about, too, where an untrusted skill was loaded."""
     machine: Machine | None = None
     """What needs of skills are held against; None where scripts run elsewhere."""
+    unreached: Callable[[str], str] = lambda _: ""
+    """Says why the tool of an MCP server is not there, by its name; empty where that is unknown."""
     schemas: dict[str, Any] = field(default_factory=dict)
     """Of the tools' arguments: LangChain makes them anew at every look."""
 
@@ -418,7 +420,9 @@ class Judge:
         if tool is None or absent:
             names = ", ".join(sorted(set(policy.tools) - policy.hidden(self._context)))
             why = f": {absent}" if absent else ""
-            return Verdict("deny", f"There is no tool {call.tool!r}{why}. Tools: {names}.", "error")
+            reason = policy.unreached(call.tool)
+            text = f"There is no tool {call.tool!r}{why}.{reason and f' {reason}'} Tools: {names}."
+            return Verdict("deny", text, "error")
         if refused := policy.refusal(self._context, call):
             return refused
         if policy.is_left_out(tool.name, self._context):

@@ -4,7 +4,7 @@ import asyncio
 import json
 from collections.abc import Callable, Collection, Coroutine, Generator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from itertools import count
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple, TypeVar
@@ -143,7 +143,7 @@ class ModelRequests:
         self,
         models: Models,
         registry: RegistryOf,
-        tools: Sequence[BaseTool],
+        tools: Mapping[str, BaseTool],
         catalog_budget: int,
         left_out: Callable[[Catalog, Context], frozenset[str]],
         observer: ReplyObserver,
@@ -160,7 +160,8 @@ class ModelRequests:
         self._registry = registry
         self._left_out = left_out
         self._missing = missing
-        self._tools = {tool.name: tool for tool in tools}
+        self._tools = tools
+        self._tokens: dict[str, int] = {}
         self._bound: dict[tuple[str, ...], tuple[Runnable[LanguageModelInput, AIMessage], int]] = {}
         self._show = lru_cache(_MAX_CACHED)(self._show_anew)
 
@@ -228,7 +229,7 @@ class ModelRequests:
 
     def turns_to_cover(self, state: AgentState, window: int) -> list[list[AnyMessage]]:
         """Return the turns that a summary is to take the place of, for a model of that window."""
-        return turns_to_cover(state, window, sum(self._schema_tokens.values()))
+        return turns_to_cover(state, window, sum(map(self._tokens_of, self._tools)))
 
     def shown_skills(self, state: AgentState, runtime: Runtime[Context]) -> ShownSkills | None:
         """Return what this thread is shown of skills; None where there are none, and none is loaded.
@@ -278,7 +279,7 @@ class ModelRequests:
             if len(self._bound) >= _MAX_CACHED:
                 self._bound.clear()
             tools: list[BaseTool | dict[str, Any]] = [self._tools[name] for name in names]
-            tokens = sum(self._schema_tokens[name] for name in names)
+            tokens = sum(map(self._tokens_of, names))
             if load_skill:
                 tools.insert(0, load_skill)
                 tokens += _schema_tokens(load_skill)
@@ -286,9 +287,10 @@ class ModelRequests:
             bound = self._bound[key] = model, tokens
         return bound
 
-    @cached_property
-    def _schema_tokens(self) -> dict[str, int]:
-        return {name: _schema_tokens(convert_to_openai_tool(tool)) for name, tool in self._tools.items()}
+    def _tokens_of(self, name: str) -> int:
+        if name not in self._tokens:
+            self._tokens[name] = _schema_tokens(convert_to_openai_tool(self._tools[name]))
+        return self._tokens[name]
 
 
 def _schema_tokens(schema: dict[str, Any]) -> int:

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from msgspec import Struct, structs
 
+from skills_agent.graph.mcp.servers import literal_secrets, variables_in
 from skills_agent.graph.settings import Settings, process_environment
 from skills_agent.skills.scripts.output import MASK as MASKED_BYTES
 from skills_agent.skills.scripts.output import forms_of
@@ -248,7 +249,10 @@ def _can_be_secret(value: str) -> bool:
 def redaction_of(settings: Settings) -> Redaction:
     """Return what takes out the secrets that this process knows, and those of well-known shapes."""
     named = {name for names in settings.script_secrets.values() for name in names}
-    return Redaction({*secret_values(process_environment(), named), settings.key} - {""})
+    servers = settings.mcp_servers.values()
+    of_servers = secret_values(dict(literal_secrets(servers)), ())
+    values = secret_values(process_environment(), named | variables_in(servers))
+    return Redaction({*values, *of_servers, settings.key} - {""})
 
 
 def _hidden(match: re.Match[str]) -> str:

@@ -45,6 +45,8 @@ class ThreadServices:
     audit: Audit
     after_turn: Callable[[], object]
     """Does what can wait until a turn is over."""
+    before_turn: Callable[[], object] | None = None
+    """Does what a turn needs before it begins, and may block; None: nothing is to be done."""
     journal: Journal | None = None
     """The host's own; None: chosen from the saver."""
     locks: ThreadLocks | None = None

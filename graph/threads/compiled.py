@@ -113,6 +113,8 @@ class CompiledAgent(CompiledGraphHooks[AgentState, Context, AgentInput, AgentOut
     def stream(self, input: Any, config: RunnableConfig | None = None, **options: Any) -> Iterator[Any]:
         thread, cancellation = self._thread_of(config), Cancellation()
         input = with_whole_text(input)  # noqa: A001 - LangGraph's name
+        if before_turn := self.services.before_turn:
+            before_turn()
         with _locked(thread, cancellation), self._invoked(thread, cancellation) as (run, invocation):
             received = _Received(input)
             if thread and _needs_state(input, thread):
@@ -143,6 +145,8 @@ class CompiledAgent(CompiledGraphHooks[AgentState, Context, AgentInput, AgentOut
     ) -> AsyncIterator[Any]:
         thread, cancellation = self._thread_of(config), Cancellation()
         input = with_whole_text(input)  # noqa: A001 - LangGraph's name
+        if before_turn := self.services.before_turn:
+            await asyncio.to_thread(before_turn)
         async with _locked_async(thread, cancellation):
             with self._invoked(thread, cancellation) as (run, invocation):
                 received = _Received(input)

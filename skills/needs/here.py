@@ -151,7 +151,7 @@ class Machine:
             grant = f"{skill.name} = [{', '.join(map(repr, names))}]".replace("'", '"')
             remedies.append(f"set {', '.join(names)}, and the setting script_secrets: {grant}")
         if names := [need.name for need in by_kind.get("server", [])]:
-            remedies.append(f"an MCP server {' and '.join(names)}, given to the agent by its host")
+            remedies.append(f"an MCP server {' and '.join(names)} in the setting mcp_servers")
         return remedies
 
     def _installers(self, programs: Sequence[str]) -> Iterator[str]:

@@ -224,6 +224,10 @@ class Grammar:
         self.parse = lru_cache(maxsize=4096)(self._parse)
         """Return what an entry says. Raises EntryNotUnderstoodError."""
 
+    def add(self, specs: Mapping[str, ToolSpec]) -> None:
+        """Learn of tools of MCP servers: what an entry says of them, their names alone decide."""
+        self.specs = {**self.specs, **specs}
+
     def spec(self, tool: str) -> ToolSpec:
         """Return what a tool is; of an unknown tool nothing good is assumed."""
         return self.specs.get(tool) or ToolSpec(name=tool)

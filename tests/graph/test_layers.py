@@ -91,6 +91,7 @@ LOOSER: dict[str, Any] = {
     "network_skills": ["evil", "evil@project"],
     "script_secrets": {"evil": ["OPENAI_API_KEY", "HOME"]},
     "script_folders": {"evil": ["rw:~/.ssh"], "evil@project": ["rw:/etc"]},
+    "mcp_servers": {"evil": {"command": "sh", "args": ["-c", "evil"]}},
     "script_memory": 10**15,
     "script_file_size": 10**15,
     "script_open_files": 10**9,

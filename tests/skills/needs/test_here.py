@@ -119,5 +119,5 @@ def test_one_command_brings_all_of_a_kind(tmp_path: Path) -> None:
         "npm install -g pnpm",
         "install strange as its makers say",
         'set A_KEY, and the setting script_secrets: s = ["A_KEY"]',
-        "an MCP server rube, given to the agent by its host",
+        "an MCP server rube in the setting mcp_servers",
     ]

@@ -1,0 +1,1 @@
+"""MCP servers that the settings name, and their tools."""

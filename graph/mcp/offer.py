@@ -1,0 +1,35 @@
+"""From the settings to tools that models are offered."""
+
+from collections.abc import Callable, Sequence
+
+from skills_agent.graph.mcp.client import McpServers
+from skills_agent.graph.mcp.definitions import ToolDefinition
+from skills_agent.graph.mcp.tools import mcp_tool
+from skills_agent.graph.settings import Settings, process_environment
+from skills_agent.graph.tools.offered import OfferedTools
+from skills_agent.nodes.cancellation import Cancellation
+
+
+def make_servers(settings: Settings) -> McpServers:
+    """Return the servers that the settings name; none is started. Raises SettingsError without the extra."""
+    return McpServers(
+        settings.mcp_servers, process_environment(), workspace=settings.workspace, home=settings.home
+    )
+
+
+def offer_tools(
+    servers: McpServers,
+    offered: OfferedTools,
+    settings: Settings,
+    cancellation: Callable[[], Cancellation],
+) -> None:
+    """Let the tools of servers join those that are offered, as soon as each server has answered."""
+
+    def join(server: str, definitions: Sequence[ToolDefinition]) -> list[str]:
+        tools = [
+            mcp_tool(server, each, servers, settings.tool_timeout, cancellation, images=settings.read_images)
+            for each in definitions
+        ]
+        return [f"{name}: the host has a tool of that name" for name in offered.join(tools)]
+
+    servers.join = join

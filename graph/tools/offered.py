@@ -1,0 +1,85 @@
+"""The tools that models are offered: the agent's own, the host's, and later those of MCP servers."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+
+from langchain_core.tools import BaseTool
+from typing_extensions import override
+
+from skills_agent.graph.langgraph_inside import is_coroutine
+from skills_agent.graph.settings import SettingsError
+from skills_agent.graph.tools.declare import spec_of
+from skills_agent.nodes.results import KEEP
+from skills_agent.skills.policy.patterns import NOWHERE, Grammar, Places
+
+TIMEOUT: Final = "timeout"
+"""In a tool's metadata: its seconds."""
+
+
+class OfferedTools(Mapping[str, BaseTool]):
+    """Every tool by its name, in the order in which models are offered them, which a provider caches.
+
+    What joins is put at the end, in one step: threads that read meanwhile see all of it or nothing.
+    """
+
+    def __init__(
+        self,
+        own: Sequence[BaseTool],
+        host: Sequence[BaseTool],
+        timeout: float | None,
+        places: Places = NOWHERE,
+    ) -> None:
+        """`timeout` is the seconds of a host's tool that says nothing else. Raises SettingsError."""
+        self.grammar = Grammar({tool.name: spec_of(tool) for tool in host}, places)
+        self.limits = {tool.name: _time_limit(tool, timeout) for tool in host}
+        """Seconds of each tool that is not the agent's own; None: it has no limit, or one of its own."""
+        self.kept = {tool.name: bool((tool.metadata or {}).get(KEEP)) for tool in host}
+        """Of the same tools, whether the whole of a cut result is kept."""
+        self._tools = _by_name([*own, *host])
+        self.coroutines = {tool.name for tool in self._tools.values() if is_coroutine(tool)}
+        """Tools that are awaited."""
+
+    def join(self, tools: Sequence[BaseTool]) -> list[str]:
+        """Offer more tools; return the names that are taken, whose tools are not offered."""
+        new = {tool.name: tool for tool in tools if tool.name not in self._tools}
+        # The tools last: who finds one finds all that is known of it.
+        self.grammar.add({name: spec_of(tool) for name, tool in new.items()})
+        self.limits.update(dict.fromkeys(new))
+        self.kept.update(dict.fromkeys(new, False))
+        self.coroutines.update(name for name, tool in new.items() if is_coroutine(tool))
+        self._tools = {**self._tools, **new}
+        return [tool.name for tool in tools if tool.name not in new]
+
+    @override
+    def __getitem__(self, name: str) -> BaseTool:
+        return self._tools[name]
+
+    @override
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._tools)
+
+    @override
+    def __len__(self) -> int:
+        return len(self._tools)
+
+
+def _by_name(tools: Sequence[BaseTool]) -> dict[str, BaseTool]:
+    named: dict[str, BaseTool] = {}
+    for tool in tools:
+        if tool.name in named:
+            raise SettingsError(
+                f"Two tools are named {tool.name}. Rename yours: the agent has one of that name."
+            )
+        named[tool.name] = tool
+    return named
+
+
+def _time_limit(tool: BaseTool, usual: float | None) -> float | None:
+    limit = (tool.metadata or {}).get(TIMEOUT, usual)
+    is_number = isinstance(limit, int | float) and not isinstance(limit, bool)
+    if limit is not None and not (is_number and limit > 0):
+        raise SettingsError(
+            f'The tool {tool.name} needs metadata={{"{TIMEOUT}": SECONDS}}, or None for no limit, '
+            f"not {limit!r}."
+        )
+    return limit
