@@ -149,7 +149,7 @@ def test_a_script_that_writes_beside_itself_is_told_where_it_can(
     agent.say("go")
     (skills_dir / "alpha" / "SKILL.md").write_text("---\nname: alpha\ndescription: Other.\n---\n")
     agent.say("run")
-    assert f"elsewhere in the workspace ({workspace}) or to $TMPDIR" in last_of(agent, "run_script")
+    assert f"elsewhere in the workspace ({workspace}), or to $HOME" in last_of(agent, "run_script")
 
 
 SWAPPER = """
