@@ -147,6 +147,21 @@ def values_parts(
     return [(*head, chosen) if head else chosen]
 
 
+def custom_parts(
+    graph: CompiledStateGraph[Any, Any, Any, Any], content: object, options: Mapping[str, Any]
+) -> list[Any]:
+    """Return what a stream yields of something that happened after its last step, as `values_parts` does."""
+    modes = options.get("stream_mode") or graph.stream_mode
+    if content is None or "custom" not in ([modes] if isinstance(modes, str) else modes):
+        return []
+    if options.get("version") == "v2":
+        return [{"type": "custom", "ns": (), "data": content}]
+    head: tuple[Any, ...] = ((),) if options.get("subgraphs") else ()
+    if isinstance(modes, list):
+        return [(*head, "custom", content)]
+    return [(*head, content) if head else content]
+
+
 _SKIPPED: Final = "skipped"
 
 

@@ -116,6 +116,7 @@ TIGHTER: Final[Mapping[str, Tighten]] = {
     "exclude_tools": Tighten("more", _more_bans),
     "protected_paths": Tighten("more", _more_paths),
     "script_timeout": _LOWER,
+    "background_timeout": _LOWER,
     "max_script_output": _LOWER,
     "tool_timeout": _LOWER,
     "max_tool_output": _LOWER,

@@ -38,7 +38,7 @@ from skills_agent.graph.settings import (
 from skills_agent.graph.shared_folders import shared_folders
 from skills_agent.graph.threads.backends import ThreadServices
 from skills_agent.graph.threads.locks import ThreadLocks
-from skills_agent.graph.tools import Kept, Workdir, build_tools
+from skills_agent.graph.tools import CommandLimits, Kept, Workdir, build_tools
 from skills_agent.graph.tools.change import changes_in
 from skills_agent.graph.tools.offered import OfferedTools
 from skills_agent.graph.tools.workspace import Workspace
@@ -141,8 +141,12 @@ def make_services(  # noqa: PLR0913 - those of `build_graph`, and what the comma
         kept=Kept(KeptFolders(settings), lambda *skill: policy.trusts(*skill)),  # noqa: PLW0108
         cancellation=threads.invocations.cancellation,
         left_out=lambda *request: policy.skills_left_out(*request),  # noqa: PLW0108
-        max_seconds=settings.script_timeout,
         machine=machine,
+        commands=threads.background,
+        watcher=audit,
+        limits=CommandLimits(
+            settings.script_timeout, settings.background_timeout, settings.max_script_output
+        ),
         images=settings.read_images,
         asks=settings.approval == "ask",
     )

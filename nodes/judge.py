@@ -34,7 +34,7 @@ from skills_agent.skills.policy.protected import (
     protected_path,
 )
 from skills_agent.skills.policy.question import FileChange
-from skills_agent.skills.policy.tool_spec import RISK_TEXTS, Approval, Risk
+from skills_agent.skills.policy.tool_spec import RISK_TEXTS, RUN_COMMAND, SHELL_TOOLS, Approval, Risk
 from skills_agent.skills.policy.trust import TrustFileError, TrustList
 from skills_agent.skills.policy.verdict import (
     AnswerRefusedError,
@@ -44,14 +44,9 @@ from skills_agent.skills.policy.verdict import (
     Verdict,
     consult,
 )
+from skills_agent.skills.scripts.command_line import command_request
 from skills_agent.skills.scripts.environment import is_root
-from skills_agent.skills.scripts.request import (
-    as_arguments,
-    command_request,
-    of_skill,
-    script_call,
-    script_request,
-)
+from skills_agent.skills.scripts.request import as_arguments, of_skill, script_call, script_request
 from skills_agent.skills.scripts.runner import ScriptRequest, ScriptRunner
 from skills_agent.skills.skill import SkillMetadata, SkillRef
 from skills_agent.skills.text import cut
@@ -178,6 +173,8 @@ class Policy:
         """Return whether a tool as a whole is out of this request's reach. Raises EntryNotUnderstoodError."""
         if tool == SEARCH_SKILLS and self.is_left_out(LOAD_SKILL, context):
             return True  # What is found could not be loaded.
+        if tool in SHELL_TOOLS - {RUN_COMMAND} and self.is_left_out(RUN_COMMAND, context):
+            return True  # Nothing could be started.
         excluded, only = self._narrowed(context)
         if any(entry.is_whole and entry.names(tool) for entry in (*self.excluded, *excluded)):
             return True
@@ -426,7 +423,8 @@ class Judge:
         if refused := policy.refusal(self._context, call):
             return refused
         if policy.is_left_out(tool.name, self._context):
-            return Verdict("deny", f"{tool.name} is turned off here together with load_skill.", "policy")
+            other = RUN_COMMAND if tool.name in SHELL_TOOLS else LOAD_SKILL
+            return Verdict("deny", f"{tool.name} is turned off here together with {other}.", "policy")
         if refusal := self._permission.refusal(call):
             return Verdict("deny", refusal, "skill")
         if fault := policy.fault(tool, call.args):

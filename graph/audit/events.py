@@ -175,6 +175,21 @@ class CallRunning(Event):
     running_seconds: int
 
 
+class CallOutput(Event):
+    """A script or a command printed something, and runs on. It is told to clients, and not recorded."""
+
+    text = "{tool}[ ({command})]: {output}"
+    call_id: str
+    tool: str
+    stream: Literal["stdout", "stderr"]
+    output: str
+    """Whole lines, where it prints lines."""
+    skipped: int
+    """Characters before it that are left out: it prints too fast."""
+    command: str | UnsetType = UNSET
+    """The id of a command in the background."""
+
+
 class ReplyWithdrawn(Event):
     """A model's reply broke off. Nothing of it is used: what was shown of it does not count."""
 
@@ -344,6 +359,30 @@ class CallEnded(Event):
     """Files that ended with its temporary folder."""
     notices: list[str] | UnsetType = UNSET
     """What became of protected files that it made."""
+
+
+class CommandEnded(Event):
+    """A command in the background ended, by itself or with its run."""
+
+    text = (
+        "{command} ended[, exit code {exit_code}][, stopped: {stopped}][, wrote {written}][; {error}]"
+        "[; last it printed: {output}]"
+    )
+    call_id: str
+    """Of the call that started it."""
+    command: str
+    """Its id."""
+    exit_code: int | None
+    stopped: str | None
+    output: str
+    """The end of what nobody has looked at."""
+    error: str
+    """Why it could not be run to its end; else empty."""
+    level: str
+    run_seconds: float
+    written: list[dict[str, Any]]
+    written_more: int
+    notices: list[str]
 
 
 class ResourceRead(Event):

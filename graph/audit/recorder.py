@@ -158,8 +158,22 @@ class Audit:
         """Tell clients that a call runs on; the record has its start and its end."""
         call = request.tool_call
         event = CallRunning(call_id=call["id"] or "", tool=call["name"], running_seconds=seconds)
-        record = {**event.as_record(), "node": "act"}
-        request.runtime.stream_writer({**record, "type": PREFIX + record["type"]})
+        self.stream(event, request.runtime.stream_writer)
+
+    def stream(self, event: Event, writer: Callable[[Any], object]) -> None:
+        """Tell clients something of a call that the record does not keep."""
+        record = {**self._redacted(event), "node": "act"}
+        writer({**record, "type": PREFIX + record["type"]})
+
+    def afterwards(self, state: State) -> Callable[[Event], Record]:
+        """Return what records an event of the calling step, also when that has ended, for clients to read."""
+        envelope, memory = self._locate("act", turn_of("act", state), get_runtime(Context))
+
+        def record(event: Event) -> Record:
+            (*_, written) = self._record({**envelope, "time": _now()}, memory, [event], after_effects=True)
+            return {**written, "type": PREFIX + written["type"]}
+
+        return record
 
     def _record_call(self, request: CallRequest, event: Event) -> None:
         self._tell("act", turn_of("act", cast("State", request)), get_runtime(Context), [event])
@@ -261,13 +275,17 @@ def _named(thread: str, namespace: str) -> str:
 
 def _envelope(thread: str, turn: int, node: str = "", checkpoint: str = "", task: str = "") -> dict[str, str]:
     return {
-        "time": datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+        "time": _now(),
         "thread": thread,
         "run": f"{thread}.{turn}",
         "node": node,
         "checkpoint": checkpoint,
         "task": task,
     }
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def _waits(drafts: Sequence[Record], memory: _Memory) -> bool:

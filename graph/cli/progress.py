@@ -74,13 +74,25 @@ class Progress:
         line = Text.assemble((f"{node:<{NODE_COLUMN}} ", "bold cyan"), line_of(text, room))
         self._console.print(line, soft_wrap=True)
 
+    def _show_output(self, event: Mapping[str, Any]) -> None:
+        """Print what a program prints, line by line; the text is untrusted."""
+        head = f"{event.get('node') or '':<{NODE_COLUMN}} "
+        skipped = f"[{event.get('skipped'):,} characters skipped]" if event.get("skipped") else ""
+        of = f"{event['command']} " if event.get("command") else ""
+        for each in filter(None, [skipped, *str(event.get("output")).splitlines()]):
+            room = (self._room() if self._console.is_terminal else MAX_LINE) - len(of) - 2
+            line = Text.assemble((head, "bold cyan"), (f"{of}| ", "dim"), (line_of(each, room), "dim"))
+            self._console.print(line, soft_wrap=True)
+
     def _room(self) -> int:
         return max(self._console.width - NODE_COLUMN - 4, 20)
 
     def _show_event(self, event: Mapping[str, Any]) -> None:
         kind = str(event.get("type"))  # a host's tools stream what they like
         name = kind.removeprefix(PREFIX)
-        if name != kind and name not in _IN_PROGRESS:
+        if name == "call_output" and name != kind:
+            self._show_output(event)
+        elif name != kind and name not in _IN_PROGRESS:
             self.did(str(event["node"]), events.line_of({**event, "type": name}))
 
     def _take_update(self, node: str, update: Mapping[str, Any]) -> None:

@@ -30,6 +30,7 @@ from skills_agent.graph.threads.postgres_journal import PostgresJournal, has_psy
 from skills_agent.nodes.codes import ThreadCodes
 from skills_agent.nodes.effects import Invocations, Journal
 from skills_agent.skills.policy.codes import Codes
+from skills_agent.skills.scripts.background import BackgroundCommands
 
 JOURNAL_FILE: Final = "journal.sqlite"
 LOCK_FOLDER: Final = "locks"
@@ -54,6 +55,7 @@ class ThreadServices:
     allowed_types: Mapping[Key, type] = field(default_factory=dict)
     """The host's own types that records may hold."""
     invocations: Invocations = field(default_factory=Invocations)
+    background: BackgroundCommands = field(default_factory=BackgroundCommands)
     spare_key: bytes = field(default_factory=partial(secrets.token_bytes, 32), repr=False)
     """For this process alone, where no key can be kept."""
 

@@ -35,6 +35,7 @@ from skills_agent.graph.langgraph_inside import (
     PARENT_TASK,
     CompiledGraphHooks,
     compiled_as,
+    custom_parts,
     is_served,
     merged_config,
     node_path,
@@ -133,6 +134,7 @@ class CompiledAgent(CompiledGraphHooks[AgentState, Context, AgentInput, AgentOut
                     except GeneratorExit:
                         cancellation.request()  # LangGraph waits for what runs in threads.
                         raise
+            yield from self._end_commands(run, options)
             if invocation:
                 invocation.settle(partial(self._is_over, thread, config))
             if received.outdated:
@@ -165,6 +167,8 @@ class CompiledAgent(CompiledGraphHooks[AgentState, Context, AgentInput, AgentOut
                 async with aclosing(cast("AsyncGenerator[Any]", stream)) as parts:
                     async for part in parts:
                         yield part
+                for part in await self._end_commands_async(run, cancellation, options):
+                    yield part
                 if invocation:
                     await cancellation.in_thread(
                         partial(invocation.settle, partial(self._is_over, thread, config))
@@ -287,7 +291,20 @@ class CompiledAgent(CompiledGraphHooks[AgentState, Context, AgentInput, AgentOut
         try:
             yield _Invoked(run, invocation)
         finally:
+            cancellation.request()  # What it left in the background is to end, however it ended.
             cancellation.when_idle(lambda: running.end(run))
+
+    def _end_commands(self, run: str, options: Mapping[str, Any]) -> list[Any]:
+        """End what an invocation left in the background; return what its stream says of that."""
+        ended = self.services.background.end(run)
+        return [part for command in ended for part in custom_parts(self, command.record, options)]
+
+    async def _end_commands_async(
+        self, run: str, cancellation: Cancellation, options: Mapping[str, Any]
+    ) -> list[Any]:
+        if not self.services.background.of_run(run):
+            return []
+        return await cancellation.in_thread(self._end_commands, run, options)
 
     def _invocation(self, run: str, thread: "_Thread", cancellation: Cancellation) -> Invocation:
         journal, lock = self._journal_of(thread), thread.locks.held(thread.key)

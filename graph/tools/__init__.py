@@ -5,8 +5,9 @@ from collections.abc import Callable
 from langchain_core.tools import BaseTool
 
 from skills_agent.graph.tools.ask_user import AskUserArguments, ask_user
+from skills_agent.graph.tools.background import RunWatcher
 from skills_agent.graph.tools.declare import declare, spec_of
-from skills_agent.graph.tools.execution import Kept, Workdir, run_tools
+from skills_agent.graph.tools.execution import CommandLimits, Kept, Workdir, run_tools
 from skills_agent.graph.tools.fetch import fetch_tool
 from skills_agent.graph.tools.files import file_tools
 from skills_agent.graph.tools.plan import update_plan
@@ -16,9 +17,10 @@ from skills_agent.nodes.cancellation import Cancellation
 from skills_agent.nodes.codes import ThreadCodes
 from skills_agent.skills.library.registry import Library
 from skills_agent.skills.needs.here import Machine
+from skills_agent.skills.scripts.background import BackgroundCommands
 from skills_agent.skills.scripts.runner import ScriptRunner
 
-__all__ = ["Kept", "Workdir", "build_tools", "spec_of"]
+__all__ = ["CommandLimits", "Kept", "Workdir", "build_tools", "spec_of"]
 
 
 def build_tools(  # noqa: PLR0913 - they are what the tools work with
@@ -31,20 +33,32 @@ def build_tools(  # noqa: PLR0913 - they are what the tools work with
     kept: Kept | None = None,
     cancellation: Callable[[], Cancellation] = Cancellation,
     left_out: LeftOut | None = None,
-    max_seconds: float = 60,
     machine: Machine | None = None,
+    commands: BackgroundCommands | None = None,
+    watcher: RunWatcher | None = None,
+    limits: CommandLimits | None = None,
     images: bool = False,
     asks: bool = True,
 ) -> list[BaseTool]:
     """Return every tool but `load_skill`, which the graph carries out itself.
 
-    The order is fixed: it is part of the prompt that a provider caches. A command may take `max_seconds`.
+    The order is fixed: it is part of the prompt that a provider caches. `commands` are those in
+    the background, of which compiled graphs end what a run leaves; `watcher` tells of what programs print.
     With `images`, the tools that read files show images to the model. No search finds what is `left_out`.
     Without `kept`, scripts keep nothing outside of the workspace. `machine`
     has the packages that a person approved; None where scripts run elsewhere.
     """
-    run_script, command = run_tools(
-        library, runner, workdir, kept, codes, cancellation, max_seconds, machine=machine
+    run_script, *shell = run_tools(
+        library,
+        runner,
+        workdir,
+        kept,
+        codes,
+        cancellation,
+        machine=machine,
+        commands=commands or BackgroundCommands(),
+        watcher=watcher,
+        limits=limits or CommandLimits(),
     )
     return [
         *skill_tools(library, left_out=left_out, images=images),
@@ -52,6 +66,6 @@ def build_tools(  # noqa: PLR0913 - they are what the tools work with
         declare(update_plan),
         *file_tools(files, images=images),
         *([declare(ask_user, arguments=AskUserArguments)] if asks else []),
-        command,
+        *shell,
         fetch_tool(),
     ]

@@ -15,6 +15,7 @@ from pydantic import BaseModel, BeforeValidator, Field
 
 from skills_agent.graph.kept_folders import KeptFolders
 from skills_agent.graph.private_files import folder_name
+from skills_agent.graph.tools.background import Background, RunWatcher, live_output
 from skills_agent.graph.tools.declare import declare
 from skills_agent.graph.tools.skills import ThreadRuntime, loaded_skill
 from skills_agent.nodes.cancellation import Cancellation
@@ -25,15 +26,11 @@ from skills_agent.skills.needs.failures import with_missing_module
 from skills_agent.skills.needs.here import Machine
 from skills_agent.skills.policy.protected import protected_in, protected_in_command
 from skills_agent.skills.policy.shell import take_apart
+from skills_agent.skills.scripts.background import BackgroundCommands
+from skills_agent.skills.scripts.command_line import command_request, explained
 from skills_agent.skills.scripts.report import describe
-from skills_agent.skills.scripts.request import (
-    as_arguments,
-    command_request,
-    of_skill,
-    script_request,
-)
+from skills_agent.skills.scripts.request import as_arguments, of_skill, script_request
 from skills_agent.skills.scripts.runner import ScriptRequest, ScriptRunner, Stop
-from skills_agent.skills.scripts.shell_failures import explained
 from skills_agent.skills.skill import SkillRef
 from skills_agent.state.call_attempt import call_attempt
 from skills_agent.state.context import caller_of
@@ -46,7 +43,10 @@ _SKILL_VARIABLE: Final = re.compile(r"\$\{?(?:CLAUDE_)?(?:SKILL_DIR|PLUGIN_ROOT)
 OfSkill = Annotated[
     str | None, Field(description="Loaded skill whose command it is: its folder is $SKILL_DIR")
 ]
-Cwd = Annotated[str | None, Field(description="Folder to start in, from the working directory")]
+Cwd = Annotated[str | None, Field(description="Folder to start in")]
+InBackground = Annotated[
+    bool, Field(description="Return at once; command_output reads it, stop_command ends it")
+]
 Timeout = Annotated[float | None, Field(gt=0, description="Seconds until it is stopped")]
 
 
@@ -123,21 +123,33 @@ class Kept:
         return self.folders.scratch(str(thread)) if thread else None
 
 
-def run_tools(  # noqa: PLR0913 - they are what the tools work with
+class CommandLimits(NamedTuple):
+    """What a command may ask for, and what is kept of one in the background."""
+
+    seconds: float = 60
+    background_seconds: float = 3600
+    output: int = 100_000
+    """Bytes of each stream between two looks."""
+
+
+def run_tools(  # noqa: PLR0913 - what they work with
     library: Library,
     runner: ScriptRunner,
     workdir: Workdir,
     kept: Kept | None,
     codes: Callable[[], ThreadCodes],
     cancellation: Callable[[], Cancellation],
-    max_seconds: float,
     *,
     machine: Machine | None,
+    commands: BackgroundCommands,
+    watcher: RunWatcher | None,
+    limits: CommandLimits,
 ) -> list[BaseTool]:
-    """Return run_script and run_command; a command may ask for `max_seconds` at most."""
-    tools = _RunTools(library, runner, workdir, kept, codes, cancellation, max_seconds, machine)
+    """Return run_script, run_command, command_output and stop_command."""
+    background = Background(commands, runner, cancellation, watcher, limits.output, limits.seconds)
+    tools = _RunTools(library, runner, workdir, kept, codes, cancellation, machine, background, limits)
     script = declare(tools.run_script, arguments=RunScriptArguments, with_artifact=True)
-    return [script, declare(tools.run_command, with_artifact=True)]
+    return [script, declare(tools.run_command, with_artifact=True), *background.tools()]
 
 
 @dataclass(frozen=True)
@@ -148,8 +160,9 @@ class _RunTools:
     kept: Kept | None
     codes: Callable[[], ThreadCodes]
     cancellation: Callable[[], Cancellation]
-    max_seconds: float
     machine: Machine | None
+    background: Background
+    limits: CommandLimits
 
     def run_script(
         self,
@@ -183,26 +196,29 @@ class _RunTools:
         cwd: Cwd = None,
         timeout: Timeout = None,
         stdin: str | None = None,
+        background: InBackground = False,
     ) -> RunOutput:
-        """Run a command line with bash: pipes, redirections, variables and `cd` work as usual.
+        """Run a command line with bash.
 
-        Gives exit code, stdout, stderr and the files written. Every call is a shell of its own: no variable
-        and no folder is kept for the next one.
+        Gives exit code, stdout, stderr, files written. No folder and no variable is kept for the next call.
         """
-        if timeout is not None and timeout > self.max_seconds:
+        longest = self.limits.background_seconds if background else self.limits.seconds
+        if timeout is not None and timeout > longest:
             raise ToolException(
-                f"Nothing was run: {timeout:g} seconds were asked for, and timeout is at most "
-                f"{self.max_seconds:g} here."
+                f"Nothing was run: {timeout:g} seconds were asked for, and timeout is at most {longest:g} "
+                "here."
             )
         request = command_request(
             command,
             workspace=self.workdir.workspace,
             workdir=self.workdir.of(runtime.config),
             cwd=cwd,
-            timeout=timeout,
+            timeout=timeout or (longest if background else None),
         )
         if skill:
             request = self._of_skill(request, skill, runtime)
+        if background:
+            return RunOutput(*self.background.start(self._prepared(request, stdin, runtime), runtime))
         output = self._run(request, stdin, runtime)
         hint = _hint(request, runtime) if output.artifact["exit_code"] else ""
         return output._replace(content=f"{output.content}\n[{hint}]") if hint else output
@@ -219,16 +235,20 @@ class _RunTools:
         return replace(request, home=home)
 
     def _run(self, request: ScriptRequest, stdin: str | None, runtime: ThreadRuntime) -> RunOutput:
-        request = replace(
-            request,
-            stdin=stdin,
-            stop=self._stop(),
-            writable=self._approved_paths(request, runtime),
-            variables=call_attempt(runtime).variables,
-            scratch=self.kept.scratch(runtime.config) if self.kept else None,
-        )
+        tool = "run_command" if request.command else "run_script"
+        live = live_output(self.background.watcher, runtime, tool, self.cancellation())
+        request = self._prepared(request, stdin, runtime)
+
+        def stop() -> Stop | None:
+            live.tick()
+            return request.stop()
+
+        try:
+            result = self.runner.run(replace(request, stop=stop, on_output=live.add))
+        finally:
+            live.end()
         loaded = active_skills(runtime.state.get("skills_loaded"))
-        result = with_missing_module(explained(self.runner.run(request), request), request, loaded)
+        result = with_missing_module(explained(result, request), request, loaded)
         artifact = {
             "exit_code": result.exit_code,
             "level": result.level,
@@ -244,13 +264,23 @@ class _RunTools:
         }
         return RunOutput(describe(result), artifact)
 
+    def _prepared(self, request: ScriptRequest, stdin: str | None, runtime: ThreadRuntime) -> ScriptRequest:
+        return replace(
+            request,
+            stdin=stdin,
+            stop=self._stop(),
+            writable=self._approved_paths(request, runtime),
+            variables=call_attempt(runtime).variables,
+            scratch=self.kept.scratch(runtime.config) if self.kept else None,
+        )
+
     def _approved_paths(self, request: ScriptRequest, runtime: ThreadRuntime) -> tuple[Path, ...]:
         """Return the protected paths that a call names, where it was approved: policy asks about each."""
         verdict = (runtime.state.get("verdicts") or {}).get(runtime.tool_call_id)
         if verdict is None or verdict["by"] not in {"approval", "approver"}:
             return ()
         places = self.workdir.workspace, self.workdir.protected, request.workdir
-        if request.command is None:
+        if not request.command:
             found = protected_in(request.args, *places)
         else:
             found = protected_in_command(request.command, *places, cwd=str(request.cwd or ""))

@@ -66,7 +66,7 @@ def _argument_text(value: Any) -> str:
 
 
 RUN_COMMAND: Final = "run_command"
-SHELL_TOOLS: Final = frozenset({RUN_COMMAND})
+SHELL_TOOLS: Final = frozenset({RUN_COMMAND, "command_output", "stop_command"})
 """Tools that are offered only where there is a shell."""
 _SHELL: Final = (
     "bash", "shell", "terminal", "execute", "exec_command", "run_shell_command", "run_terminal_cmd",
@@ -97,6 +97,14 @@ _OWN: Final = (
     ToolSpec(
         name=RUN_COMMAND, risk="run", counts_as="command",
         skill_argument="skill", command_argument="command", names_elsewhere=_SHELL,
+    ),
+    # They reach the commands of this run alone, which were allowed when they were started.
+    ToolSpec(
+        name="command_output", risk="read", framework=True, names_elsewhere=("bashoutput", "taskoutput")
+    ),
+    ToolSpec(
+        name="stop_command", risk="read", framework=True,
+        names_elsewhere=("killshell", "killbash", "taskstop"),
     ),
     ToolSpec(
         name="update_plan", risk="read", framework=True, names_elsewhere=("todowrite", "write_todos")

@@ -3,12 +3,13 @@
 import logging
 import os
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from signal import SIGKILL
-from threading import BoundedSemaphore
+from threading import BoundedSemaphore, Lock
 from typing import ClassVar
 
 from skills_agent.skills.errors import ScriptError
@@ -33,7 +34,7 @@ from skills_agent.skills.scripts.run_folders import (
     refuse_full,
     run_folders,
 )
-from skills_agent.skills.scripts.runner import ScriptRequest, ScriptResult, Stop, slot_of
+from skills_agent.skills.scripts.runner import STREAMS, ScriptRequest, ScriptResult, Stop, slot_of
 from skills_agent.skills.scripts.shared_folders import SharedFolder, link_into, shared_with
 from skills_agent.skills.scripts.supervised import FLOOD_FACTOR, ProgramStart, SupervisedProgram
 from skills_agent.skills.scripts.unfinished import UnfinishedRuns
@@ -70,7 +71,9 @@ class ControlledRunner:
         self.workspace = self.workspace.absolute() if self.workspace else None
         self._slots = BoundedSemaphore(self.max_parallel)
         self._files: dict[Path, ProtectedFiles] = {}
-        self._named: list[Path] = []
+        self._named: dict[object, set[Path]] = {}
+        """For each run under way, what any run was approved to write since it began."""
+        self._lock = Lock()
         self._unfinished = UnfinishedRuns(self.records, self.level)
 
     def preflight(self, request: ScriptRequest) -> str:
@@ -91,7 +94,11 @@ class ControlledRunner:
         if request.home:
             link_into(request.home, shared)
         secrets = secrets_of(self.secrets, request, self.environment)
-        stdout, stderr = (Capture(self.max_output, secrets.values()) for _ in range(2))
+        tap = request.on_output
+        stdout, stderr = (
+            Capture(self.max_output, secrets.values(), partial(tap, stream) if tap else None)
+            for stream in STREAMS
+        )
         with (
             slot_of(self._slots, request),
             run_folders(request) as places,
@@ -163,7 +170,11 @@ class ControlledRunner:
         What other runs of this agent may write is not taken for this one's. Yields also what is to be called
         again and again during the run.
         """
-        self._named += request.writable
+        me, mine = object(), set(request.writable)
+        with self._lock:
+            for others in self._named.values():
+                others.update(mine)
+            self._named[me] = mine.union(*self._named.values())
         watches: list[Watch] = []
         try:
             with ExitStack() as stack:
@@ -180,11 +191,13 @@ class ControlledRunner:
                 try:
                     yield watches, lambda: [beat() for beat in beats]
                 finally:
+                    with self._lock:
+                        named = self._named[me].copy()
                     for watch in watches:
-                        self._look_again(watch, moment)
+                        self._look_again(watch, moment, named)
         finally:
-            for place in request.writable:
-                self._named.remove(place)
+            with self._lock:
+                del self._named[me]
 
     def finish_looks(self) -> list[str]:
         """Look at what runs made that were cut off with their agent; return what came of it, in sentences."""
@@ -194,7 +207,9 @@ class ControlledRunner:
                 continue
             allowed = [run.folder / path for path in run.allowed]
             watch = Watch(run.folder, self._files_of(run.folder), allowed, run.before)
-            made = watch.made_since(run.moment, [*allowed, *self._named])
+            with self._lock:
+                named = set(allowed).union(*self._named.values())
+            made = watch.made_since(run.moment, named)
             young = list(filter(run.is_younger, made))
             if old := [path for path in made if path not in young]:
                 text = (
@@ -228,8 +243,8 @@ class ControlledRunner:
     def _empty_repository(self, folder: Path) -> AbstractContextManager[object]:  # noqa: ARG002
         return nullcontext()
 
-    def _look_again(self, watch: Watch, moment: int) -> None:
-        if made := watch.made_since(moment, self._named):
+    def _look_again(self, watch: Watch, moment: int, named: Iterable[Path]) -> None:
+        if made := watch.made_since(moment, named):
             outcome = self._deal_with(made, watch)
             text = f"The script made {shown(made)}, which other programs obey in this folder. {outcome}"
             watch.notices.append(text)

@@ -73,6 +73,8 @@ class ExternalRunner:
     def preflight(self, request: ScriptRequest) -> str:
         """Return `external`. Raises ScriptError for a wrong request; the other machine is not asked."""
         self._program(request, "")
+        if request.in_background:
+            raise ScriptError("Nothing runs in the background on another machine: it could not be ended.")
         return self.level
 
     def run(self, request: ScriptRequest) -> ScriptResult:

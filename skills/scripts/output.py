@@ -3,7 +3,7 @@
 import base64
 import json
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import Final
 from urllib.parse import quote
 
@@ -20,10 +20,14 @@ class Capture:
     Secrets are taken out before, also where one is split between two chunks.
     """
 
-    def __init__(self, limit: int, secrets: Collection[str] = ()) -> None:
+    def __init__(
+        self, limit: int, secrets: Collection[str] = (), tap: Callable[[bytes], object] | None = None
+    ) -> None:
+        """Keep `limit` bytes; `tap` gets all of them as they come, without the secrets."""
+        self._tap = tap
         forms = sorted({form for value in secrets for form in forms_of(value)}, key=len, reverse=True)
         self._secret = re.compile(b"|".join(map(re.escape, forms))) if forms else None
-        self._overlap = len(forms[0]) - 1 if forms else 0
+        self._forms = forms
         self._pending = b""
         self._head_limit = limit - limit // 2
         self._tail_limit = limit // 2
@@ -33,7 +37,8 @@ class Capture:
         """Bytes that came."""
 
     def add(self, chunk: bytes) -> None:
-        self._keep(self._without_secrets(self._pending + chunk, self._overlap))
+        text = self._pending + chunk
+        self._keep(self._without_secrets(text, self._begun(text)))
 
     def skip(self, size: int) -> None:
         """Leave out some bytes of the stream that nobody fetched; what came before is the beginning."""
@@ -46,6 +51,8 @@ class Capture:
         self._keep(self._without_secrets(self._pending, 0))
 
     def _keep(self, chunk: bytes) -> None:
+        if self._tap and chunk:
+            self._tap(chunk)
         self.total += len(chunk)
         room = self._head_limit - len(self._head)
         self._head += chunk[:room]
@@ -66,6 +73,12 @@ class Capture:
         tail = self._tail[max(0, len(self._tail) - self._tail_limit) :].decode(errors="replace")
         # A character that the cut goes through shows as U+FFFD on both sides.
         return f"{head.rstrip(REPLACEMENT)}\n[{self.cut} bytes cut]\n{tail.lstrip(REPLACEMENT)}"
+
+    def _begun(self, text: bytes) -> int:
+        """Return how many of the last bytes may be the beginning of a secret."""
+        longest = min(len(text), len(self._forms[0]) - 1) if self._forms else 0
+        sizes = range(longest, 0, -1)
+        return next((n for n in sizes if any(form.startswith(text[-n:]) for form in self._forms)), 0)
 
     def _without_secrets(self, text: bytes, overlap: int) -> bytes:
         """Return what can be given out, and hold back the end, which may be the beginning of a secret."""

@@ -22,6 +22,8 @@ STOPS: Final[dict[Stop, str]] = {
     "files": "more files written than the setting script_written_files allows; they are still there",
     "shutdown": "the agent was shut down while it ran; what it did until then is done",
     "cancelled": "what it did until then is done",
+    "request": "stop_command asked for it; what it did until then is done",
+    "run": "it ended with its run; what it did until then is done",
 }
 _SKIPPED_FOLDERS: Final = frozenset({".git", ".agent", ".venv", "node_modules", "__pycache__"})
 _MAX_ENTRIES: Final = 20_000
@@ -36,10 +38,7 @@ def describe(result: ScriptResult) -> str:
         parts.append(_listed("files written:", map(_line, result.written), result.written_more))
     parts += _kept_and_lost(result)
     parts += [f"[{notice}]" for notice in result.notices]
-    for name, text in (("stdout", result.stdout), ("stderr", result.stderr)):
-        cleaned = clean_text(normalize_line_ends(TERMINAL_CODE.sub("", text))).text
-        if cleaned.strip():
-            parts.append(f"{name}:\n{cleaned.rstrip()}")
+    parts += streams(result.stdout, result.stderr)
     if result.note:
         parts.append(f"[{result.note}]")
     return "\n".join(parts)
@@ -81,6 +80,16 @@ class ChangedFile(NamedTuple):
     path: str
     """Relative to the folder that was looked through."""
     size: int
+
+
+def streams(stdout: str, stderr: str) -> list[str]:
+    """Return a section for each stream that is not empty."""
+    parts = []
+    for name, text in (("stdout", stdout), ("stderr", stderr)):
+        cleaned = clean_text(normalize_line_ends(TERMINAL_CODE.sub("", text))).text
+        if cleaned.strip():
+            parts.append(f"{name}:\n{cleaned.rstrip()}")
+    return parts
 
 
 def written_since(folder: Path, moment: int) -> list[WrittenFile]:

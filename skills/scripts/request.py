@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Final
 
 from skills_agent.skills.confined import NotRegularFileError, OutsideRootError, open_beneath
 from skills_agent.skills.errors import ResourceOutsideError, ScriptError, ScriptNotFoundError
@@ -16,13 +15,6 @@ from skills_agent.skills.library.registry import Registry
 from skills_agent.skills.scripts.runner import ScriptRequest
 from skills_agent.skills.scripts.spelling import ScriptCall, SkillFiles, read_spelling
 from skills_agent.skills.skill import SkillRef
-from skills_agent.skills.text import one_line
-
-SHELL: Final = ("bash", "--noprofile", "--norc", "-c")
-MAX_COMMAND: Final = 100_000
-"""Bytes: Linux takes 128 KiB for one argument."""
-_MAX_SHOWN: Final = 200
-_OWN_FOLDER: Final = ".agent"
 
 
 def script_request(
@@ -93,58 +85,6 @@ def script_call(registry: Registry, ref: SkillRef, path: str, args: Sequence[str
     resources = registry.resources(ref).resources
     scripts = [each.path for each in resources if each.type == "script"] or [each.path for each in resources]
     return read_spelling(path, args, SkillFiles((ref.name, place.name), is_file, scripts))
-
-
-def command_request(
-    command: str,
-    *,
-    workspace: Path,
-    workdir: Path | None = None,
-    cwd: str | None = None,
-    timeout: float | None = None,
-) -> ScriptRequest:
-    """Return the request for a command line, which bash runs without any of its files of settings.
-
-    `workdir` is a thread's folder, where it has one of its own. `cwd` is where it starts, from there or
-    absolute. Raises ScriptError for a line that no shell can run, and for a folder outside of the workspace.
-    """
-    if not command.strip():
-        raise ScriptError("The command is empty.")
-    if "\0" in command:
-        raise ScriptError("The command has a NUL in it: no program can be given one. Leave it out.")
-    if (size := len(command.encode(errors="replace"))) > MAX_COMMAND:
-        raise ScriptError(
-            f"The command is too long: {size:,} bytes, and a shell takes {MAX_COMMAND:,}. Put long text into "
-            "stdin, or into a file with write_file."
-        )
-    folder = workdir or workspace
-    return ScriptRequest(
-        skill="",
-        script=None,
-        args=(*SHELL, command),
-        stdin=None,
-        workdir=folder,
-        cwd=None if cwd is None else _start_in(cwd, folder, workspace),
-        command=command,
-        timeout=timeout,
-    )
-
-
-def _start_in(cwd: str, folder: Path, workspace: Path) -> Path:
-    """Return a folder of the workspace as the workspace is named, without links on its way."""
-    if "\0" in cwd or not (folder / cwd).is_dir():
-        raise ScriptError(f"Cannot start in {one_line(cwd, _MAX_SHOWN)!r}: there is no such folder.")
-    real = (folder / cwd).resolve()
-    for root in (folder, workspace):
-        top = root.resolve()
-        inside = real.relative_to(top) if real.is_relative_to(top) else None
-        is_agents = inside is not None and root == workspace and inside.parts[:1] == (_OWN_FOLDER,)
-        if inside is not None and not is_agents:
-            return root / inside
-    raise ScriptError(
-        f"Cannot start in {one_line(cwd, _MAX_SHOWN)!r}: that is not a folder of the workspace that commands "
-        "may work in. Leave out cwd to start in the working directory."
-    )
 
 
 def as_arguments(value: object) -> object:

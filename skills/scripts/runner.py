@@ -5,12 +5,17 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import BoundedSemaphore
-from typing import Final, Literal, NamedTuple, Protocol
+from typing import Final, Literal, NamedTuple, Protocol, get_args
 
 from skills_agent.skills.errors import ScriptError
 
-Stop = Literal["time", "output", "memory", "processes", "bytes", "files", "shutdown", "cancelled"]
-"""Why a runner ended a script: the limit that it met, the end of the agent, or a run that was cancelled."""
+Stop = Literal[
+    "time", "output", "memory", "processes", "bytes", "files", "shutdown", "cancelled", "request", "run"
+]
+"""Why a runner ended a script: the limit that it met, the end of the agent, or a run that was cancelled; of a
+command in the background also that it was asked for (`request`), or that its run ended (`run`)."""
+Stream = Literal["stdout", "stderr"]
+STREAMS: Final[tuple[Stream, ...]] = get_args(Stream)
 
 SLOT_SECONDS: Final = 0.05
 """Between two looks whether a request that waits for its turn is to be stopped."""
@@ -64,6 +69,10 @@ class ScriptRequest:
     """
     stop: Callable[[], Stop | None] = field(default=lambda: None, compare=False)
     """Called again and again during the run: a reason ends it and all its processes."""
+    on_output: Callable[[Stream, bytes], object] | None = field(default=None, compare=False)
+    """Gets what it prints as it comes, without secrets. A runner that cannot read along never calls it."""
+    in_background: bool = False
+    """It takes no turn of other requests: whoever starts it bounds how many run at once."""
 
     @property
     def folder(self) -> Path | None:
@@ -135,7 +144,7 @@ class ScriptResult:
 @contextmanager
 def slot_of(slots: BoundedSemaphore, request: ScriptRequest) -> Iterator[None]:
     """Wait for a turn to run. Raises ScriptError where the request is to be stopped before that."""
-    is_in = slots.acquire(blocking=False)
+    is_in = request.in_background or slots.acquire(blocking=False)
     while not (reason := request.stop()) and not is_in:
         is_in = slots.acquire(timeout=SLOT_SECONDS)
     try:
@@ -144,7 +153,7 @@ def slot_of(slots: BoundedSemaphore, request: ScriptRequest) -> Iterator[None]:
             raise ScriptError(f"{request.title} was not started: {why}.")
         yield
     finally:
-        if is_in:
+        if is_in and not request.in_background:
             slots.release()
 
 

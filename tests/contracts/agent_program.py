@@ -6,11 +6,14 @@ Run by test_hostile_scripts.py, also as another user; imports the domain alone.
 import dataclasses
 import json
 import os
+import shlex
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from skills_agent.skills.scripts.bwrap import BwrapRunner
+from skills_agent.skills.scripts.command_line import command_request
 from skills_agent.skills.scripts.controlled import ControlledRunner
 from skills_agent.skills.scripts.environment import ScriptLimits, make_undumpable
 from skills_agent.skills.scripts.protected_files import own_entries
@@ -39,9 +42,14 @@ def main() -> None:
     )
     args = tuple(str(os.getpid()) if each == "AGENT" else each for each in asked["args"])
     writable = tuple(workspace / each for each in asked["writable"])
-    request = ScriptRequest(
-        *("demo", Path(asked["script"]), args, None, Path(asked["workdir"])), writable=writable
-    )
+    script, workdir = Path(asked["script"]), Path(asked["workdir"])
+    if asked["by"] == "command":
+        program = "python3" if script.suffix == ".py" else "bash"
+        words = shlex.join([program, *(["-s"] if program == "bash" else ["-"]), *args])
+        line = f"{words} <<'END OF PROBE'\n{script.read_text()}\nEND OF PROBE"
+        request = replace(command_request(line, workspace=workspace, workdir=workdir), writable=writable)
+    else:
+        request = ScriptRequest("demo", script, args, None, workdir, writable=writable)
     result = runner.run(request)
     print(json.dumps({**dataclasses.asdict(result), "level": result.level}))
 

@@ -46,6 +46,8 @@ class Host:
     place: Path
     user: int
     level: str = "controlled"
+    by: str = "script"
+    """`script`, or `command`: the same is tried by a command line, in a here-document."""
     undumpable: bool = True
     network: list[str] = field(default_factory=list)
     path: str = PATH
@@ -80,6 +82,7 @@ class Host:
         self.own()
         asked = {
             "level": self.level,
+            "by": self.by,
             "undumpable": self.undumpable,
             "network": self.network,
             "workspace": str(self.work),
@@ -350,17 +353,21 @@ def is_open(host: Host, act: str, facts: dict[str, object]) -> bool:
     )
 
 
+@pytest.mark.parametrize("by", ["script", "command"])
 @pytest.mark.parametrize("act", ACTS)
-def test_the_sandbox_closes_every_way_out(host: Host, listeners: dict[str, object], act: str) -> None:
-    host.level = "bwrap"
+def test_the_sandbox_closes_every_way_out(
+    host: Host, listeners: dict[str, object], act: str, by: str
+) -> None:
+    host.level, host.by = "bwrap", by
     assert not is_open(host, act, listeners)
 
 
 @pytest.mark.parametrize("act", ["write-outside", "write-settings", "write-git-hook", "write-through-a-link"])
+@pytest.mark.parametrize("by", ["script", "command"])
 def test_the_sandbox_closes_it_also_where_the_workspace_is_the_working_directory(
-    host: Host, listeners: dict[str, object], act: str
+    host: Host, listeners: dict[str, object], act: str, by: str
 ) -> None:
-    host.level = "bwrap"
+    host.level, host.by = "bwrap", by
     body, args = ACTS[act]
     assert not host.is_open(body, *(each.format(**listeners) for each in args))
     assert not (host.place / "outside/made").exists()

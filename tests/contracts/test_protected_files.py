@@ -49,10 +49,10 @@ def git(host: Host, *arguments: str, folder: str = ".") -> str:
     return str(done.stdout + done.stderr)
 
 
-@pytest.fixture
-def repository(host: Host) -> Host:
+@pytest.fixture(params=["script", "command"])
+def repository(host: Host, request: pytest.FixtureRequest) -> Host:
     """Return a machine whose workspace is a repository with another one in it."""
-    host.level = "bwrap"
+    host.level, host.by = "bwrap", request.param
     shutil.rmtree(host.work)
     (host.work / "src").mkdir(parents=True)
     host.own()

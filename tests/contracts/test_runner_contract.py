@@ -7,18 +7,20 @@ import shutil
 import subprocess
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
+from threading import Event
 from typing import Any, NamedTuple
 
 import pytest
 
 from skills_agent.skills.errors import ScriptError
 from skills_agent.skills.scripts.bwrap import BwrapRunner, probe
+from skills_agent.skills.scripts.command_line import command_request
 from skills_agent.skills.scripts.controlled import ControlledRunner
 from skills_agent.skills.scripts.environment import ScriptLimits
 from skills_agent.skills.scripts.external import ExternalRunner
-from skills_agent.skills.scripts.request import command_request
 from skills_agent.skills.scripts.runner import ScriptRequest, ScriptResult, ScriptRunner, WrittenFile
 
 MakeRunner = Callable[..., ScriptRunner]
@@ -446,3 +448,68 @@ def test_a_request_may_have_another_time_limit_than_its_runner(make_runner: Make
     assert runner.run(line(place, "sleep 600", timeout=2)).stopped == "time"
     longer = runner.run(line(place, "sleep 2; echo whole", timeout=60))
     assert (longer.exit_code, longer.stdout) == (0, "whole\n")
+
+
+def test_output_is_told_as_it_comes_and_holds_no_secret(
+    make_local_runner: MakeRunner, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A secret that is written in two pieces is held back until it is whole; what is none is not."""
+    body = """
+import os, time
+first, rest = os.environ["DEPLOY_KEY"][:9], os.environ["DEPLOY_KEY"][9:]
+print("begun", flush=True)
+time.sleep(0.3)
+print(first, end="", flush=True)
+time.sleep(0.3)
+print(rest)
+print(first, end="", flush=True)
+time.sleep(0.3)
+print("-and-on")
+"""
+    told: list[tuple[str, bytes]] = []
+    monkeypatch.setitem(ENVIRONMENT, "DEPLOY_KEY", "very-secret-value")
+    runner = make_local_runner(secrets={"demo": ["DEPLOY_KEY"]})
+    request = replace(request_for(place, body), on_output=lambda *chunk: told.append(chunk))
+    result = runner.run(request)
+    assert result.stdout == "begun\n[secret]\nvery-secr-and-on\n"
+    assert told[0][1].startswith(b"begun")
+    assert b"".join(chunk for _, chunk in told).decode() == result.stdout
+    assert not any(b"very-secr" in chunk and b"-and-on" not in chunk for _, chunk in told)
+
+
+def test_what_runs_in_the_background_takes_no_turn_of_others(
+    make_local_runner: MakeRunner, place: Path
+) -> None:
+    runner = make_local_runner(max_parallel=1)
+    ends = Event()
+    waits = replace(
+        line(place, "echo begun; sleep 600"),
+        in_background=True,
+        stop=lambda: "request" if ends.is_set() else None,
+    )
+    with ThreadPoolExecutor() as pool:
+        running = pool.submit(runner.run, waits)
+        assert runner.run(line(place, "echo beside")).stdout == "beside\n"
+        ends.set()
+        assert running.result().stopped == "request"
+
+
+def test_what_another_run_was_approved_to_write_meanwhile_stays(
+    make_local_runner: MakeRunner, place: Path
+) -> None:
+    runner, ends = make_local_runner(), Event()
+    work = place / "work"
+    waits = replace(
+        line(place, "touch begun; sleep 600"),
+        in_background=True,
+        stop=lambda: "request" if ends.is_set() else None,
+    )
+    with ThreadPoolExecutor() as pool:
+        running = pool.submit(runner.run, waits)
+        while not (work / "begun").exists():
+            time.sleep(0.01)
+        approved = replace(line(place, "echo approved > .envrc"), writable=(work / ".envrc",))
+        assert runner.run(approved).notices == ()
+        ends.set()
+        assert running.result().notices == ()
+    assert (work / ".envrc").read_text() == "approved\n"

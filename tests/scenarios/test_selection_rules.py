@@ -217,11 +217,12 @@ def test_search_is_offered_only_when_not_all_skills_are_shown(
 
 def test_without_skills_no_tool_for_skills_is_offered_and_the_others_are(make_agent: MakeAgent) -> None:
     """cases.md 25."""
-    expected = {"update_plan", "read_file", "list_dir", "grep", "write_file", "edit_file", "run_command"}
-    expected |= {"ask_user", "fetch_url"}
-    assert offered(make_agent(["done"], enable_skills=False, enable_run_command="on")) == expected
-    assert offered(make_agent(["done"], enable_run_command="on")) == expected
-    assert offered(make_agent(["done"], enable_run_command="off")) == expected - {"run_command"}
+    expected = {"update_plan", "read_file", "list_dir", "grep", "write_file", "edit_file", "ask_user"}
+    expected.add("fetch_url")
+    shell = {"run_command", "command_output", "stop_command"}
+    assert offered(make_agent(["done"], enable_skills=False, enable_run_command="on")) == expected | shell
+    assert offered(make_agent(["done"], enable_run_command="on")) == expected | shell
+    assert offered(make_agent(["done"], enable_run_command="off")) == expected
 
 
 def test_the_offered_tools_do_not_depend_on_what_is_loaded(make_agent: MakeAgent, skills_dir: Path) -> None:

@@ -364,3 +364,17 @@ def test_the_old_words_are_read(
 def test_another_word_is_refused(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match="enable_run_command"):
         Settings(workspace=tmp_path, enable_run_command="yes")  # type: ignore[arg-type]
+
+
+def test_who_leaves_it_out_leaves_out_what_goes_with_it(make_agent: MakeAgent) -> None:
+    for entry in ("run_command", "Bash"):
+        agent = make_agent(
+            [calls(call("command_output", id="x"), call("stop_command", id="x")), "done"],
+            exclude_tools=(entry,),
+            thread=entry,
+            **FREE,
+        )
+        agent.say("go")
+        for name in ("command_output", "stop_command"):
+            (answer,) = agent.tool_messages(name)
+            assert answer.text == f"{name} is turned off here together with run_command."

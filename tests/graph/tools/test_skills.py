@@ -160,6 +160,8 @@ def test_every_tool_declares_its_risk(cli: CommandLine) -> None:
         "read_resource": "read",
         "run_script": "run",
         "run_command": "run",
+        "command_output": "read",
+        "stop_command": "read",
         "update_plan": "read",
         "read_file": "read",
         "list_dir": "read",

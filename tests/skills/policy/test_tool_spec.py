@@ -6,7 +6,9 @@ from skills_agent.skills.policy.tool_spec import TOOL_SPECS, ToolSpec
 def test_framework_tools_are_those_that_make_skills_plans_and_questions_work() -> None:
     framework = {name for name, spec in TOOL_SPECS.items() if spec.framework}
     assert framework == {
-        *("load_skill", "unload_skill", "search_skills", "read_resource", "update_plan", "ask_user")
+        *("load_skill", "unload_skill", "search_skills", "read_resource", "update_plan", "ask_user"),
+        # What was started was allowed.
+        *("command_output", "stop_command"),
     }
 
 

@@ -1,0 +1,215 @@
+"""Commands in the background: each runs in a thread of this process, and ends with what started it."""
+
+import atexit
+import secrets
+import time
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, ExitStack
+from contextvars import copy_context
+from dataclasses import dataclass, field, replace
+from threading import Event, Lock, Thread
+from typing import Any, Final, NamedTuple
+
+from skills_agent.skills.errors import ScriptError, SkillError
+from skills_agent.skills.scripts.output import Capture
+from skills_agent.skills.scripts.runner import (
+    STREAMS,
+    ScriptRequest,
+    ScriptResult,
+    ScriptRunner,
+    Stop,
+    Stream,
+)
+
+MAX_OF_RUN: Final = 4
+"""Commands of one run at a time."""
+MAX_OF_PROCESS: Final = 16
+MAX_KEPT: Final = 64
+"""Commands that have ended, whose last output can still be asked for."""
+END_SECONDS: Final = 10
+"""How long the end of commands is waited for; as long as the end of every process is."""
+
+
+def new_id() -> str:
+    """Return an id that nobody guesses."""
+    return f"cmd-{secrets.token_hex(4)}"
+
+
+class Look(NamedTuple):
+    """What is to be told of a command now."""
+
+    stdout: str
+    """What came since the last look: its beginning and its end, if it is much."""
+    stderr: str
+    result: ScriptResult | None
+    """None while it runs, and where it failed."""
+    failure: str
+    """Why it could not be run to its end; empty where it was."""
+    seconds: float
+
+
+@dataclass(eq=False)
+class BackgroundCommand:
+    """A command that was started, and what it prints."""
+
+    id: str
+    thread: str
+    """Of the conversation: no other one gets to know of it."""
+    request: ScriptRequest
+    max_output: int
+    stopped: Stop | None = None
+    """Why it is to end."""
+    has_ended: Event = field(default_factory=Event)
+    """Set when all is done that follows from its end."""
+    result: ScriptResult | None = None
+    failure: str = ""
+    record: Mapping[str, Any] | None = None
+    """What clients are told of its end."""
+
+    def __post_init__(self) -> None:
+        self._started = time.monotonic()
+        self._seconds: float | None = None
+        self._lock = Lock()
+        self._new = self._captures()
+
+    def take(self, stream: Stream, chunk: bytes) -> None:
+        """Keep what came from a stream until the next look."""
+        with self._lock:
+            self._new[stream].add(chunk)
+
+    def look(self) -> Look:
+        """Return what is new."""
+        result, failure = self.result, self.failure  # Before: then nothing comes after it.
+        with self._lock:
+            new, self._new = self._new, self._captures()
+        seconds = time.monotonic() - self._started if self._seconds is None else self._seconds
+        return Look(new["stdout"].text(), new["stderr"].text(), result, failure, seconds)
+
+    def unseen(self, size: int) -> str:
+        """Return the last characters of what nobody has looked at; they stay new."""
+        with self._lock:
+            text = "\n".join(filter(None, (self._new[stream].text().strip() for stream in STREAMS)))
+        return text[-size:]
+
+    def stop(self, reason: Stop) -> None:
+        """Ask it to end, with all it started."""
+        self.stopped = self.stopped or reason
+
+    def run(self, runner: ScriptRunner) -> None:
+        """Run it to its end."""
+        try:
+            self.result = runner.run(self.request)
+        except BaseException as error:
+            self.failure = str(error) if isinstance(error, SkillError) else "The agent failed to run it on."
+            if not isinstance(error, SkillError):
+                raise
+        finally:
+            self._seconds = time.monotonic() - self._started
+
+    def _captures(self) -> dict[Stream, Capture]:
+        return {stream: Capture(self.max_output) for stream in STREAMS}
+
+
+class BackgroundCommands:
+    """The commands of this process that run in the background, and the last ones that did."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._commands: dict[str, BackgroundCommand] = {}
+        self._runs: dict[str, str] = {}
+        """The run that each belongs to, by its id."""
+
+    def start(  # noqa: PLR0913 - of what it is part, each by its name
+        self,
+        request: ScriptRequest,
+        runner: ScriptRunner,
+        *,
+        name: str,
+        thread: str,
+        run: str,
+        part: AbstractContextManager[object],
+        on_output: Callable[[Stream, bytes], object],
+        on_end: Callable[[BackgroundCommand], object],
+        max_output: int,
+    ) -> BackgroundCommand:
+        """Start a command under an id of `new_id`.
+
+        `part` is held as long as it runs; `on_end` is called when it has ended.
+
+        Raises ScriptError where it cannot be started, or where too many run.
+        """
+        runner.preflight(replace(request, in_background=True))
+        command = BackgroundCommand(name, thread, request, max_output)
+
+        def stop() -> Stop | None:
+            return command.stopped or request.stop()
+
+        def take(stream: Stream, chunk: bytes) -> None:
+            command.take(stream, chunk)
+            on_output(stream, chunk)
+
+        command.request = replace(request, stop=stop, on_output=take, in_background=True)
+
+        def work() -> None:
+            with held:
+                try:
+                    command.run(runner)
+                    on_end(command)
+                finally:
+                    command.has_ended.set()
+
+        with self._lock:
+            self._make_room(run)
+            if not self._commands:
+                atexit.register(self.end_all)
+            self._commands[command.id], self._runs[command.id] = command, run
+            held = ExitStack()
+            held.enter_context(part)
+        # A daemon: a stream that nobody closes must not keep the process from ending.
+        Thread(target=copy_context().run, args=(work,), name=command.id, daemon=True).start()
+        return command
+
+    def _make_room(self, run: str) -> None:
+        running = [each for each in self._commands.values() if not each.has_ended.is_set()]
+        own = [each.id for each in running if self._runs[each.id] == run]
+        if len(own) >= MAX_OF_RUN:
+            raise ScriptError(
+                f"Not started: {len(own)} commands run in the background ({', '.join(own)}), and no more "
+                "may. End one with stop_command."
+            )
+        if len(running) >= MAX_OF_PROCESS:
+            raise ScriptError("Not started: too many commands run in the background of this agent now.")
+        ended = [each.id for each in self._commands.values() if each.has_ended.is_set()]
+        for each in ended[: max(0, len(ended) - MAX_KEPT + 1)]:
+            del self._commands[each], self._runs[each]
+
+    def find(self, thread: str, command: str) -> BackgroundCommand | None:
+        """Return a command of a conversation; None for one that this process knows nothing of."""
+        found = self._commands.get(command)
+        return found if found and found.thread == thread else None
+
+    def of_run(self, run: str) -> list[BackgroundCommand]:
+        """Return the commands of a run that have not ended."""
+        with self._lock:
+            return [
+                each
+                for each in self._commands.values()
+                if self._runs[each.id] == run and not each.has_ended.is_set()
+            ]
+
+    def end(self, run: str) -> list[BackgroundCommand]:
+        """End the commands of a run, wait for them, and return them."""
+        return _end(self.of_run(run), "run")
+
+    def end_all(self) -> None:
+        """End every command: the process ends."""
+        _end([each for each in self._commands.values() if not each.has_ended.is_set()], "shutdown")
+
+
+def _end(commands: list[BackgroundCommand], reason: Stop) -> list[BackgroundCommand]:
+    for each in commands:
+        each.stop(reason)
+    end = time.monotonic() + END_SECONDS
+    for each in commands:
+        each.has_ended.wait(max(0, end - time.monotonic()))
+    return commands

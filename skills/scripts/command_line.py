@@ -1,0 +1,104 @@
+"""A command line: the request for it, and what a shell's exit code says of it."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from signal import Signals
+from typing import Final
+
+from skills_agent.skills.errors import ScriptError
+from skills_agent.skills.scripts.runner import ScriptRequest, ScriptResult
+from skills_agent.skills.text import clean_text, one_line
+
+SHELL: Final = ("bash", "--noprofile", "--norc", "-c")
+MAX_COMMAND: Final = 100_000
+"""Bytes: Linux takes 128 KiB for one argument."""
+_MAX_SHOWN: Final = 200
+_OWN_FOLDER: Final = ".agent"
+NOT_FOUND: Final = 127
+"""The exit code of a shell that found no program of a name (POSIX)."""
+SIGNAL_OFFSET: Final = 128
+_MISSING: Final = (
+    re.compile(
+        r"(?m)^[^\n:]{1,200}: (?:(?:line )?\d{1,9}: )?(?P<name>[^\n:]{1,200}): (?:command )?not found$"
+    ),
+    re.compile(r"(?m)^[^\n:]{0,200}\benv: '?(?P<name>[^'\n]{1,200})'?: No such file or directory$"),
+)
+"""How shells say it, and env."""
+_QUOTES: Final = {0x2018: "'", 0x2019: "'"}
+_MAX_NAMES: Final = 5
+
+
+def command_request(
+    command: str,
+    *,
+    workspace: Path,
+    workdir: Path | None = None,
+    cwd: str | None = None,
+    timeout: float | None = None,
+) -> ScriptRequest:
+    """Return the request for a command line, which bash runs without any of its files of settings.
+
+    `workdir` is a thread's folder, where it has one of its own. `cwd` is where it starts, from there or
+    absolute. Raises ScriptError for a line that no shell can run, and for a folder outside of the workspace.
+    """
+    if not command.strip():
+        raise ScriptError("The command is empty.")
+    if "\0" in command:
+        raise ScriptError("The command has a NUL in it: no program can be given one. Leave it out.")
+    if (size := len(command.encode(errors="replace"))) > MAX_COMMAND:
+        raise ScriptError(
+            f"The command is too long: {size:,} bytes, and a shell takes {MAX_COMMAND:,}. Put long text into "
+            "stdin, or into a file with write_file."
+        )
+    folder = workdir or workspace
+    return ScriptRequest(
+        skill="",
+        script=None,
+        args=(*SHELL, command),
+        stdin=None,
+        workdir=folder,
+        cwd=None if cwd is None else _start_in(cwd, folder, workspace),
+        command=command,
+        timeout=timeout,
+    )
+
+
+def _start_in(cwd: str, folder: Path, workspace: Path) -> Path:
+    """Return a folder of the workspace as the workspace is named, without links on its way."""
+    if "\0" in cwd or not (folder / cwd).is_dir():
+        raise ScriptError(f"Cannot start in {one_line(cwd, _MAX_SHOWN)!r}: there is no such folder.")
+    real = (folder / cwd).resolve()
+    for root in (folder, workspace):
+        top = root.resolve()
+        inside = real.relative_to(top) if real.is_relative_to(top) else None
+        is_agents = inside is not None and root == workspace and inside.parts[:1] == (_OWN_FOLDER,)
+        if inside is not None and not is_agents:
+            return root / inside
+    raise ScriptError(
+        f"Cannot start in {one_line(cwd, _MAX_SHOWN)!r}: that is not a folder of the workspace that commands "
+        "may work in. Leave out cwd to start in the working directory."
+    )
+
+
+def explained(result: ScriptResult, request: ScriptRequest) -> ScriptResult:
+    """Return the result of a command line as one of a program: signals as such, missing programs named."""
+    code = result.exit_code
+    if not request.command or code is None:
+        return result
+    if code > SIGNAL_OFFSET and code - SIGNAL_OFFSET in set(Signals):
+        return replace(result, exit_code=SIGNAL_OFFSET - code)
+    missing = (
+        ", ".join(list(dict.fromkeys(_missing(result.stderr)))[:_MAX_NAMES]) if code == NOT_FOUND else ""
+    )
+    if not missing:
+        return result
+    advice = f"Not installed here: {missing}. Use another program, or tell the user what to install."
+    return replace(result, note=" ".join(filter(None, [result.note, advice])))
+
+
+def _missing(stderr: str) -> Iterator[str]:
+    for pattern in _MISSING:
+        for match in pattern.finditer(stderr.translate(_QUOTES)):
+            yield one_line(clean_text(match["name"]).text)
