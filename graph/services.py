@@ -19,7 +19,8 @@ from skills_agent.graph.audit.recorder import Audit
 from skills_agent.graph.audit.redaction import redaction_of
 from skills_agent.graph.kept_folders import KeptFolders
 from skills_agent.graph.machine import machine_of
-from skills_agent.graph.mcp.offer import make_servers, offer_tools
+from skills_agent.graph.mcp.client import make_servers
+from skills_agent.graph.mcp.offer import offer_tools
 from skills_agent.graph.models.provider import default_model, make_models, stated_window
 from skills_agent.graph.serialisation import keyed, stored_size
 from skills_agent.graph.settings import (

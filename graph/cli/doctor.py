@@ -10,6 +10,7 @@ from skills_agent.graph.cli import options
 from skills_agent.graph.cli.printing import line_of, print_json, print_section, table, value_text
 from skills_agent.graph.settings import (
     Settings,
+    SettingsError,
     content_limits,
     process_environment,
     registry_of,
@@ -22,6 +23,7 @@ from skills_agent.skills.skill import Diagnostic
 from skills_agent.skills.text import count
 
 if TYPE_CHECKING:  # `skills list` imports this module, and has to be quick
+    from skills_agent.graph.mcp.client import ServerState
     from skills_agent.skills.library.checkup import SourceState
     from skills_agent.skills.library.registry import Registry
     from skills_agent.skills.scripts.choice import Program
@@ -56,7 +58,7 @@ def lint(folder: Path, as_json: bool) -> None:
 @options.folders
 @options.as_json
 def doctor(workspace: Path | None, skills_dirs: tuple[Path, ...], as_json: bool) -> None:
-    """Show sources, hidden and repaired skills, missing programs, the sandbox, and all settings."""
+    """Show sources, hidden and repaired skills, MCP servers, missing programs, the sandbox, all settings."""
     from skills_agent.skills.library.checkup import check_up
     from skills_agent.skills.scripts.choice import (
         isolation_here,
@@ -76,10 +78,12 @@ def doctor(workspace: Path | None, skills_dirs: tuple[Path, ...], as_json: bool)
     lacking = _lacking(settings, registry)
     shown, open_threads = shown_settings(settings), _open_threads(settings)
     looks = pending_looks(state_folder(settings))
+    servers = _server_states(settings)
     if as_json:
         print_json(
             {
                 **checkup._asdict(),
+                "mcp_servers": [server._asdict() for server in servers],
                 "untrusted": list(in_place.values()),
                 "sources": [source._asdict() for source in checkup.sources],
                 "programs": [program._asdict() for program in programs],
@@ -102,6 +106,7 @@ def doctor(workspace: Path | None, skills_dirs: tuple[Path, ...], as_json: bool)
     repairs = [diagnostic for entry in checkup.repaired for diagnostic in entry.diagnostics]
     print_section("Repaired: used, though not as written", map(diagnostic_line, repairs))
     print_section("Passed over", map(diagnostic_line, checkup.diagnostics))
+    print_section("MCP servers", map(_server_text, servers))
     print_section("Programs that scripts want", map(_program_line, programs))
     print_section("Skills that need what is not here", (f"{name}: {text}" for name, text in lacking.items()))
     words = {
@@ -140,6 +145,34 @@ def _lacking(settings: Settings, registry: "Registry") -> dict[str, str]:
             help_text = "; ".join(machine.remedies(missing, skill.ref))
             lacking[skill.name] = line_of(f"{sentence(missing)}. What would help: {help_text}")
     return lacking
+
+
+def _server_states(settings: Settings) -> "list[ServerState]":
+    """Connect the MCP servers of the settings, and return how each stands."""
+    if not settings.mcp_servers:
+        return []
+    from skills_agent.graph.audit.redaction import Redaction
+    from skills_agent.graph.mcp.client import ServerState, make_servers
+
+    try:
+        servers = make_servers(settings)
+    except SettingsError as error:
+        return [
+            ServerState(name, server.url or server.command, 0, str(error))
+            for name, server in settings.mcp_servers.items()
+        ]
+    servers.connect()
+    # An address may hold a key.
+    states = [state._replace(place=Redaction().text(state.place)) for state in servers.states()]
+    servers.close()
+    return states
+
+
+def _server_text(server: "ServerState") -> str:
+    fault = server.fault.removeprefix(f"MCP server {server.name}: ")
+    state = fault or f"reachable, {count(server.tools, 'tool')}"
+    first = line_of(f"{server.name} ({server.place}): {state}")
+    return "\n    ".join([first, *(line_of(f"not offered: {fault}") for fault in server.faults)])
 
 
 def _open_threads(settings: Settings) -> dict[str, str]:

@@ -10,10 +10,10 @@ from pathlib import Path
 from threading import Lock, Thread, current_thread
 from typing import Any, Final, NamedTuple, TypeVar
 
-from skills_agent.graph.layers import SettingsError
 from skills_agent.graph.mcp.connection import Connection, McpServerError
 from skills_agent.graph.mcp.definitions import MAX_SHOWN, ToolDefinition, check_tools
 from skills_agent.graph.mcp.servers import McpServer
+from skills_agent.graph.settings import Settings, SettingsError, process_environment
 from skills_agent.skills.text import cut
 from skills_agent.skills.visible import visible_line
 
@@ -128,6 +128,13 @@ class McpServers:
         link.tools = len(checked.tools) - len(refused)
         link.faults = (*link.connection.faults, *checked.faults, *refused)
         link.fault, link.is_listed = "", True
+
+
+def make_servers(settings: Settings) -> McpServers:
+    """Return the servers that the settings name; none is started. Raises SettingsError without the extra."""
+    return McpServers(
+        settings.mcp_servers, process_environment(), workspace=settings.workspace, home=settings.home
+    )
 
 
 class _Link:

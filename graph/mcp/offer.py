@@ -5,16 +5,9 @@ from collections.abc import Callable, Sequence
 from skills_agent.graph.mcp.client import McpServers
 from skills_agent.graph.mcp.definitions import ToolDefinition
 from skills_agent.graph.mcp.tools import mcp_tool
-from skills_agent.graph.settings import Settings, process_environment
+from skills_agent.graph.settings import Settings
 from skills_agent.graph.tools.offered import OfferedTools
 from skills_agent.nodes.cancellation import Cancellation
-
-
-def make_servers(settings: Settings) -> McpServers:
-    """Return the servers that the settings name; none is started. Raises SettingsError without the extra."""
-    return McpServers(
-        settings.mcp_servers, process_environment(), workspace=settings.workspace, home=settings.home
-    )
 
 
 def offer_tools(

@@ -1,0 +1,34 @@
+"""MCP servers on the command line: what doctor says of them, and that they end with a command."""
+
+import json
+
+from tests.agents import call, calls
+from tests.graph.cli.command_line import CommandLine
+from tests.mcp_servers import command
+
+
+def test_doctor_says_which_servers_can_be_reached_and_which_tools_are_not_offered(cli: CommandLine) -> None:
+    servers = {
+        "strange": {**command("hostile"), "connect_timeout": 60},
+        "gone": {"url": "http://someone:a-password@127.0.0.1:9/mcp"},
+    }
+    variables = {"SKILLS_AGENT_MCP_SERVERS": json.dumps(servers)}
+    told = cli.run("skills", "doctor", "--json", **variables)
+    strange, gone = told.value["mcp_servers"]
+    assert (strange["name"], strange["tools"], strange["fault"]) == ("strange", 12, "")
+    assert "first: there is another tool of that name before it" in strange["faults"]
+    assert "it cannot be reached" in gone["fault"]
+    assert "a-password" not in told.out
+    text = cli.run("skills", "doctor", **variables).out
+    assert "reachable, 12 tools" in text
+    assert "not offered: bomb: its schema is larger" in text
+
+
+def test_a_tool_of_a_server_is_called_in_a_turn_of_the_command_line(cli: CommandLine) -> None:
+    servers = {"strange": {**command("hostile"), "connect_timeout": 60}}
+    script = cli.script(calls(call("mcp__strange__last", x="1")), "It was called.")
+    told = cli.run_process(
+        "ask", "go", "--model", script, "--yes", "network", SKILLS_AGENT_MCP_SERVERS=json.dumps(servers)
+    )
+    assert told.code == 0, told.errors
+    assert "called last" in told.out
