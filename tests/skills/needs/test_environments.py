@@ -2,6 +2,7 @@
 
 import subprocess
 from collections.abc import Mapping
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from skills_agent.skills.needs.environments import (
     wanted,
 )
 from skills_agent.skills.needs.indexes import index_options, index_variables
+from skills_agent.skills.scripts.programs import find_program
 from skills_agent.skills.skill import Need
 from tests.skills.needs.wheels import make_source, make_wheel, offline
 
@@ -28,9 +30,15 @@ def index(tmp_path: Path) -> Path:
     return tmp_path / "index"
 
 
-@pytest.fixture
-def environments(tmp_path: Path, index: Path) -> Environments:
-    return Environments(folder=tmp_path / "environments", environment=offline(index))
+@pytest.fixture(params=["uv", "pip"])
+def environments(request: pytest.FixtureRequest, tmp_path: Path, index: Path) -> Environments:
+    environment = dict(offline(index))
+    if request.param == "pip":
+        environment["PATH"] = str(tmp_path)
+    place = find_spec("pip") if request.param == "pip" else find_program("uv", environment["PATH"]).path
+    if place is None:
+        pytest.skip(f"there is no {request.param} here")
+    return Environments(folder=tmp_path / "environments", environment=environment)
 
 
 def test_what_is_approved_is_what_is_installed(environments: Environments) -> None:
