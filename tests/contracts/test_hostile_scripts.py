@@ -228,7 +228,7 @@ ACTS: dict[str, tuple[str, tuple[str, ...]]] = {
     "signal-supervisor": (
         (
             "import os; parent = os.getppid()\n"
-            "ours = 'supervisor.' in open(f'/proc/{parent}/cmdline').read()\n"
+            "ours = 'super' 'visor.' in open(f'/proc/{parent}/cmdline').read()\n"
             "print('OPEN' if ours and os.kill(parent, 0) is None else 'No such')"
         ),
         (),

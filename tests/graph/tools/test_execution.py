@@ -207,3 +207,17 @@ def test_a_script_starts_where_its_author_or_the_call_says(
     (answer,) = agent.tool_messages("run_script")
     assert ("SKILL.md" in answer.text) == (name == "skill"), answer.text
     assert answer.text.endswith(f"\n{workspace}") == (name == "work")
+
+
+def test_a_protected_path_that_an_approved_script_names_is_writable_for_it(
+    make_agent: MakeAgent, workspace: Path, skills_dir: Path
+) -> None:
+    for name in (".envrc", ".gitmodules"):
+        (workspace / name).write_text("as it was")
+    write_skill(skills_dir, "demo", "d", scripts__run_sh='echo new >"$1"; echo new >.gitmodules')
+    run = call("run_script", skill="demo", path="scripts/run.sh", args=[".envrc"])
+    agent = make_agent([calls(call("load_skill", name="demo")), calls(run), "ok"], sandbox="require")
+    agent.say("run")
+    agent.answer({"type": "approve"})
+    assert (workspace / ".envrc").read_text() == "new\n"
+    assert (workspace / ".gitmodules").read_text() == "as it was"
