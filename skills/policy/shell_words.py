@@ -19,7 +19,7 @@ _VARIABLE: Final = re.compile(
     r"\$(?:[A-Za-z_]\w*|[0-9@*#?$!-]"
     # No arithmetic (`${x:1}`, `${x[i]}`), indirection, assignment or `@P`: bash may run what is in them.
     r"|\{#?[A-Za-z_]\w*(?:\[(?:[@*]|[0-9]+)\])?\}|\{[0-9@*#?$!-]\}"
-    r"|\{(?:[A-Za-z_]\w*|[0-9])(?::[-+?]|[-+?]|##?|%%?|//?|\^\^?|,,?)[\w./,:=@%+ *-]*\})",
+    r"|\{(?:[A-Za-z_]\w*|[0-9])(?::[-+?]|[-+?]|##?|%%?|//?|\^\^?|,,?)(?:[\w./,:=@%+ *-]|\$[A-Za-z_]\w*)*\})",
     re.ASCII,
 )
 _NUMBERS_ALONE: Final = re.compile(r"\$\(\([0-9 \t+*/%-]*\)\)")

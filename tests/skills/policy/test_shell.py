@@ -89,7 +89,19 @@ PIECES = st.one_of(
     QUOTED.map(lambda text: f'"{text}"'),
     st.text(alphabet="ab ;|n\\'\"x4e017t", max_size=6).map(lambda text: f"$'{text}'"),
     st.sampled_from(
-        ["$x", "${x}", "${x:-a b}", "$(bb)", '"$(cc a)"', "`bb a`", "$((1+2))", "$?", "$", "<(bb)"]
+        [
+            "$x",
+            "${x}",
+            "${x:-a b}",
+            "${x:-$y/a}",
+            "$(bb)",
+            '"$(cc a)"',
+            "`bb a`",
+            "$((1+2))",
+            "$?",
+            "$",
+            "<(bb)",
+        ]
     ),
 )
 WORDS = st.lists(PIECES, min_size=1, max_size=3).map("".join)
