@@ -161,9 +161,7 @@ class Connection:
         """Yield the streams; set `ended` when the server says no more, and take bad tools out of lists."""
         import anyio  # noqa: PLC0415
 
-        to_client, from_server = anyio.create_memory_object_stream[Any](0)
-
-        async def pass_on(incoming: Any) -> None:
+        async def pass_on(incoming: Any, to_client: Any) -> None:
             try:
                 async with to_client:
                     async for message in incoming:
@@ -175,10 +173,13 @@ class Connection:
                 ended.set()
 
         async with self._streams() as (incoming, outgoing), anyio.create_task_group() as group:
-            group.start_soon(pass_on, incoming)
-            yield from_server, outgoing
-            group.cancel_scope.cancel()
-            await from_server.aclose()
+            to_client, from_server = anyio.create_memory_object_stream[Any](0)
+            async with to_client, from_server:
+                group.start_soon(pass_on, incoming, to_client)
+                try:
+                    yield from_server, outgoing
+                finally:
+                    group.cancel_scope.cancel()
 
     def _take_out(self, message: Any) -> None:
         """Leave of a list of tools what is a tool in every version of MCP, and of each what is used here."""

@@ -144,6 +144,9 @@ async def _end(process: asyncio.subprocess.Process, lifeline: int) -> None:
         await _has_ended(process, KILL_SECONDS)
     os.close(lifeline)
     await _has_ended(process, EXIT_SECONDS)
+    # asyncio closes it where every stream was read to its end; nothing public closes it before.
+    transport: asyncio.SubprocessTransport = process._transport  # type: ignore[attr-defined]  # noqa: SLF001
+    transport.close()
 
 
 async def _has_ended(process: asyncio.subprocess.Process, seconds: float) -> bool:
