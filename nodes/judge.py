@@ -24,8 +24,9 @@ from skills_agent.skills.errors import SkillError
 from skills_agent.skills.library.catalog import Catalog, in_place_text
 from skills_agent.skills.library.registry import Registry
 from skills_agent.skills.needs.here import Machine, Missing, sentence
+from skills_agent.skills.network.hosts import HostPattern
 from skills_agent.skills.policy.grants import is_in_scope
-from skills_agent.skills.policy.patterns import Call, Entry, Grammar, any_permits
+from skills_agent.skills.policy.patterns import Call, Entry, Grammar, any_permits, split_entries
 from skills_agent.skills.policy.permission import ALWAYS_ALLOWED, Declared, Mode, Permission
 from skills_agent.skills.policy.protected import (
     ProtectedPath,
@@ -329,21 +330,50 @@ class Judge:
         words, opinion = _risk_text(call), consult(self._policy.approvers, call)
         reason = opinion.reason.rstrip(".") if opinion else ""
         protected = _protected_text(self.protected(call))
+        opened = _network_text(self._ungranted(call))
         match opinion:
             case Opinion("deny"):
                 text = f"Not run: {reason or 'an approver of the operator refused it'}. Go on without it."
                 return Verdict("deny", text, "approver")
             case Opinion("ask"):
-                return self._question(call, f"{protected} {reason or 'An approver asks'}.", "approver")
-            case Opinion("allow", protected=knows) if knows or not protected:
+                text = f"{protected}{opened} {reason or 'An approver asks'}."
+                return self._question(call, text, "approver")
+            # A rule about a command knows nothing of the hosts that it is to reach.
+            case Opinion("allow", protected=knows) if not opened and (knows or not protected):
                 return Verdict("allow", f"{words}; {reason or 'an approver allowed it'}.", "approver")
-        if protected or self._is_asked_about(call):
-            return (None if protected else self._answer(call)) or self._question(call, protected)
+        if protected or opened or self._is_asked_about(call):
+            is_fixed = bool(protected or opened)
+            return (None if is_fixed else self._answer(call)) or self._question(call, protected + opened)
         return Verdict("allow", f"{words}; no question is asked for that.", "policy")
 
     def _is_asked_about(self, call: Call) -> bool:
         risk, policy = call.risk, self._policy
         return risk in policy.ask_for or (risk in policy.ask_for_untrusted and bool(self.untrusted(call)))
+
+    def _ungranted(self, call: Call) -> tuple[HostPattern, ...]:
+        """Return the hosts that a call opens the network to and nobody has agreed to yet.
+
+        Whoever approves a call for this skill or this thread approves its hosts with it. An entry like
+        `Network(api.github.com)` is about hosts alone: what runs is judged by itself.
+        """
+        policy, is_steered = self._policy, bool(self.untrusted(call))
+        is_asked = "network" in policy.ask_for or ("network" in policy.ask_for_untrusted and is_steered)
+        if not is_asked or ("network" in policy.yes and not is_steered):
+            return ()
+        return tuple(
+            host for host in call.hosts if not any(self._opens(grant, call, host) for grant in self._grants)
+        )
+
+    def _opens(self, grant: GrantRecord, call: Call, host: HostPattern) -> bool:
+        if not self._is_about(grant, call):
+            return False
+        grammar, scope, pattern = self._policy.grammar, grant["scope"], grant.get("pattern", "")
+        if is_in_scope(call, scope, pattern, grant.get("skill"), grammar):
+            given = self.call(grant["tool"], grant.get("args") or {})
+            return any(each.takes_in(host) for each in given.hosts)
+        if scope != "pattern" or grant.get("skill") != call.skill:
+            return False
+        return any(each.opens(host) for each in grammar.understood(split_entries(pattern)))
 
     def protected(self, call: Call) -> tuple[ProtectedPath, ...]:
         """Return the protected paths that a call names and may change."""
@@ -388,7 +418,7 @@ class Judge:
     def isolation(self, call: Call) -> str:
         """Return how isolated a call's program would run; empty where it runs none. Raises SkillError."""
         request = self._request(call)
-        return self._policy.runner.preflight(request) if request else ""
+        return self._policy.runner.preflight(replace(request, hosts=call.hosts)) if request else ""
 
     def untrusted(self, call: Call) -> list[str]:
         """Return the untrusted skills that have a part in a call, its own first: all that the thread loaded.
@@ -572,6 +602,11 @@ def _protected_text(paths: Iterable[ProtectedPath]) -> str:
     named = (f"{cut(visible_line(each.shown), MAX_PATH)} ({each.reader})" for each in paths)
     shown = ", ".join(named)
     return f" Protected path, asked about every time: {shown}." if shown else ""
+
+
+def _network_text(hosts: Iterable[HostPattern]) -> str:
+    shown = ", ".join(map(str, hosts))
+    return f" Opens the network to {shown}." if shown else ""
 
 
 def _risk_text(call: Call) -> str:

@@ -11,7 +11,7 @@ from langchain_core.runnables import RunnableConfig
 from langchain_core.tools import BaseTool, ToolException
 from langgraph.config import get_config
 from langgraph.runtime import get_runtime
-from pydantic import BaseModel, BeforeValidator, Field
+from pydantic import AfterValidator, BaseModel, BeforeValidator, Field
 
 from skills_agent.graph.kept_folders import KeptFolders
 from skills_agent.graph.private_files import folder_name
@@ -24,6 +24,7 @@ from skills_agent.skills.confined import make_folder_beneath, refusing_links
 from skills_agent.skills.library.registry import Library, Registry
 from skills_agent.skills.needs.failures import with_missing_module
 from skills_agent.skills.needs.here import Machine
+from skills_agent.skills.network.hosts import HostPattern, HostPatternError
 from skills_agent.skills.policy.protected import protected_in, protected_in_command
 from skills_agent.skills.policy.shell import take_apart
 from skills_agent.skills.scripts.background import BackgroundCommands
@@ -48,6 +49,26 @@ InBackground = Annotated[
     bool, Field(description="Return at once; command_output reads it, stop_command ends it")
 ]
 Timeout = Annotated[float | None, Field(gt=0, description="Seconds until it is stopped")]
+
+
+def _patterns(texts: Sequence[str]) -> tuple[HostPattern, ...]:
+    """Return the hosts that a call names. Raises HostPatternError."""
+    return tuple(map(HostPattern.parse, texts))
+
+
+def _hosts(texts: Sequence[str]) -> Sequence[str]:
+    """Refuse what is no host before anybody is asked about it."""
+    try:
+        return tuple(map(str, _patterns(texts)))
+    except HostPatternError as error:
+        raise ValueError(str(error)) from error
+
+
+Hosts = Annotated[
+    Sequence[str],
+    AfterValidator(_hosts),
+    Field(description="Closed but for these hosts, e.g. api.github.com"),
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +121,7 @@ class RunScriptArguments(BaseModel):
     args: Annotated[list[str], BeforeValidator(as_arguments)] = []
     stdin: str | None = None
     cwd: ScriptCwd = None
+    network: Hosts = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,6 +194,7 @@ class _RunTools:
         args: Sequence[str] = (),
         stdin: str | None = None,
         cwd: ScriptCwd = None,
+        network: Sequence[str] = (),
     ) -> RunOutput:
         """Run a script of a loaded skill in the workspace.
 
@@ -186,9 +209,10 @@ class _RunTools:
             request = self.machine.equip(request, registry.needs(ref))
         home = self.kept.home(ref, runtime, registry, confirmed=is_confirmed) if self.kept else None
         start = cwd or registry.load(ref).metadata.metadata.get("cwd")
-        return self._run(replace(request, home=home, in_skill=start == "skill"), stdin, runtime)
+        request = replace(request, home=home, in_skill=start == "skill", hosts=_patterns(network))
+        return self._run(request, stdin, runtime)
 
-    def run_command(
+    def run_command(  # noqa: PLR0913, PLR0917 - they are what a model sends
         self,
         command: Command,
         runtime: ThreadRuntime,
@@ -197,6 +221,7 @@ class _RunTools:
         timeout: Timeout = None,
         stdin: str | None = None,
         background: InBackground = False,
+        network: Hosts = (),
     ) -> RunOutput:
         """Run a command line with bash.
 
@@ -217,6 +242,7 @@ class _RunTools:
         )
         if skill:
             request = self._of_skill(request, skill, runtime)
+        request = replace(request, hosts=_patterns(network))
         if background:
             return RunOutput(*self.background.start(self._prepared(request, stdin, runtime), runtime))
         output = self._run(request, stdin, runtime)

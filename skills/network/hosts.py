@@ -109,6 +109,29 @@ class HostPattern(NamedTuple):
             return False
         return target.host.endswith(f".{self.host}") if self.below else target.host == self.host
 
+    @classmethod
+    def of(cls, target: Target) -> Self:
+        """Return the pattern of one target."""
+        return cls(target.host, below=False, port=target.port)
+
+    def takes_in(self, other: "HostPattern") -> bool:
+        """Return whether every connection that another pattern permits is one of these."""
+        if self.port != other.port and not (self.port is None and other.port in PORTS.values()):
+            return False
+        return self.is_around(other)
+
+    def touches(self, other: "HostPattern") -> bool:
+        """Return whether a connection that another pattern permits may be one of these: for bans."""
+        if self.port is not None and (other.port or self.port) != self.port:
+            return False
+        return self.is_around(other) or other.is_around(self)
+
+    def is_around(self, other: "HostPattern") -> bool:
+        """Return whether every host of another pattern is one of these, whatever the ports."""
+        if self.below:
+            return other.host.endswith(f".{self.host}") or (other.below and other.host == self.host)
+        return not other.below and other.host == self.host
+
     def may_mean(self, target: Target) -> bool:
         """Return whether a connection may go there: for bans, so without a port every port counts."""
         return self.permits(target) if self.port else self.permits(target._replace(port=PORTS["https"]))

@@ -33,6 +33,8 @@ _INTERPRETERS: Final[Mapping[str, tuple[Words, ...]]] = {
     **dict.fromkeys((".js", ".mjs", ".ts"), (("node",), ("bun",), ("deno", "run"))),
 }
 """How a command names a script that `run_script` would run."""
+NETWORK: Final = "Network"
+"""The name of entries about the hosts that programs reach; no tool has it."""
 MAX_SHOWN: Final = 120
 """Characters of an entry in a message about it."""
 
@@ -119,6 +121,15 @@ class Call:
         return self._text(self.spec.path_argument, self.spec.default_path)
 
     @property
+    def hosts(self) -> tuple[HostPattern, ...]:
+        """Return what the call opens the network to; none where it opens nothing, or is not understood."""
+        listed = self.args.get(self.spec.network_argument) if self.spec.network_argument else None
+        with suppress(HostPatternError):
+            texts = listed if isinstance(listed, list | tuple) else ()
+            return tuple(HostPattern.parse(text) for text in texts if isinstance(text, str))
+        return ()
+
+    @property
     def target(self) -> Target | None:
         """Return where the call's URL leads; None for a call that has none, or one that is not fetched."""
         url = self._text(self.spec.url_argument)
@@ -149,6 +160,14 @@ class Entry:
         """Return whether the entry speaks of every call of its tools."""
         return self.command is None and self.path is None and self.hosts is None
 
+    def opens(self, host: HostPattern) -> bool:
+        """Return whether the entry is about the network, and all of some hosts is in it."""
+        return NETWORK in self.tools and (self.hosts is None or self.hosts.takes_in(host))
+
+    def _may_open(self, call: Call) -> bool:
+        wanted = (HostPattern.of(call.target),) if call.target else call.hosts
+        return any(self.hosts is None or self.hosts.touches(host) for host in wanted)
+
     def permits(self, call: Call, skill: str | None = None) -> bool:
         """Return whether a call is surely what the entry says.
 
@@ -171,7 +190,7 @@ class Entry:
     def may_mean(self, call: Call) -> bool:
         """Return whether a call may be what the entry says: for bans, so a call that is unclear counts."""
         if not self.names(call.tool):
-            return False
+            return NETWORK in self.tools and self._may_open(call)
         if self.hosts is not None:
             return call.target is None or self.hosts.may_mean(call.target)
         if self.path is not None:
@@ -307,7 +326,7 @@ class Grammar:
         if any(spec.path_argument for spec in meant):
             kind = "the name of a skill, as in `x-*`" if meant[0].name == "load_skill" else _PATH
             return replace(entry, path=_path_pattern(text, argument, kind))
-        if any(spec.url_argument for spec in meant):
+        if name == NETWORK or any(spec.url_argument for spec in meant):
             try:
                 return replace(entry, hosts=HostPattern.parse(argument))
             except HostPatternError as error:

@@ -45,6 +45,8 @@ class ToolSpec:
     """The argument that is a command."""
     url_argument: str | None = None
     """The argument that is a URL: patterns speak of its host."""
+    network_argument: str | None = None
+    """The argument that lists the hosts which the network is opened to."""
     counts_as: Literal["script", "command", "resource"] | None = None
     """What the agent's own runner or library does for a call. A script counts for `max_script_runs`."""
     names_elsewhere: tuple[str, ...] = ()
@@ -92,11 +94,12 @@ _OWN: Final = (
     # A script of a skill is a command, too: `Bash` speaks of both.
     ToolSpec(
         name="run_script", risk="run", needs_skills=True, counts_as="script",
-        skill_argument="skill", path_argument="path", names_elsewhere=_SHELL,
+        skill_argument="skill", path_argument="path", network_argument="network", names_elsewhere=_SHELL,
     ),
     ToolSpec(
         name=RUN_COMMAND, risk="run", counts_as="command",
-        skill_argument="skill", command_argument="command", names_elsewhere=_SHELL,
+        skill_argument="skill", command_argument="command", network_argument="network",
+        names_elsewhere=_SHELL,
     ),
     # They reach the commands of this run alone, which were allowed when they were started.
     ToolSpec(

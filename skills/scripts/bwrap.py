@@ -18,14 +18,16 @@ from pathlib import Path
 from typing import ClassVar, Final, NamedTuple
 
 from skills_agent.skills.errors import SandboxMissingError, ScriptError
-from skills_agent.skills.scripts.closed_network import NO_RETRIES, closed_network_text
+from skills_agent.skills.network import forwarder
+from skills_agent.skills.network.addresses import IsAllowed, is_public
+from skills_agent.skills.scripts.closed_network import NO_RETRIES, closed_network_text, open_network_text
 from skills_agent.skills.scripts.controlled import ControlledRunner
 from skills_agent.skills.scripts.environment import is_granted, is_root
 from skills_agent.skills.scripts.interpreter import packages_of
 from skills_agent.skills.scripts.programs import absolute_entries, find_program, shim_targets
 from skills_agent.skills.scripts.protected_files import Watch
 from skills_agent.skills.scripts.run_folders import RunFolders
-from skills_agent.skills.scripts.runner import ScriptRequest
+from skills_agent.skills.scripts.runner import ScriptRequest, ScriptResult
 from skills_agent.skills.scripts.seccomp import seccomp_program
 from skills_agent.skills.scripts.shared_folders import shared_with
 from skills_agent.skills.scripts.supervised import ProgramStart
@@ -51,6 +53,8 @@ ETC_OF_NETWORK: Final = ("resolv.conf", "hosts", "gai.conf")
 OWN_FOLDER: Final = ".agent"
 """It holds the agent's settings and checkpoints: hidden."""
 INSIDE: Final = Path("/tmp")  # noqa: S108 - where a script sees its temporary folder
+PROXY: Final = Path("/run/skills-agent/proxy")
+FORWARDER: Final = Path("/run/skills-agent/forwarder.py")
 SIGNAL_OFFSET: Final = 128
 MAX_HELD: Final = 200
 """Folders that are kept from being renamed; what is put in the place of others is found after the run."""
@@ -106,6 +110,8 @@ class BwrapRunner(ControlledRunner):
     """What is hidden of it: secrets, where it is as wide as the home folder."""
     network: Collection[str] = ()
     """The skills that may reach it, as `name` or `name@source`."""
+    is_allowed: IsAllowed = is_public
+    """Which addresses an open network leads to. For tests, whose servers have no public address."""
     level: ClassVar[str] = "bwrap"
 
     def __post_init__(self) -> None:
@@ -119,8 +125,22 @@ class BwrapRunner(ControlledRunner):
         """
         self._program()
         super().preflight(request)
-        level = "bwrap with network" if is_granted(self.network, request) else self.level
+        hosts = ", ".join(map(str, request.hosts))
+        level = f"{self.level}, network: {hosts}" if hosts else self.level
+        if is_granted(self.network, request):
+            level = "bwrap with network"
         return ", with ".join([level, *map(str, shared_with(self.shared, request))])
+
+    def run(self, request: ScriptRequest) -> ScriptResult:
+        """Run as every runner, with a proxy beside it where the network is open to some hosts."""
+        if not request.hosts or is_granted(self.network, request):
+            return super().run(request)
+        from skills_agent.skills.network.proxy import serving  # noqa: PLC0415 - most processes have none
+
+        with serving(request.hosts, is_allowed=self.is_allowed) as proxy:
+            result = super().run(replace(request, proxy=proxy.folder))
+        refused = open_network_text(request.hosts, proxy.refused)
+        return replace(result, note=" ".join(filter(None, [result.note, refused])))
 
     def why_not(self) -> str:
         """Return why the sandbox does not work here; empty where it does. Runs it once a process."""
@@ -185,15 +205,17 @@ class BwrapRunner(ControlledRunner):
             *_hidden(hidden[1:]),
             *_read_only(_programs((inner.command[0], limiter), self.workspace, behind_shims)),
             *_read_only([request.packages] if request.packages else []),
+            *_proxy_places(request.proxy),
             *(("--ro-bind", str(request.folder), str(folder)) if folder else ()),
             *_read_only(each.path for each in shared_with(self.shared, request) if not each.is_writable),
             *(word for place in places.kept for word in ("--bind", str(place), str(place))),
             *(word for place in hidden if place.is_dir() for word in ("--remount-ro", str(place))),
             *("--remount-ro", "/", "--chdir", str(inner.workdir.absolute()), "--"),
             *(limiter, f"--nproc={self.limits.processes}", "--"),
+            *(_forwarding() if request.proxy else ()),
             *inner.command,
         ]
-        more = {} if network else dict(NO_RETRIES)
+        more = {} if network or request.proxy else dict(NO_RETRIES)
         cache = {"UV_CACHE_DIR": str(INSIDE / ".cache")} if "UV_CACHE_DIR" in inner.environment else {}
         filters = _filter_descriptors()
         return replace(
@@ -201,7 +223,8 @@ class BwrapRunner(ControlledRunner):
             workdir=request.start,
             command=[self._program(), *_filter_options(filters), *command],
             environment={**more, **inner.environment, **cache},
-            processes=inner.processes + 2,  # the monitor outside, and the first one inside
+            # The monitor outside, the first one inside, and the forwarder.
+            processes=inner.processes + 2 + bool(request.proxy),
             wrapped=True,
             descriptors=(*filters, *copied.values()),
         )
@@ -212,7 +235,8 @@ class BwrapRunner(ControlledRunner):
     def _command(self, request: ScriptRequest, folder: Path | None) -> list[str]:
         """Refuse a script whose packages cannot be fetched, too: the error of uv is hard to understand."""
         command = super()._command(request, folder)
-        is_offline = Path(command[0]).name == "uv" and not is_granted(self.network, request)
+        is_open = bool(request.hosts) or is_granted(self.network, request)
+        is_offline = Path(command[0]).name == "uv" and not is_open
         if is_offline and request.script and (packages := packages_of(request.script)):
             raise ScriptError(
                 f"Cannot run {request.title}: it needs packages ({', '.join(packages)}), and {request.skill} "
@@ -222,7 +246,8 @@ class BwrapRunner(ControlledRunner):
         return command
 
     def _advice(self, request: ScriptRequest, stderr: str) -> str:
-        closed = "" if is_granted(self.network, request) else closed_network_text(stderr)
+        is_open = bool(request.hosts) or is_granted(self.network, request)
+        closed = "" if is_open else closed_network_text(stderr)
         return " ".join(filter(None, [super()._advice(request, stderr), closed]))
 
     def _program(self) -> str:
@@ -313,6 +338,17 @@ def _link_into_usr(path: str) -> str:
         return ""
     places = (os.path.normpath(os.path.join(os.path.dirname(path), target)), os.path.realpath(path))  # noqa: PTH118, PTH120
     return target if all(place.startswith("/usr/") for place in places) and os.path.exists(path) else ""  # noqa: PTH110
+
+
+def _proxy_places(proxy: Path | None) -> Iterator[str]:
+    """Yield the options that show a program the proxy's socket, and what leads there."""
+    if proxy:
+        yield from ("--ro-bind", str(proxy), str(PROXY))
+        yield from ("--ro-bind", forwarder.__file__, str(FORWARDER))
+
+
+def _forwarding() -> tuple[str, ...]:
+    return (sys.executable, "-I", "-S", str(FORWARDER), str(PROXY / forwarder.SOCKET))
 
 
 def _work_folders(workspace: Path, watches: Sequence[Watch], skill_folder: Path | None) -> Iterator[str]:

@@ -1,10 +1,14 @@
 """What a program says that wanted the network where there is none."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Final
 
+from skills_agent.skills.network.hosts import HostPattern
+from skills_agent.skills.text import one_line
+
 MAX_HOSTS: Final = 5
+MAX_REASON: Final = 200
 NO_RETRIES: Final[Mapping[str, str]] = {
     "PIP_RETRIES": "1",
     "UV_HTTP_RETRIES": "0",
@@ -36,4 +40,16 @@ def closed_network_text(stderr: str) -> str:
     if not hosts and not re.search(_UNNAMED, stderr, re.IGNORECASE):
         return ""
     wanted = f"; it wanted {', '.join(hosts)}" if hosts else ""
-    return f"The network is closed for programs{wanted}."
+    shown = ", ".join(f'"{host}"' for host in hosts) or '"HOST"'
+    advice = f"If the task needs it, repeat the call with network=[{shown}]."
+    return f"The network is closed for programs{wanted}. {advice}"
+
+
+def open_network_text(hosts: Collection[HostPattern], refused: Mapping[str, str]) -> str:
+    """Return what a proxy refused, by `host:port`; empty where it refused nothing."""
+    if not refused:
+        return ""
+    shown = [one_line(f"{target} ({reason.rstrip('.')})", MAX_REASON) for target, reason in refused.items()]
+    more = f" and {len(shown) - MAX_HOSTS} more" if len(shown) > MAX_HOSTS else ""
+    opened = ", ".join(map(str, hosts))
+    return f"The network was open to {opened}. Not connected: {', '.join(shown[:MAX_HOSTS])}{more}."

@@ -8,6 +8,7 @@ from threading import BoundedSemaphore
 from typing import Final, Literal, NamedTuple, Protocol, get_args
 
 from skills_agent.skills.errors import ScriptError
+from skills_agent.skills.network.hosts import HostPattern
 
 Stop = Literal[
     "time", "output", "memory", "processes", "bytes", "files", "shutdown", "cancelled", "request", "run"
@@ -59,6 +60,10 @@ class ScriptRequest:
     """A virtual environment with the packages that a person approved for its skill; None: the agent's Python
     runs it.
     """
+    hosts: tuple[HostPattern, ...] = ()
+    """What the network is opened to where there is a sandbox: a person agreed to it."""
+    proxy: Path | None = None
+    """The folder with the socket of the proxy that leads there; the runner's own affair."""
     variables: Mapping[str, str] = field(default_factory=dict)
     """More for its environment."""
     home: Path | None = None
@@ -124,7 +129,8 @@ class ScriptResult:
     """Bytes that were left out."""
     stderr_cut: int
     level: str
-    """The isolation that was really used: `controlled`, `bwrap`, `bwrap with network`, `external`."""
+    """The isolation that was really used: `controlled`, `bwrap`, `bwrap with network`,
+    `bwrap, network: api.github.com`, `external`."""
     written: tuple[WrittenFile, ...] = ()
     """Files that changed in the working directory during the run, up to a limit."""
     written_more: int = 0

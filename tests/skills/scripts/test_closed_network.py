@@ -27,7 +27,9 @@ CLOSED = "The network is closed for programs"
     ],
 )  # fmt: skip
 def test_what_a_program_wanted_is_named(stderr: str, host: str) -> None:
-    assert closed_network_text(stderr) == f"{CLOSED}; it wanted {host}."
+    assert closed_network_text(stderr) == (
+        f'{CLOSED}; it wanted {host}. If the task needs it, repeat the call with network=["{host}"].'
+    )
 
 
 @pytest.mark.parametrize(
@@ -35,7 +37,7 @@ def test_what_a_program_wanted_is_named(stderr: str, host: str) -> None:
                "connect: Network is unreachable"],
 )  # fmt: skip
 def test_that_the_network_is_closed_is_said_without_a_host(stderr: str) -> None:
-    assert closed_network_text(stderr) == f"{CLOSED}."
+    assert closed_network_text(stderr).startswith(f"{CLOSED}. If")
 
 
 @pytest.mark.parametrize("stderr", ["", "ValueError: no such column", "connection refused", "x" * 100_000])
@@ -52,11 +54,11 @@ def test_a_command_that_wants_the_network_is_told_that_it_is_closed(tmp_path: Pa
         return runner.run(request).note
 
     shell = "exec 3<>/dev/tcp/api.example.invalid/80"
-    assert note("bash", "-c", shell) == f"{CLOSED}."
+    assert note("bash", "-c", shell).startswith(f"{CLOSED}. If")
     assert note("bash", "-c", f"{shell}; exit 0") == ""
     if shutil.which("git"):
         cloning = note("git", "clone", "https://api.example.invalid/x")
-        assert cloning == f"{CLOSED}; it wanted api.example.invalid."
+        assert cloning.startswith(f"{CLOSED}; it wanted api.example.invalid. If")
     opened = BwrapRunner(workspace=tmp_path, environment=dict(os.environ), network=["open"])
     request = ScriptRequest(
         skill="open", script=None, args=("bash", "-c", shell), stdin=None, workdir=tmp_path

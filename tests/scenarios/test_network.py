@@ -1,0 +1,143 @@
+"""The network as a question: who agrees to which hosts, and what a program reaches then."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from skills_agent.skills.policy.patterns import Call
+from skills_agent.skills.policy.verdict import Opinion
+from skills_agent.skills.scripts.bwrap import probe
+from tests.agents import call, calls
+from tests.conftest import MakeAgent
+
+pytestmark = pytest.mark.skipif(not probe().program, reason="there is no sandbox here")
+
+API = "api.example.invalid"
+
+
+def running(command: str, *hosts: str) -> dict[str, Any]:
+    return calls(call("run_command", command=command, **({"network": list(hosts)} if hosts else {})))
+
+
+def test_the_question_says_what_the_network_is_opened_to(make_agent: MakeAgent) -> None:
+    agent = make_agent([running("true", API, "*.example.com:8443"), "done"])
+    agent.say("go")
+    (interrupt,) = agent.state.interrupts
+    (question,) = interrupt.value["action_requests"]
+    text = question["description"]
+    assert f"Opens the network to {API}, *.example.com:8443." in text.replace("\\", "")
+    assert f"Isolation: bwrap, network: {API}, *.example.com:8443" in text.replace("\\", "")
+
+
+def test_a_host_is_asked_about_where_programs_are_not(make_agent: MakeAgent) -> None:
+    agent = make_agent([running("true", API), "done"], require_approval_for=["network"])
+    agent.say("go")
+    assert agent.state.interrupts
+
+
+def test_what_is_no_host_is_never_asked_about(make_agent: MakeAgent) -> None:
+    agent = make_agent([running("true", "https://x.example/"), "done"])
+    agent.say("go")
+    assert not agent.state.interrupts
+    (answer,) = agent.tool_messages("run_command")
+    assert "is no host" in answer.text
+
+
+def test_a_grant_for_the_network_runs_no_command(make_agent: MakeAgent) -> None:
+    """`Network(...)` is about hosts alone: the second command is asked about for what it runs."""
+    agent = make_agent([running("touch a", API), running("touch b", API), "done"])
+    agent.say("go")
+    agent.answer({"type": "approve", "grant": {"scope": "pattern", "pattern": f"Network({API})"}})
+    (interrupt,) = agent.state.interrupts
+    (question,) = interrupt.value["action_requests"]
+    assert "touch b" in question["description"]
+    assert "Opens the network" not in question["description"]
+
+
+def test_a_grant_for_a_command_opens_no_other_host(make_agent: MakeAgent) -> None:
+    replies = [running("true", API), running("true"), running("true", API), running("true", "evil.example")]
+    agent = make_agent([*replies, "done"])
+    agent.say("go")
+    agent.answer({"type": "approve", "grant": {"scope": "thread"}})
+    assert len(agent.tool_messages("run_command")) == 3
+    (interrupt,) = agent.state.interrupts
+    assert "Opens the network to evil.example." in interrupt.value["action_requests"][0]["description"]
+
+
+def test_a_grant_without_hosts_opens_none(make_agent: MakeAgent) -> None:
+    agent = make_agent([running("touch a"), running("touch a", API), "done"])
+    agent.say("go")
+    agent.answer({"type": "approve", "grant": {"scope": "thread"}})
+    assert agent.state.interrupts
+
+
+@pytest.mark.parametrize("ban", ["Network", f"Network({API})", "Network(*.example.invalid)"])
+def test_the_operator_can_close_the_network_for_good(make_agent: MakeAgent, ban: str) -> None:
+    agent = make_agent(
+        [running("true", "*.example.invalid"), running("true"), "done"],
+        exclude_tools=[ban],
+        require_approval_for=[],
+    )
+    agent.say("go")
+    refused, ran = agent.tool_messages("run_command")
+    assert f"the operator turned off {ban}" in refused.text
+    assert ran.text.startswith("exit code 0")
+
+
+def test_an_open_network_leads_to_no_private_address(make_agent: MakeAgent, workspace: Path) -> None:
+    (workspace / "ask.py").write_text(
+        "import urllib.request\n"
+        "for host in ('localhost.', '2130706433', '0x7f000001', 'other.example'):\n"
+        "    request = urllib.request.Request(f'http://{host}:80/')\n"
+        "    try:\n"
+        "        print(urllib.request.urlopen(request).read())\n"
+        "    except OSError as error:\n"
+        "        print(host, getattr(error, 'code', error))\n"
+    )
+    hosts = ("localhost", "2130706433", "0x7f000001")
+    agent = make_agent([running("python3 ask.py", *hosts), "done"], require_approval_for=[])
+    agent.say("go")
+    (answer,) = agent.tool_messages("run_command")
+    assert answer.text.count(" 403") == 4
+    assert answer.text.count("127.0.0.1 is no public address") == 3
+    assert "other.example:80 (the network is closed to it)" in answer.text
+
+
+def test_without_hosts_there_is_no_way_out(make_agent: MakeAgent) -> None:
+    agent = make_agent(
+        [
+            running("ls /run/skills-agent; env | grep -ic proxy; cat < /dev/tcp/api.example.invalid/80"),
+            "done",
+        ],
+        require_approval_for=[],
+    )
+    agent.say("go")
+    (answer,) = agent.tool_messages("run_command")
+    assert "stdout:\n0\n" in answer.text
+    assert "The network is closed for programs" in answer.text
+
+
+def test_a_rule_of_the_host_that_allows_a_command_opens_no_network(make_agent: MakeAgent) -> None:
+    def allow(_: Call) -> Opinion:
+        return Opinion("allow")
+
+    agent = make_agent([running("touch a"), running("touch a", API), "done"], approvers=[allow])
+    agent.say("go")
+    assert len(agent.tool_messages("run_command")) == 1
+    assert agent.state.interrupts
+
+
+def test_one_answer_can_be_about_a_command_and_its_host(make_agent: MakeAgent) -> None:
+    agent = make_agent([running("touch a", API), running("touch b", API), running("rm a", API), "done"])
+    agent.say("go")
+    both = f"Bash(touch:*) Network({API})"
+    agent.answer({"type": "approve", "grant": {"scope": "pattern", "pattern": both}})
+    assert len(agent.tool_messages("run_command")) == 2
+    assert agent.state.interrupts
+
+
+def test_a_command_that_only_reads_is_asked_about_for_its_hosts(make_agent: MakeAgent) -> None:
+    agent = make_agent([running("ls", API), "done"])
+    agent.say("go")
+    assert "Opens the network" in agent.state.interrupts[0].value["action_requests"][0]["description"]
