@@ -379,10 +379,10 @@ class CommandEnded(Event):
     error: str
     """Why it could not be run to its end; else empty."""
     level: str
-    run_seconds: float
-    written: list[dict[str, Any]]
-    written_more: int
     notices: list[str]
+    run_seconds: float | UnsetType = UNSET
+    written: list[dict[str, Any]] | UnsetType = UNSET
+    written_more: int | UnsetType = UNSET
 
 
 class ResourceRead(Event):
