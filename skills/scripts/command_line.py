@@ -19,6 +19,7 @@ _OWN_FOLDER: Final = ".agent"
 NOT_FOUND: Final = 127
 """The exit code of a shell that found no program of a name (POSIX)."""
 SIGNAL_OFFSET: Final = 128
+_SAID_BY_BASH: Final = ": command not found"
 _MISSING: Final = (
     re.compile(
         r"(?m)^[^\n:]{1,200}: (?:(?:line )?\d{1,9}: )?(?P<name>[^\n:]{1,200}): (?:command )?not found$"
@@ -89,9 +90,9 @@ def explained(result: ScriptResult, request: ScriptRequest) -> ScriptResult:
         return result
     if code > SIGNAL_OFFSET and code - SIGNAL_OFFSET in set(Signals):
         return replace(result, exit_code=SIGNAL_OFFSET - code)
-    missing = (
-        ", ".join(list(dict.fromkeys(_missing(result.stderr)))[:_MAX_NAMES]) if code == NOT_FOUND else ""
-    )
+    # The code of a pipe is that of its last program.
+    is_said = code == NOT_FOUND or _SAID_BY_BASH in result.stderr
+    missing = ", ".join(list(dict.fromkeys(_missing(result.stderr)))[:_MAX_NAMES]) if is_said else ""
     if not missing:
         return result
     advice = f"Not installed here: {missing}. Use another program, or tell the user what to install."

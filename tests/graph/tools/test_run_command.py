@@ -210,6 +210,13 @@ def test_a_program_that_is_missing_is_named(make_agent: MakeAgent, free: dict[st
         assert "[Not installed here: no-such-program. " in answer.text
 
 
+def test_a_program_that_is_missing_in_a_pipe_is_named(make_agent: MakeAgent, free: dict[str, Any]) -> None:
+    """A pipe ends with 0 where its first program is not there."""
+    answer = run(make_agent, free, command="no-such-program --version | head -1")
+    assert answer.text.startswith("exit code 0 (")
+    assert "[Not installed here: no-such-program. " in answer.text
+
+
 def test_a_signal_is_named_as_such(make_agent: MakeAgent, free: dict[str, Any]) -> None:
     for command in ("kill -SEGV $$", "true; bash -c 'kill -SEGV $$'; exit $?"):
         assert run(make_agent, free, command=command).text.startswith("ended by signal 11 (SIGSEGV) (")
