@@ -19,6 +19,18 @@ from langgraph.runtime import Runtime
 from langgraph.types import Command
 from pydantic import Field
 
+from skills_agent.nodes.asking import (
+    Answer,
+    AskedCall,
+    Reject,
+    answer_unknown,
+    changed_text,
+    make_question,
+    over_budget_text,
+    put_question,
+    unapproved_text,
+    with_words,
+)
 from skills_agent.nodes.cancellation import Cancellation
 from skills_agent.nodes.effects import (
     CallRunsError,
@@ -29,20 +41,7 @@ from skills_agent.nodes.effects import (
     effect_of,
     tool_messages,
 )
-from skills_agent.nodes.judge import (
-    Answer,
-    AskedCall,
-    Judge,
-    Policy,
-    Reject,
-    answer_unknown,
-    changed_text,
-    make_question,
-    over_budget_text,
-    put_question,
-    unapproved_text,
-    with_words,
-)
+from skills_agent.nodes.judge import Judge, Policy
 from skills_agent.nodes.model_call import Steps, Waiting
 from skills_agent.nodes.question import RUN_AGAIN, STILL_RUNS, describe_question
 from skills_agent.nodes.results import ResultLimits

@@ -8,12 +8,10 @@ from langchain_core.messages import AnyMessage
 from langgraph.runtime import Runtime
 from pydantic import AfterValidator, Field, create_model
 
-from skills_agent.nodes.judge import (
+from skills_agent.nodes.asking import (
     SKILL_CHANGED,
     Answer,
     AskedCall,
-    Judge,
-    Policy,
     Reject,
     changed_text,
     make_question,
@@ -21,6 +19,7 @@ from skills_agent.nodes.judge import (
     unknown_text,
     with_words,
 )
+from skills_agent.nodes.judge import Judge, Policy
 from skills_agent.nodes.question import describe_question
 from skills_agent.skills.policy.grants import Scope, grant_fault
 from skills_agent.skills.policy.patterns import Grammar

@@ -10,9 +10,9 @@ from langgraph.graph.message import REMOVE_ALL_MESSAGES
 from langgraph.runtime import Runtime
 
 from skills_agent.nodes import RegistryOf
+from skills_agent.nodes.asking import answer_unknown
 from skills_agent.nodes.codes import ThreadCodes
 from skills_agent.nodes.effects import Invocation, Invocations, tool_messages
-from skills_agent.nodes.judge import answer_unknown
 from skills_agent.nodes.model_call import ModelRequests
 from skills_agent.skills.errors import SkillError, SkillUnreadableError
 from skills_agent.skills.library.registry import Registry

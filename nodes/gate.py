@@ -9,8 +9,9 @@ from langchain_core.messages import AnyMessage
 from langchain_core.messages.tool import ToolCall
 from langgraph.runtime import Runtime
 
+from skills_agent.nodes.asking import over_budget_text
 from skills_agent.nodes.effects import Invocations
-from skills_agent.nodes.judge import Judge, Policy, over_budget_text
+from skills_agent.nodes.judge import Judge, Policy
 from skills_agent.skills.policy.patterns import Call
 from skills_agent.skills.policy.verdict import ApprovalNeededError, Verdict
 from skills_agent.state.budget import Limits, counts_of_turn, spent_on_calls

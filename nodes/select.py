@@ -10,7 +10,8 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
 from langchain_core.messages.tool import ToolCall, tool_call
 from langgraph.runtime import Runtime
 
-from skills_agent.nodes.judge import SKILL_CHANGED, Policy
+from skills_agent.nodes.asking import SKILL_CHANGED
+from skills_agent.nodes.judge import Policy
 from skills_agent.skills.errors import SkillError, UnknownSkillError
 from skills_agent.skills.library.admission import (
     AdmissionControl,

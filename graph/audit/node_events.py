@@ -14,8 +14,8 @@ from msgspec import UNSET, UnsetType
 
 from skills_agent.graph.audit import events
 from skills_agent.graph.audit.events import Event, Outcome, RunResumed
+from skills_agent.nodes.asking import UNKNOWN
 from skills_agent.nodes.effects import StartedCall, Witness
-from skills_agent.nodes.judge import UNKNOWN
 from skills_agent.skills.policy.tool_spec import TOOL_SPECS
 from skills_agent.state.endings import fault_of
 from skills_agent.state.records import Counts

@@ -13,7 +13,7 @@ from langgraph.types import Command, Interrupt
 from rich.cells import chop_cells
 
 from skills_agent.graph.cli.printing import line_of, page
-from skills_agent.nodes.judge import UNKNOWN
+from skills_agent.nodes.asking import UNKNOWN
 from skills_agent.skills.policy.grants import grant_fault
 from skills_agent.skills.policy.patterns import GRAMMAR
 from skills_agent.skills.policy.question import INDENT, plain

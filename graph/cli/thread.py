@@ -32,7 +32,8 @@ from skills_agent.graph.threads.compiled import CompiledAgent, ThreadStatus, sta
 from skills_agent.graph.threads.database import config_of, open_database, options_of
 from skills_agent.graph.threads.errors import DatabaseError, ThreadError, UnknownThreadError
 from skills_agent.graph.threads.requests import Turn, request_in, turn_of
-from skills_agent.nodes.judge import AskedAttempt, Policy
+from skills_agent.nodes.asking import AskedAttempt
+from skills_agent.nodes.judge import Policy
 from skills_agent.nodes.question import contents_of
 from skills_agent.skills.errors import DetailedError, SkillsAgentError
 from skills_agent.skills.library.registry import Registry

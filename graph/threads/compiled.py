@@ -65,9 +65,9 @@ from skills_agent.graph.threads.inputs import (
 from skills_agent.graph.threads.locks import LockTable, Release, ThreadKey
 from skills_agent.graph.threads.references import address_of
 from skills_agent.graph.threads.requests import request_in, turn_of
+from skills_agent.nodes.asking import AskedAttempt
 from skills_agent.nodes.cancellation import Cancellation
 from skills_agent.nodes.effects import INVOCATION_KEY, Invocation, Journal
-from skills_agent.nodes.judge import AskedAttempt
 from skills_agent.state.context import Context
 from skills_agent.state.schema import AgentInput, AgentOutput, AgentState
 from skills_agent.state.whole_text import with_whole_text

@@ -1,0 +1,137 @@
+"""The form of a question to a person and of its answer, and what the model reads of what was not run."""
+
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any, Final, Literal, NamedTuple, Self, TypeVar
+
+from langchain_core.messages import ToolMessage
+from langgraph.types import interrupt
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from skills_agent.nodes.effects import JournalEntry
+from skills_agent.skills.policy.verdict import AnswerRefusedError
+
+T = TypeVar("T")
+
+UNKNOWN: Final = "outcome_unknown"
+"""The field of a request of a question that says what is known of an effect that was cut off."""
+SKILL_CHANGED: Final = "The skill has changed on disk since this thread loaded it. Load the new text?"
+
+
+class AskedCall(NamedTuple):
+    """A call as a question shows it."""
+
+    tool: str
+    args: Mapping[str, Any]
+    description: str
+    unknown: JournalEntry | None = None
+    """The effect of it that was cut off, where there is one."""
+
+
+def make_question(calls: Iterable[AskedCall], fixed: Collection[str] = ()) -> dict[str, list[dict[str, Any]]]:
+    """Return the question about some calls, in the schema that chat UIs render: HITLRequest of langchain 1.x.
+
+    Calls of tools in `fixed` cannot be edited. A call with an unknown outcome has one field more.
+    """
+    requests: list[dict[str, Any]] = []
+    for call in calls:
+        request = {"name": call.tool, "args": call.args, "description": call.description}
+        requests.append(request | ({UNKNOWN: call.unknown.as_json} if call.unknown else {}))
+    reviews = [
+        {
+            "action_name": name,
+            "allowed_decisions": ["approve", "reject"] if name in fixed else ["approve", "edit", "reject"],
+        }
+        for name in dict.fromkeys(request["name"] for request in requests)
+    ]
+    return {"action_requests": requests, "review_configs": reviews}
+
+
+class AskedAttempt(NamedTuple):
+    """The attempt that a question about an unknown outcome is about."""
+
+    call_id: str
+    attempt: int
+
+    @classmethod
+    def of(cls, question: object) -> Self | None:
+        """Return what a question is about; None for one that is not about an unknown outcome alone."""
+        requests = question.get("action_requests") if isinstance(question, Mapping) else None
+        if not isinstance(requests, list) or len(requests) != 1 or not isinstance(requests[0], Mapping):
+            return None
+        match requests[0].get(UNKNOWN):
+            case {"call_id": str(call_id), "attempt": int(attempt)}:
+                return cls(call_id, attempt)
+        return None
+
+    def is_open(self, entry: JournalEntry | None) -> bool:
+        """Return whether the journal knows no more than what was asked about."""
+        return entry is None or (entry.is_unknown and entry.attempt == self.attempt)
+
+
+def put_question(question: Mapping[str, Any], schema: type[T]) -> T:
+    """Interrupt the graph, and return the answer when it goes on.
+
+    Raises AnswerRefusedError for an answer of another shape, which is not saved.
+    """
+    try:
+        answer: T = interrupt(question, response_schema=schema)
+    except ValidationError as error:
+        fault = error.errors(include_url=False)[0]
+        place = ".".join(map(str, fault["loc"])) or "answer"
+        raise AnswerRefusedError(f"{place}: {fault['msg'].removeprefix('Value error, ')}") from error
+    return answer
+
+
+class Answer(BaseModel):
+    """A part of what a person says; an unknown field is refused: it may mean anything."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+class Reject(Answer):
+    """Do not run it; the message goes to the model."""
+
+    type: Literal["reject"]
+    message: str = ""
+
+
+def answer_unknown(call_id: str, entry: JournalEntry, decision: str) -> ToolMessage:
+    """Return the tool message for a call whose outcome is unknown; a sentence says what becomes of it."""
+    text = unknown_text(entry.description, decision)
+    return ToolMessage(text, tool_call_id=call_id, name=entry.tool, status="error", id=f"unknown-{call_id}")
+
+
+def unknown_text(description: str, decision: str) -> str:
+    """Return what the model reads of a call whose outcome is unknown; both are sentences."""
+    return f"Outcome unknown: {description} {decision} Check what it would have changed."
+
+
+def with_words(decision: str, words: str) -> str:
+    """Return what a person decided as a sentence, and what they said with it as a quotation."""
+    said = words.strip()
+    if not said:
+        return f"{decision}."
+    return f'{decision}, and said: "{said}"' + ("" if said.endswith((".", "!", "?")) else ".")
+
+
+def over_budget_text(budget: str) -> str:
+    """Return why a call is not run that a budget of the turn has no room for."""
+    return f"Not run: the budget of {budget} for this turn is spent. Answer with what is known."
+
+
+def unapproved_text(tool: str) -> str:
+    """Return why a call is not run whose verdict is not this agent's, or not for this caller."""
+    return (
+        f"Not run: no approval of this call of {tool} is confirmed here. It was given for another call, for "
+        "another thread or user, or under another key. Repeat the call if it still makes sense: it is judged "
+        "anew."
+    )
+
+
+def changed_text(tool: str) -> str:
+    """Return why a call is not run that differs from what was approved or allowed."""
+    return (
+        f"Not run: the skill's version, or the arguments, changed after this call of {tool} was judged, "
+        "so it is not what was approved. Read them again, and repeat the call if it still makes sense: it is "
+        "judged anew."
+    )
