@@ -4,7 +4,6 @@ A URL is taken apart once, strictly, and its parts are used from then on: two pa
 check is passed by.
 """
 
-import ipaddress
 import re
 from contextlib import suppress
 from typing import Final, NamedTuple, Self
@@ -147,6 +146,8 @@ def split_authority(text: str) -> tuple[str, int | None]:
     A number, as in `http://2130706433`, is a name here: what it means is seen when it is resolved.
     """
     if text.startswith("["):
+        import ipaddress  # noqa: PLC0415 - `skills list` imports this module
+
         inside, _, rest = text[1:].partition("]")
         host = str(ipaddress.IPv6Address(inside))
         if "%" in inside or (rest and not rest.startswith(":")):
@@ -202,6 +203,8 @@ def target_of(url: object) -> Target | None:
 
 
 def _is_address(host: str) -> bool:
+    import ipaddress  # noqa: PLC0415
+
     with suppress(ValueError):
         return bool(ipaddress.ip_address(host))
     return False

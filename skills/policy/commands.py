@@ -1,17 +1,13 @@
-"""Shell commands and paths against patterns: parsed, never as text. docs/policy.md has the rules.
+"""Words of commands and parts of paths against patterns: never as text. docs/policy.md has the rules.
 
 `*` is the only wildcard. Patterns come from untrusted skills, so no pattern may cost more than its length
 times that of the text; `fnmatch` keeps to that, because it never goes back to an earlier `*`.
 """
 
-import posixpath
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from fnmatch import fnmatchcase
 from typing import Final
-
-from skills_agent.skills.policy.shell import Redirection, SimpleCommand, cd_target
-from skills_agent.skills.policy.wrappers import is_harmless_variable, wrapped
 
 ANY: Final = "\0any"
 """Stands in a pattern for any number of elements, also none. No word and no path holds a NUL."""
@@ -21,13 +17,7 @@ _NO_PATTERN: Final = re.compile(r"[$`\"'\\\x00-\x08\x0a-\x1f]")
 _BLANKS: Final = re.compile("[ \t]+")
 _PROGRAM: Final = re.compile(r"[\w.+@-]+(?:/[\w.+@*-]+)*|\./[\w.+@*-]+(?:/[\w.+@*-]+)*|(?:/[\w.+@-]+)+")
 """A program by name, by a path that begins with a folder, or by an absolute path."""
-_NEUTRAL: Final = frozenset({":", "true", "false", "[", "[[", "test"})
-"""Builtins that only say yes or no."""
-MAX_WRAPPERS: Final = 8
-"""Of wrappers in wrappers: `nice timeout 5 bash -c …`."""
-
 Words = tuple[str, ...]
-Line = tuple[SimpleCommand, ...]
 
 
 def command_pattern(text: str) -> Words | None:
@@ -57,19 +47,6 @@ def permits(pattern: Words, words: Words) -> bool:
     """Return whether the words of a plain command are what a pattern says; the path of a program by parts."""
     program = all_match(pattern[0].split("/"), words[0].split("/"))
     return program and all_match(pattern[1:], words[1:])
-
-
-def permits_line(patterns: Collection[Words], line: Line | None, workspace: str = "") -> bool:
-    """Return whether every simple command of a line is surely what one of some patterns says.
-
-    `workspace`: the folder that the line begins in, if it is known: `cd` may name it.
-    """
-    return bool(line) and all(_permits(patterns, command, workspace) for command in line or ())
-
-
-def touches_line(pattern: Words, line: Line | None) -> bool:
-    """Return whether a command of a line may do what a pattern says. For bans: one that is unclear counts."""
-    return line is None or any(_touches(pattern, command) for command in line)
 
 
 def touches_words(pattern: Words, words: Words) -> bool:
@@ -104,56 +81,3 @@ def all_match(patterns: Sequence[str], words: Sequence[str]) -> bool:
         else:
             return False
     return all(pattern == ANY for pattern in patterns[at:])
-
-
-def stays_in(target: str, workspace: str) -> bool:
-    """Return whether a path without `..` leads into the workspace, as it is written."""
-    plain = posixpath.normpath(target)
-    return (
-        not target.startswith("/")
-        or plain == workspace
-        or (bool(workspace) and plain.startswith(f"{workspace.rstrip('/')}/"))
-    )
-
-
-def _permits(patterns: Collection[Words], command: SimpleCommand, workspace: str, depth: int = 0) -> bool:
-    inner = wrapped(command)
-    if not all(each.is_harmless or _reads_below(each) for each in command.redirections):
-        return False
-    if not command.words:
-        return inner is not None
-    if not all(map(is_harmless_variable, command.assignments)) or depth > MAX_WRAPPERS:
-        return False
-    if (target := cd_target(command)) is not None and stays_in(target, workspace):
-        return True
-    runs = inner is not None and all(
-        _permits(patterns, each, workspace, depth + 1) for each in inner.commands
-    )
-    if any(_permits_words(pattern, command) for pattern in patterns):
-        return runs or command.program != "find"
-    is_neutral = command.program in _NEUTRAL or (inner is not None and inner.is_itself_harmless)
-    return runs and is_neutral
-
-
-def _permits_words(pattern: Words, command: SimpleCommand) -> bool:
-    """Return whether a pattern says the words of a command; from a dynamic one on, only a wide end does."""
-    known = command.known
-    if not known or ("/" in known[0] and not known[0].startswith("/") and command.folders != ("",)):
-        return False
-    is_whole = len(known) == len(command.words)
-    return (is_whole or pattern[-1] == ANY) and permits(pattern, known)
-
-
-def _reads_below(redirection: Redirection) -> bool:
-    target = redirection.target.text or "/"
-    return redirection.reads and not target.startswith("/") and ".." not in target.split("/")
-
-
-def _touches(pattern: Words, command: SimpleCommand, depth: int = 0) -> bool:
-    inner = wrapped(command)
-    if inner is None or depth > MAX_WRAPPERS:
-        return True
-    known = command.known
-    if known and touches_words(pattern if len(known) == len(command.words) else pattern[:1], known):
-        return True
-    return any(_touches(pattern, each, depth + 1) for each in inner.commands)

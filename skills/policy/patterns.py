@@ -5,20 +5,21 @@ docs/policy.md describes the grammar. What does not fit is not understood: it is
 
 import posixpath
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from skills_agent.skills.errors import DetailedError, SkillError
 from skills_agent.skills.network.hosts import HostPattern, HostPatternError, Target, target_of
 from skills_agent.skills.policy import commands
 from skills_agent.skills.policy.commands import ANY, Words, all_match, word_matches
-from skills_agent.skills.policy.reading import is_shadowed, read_paths, stays_inside
-from skills_agent.skills.policy.shell import SimpleCommand, moved, take_apart
 from skills_agent.skills.policy.tool_spec import TOOL_SPECS, Risk, ToolSpec
 from skills_agent.skills.text import one_line
+
+if TYPE_CHECKING:
+    from skills_agent.skills.policy.shell import SimpleCommand
 
 _ENTRY: Final = re.compile(r"(?P<name>[A-Za-z_][\w.-]*)(?:\((?P<argument>.*)\))?", re.DOTALL)
 _SERVER: Final = re.compile(r"mcp__(?P<server>[A-Za-z0-9-]+(?:_[A-Za-z0-9-]+)*)(?:__(?P<tool>[\w*.-]+))?")
@@ -92,8 +93,10 @@ class Call:
         return self._text(self.spec.command_argument)
 
     @property
-    def line(self) -> tuple[SimpleCommand, ...] | None:
+    def line(self) -> "tuple[SimpleCommand, ...] | None":
         """Return the simple commands of the call's command; None for one that is not understood."""
+        from skills_agent.skills.policy.shell import moved, take_apart  # noqa: PLC0415 - as below
+
         line, folder = None if self.command is None else take_apart(self.command), self.args.get("cwd")
         if line is None or not folder:
             return line
@@ -108,6 +111,12 @@ class Call:
         """
         if self.spec.counts_as != "command" or not self.places.start or self.skill is not None:
             return self.spec.risk
+        from skills_agent.skills.policy.reading import (  # noqa: PLC0415 - as below
+            is_shadowed,
+            read_paths,
+            stays_inside,
+        )
+
         line, paths = self.line, read_paths(self.line)
         at = self.places
         if line is None or paths is None or is_shadowed(line, at.search_path, at.workspace):
@@ -184,7 +193,7 @@ class Entry:
             return parts is not None and all_match(self.path, parts)
         pattern = self.command or ()
         if call.command is not None:
-            return commands.permits_line([pattern], call.line, call.places.workspace)
+            return _permits_line([pattern], call)
         return any(commands.permits(pattern, words) for words in _forms_of_script(call))
 
     def may_mean(self, call: Call) -> bool:
@@ -199,7 +208,7 @@ class Entry:
         if self.command is None:
             return True
         if call.command is not None:
-            return commands.touches_line(self.command, call.line)
+            return _touches_line(self.command, call)
         forms = _forms_of_script(call)
         return not forms or any(commands.touches_words(self.command, words) for words in forms)
 
@@ -219,7 +228,7 @@ def any_permits(entries: Iterable[Entry], call: Call, skill: str | None = None) 
     patterns = [entry.command for entry in meant if entry.command]
     if call.command is None or _is_of_another(call, skill):
         return False
-    return commands.permits_line(patterns, call.line, call.places.workspace)
+    return _permits_line(patterns, call)
 
 
 def split_entries(text: str) -> tuple[str, ...]:
@@ -385,3 +394,18 @@ def _split_by_depth(text: str) -> list[str]:
         else:
             names[-1] += character
     return names
+
+
+# What judges lines is imported when a call is judged: discovery reads patterns alone, and has to be quick.
+
+
+def _permits_line(patterns: Collection[Words], call: Call) -> bool:
+    from skills_agent.skills.policy.command_lines import permits_line  # noqa: PLC0415
+
+    return permits_line(patterns, call.line, call.places.workspace)
+
+
+def _touches_line(pattern: Words, call: Call) -> bool:
+    from skills_agent.skills.policy.command_lines import touches_line  # noqa: PLC0415
+
+    return touches_line(pattern, call.line)

@@ -117,7 +117,8 @@ def test_a_full_disk_is_refused_before_a_thread_has_a_name(
     state.mkdir()
     (state.parent / "state.kept").mkdir()
     done = mounted(FULL.replace("3m", filled), f"ask Hello? {options}")
-    assert (done.code, done.out) == (1, "")
+    assert (done.code, bool(done.out)) == (1, options == "--json")
+    assert '"thread"' not in done.out
     (line,) = done.errors.splitlines()
     assert "full" in line
     assert "Free some room" in line
