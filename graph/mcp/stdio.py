@@ -6,6 +6,7 @@ gone. (The SDK's own transport leaves that to the server, and keeps a line of an
 
 import asyncio
 import os
+from asyncio.subprocess import SubprocessStreamProtocol
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
@@ -38,7 +39,7 @@ async def program_streams(
     """
     import anyio  # noqa: PLC0415 - of the extra `mcp`, as what follows
 
-    process, lifeline = await _start(server, environment, workspace, home)
+    process, transport, lifeline = await _start(server, environment, workspace, home)
     to_client, from_server = anyio.create_memory_object_stream[Any](0)
     to_server, from_client = anyio.create_memory_object_stream[Any](0)
     async with anyio.create_task_group() as group:
@@ -50,6 +51,8 @@ async def program_streams(
         finally:
             with anyio.CancelScope(shield=True):
                 await _end(process, lifeline)
+                # asyncio closes it where every stream was read to its end, and not before.
+                transport.close()
                 for stream in (to_client, from_server, to_server, from_client):
                     await stream.aclose()
             group.cancel_scope.cancel()
@@ -57,7 +60,7 @@ async def program_streams(
 
 async def _start(
     server: McpServer, environment: Mapping[str, str], workspace: Path, home: Path
-) -> tuple[asyncio.subprocess.Process, int]:
+) -> tuple[asyncio.subprocess.Process, asyncio.SubprocessTransport, int]:
     path = absolute_entries(environment.get("PATH", os.defpath))
     program = _program(server.command, path, workspace)
     own = {name: environment[name] for name in INHERITED if name in environment}
@@ -65,7 +68,10 @@ async def _start(
     status = os.open(os.devnull, os.O_WRONLY)  # The end of the streams says enough.
     try:
         options = (control, status, os.getpid(), 0, _NO_LIMIT, _NO_LIMIT, "CORE=0")
-        process = await asyncio.create_subprocess_exec(
+        # What `asyncio.create_subprocess_exec` does, which keeps the transport to itself.
+        loop = asyncio.get_running_loop()
+        transport, protocol = await loop.subprocess_exec(
+            lambda: SubprocessStreamProtocol(limit=MAX_MESSAGE, loop=loop),
             *(*ISOLATED, supervisor_file(), *map(str, options), program, *server.args),
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
@@ -74,7 +80,6 @@ async def _start(
             cwd=server.cwd.expanduser() if server.cwd else home,
             pass_fds=(control, status),
             start_new_session=True,
-            limit=MAX_MESSAGE,
         )
     except BaseException:
         os.close(lifeline)
@@ -82,7 +87,7 @@ async def _start(
     finally:
         os.close(control)
         os.close(status)
-    return process, lifeline
+    return asyncio.subprocess.Process(transport, protocol, loop), transport, lifeline
 
 
 def _program(command: str, path: str, workspace: Path) -> str:
@@ -144,9 +149,6 @@ async def _end(process: asyncio.subprocess.Process, lifeline: int) -> None:
         await _has_ended(process, KILL_SECONDS)
     os.close(lifeline)
     await _has_ended(process, EXIT_SECONDS)
-    # asyncio closes it where every stream was read to its end; nothing public closes it before.
-    transport: asyncio.SubprocessTransport = process._transport  # type: ignore[attr-defined]  # noqa: SLF001
-    transport.close()
 
 
 async def _has_ended(process: asyncio.subprocess.Process, seconds: float) -> bool:
