@@ -174,6 +174,15 @@ def run_tools(  # noqa: PLR0913 - what they work with
     return [script, declare(tools.run_command, with_artifact=True), *background.tools()]
 
 
+class _FoundSkill(NamedTuple):
+    """A loaded skill that a call names."""
+
+    registry: Registry
+    ref: SkillRef
+    is_confirmed: bool
+    """As in `script_request`."""
+
+
 @dataclass(frozen=True)
 class _RunTools:
     library: Library
@@ -200,16 +209,12 @@ class _RunTools:
 
         Gives exit code, stdout and stderr. There is no shell: no wildcards, pipes or redirections in args.
         """
-        record = loaded_skill(runtime, skill)
-        is_confirmed = self.codes().confirms("skill", record, skill)
-        registry = self.library.of(caller_of(runtime), runtime.store)
-        ref, workdir = SkillRef.of(record), self.workdir.of(runtime.config)
+        registry, ref, is_confirmed = found = self._skill(skill, runtime)
+        workdir = self.workdir.of(runtime.config)
         request = script_request(registry, ref, path, args=args, workdir=workdir, is_confirmed=is_confirmed)
-        if self.machine:
-            request = self.machine.equip(request, registry.needs(ref))
-        home = self.kept.home(ref, runtime, registry, confirmed=is_confirmed) if self.kept else None
+        request = self._equipped(request, found, runtime)
         start = cwd or registry.load(ref).metadata.metadata.get("cwd")
-        request = replace(request, home=home, in_skill=start == "skill", hosts=_patterns(network))
+        request = replace(request, in_skill=start == "skill", hosts=_patterns(network))
         return self._run(request, stdin, runtime)
 
     def run_command(  # noqa: PLR0913, PLR0917 - they are what a model sends
@@ -241,7 +246,9 @@ class _RunTools:
             timeout=timeout or (longest if background else None),
         )
         if skill:
-            request = self._of_skill(request, skill, runtime)
+            registry, ref, is_confirmed = found = self._skill(skill, runtime)
+            request = of_skill(request, registry, ref, is_confirmed=is_confirmed)
+            request = self._equipped(request, found, runtime)
         request = replace(request, hosts=_patterns(network))
         if background:
             return RunOutput(*self.background.start(self._prepared(request, stdin, runtime), runtime))
@@ -249,12 +256,18 @@ class _RunTools:
         hint = _hint(request, runtime) if output.artifact["exit_code"] else ""
         return output._replace(content=f"{output.content}\n[{hint}]") if hint else output
 
-    def _of_skill(self, request: ScriptRequest, name: str, runtime: ThreadRuntime) -> ScriptRequest:
-        """Return the request with the files, the packages, the HOME and the grants of a loaded skill."""
+    def _skill(self, name: str, runtime: ThreadRuntime) -> "_FoundSkill":
         record = loaded_skill(runtime, name)
         is_confirmed = self.codes().confirms("skill", record, name)
-        registry, ref = self.library.of(caller_of(runtime), runtime.store), SkillRef.of(record)
-        request = of_skill(request, registry, ref, is_confirmed=is_confirmed)
+        return _FoundSkill(
+            self.library.of(caller_of(runtime), runtime.store), SkillRef.of(record), is_confirmed
+        )
+
+    def _equipped(
+        self, request: ScriptRequest, skill: "_FoundSkill", runtime: ThreadRuntime
+    ) -> ScriptRequest:
+        """Return the request of a skill with its packages and its HOME."""
+        registry, ref, is_confirmed = skill
         if self.machine:
             request = self.machine.equip(request, registry.needs(ref))
         home = self.kept.home(ref, runtime, registry, confirmed=is_confirmed) if self.kept else None

@@ -193,7 +193,8 @@ class BwrapRunner(ControlledRunner):
         limiter = find_program("prlimit", self.environment.get("PATH"), self.workspace).path or "prlimit"
         behind_shims = shim_targets(absolute_entries(self.environment.get("PATH", "")))
         network = is_granted(self.network, request)
-        copied = _copied(network=network)
+        program, work = self._program(), [*_work_folders(self.workspace, watches, folder)]
+        copied = _copied(network=network)  # Nothing below raises: they would stay open.
         size = str(self.limits.file_size)
         hidden = [self.workspace / OWN_FOLDER, *self.closed]
         command = [
@@ -201,7 +202,7 @@ class BwrapRunner(ControlledRunner):
             *_system(copied, network=network),
             *("--size", size, "--tmpfs", "/dev/shm", "--remount-ro", "/dev"),  # noqa: S108
             *("--bind", str(places.temporary), str(INSIDE)),
-            *_work_folders(self.workspace, watches, folder),
+            *work,
             *_hidden(hidden[1:]),
             *_read_only(_programs((inner.command[0], limiter), self.workspace, behind_shims)),
             *_read_only([request.packages] if request.packages else []),
@@ -221,7 +222,7 @@ class BwrapRunner(ControlledRunner):
         return replace(
             inner,
             workdir=request.start,
-            command=[self._program(), *_filter_options(filters), *command],
+            command=[program, *_filter_options(filters), *command],
             environment={**more, **inner.environment, **cache},
             # The monitor outside, the first one inside, and the forwarder.
             processes=inner.processes + 2 + bool(request.proxy),
@@ -442,8 +443,9 @@ def _programs(
 ) -> Iterator[Path]:
     """Yield what holds these programs, and Python, and is not shown yet: a parent before what is in it."""
     shown = [*SYSTEM]
-    for path in (*installations, *map(str, _prefixes())):  # also in the workspace: read-only
-        if not _is_in(path, shown) and not (workspace and _is_in(str(workspace), [path])):
+    others = (path for path in installations if not (workspace and _is_in(str(workspace), [path])))
+    for path in (*others, *map(str, _prefixes())):  # also in the workspace, or around it: read-only
+        if not _is_in(path, shown):
             yield Path(path)
             shown.append(path)
     shown += [str(workspace)] if workspace else []

@@ -1,12 +1,14 @@
 """Where a script sees the folder of its skill: the bytes of a snapshot, at the skill's own path."""
 
 import os
+import sys
 import threading
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from skills_agent.skills.errors import ScriptError
 from skills_agent.skills.scripts.bwrap import BwrapRunner, probe
 from skills_agent.skills.scripts.controlled import ControlledRunner
 from skills_agent.skills.scripts.runner import ScriptRequest, ScriptResult
@@ -214,3 +216,25 @@ def test_without_a_sandbox_it_starts_in_the_snapshot_and_not_in_its_own_folder(
     (snapshot / "scripts/where.py").write_text("import os; print(os.getcwd())")
     request = replace(request_for(snapshot, own, workspace, unchanged=True), in_skill=True)
     assert ControlledRunner(environment=ENVIRONMENT).run(request).stdout == f"{snapshot}\n"
+
+
+@needs_bwrap
+def test_a_run_that_is_refused_leaves_nothing_open(workspace: Path) -> None:
+    (workspace / ".agent").symlink_to("elsewhere")
+    runner = BwrapRunner(workspace=workspace, environment=ENVIRONMENT)
+    request = ScriptRequest("", None, ("true",), None, workspace)
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    with pytest.raises(ScriptError, match=r"\.agent"):
+        runner.run(request)
+    assert len(list(Path("/proc/self/fd").iterdir())) == before
+
+
+@needs_bwrap
+def test_no_script_can_write_the_agents_own_python_where_that_is_the_workspace(
+    workspace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "prefix", str(workspace))
+    runner = BwrapRunner(workspace=workspace, environment=ENVIRONMENT)
+    with pytest.raises(ScriptError):
+        runner.run(ScriptRequest("", None, ("touch", "planted.txt"), None, workspace))
+    assert not (workspace / "planted.txt").exists()
