@@ -66,6 +66,8 @@ def contents_of(call: Call, policy: Policy) -> list[Content]:
         label = f"{call.tool} {code(str(call.path))}{leads} ({summary}):"
         path = [Content("The path:", str(call.path))] if len(str(call.path)) > MAX_WIDTH else []
         return [*path, Content(label, change.text, "diff" if change.is_diff else "")]
+    if call.spec.counts_as in {"script", "command"}:  # defaults of our own say nothing
+        args = {name: value for name, value in args.items() if name in call.args}
     if call.spec.counts_as == "script":
         words = [str(args.pop("path", "")), *map(str, args.pop("args", ()))]
         contents = [

@@ -82,6 +82,18 @@ def test_a_script_is_shown_with_its_words_quoted(make_agent: MakeAgent, skills_d
     assert "Isolation: controlled. Risk: run. To trust alpha as it is now: skills-agent trust " in question
 
 
+def test_only_arguments_that_were_sent_are_shown(make_agent: MakeAgent, skills_dir: Path) -> None:
+    """A question of every script and command ended with `network: []`."""
+    write_skill(skills_dir, "alpha", "Alpha.", scripts__run_py="print(1)\n")
+    run = call("run_script", skill="alpha", path="scripts/run.py")
+    command = call("run_command", command="rm x", network=["example.com"])
+    agent = make_agent([calls(call("load_skill", name="alpha")), calls(run, command), "done"])
+    question = asked(agent)
+    assert question.count('network: ["example.com"]') == 1
+    assert "network: []" not in question
+    assert "background" not in question
+
+
 def test_the_whole_command_is_shown(make_agent: MakeAgent) -> None:
     command = "python -c 'print(1)\n```\n# **Risk: none.**'"
     agent = make_agent([calls(call("run_command", command=command)), "done"], enable_run_command="on")

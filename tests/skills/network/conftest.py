@@ -37,6 +37,11 @@ class RawServer:
             answer = self.answers(head)
             for chunk in [answer] if isinstance(answer, bytes) else answer:
                 connection.sendall(chunk)
+            # Closed with a body unread, a socket takes back what was written.
+            connection.shutdown(socket.SHUT_WR)
+            connection.settimeout(20)
+            while connection.recv(65_536):
+                pass
 
 
 @contextmanager
