@@ -7,16 +7,18 @@ or to the metadata service of a cloud.
 import ipaddress
 import socket
 from collections.abc import Callable
+from concurrent.futures import Future
 from contextlib import suppress
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
+from threading import Thread
 from time import monotonic
-from typing import Final
+from typing import Any, Final
 
 from skills_agent.skills.errors import DetailedError, NetworkError
 from skills_agent.skills.network.hosts import Target
 
 CONNECT_SECONDS: Final = 10.0
-"""For one address."""
+"""For one address, and for a name before it."""
 _WIRE_SERVER: Final = IPv4Address("168.63.129.16")
 """Azure's host, which gives its machines their secrets: a public address that is none."""
 _PROTOCOLS: Final = IPv4Network("192.0.0.0/24")
@@ -81,10 +83,7 @@ def connect(
     servers are on this machine.
     """
     end = monotonic() + seconds
-    try:
-        answers = socket.getaddrinfo(target.host, target.port, type=socket.SOCK_STREAM)
-    except (OSError, UnicodeError) as error:
-        raise HostUnknownError(target.host, getattr(error, "strerror", None) or str(error)) from error
+    answers = _addresses(target, min(CONNECT_SECONDS, seconds))
     addresses = [str(place[0]) for *_, place in answers]
     # One that is not allowed among others is no mistake of a public host.
     if refused := next((each for each in addresses if not is_allowed(each)), None):
@@ -105,3 +104,22 @@ def connect(
                 connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             return connection
     raise NotConnectedError(str(target), getattr(cause, "strerror", None) or str(cause)) from cause
+
+
+def _addresses(target: Target, seconds: float) -> list[Any]:
+    """Return what `getaddrinfo` does, in time: it has no limit of its own, and may be left waiting."""
+    answers: Future[list[Any]] = Future()
+
+    def look_up() -> None:
+        try:
+            answers.set_result(socket.getaddrinfo(target.host, target.port, type=socket.SOCK_STREAM))
+        except (OSError, UnicodeError) as error:
+            answers.set_exception(error)
+
+    Thread(target=look_up, daemon=True).start()
+    try:
+        return answers.result(seconds)
+    except TimeoutError as error:
+        raise HostUnknownError(target.host, f"no answer within {seconds:g} seconds") from error
+    except (OSError, UnicodeError) as error:
+        raise HostUnknownError(target.host, getattr(error, "strerror", None) or str(error)) from error

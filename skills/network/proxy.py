@@ -2,7 +2,7 @@
 
 It listens on a Unix socket, which is the only way out of the sandbox. Names are resolved here, and an address
 that is not public is refused (addresses.py). CONNECT and absolute URLs of HTTP are understood, which is what
-`HTTP_PROXY` and `HTTPS_PROXY` mean to programs.
+`HTTP_PROXY` and `HTTPS_PROXY` mean to programs, and SOCKS 5 for those that know no other proxy.
 
 Our own, because no library fits: proxy.py (14,000 lines, its hooks know no refusal of an address that it
 resolves by itself) connects in its event loop, so that one host that is slow stops all others, and pproxy is
@@ -19,6 +19,7 @@ from threading import BoundedSemaphore, Lock, Thread
 from typing import TYPE_CHECKING, Any, Final
 
 from skills_agent.skills.errors import NetworkError
+from skills_agent.skills.network import socks
 from skills_agent.skills.network.addresses import IsAllowed, connect, is_public
 from skills_agent.skills.network.forwarder import SOCKET
 from skills_agent.skills.network.hosts import HostPattern, Target, UrlError, parse_url, split_authority
@@ -149,30 +150,39 @@ class _Exchange:
 
     def run(self) -> None:
         """Serve it. Raises OSError where a connection breaks."""
-        h11 = self._h11
         self._client.settimeout(HEAD_SECONDS)
+        if self._client.recv(1, socket.MSG_PEEK) == socks.VERSION:
+            self._run_socks()
+        else:
+            self._run_http()
+
+    def _run_socks(self) -> None:
+        try:
+            self._tunnel(socks.read_target(self._client), socks.answer(socks.DONE))
+        except NetworkError as error:
+            self._refuse(socks.answer(getattr(error, "status", socks.NOT_ALLOWED)))
+
+    def _run_http(self) -> None:
+        h11 = self._h11
         try:
             request = self._next(self._parser, self._client)
-            self._client.settimeout(None)
             if not isinstance(request, h11.Request):
                 return
             if request.method == b"CONNECT":
-                self._tunnel(request)
+                established = b"HTTP/1.1 200 Connection established\r\n\r\n"
+                self._tunnel(_target_of(request), established, self._parser.trailing_data[0])
             else:
                 self._forward(request)
         except NetworkError as error:
-            self._refuse(403, str(error))
+            self._refuse(_http_answer(403, str(error)))
         except h11.ProtocolError as error:
-            self._refuse(400, str(error))
+            self._refuse(_http_answer(400, str(error)))
 
-    def _tunnel(self, request: "h11.Request") -> None:
-        try:
-            host, port = split_authority(request.target.decode("ascii"))
-        except ValueError as error:
-            raise UrlError("A target of CONNECT", "it is not host:port") from error
-        with self._connected(Target(host, port or 0)) as server:
-            self._client.sendall(b"HTTP/1.1 200 Connection established\r\n\r\n")
-            server.sendall(self._parser.trailing_data[0])
+    def _tunnel(self, target: Target, established: bytes, first: bytes = b"") -> None:
+        """Pass bytes on in both directions; `first` came with the request."""
+        with self._connected(target) as server:
+            self._client.sendall(established)
+            server.sendall(first)
             back = Thread(target=_pump, args=(server, self._client), daemon=True)
             back.start()
             _pump(self._client, server)
@@ -227,22 +237,35 @@ class _Exchange:
     def _connected(self, target: Target) -> Iterator[socket.socket]:
         server = self._proxy.connect(target)
         try:
-            server.settimeout(None)
+            for each in (self._client, server):
+                each.settimeout(None)
             yield server
         finally:
             self._proxy.drop(server)
 
-    def _refuse(self, status: int, reason: str) -> None:
-        body = f"{reason}\n".encode(errors="replace")
-        head = f"HTTP/1.1 {status} Refused\r\nContent-Type: text/plain; charset=utf-8\r\n"
-        head += f"Content-Length: {len(body)}\r\nConnection: close\r\n\r\n"
-        self._client.sendall(head.encode("ascii") + body)
+    def _refuse(self, answer: bytes) -> None:
+        self._client.sendall(answer)
         # Closed with something unread, a socket takes back what was written.
         self._client.shutdown(socket.SHUT_WR)
         self._client.settimeout(REFUSED_SECONDS)
         left = MAX_UNREAD
         while left > 0 and (chunk := self._client.recv(CHUNK_BYTES)):
             left -= len(chunk)
+
+
+def _target_of(request: "h11.Request") -> Target:
+    try:
+        host, port = split_authority(request.target.decode("ascii"))
+    except ValueError as error:
+        raise UrlError("A target of CONNECT", "it is not host:port") from error
+    return Target(host, port or 0)
+
+
+def _http_answer(status: int, reason: str) -> bytes:
+    body = f"{reason}\n".encode(errors="replace")
+    head = f"HTTP/1.1 {status} Refused\r\nContent-Type: text/plain; charset=utf-8\r\n"
+    head += f"Content-Length: {len(body)}\r\nConnection: close\r\n\r\n"
+    return head.encode("ascii") + body
 
 
 def _pump(reading: socket.socket, writing: socket.socket) -> None:

@@ -1,6 +1,7 @@
 """Which addresses are public, and that what was checked is what is connected to."""
 
 import socket
+from threading import Event
 from typing import Any
 
 import pytest
@@ -76,3 +77,19 @@ def test_what_does_not_answer_is_said() -> None:
         port = server.getsockname()[1]
     with pytest.raises(NotConnectedError, match=f"127.0.0.1:{port} cannot be reached"):
         connect(Target("127.0.0.1", port), is_allowed=lambda _: True)
+
+
+def test_a_name_server_that_does_not_answer_is_waited_for_in_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`getaddrinfo` has no limit: where a resolver is slow, it takes half a minute for each name server."""
+    is_over = Event()
+
+    def wait(*_: Any, **__: Any) -> list[Any]:
+        is_over.wait()
+        return []
+
+    monkeypatch.setattr(socket, "getaddrinfo", wait)
+    try:
+        with pytest.raises(HostUnknownError, match=r"slow\.example .* no answer within 0\.1 seconds"):
+            connect(Target("slow.example", 80), seconds=0.1)
+    finally:
+        is_over.set()
