@@ -7,18 +7,19 @@ that every user of the machine can read.
 import fcntl
 import os
 import shutil
+import signal
 import stat
 import subprocess
 import sys
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 from pathlib import Path
 from typing import ClassVar, Final, NamedTuple
 
 from skills_agent.skills.errors import SandboxMissingError, ScriptError
-from skills_agent.skills.network import forwarder
+from skills_agent.skills.network import forwarder, lookups
 from skills_agent.skills.network.addresses import IsAllowed, is_public
 from skills_agent.skills.scripts.closed_network import NO_RETRIES, closed_network_text, open_network_text
 from skills_agent.skills.scripts.controlled import ControlledRunner
@@ -132,15 +133,25 @@ class BwrapRunner(ControlledRunner):
         return ", with ".join([level, *map(str, shared_with(self.shared, request))])
 
     def run(self, request: ScriptRequest) -> ScriptResult:
-        """Run as every runner, with a proxy beside it where the network is open to some hosts."""
-        if not request.hosts or is_granted(self.network, request):
+        """Run as every runner; say what a program wanted of the network that is not open to it."""
+        if is_granted(self.network, request):
             return super().run(request)
-        from skills_agent.skills.network.proxy import serving  # noqa: PLC0415 - most processes have none
+        refused: Mapping[str, str] = {}
+        with ExitStack() as outside:
+            heard = outside.enter_context(lookups.hearing())
+            request = replace(request, lookups=heard.place)
+            if request.hosts:
+                from skills_agent.skills.network.proxy import serving  # noqa: PLC0415 - most have none
 
-        with serving(request.hosts, is_allowed=self.is_allowed) as proxy:
-            result = super().run(replace(request, proxy=proxy.folder))
-        refused = open_network_text(request.hosts, proxy.refused)
-        return replace(result, note=" ".join(filter(None, [result.note, refused])))
+                proxy = outside.enter_context(serving(request.hosts, is_allowed=self.is_allowed))
+                request, refused = replace(request, proxy=proxy.folder), proxy.refused
+            result = super().run(request)
+        names = () if result.exit_code == 0 else heard.names
+        if request.hosts:
+            wanted = open_network_text(request.hosts, refused, names)
+        else:
+            wanted = "" if result.exit_code == 0 else closed_network_text(result.stderr, names)
+        return replace(result, note=" ".join(filter(None, [result.note, wanted])))
 
     def why_not(self) -> str:
         """Return why the sandbox does not work here; empty where it does. Runs it once a process."""
@@ -207,6 +218,7 @@ class BwrapRunner(ControlledRunner):
             *_read_only(_programs((inner.command[0], limiter), self.workspace, behind_shims)),
             *_read_only([request.packages] if request.packages else []),
             *_proxy_places(request.proxy),
+            *(("--ro-bind", str(request.lookups), str(lookups.SOCKET)) if request.lookups else ()),
             *(("--ro-bind", str(request.folder), str(folder)) if folder else ()),
             *_read_only(each.path for each in shared_with(self.shared, request) if not each.is_writable),
             *(word for place in places.kept for word in ("--bind", str(place), str(place))),
@@ -246,11 +258,6 @@ class BwrapRunner(ControlledRunner):
             )
         return command
 
-    def _advice(self, request: ScriptRequest, stderr: str) -> str:
-        is_open = bool(request.hosts) or is_granted(self.network, request)
-        closed = "" if is_open else closed_network_text(stderr)
-        return " ".join(filter(None, [super()._advice(request, stderr), closed]))
-
     def _program(self) -> str:
         program, reason = probe(self.environment.get("PATH"), self.workspace)
         if program is None:
@@ -266,7 +273,8 @@ class BwrapRunner(ControlledRunner):
     def _exit_code(self, code: int, request: ScriptRequest, stderr: str) -> int:
         if code == 1 and stderr.startswith("bwrap: "):
             raise ScriptError(f"Cannot start {request.title}: the sandbox failed ({stderr.strip()}).")
-        return SIGNAL_OFFSET - code if code > SIGNAL_OFFSET else code
+        is_signal = SIGNAL_OFFSET < code < SIGNAL_OFFSET + signal.NSIG  # 255 is what ssh ends with
+        return SIGNAL_OFFSET - code if is_signal else code
 
 
 @cache

@@ -32,11 +32,14 @@ _UNNAMED: Final = (
 )
 
 
-def closed_network_text(stderr: str) -> str:
-    """Return the advice for a program that failed for want of the network; empty for one that did not."""
+def closed_network_text(stderr: str, names: Collection[str] = ()) -> str:
+    """Return the advice for a program that failed for want of the network; empty for one that did not.
+
+    `names`: what its processes looked up.
+    """
     patterns = (pattern.replace("HOST", _HOST) for pattern in _NAMED)
     found = (match["host"].lower() for each in patterns for match in re.finditer(each, stderr, re.IGNORECASE))
-    hosts = list(dict.fromkeys(found))[:MAX_HOSTS]
+    hosts = list(dict.fromkeys([*names, *found]))[:MAX_HOSTS]
     if not hosts and not re.search(_UNNAMED, stderr, re.IGNORECASE):
         return ""
     wanted = f"; it wanted {', '.join(hosts)}" if hosts else ""
@@ -45,11 +48,24 @@ def closed_network_text(stderr: str) -> str:
     return f"The network is closed for programs{wanted}. {advice}"
 
 
-def open_network_text(hosts: Collection[HostPattern], refused: Mapping[str, str]) -> str:
-    """Return what a proxy refused, by `host:port`; empty where it refused nothing."""
-    if not refused:
-        return ""
-    shown = [one_line(f"{target} ({reason.rstrip('.')})", MAX_REASON) for target, reason in refused.items()]
-    more = f" and {len(shown) - MAX_HOSTS} more" if len(shown) > MAX_HOSTS else ""
-    opened = ", ".join(map(str, hosts))
-    return f"The network was open to {opened}. Not connected: {', '.join(shown[:MAX_HOSTS])}{more}."
+def open_network_text(
+    hosts: Collection[HostPattern], refused: Mapping[str, str], names: Collection[str] = ()
+) -> str:
+    """Return what a program was not connected to; empty where nothing is known of that.
+
+    `refused`: what the proxy refused, by `host:port`. `names`: what its processes looked up, which those that
+    use the proxy do not.
+    """
+    opened = f"The network was open to {', '.join(map(str, hosts))}."
+    sentences = []
+    if refused:
+        shown = [one_line(f"{target} ({why.rstrip('.')})", MAX_REASON) for target, why in refused.items()]
+        more = f" and {len(shown) - MAX_HOSTS} more" if len(shown) > MAX_HOSTS else ""
+        sentences.append(f"Not connected: {', '.join(shown[:MAX_HOSTS])}{more}.")
+    if names:
+        shown = list(names)[:MAX_HOSTS]
+        sentences.append(
+            f"A program looked up {', '.join(shown)} by itself, which leads nowhere: use one that obeys "
+            "HTTPS_PROXY, as curl, git, pip, npm and Python do, and Node from version 24."
+        )
+    return " ".join([opened, *sentences]) if sentences else ""

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from skills_agent.skills.network.hosts import HostPattern
 from skills_agent.skills.scripts.bwrap import BwrapRunner, probe
-from skills_agent.skills.scripts.closed_network import closed_network_text
+from skills_agent.skills.scripts.closed_network import closed_network_text, open_network_text
 from skills_agent.skills.scripts.runner import ScriptRequest
 
 CLOSED = "The network is closed for programs"
@@ -40,6 +41,14 @@ def test_that_the_network_is_closed_is_said_without_a_host(stderr: str) -> None:
     assert closed_network_text(stderr).startswith(f"{CLOSED}. If")
 
 
+def test_a_program_that_passes_by_the_proxy_is_told_so() -> None:
+    hosts = [HostPattern.parse("api.example.com")]
+    assert open_network_text(hosts, {}) == ""
+    assert open_network_text(hosts, {}, ["api.example.com"]).startswith(
+        "The network was open to api.example.com. A program looked up api.example.com by itself"
+    )
+
+
 @pytest.mark.parametrize("stderr", ["", "ValueError: no such column", "connection refused", "x" * 100_000])
 def test_other_failures_say_nothing_of_the_network(stderr: str) -> None:
     assert closed_network_text(stderr) == ""
@@ -54,8 +63,11 @@ def test_a_command_that_wants_the_network_is_told_that_it_is_closed(tmp_path: Pa
         return runner.run(request).note
 
     shell = "exec 3<>/dev/tcp/api.example.invalid/80"
-    assert note("bash", "-c", shell).startswith(f"{CLOSED}. If")
+    wanted = f"{CLOSED}; it wanted api.example.invalid. If"
+    assert note("bash", "-c", shell).startswith(wanted)
+    assert note("bash", "-c", f"({shell}) 2>/dev/null; exit 3").startswith(wanted)
     assert note("bash", "-c", f"{shell}; exit 0") == ""
+    assert note("bash", "-c", "cat < /dev/tcp/no-dot/80; exit 3").startswith(f"{CLOSED}. If")
     if shutil.which("git"):
         cloning = note("git", "clone", "https://api.example.invalid/x")
         assert cloning.startswith(f"{CLOSED}; it wanted api.example.invalid. If")
