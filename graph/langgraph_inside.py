@@ -23,6 +23,7 @@ from langchain_core.tools import BaseTool, StructuredTool, Tool
 from langgraph._internal._config import ensure_config, recast_checkpoint_ns
 from langgraph._internal._constants import (
     CONFIG_KEY_CHECKPOINT_NS,
+    CONFIG_KEY_CHECKPOINTER,
     CONFIG_KEY_READ,
     CONFIG_KEY_RESUME_MAP,
     CONFIG_KEY_SCRATCHPAD,
@@ -221,6 +222,11 @@ def saver_in(
 ) -> BaseCheckpointSaver[Any] | None:
     """Return the checkpointer of an invocation: the graph's own, or that of the graph around it."""
     return graph._resolve_checkpointer(config)  # noqa: SLF001 - LangGraph has no public way to ask
+
+
+def is_kept(graph: CompiledStateGraph[Any, Any, Any, Any], config: RunnableConfig) -> bool:
+    """Return whether the thread of an invocation, or the one around it, is kept, so that it can ask."""
+    return saver_in(graph, config) is not None or bool(config["configurable"].get(CONFIG_KEY_CHECKPOINTER))
 
 
 def store_in(graph: CompiledStateGraph[Any, Any, Any, Any], config: RunnableConfig) -> BaseStore | None:

@@ -4,16 +4,19 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Any, Final, Literal, NamedTuple, Self, TypeVar
 
 from langchain_core.messages import ToolMessage
+from langgraph.config import get_config
 from langgraph.types import interrupt
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from skills_agent.nodes.effects import JournalEntry
-from skills_agent.skills.policy.verdict import AnswerRefusedError
+from skills_agent.skills.policy.verdict import AnswerRefusedError, UnanswerableError
 
 T = TypeVar("T")
 
 UNKNOWN: Final = "outcome_unknown"
 """The field of a request of a question that says what is known of an effect that was cut off."""
+UNANSWERABLE: Final = "__skills_agent_unanswerable"
+"""In `configurable`, where no checkpointer keeps the thread: a question would end the run without a word."""
 SKILL_CHANGED: Final = "The skill has changed on disk since this thread loaded it. Load the new text?"
 
 
@@ -71,8 +74,9 @@ class AskedAttempt(NamedTuple):
 def put_question(question: Mapping[str, Any], schema: type[T]) -> T:
     """Interrupt the graph, and return the answer when it goes on.
 
-    Raises AnswerRefusedError for an answer of another shape, which is not saved.
+    Raises AnswerRefusedError for an answer of another shape, which is not saved, and UnanswerableError.
     """
+    check_answerable(*(each["name"] for each in question["action_requests"]))
     try:
         answer: T = interrupt(question, response_schema=schema)
     except ValidationError as error:
@@ -80,6 +84,12 @@ def put_question(question: Mapping[str, Any], schema: type[T]) -> T:
         place = ".".join(map(str, fault["loc"])) or "answer"
         raise AnswerRefusedError(f"{place}: {fault['msg'].removeprefix('Value error, ')}") from error
     return answer
+
+
+def check_answerable(*tools: str) -> None:
+    """Raise UnanswerableError where nobody could ever answer a question about calls of these tools."""
+    if get_config().get("configurable", {}).get(UNANSWERABLE):
+        raise UnanswerableError(", ".join(dict.fromkeys(tools)))
 
 
 class Answer(BaseModel):

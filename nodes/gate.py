@@ -9,7 +9,7 @@ from langchain_core.messages import AnyMessage
 from langchain_core.messages.tool import ToolCall
 from langgraph.runtime import Runtime
 
-from skills_agent.nodes.asking import over_budget_text
+from skills_agent.nodes.asking import check_answerable, over_budget_text
 from skills_agent.nodes.effects import Invocations
 from skills_agent.nodes.judge import Judge, Policy
 from skills_agent.skills.policy.patterns import Call
@@ -40,7 +40,7 @@ def gate(
 
     The verdicts are a channel: what was allowed, asked or refused, and why, can be seen in Studio. Each
     holds for the digest of what was judged, and for nothing else. Raises ApprovalNeededError, before any
-    call of the step runs, where nobody may be asked.
+    call of the step runs, where nobody may be asked, and UnanswerableError where nobody can answer.
     """
     judge = policy.judge(state, runtime)
     counts = counts_of_turn(state)
@@ -60,8 +60,8 @@ def gate(
             else:
                 tool_calls += 1
                 script_runs += runs_script
-        if verdict.decision == "ask" and policy.approval == "fail":
-            raise ApprovalNeededError(call.tool, verdict.reason)
+        if verdict.decision == "ask":
+            _check_may_ask(call, verdict, policy)
         record = _record(call, tool_call["args"], verdict, judge, policy)
         record = _with_cut_off(record, tool_call, state, running)
         verdicts[call_id] = judge.signed(call_id, record)
@@ -95,6 +95,12 @@ def _with_cut_off(
     if entry and entry.is_unknown and entry.started and entry.attempt_key not in running.effects:
         record["cut_off"] = CutOffRecord(started=entry.started, text=entry.description)
     return record
+
+
+def _check_may_ask(call: Call, verdict: Verdict, policy: Policy) -> None:
+    if policy.approval == "fail":
+        raise ApprovalNeededError(call.tool, verdict.reason)
+    check_answerable(call.tool)
 
 
 def _record(

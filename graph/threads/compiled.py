@@ -36,6 +36,7 @@ from skills_agent.graph.langgraph_inside import (
     CompiledGraphHooks,
     compiled_as,
     custom_parts,
+    is_kept,
     is_served,
     merged_config,
     node_path,
@@ -65,7 +66,7 @@ from skills_agent.graph.threads.inputs import (
 from skills_agent.graph.threads.locks import LockTable, Release, ThreadKey
 from skills_agent.graph.threads.references import address_of
 from skills_agent.graph.threads.requests import request_in, turn_of
-from skills_agent.nodes.asking import AskedAttempt
+from skills_agent.nodes.asking import UNANSWERABLE, AskedAttempt
 from skills_agent.nodes.cancellation import Cancellation
 from skills_agent.nodes.effects import INVOCATION_KEY, Invocation, Journal
 from skills_agent.state.context import Context
@@ -126,7 +127,7 @@ class CompiledAgent(CompiledGraphHooks[AgentState, Context, AgentInput, AgentOut
             if makes_claims(received.input):
                 snapshot = super().get_state(self._whole(config)) if thread else None
                 received = received._replace(input=believed(received.input, snapshot))
-            stream = super().stream(received.input, _marked(config, run), **options)
+            stream = super().stream(received.input, self._marked(config, run), **options)
             with closing(cast("Generator[Any]", stream)) as parts:
                 for part in parts:
                     try:
@@ -162,7 +163,7 @@ class CompiledAgent(CompiledGraphHooks[AgentState, Context, AgentInput, AgentOut
                 if makes_claims(received.input):
                     snapshot = await super().aget_state(self._whole(config)) if thread else None
                     received = received._replace(input=believed(received.input, snapshot))
-                stream = super().astream(received.input, _marked(config, run), **options)
+                stream = super().astream(received.input, self._marked(config, run), **options)
                 # Closed here and now: an invocation that its caller left must not go on without its lock.
                 async with aclosing(cast("AsyncGenerator[Any]", stream)) as parts:
                     async for part in parts:
@@ -265,6 +266,12 @@ class CompiledAgent(CompiledGraphHooks[AgentState, Context, AgentInput, AgentOut
 
     def _whole(self, config: RunnableConfig | None) -> RunnableConfig:
         return merged_config(self.config, config)
+
+    def _marked(self, config: RunnableConfig | None, run: str) -> RunnableConfig:
+        """Return the config of an invocation, with what its nodes have to know of it."""
+        marked = _marked(config, run)
+        marked["configurable"][UNANSWERABLE] = not is_kept(self, self._whole(config))
+        return marked
 
     def _thread_of(self, config: RunnableConfig | None) -> "_Thread | None":
         whole = self._whole(config)

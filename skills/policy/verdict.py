@@ -26,6 +26,17 @@ class ApprovalNeededError(DetailedError, SkillError):
     reason: str
 
 
+class UnanswerableError(DetailedError, SkillError):
+    """A call needs a person, and no checkpointer keeps the thread for the answer."""
+
+    sentence = (
+        "{tool} needs a person's answer, and nothing keeps this run until it comes: compile the graph with a "
+        "checkpointer (build_graph(...).compile(checkpointer=InMemorySaver())) and give each run a "
+        "thread_id, or decide beforehand with the setting approval or require_approval_for."
+    )
+    tool: str
+
+
 class AnswerRefusedError(DetailedError):
     """What a person or a client answered is no answer to the question that is open."""
 

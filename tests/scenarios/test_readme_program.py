@@ -1,0 +1,55 @@
+"""The program of the README, run as it stands by a new process."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+README = Path(__file__).parents[2] / "README.md"
+
+
+def run(program: str, folder: Path, typed: str) -> subprocess.CompletedProcess[str]:
+    (folder / "orders.csv").write_text("region,amount\nnorth,3\nsouth,4\n", encoding="utf-8")
+    return subprocess.run(
+        [sys.executable, "-c", program], cwd=folder, input=typed, capture_output=True, text=True, check=False
+    )
+
+
+def program_of_the_readme() -> str:
+    (program,) = re.findall(r"```python\n(.*?)```", README.read_text(encoding="utf-8"), re.DOTALL)
+    return str(program)
+
+
+def test_the_program_of_the_readme_answers_after_an_approval(tmp_path: Path) -> None:
+    done = run(program_of_the_readme(), tmp_path, "approve\n")
+    assert done.returncode == 0, done.stderr
+    assert "run_script" in done.stdout
+    assert "7" in done.stdout.splitlines()[-1] or "Total" in done.stdout, done.stdout
+
+
+def test_a_rejection_runs_nothing_and_is_told(tmp_path: Path) -> None:
+    done = run(program_of_the_readme(), tmp_path, "reject\n")
+    assert done.returncode == 0, done.stderr
+    assert "a person rejected this call" in done.stdout
+
+
+@pytest.mark.parametrize(
+    "agent",
+    [
+        "from skills_agent.graph import graph",
+        "from skills_agent.graph import build_graph\ngraph = build_graph().compile()",
+    ],
+)
+def test_a_question_that_nobody_can_answer_is_an_error_that_says_what_to_do(
+    agent: str, tmp_path: Path
+) -> None:
+    program = (
+        f"{agent}\nprint(graph.invoke({{'messages': [('user', 'Total amount in orders.csv?')]}})['answer'])"
+    )
+    done = run(program, tmp_path, "")
+    assert done.returncode == 1
+    assert "UnanswerableError: run_script needs a person's answer" in done.stderr
+    assert "checkpointer=InMemorySaver()" in done.stderr
+    assert done.stdout == ""
