@@ -204,10 +204,13 @@ class InterpreterMissingError(DetailedError, ScriptError):
 
 
 class PythonVersionError(DetailedError, ScriptError):
-    sentence = "Cannot run {path}: it needs Python {needs}, and scripts run with Python {version} here."
+    sentence = (
+        "Cannot run {path}: it needs Python {needs}, and scripts run with Python {version} here. A person "
+        "can install another one: it is found in PATH by its name, such as python3.13."
+    )
     path: str
     needs: str
-    """As `requires-python` in its PEP 723 block says."""
+    """As `requires-python` in its PEP 723 block says, or what its syntax is of."""
     version: str
 
 

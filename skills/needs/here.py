@@ -12,12 +12,20 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from skills_agent.skills.errors import PackagesMissingError
+from skills_agent.skills.errors import PackagesMissingError, PythonVersionError
 from skills_agent.skills.needs.environments import Environments, packages_in
-from skills_agent.skills.needs.imports import imports_of
-from skills_agent.skills.needs.known import FROM_NPM, FROM_PYPI, PROGRAMS
+from skills_agent.skills.needs.imports import certain_sources, imports_of
+from skills_agent.skills.needs.known import DISTRIBUTIONS, FROM_NPM, FROM_PYPI, PROGRAMS
+from skills_agent.skills.needs.syntax import syntax_fault
 from skills_agent.skills.scripts.environment import FIXED, inherited_variables, secrets_of
-from skills_agent.skills.scripts.interpreter import HEAD_BYTES, inline_dependencies
+from skills_agent.skills.scripts.interpreter import (
+    OWN_VERSION,
+    inline_dependencies,
+    is_met,
+    other_pythons,
+    python_meeting,
+    python_required,
+)
 from skills_agent.skills.scripts.programs import find_program
 from skills_agent.skills.scripts.runner import ScriptRequest
 from skills_agent.skills.skill import Need, NeedKind, SkillRef
@@ -86,9 +94,8 @@ class Machine:
             case "python":
                 yield from _package(need, folders)
             case "program" if need.name == "python":
-                version = ".".join(map(str, sys.version_info[:3]))
-                if not _is_met(need.specifier, version):
-                    yield Missing(need, f"{version} is here")
+                if not python_meeting([need.specifier], self.environment.get("PATH"), self.workspace):
+                    yield Missing(need, f"{OWN_VERSION} is here")
             case "program" if not any(map(self._has_program, (need.name, *need.instead))):
                 yield Missing(need)
             case "node" if not self._has_node_package(need):
@@ -104,30 +111,58 @@ class Machine:
         return self.environments.of(needs) if self.environments else None
 
     def equip(self, request: ScriptRequest, needs: Sequence[Need]) -> ScriptRequest:
-        """Return the request for a script with the packages that are approved for its skill.
+        """Return the request for a script with the Python and the packages that are approved for its skill.
 
-        Raises PackagesMissingError for a script that cannot do without a module that is nowhere: a person
-        need not be asked about it, nor wait for its traceback.
+        Raises PackagesMissingError for a script that cannot do without a module that is nowhere, and
+        PythonVersionError for one whose syntax no Python here can read: a person need not be asked about it,
+        nor wait for its traceback.
         """
         environment = self.environment_of(needs)
-        if modules := self._absent(request, environment):
+        request, script, root = replace(request, packages=environment), request.script, request.root
+        if script is None or script.suffix != ".py" or root is None:
+            return request
+        sources = certain_sources(script, root)
+        if not environment:
+            request = replace(request, python=self._python(script, needs, sources))
+        if modules := self._absent(request, root, sources):
             command = install_command(request.skill, request.source, request.mounted_at)
             raise PackagesMissingError(request.title, modules, request.skill, command)
-        return replace(request, packages=environment)
+        return request
 
-    def _absent(self, request: ScriptRequest, environment: Path | None) -> list[str]:
-        if request.script is None or request.script.suffix != ".py" or request.root is None:
-            return []
-        source = request.script.read_bytes()[:HEAD_BYTES].decode("utf-8", "replace")
-        if "sys.path" in source or (environment is None and inline_dependencies(source)):
-            return []  # it looks for modules elsewhere, or uv brings them
-        folders = self._folders(environment)
-        certain = [each.module for each in imports_of(source) if each.is_certain]
-        absent = [each for each in certain if not PathFinder.find_spec(each, list(folders))]
-        if environment is None:  # a package in development is where only its finder knows
+    def _python(self, script: Path, needs: Sequence[Need], sources: Mapping[Path, str]) -> str:
+        """Return the Python that a script needs in place of the agent's; empty where that will do, or must.
+
+        What the skill says of versions is obeyed where a Python here meets it. The syntax decides: where the
+        agent's Python cannot read the script, and another one here can, that one runs it.
+        """
+        places = self.environment.get("PATH"), self.workspace
+        specifiers = [need.specifier for need in needs if (need.kind, need.name) == ("program", "python")]
+        specifiers.append(python_required(script))
+        chosen = python_meeting(specifiers, *places)
+        texts = tuple((each.name, source) for each, source in sources.items())
+        fault = syntax_fault(chosen or sys.executable, texts)
+        if fault is None:
+            return "" if chosen in {None, sys.executable} else str(chosen)
+        newer = [each for each in other_pythons(*places) if each.minor > sys.version_info.minor]
+        if able := next((each.path for each in newer if not syntax_fault(each.path, texts)), None):
+            return able
+        if not newer and fault.is_of_newer:
+            where = f"3.12 or newer ({fault.file}, line {fault.line}: {fault.message})"
+            raise PythonVersionError(script.name, where, OWN_VERSION)
+        return ""
+
+    def _absent(self, request: ScriptRequest, root: Path, sources: Mapping[Path, str]) -> list[str]:
+        if request.packages is None and any(map(inline_dependencies, sources.values())):
+            return []  # uv brings them
+        folders = site_folders(request.python) if request.python else self._folders(request.packages)
+        imports = [each.module for text in sources.values() for each in imports_of(text) if each.is_certain]
+        absent = [each for each in dict.fromkeys(imports) if not PathFinder.find_spec(each, list(folders))]
+        if any("sys.path" in text for text in sources.values()):  # it looks for modules elsewhere
+            absent = [each for each in absent if each in DISTRIBUTIONS]
+        if not request.packages and not request.python:  # a package in development: only its finder knows
             absent = [each for each in absent if each not in sys.modules and find_spec(each) is None]
         # What is beside the script may be a module to it.
-        return [each for each in absent if not any(request.root.rglob(f"{each}*"))]
+        return [each for each in absent if not any(root.rglob(f"{each}*"))]
 
     @staticmethod
     def _folders(environment: Path | None) -> tuple[str, ...]:
@@ -143,7 +178,7 @@ class Machine:
             remedies.append(install_command(skill.name, skill.source, Path(skill.path).parent))
         programs = {need.name: need.specifier for need in by_kind.get("program", [])}
         if version := programs.pop("python", ""):
-            remedies.append(f"run the agent with Python {version}")
+            remedies.append(f"install Python {version}, so that PATH has it as python3.N")
         remedies += self._installers(list(programs))
         if packages := [need.name for need in by_kind.get("node", [])]:
             remedies.append(shlex.join(["npm", "install", "-g", *packages]))
@@ -201,6 +236,12 @@ def package_folders() -> tuple[str, ...]:
     return tuple(folder for folder in site.getsitepackages() if Path(folder).is_dir())
 
 
+def site_folders(python: str) -> tuple[str, ...]:
+    """Return the folders with the packages of a Python that is not the agent's."""
+    prefix = Path(python).resolve().parent.parent
+    return (*map(str, prefix.glob("lib/python3*/site-packages")), "/usr/lib/python3/dist-packages")
+
+
 def _list(texts: Sequence[str]) -> str:
     rest = len(texts) - MAX_NAMED
     return ", ".join(texts[:MAX_NAMED]) + (f" and {rest} more" if rest > 0 else "")
@@ -214,7 +255,7 @@ def _package(need: Need, folders: Sequence[str]) -> Iterator[Missing]:
     version = version_in(need.name, folders)
     if version is None:
         yield Missing(need)
-    elif not _is_met(need.specifier, version):
+    elif not is_met([need.specifier], version):
         yield Missing(need, f"{version} is here")
 
 
@@ -223,15 +264,6 @@ def version_in(name: str, folders: Sequence[str]) -> str | None:
     context = DistributionFinder.Context(name=name, path=list(folders))
     found = next(iter(MetadataPathFinder.find_distributions(context)), None)
     return None if found is None else str(found.version)
-
-
-def _is_met(specifier: str, version: str) -> bool:
-    from packaging.specifiers import InvalidSpecifier, SpecifierSet  # noqa: PLC0415 - `skills list`
-
-    try:
-        return SpecifierSet(specifier).contains(version, prereleases=True)
-    except InvalidSpecifier:  # of another kind of package manager: `^3.2`
-        return True
 
 
 def _is_meant(marker: str) -> bool:

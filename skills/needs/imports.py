@@ -8,6 +8,7 @@ import re
 import sys
 from collections.abc import Iterator
 from functools import cache, partial
+from pathlib import Path
 from typing import Final, NamedTuple
 
 _OPAQUE: Final = re.compile(
@@ -23,6 +24,9 @@ _CAUGHT: Final = re.compile(
     r"[ \t]*except\b(?:[^:\n]*\b(?:ImportError|ModuleNotFoundError|Exception)\b)?[^:\n]*:"
 )
 MAX_LINES: Final = 20_000
+MAX_MODULES: Final = 50
+MAX_BYTES: Final = 256 * 1024
+"""Of one module that is read."""
 _MAX_WIDTH: Final = 500
 
 
@@ -105,3 +109,29 @@ def _goes_on(lines: list[str], block: _Block) -> bool:
         else:
             handler = handler or []
     return handler is not None and not any(map(_EXITS.search, handler))
+
+
+def certain_sources(script: Path, root: Path) -> dict[Path, str]:
+    """Return the texts of a script and of the modules beside it that every run of it imports; bounded.
+
+    A folder of modules counts with its `__init__.py`. What is not beneath `root` is not read.
+    """
+    sources: dict[Path, str] = {}
+    waiting = [script]
+    while waiting and len(sources) < MAX_MODULES:
+        place = waiting.pop()
+        if place in sources or not place.resolve().is_relative_to(root.resolve()):
+            continue
+        with place.open("rb") as file:
+            source = file.read(MAX_BYTES).decode("utf-8", "replace").replace("\r\n", "\n")
+        sources[place] = source.removeprefix("\ufeff")
+        certain = (each.module for each in imports_of(source) if each.is_certain)
+        beside = (module_beside(script.parent, module) for module in certain)
+        waiting += [each for each in beside if each]
+    return sources
+
+
+def module_beside(folder: Path, module: str) -> Path | None:
+    """Return the file of a module in a folder; None where there is none."""
+    files = (folder / f"{module}.py", folder / module / "__init__.py")
+    return next((each for each in files if each.is_file()), None)

@@ -308,7 +308,7 @@ class ControlledRunner:
             return [self._program_of(name), *args]
         script = request.script.absolute()
         path = self.environment.get("PATH")
-        *program, _ = command_for(script, path, self.workspace, request.packages)
+        *program, _ = command_for(script, path, self.workspace, request.packages, request.python)
         inside = script.relative_to(request.folder or script.parent)
         return [*program, str((folder or script.parent) / inside), *request.args]
 

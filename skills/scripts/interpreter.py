@@ -4,9 +4,10 @@ import re
 import shlex
 import sys
 import tomllib
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
+from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Final, NamedTuple
 
 from skills_agent.skills.errors import InterpreterMissingError, PythonVersionError, ScriptError
 from skills_agent.skills.scripts.programs import find_program
@@ -27,6 +28,10 @@ KNOWN = {
 }
 PYTHON = (("python3",), ("python",))
 """On this machine, the Python of the agent."""
+OWN_VERSION: Final = ".".join(map(str, sys.version_info[:3]))
+OLDEST_PYTHON: Final = 8
+NEWEST_PYTHON: Final = 16
+"""Minor versions that are looked for."""
 UV_SAFE = ("uv", "run", "--quiet", "--no-config", "--python", sys.executable)
 """uv would take the index of packages, and even Python, from files of the workspace: uv.toml, .venv."""
 UV_RUN = (*UV_SAFE, "--script")
@@ -36,18 +41,25 @@ SCRIPT_BLOCK = re.compile(r"(?m)^# /// script\n((?:#(?: .*)?\n)*)# ///$")
 
 
 def command_for(
-    script: Path, path: str | None = None, workspace: Path | None = None, packages: Path | None = None
+    script: Path,
+    path: str | None = None,
+    workspace: Path | None = None,
+    packages: Path | None = None,
+    python: str = "",
 ) -> list[str]:
     """Return the argument list that runs the script, without the script's own arguments.
 
     `path` and `workspace` say where programs are searched, and where not, as in `find_program`.
     `packages` is an environment with those of a Python script, those that its PEP 723 block names, too.
+    `python` runs a Python script in place of the agent's own.
     Raises InterpreterMissingError when no program here can run it, PythonVersionError when its PEP 723 block
-    wants another Python, and what `candidates_for` raises.
+    wants a Python that is not here, and what `candidates_for` raises.
     """
     candidates = candidates_for(script)
     if candidates[-1] in PYTHON or candidates[0][:2] == UV_RUN[:2]:
-        _check_python(script)
+        python = _python_of(script, python, path, workspace)
+        if packages and python != sys.executable:  # they were installed for the agent's own
+            raise PythonVersionError(script.name, python_required(script) or Path(python).name, OWN_VERSION)
     if packages and (candidates[-1] in PYTHON or candidates == (UV_RUN,)):
         return [str(packages / "bin" / "python"), str(script)]
     needs = " or ".join(names_of(candidates))
@@ -56,7 +68,9 @@ def command_for(
     elsewhere = ""
     for program, *options in candidates:
         if (program,) in PYTHON:
-            return [sys.executable, *options, str(script)]
+            return [python, *options, str(script)]
+        if (program, *options[: len(UV_SAFE) - 1]) == UV_SAFE:
+            options[len(UV_SAFE) - 2] = python
         found = find_program(program, path, workspace)
         if found.path:
             return [found.path, *options, str(script)]
@@ -128,24 +142,71 @@ def packages_of(script: Path) -> list[str]:
     return inline_dependencies(_head(script)) or []
 
 
-def _check_python(script: Path) -> None:
-    """Raise PythonVersionError where the agent's Python is none that a script's PEP 723 block names.
+def python_required(script: Path) -> str:
+    """Return the versions of Python that a script's PEP 723 block names; empty where it names none."""
+    return str((_inline_metadata(_head(script)) or {}).get("requires-python") or "")
 
-    What is no version specifier names none. uv would only warn: it is told which Python to take.
+
+def python_meeting(
+    specifiers: Collection[str], path: str | None = None, workspace: Path | None = None
+) -> str | None:
+    """Return a Python that meets all of these versions: the agent's own, else the nearest one; or None.
+
+    What is no specifier is left out.
     """
-    needs = (_inline_metadata(_head(script)) or {}).get("requires-python")
-    if not needs:
-        return
+    if is_met(specifiers, OWN_VERSION):
+        return sys.executable
+    others = other_pythons(path, workspace)
+    return next((each.path for each in others if is_met(specifiers, each.version)), None)
+
+
+class Python(NamedTuple):
+    """A Python beside the agent's own."""
+
+    version: str
+    """As `3.12`."""
+    path: str
+
+    @property
+    def minor(self) -> int:
+        return int(self.version.partition(".")[2])
+
+
+@cache
+def other_pythons(path: str | None = None, workspace: Path | None = None) -> tuple[Python, ...]:
+    """Return the other versions that are in PATH as `python3.N`: the newer ones, then the older ones."""
+    own = sys.version_info.minor
+    minors = [*range(own + 1, NEWEST_PYTHON + 1), *range(own - 1, OLDEST_PYTHON - 1, -1)]
+    found = ((minor, find_program(f"python3.{minor}", path, workspace).path) for minor in minors)
+    return tuple(Python(f"3.{minor}", place) for minor, place in found if place)
+
+
+def is_met(specifiers: Collection[str], version: str) -> bool:
+    """Return whether a version meets all specifiers."""
     # Here: without it, the runners need nothing that Python does not bring.
     from packaging.specifiers import InvalidSpecifier, SpecifierSet  # noqa: PLC0415 - for few scripts
 
-    version = ".".join(map(str, sys.version_info[:3]))
-    try:
-        is_met = SpecifierSet(str(needs)).contains(version)
-    except InvalidSpecifier:
-        return
-    if not is_met:
-        raise PythonVersionError(script.name, str(needs), version)
+    def meets(specifier: str) -> bool:
+        try:
+            return SpecifierSet(specifier).contains(version, prereleases=True)
+        except InvalidSpecifier:
+            return True
+
+    return all(map(meets, specifiers))
+
+
+def _python_of(script: Path, chosen: str, path: str | None, workspace: Path | None) -> str:
+    """Return the Python that runs a script: what was chosen for it, else one that its PEP 723 block names.
+
+    uv would only warn: it is told which Python to take.
+    """
+    required = python_required(script)
+    if chosen or not required:
+        return chosen or sys.executable
+    python = python_meeting([required], path, workspace)
+    if python is None:
+        raise PythonVersionError(script.name, required, OWN_VERSION)
+    return python
 
 
 def _inline_metadata(source: str) -> dict[str, Any] | None:

@@ -60,6 +60,8 @@ class ScriptRequest:
     """A virtual environment with the packages that a person approved for its skill; None: the agent's Python
     runs it.
     """
+    python: str = ""
+    """The Python that runs a Python script, where it needs another one than the agent's."""
     hosts: tuple[HostPattern, ...] = ()
     """What the network is opened to where there is a sandbox: a person agreed to it."""
     proxy: Path | None = None
