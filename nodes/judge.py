@@ -347,14 +347,18 @@ class Judge:
         """Return the hosts that a call opens the network to and nobody has agreed to yet.
 
         Whoever approves a call for this skill or this thread approves its hosts with it. An entry like
-        `Network(api.github.com)` is about hosts alone: what runs is judged by itself.
+        `Network(api.github.com)`, of a grant or a trusted skill that preapproves, is about hosts alone: what
+        runs is judged by itself.
         """
         policy, is_steered = self._policy, bool(self.untrusted(call))
         is_asked = "network" in policy.ask_for or ("network" in policy.ask_for_untrusted and is_steered)
         if not is_asked or ("network" in policy.yes and not is_steered):
             return ()
         return tuple(
-            host for host in call.hosts if not any(self._opens(grant, call, host) for grant in self._grants)
+            host
+            for host in call.hosts
+            if not any(self._opens(grant, call, host) for grant in self._grants)
+            and (is_steered or not self._preapproves(self._permission.opened_by(call, host)))
         )
 
     def _opens(self, grant: GrantRecord, call: Call, host: HostPattern) -> bool:
@@ -462,7 +466,7 @@ class Judge:
         if grants := self._serving(call):
             named = "; ".join(f"{grant['scope']}, {grant['id']}" for grant in grants)
             return Verdict("allow", f"{words}; a person granted it ({named}).", "grant", grants[0]["id"])
-        if not is_steered and (skill := self._preapproved_by(call)):
+        if not is_steered and (skill := self._preapproves(self._permission.listed_by(call))):
             return Verdict("allow", f"{words}; the trusted skill {skill} lists it in allowed-tools.", "skill")
         return None
 
@@ -508,11 +512,11 @@ class Judge:
             return False
         return call.caller == grant.get("user") and call.tool == grant["tool"]
 
-    def _preapproved_by(self, call: Call) -> str | None:
-        """Return the trusted skill that lists a call."""
+    def _preapproves(self, skills: Iterable[str]) -> str | None:
+        """Return the first of some skills whose lists skip a question: a trusted one, in that mode."""
         if self._policy.mode != "preapprove":
             return None
-        return next((name for name in self._permission.listed_by(call) if self._trusts(name)), None)
+        return next((name for name in skills if self._trusts(name)), None)
 
     def _origin(self, call: Call) -> str:
         """Say whose skills have a part in a call."""

@@ -15,7 +15,7 @@ from rich.cells import chop_cells
 from skills_agent.graph.cli.printing import line_of, page
 from skills_agent.nodes.asking import UNKNOWN
 from skills_agent.skills.policy.grants import grant_fault
-from skills_agent.skills.policy.patterns import GRAMMAR
+from skills_agent.skills.policy.patterns import GRAMMAR, NETWORK
 from skills_agent.skills.policy.question import INDENT, plain
 from skills_agent.skills.visible import visible
 
@@ -187,9 +187,12 @@ def _edit(request: Request, rest: str) -> Decision | None:
 
 
 def _ask_pattern(request: Request) -> str:
-    exact = GRAMMAR.exact_entries(GRAMMAR.call(request["name"], request["args"])) or ""
+    call = GRAMMAR.call(request["name"], request["args"])
+    exact = GRAMMAR.exact_entries(call) or ""
     offer = f" [{line_of(exact)}]" if exact else ""
-    return input(f"entries as in allowed-tools{offer}: ").strip() or exact
+    hosts = " ".join(f"{NETWORK}({host})" for host in call.hosts)
+    alone = f" ({hosts}: the network alone)" if hosts else ""
+    return input(f"entries as in allowed-tools{alone}{offer}: ").strip() or exact
 
 
 def _fault(interrupt: Interrupt, request: Request, decision: Decision) -> str | None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Final, Literal, NamedTuple
 
+from skills_agent.skills.network.hosts import HostPattern
 from skills_agent.skills.policy.patterns import GRAMMAR, Call, Entry, Grammar, any_permits
 from skills_agent.skills.text import one_line
 
@@ -67,6 +68,17 @@ class Permission:
         """Return the skills whose `allowed-tools` list a call."""
         listed = self._listed.items()
         return tuple(skill for skill, entries in listed if any_permits(entries, call, skill))
+
+    def opened_by(self, call: Call, host: HostPattern) -> tuple[str, ...]:
+        """Return the skills whose `allowed-tools` have a `Network` entry that takes in a host of a call.
+
+        As with commands, an entry of one skill says nothing of a call of another one.
+        """
+        return tuple(
+            skill
+            for skill, entries in self._listed.items()
+            if call.skill in {None, skill} and any(entry.opens(host) for entry in entries)
+        )
 
     def allowed_now(self) -> str:
         """Say in one line what passes; empty where there is no limit."""

@@ -13,6 +13,7 @@ from skills_agent.graph import build_graph
 from skills_agent.graph.models.scripted import ScriptedChatModel
 from skills_agent.graph.settings import Settings, SettingsError, trust_file_of
 from skills_agent.skills.policy.trust import TrustList
+from skills_agent.skills.scripts.bwrap import probe
 from skills_agent.skills.scripts.controlled import ControlledRunner
 from skills_agent.skills.scripts.runner import ScriptRequest, ScriptResult
 from tests.agents import Agent, call, calls, trust_file_of_workspace
@@ -193,3 +194,47 @@ def test_a_question_promises_no_more_of_a_trusted_folder_than_the_run_gives(
     graph.invoke(Command(resume={"decisions": [{"type": "approve"}]}), config)
     assert runner.ran == [False]
     assert set(runner.asked) == {False}
+
+
+API = "api.example.invalid"
+
+
+@pytest.mark.skipif(not probe().program, reason="there is no sandbox here")
+@pytest.mark.parametrize(
+    ("listed", "mode", "host", "is_asked"),
+    [
+        (f"Bash(touch:*) Network({API})", "preapprove", API, False),
+        ("Bash(touch:*) Network(*.example.invalid)", "preapprove", API, False),
+        ("Bash(touch:*) Network", "preapprove", API, False),
+        (f"Bash(touch:*) Network({API})", "preapprove", "*.example.invalid", True),
+        (f"Bash(touch:*) Network({API})", "preapprove", "evil.example", True),
+        (f"Bash(touch:*) Network({API})", "preapprove", f"{API}:8443", True),
+        ("Bash(touch:*)", "preapprove", API, True),
+        (f"Network({API})", "preapprove", API, True),  # what runs is not listed
+        (f"Bash(touch:*) Network({API})", "recommend", API, True),
+    ],
+)
+def test_a_trusted_skill_preapproves_the_hosts_that_it_lists(
+    agent: Any, users: Path, listed: str, mode: str, host: str, is_asked: bool
+) -> None:
+    declare(users, "alpha", f"allowed-tools: {listed}")
+    made = agent(call("run_command", command="touch a", network=[host]), allowed_tools=mode)
+    assert asked(made) == ["run_command"] * is_asked
+
+
+@pytest.mark.skipif(not probe().program, reason="there is no sandbox here")
+def test_only_a_trusted_skill_opens_the_network_and_for_no_other_one(
+    agent: Any, users: Path, skills_dir: Path, workspace: Path
+) -> None:
+    lists = f"allowed-tools: Bash run_script Network({API})"
+    wish = {"network": [API]}
+    declare(workspace / ".agent" / "skills", "alpha", lists)
+    made = agent(call("run_command", command="touch a", **wish))
+    assert asked(made) == ["run_command"]
+    declare(users, "beta", lists)
+    declare(users, "gamma", "allowed-tools: run_script")
+    run = call("run_script", skill="gamma", path="scripts/run.py", **wish)
+    made = agent(run, loads=("beta", "gamma"), thread="other")
+    assert asked(made) == ["run_script"]
+    made = agent(call("run_command", command="touch a", **wish), loads=("beta", "alpha"), thread="third")
+    assert asked(made) == ["run_command"]

@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from skills_agent.skills.scripts.bwrap import probe
 from tests.agents import call, calls
 from tests.graph.cli.command_line import LOAD, RUN, CommandLine
 
@@ -236,3 +237,35 @@ def test_an_answer_that_was_not_taken_is_in_the_record(waiting: CommandLine) -> 
     assert (done.code, done.value["status"]) == (2, "error")
     assert f"error: {fault}. The question stays open." in done.err
     assert f"an answer was not taken: {fault}" in waiting.run("runs", "show", "rain.1").out
+
+
+@pytest.mark.skipif(not probe().program, reason="there is no sandbox here")
+def test_what_the_network_was_opened_to_is_listed_and_revoked(cli: CommandLine) -> None:
+    asks = calls(call("run_command", command="touch a", network=["api.example.invalid"]))
+    other = calls(call("run_command", command="touch a", network=["b.example.invalid"]))
+    wait(cli, asks, other, asks, "done", asks, "end")
+    hosts = "Network(*.example.invalid)"
+    assert cli.run("resume", "rain", "--approve", "--pattern", hosts).code == 3
+    done = cli.run("resume", "rain", "--approve", "--always", "thread")
+    assert "Opens the network to api.example.invalid" not in done.out
+    first, second = cli.run("grants", "list", "rain").out.splitlines()[1:]
+    assert first.endswith(f"pattern {hosts}")
+    assert second.endswith("this thread, network: b.example.invalid")
+    for grant in cli.run("grants", "list", "rain", "--json").value:
+        assert cli.run("grants", "revoke", "rain", grant["id"]).code == 0
+    asked = cli.run("ask", "Again?", "--thread", "rain")
+    assert asked.code == 3
+    assert "Opens the network to api.example.invalid" in asked.out
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not probe().program, reason="there is no sandbox here")
+def test_the_terminal_offers_an_entry_for_the_host_alone(cli: CommandLine) -> None:
+    asks = calls(call("run_command", command="touch a", network=["api.example.invalid"]))
+    done = cli.on_terminal(
+        "ask", "go", "--model", cli.script(asks, asks, "done"),
+        answers=[("? ", "pattern\n"), ("(Network(api.example.invalid): the network alone)",
+                 "Network(api.example.invalid)\n"), ("? ", "yes\n")],
+    )  # fmt: skip
+    assert done.code == 0, done.out
+    assert done.out.count("Opens the network to") == 1
