@@ -52,8 +52,9 @@ from skills_agent.nodes.results import ResultLimits, shown
 from skills_agent.nodes.timeouts import TimedCalls
 from skills_agent.skills.library.registry import Library, Registry
 from skills_agent.skills.policy.patterns import Entry, EntryNotUnderstoodError, Grammar, Places
+from skills_agent.skills.policy.risk import Risk
 from skills_agent.skills.policy.secret_places import obeyed_in_homes
-from skills_agent.skills.policy.tool_spec import SHELL_TOOLS, Risk
+from skills_agent.skills.policy.tool_spec import SHELL_TOOLS
 from skills_agent.skills.policy.trust import TrustList
 from skills_agent.skills.policy.verdict import AnswerRefusedError, Approver
 from skills_agent.skills.scripts.choice import Offer, choose_runner, why_no_shell

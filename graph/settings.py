@@ -47,8 +47,8 @@ from skills_agent.graph.mcp.servers import McpServer, ServerName
 from skills_agent.skills.library.index import Strictness
 from skills_agent.skills.library.registry import Registry
 from skills_agent.skills.policy.permission import ALWAYS_ALLOWED, Mode
+from skills_agent.skills.policy.risk import Approval, Risk
 from skills_agent.skills.policy.secret_places import is_wide, secret_places
-from skills_agent.skills.policy.tool_spec import Approval, Risk
 from skills_agent.skills.policy.trust import TrustedPath, TrustFileError, TrustList
 from skills_agent.skills.search.vectors import Embedder, Vectors
 from skills_agent.skills.sources import Source

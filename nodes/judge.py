@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from langchain_core.tools import BaseTool
 from langgraph.runtime import Runtime
+from msgspec import structs
 from pydantic import BaseModel, ValidationError
 
 from skills_agent.nodes import RegistryOf
@@ -33,7 +34,8 @@ from skills_agent.skills.policy.protected import (
     protected_path,
 )
 from skills_agent.skills.policy.question import FileChange
-from skills_agent.skills.policy.tool_spec import RISK_TEXTS, RUN_COMMAND, SHELL_TOOLS, Approval, Risk
+from skills_agent.skills.policy.risk import RISK_TEXTS, Approval, Risk
+from skills_agent.skills.policy.tool_spec import RUN_COMMAND, SHELL_TOOLS
 from skills_agent.skills.policy.trust import TrustFileError, TrustList
 from skills_agent.skills.policy.verdict import (
     Approver,
@@ -292,7 +294,7 @@ class Judge:
         """Return a command line with the folders that it may read unasked."""
         folders = (Path(skill["path"]).parent for skill in self.loaded.values() if self._is_confirmed(skill))
         start, readable = str(self._policy.workdir()), tuple(map(str, folders))
-        return replace(call, places=call.places._replace(start=start, readable=readable))
+        return structs.replace(call, places=call.places._replace(start=start, readable=readable))
 
     def signed(self, call_id: str, record: VerdictRecord) -> VerdictRecord:
         """Return a verdict with its user and its code: without them it counts for nothing.

@@ -1,7 +1,6 @@
 """What a skill is: the records that the domain hands out."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Literal, NamedTuple, Self
 
@@ -30,8 +29,7 @@ class SkillRef(NamedTuple):
         return cls(str(record["name"]), str(record["source"]), str(record["path"]), str(digest))
 
 
-@dataclass(frozen=True, slots=True)
-class Diagnostic:
+class Diagnostic(msgspec.Struct, frozen=True, gc=False):
     """One finding about one file. Nothing is skipped or repaired without one."""
 
     code: str
@@ -107,8 +105,7 @@ class SkillMetadata(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
         return SkillRef(self.name, self.source, self.path)
 
 
-@dataclass(frozen=True, slots=True)
-class Skill:
+class Skill(msgspec.Struct, frozen=True):
     """A skill that was read whole."""
 
     metadata: SkillMetadata
@@ -121,8 +118,7 @@ class Skill:
     diagnostics: tuple[Diagnostic, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Resource:
+class Resource(msgspec.Struct, frozen=True, gc=False):
     """A file of a skill other than its SKILL.md."""
 
     path: str
@@ -132,8 +128,7 @@ class Resource:
     """Bytes."""
 
 
-@dataclass(frozen=True, slots=True)
-class ResourceListing:
+class ResourceListing(msgspec.Struct, frozen=True):
     """The files of a skill, in path order, bounded."""
 
     resources: tuple[Resource, ...]

@@ -12,7 +12,8 @@ from typing import Final, Literal, NamedTuple
 from skills_agent.skills.text import JOINER, PICTURES
 
 # Characters without a glyph that Unicode counts as letters, marks or symbols: fillers, joiners, selectors.
-_BLANK_GLYPHS: Final = re.compile(
+# Compiled when a text first needs it, as all that few texts do.
+_BLANK_GLYPHS: Final = (
     "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0"
     "\U00016fe4\U0001d159\U000e0000-\U000e0fff]"
 )
@@ -37,12 +38,12 @@ _EMOJI: Final = (
 _SPACES: Final = r"[\u00a0\u2000-\u200a\u202f\u205f\u3000]"
 _SELECTOR: Final = r"(?<![\ufe00-\ufe0f])\ufe0f(?![\ufe00-\ufe0f])"
 """One selector alone says nothing; a row of them can hide a text."""
-_RIGHT_TO_LEFT: Final = re.compile(r"[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc]")
+_RIGHT_TO_LEFT: Final = r"[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc]"
 
 Kind = Literal["exact", "program", "prose"]
 """What may stand as it is: nothing; emoji, and joiners where a script needs them; also spaces."""
 _PASSES: Final = {"program": rf"{_EMOJI}|{JOINER}", "prose": rf"{_EMOJI}|{JOINER}|{_SPACES}"}
-_DIRECTIONS: Final = re.compile("[\u200e\u200f\u061c]")
+_DIRECTIONS: Final = "[\u200e\u200f\u061c]"
 
 # Letters of other scripts that most fonts draw like a Latin one (from Unicode's confusables.txt).
 DRAWN_LIKE: Final = str.maketrans(
@@ -94,8 +95,8 @@ def hidden_in(text: str, kind: Kind) -> Iterator[HiddenCharacter]:
         rest = re.sub(_PASSES[kind], "", line) if kind != "exact" else line
         if kind == "prose":
             rest = re.sub(_SELECTOR, "", rest)
-        if kind == "prose" and _RIGHT_TO_LEFT.search(rest):
-            rest = _DIRECTIONS.sub("", rest)
+        if kind == "prose" and re.search(_RIGHT_TO_LEFT, rest):
+            rest = re.sub(_DIRECTIONS, "", rest)
         yield from (
             HiddenCharacter(number, _mark(each)) for each in rest if each != "\t" and _is_unseen(each)
         )
@@ -155,7 +156,7 @@ def _mark(character: str) -> str:
 def _is_unseen(character: str) -> bool:
     if character == " " or (ord(character) in _NEWER_EMOJI and unicodedata.category(character) == "Cn"):
         return False
-    return unicodedata.category(character) in _UNSEEN or _BLANK_GLYPHS.match(character) is not None
+    return unicodedata.category(character) in _UNSEEN or re.match(_BLANK_GLYPHS, character) is not None
 
 
 @lru_cache(maxsize=4096)

@@ -8,7 +8,7 @@ from typing import Any, TypeVar, get_args
 
 import click
 
-from skills_agent.skills.policy.tool_spec import RISKS, Approval, Risk
+from skills_agent.skills.policy.risk import RISKS, Approval, Risk
 
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 

@@ -80,6 +80,10 @@ def print_json(value: Any) -> None:
 
 
 def _plain(value: Any) -> Any:
+    from msgspec import Struct, structs
+
+    if isinstance(value, Struct):
+        return structs.asdict(value)
     return asdict(value) if is_dataclass(value) and not isinstance(value, type) else str(value)
 
 

@@ -1,7 +1,7 @@
 """skills-agent skills: list, show, search and begin skills. Imports no LangGraph."""
 
 import re
-from dataclasses import asdict
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
@@ -23,7 +23,7 @@ from skills_agent.skills.confined import is_beneath
 from skills_agent.skills.format.rules import MAX_NAME
 from skills_agent.skills.library.catalog import Catalog, first_sentence
 from skills_agent.skills.library.registry import Registry
-from skills_agent.skills.skill import Skill
+from skills_agent.skills.skill import Need, Skill, SkillRef
 from skills_agent.skills.visible import visible_line
 
 _NAME = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
@@ -63,7 +63,7 @@ def list_skills(
         }
         unused = {"description": None, "note": ""}
         entries = [entry for entry in catalog.entries if everything or entry.status == "shown"]
-        print_json([asdict(each) | more.get((each.source, each.path), unused) for each in entries])
+        print_json([structs.asdict(each) | more.get((each.source, each.path), unused) for each in entries])
         return
     places = (folder / ".agent" / "skills" for folder in (settings.workspace, settings.home))
     here, home = (visible_line(str(place)) for place in places)
@@ -82,9 +82,6 @@ def list_skills(
 @options.as_json
 def show_skill(name: str, workspace: Path | None, skills_dirs: tuple[Path, ...], as_json: bool) -> None:
     """Show the instructions and the files of skill NAME (or NAME@SOURCE)."""
-    from skills_agent.graph.machine import machine_of
-    from skills_agent.skills.needs.here import sentence
-
     settings = Settings.load(workspace)
     registry = registry_of(settings, skills_dirs)
     metadata = registry.refresh().find(name)
@@ -97,19 +94,30 @@ def show_skill(name: str, workspace: Path | None, skills_dirs: tuple[Path, ...],
         read = {"resources": resources, "diagnostics": skill.diagnostics, "instructions": skill.instructions}
         print_json(known | read)
         return
-    missing = machine_of(settings).missing(needed, ref, trusted=metadata.trusted)
+    missing = _not_here(settings, needed, ref, trusted=metadata.trusted)
     fields = ("name", "description", "source", "path", "version", "author", "license", "compatibility")
     facts = [
         *((field, getattr(metadata, field)) for field in fields),
         ("allowed-tools", " ".join(metadata.allowed_tools or ())),
         ("files", ", ".join(resource.path for resource in resources)),
         ("needs", ", ".join(need.name for need in needed)),
-        ("not here", f"{sentence(missing)}. See: skills-agent skills needs {name}" if missing else ""),
+        ("not here", f"{missing}. See: skills-agent skills needs {name}" if missing else ""),
     ]
     table([(label, value) for label, value in facts if value])
     for diagnostic in skill.diagnostics:
         click.echo(diagnostic_line(diagnostic))
     echo(f"\n{_written(registry, skill).strip()}")
+
+
+def _not_here(settings: Settings, needed: Sequence[Need], ref: SkillRef, *, trusted: bool) -> str:
+    """Say what of a skill's needs this machine lacks; empty for nothing. Most skills need nothing."""
+    if not needed:
+        return ""
+    from skills_agent.graph.machine import machine_of
+    from skills_agent.skills.needs.here import sentence
+
+    missing = machine_of(settings).missing(needed, ref, trusted=trusted)
+    return sentence(missing) if missing else ""
 
 
 def _written(registry: Registry, skill: Skill) -> str:

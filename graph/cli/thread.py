@@ -38,7 +38,7 @@ from skills_agent.nodes.question import contents_of
 from skills_agent.skills.errors import DetailedError, SkillsAgentError
 from skills_agent.skills.library.registry import Registry
 from skills_agent.skills.policy.question import whole
-from skills_agent.skills.policy.tool_spec import Approval, Risk
+from skills_agent.skills.policy.risk import Approval, Risk
 from skills_agent.skills.policy.verdict import ApprovalNeededError
 from skills_agent.skills.scripts.choice import AutoRunner
 from skills_agent.skills.scripts.controlled import ControlledRunner

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
-from skills_agent.skills.policy.tool_spec import Risk
+from skills_agent.skills.policy.risk import Risk
 from skills_agent.skills.text import clean_text, cut, normalize_line_ends
 from skills_agent.skills.visible import visible_line
 

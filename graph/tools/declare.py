@@ -7,17 +7,18 @@ they are the same under every executor. Any other exception is a bug and propaga
 
 import functools
 from collections.abc import Callable
-from dataclasses import replace
 from types import MethodType
 from typing import Any, ParamSpec, TypeVar
 
 from langchain_core.tools import BaseTool, StructuredTool, ToolException
+from msgspec.structs import replace
 from pydantic import BaseModel, ValidationError
 from pydantic.v1 import ValidationError as ValidationErrorV1
 
 from skills_agent.graph.settings import SettingsError
 from skills_agent.skills.errors import SkillError
-from skills_agent.skills.policy.tool_spec import RISKS, TOOL_SPECS, Risk, ToolSpec
+from skills_agent.skills.policy.risk import RISKS, Risk
+from skills_agent.skills.policy.tool_spec import TOOL_SPECS, ToolSpec
 
 P = ParamSpec("P")
 R = TypeVar("R")

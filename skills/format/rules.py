@@ -8,9 +8,10 @@ agentskills.io/specification. The findings are the same; only their severity dif
 import re
 import unicodedata
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import replace
 from itertools import islice
 from typing import Final, NamedTuple
+
+from msgspec.structs import replace
 
 from skills_agent.skills.errors import DetailedError, SkillError
 from skills_agent.skills.skill import Diagnostic, Severity

@@ -6,9 +6,10 @@ Any form that YAML can give a value is accepted. What is not the usual form is r
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
+
+import msgspec
 
 from skills_agent.skills.format.frontmatter import Value
 from skills_agent.skills.format.rules import Finding
@@ -25,8 +26,7 @@ _NESTED: Final = (list, dict)
 _TOOL_PATTERN: Final = re.compile(r"\([^)]*\)")
 
 
-@dataclass(slots=True)
-class FieldValue:
+class FieldValue(msgspec.Struct):
     """The value of one field; what reads it returns None where it says nothing: the default is meant."""
 
     field: str

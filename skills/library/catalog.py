@@ -4,13 +4,13 @@ import hashlib
 import re
 from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
 from operator import attrgetter
 from types import MappingProxyType
 from typing import Final, Literal, NamedTuple
 
+import msgspec
 from msgspec.structs import replace
 
 from skills_agent.skills.errors import UnknownSkillError
@@ -50,8 +50,7 @@ class SearchHit(NamedTuple):
     score: float
 
 
-@dataclass(frozen=True, slots=True)
-class CatalogEntry:
+class CatalogEntry(msgspec.Struct, frozen=True):
     """What became of one SKILL.md."""
 
     path: str

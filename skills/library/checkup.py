@@ -2,8 +2,9 @@
 
 import os
 from collections import Counter
-from dataclasses import replace
 from typing import NamedTuple
+
+from msgspec.structs import replace
 
 from skills_agent.skills.format.rules import REPAIRS
 from skills_agent.skills.library.catalog import CatalogEntry, EntryStatus

@@ -6,11 +6,12 @@ A skill is read from a snapshot of its folder: the one that a thread has loaded,
 import hashlib
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from threading import Lock, Thread
 from typing import TYPE_CHECKING, Final
+
+from msgspec.structs import replace
 
 from skills_agent.skills.confined import NotRegularFileError, OutsideRootError, is_beneath, read_beneath
 from skills_agent.skills.errors import (

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from skills_agent.skills.policy.patterns import Call as Call
-    from skills_agent.skills.policy.tool_spec import RISKS as RISKS
-    from skills_agent.skills.policy.tool_spec import Risk as Risk
+    from skills_agent.skills.policy.risk import RISKS as RISKS
+    from skills_agent.skills.policy.risk import Risk as Risk
     from skills_agent.skills.policy.tool_spec import ToolSpec as ToolSpec
     from skills_agent.skills.policy.verdict import Approver as Approver
     from skills_agent.skills.policy.verdict import Opinion as Opinion
@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "Call": "patterns",
-    "RISKS": "tool_spec",
-    "Risk": "tool_spec",
+    "RISKS": "risk",
+    "Risk": "risk",
     "ToolSpec": "tool_spec",
     "Approver": "verdict",
     "Opinion": "verdict",

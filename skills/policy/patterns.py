@@ -7,15 +7,18 @@ import posixpath
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import msgspec
+from msgspec.structs import replace
 
 from skills_agent.skills.errors import DetailedError, SkillError
 from skills_agent.skills.network.hosts import HostPattern, HostPatternError, Target, target_of
 from skills_agent.skills.policy import commands
 from skills_agent.skills.policy.commands import ANY, Words, all_match, word_matches
-from skills_agent.skills.policy.tool_spec import TOOL_SPECS, Risk, ToolSpec
+from skills_agent.skills.policy.risk import Risk
+from skills_agent.skills.policy.tool_spec import TOOL_SPECS, ToolSpec
 from skills_agent.skills.text import one_line
 
 if TYPE_CHECKING:
@@ -67,8 +70,7 @@ class Places(NamedTuple):
 NOWHERE: Final = Places()
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
+class Call(msgspec.Struct, frozen=True):
     """One tool call, as policy sees it."""
 
     spec: ToolSpec
@@ -149,8 +151,7 @@ class Call:
         return value if isinstance(value, str) else None
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(msgspec.Struct, frozen=True):
     """One entry that was understood."""
 
     text: str

@@ -6,26 +6,15 @@ A host's tool brings its own spec: `tool.metadata = {"spec": ToolSpec(...)}`.
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, Final, Literal, get_args
+from typing import Any, Final, Literal
 
-Risk = Literal["read", "run", "write", "network", "delete"]
-Approval = Literal["ask", "deny", "fail"]
-"""What becomes of a call that needs an approval: a question, a refusal, or the end of the run."""
-RISKS: Final[tuple[Risk, ...]] = get_args(Risk)
-RISK_TEXTS: Final[Mapping[Risk, str]] = {
-    "read": "only reads",
-    "run": "runs a program",
-    "write": "changes files",
-    "network": "may reach the network",
-    "delete": "deletes files",
-}
-"""What a tool of that risk does, for the person who is asked."""
+import msgspec
+
+from skills_agent.skills.policy.risk import Risk
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ToolSpec:
+class ToolSpec(msgspec.Struct, frozen=True, kw_only=True):
     """The nature of one tool."""
 
     name: str

@@ -3,8 +3,10 @@
 import logging
 from collections.abc import Callable, Iterable
 from copy import deepcopy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final, Literal, NamedTuple, get_args
+
+from msgspec.structs import replace
 
 from skills_agent.skills.errors import DetailedError, SkillError
 from skills_agent.skills.policy.patterns import Call

@@ -31,9 +31,10 @@ where which while who whom why will with would you your
 """
 FUNCTION_WORDS: Final = frozenset(_FUNCTION_WORDS.split())
 """They say nothing about a task, and in a catalog of ten skills a rare `please` would weigh like a name."""
-_HIRAGANA = re.compile("[\u3040-\u309f]+")
-_KATAKANA = re.compile("[\u30a0-\u30ff]+")
-_HAN = re.compile("[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]+")
+# Compiled when a text first needs them: a process that lists skills should not wait for that.
+_HIRAGANA: Final = "[\u3040-\u309f]+"
+_KATAKANA: Final = "[\u30a0-\u30ff]+"
+_HAN: Final = "[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]+"
 _TOKENS: Final = "tokenize = 'porter unicode61 remove_diacritics 2'"
 _WAIT: Final = 2.0
 """Seconds, for another process that fills the tables."""
@@ -215,7 +216,7 @@ def spaced(text: str) -> str:
     """
     if text.isascii():
         return text
-    return _HAN.sub(_pairs, _KATAKANA.sub(r" \g<0> ", _HIRAGANA.sub(" ", text)))
+    return re.sub(_HAN, _pairs, re.sub(_KATAKANA, r" \g<0> ", re.sub(_HIRAGANA, " ", text)))
 
 
 def _pairs(run: re.Match[str]) -> str:

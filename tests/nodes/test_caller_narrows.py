@@ -13,7 +13,7 @@ from skills_agent.graph.settings import Settings
 from skills_agent.nodes.judge import Judge
 from skills_agent.skills.policy.patterns import GRAMMAR, EntryNotUnderstoodError
 from skills_agent.skills.policy.permission import Mode
-from skills_agent.skills.policy.tool_spec import RISKS
+from skills_agent.skills.policy.risk import RISKS
 from skills_agent.state.budget import Limits
 from skills_agent.state.context import Context
 from skills_agent.state.records import GrantRecord, LoadedSkill

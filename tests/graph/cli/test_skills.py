@@ -35,17 +35,37 @@ def cli(tmp_path: Path) -> CommandLine:
 )
 def test_nothing_that_is_slow_is_imported(cli: CommandLine, command: list[str]) -> None:
     """Nor what only the load of a skill needs: the list cost a quarter more CPU when it was."""
+    assert imported(cli, command, SLOW_TO_IMPORT + ONLY_FOR_A_LOAD) == []
+
+
+def test_the_help_is_printed_without_what_reads_settings_and_skills(cli: CommandLine) -> None:
+    assert imported(cli, ["-h"], ("msgspec", "skills_agent.skills.policy.tool_spec")) == []
+
+
+def test_a_skill_is_shown_without_a_look_at_the_machine_where_it_needs_nothing(cli: CommandLine) -> None:
+    looks = ("skills_agent.graph.machine", "skills_agent.skills.needs.environments")
+    cli.write_skill(MINE, "rain-gauge")
+    command = ["skills", "show", "rain-gauge", "--skills-dir", str(cli.skills)]
+    assert imported(cli, command, looks) == []
+    cli.write_skill(MINE.replace("Mine.\n---", "Mine.\ncompatibility: Needs jq\n---"), "rain-gauge")
+    assert imported(cli, command, looks) == sorted(looks)
+
+
+def imported(cli: CommandLine, command: list[str], names: tuple[str, ...]) -> list[str]:
+    """Return which modules of these names a process has imported that ran a command."""
     program = (
         "import sys\n"
         "from skills_agent.graph.cli.main import cli\n"
         f"cli.main({command}, standalone_mode=False)\n"
-        f"print('IMPORTED', *sorted(set({SLOW_TO_IMPORT + ONLY_FOR_A_LOAD}) & set(sys.modules)))\n"
+        f"print('IMPORTED', *sorted(set({names}) & set(sys.modules)))\n"
     )
     done = subprocess.run(
         [sys.executable, "-c", program], cwd=cli.workspace, capture_output=True, text=True, check=True
     )
     assert len(done.stdout.splitlines()) > 1
-    assert done.stdout.splitlines()[-1] == "IMPORTED"
+    mark, *found = done.stdout.splitlines()[-1].split()
+    assert mark == "IMPORTED"
+    return found
 
 
 def test_a_list_says_name_source_and_purpose(cli: CommandLine) -> None:
