@@ -23,15 +23,14 @@ from skills_agent.graph.models.scripted import ScriptedChatModel, ScriptEntry
 from skills_agent.graph.settings import Settings
 from skills_agent.skills.policy import Approver
 from tests.agents import Agent
+from tests.examples import FULL
 from tests.graph.cli.command_line import CommandLine
 from tests.postgres import NoPostgresError, Postgres, running_postgres
 
-# A busy machine is no reason to fail: what is tested here is behaviour, never time.
-hypothesis.settings.register_profile(
-    "full", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
-)
+hypothesis.settings.register_profile("full", FULL)
 # Property tests run in both: `make test` tries a few examples of each, `make test-all` as many as each says.
-hypothesis.settings.register_profile("quick", hypothesis.settings.get_profile("full"), max_examples=20)
+hypothesis.settings.register_profile("quick", FULL, max_examples=20)
+hypothesis.settings.register_profile("search", FULL, max_examples=1_000, derandomize=False)
 hypothesis.settings.load_profile("full")
 
 

@@ -16,8 +16,10 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+
+from tests.examples import trying
 
 SKILL = Path(__file__).parents[3] / "skills" / "bundled" / "csv-report"
 SCRIPT = SKILL / "scripts" / "profile.py"
@@ -534,7 +536,7 @@ def written(amount: Decimal | None, style: str) -> str:
     return text.translate(str.maketrans(",.", ".,")) if "comma" in style else text
 
 
-@settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@trying(80, with_fixtures=True)
 @given(
     rows=st.lists(st.tuples(KEYS, st.none() | AMOUNTS), min_size=1, max_size=25),
     delimiter=st.sampled_from(",;\t|"),
@@ -573,7 +575,7 @@ def test_sums_and_counts_are_those_of_an_independent_count(
     assert column(found, "key")["distinct"] == len(counts.keys() - {"(missing)"})
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@trying(60, with_fixtures=True)
 @given(content=st.binary(max_size=200) | st.text(max_size=200).map(str.encode))
 def test_any_bytes_give_a_report_or_one_clear_line(content: bytes, tmp_path: Path) -> None:
     path = tmp_path / "any.csv"

@@ -14,13 +14,14 @@ from pathlib import Path
 
 import msgspec.msgpack
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from skills_agent.skills.library.catalog import Catalog
 from skills_agent.skills.library.index import Strictness
 from skills_agent.skills.library.registry import Registry
 from skills_agent.skills.sources import DirectorySource, MemorySource
+from tests.examples import trying
 
 SKILL = "---\nname: {name}\ndescription: {description}\n---\nInstructions about {name}.\n"
 Change = Callable[[Path], None]
@@ -169,7 +170,7 @@ def test_what_changed_between_two_processes_is_seen(skills: Path, index: Path, c
     assert seen(after) != seen(before)
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@trying(25, with_fixtures=True)
 @given(changes=st.lists(st.sampled_from([add, add_within, change, change_what_shows_in_no_size])))
 def test_any_row_of_changes_is_seen(changes: list[Change], tmp_path_factory: pytest.TempPathFactory) -> None:
     folder = tmp_path_factory.mktemp("changes")

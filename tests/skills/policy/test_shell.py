@@ -7,11 +7,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from skills_agent.skills.policy.shell import SimpleCommand, take_apart
 from skills_agent.skills.policy.wrappers import NOTHING, wrapped
+from tests.examples import trying
 
 BASH = shutil.which("bash")
 needs_bash = pytest.mark.skipif(BASH is None, reason="needs bash")
@@ -158,7 +159,7 @@ LINES = st.recursive(SIMPLE, lines_of, max_leaves=4)
 
 
 @needs_bash
-@settings(max_examples=300)
+@trying(300)
 @given(line=LINES)
 @example(line="2>/dev/null aa b")
 @example(line="for PATH in .; do aa; done")
@@ -190,7 +191,7 @@ def test_bash_runs_nothing_but_what_is_found_in_a_line(line: str, bash: Bash) ->
 
 
 @needs_bash
-@settings(max_examples=300)
+@trying(300)
 @given(line=st.text(alphabet="aab  c'\"\\;|&<>()#!{}$`\n\t=~*?[]-^%\r\u00a0", max_size=20))
 @example(line="aa\\\nb")
 @example(line="aa \\\\\nbb")

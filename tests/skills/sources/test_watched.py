@@ -16,12 +16,13 @@ from types import FrameType
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from skills_agent.skills.library.registry import Registry
 from skills_agent.skills.sources import DirectorySource
 from skills_agent.skills.sources.protocol import FolderState
+from tests.examples import trying
 from tests.skills.sources.watching import (
     an_hour_later,
     is_up_to_date,
@@ -554,7 +555,7 @@ STEPS = (
 )  # fmt: skip
 
 
-@settings(max_examples=40, deadline=None)
+@trying(40)
 @given(
     st.lists(st.tuples(st.sampled_from(STEPS), st.sampled_from(PLACES), st.integers(0, 4)), max_size=12),
 )
