@@ -26,6 +26,7 @@ import pytest
 import skills_agent.skills as domain
 from skills_agent.skills.scripts.bwrap import probe
 from tests.contracts import agent_program
+from tests.waiting import PATIENCE, until
 
 pytestmark = pytest.mark.slow
 
@@ -119,7 +120,7 @@ class Host:
     def run(self, body: str, *args: object, **options: Any) -> dict[str, Any]:
         """Run the script to its end and return the result."""
         process = self.start(body, *args, **options)
-        out, err = process.communicate(timeout=60)
+        out, err = process.communicate(timeout=PATIENCE)
         assert process.returncode == 0, err
         result: dict[str, Any] = json.loads(out)
         assert result["level"].startswith(self.level)
@@ -132,18 +133,14 @@ class Host:
         assert re.search(r"OPEN|Error|denied|Read-only|cannot|No such", result["stdout"] + result["stderr"])
         return "OPEN" in result["stdout"]
 
-    def seconds_until_lock_is_free(self) -> float:
-        """Wait for the processes that hold the lock."""
-        started = time.monotonic()
+    def is_lock_free(self) -> bool:
+        """Tell whether no process holds the lock."""
         with (self.work / "lock").open() as lock:
-            while time.monotonic() - started < 60:
-                try:
-                    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                except BlockingIOError:
-                    time.sleep(0.01)
-                else:
-                    break
-        return time.monotonic() - started
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return False
+        return True
 
 
 @pytest.fixture(params=["this-user", pytest.param("nobody", marks=AS_NOBODY)])
@@ -239,8 +236,8 @@ ACTS: dict[str, tuple[str, tuple[str, ...]]] = {
     ),
     "udp-loopback": (
         (
-            "import socket, sys; talk = socket.socket(type=socket.SOCK_DGRAM); talk.settimeout(1)\n"
-            "talk.sendto(b'x', ('127.0.0.1', int(sys.argv[1])))\n"
+            "import socket, sys; talk = socket.socket(type=socket.SOCK_DGRAM); talk.settimeout(20)\n"
+            "talk.connect(('127.0.0.1', int(sys.argv[1]))); talk.send(b'x')\n"
             "print('OPEN' if talk.recv(9) == b'heard' else 'Error')"
         ),
         ("{udp}",),
@@ -414,7 +411,7 @@ def test_an_agents_folder_that_is_a_link_is_no_way_in(host: Host) -> None:
     shutil.rmtree(host.work / ".agent")
     (host.work / ".agent").symlink_to(host.place / "outside")
     process = host.start("echo OPEN")
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate(timeout=PATIENCE)
     assert "it is a link" in err
     assert not out
 
@@ -475,43 +472,44 @@ DAEMON = (
 )
 def test_nothing_is_left_of_a_script(host: Host, level: str, body: str) -> None:
     host.level = level
-    result = host.run(body, timeout=2)
+    is_endless = "sleep(600)" in body.splitlines()[-1]
+    for limit in (2, 8, 32) if is_endless else (32,):
+        result = host.run(body, timeout=limit)
+        if result["stdout"]:  # on a busy machine it may have begun nothing in two seconds
+            break
+    until(host.is_lock_free)
     assert result["stdout"] == "begun\n"
-    assert result["stopped"] == ("time" if "sleep(600)" in body.splitlines()[-1] else None)
-    assert host.seconds_until_lock_is_free() < 60
+    assert result["stopped"] == ("time" if is_endless else None)
 
 
 @LEVELS
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM], ids=["kill", "term"])
 def test_nothing_is_left_when_the_agent_is_killed(host: Host, level: str, number: int) -> None:
     host.level = level
-    process = host.start(DAEMON + HOLD.replace("'lock'", "'lock2'") + "open('ready', 'w'); time.sleep(600)")
-    for _ in range(3_000):
-        if (host.work / "ready").exists():
-            break
-        time.sleep(0.01)
+    body = DAEMON + HOLD.replace("'lock'", "'lock2'") + "open('ready', 'w'); time.sleep(600)"
+    process = host.start(body, timeout=PATIENCE)
+    until((host.work / "ready").exists)
     process.send_signal(number)
-    process.communicate(timeout=60)
-    assert host.seconds_until_lock_is_free() < 60
+    process.communicate(timeout=PATIENCE)
+    until(host.is_lock_free)
     (host.work / "lock2").rename(host.work / "lock")
-    assert host.seconds_until_lock_is_free() < 60
+    until(host.is_lock_free)
 
 
 EATERS = (
     "import subprocess, sys, time\n"
-    "eat = 'import time; kept = bytearray(256 << 20); time.sleep(20)'\n"
+    "eat = 'import time; kept = bytearray(256 << 20); time.sleep(600)'\n"
     "all = [subprocess.Popen([sys.executable, '-c', eat]) for _ in range(6)]\n"
-    "time.sleep(20); print('OPEN')"
+    "time.sleep(600)"
 )
 FORKS = (
     "import os, time\n"
     "made = 0\n"
     "try:\n"
     "    for made in range(400):\n"
-    "        if os.fork() == 0: time.sleep(20); os._exit(0)\n"
-    "    print('OPEN')\n"
-    "except OSError as error: print('refused at', made)\n"
-    "time.sleep(1)"
+    "        if os.fork() == 0: time.sleep(600); os._exit(0)\n"
+    "    time.sleep(600)\n"
+    "except OSError as error: print('refused at', made)"
 )
 FILE = "import os; file = open('big', 'wb')\nfor _ in range(300): file.write(bytes(1 << 20))\nprint('OPEN')"
 USES = {
@@ -531,8 +529,7 @@ def test_what_a_script_uses_up_is_bounded(host: Host, level: str, use: str) -> N
     body, limits = USES[use]
     result = host.run(body, **limits)
     assert "OPEN" not in result["stdout"]
-    assert result["stopped"] in {"memory", "output"} or result["exit_code"] != 0
-    assert result["seconds"] < 20
+    assert result["stopped"] in {"memory", "output"} or result["exit_code"] not in {0, None}
     assert len(result["stdout"]) + len(result["stderr"]) < 25_000
 
 
@@ -560,6 +557,13 @@ def test_nothing_else_in_the_sandbox_can_be_written(host: Host, folder: str) -> 
 
 
 LIMIT = 48 << 20
+
+
+def used(folder: Path, *unit: str) -> int:
+    """Return what a folder holds: of the whole disk, other programs use some meanwhile."""
+    return int(subprocess.check_output(["du", "--summarize", *unit, folder]).split()[0])
+
+
 WRITERS = {
     "one-fast-writer": "import os\nwhile True: open('big', 'ab').write(bytes(1 << 20))",
     "many-short-writers": (
@@ -601,18 +605,17 @@ def test_what_a_script_adds_to_the_disk_is_bounded(host: Host, level: str, write
     """It is over by what it writes in a fiftieth of a second, and while its files are counted."""
     host.level = level
     (host.work / "own.txt").write_text("of the person")
-    before = os.statvfs(host.work)
     # One limit alone: folders take room, too, and to a script that hides something, all that was written
     # meanwhile is put down, also by others.
     limit = "files" if writer.endswith(("files", "folders", "links")) else "bytes"
     limits = {"written_bytes": LIMIT, "written_files": 1 << 30, "file_size": 1 << 30, "processes": 2_000}
     if limit == "files":
         limits |= {"written_bytes": 1 << 30, "written_files": 2_000}
-    result = host.run(WRITERS[writer], **limits)
-    after = os.statvfs(host.work)
+    result = host.run(WRITERS[writer], timeout=PATIENCE, **limits)
     assert result["stopped"] == limit
-    assert (before.f_bfree - after.f_bfree) * after.f_frsize < 1 << 30
-    assert before.f_ffree - after.f_ffree < 100_000
+    subprocess.run(["chmod", "-R", "u+rwX", host.work], check=True)
+    assert used(host.work, "--block-size=1") < 1 << 30
+    assert used(host.work, "--inodes") < 100_000
     assert (host.work / "own.txt").read_text() == "of the person"
     subprocess.run(["rm", "-rf", host.work], check=True)
 
@@ -622,12 +625,11 @@ def test_what_another_program_adds_to_the_disk_is_not_the_scripts_fault(host: Ho
     host.level = level
     body = "touch begun; while [ ! -e go-on ]; do sleep 0.05; done; head -c 9000000 /dev/zero >mine"
     process = host.start(body, written_bytes=LIMIT)
-    while not (host.work / "begun").exists():
-        time.sleep(0.01)
+    until((host.work / "begun").exists)
     (host.place / "outside/big").write_bytes(bytes(2 * LIMIT))
-    time.sleep(0.2)
+    time.sleep(0.2)  # for it to be looked at meanwhile
     (host.work / "go-on").touch()
-    result = json.loads(process.communicate(timeout=60)[0])
+    result = json.loads(process.communicate(timeout=PATIENCE)[0])
     assert (result["exit_code"], result["stopped"]) == (0, None)
 
 
@@ -649,23 +651,20 @@ def test_no_program_gives_new_privileges(host: Host, level: str) -> None:
 
 def test_a_script_dies_with_its_supervisor_also_when_the_agent_hears_nothing(host: Host) -> None:
     body = "while not os.path.exists('go'): time.sleep(0.01)\nos.kill(os.getppid(), 9); time.sleep(600)"
-    process = host.start(HOLD + "open('ready', 'w')\n" + body)
-    for _ in range(3_000):
-        if (host.work / "ready").exists():
-            break
-        time.sleep(0.01)
+    process = host.start(HOLD + "open('ready', 'w')\n" + body, timeout=PATIENCE)
+    until((host.work / "ready").exists)
     process.send_signal(signal.SIGSTOP)
-    (host.work / "go").touch()
-    freed_after = host.seconds_until_lock_is_free()
-    process.send_signal(signal.SIGCONT)
-    assert json.loads(process.communicate(timeout=60)[0])["exit_code"] == -9
-    assert freed_after < 60
+    try:
+        (host.work / "go").touch()
+        until(host.is_lock_free)
+    finally:
+        process.send_signal(signal.SIGCONT)
+    assert json.loads(process.communicate(timeout=PATIENCE)[0])["exit_code"] == -9
 
 
 def test_a_script_that_kills_its_supervisor_is_told_from_one_that_ends(host: Host) -> None:
-    result = host.run("kill -9 $PPID; sleep 600", timeout=100)
-    assert result["exit_code"] == -9
-    assert result["seconds"] < 60
+    result = host.run("kill -9 $PPID; sleep 600", timeout=PATIENCE)
+    assert (result["exit_code"], result["stopped"]) == (-9, None)
 
 
 def test_the_docs_say_what_each_level_closes() -> None:

@@ -8,7 +8,6 @@ import json
 import os
 import shutil
 import subprocess
-import time
 from pathlib import Path
 
 import pytest
@@ -17,6 +16,7 @@ import skills_agent.skills as domain
 from skills_agent.skills.confined import OutsideRootError
 from skills_agent.skills.scripts.protected_files import ProtectedFiles, Watch
 from tests.contracts.test_hostile_scripts import PATH, Host, host, user
+from tests.waiting import PATIENCE, until
 
 __all__ = ["host", "user"]
 
@@ -304,7 +304,7 @@ def test_more_places_than_can_be_held_refuse_the_run(repository: Host) -> None:
         (repository.work / f"p{number}").mkdir()
         (repository.work / f"p{number}/.envrc").touch()
     process = repository.start("echo OPEN")
-    out, error = process.communicate(timeout=60)
+    out, error = process.communicate(timeout=PATIENCE)
     assert "workdir = thread" in error
     assert not out
 
@@ -350,11 +350,10 @@ def test_nothing_outside_is_moved_or_opened_when_another_script_swaps_a_folder(
 def killed_in_a_run(host: Host) -> None:
     """Have a script plant what git and a shell obey, and kill its agent meanwhile."""
     process = host.start(
-        f"{PLANT}cp -r .git src/.git; plant src/.git; echo evil > .envrc; touch made; sleep 60"
+        f"{PLANT}cp -r .git src/.git; plant src/.git; echo evil > .envrc; touch made; sleep 600",
+        timeout=PATIENCE,
     )
-    deadline = time.monotonic() + 60
-    while not (host.work / "made").exists() and time.monotonic() < deadline:
-        time.sleep(0.01)
+    until((host.work / "made").exists)
     process.kill()
     process.communicate()
 
@@ -384,12 +383,15 @@ def test_what_came_when_the_script_was_gone_is_reported_and_stays(repository: Ho
 
 
 def test_a_run_that_goes_on_is_not_taken_for_one_that_was_cut_off(repository: Host) -> None:
-    process = repository.start("mkdir n; echo evil > n/.envrc; touch made; sleep 3; echo done")
-    while not (repository.work / "made").exists():
-        time.sleep(0.01)
+    process = repository.start(
+        "mkdir n; echo evil > n/.envrc; touch made; until [ -e go-on ]; do sleep 0.05; done; echo done",
+        timeout=PATIENCE,
+    )
+    until((repository.work / "made").exists)
     other = repository.run("echo fine")
     assert not any("cut off" in notice for notice in other["notices"])
-    assert json.loads(process.communicate(timeout=60)[0])["stdout"] == "done\n"
+    (repository.work / "go-on").touch()
+    assert json.loads(process.communicate(timeout=PATIENCE)[0])["stdout"] == "done\n"
 
 
 @pytest.mark.parametrize("text", ["", "{}", "[1]", '["/", "x", 1, {}]', "[" * 100_000])

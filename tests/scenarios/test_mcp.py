@@ -69,15 +69,18 @@ async def test_a_call_has_the_time_of_tools_and_ends_at_the_server(
     for name in ("sync", "async"):
         files = {"started": str(tmp_path / f"{name}-1"), "stopped": str(tmp_path / f"{name}-2")}
         replies = [calls(call("mcp__notes__wait", **files)), "done"]
-        agent = make_agent(replies, mcp_servers=NOTES, tool_timeout=0.5, **YES)
         asked: Any = {"messages": [HumanMessage("go")]}
-        if name == "sync":
-            await asyncio.to_thread(agent.graph.invoke, asked, agent.config)
-        else:
-            await agent.graph.ainvoke(asked, agent.config)
-        (message,) = agent.tool_messages("mcp__notes__wait")
-        assert "outcome unknown: wait did not return within 0.5 seconds" in message.text
-        assert message.status == "error"
+        for limit in (0.5, 5, 50):
+            agent = make_agent(replies, mcp_servers=NOTES, tool_timeout=limit, **YES)
+            if name == "sync":
+                await asyncio.to_thread(agent.graph.invoke, asked, agent.config)
+            else:
+                await agent.graph.ainvoke(asked, agent.config)
+            (message,) = agent.tool_messages("mcp__notes__wait")
+            assert f"outcome unknown: wait did not return within {limit:g} seconds" in message.text
+            assert message.status == "error"
+            if Path(files["started"]).exists():  # on a busy machine it may come later to the server
+                break
         await until_there(tmp_path / f"{name}-2")
 
 
@@ -92,11 +95,11 @@ def test_a_server_that_ends_in_a_call_is_no_error_of_the_turn(make_agent: MakeAg
 def test_a_server_that_does_not_answer_is_said_to_the_model(
     make_agent: MakeAgent,
 ) -> None:
-    silent = {"quiet": {**command("silent"), "connect_timeout": 2}}
+    silent = {"quiet": {**command("silent"), "connect_timeout": 0.2}}
     agent = make_agent([calls(call("mcp__quiet__x")), "one", "two"], mcp_servers=silent)
     assert agent.say("go")["answer"] == "one"
     text = agent.tool_messages("mcp__quiet__x")[0].text
-    assert "MCP server quiet: no answer within 2 seconds" in text
+    assert "MCP server quiet: no answer within 0.2 seconds" in text
     assert agent.say("go on")["answer"] == "two"
 
 

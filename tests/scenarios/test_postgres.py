@@ -23,8 +23,9 @@ from psycopg_pool import AsyncConnectionPool
 from skills_agent.graph.threads.database import without_password
 from tests.agents import Agent, call, calls, write_skill
 from tests.conftest import MakeAgent
-from tests.graph.cli.command_line import LOAD, PATIENCE, RUN, CommandLine, without_machine_warnings
+from tests.graph.cli.command_line import LOAD, RUN, CommandLine, without_machine_warnings
 from tests.postgres import Postgres
+from tests.waiting import PATIENCE
 
 pytestmark = pytest.mark.slow
 

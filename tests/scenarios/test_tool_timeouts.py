@@ -66,15 +66,16 @@ def results(agent: Agent) -> list[str]:
 def wait_until_idle() -> None:
     for thread in threading.enumerate():
         if thread.name == "deploy":
-            thread.join(10)
+            thread.join(60)
 
 
 @pytest.mark.parametrize("is_async", [False, True])
 def test_a_function_that_hangs_is_given_up_and_never_started_beside_itself(
     make_agent: MakeAgent, site: Site, is_async: bool
 ) -> None:
+    script = [DEPLOY, DEPLOY, "It hangs.", DEPLOY, "Done."]
     agent = make_agent(
-        [DEPLOY, DEPLOY, "It hangs.", DEPLOY, "Done."],
+        script,
         tools=[tool_of(site.deploy, timeout=SECONDS)],
         require_approval_for=[],
     )
@@ -88,8 +89,14 @@ def test_a_function_that_hangs_is_given_up_and_never_started_beside_itself(
     assert site.begun == 1
     site.may_end.set()
     wait_until_idle()
-    agent.say("Again.")
-    assert results(agent)[2:] == ["deployed"]
+    patient = make_agent(
+        script,
+        tools=[tool_of(site.deploy, timeout=60)],
+        require_approval_for=[],
+        checkpointer=agent.checkpointer,
+    )
+    patient.say("Again.")
+    assert results(patient)[2:] == ["deployed"]
     assert site.begun == 2
 
 
@@ -139,20 +146,25 @@ def test_clients_hear_that_a_tool_still_runs(
 ) -> None:
     monkeypatch.setattr(timeouts, "BEAT_SECONDS", 0.1)
 
-    def deploy() -> str:
-        """Deploy, slowly."""
-        site.may_end.wait(1)
-        return "deployed"
+    agent = make_agent([DEPLOY, "Done."], tools=[tool_of(site.deploy)], require_approval_for=[])
+    beats: list[Any] = []
 
-    agent = make_agent([DEPLOY, "Done."], tools=[tool_of(deploy)], require_approval_for=[])
+    def hear(part: Any) -> None:
+        if part["type"] == "skills_agent.call_running":
+            beats.append(part)
+        if len(beats) == 3:
+            site.may_end.set()
 
-    async def stream() -> list[Any]:
-        return [each async for each in agent.graph.astream(HELLO, agent.config, stream_mode="custom")]
+    async def stream() -> None:
+        async for part in agent.graph.astream(HELLO, agent.config, stream_mode="custom"):
+            hear(part)
 
-    sync = agent.graph.stream
-    told = asyncio.run(stream()) if is_async else list(sync(HELLO, agent.config, stream_mode="custom"))
-    beats = [each for each in told if each["type"] == "skills_agent.call_running"]
-    assert len(beats) > 2
+    if is_async:
+        asyncio.run(stream())
+    else:
+        for part in agent.graph.stream(HELLO, agent.config, stream_mode="custom"):
+            hear(part)
+    assert len(beats) >= 3
     assert {(each["tool"], each["node"]) for each in beats} == {("deploy", "act")}
     assert results(agent) == ["deployed"]
 

@@ -25,9 +25,7 @@ from skills_agent.graph.cli.main import main
 from skills_agent.graph.settings import Settings, state_folder
 from skills_agent.skills.scripts.environment import AS_ROOT
 from tests.agents import call, calls
-
-PATIENCE = 60.0
-"""Seconds until a process that says nothing new counts as hung."""
+from tests.waiting import PATIENCE
 
 RAINFALL = (
     "station,month,millimetres\nBergen,Jan,201.5\nBergen,Feb,152\nOslo,Jan,54.5\nOslo,Feb,41\nTromso,Jan,95\n"

@@ -18,8 +18,9 @@ from langgraph.runtime import RunControl
 from skills_agent.graph.cli.signals import draining
 from tests.agents import call, calls, write_skill
 from tests.conftest import MakeAgent
-from tests.graph.cli.command_line import LOAD, PATIENCE, RUN, CommandLine
+from tests.graph.cli.command_line import LOAD, RUN, CommandLine
 from tests.stubborn import processes_with, stubborn_script
+from tests.waiting import PATIENCE
 
 pytestmark = pytest.mark.slow
 

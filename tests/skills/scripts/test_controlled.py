@@ -3,7 +3,6 @@
 import fcntl
 import json
 import sys
-import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ import pytest
 from skills_agent.skills.errors import ScriptError
 from skills_agent.skills.scripts.controlled import ControlledRunner
 from skills_agent.skills.scripts.runner import ScriptRequest, ScriptResult
+from tests.waiting import until
 
 PATH = "/usr/local/bin:/usr/bin:/bin"
 
@@ -34,40 +34,53 @@ def run(
     return runner.run(ScriptRequest("demo", script, (), None, place))
 
 
-def seconds_until_all_are_dead(place: Path) -> float:
+def run_until_begun(place: Path, body: str) -> ScriptResult:
+    """Run a script to a time limit within which it says something: on a busy machine, to a later one."""
+    for limit in (0.5, 2, 8, 32, 128):
+        if (result := run(place, body, timeout=limit)).stdout:
+            break
+    return result
+
+
+def wait_until_all_are_dead(place: Path) -> None:
     """Wait for the lock that the script's processes hold."""
-    started = time.monotonic()
-    with (place / "lock").open() as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-    return time.monotonic() - started
+
+    def is_free() -> bool:
+        with (place / "lock").open() as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return False
+        return True
+
+    until(is_free)
 
 
 @pytest.mark.slow
 def test_a_time_limit_ends_the_grandchildren_too(tmp_path: Path) -> None:
-    result = run(tmp_path, HOLD_LOCK + "(sleep 600 & sleep 600) & echo begun; wait", timeout=3)
+    result = run_until_begun(tmp_path, HOLD_LOCK + "(sleep 600 & sleep 600) & echo begun; wait")
     assert result.stopped == "time"
     assert result.stdout == "begun\n"
-    assert seconds_until_all_are_dead(tmp_path) < 60
+    wait_until_all_are_dead(tmp_path)
 
 
 @pytest.mark.slow
 def test_grandchildren_that_ignore_sigterm_are_killed(tmp_path: Path) -> None:
-    result = run(tmp_path, HOLD_LOCK + "trap '' TERM; sleep 600 & echo begun; wait", timeout=3)
+    result = run_until_begun(tmp_path, HOLD_LOCK + "trap '' TERM; sleep 600 & echo begun; wait")
     assert result.stdout == "begun\n"
-    assert seconds_until_all_are_dead(tmp_path) < 60
+    wait_until_all_are_dead(tmp_path)
 
 
 def test_a_background_child_does_not_outlive_its_script(tmp_path: Path) -> None:
     result = run(tmp_path, HOLD_LOCK + "sleep 600 >/dev/null 2>&1 & echo done")
     assert (result.exit_code, result.stdout) == (0, "done\n")
-    assert seconds_until_all_are_dead(tmp_path) < 60
+    wait_until_all_are_dead(tmp_path)
 
 
 @pytest.mark.parametrize("start", ["", "setsid "], ids=["same-group", "own-session"])
 def test_a_daemon_that_holds_stdout_holds_up_nothing(tmp_path: Path, start: str) -> None:
-    result = run(tmp_path, f"{start}sleep 100 & echo done")
+    result = run(tmp_path, f"{start}sleep 600 & echo done", timeout=600)
     assert (result.exit_code, result.stdout) == (0, "done\n")
-    assert result.seconds < 60
 
 
 def test_a_script_that_closes_its_output_is_waited_for(tmp_path: Path) -> None:
@@ -79,7 +92,7 @@ def test_a_script_that_closes_its_output_is_waited_for(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_a_script_may_end_in_order_at_sigterm(tmp_path: Path) -> None:
     body = "trap 'echo tidy; exit 0' TERM; echo begun; while :; do sleep 0.05; done"
-    result = run(tmp_path, body, timeout=3)
+    result = run_until_begun(tmp_path, body)
     assert result.stopped == "time"
     assert result.exit_code is None
     assert result.stdout == "begun\ntidy\n"

@@ -12,6 +12,7 @@ from skills_agent.skills.errors import ScriptError
 from skills_agent.skills.scripts.bwrap import BwrapRunner, probe
 from skills_agent.skills.scripts.controlled import ControlledRunner
 from skills_agent.skills.scripts.runner import ScriptRequest, ScriptResult
+from tests.waiting import until
 
 ENVIRONMENT = {"PATH": "/usr/local/bin:/usr/bin:/bin"}
 WHERE = """
@@ -115,8 +116,7 @@ print((pathlib.Path(__file__).parents[1] / "note.txt").read_text())
     results: list[ScriptResult] = []
     thread = threading.Thread(target=lambda: results.append(run(slow, own, workspace)))
     thread.start()
-    while not (workspace / "started").exists():
-        pass
+    until((workspace / "started").exists)
     run(snapshot, own, workspace)
     (workspace / "go-on").touch()
     thread.join()
