@@ -58,9 +58,17 @@ class Need(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     instead: tuple[str, ...] = ()
     """Programs that do as well."""
     module: str = ""
-    """Of a Python package that no author names: what a script imports."""
+    """Of a package that no author names: what a script imports."""
+    address: str = ""
+    """Of a Node package that its author has from no registry: from where, as it is written there."""
     said: str = ""
     """Where: a field (`compatibility`), or a file with a line (`scripts/requirements.txt:3`)."""
+
+    @property
+    def text(self) -> str:
+        """Name it with its versions: `pandas>=2`, `sharp@^0.33`."""
+        between = "@" if self.kind == "node" and self.specifier else ""
+        return f"{self.name}{between}{self.specifier}"
 
 
 class SkillMetadata(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):

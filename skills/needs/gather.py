@@ -3,7 +3,7 @@
 Nothing is run, and no link is followed. The files are a stranger's: what is read of them is bounded.
 """
 
-import json
+import re
 from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
 from itertools import islice
@@ -19,6 +19,8 @@ from skills_agent.skills.needs.declared import declared_needs, merged, need_of
 from skills_agent.skills.needs.imports import Import, imports_of
 from skills_agent.skills.needs.instructions import needs_shown
 from skills_agent.skills.needs.known import DISTRIBUTIONS
+from skills_agent.skills.needs.node_files import package_needs
+from skills_agent.skills.needs.node_imports import packages_imported
 from skills_agent.skills.needs.python_files import project_needs, requirements_in, script_needs
 from skills_agent.skills.scripts.interpreter import KNOWN, candidates_for, names_of
 from skills_agent.skills.skill import Need
@@ -46,6 +48,9 @@ _NOT_RUN: Final = frozenset(
     }
 )
 """Folders whose scripts are material, not what the skill runs."""
+_BROUGHT: Final = re.compile(r"(?:scripts/)?node_modules/((?:@[^/]+/)?[^/]+)/")
+"""A Node package among the files of a skill."""
+_NODE_SCRIPTS: Final = (".js", ".mjs", ".cjs", ".ts", ".mts", ".cts")
 
 Read = Callable[[str], str]
 
@@ -75,7 +80,10 @@ def gather_now(folder: Path, skill_file: str = "SKILL.md") -> tuple[Need, ...]:
         *_programs_of_scripts(folder, scripts),
         *needs_shown(instructions, skill_file),
     ]
-    return merged([*needs, *_imported(needs, paths, scripts, read)])
+    needs += _imported(needs, paths, scripts, read)
+    needs += _imported_of_node(needs, scripts, read)
+    brought = {match[1] for each in members if (match := _BROUGHT.match(each.path))}
+    return merged(need for need in needs if need.kind != "node" or need.name not in brought)
 
 
 def _skill_file(text: str) -> tuple[tuple[Need, ...], str]:
@@ -106,7 +114,7 @@ def _said_in_files(paths: Iterable[str], read: Read) -> Iterator[Need]:
     for path in islice((path for path in paths if _is_said_in(path)), MAX_FILES):
         name = path.rpartition("/")[2]
         if name == "package.json":
-            yield from _package_needs(read(path), path)
+            yield from package_needs(read(path), path)
         elif name == "pyproject.toml":
             yield from project_needs(read(path), path)
         else:
@@ -120,18 +128,6 @@ def _is_said_in(path: str) -> bool:
         return folder in {"", "scripts"}
     is_list = name.endswith(".txt") and (name.startswith("requirements") or folder.endswith("requirements"))
     return is_list and folder in {"", "scripts", "requirements", "scripts/requirements"} and "dev" not in name
-
-
-def _package_needs(text: str, path: str) -> Iterator[Need]:
-    try:
-        package = json.loads(text)
-    except (ValueError, RecursionError):
-        return
-    dependencies = package.get("dependencies") if isinstance(package, dict) else None
-    for name, version in islice(dependencies.items() if isinstance(dependencies, dict) else (), MAX_FILES):
-        if need := need_of("node", name, path):
-            is_plain = isinstance(version, str) and need_of("node", f"x{version}", path)
-            yield Need("node", need.name, version if is_plain else "", said=path)
 
 
 def _programs_of_scripts(folder: Path, paths: Iterable[str]) -> Iterator[Need]:
@@ -163,6 +159,16 @@ def _imported(
             distribution = DISTRIBUTIONS.get(each.module, each.module)
             if each.module not in own and not {_plain(distribution), _plain(each.module)} & known:
                 yield _import_need(each, distribution, path)
+
+
+def _imported_of_node(needs: Iterable[Need], scripts: Iterable[str], read: Read) -> Iterator[Need]:
+    """Yield what scripts for Node import and nothing names so far; a package is imported by its name."""
+    known = {need.name for need in needs if need.kind == "node"}
+    for path in scripts:
+        if path.endswith(_NODE_SCRIPTS):
+            for each in packages_imported(read(path)):
+                if each.module not in known and (need := need_of("node", each.module, f"{path}:{each.line}")):
+                    yield Need("node", need.name, module=each.module, said=need.said)
 
 
 def _import_need(each: Import, distribution: str, path: str) -> Need:

@@ -13,23 +13,31 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from skills_agent.skills.errors import PackagesMissingError, PythonVersionError
-from skills_agent.skills.needs.environments import Environments, packages_in
+from skills_agent.skills.needs.environments import Environments
 from skills_agent.skills.needs.imports import certain_sources, imports_of
 from skills_agent.skills.needs.known import DISTRIBUTIONS, FROM_NPM, FROM_PYPI, PROGRAMS
+from skills_agent.skills.needs.node_imports import packages_imported
+from skills_agent.skills.needs.packages import PackageKind
+from skills_agent.skills.needs.python_packages import packages_in
 from skills_agent.skills.needs.syntax import syntax_fault
 from skills_agent.skills.scripts.environment import FIXED, inherited_variables, secrets_of
 from skills_agent.skills.scripts.interpreter import (
+    HEAD_BYTES,
+    JAVASCRIPT,
+    KNOWN,
     OWN_VERSION,
+    TYPESCRIPT,
     inline_dependencies,
     is_met,
     other_pythons,
     python_meeting,
     python_required,
 )
-from skills_agent.skills.scripts.programs import find_program
-from skills_agent.skills.scripts.runner import ScriptRequest
+from skills_agent.skills.scripts.programs import find_program, global_modules
+from skills_agent.skills.scripts.runner import NODE_MODULES, ScriptRequest
 from skills_agent.skills.skill import Need, NeedKind, SkillRef
 
+NODE_SCRIPTS: Final = tuple(suffix for suffix, runs in KNOWN.items() if runs in {JAVASCRIPT, TYPESCRIPT})
 OWN_VARIABLES: Final = frozenset({*FIXED, "HOME", "TMPDIR", "PATH", "LANG"})
 """What every script gets."""
 CONFIGURED: Final = "configured"
@@ -56,7 +64,7 @@ class Missing(NamedTuple):
     @property
     def text(self) -> str:
         """Name it as a sentence does: `pandas>=2 (1.5 is here)`."""
-        named = " or ".join((f"{self.need.name}{self.need.specifier}", *self.need.instead))
+        named = " or ".join((self.need.text, *self.need.instead))
         return f"{named} ({self.present})" if self.present else named
 
 
@@ -83,13 +91,16 @@ class Machine:
         `trusted`: somebody vouches for the skill's source. `folders` are those with the Python packages of
         its scripts, by default those of the environment that is approved for it, else of the agent's Python.
         """
-        places = self._folders(self.environment_of(needs)) if folders is None else tuple(folders)
+        places = self._folders(self.environment_of(needs, "python")) if folders is None else tuple(folders)
+        modules = self._module_folders(self.environment_of(needs, "node"))
         request = ScriptRequest(skill.name, None, (), None, Path(), source=skill.source, trusted=trusted)
         granted = secrets_of(self.secrets, request, self.environment)
         given = {*inherited_variables(self.environment), *granted, *OWN_VARIABLES}
-        return [each for need in needs for each in self._of(need, places, given)]
+        return [each for need in needs for each in self._of(need, places, modules, given)]
 
-    def _of(self, need: Need, folders: Sequence[str], given: Collection[str]) -> Iterator[Missing]:
+    def _of(
+        self, need: Need, folders: Sequence[str], modules: Sequence[Path], given: Collection[str]
+    ) -> Iterator[Missing]:
         match need.kind:
             case "python":
                 yield from _package(need, folders)
@@ -98,7 +109,7 @@ class Machine:
                     yield Missing(need, f"{OWN_VERSION} is here")
             case "program" if not any(map(self._has_program, (need.name, *need.instead))):
                 yield Missing(need)
-            case "node" if not self._has_node_package(need):
+            case "node" if not any((folder / need.name).is_dir() for folder in modules):
                 yield Missing(need)
             case "variable" if need.name not in given:
                 is_set = bool(self.environment.get(need.name))
@@ -106,9 +117,9 @@ class Machine:
             case "server" if need.name.lower() not in {name.lower() for name in self.servers}:
                 yield Missing(need)
 
-    def environment_of(self, needs: Iterable[Need]) -> Path | None:
+    def environment_of(self, needs: Iterable[Need], kind: PackageKind) -> Path | None:
         """Return the environment of packages that a person approved for these needs; None without one."""
-        return self.environments.of(needs) if self.environments else None
+        return self.environments.of(needs, kind) if self.environments else None
 
     def equip(self, request: ScriptRequest, needs: Sequence[Need]) -> ScriptRequest:
         """Return the request for a script with the Python and the packages that are approved for its skill.
@@ -117,14 +128,19 @@ class Machine:
         PythonVersionError for one whose syntax no Python here can read: a person need not be asked about it,
         nor wait for its traceback.
         """
-        environment = self.environment_of(needs)
-        request, script, root = replace(request, packages=environment), request.script, request.root
-        if script is None or script.suffix != ".py" or root is None:
+        environment, node = self.environment_of(needs, "python"), self.environment_of(needs, "node")
+        request = replace(request, packages=environment, node_packages=node)
+        script, root, modules = request.script, request.root, list[str]()
+        if script is None or root is None:
             return request
-        sources = certain_sources(script, root)
-        if not environment:
-            request = replace(request, python=self._python(script, needs, sources))
-        if modules := self._absent(request, root, sources):
+        if script.suffix in NODE_SCRIPTS:
+            modules = self._absent_of_node(request, script)
+        elif script.suffix == ".py":
+            sources = certain_sources(script, root)
+            if not environment:
+                request = replace(request, python=self._python(script, needs, sources))
+            modules = self._absent(request, root, sources)
+        if modules:
             command = install_command(request.skill, request.source, request.mounted_at)
             raise PackagesMissingError(request.title, modules, request.skill, command)
         return request
@@ -164,6 +180,21 @@ class Machine:
         # What is beside the script may be a module to it.
         return [each for each in absent if not any(root.rglob(f"{each}*"))]
 
+    def _absent_of_node(self, request: ScriptRequest, script: Path) -> list[str]:
+        """Node looks in every folder above the script, and a script may name another place itself."""
+        source = script.read_bytes()[:HEAD_BYTES].decode("utf-8", "replace")
+        if "createRequire" in source or "module.paths" in source:
+            return []
+        above = [*script.parents, *((request.mounted_at / "_").parents if request.mounted_at else ())]
+        places = [folder / NODE_MODULES for folder in above] + self._module_folders(request.node_packages)
+        certain = [each.module for each in packages_imported(source) if each.is_certain]
+        return [each for each in certain if not any((place / each).is_dir() for place in places)]
+
+    def _module_folders(self, environment: Path | None) -> list[Path]:
+        """Return the folders that a script of a skill with this environment gets packages of Node from."""
+        own = [environment / NODE_MODULES] if environment else []
+        return [*own, *global_modules(self.environment.get("PATH"), self.workspace)]
+
     @staticmethod
     def _folders(environment: Path | None) -> tuple[str, ...]:
         return (str(packages_in(environment)),) if environment else package_folders()
@@ -174,14 +205,12 @@ class Machine:
         for each in missing:
             by_kind.setdefault(each.need.kind, []).append(each.need)
         remedies = []
-        if by_kind.keys() & {"python"}:
+        if by_kind.keys() & {"python", "node"}:
             remedies.append(install_command(skill.name, skill.source, Path(skill.path).parent))
         programs = {need.name: need.specifier for need in by_kind.get("program", [])}
         if version := programs.pop("python", ""):
             remedies.append(f"install Python {version}, so that PATH has it as python3.N")
         remedies += self._installers(list(programs))
-        if packages := [need.name for need in by_kind.get("node", [])]:
-            remedies.append(shlex.join(["npm", "install", "-g", *packages]))
         if names := [need.name for need in by_kind.get("variable", [])]:
             grant = f"{skill.name} = [{', '.join(map(repr, names))}]".replace("'", '"')
             remedies.append(f"set {', '.join(names)}, and the setting script_secrets: {grant}")
@@ -207,14 +236,9 @@ class Machine:
     def _has_program(self, name: str) -> bool:
         return find_program(name, self.environment.get("PATH"), self.workspace).path is not None
 
-    def _has_node_package(self, need: Need) -> bool:
-        node = find_program("node", self.environment.get("PATH"), self.workspace).path
-        prefixes = ["/usr", "/usr/local", *([str(Path(node).parent.parent)] if node else [])]
-        return any(Path(prefix, "lib", "node_modules", need.name).is_dir() for prefix in prefixes)
-
 
 def install_command(skill: str, source: str, folder: Path | None) -> str:
-    """Return the command that brings the Python packages that the skill in a folder needs.
+    """Return the command that brings the packages that the skill in a folder needs.
 
     A folder that was named on a command line has to be named again.
     """

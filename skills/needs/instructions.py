@@ -7,6 +7,7 @@ from typing import Final, NamedTuple
 
 from skills_agent.skills.needs.declared import need_of
 from skills_agent.skills.needs.known import PROGRAMS
+from skills_agent.skills.needs.node_files import node_package
 from skills_agent.skills.needs.python_files import requirement
 from skills_agent.skills.skill import Need
 
@@ -72,20 +73,9 @@ def needs_shown(text: str, file: str) -> Iterator[Need]:
                 yield from (need for each in _words(match["rest"]) if (need := requirement(each, said)))
             elif match := _NPM.match(command):
                 words = _words(match["rest"])
-                yield from (need for each in words if (need := _node_package(each, said)))
+                yield from (need for each in words if (need := node_package(each, said)))
             elif (name := command.partition(" ")[0]) in PROGRAMS and (need := need_of("program", name, said)):
                 yield need
-
-
-def _node_package(word: str, said: str) -> Need | None:
-    name, at, version = word.rpartition("@")
-    plain = name if at and name else word
-    need = need_of("node", plain, said) if not plain.startswith((".", "/")) else None
-    return (
-        Need("node", need.name, version if at and name and version[:1].isdigit() else "", said=said)
-        if need
-        else None
-    )
 
 
 def _words(text: str) -> list[str]:

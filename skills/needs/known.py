@@ -76,6 +76,20 @@ DISTRIBUTIONS: Final[Mapping[str, str]] = {
 }  # fmt: skip
 """Distributions by the module that a script imports. What is not here may be anybody's package."""
 
+_OF_NODE: Final = """
+@anthropic-ai/sdk @google/generative-ai @modelcontextprotocol/sdk @mozilla/readability @octokit/rest
+@playwright/test ajv archiver axios better-sqlite3 canvas chalk chart.js cheerio chokidar commander
+csv-parse csv-stringify d3 date-fns dayjs docx dotenv ejs esbuild exceljs express fast-glob
+fast-xml-parser ffmpeg-static fs-extra glob gray-matter handlebars inquirer jimp js-yaml jsdom jszip
+lodash luxon mammoth markdown-it marked mermaid minimist nanoid node-fetch openai ora papaparse
+pdf-lib pdf-parse pdfkit pdfjs-dist playwright playwright-core postcss pptxgenjs prettier puppeteer
+puppeteer-core react react-dom react-icons rehype remark semver sharp sqlite3 three ts-morph ts-node
+tsx turndown typescript uuid ws xlsx xml2js yaml yargs zod
+"""
+NODE_PACKAGES: Final = frozenset(_OF_NODE.split())
+"""Node packages that are what their name says. Of others that a script imports, nobody said that it means the
+package of that name in a registry: that may be anybody's."""
+
 PROGRAMS: Final[Mapping[str, tuple[str, str]]] = {
     "aws": ("awscli", "awscli"),
     "az": ("", "azure-cli"),

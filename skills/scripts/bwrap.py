@@ -28,7 +28,7 @@ from skills_agent.skills.scripts.interpreter import packages_of
 from skills_agent.skills.scripts.programs import absolute_entries, find_program, shim_targets
 from skills_agent.skills.scripts.protected_files import Watch
 from skills_agent.skills.scripts.run_folders import RunFolders
-from skills_agent.skills.scripts.runner import ScriptRequest, ScriptResult
+from skills_agent.skills.scripts.runner import NODE_MODULES, ScriptRequest, ScriptResult
 from skills_agent.skills.scripts.seccomp import seccomp_program
 from skills_agent.skills.scripts.shared_folders import shared_with
 from skills_agent.skills.scripts.supervised import ProgramStart
@@ -54,6 +54,8 @@ ETC_OF_NETWORK: Final = ("resolv.conf", "hosts", "gai.conf")
 OWN_FOLDER: Final = ".agent"
 """It holds the agent's settings and checkpoints: hidden."""
 INSIDE: Final = Path("/tmp")  # noqa: S108 - where a script sees its temporary folder
+INSIDE_MODULES: Final = Path("/", NODE_MODULES)
+"""Above every script: ES modules are found there, too, which do not look into NODE_PATH."""
 PROXY: Final = Path("/run/skills-agent/proxy")
 FORWARDER: Final = Path("/run/skills-agent/forwarder.py")
 SIGNAL_OFFSET: Final = 128
@@ -217,6 +219,7 @@ class BwrapRunner(ControlledRunner):
             *_hidden(hidden[1:]),
             *_read_only(_programs((inner.command[0], limiter), self.workspace, behind_shims)),
             *_read_only([request.packages] if request.packages else []),
+            *_node_modules(request.node_packages),
             *_proxy_places(request.proxy),
             *(("--ro-bind", str(request.lookups), str(lookups.SOCKET)) if request.lookups else ()),
             *(("--ro-bind", str(request.folder), str(folder)) if folder else ()),
@@ -244,6 +247,9 @@ class BwrapRunner(ControlledRunner):
 
     def _temporary_inside(self, places: RunFolders) -> Path:  # noqa: ARG002 - it is the same for every run
         return INSIDE
+
+    def _modules_inside(self, request: ScriptRequest) -> Path | None:
+        return INSIDE_MODULES if request.node_packages else None
 
     def _command(self, request: ScriptRequest, folder: Path | None) -> list[str]:
         """Refuse a script whose packages cannot be fetched, too: the error of uv is hard to understand."""
@@ -354,6 +360,11 @@ def _proxy_places(proxy: Path | None) -> Iterator[str]:
     if proxy:
         yield from ("--ro-bind", str(proxy), str(PROXY))
         yield from ("--ro-bind", forwarder.__file__, str(FORWARDER))
+
+
+def _node_modules(packages: Path | None) -> Iterator[str]:
+    if packages:
+        yield from ("--ro-bind-try", str(packages / NODE_MODULES), str(INSIDE_MODULES))
 
 
 def _forwarding() -> tuple[str, ...]:

@@ -24,6 +24,7 @@ from skills_agent.skills.scripts.environment import (
 from skills_agent.skills.scripts.growth import Growth, Written
 from skills_agent.skills.scripts.interpreter import command_for, program_for
 from skills_agent.skills.scripts.output import Capture
+from skills_agent.skills.scripts.programs import global_modules
 from skills_agent.skills.scripts.protected_files import ProtectedFiles, Watch, shown
 from skills_agent.skills.scripts.report import written_since
 from skills_agent.skills.scripts.run_folders import (
@@ -34,7 +35,14 @@ from skills_agent.skills.scripts.run_folders import (
     refuse_full,
     run_folders,
 )
-from skills_agent.skills.scripts.runner import STREAMS, ScriptRequest, ScriptResult, Stop, slot_of
+from skills_agent.skills.scripts.runner import (
+    NODE_MODULES,
+    STREAMS,
+    ScriptRequest,
+    ScriptResult,
+    Stop,
+    slot_of,
+)
 from skills_agent.skills.scripts.shared_folders import SharedFolder, link_into, shared_with
 from skills_agent.skills.scripts.supervised import FLOOD_FACTOR, ProgramStart, SupervisedProgram
 from skills_agent.skills.scripts.unfinished import UnfinishedRuns
@@ -74,6 +82,7 @@ class ControlledRunner:
         self._named: dict[object, set[Path]] = {}
         """For each run under way, what any run was approved to write since it began."""
         self._lock = Lock()
+        self._global_modules = global_modules(self.environment.get("PATH"), self.workspace)
         self._unfinished = UnfinishedRuns(self.records, self.level)
 
     def preflight(self, request: ScriptRequest) -> str:
@@ -275,6 +284,12 @@ class ControlledRunner:
         if request.packages:
             programs = (str(request.packages / "bin"), environment.get("PATH", ""))
             environment["PATH"] = os.pathsep.join(filter(None, programs))
+        if modules := self._modules_inside(request):
+            # The last: what a package brings is called like much else (`which`, `uuid`).
+            programs = (environment.get("PATH", ""), str(modules / ".bin"))
+            environment["PATH"] = os.pathsep.join(filter(None, programs))
+        if packages := [*([modules] if modules else []), *self._global_modules]:
+            environment["NODE_PATH"] = os.pathsep.join(map(str, packages))
         program = Path(command[0]).name
         if program == "uv" and (cache := uv_cache(self.environment)):
             environment["UV_CACHE_DIR"] = cache
@@ -301,6 +316,10 @@ class ControlledRunner:
     def _temporary_inside(self, places: RunFolders) -> Path:
         """Return where the script sees its temporary folder."""
         return places.temporary
+
+    def _modules_inside(self, request: ScriptRequest) -> Path | None:
+        """Return where a script sees the `node_modules` that is approved for its skill; None without one."""
+        return request.node_packages / NODE_MODULES if request.node_packages else None
 
     def _command(self, request: ScriptRequest, folder: Path | None) -> list[str]:
         if request.script is None:

@@ -82,6 +82,14 @@ def _is_in(workspace: Path, path: Path) -> bool:
     return not is_systems and (path.is_relative_to(root) or path.is_relative_to(workspace))
 
 
+def global_modules(path: str | None = None, workspace: Path | None = None) -> list[Path]:
+    """Return the folders that `npm install -g` fills; arguments as in `find_program`."""
+    node = find_program("node", path, workspace).path
+    prefixes = ["/usr", "/usr/local", *([str(Path(node).parent.parent)] if node else [])]
+    folders = (Path(prefix, "lib", "node_modules") for prefix in dict.fromkeys(prefixes))
+    return [folder for folder in folders if folder.is_dir()]
+
+
 def without_shims(path: str) -> str:
     """Return a PATH with the folders of programs that its folders of shims stand for.
 

@@ -18,6 +18,8 @@ command in the background also that it was asked for (`request`), or that its ru
 Stream = Literal["stdout", "stderr"]
 STREAMS: Final[tuple[Stream, ...]] = get_args(Stream)
 
+NODE_MODULES: Final = "node_modules"
+"""The folder where Node looks for packages: beside a script, and in each folder above it."""
 SLOT_SECONDS: Final = 0.05
 """Between two looks whether a request that waits for its turn is to be stopped."""
 
@@ -62,6 +64,8 @@ class ScriptRequest:
     """
     python: str = ""
     """The Python that runs a Python script, where it needs another one than the agent's."""
+    node_packages: Path | None = None
+    """A folder with a `node_modules` that a person approved for its skill; None: there is none."""
     hosts: tuple[HostPattern, ...] = ()
     """What the network is opened to where there is a sandbox: a person agreed to it."""
     proxy: Path | None = None

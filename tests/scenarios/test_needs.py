@@ -1,6 +1,7 @@
 """A skill that needs what is not here: said in the catalog, in the receipt and before a question."""
 
 import os
+import shutil
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -110,7 +111,7 @@ def test_a_script_runs_with_the_packages_that_a_person_approved(
     assert own
     environments = replace(own, environment=offline(tmp_path / "index"))
     needs = gather(skills_dir / "packed")
-    resolved = environments.resolve(wanted(needs).requirements)
+    resolved = environments.resolve(wanted(needs, "python").requirements, "python")
     place = environments.install(resolved)
     environments.approve(needs, resolved)
     agent.say("Again.")
@@ -158,7 +159,7 @@ def test_a_command_line_of_a_skill_finds_its_packages(
     assert own
     environments = replace(own, environment=offline(tmp_path / "index"))
     needs = gather(skills_dir / "packed")
-    environments.install(resolved := environments.resolve(wanted(needs).requirements))
+    environments.install(resolved := environments.resolve(wanted(needs, "python").requirements, "python"))
     environments.approve(needs, resolved)
     agent.say("Again.")
     agent.answer({"type": "approve"})
@@ -180,3 +181,31 @@ def test_a_traceback_names_what_brings_the_module(skills_dir: Path, make_agent: 
         "The module nobody_has is not installed for it. A person can bring what late needs: skills-agent "
         "skills needs late --install (with --with PACKAGE, what no file of it names)."
     ) in str(result.content)
+
+
+@pytest.mark.skipif(not shutil.which("node"), reason="there is no node here")
+@pytest.mark.parametrize(
+    ("name", "source", "is_refused"),
+    [
+        ("run.mjs", "import outer from 'outer'\n", True),
+        ("run.js", "const { a } = require('outer/part')\n", True),
+        ("run.js", "function late() { require('outer') }\n", False),
+        ("run.js", "try { require('outer') } catch {}\n", False),
+        ("run.js", "require('beside')\n", False),
+    ],
+)
+def test_a_script_for_node_that_surely_fails_is_refused(
+    skills_dir: Path, make_agent: MakeAgent, name: str, source: str, *, is_refused: bool
+) -> None:
+    folder = write_skill(skills_dir, "noded", "Noded.")
+    (folder / "scripts").mkdir()
+    (folder / "scripts" / name).write_text(source)
+    (folder / "scripts/node_modules/beside").mkdir(parents=True)
+    (folder / "scripts/node_modules/beside/index.js").touch()
+    run = call("run_script", skill="noded", path=f"scripts/{name}")
+    agent = make_agent([calls(call("load_skill", name="noded")), calls(run), "Done."])
+    agent.say("Run it.")
+    assert bool(agent.state.interrupts) is not is_refused
+    if is_refused:
+        (refused,) = agent.tool_messages("run_script")
+        assert f"Cannot run {name}: it imports outer, which no package brings here." in refused.text

@@ -7,15 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from skills_agent.skills.needs.environments import (
-    Environments,
-    InstallError,
-    Package,
-    Resolved,
-    packages_in,
-    wanted,
-)
+from skills_agent.skills.needs.environments import Environments, wanted
 from skills_agent.skills.needs.indexes import index_options, index_variables
+from skills_agent.skills.needs.packages import InstallError, Package, Resolved
+from skills_agent.skills.needs.python_packages import packages_in
 from skills_agent.skills.scripts.programs import find_program
 from skills_agent.skills.skill import Need
 from tests.skills.needs.wheels import make_source, make_wheel, offline
@@ -42,59 +37,59 @@ def environments(request: pytest.FixtureRequest, tmp_path: Path, index: Path) ->
 
 
 def test_what_is_approved_is_what_is_installed(environments: Environments) -> None:
-    resolved = environments.resolve(wanted(NEEDS).requirements)
+    resolved = environments.resolve(wanted(NEEDS, "python").requirements, "python")
     assert [(each.name, each.version, len(each.hashes)) for each in resolved.packages] == [
         ("inner", "2.5", 1),
         ("outer", "1.0", 1),
     ]
-    assert environments.of(NEEDS) is None
+    assert environments.of(NEEDS, "python") is None
     place = environments.install(resolved)
-    assert environments.of(NEEDS) is None  # nobody has approved it for these needs
+    assert environments.of(NEEDS, "python") is None  # nobody has approved it for these needs
     environments.approve(NEEDS, resolved)
-    assert environments.of(NEEDS) == place
+    assert environments.of(NEEDS, "python") == place
     program = "import outer, inner; print(outer.VERSION, inner.VERSION)"
     command = [str(place / "bin" / "python"), "-I", "-c", program]
     assert subprocess.run(command, capture_output=True, text=True, check=True).stdout == "1.0 2.5\n"
 
 
 def test_other_needs_are_asked_about_anew(environments: Environments) -> None:
-    resolved = environments.resolve(wanted(NEEDS).requirements)
+    resolved = environments.resolve(wanted(NEEDS, "python").requirements, "python")
     environments.install(resolved)
     environments.approve(NEEDS, resolved)
     changed = (Need("python", "outer", ">=2"), Need("python", "outer", ">=1", said="elsewhere"))
-    assert environments.of([changed[0]]) is None
-    assert environments.of([*NEEDS, Need("python", "more")]) is None
-    assert environments.of([changed[1], Need("program", "other")]) is not None
+    assert environments.of([changed[0]], "python") is None
+    assert environments.of([*NEEDS, Need("python", "more")], "python") is None
+    assert environments.of([changed[1], Need("program", "other")], "python") is not None
 
 
 def test_an_environment_that_is_not_whole_does_not_count(environments: Environments) -> None:
-    resolved = environments.resolve(wanted(NEEDS).requirements)
+    resolved = environments.resolve(wanted(NEEDS, "python").requirements, "python")
     place = environments.install(resolved)
     environments.approve(NEEDS, resolved)
     (place / "complete").unlink()
-    assert environments.of(NEEDS) is None
+    assert environments.of(NEEDS, "python") is None
     (packages_in(place) / "left_over.py").touch()
     assert environments.install(resolved) == place
     assert not (packages_in(place) / "left_over.py").exists()
 
 
 def test_an_approval_leads_nowhere_else(environments: Environments, tmp_path: Path) -> None:
-    resolved = environments.resolve(wanted(NEEDS).requirements)
+    resolved = environments.resolve(wanted(NEEDS, "python").requirements, "python")
     environments.approve(NEEDS, resolved)
     (record,) = (environments.folder / "approved").iterdir()
     (tmp_path / "evil").mkdir()
     (tmp_path / "evil" / "complete").touch()
     record.write_text('{"environment": "../evil"}')
-    assert environments.of(NEEDS) is None
+    assert environments.of(NEEDS, "python") is None
 
 
 def test_another_file_of_the_same_version_is_refused(environments: Environments, index: Path) -> None:
-    resolved = environments.resolve(wanted(NEEDS).requirements)
+    resolved = environments.resolve(wanted(NEEDS, "python").requirements, "python")
     make_wheel(index, "inner", "2.5", evil_py="")
     with pytest.raises(InstallError, match="not installed"):
         environments.install(resolved)
     environments.approve(NEEDS, resolved)
-    assert environments.of(NEEDS) is None
+    assert environments.of(NEEDS, "python") is None
 
 
 def test_no_code_of_a_package_runs_while_it_is_installed(environments: Environments, index: Path) -> None:
@@ -105,7 +100,7 @@ def test_no_code_of_a_package_runs_while_it_is_installed(environments: Environme
         starter_pth=f"import pathlib; pathlib.Path({str(ran)!r}).touch()\n",
         sitecustomize_py="1/0",
     )
-    resolved = environments.resolve(["starter"])
+    resolved = environments.resolve(["starter"], "python")
     place = environments.install(resolved)
     assert not ran.exists()
     # It would have run: a Python of the environment does run it.
@@ -117,13 +112,13 @@ def test_a_package_without_a_wheel_is_refused_unless_said(environments: Environm
     ran = index / "ran"
     make_source(index, "sourced", f"import pathlib; pathlib.Path({str(ran)!r}).touch()\n")
     with pytest.raises(InstallError, match="sourced"):
-        environments.resolve(["sourced"])
+        environments.resolve(["sourced"], "python")
     assert not ran.exists()
 
 
 def test_a_package_that_nobody_has_is_an_error_of_ours(environments: Environments) -> None:
     with pytest.raises(InstallError, match="no-such-package"):
-        environments.resolve(["no-such-package"])
+        environments.resolve(["no-such-package"], "python")
 
 
 def test_a_login_is_not_shown(tmp_path: Path) -> None:
@@ -134,14 +129,14 @@ def test_a_login_is_not_shown(tmp_path: Path) -> None:
     }
     environments = Environments(folder=tmp_path / "environments", environment=environment)
     with pytest.raises(InstallError) as caught:
-        environments.resolve(["anything"])
+        environments.resolve(["anything"], "python")
     assert "secret" not in str(caught.value)
 
 
 def test_a_list_without_a_hash_is_no_list() -> None:
-    resolved = Resolved((Package("a", "1", ("sha256:" + "0" * 64,)),))
-    assert resolved.text == f"a==1 --hash=sha256:{'0' * 64}\n"
-    assert resolved.digest != Resolved((Package("a", "1", ("sha256:" + "1" * 64,)),)).digest
+    resolved = Resolved("python", f"a==1 --hash=sha256:{'0' * 64}\n")
+    assert resolved.packages == (Package("a", "1", (f"sha256:{'0' * 64}",)),)
+    assert resolved.digest != Resolved("python", f"a==1 --hash=sha256:{'1' * 64}\n").digest
 
 
 def test_a_guess_is_not_asked_for() -> None:
@@ -152,7 +147,7 @@ def test_a_guess_is_not_asked_for() -> None:
         Need("node", "left-pad"),
         Need("python", "re2", module="re2"),
     ]
-    requirements, guesses = wanted(needs, ["added"])
+    requirements, guesses, _ = wanted(needs, "python", ["added"])
     assert requirements == ("added", "google-re2", 'httpx[http2]>=0.27; python_version > "3"', "pyyaml")
     assert [need.module for need in guesses] == ["parallel"]
 

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from skills_agent.skills.needs.gather import MAX_FILE, MAX_READ, gather_now
 from skills_agent.skills.needs.instructions import needs_shown
+from skills_agent.skills.needs.node_files import is_version
 from skills_agent.skills.needs.python_files import project_needs, requirements_in, script_needs
 
 HEAD = "---\nname: s\ndescription: d\n---\n"
@@ -85,6 +86,52 @@ def test_what_is_read_is_bounded(tmp_path: Path) -> None:
         tmp_path, {**files, "scripts/z.py": "import late\n", "requirements.txt": padding + "lxml\n"}
     )
     assert named(skill) == {"pyyaml": "scripts/a000.py:1"}
+
+
+def test_node_packages_are_named_with_where_they_come_from(tmp_path: Path) -> None:
+    skill = write(
+        tmp_path,
+        {
+            "package.json": '{"dependencies": {"sharp": "^0.33", "own": "file:../x", "in": "1"}}',
+            "scripts/a.mjs": "import s from 'sharp'\nimport t from 'strange/part'\nimport i from 'in'\n",
+            "assets/b.js": "require('template')\n",
+            "node_modules/in/index.js": "require('further')\n",
+        },
+    )
+    needs = [need for need in gather_now(skill) if need.kind == "node"]
+    assert [(need.text, need.address, need.module) for need in needs] == [
+        ("sharp@^0.33", "", ""),
+        ("own", "file:../x", ""),
+        ("strange", "", "strange"),
+    ]
+    assert needs[-1].said == "scripts/a.mjs:2"
+
+
+@pytest.mark.parametrize(
+    "version", ["", "1.2.3", "^1", "~1.2", ">=1 <2", "1.x || 2", "1 - 2", "latest", "v1", "*"]
+)
+def test_versions_of_a_registry(version: str) -> None:
+    assert is_version(version)
+
+
+@pytest.mark.parametrize(
+    "version",
+    [
+        "a/b",
+        "git+ssh://x",
+        "file:x",
+        "x.tgz",
+        "1.0.0-a.tgz",
+        "npm:x@1",
+        "workspace:*",
+        "~/x",
+        "./x",
+        "1;2",
+        "$(x)",
+    ],
+)
+def test_no_versions_of_a_registry(version: str) -> None:
+    assert not is_version(version)
 
 
 def test_a_skill_without_frontmatter_is_read_all_the_same(tmp_path: Path) -> None:
