@@ -151,6 +151,7 @@ def make_services(  # noqa: PLR0913 - those of `build_graph`, and what the comma
         ),
         images=settings.read_images,
         asks=settings.approval == "ask",
+        environment=process_environment(),
     )
     search_path = process_environment().get("PATH", "")
     places = Places(str(settings.workspace), search_path, closed=tuple(map(str, closed)))

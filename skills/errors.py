@@ -29,6 +29,7 @@
         │   ├── AddressRefusedError    address-refused        in network/: no public address
         │   ├── NotConnectedError      not-connected          in network/: it does not answer
         │   ├── SocksError             socks                  in network/: a request of SOCKS that is none
+        │   ├── ProxyError             proxy-failed           in network/: the agent's proxy is of no use
         │   └── FetchError             fetch                  in network/: no page, or none that is taken
         └── SourceError                source-error           a place cannot hold or take skills
             ├── SourceAddressError     source-address         a URL or namespace that cannot hold skills

@@ -1,6 +1,6 @@
 """The tools that the model may call; what each one is stands in skills/policy/tool_spec.py."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from langchain_core.tools import BaseTool
 
@@ -39,6 +39,7 @@ def build_tools(  # noqa: PLR0913 - they are what the tools work with
     limits: CommandLimits | None = None,
     images: bool = False,
     asks: bool = True,
+    environment: Mapping[str, str] | None = None,
 ) -> list[BaseTool]:
     """Return every tool but `load_skill`, which the graph carries out itself.
 
@@ -46,7 +47,8 @@ def build_tools(  # noqa: PLR0913 - they are what the tools work with
     the background, of which compiled graphs end what a run leaves; `watcher` tells of what programs print.
     With `images`, the tools that read files show images to the model. No search finds what is `left_out`.
     Without `kept`, scripts keep nothing outside of the workspace. `machine`
-    has the packages that a person approved; None where scripts run elsewhere.
+    has the packages that a person approved; None where scripts run elsewhere. `environment` may name a proxy
+    that leads to the web.
     """
     run_script, *shell = run_tools(
         library,
@@ -67,5 +69,5 @@ def build_tools(  # noqa: PLR0913 - they are what the tools work with
         *file_tools(files, images=images),
         *([declare(ask_user, arguments=AskUserArguments)] if asks else []),
         *shell,
-        fetch_tool(),
+        fetch_tool(environment),
     ]

@@ -1,5 +1,6 @@
 """The tool that reads the web: fetch_url."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Final
 
@@ -28,13 +29,14 @@ def _readable_url(text: str) -> str:
 PageUrl = Annotated[str, AfterValidator(_readable_url)]
 
 
-def fetch_tool(is_allowed: IsAllowed = is_public) -> BaseTool:
-    """Return fetch_url. `is_allowed` is for tests, whose servers have no public address."""
-    return declare(_FetchTool(is_allowed).fetch_url)
+def fetch_tool(environment: Mapping[str, str] | None = None, is_allowed: IsAllowed = is_public) -> BaseTool:
+    """Return fetch_url; `environment` may name a proxy. `is_allowed` is for tests, as in `fetch`."""
+    return declare(_FetchTool(environment or {}, is_allowed).fetch_url)
 
 
 @dataclass(frozen=True)
 class _FetchTool:
+    environment: Mapping[str, str]
     is_allowed: IsAllowed
 
     def fetch_url(self, url: PageUrl, start: Start = None, lines: Lines = None) -> str:
@@ -42,7 +44,7 @@ class _FetchTool:
 
         Says a redirect to another host instead of following it.
         """
-        return _shown(fetch(url, is_allowed=self.is_allowed), start, lines)
+        return _shown(fetch(url, environment=self.environment, is_allowed=self.is_allowed), start, lines)
 
 
 def _shown(page: Page, start: int | None, lines: int | None) -> str:

@@ -83,11 +83,7 @@ def connect(
     servers are on this machine.
     """
     end = monotonic() + seconds
-    answers = _addresses(target, min(CONNECT_SECONDS, seconds))
-    addresses = [str(place[0]) for *_, place in answers]
-    # One that is not allowed among others is no mistake of a public host.
-    if refused := next((each for each in addresses if not is_allowed(each)), None):
-        raise AddressRefusedError(target.host, refused)
+    answers = resolve(target, is_allowed=is_allowed, seconds=min(CONNECT_SECONDS, seconds))
     cause: OSError | None = None
     for family, kind, protocol, _, place in answers:
         connection = socket.socket(family, kind, protocol)
@@ -106,8 +102,11 @@ def connect(
     raise NotConnectedError(str(target), getattr(cause, "strerror", None) or str(cause)) from cause
 
 
-def _addresses(target: Target, seconds: float) -> list[Any]:
-    """Return what `getaddrinfo` does, in time: it has no limit of its own, and may be left waiting."""
+def resolve(target: Target, *, is_allowed: IsAllowed, seconds: float) -> list[Any]:
+    """Return what `getaddrinfo` does, in time, where all its addresses are allowed.
+
+    Raises HostUnknownError and AddressRefusedError.
+    """
     answers: Future[list[Any]] = Future()
 
     def look_up() -> None:
@@ -118,8 +117,13 @@ def _addresses(target: Target, seconds: float) -> list[Any]:
 
     Thread(target=look_up, daemon=True).start()
     try:
-        return answers.result(seconds)
+        resolved = answers.result(seconds)
     except TimeoutError as error:
         raise HostUnknownError(target.host, f"no answer within {seconds:g} seconds") from error
     except (OSError, UnicodeError) as error:
         raise HostUnknownError(target.host, getattr(error, "strerror", None) or str(error)) from error
+    addresses = [str(place[0]) for *_, place in resolved]
+    # One that is not allowed among others is no mistake of a public host.
+    if refused := next((each for each in addresses if not is_allowed(each)), None):
+        raise AddressRefusedError(target.host, refused)
+    return resolved

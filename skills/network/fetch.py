@@ -6,7 +6,7 @@ import ssl
 import subprocess
 import sys
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -15,6 +15,7 @@ from urllib.parse import urljoin
 from skills_agent.skills.errors import DetailedError, NetworkError
 from skills_agent.skills.network import markdown
 from skills_agent.skills.network.addresses import IsAllowed, connect, is_public
+from skills_agent.skills.network.agent_proxy import proxy_for
 from skills_agent.skills.network.hosts import MAX_SHOWN, Url, UrlError, parse_url
 from skills_agent.skills.text import clean_text, normalize_line_ends, one_line
 
@@ -62,16 +63,23 @@ class Page(NamedTuple):
     """The URL of another host that it redirects to: nobody has agreed to that one yet."""
 
 
-def fetch(url: str, *, is_allowed: IsAllowed = is_public, seconds: float = SECONDS) -> Page:
+def fetch(
+    url: str,
+    *,
+    environment: Mapping[str, str] | None = None,
+    is_allowed: IsAllowed = is_public,
+    seconds: float = SECONDS,
+) -> Page:
     """Return the page of a URL, by GET, without cookies and credentials.
 
-    Redirects are followed on the same host, to no weaker scheme; one to another host is a result. No proxy of
-    the environment is used: it would connect to what was not checked. Raises UrlError, FetchError, and what
-    `connect` raises. `is_allowed` is for tests.
+    Redirects are followed on the same host, to no weaker scheme; one to another host is a result. HTTPS goes
+    through the proxy that `environment` names (agent_proxy.py). Raises UrlError, FetchError, ProxyError, and
+    what `connect` raises. `is_allowed` is for tests.
     """
-    place, end = parse_url(url), monotonic() + seconds
+    way = _Way(environment or {}, is_allowed, monotonic() + seconds)
+    place = parse_url(url)
     for _ in range(MAX_REDIRECTS + 1):
-        answer = _request(place, is_allowed, end)
+        answer = _request(place, way)
         if answer.status not in _REDIRECTS or not answer.location:
             return _page(place, answer)
         following = _following(place, answer.location)
@@ -80,6 +88,17 @@ def fetch(url: str, *, is_allowed: IsAllowed = is_public, seconds: float = SECON
             return Page(str(place), answer.status, "", "", 0, is_cut=False, leads_to=str(following))
         place = following
     raise FetchError(str(place), f"it redirects more than {MAX_REDIRECTS} times")
+
+
+class _Way(NamedTuple):
+    environment: Mapping[str, str]
+    is_allowed: IsAllowed
+    end: float
+
+    def connect(self, place: Url) -> socket.socket:
+        proxy = proxy_for(place.target, self.environment) if place.scheme == "https" else None
+        reach = proxy.connect if proxy else connect
+        return reach(place.target, is_allowed=self.is_allowed, seconds=_left(self.end))
 
 
 class _Answer(NamedTuple):
@@ -106,7 +125,7 @@ def _following(place: Url, location: str) -> Url:
         raise UrlError(one_line(location, MAX_SHOWN), "its host cannot be read") from error
 
 
-def _request(place: Url, is_allowed: IsAllowed, end: float) -> _Answer:
+def _request(place: Url, way: _Way) -> _Answer:
     import h11  # noqa: PLC0415 - most processes never fetch
 
     client = h11.Connection(h11.CLIENT)
@@ -119,22 +138,22 @@ def _request(place: Url, is_allowed: IsAllowed, end: float) -> _Answer:
     ]
     request = h11.Request(method="GET", target=place.path, headers=headers)
     try:
-        with _connected(place, is_allowed, end) as connection:
-            connection.settimeout(_left(end))
+        with _connected(place, way) as connection:
+            connection.settimeout(_left(way.end))
             connection.sendall((client.send(request) or b"") + (client.send(h11.EndOfMessage()) or b""))
-            return _answer(_events(client, connection, end))
+            return _answer(_events(client, connection, way.end))
     except TimeoutError as error:
         raise FetchError(str(place), "it takes too long") from error
     except (OSError, h11.ProtocolError) as error:
         raise FetchError(str(place), one_line(str(error), MAX_SHOWN)) from error
 
 
-def _connected(place: Url, is_allowed: IsAllowed, end: float) -> socket.socket:
-    connection = connect(place.target, is_allowed=is_allowed, seconds=_left(end))
+def _connected(place: Url, way: _Way) -> socket.socket:
+    connection = way.connect(place)
     if place.scheme == "http":
         return connection
     try:
-        connection.settimeout(_left(end))
+        connection.settimeout(_left(way.end))
         return ssl.create_default_context().wrap_socket(connection, server_hostname=place.target.host)
     except BaseException:
         connection.close()

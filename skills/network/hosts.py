@@ -97,7 +97,7 @@ class HostPattern(NamedTuple):
         except ValueError as error:
             raise HostPatternError(one_line(text, MAX_SHOWN)) from error
         if below and (
-            "." not in host or ":" in host or _is_address(host)
+            "." not in host or ":" in host or is_address(host)
         ):  # of `*.com` nobody knows the hosts
             raise HostPatternError(one_line(text, MAX_SHOWN))
         return cls(host, below, port)
@@ -202,7 +202,8 @@ def target_of(url: object) -> Target | None:
     return None
 
 
-def _is_address(host: str) -> bool:
+def is_address(host: str) -> bool:
+    """Return whether a host is an address, and no name."""
     import ipaddress  # noqa: PLC0415
 
     with suppress(ValueError):

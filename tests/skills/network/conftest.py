@@ -1,12 +1,24 @@
-"""A real server on this machine that answers with the bytes that a test gives."""
+"""Real servers on this machine: one answers with the bytes that a test gives, one with a page over TLS."""
 
+import datetime as dt
 import socket
+import ssl
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from threading import Thread
+from typing import Any
 
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
 
+HOST = "api.example.invalid"
+PAGE = "served over TLS"
 Answers = Callable[[bytes], bytes | Iterator[bytes]]
 
 
@@ -69,3 +81,58 @@ def serve() -> Iterator[Callable[[Answers], RawServer]]:
     yield start
     for each in open_servers:
         each.__exit__(None, None, None)
+
+
+def certify(folder: Path) -> None:
+    """Write a key, and a certificate of the host that vouches for itself."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, HOST)])
+    now = dt.datetime.now(dt.UTC)
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(1)
+        .not_valid_before(now - dt.timedelta(days=1))
+        .not_valid_after(now + dt.timedelta(days=1))
+        .add_extension(x509.SubjectAlternativeName([x509.DNSName(HOST)]), critical=False)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    (folder / "ca.pem").write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
+    (folder / "key.pem").write_bytes(
+        key.private_bytes(
+            serialization.Encoding.PEM,
+            serialization.PrivateFormat.PKCS8,
+            serialization.NoEncryption(),
+        )
+    )
+
+
+class _Quiet(SimpleHTTPRequestHandler):
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - its name in the base class
+        pass
+
+
+@pytest.fixture
+def port(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
+    """Serve with TLS as HOST, a name that this process alone resolves; yield the port."""
+    certify(tmp_path)
+    served = tmp_path / "served"
+    served.mkdir()
+    (served / "page.txt").write_text(PAGE)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(tmp_path / "ca.pem", tmp_path / "key.pem")
+    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(_Quiet, directory=str(served)))
+    server.socket = context.wrap_socket(server.socket, server_side=True)
+    resolve = socket.getaddrinfo
+
+    def resolve_host(host: str, *args: Any, **more: Any) -> Any:
+        return resolve("127.0.0.1" if host == HOST else host, *args, **more)
+
+    monkeypatch.setattr(socket, "getaddrinfo", resolve_host)
+    Thread(target=partial(server.serve_forever, 0.02), daemon=True).start()
+    yield server.server_port
+    server.shutdown()
+    server.server_close()

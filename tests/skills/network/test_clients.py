@@ -1,85 +1,17 @@
 """Programs that people use, in the sandbox, through the proxy to a real server with TLS on this machine."""
 
-import datetime as dt
 import os
 import shutil
-import socket
-import ssl
-from collections.abc import Iterator
-from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from threading import Thread
-from typing import Any
 
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
 
 from skills_agent.skills.network.hosts import HostPattern
 from skills_agent.skills.scripts.bwrap import BwrapRunner, probe
 from skills_agent.skills.scripts.runner import ScriptRequest, ScriptResult
+from tests.skills.network.conftest import HOST, PAGE
 
-HOST = "api.example.invalid"
-PAGE = "served over TLS"
 pytestmark = pytest.mark.skipif(not probe().program, reason="there is no sandbox here")
-
-
-def certify(folder: Path) -> None:
-    """Write a key, and a certificate of the host that vouches for itself."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, HOST)])
-    now = dt.datetime.now(dt.UTC)
-    certificate = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
-        .public_key(key.public_key())
-        .serial_number(1)
-        .not_valid_before(now - dt.timedelta(days=1))
-        .not_valid_after(now + dt.timedelta(days=1))
-        .add_extension(x509.SubjectAlternativeName([x509.DNSName(HOST)]), critical=False)
-        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
-        .sign(key, hashes.SHA256())
-    )
-    (folder / "ca.pem").write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
-    (folder / "key.pem").write_bytes(
-        key.private_bytes(
-            serialization.Encoding.PEM,
-            serialization.PrivateFormat.PKCS8,
-            serialization.NoEncryption(),
-        )
-    )
-
-
-class _Quiet(SimpleHTTPRequestHandler):
-    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - its name in the base class
-        pass
-
-
-@pytest.fixture
-def port(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
-    """Serve with TLS as HOST, a name that this process alone resolves; yield the port."""
-    certify(tmp_path)
-    served = tmp_path / "served"
-    served.mkdir()
-    (served / "page").write_text(PAGE)
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(tmp_path / "ca.pem", tmp_path / "key.pem")
-    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(_Quiet, directory=str(served)))
-    server.socket = context.wrap_socket(server.socket, server_side=True)
-    resolve = socket.getaddrinfo
-
-    def resolve_host(host: str, *args: Any, **more: Any) -> Any:
-        return resolve("127.0.0.1" if host == HOST else host, *args, **more)
-
-    monkeypatch.setattr(socket, "getaddrinfo", resolve_host)
-    Thread(target=partial(server.serve_forever, 0.02), daemon=True).start()
-    yield server.server_port
-    server.shutdown()
-    server.server_close()
 
 
 def run(folder: Path, line: str, *hosts: str) -> ScriptResult:
@@ -104,18 +36,18 @@ require('http').request({host: at.hostname, port: at.port, method: 'CONNECT', pa
   .on('connect', (answer, socket) => {
     if (answer.statusCode != 200) { console.error(answer.statusCode); process.exit(1); }
     const get = require('https').get;
-    get({host, port, path: '/page', socket, agent: false}, (page) => page.pipe(process.stdout));
+    get({host, port, path: '/page.txt', socket, agent: false}, (page) => page.pipe(process.stdout));
   }).end();
 """
 CLIENTS = {
-    "curl": "curl -sS --cacert ca.pem https://HOST:PORT/page",
+    "curl": "curl -sS --cacert ca.pem https://HOST:PORT/page.txt",
     "curl over SOCKS": (
-        'curl -sS --cacert ca.pem --noproxy "" --socks5-hostname "${ALL_PROXY#http://}" https://HOST:PORT/page'
+        'curl -sS --cacert ca.pem --noproxy "" --socks5-hostname "${ALL_PROXY#http://}" https://HOST:PORT/page.txt'
     ),
-    "wget": "wget -q -O - --ca-certificate=ca.pem https://HOST:PORT/page",
+    "wget": "wget -q -O - --ca-certificate=ca.pem https://HOST:PORT/page.txt",
     "python3": (
         "SSL_CERT_FILE=ca.pem python3 -c 'import sys, urllib.request as u; "
-        'print(u.urlopen("https://HOST:PORT/page").read().decode())\''
+        'print(u.urlopen("https://HOST:PORT/page.txt").read().decode())\''
     ),
     "node": "NODE_EXTRA_CA_CERTS=ca.pem node get.js HOST PORT",
 }
@@ -144,7 +76,7 @@ def test_python_packages_that_speak_http_go_through_the_proxy(tmp_path: Path, po
         "trusted = ssl.create_default_context(cafile='ca.pem')\n"
         "print(httpx.get(sys.argv[1], verify=trusted).text)\n"
     )
-    there = run(tmp_path, f"python3 get.py https://{HOST}:{port}/page", f"{HOST}:{port}")
+    there = run(tmp_path, f"python3 get.py https://{HOST}:{port}/page.txt", f"{HOST}:{port}")
     if "ModuleNotFoundError" in there.stderr:
         pytest.skip("the python3 of PATH has no httpx")
     assert there.stdout.split("\n")[:2] == [PAGE, PAGE], there.stderr
@@ -160,5 +92,5 @@ def test_a_certificate_of_another_host_is_no_certificate(tmp_path: Path, port: i
     """The proxy does not look into TLS, and takes nothing from it: the program checks it as ever."""
     if not shutil.which("curl"):
         pytest.skip("it is not installed")
-    there = run(tmp_path, f"curl -sS https://{HOST}:{port}/page", f"{HOST}:{port}")
+    there = run(tmp_path, f"curl -sS https://{HOST}:{port}/page.txt", f"{HOST}:{port}")
     assert there.exit_code == 60

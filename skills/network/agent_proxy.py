@@ -1,0 +1,114 @@
+"""The proxy of the agent's own environment, where a company lets nothing out without it.
+
+Such a proxy resolves names by itself, so nobody here can say which address it connects to. Two things stand
+in for that check. Only HTTPS goes through it: a server inside the company, whose address a stranger's name
+server gave, has no certificate of the URL's host, and is told nothing. And a name that has an address here,
+which is not public, is not handed on.
+"""
+
+import base64
+import socket
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Final, NamedTuple
+from urllib.parse import unquote, urlsplit
+
+from skills_agent.skills.errors import DetailedError, NetworkError
+from skills_agent.skills.network.addresses import (
+    AddressRefusedError,
+    HostUnknownError,
+    IsAllowed,
+    connect,
+    resolve,
+)
+from skills_agent.skills.network.hosts import Target, is_address, split_authority
+
+RESOLVE_SECONDS: Final = 3.0
+"""For the look at a name's addresses here: where a proxy is, there may be no name server that knows it."""
+_VARIABLES: Final = ("https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY")
+"""The first that is set counts, as for curl."""
+_PORT: Final = 1080
+"""Where the variable names none, as for curl."""
+_CHUNK_BYTES: Final = 1 << 14
+
+
+class ProxyError(DetailedError, NetworkError):
+    """A proxy of the environment that cannot be used, or does not connect."""
+
+    code = "proxy-failed"
+    sentence = "{target} is not reached: the proxy of {variable} {reason}."
+    target: str
+    variable: str
+    reason: str
+
+
+class AgentProxy(NamedTuple):
+    """A proxy that a variable of the agent names."""
+
+    variable: str
+    place: Target
+    credentials: str = ""
+    """As the header `Proxy-Authorization` has them."""
+
+    def connect(self, target: Target, *, is_allowed: IsAllowed, seconds: float) -> socket.socket:
+        """Return a connection to a target, which has to be one of TLS.
+
+        Raises AddressRefusedError, ProxyError, what `connect` raises of the proxy itself, and OSError.
+        """
+        if is_address(target.host) and not is_allowed(target.host):  # also one of a kind that is unknown here
+            raise AddressRefusedError(target.host, target.host)
+        with suppress(HostUnknownError):
+            resolve(target, is_allowed=is_allowed, seconds=min(RESOLVE_SECONDS, seconds))
+        connection = connect(self.place, is_allowed=lambda _: True, seconds=seconds)
+        try:
+            connection.settimeout(seconds)
+            self._ask(connection, target)
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def _ask(self, connection: socket.socket, target: Target) -> None:
+        import h11  # noqa: PLC0415 - most processes never fetch
+
+        client = h11.Connection(h11.CLIENT)
+        headers = [("Host", str(target)), ("User-Agent", "skills-agent")]
+        if self.credentials:
+            headers.append(("Proxy-Authorization", self.credentials))
+        request = h11.Request(method="CONNECT", target=str(target), headers=headers)
+        connection.sendall((client.send(request) or b"") + (client.send(h11.EndOfMessage()) or b""))
+        while not isinstance(event := client.next_event(), h11.Response | h11.ConnectionClosed):
+            if event is h11.NEED_DATA:
+                client.receive_data(connection.recv(_CHUNK_BYTES))
+        if isinstance(event, h11.ConnectionClosed):
+            raise ProxyError(str(target), self.variable, "does not answer")
+        if not 200 <= event.status_code < 300:
+            raise ProxyError(str(target), self.variable, f"refuses it (HTTP {event.status_code})")
+
+
+def proxy_for(target: Target, environment: Mapping[str, str]) -> AgentProxy | None:
+    """Return the proxy that leads to a target of HTTPS; None where none is to be used. Raises ProxyError."""
+    variable = next((name for name in _VARIABLES if environment.get(name)), None)
+    if variable is None:
+        return None
+    if _is_exempt(target.host, environment.get("no_proxy") or environment.get("NO_PROXY") or ""):
+        return None
+    text = environment[variable]
+    try:
+        parts = urlsplit(text if "://" in text else f"http://{text}")
+        host, port = split_authority(parts.netloc.rpartition("@")[2])
+    except ValueError as error:
+        raise ProxyError(str(target), variable, "cannot be read") from error
+    if parts.scheme != "http":
+        raise ProxyError(str(target), variable, "is of another kind than http://")
+    credentials = ""
+    if parts.username is not None:
+        pair = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
+        credentials = f"Basic {base64.b64encode(pair.encode()).decode()}"
+    return AgentProxy(variable, Target(host, port or _PORT), credentials)
+
+
+def _is_exempt(host: str, domains: str) -> bool:
+    """Return whether a host is one of `NO_PROXY`, or below it."""
+    names = [name.strip().lower().lstrip(".") for name in domains.split(",")]
+    return "*" in names or any(name and f".{host}".endswith(f".{name}") for name in names)
