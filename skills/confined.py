@@ -19,12 +19,14 @@ import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import ClassVar, Final, NamedTuple
+from typing import ClassVar, Final
 
 from skills_agent.skills.errors import SkillsAgentError
 
 _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _INNER_FOLDER: Final = _FOLDER | os.O_NOFOLLOW
+_PASSED: Final = _INNER_FOLDER | getattr(os, "O_PATH", 0)
+"""For a folder on the way, which is neither listed nor read."""
 _FILE: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _LINK_REFUSED: Final = frozenset({errno.ELOOP, errno.ENOTDIR})
 """What O_NOFOLLOW answers for a link: ELOOP on a file, ENOTDIR together with O_DIRECTORY."""
@@ -78,7 +80,13 @@ def open_beneath(root: Path, relative: str, *, follow: bool = True) -> int:
 
     Raises OutsideRootError, NotRegularFileError, or what the operating system says.
     """
-    return _open_regular(root, relative, follow=follow).descriptor
+    descriptor = _open(root, relative, follow=follow)
+    try:
+        _size_of_regular(descriptor, relative)
+    except OSError:
+        os.close(descriptor)
+        raise
+    return descriptor
 
 
 def open_folder_beneath(root: Path, relative: str) -> int:
@@ -128,8 +136,9 @@ def refusing_links(path: Path) -> Iterator[None]:
 
 def read_beneath(root: Path, relative: str, limit: int, *, follow: bool = True) -> bytes:
     """Read the first `limit` bytes of a regular file beneath `root`; like `open_beneath` in all else."""
-    descriptor, size = _open_regular(root, relative, follow=follow)
+    descriptor = _open(root, relative, follow=follow)
     try:
+        size = _size_of_regular(descriptor, relative)
         content = os.read(descriptor, min(limit, _PIECE))
         if len(content) in {size, limit}:  # nearly always: a second call would say that it has ended
             return content
@@ -150,50 +159,45 @@ def is_beneath(root: Path, path: Path) -> bool:
     return real == real_root or real.startswith(real_root.rstrip(os.sep) + os.sep)
 
 
-class _Opened(NamedTuple):
-    descriptor: int
-    size: int
-    """Bytes; 0 also where a file system does not say."""
+def _size_of_regular(descriptor: int, relative: str) -> int:
+    """Return the bytes of a file, 0 also where a file system does not say. Raises NotRegularFileError."""
+    status = os.fstat(descriptor)
+    if not stat.S_ISREG(status.st_mode):
+        raise NotRegularFileError(relative)
+    return status.st_size
 
 
-def _open_regular(root: Path, relative: str, *, follow: bool) -> _Opened:
+def _open(root: Path, relative: str, *, follow: bool) -> int:
     parts = parts_of(relative)
     if not parts:
         raise NotRegularFileError(relative)
     try:
-        descriptor = _open(root, parts, follow=follow)
+        try:
+            return _open_at(os.fspath(root), parts, _FILE)
+        except OSError as error:
+            if error.errno not in _LINK_REFUSED or not follow:
+                raise
+        return _open_at(*_resolve(root, parts), _FILE)
     except OSError as error:
         if error.errno in {errno.ENXIO, errno.ENODEV}:  # a socket, or a device without a driver
             raise NotRegularFileError(relative) from error
         raise
-    status = os.fstat(descriptor)
-    if not stat.S_ISREG(status.st_mode):
-        os.close(descriptor)
-        raise NotRegularFileError(relative)
-    return _Opened(descriptor, status.st_size)
-
-
-def _open(root: Path, parts: tuple[str, ...], *, follow: bool) -> int:
-    try:
-        return _open_at(os.fspath(root), parts, _FILE)
-    except OSError as error:
-        if error.errno not in _LINK_REFUSED or not follow:
-            raise
-    return _open_at(*_resolve(root, parts), _FILE)
 
 
 def _open_at(root: str, parts: tuple[str, ...], flags: int) -> int:
     """Open every part relative to the one before; no link is followed but in `root` itself."""
     flags |= os.O_NOFOLLOW  # which is about the last part of a path: what is before it is `root`
-    first, *rest = parts or (".",)
-    descriptor = os.open(f"{root}/{first}", _INNER_FOLDER if rest else flags)
-    for place, part in enumerate(rest, 1):
-        try:
-            inner = os.open(part, flags if place == len(rest) else _INNER_FOLDER, dir_fd=descriptor)
-        finally:
-            os.close(descriptor)
-        descriptor = inner
-    return descriptor
+    *folders, last = parts or (".",)
+    if not folders:
+        return os.open(f"{root}/{last}", flags)
+    descriptor = os.open(f"{root}/{folders[0]}", _PASSED)
+    try:
+        for name in folders[1:]:
+            outer, descriptor = descriptor, os.open(name, _PASSED, dir_fd=descriptor)
+            os.close(outer)
+        return os.open(last, flags, dir_fd=descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def _resolve(root: Path, parts: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:

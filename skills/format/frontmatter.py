@@ -21,7 +21,9 @@ NULL: Final = frozenset({"", "~", "null", "Null", "NULL"})
 """Unquoted scalars that mean nothing."""
 
 _OPENING: Final = re.compile(rb"\A(?:\xef\xbb\xbf)?(?P<before>\s*)---[ \t]*(?:\r\n|\n|\r)")
-_CLOSING: Final = re.compile(rb"[\r\n]---[ \t]*(?:\r\n|\n|\r|\Z)")
+_CLOSING: Final = re.compile(rb"\n---[ \t]*(?:\r\n|\n|\r|\Z)")
+_CLOSING_AFTER_CR: Final = re.compile(rb"[\r\n]---[ \t]*(?:\r\n|\n|\r|\Z)")
+"""The same in a file with CR in it: a search for one known character takes a fifth of the time."""
 _LINE_END: Final = re.compile(rb"\r\n|\n|\r")
 _TITLE: Final = re.compile(r"# +\S")
 _HEADING: Final = re.compile(r"(?m)^#+ .*$")
@@ -69,7 +71,8 @@ def split(head: bytes) -> Split:
         raise _refusal("frontmatter-missing", "The file does not start with frontmatter (`---`).")
     start = opening.end()
     # The line end of the opening fence is also that before a closing fence right below it.
-    closing = _CLOSING.search(head, start - 1, start + MAX_FRONTMATTER_BYTES + 128)
+    fence = _CLOSING_AFTER_CR if b"\r" in head else _CLOSING
+    closing = fence.search(head, start - 1, start + MAX_FRONTMATTER_BYTES + 128)
     if closing is not None and closing.start() - start <= MAX_FRONTMATTER_BYTES:
         first_line = 2 + len(_LINE_END.findall(opening["before"]))
         return Split(head[start : closing.start() + 1], first_line, closing.end())
