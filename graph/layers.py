@@ -36,6 +36,8 @@ Check = Callable[[Mapping[str, Any], str], dict[str, Any]]
 DEFAULT: Final = "default"
 """The origin of a value that nobody set."""
 CONFIG_FILES: Final = (".agent/config.json", ".agent/config.toml")
+JOINED: Final = frozenset({"mcp_servers"})
+"""Settings whose entries of all layers count; of two of one name, that of the stronger layer."""
 _MAX_NAMES: Final = 10
 _PLAIN_NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,40}")
 _MAX_ENTRY: Final = 80
@@ -243,9 +245,21 @@ def with_workspace_files(
     return settings
 
 
+def joined(*layers: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values of all layers, the strongest last."""
+    values: dict[str, Any] = {}
+    for layer in layers:
+        both = JOINED & values.keys() & layer.keys()
+        values |= {**layer, **{name: {**values[name], **layer[name]} for name in both}}
+    return values
+
+
 def _believe(settings: Loaded, file: ConfigFile, check: Check) -> Loaded:
     said = read_values(file, check)
-    values = {name: value for name, value in said.items() if settings.origins[name] == DEFAULT}
+    own = {name: getattr(settings, name) for name, origin in settings.origins.items() if origin != DEFAULT}
+    values = {
+        name: value for name, value in joined(said, own).items() if name not in own or own[name] != value
+    }
     if folders := values.get("skills_dirs", ()):
         folders = values["skills_dirs"] = settings.in_workspace(folders)
     if values:
@@ -276,7 +290,11 @@ def _stricter(settings: "Settings", file: ConfigFile, check: Check) -> tuple[dic
 
 
 def _replaced(settings: Loaded, values: Mapping[str, Any], origin: str) -> Loaded:
-    return replace(settings, **values, origins={**settings.origins, **dict.fromkeys(values, origin)})
+    origins = dict.fromkeys(values, origin)
+    for name in JOINED & values.keys():
+        if settings.origins[name] != DEFAULT:
+            origins[name] = f"{origin}, {settings.origins[name]}"
+    return replace(settings, **values, origins={**settings.origins, **origins})
 
 
 def _notice(settings: "Settings", state: str, stricter: Iterable[str], ignored: Iterable[str]) -> str:

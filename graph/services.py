@@ -116,11 +116,11 @@ def make_services(  # noqa: PLR0913 - those of `build_graph`, and what the comma
         return library.of(caller_of(runtime), runtime.store, look=look)
 
     protected, closed = protected_entries(settings, sources), closed_places(settings)
+    servers = make_servers(settings)
     # What a host's runner runs scripts on is not known here.
-    machine = machine_of(settings) if runner is None else None
+    machine = machine_of(settings, servers.faults) if runner is None else None
     runner, files = runner or make_runner(settings, protected, closed), Workspace(settings.workspace, closed)
     audit = make_audit(settings, model, yes)
-    servers = make_servers(settings)
     threads = ThreadServices(
         settings,
         audit,

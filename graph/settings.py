@@ -37,6 +37,8 @@ import msgspec
 
 from skills_agent.graph.layers import (
     DEFAULT,
+    JOINED,
+    joined,
     read_user_file,
     read_values,
     read_workspace_files,
@@ -273,13 +275,17 @@ class Settings(Limits):
         home = from_code.get("home") or from_environment.get("home") or Path.home()
         user_file = _user_folder("XDG_CONFIG_HOME", home.expanduser() / ".config") / "config.toml"
         from_user = _from_user_file(user_file)
-        origins = {
-            **dict.fromkeys(setting_kinds(), DEFAULT),
-            **dict.fromkeys(from_user, str(user_file)),
-            **{name: f"{PREFIX}{name.upper()}" for name in from_environment},
-            **dict.fromkeys([*from_code, *(["workspace"] if workspace else [])], "code"),
-        }
-        values = {**from_user, **from_environment, **from_code, "workspace": place}
+        places = (
+            dict.fromkeys(from_user, str(user_file)),
+            {name: f"{PREFIX}{name.upper()}" for name in from_environment},
+            dict.fromkeys([*from_code, *(["workspace"] if workspace else [])], "code"),
+        )
+        origins = dict.fromkeys(setting_kinds(), DEFAULT)
+        for each in places:
+            origins |= each
+        for name in JOINED & {name for each in places for name in each}:
+            origins[name] = ", ".join(each[name] for each in places if name in each)
+        values = {**joined(from_user, from_environment, from_code), "workspace": place}
         settings = cls(**values, origins=origins)
         # A relative one of the environment is in whatever workspace is opened.
         is_of_environment = origins["skills_dirs"].startswith(PREFIX)

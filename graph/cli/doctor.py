@@ -75,10 +75,10 @@ def doctor(workspace: Path | None, skills_dirs: tuple[Path, ...], as_json: bool)
     isolation = isolation_here(settings.sandbox, path, settings.workspace)
     no_shell = no_shell_here(settings.enable_run_command, isolation)
     in_place = untrusted_in_place(settings, registry.refresh())
-    lacking = _lacking(settings, registry)
+    servers = _server_states(settings)
+    lacking = _lacking(settings, registry, {state.name: state.reason for state in servers if state.fault})
     shown, open_threads = shown_settings(settings), _open_threads(settings)
     looks = pending_looks(state_folder(settings))
-    servers = _server_states(settings)
     if as_json:
         print_json(
             {
@@ -127,7 +127,7 @@ def doctor(workspace: Path | None, skills_dirs: tuple[Path, ...], as_json: bool)
     table([(f"  {each.name}", value_text(each.value), each.origin) for each in shown])
 
 
-def _lacking(settings: Settings, registry: "Registry") -> dict[str, str]:
+def _lacking(settings: Settings, registry: "Registry", unreachable: dict[str, str]) -> dict[str, str]:
     """Say of each skill, by name, what it needs and is not here, and what would help.
 
     Of skills in folders as they are now, and of others what their frontmatter says: none is copied for it.
@@ -136,7 +136,7 @@ def _lacking(settings: Settings, registry: "Registry") -> dict[str, str]:
     from skills_agent.skills.needs.gather import gather_now
     from skills_agent.skills.needs.here import sentence
 
-    machine = machine_of(settings)
+    machine = machine_of(settings, lambda: unreachable)
     lacking = {}
     for skill in registry.refresh().skills:
         path = Path(skill.path)
@@ -169,8 +169,7 @@ def _server_states(settings: Settings) -> "list[ServerState]":
 
 
 def _server_text(server: "ServerState") -> str:
-    fault = server.fault.removeprefix(f"MCP server {server.name}: ")
-    state = fault or f"reachable, {count(server.tools, 'tool')}"
+    state = server.reason or f"reachable, {count(server.tools, 'tool')}"
     first = line_of(f"{server.name} ({server.place}): {state}")
     return "\n    ".join([first, *(line_of(f"not offered: {fault}") for fault in server.faults)])
 

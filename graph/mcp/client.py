@@ -40,6 +40,11 @@ class ServerState(NamedTuple):
     is_connected: bool = False
     """Whether its connection is open; one that was lost is made again for the next call."""
 
+    @property
+    def reason(self) -> str:
+        """Return the fault without the server's name."""
+        return self.fault.removeprefix(f"MCP server {self.name}: ")
+
 
 class McpServers:
     """Connects servers when a turn needs them, lists their tools once, and calls these."""
@@ -93,6 +98,10 @@ class McpServers:
             place = server.url or server.command
             states.append(ServerState(name, place, link.tools, fault, link.faults, link.connection.is_open))
         return states
+
+    def faults(self) -> dict[str, str]:
+        """Return why a server cannot be reached, by the names of those that a turn has tried."""
+        return {state.name: state.reason for state in self.states() if state.fault}
 
     def absence_of(self, tool: str) -> str:
         """Say why a tool of a server is not there, by the tool's name; empty where nothing is known of it."""

@@ -68,11 +68,6 @@ class McpServer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         return {**place, **changed, **masked}
 
 
-def server_names(servers: Mapping[str, McpServer]) -> frozenset[str]:
-    """Return the names of the servers that are configured, whether or not they can be reached."""
-    return frozenset(servers)
-
-
 def variables_in(servers: Collection[McpServer]) -> set[str]:
     """Return the names of the agent's variables that servers are given."""
     return {name for text in _texts(servers) for name in _VARIABLE.findall(text)}

@@ -3,7 +3,7 @@
 import shlex
 import site
 import sys
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib.machinery import PathFinder
@@ -36,12 +36,15 @@ from skills_agent.skills.scripts.interpreter import (
 from skills_agent.skills.scripts.programs import find_program, global_modules
 from skills_agent.skills.scripts.runner import NODE_MODULES, ScriptRequest
 from skills_agent.skills.skill import Need, NeedKind, SkillRef
+from skills_agent.skills.text import one_line
 
 NODE_SCRIPTS: Final = tuple(suffix for suffix, runs in KNOWN.items() if runs in {JAVASCRIPT, TYPESCRIPT})
 OWN_VARIABLES: Final = frozenset({*FIXED, "HOME", "TMPDIR", "PATH", "LANG"})
 """What every script gets."""
 CONFIGURED: Final = "configured"
 """Label of the folders that settings or a command line name."""
+MAX_FAULT: Final = 200
+"""Characters of why a server cannot be reached."""
 MAX_NAMED: Final = 8
 """Names in a sentence."""
 NOUNS: Final[Mapping[NeedKind, tuple[str, str]]] = {
@@ -59,7 +62,7 @@ class Missing(NamedTuple):
 
     need: Need
     present: str = ""
-    """The version that is here, where it is another; why a variable that is set does not count."""
+    """The version that is here, where it is another; why one that is set does not count."""
 
     @property
     def text(self) -> str:
@@ -80,6 +83,8 @@ class Machine:
     """Variables that the operator grants, by skill."""
     servers: Collection[str] = ()
     """Names of the MCP servers that are configured."""
+    unreachable: Callable[[], Mapping[str, str]] = dict
+    """Returns which of these cannot be reached as far as is known now, and why."""
     environments: Environments | None = None
     """What a person approved for needs of Python packages."""
 
@@ -114,8 +119,13 @@ class Machine:
             case "variable" if need.name not in given:
                 is_set = bool(self.environment.get(need.name))
                 yield Missing(need, "set, and not given to this skill" if is_set else "")
-            case "server" if need.name.lower() not in {name.lower() for name in self.servers}:
+            case "server" if not self._is_configured(need.name):
                 yield Missing(need)
+            case "server" if fault := self.unreachable().get(need.name.lower()):
+                yield Missing(need, one_line(f"configured, but {fault.rstrip('.')}", MAX_FAULT))
+
+    def _is_configured(self, server: str) -> bool:
+        return server.lower() in {name.lower() for name in self.servers}
 
     def environment_of(self, needs: Iterable[Need], kind: PackageKind) -> Path | None:
         """Return the environment of packages that a person approved for these needs; None without one."""
@@ -214,8 +224,11 @@ class Machine:
         if names := [need.name for need in by_kind.get("variable", [])]:
             grant = f"{skill.name} = [{', '.join(map(repr, names))}]".replace("'", '"')
             remedies.append(f"set {', '.join(names)}, and the setting script_secrets: {grant}")
-        if names := [need.name for need in by_kind.get("server", [])]:
+        servers = [need.name for need in by_kind.get("server", [])]
+        if names := [name for name in servers if not self._is_configured(name)]:
             remedies.append(f"an MCP server {' and '.join(names)} in the setting mcp_servers")
+        if len(names) < len(servers):
+            remedies.append("skills-agent skills doctor, which says how each MCP server stands")
         return remedies
 
     def _installers(self, programs: Sequence[str]) -> Iterator[str]:

@@ -67,6 +67,28 @@ def test_each_layer_is_stronger_than_the_one_before(tmp_path: Path, monkeypatch:
     check(22, "SKILLS_AGENT_MAX_MODEL_CALLS", max_model_calls=None)
 
 
+def test_mcp_servers_of_all_layers_are_joined_by_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def commands(**code: Any) -> dict[str, str]:
+        return {name: server.command for name, server in Settings.load(**code).mcp_servers.items()}
+
+    users_config(tmp_path, '[mcp_servers.a]\ncommand = "user"\n[mcp_servers.b]\ncommand = "user"\n')
+    monkeypatch.setenv("SKILLS_AGENT_MCP_SERVERS", '{"b": {"command": "environment"}}')
+    assert commands() == {"a": "user", "b": "environment"}
+    origin = Settings.load().origins["mcp_servers"]
+    assert origin.endswith("config.toml, SKILLS_AGENT_MCP_SERVERS")
+    more = {"b": {"command": "code"}, "c": {"command": "code"}}
+    assert commands(mcp_servers=more) == {"a": "user", "b": "code", "c": "code"}
+    files = {name: {"command": "workspace"} for name in "abd"}
+    (tmp_path / ".agent").mkdir()
+    (tmp_path / ".agent" / "config.json").write_text(json.dumps({"mcp_servers": files}))
+    assert commands() == {"a": "user", "b": "environment"}
+    config(tmp_path, json.dumps({"mcp_servers": files}))
+    assert commands() == {"a": "user", "b": "environment", "d": "workspace"}
+    assert "(trusted)" in Settings.load().origins["mcp_servers"]
+
+
 def test_the_old_name_of_a_limit_is_read_with_a_warning_that_names_the_new_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -10,7 +10,7 @@ from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
 
 from skills_agent.graph.settings import Settings
-from tests.agents import call, calls, trust_file_of_workspace
+from tests.agents import call, calls, trust_file_of_workspace, write_skill
 from tests.conftest import MakeAgent
 from tests.mcp_servers import command
 
@@ -195,3 +195,19 @@ def test_a_workspace_names_servers_only_where_it_is_trusted(workspace: Path, tmp
     assert Settings.load(workspace, home=home).mcp_servers == {}
     trust_file_of_workspace(workspace, home)
     assert set(Settings.load(workspace, home=home).mcp_servers) == {"evil"}
+
+
+def test_a_skill_that_needs_a_server_says_that_it_cannot_be_reached(
+    make_agent: MakeAgent, skills_dir: Path
+) -> None:
+    for name in ("notes", "quiet"):
+        requires = f'{{"openclaw": {{"requires": {{"mcp": ["{name}"]}}}}}}'
+        write_skill(skills_dir, f"of-{name}", f"Uses {name}.\nmetadata: {requires}", "Do it.")
+    loads = [call("load_skill", name=f"of-{name}") for name in ("notes", "quiet")]
+    servers = {**NOTES, "quiet": {"command": "false", "connect_timeout": 60}}
+    agent = make_agent([calls(*loads), "done"], mcp_servers=servers)
+    agent.say("go")
+    reached, not_reached = [message.text for message in agent.tool_messages("load_skill")]
+    assert "MCP server" not in reached
+    assert "quiet (configured, but it cannot be reached" in not_reached
+    assert "skills-agent skills doctor" in not_reached

@@ -1,6 +1,7 @@
 """Which needs this machine does not meet, and what would bring them."""
 
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -80,6 +81,15 @@ def test_a_variable_counts_where_the_skill_gets_it(tmp_path: Path) -> None:
 def test_servers_are_those_that_are_configured(tmp_path: Path) -> None:
     needs = [Need("server", "linear"), Need("server", "rube")]
     assert texts(machine(tmp_path, servers=["Linear"]).missing(needs, REF, trusted=True)) == ["rube"]
+
+
+def test_a_server_that_cannot_be_reached_is_missing_and_why(tmp_path: Path) -> None:
+    here = replace(machine(tmp_path, servers=["rube"]), unreachable=lambda: {"rube": "it is gone."})
+    missing = here.missing([Need("server", "rube")], REF, trusted=True)
+    assert texts(missing) == ["rube (configured, but it is gone)"]
+    assert here.remedies(missing, REF) == [
+        "skills-agent skills doctor, which says how each MCP server stands"
+    ]
 
 
 def test_what_only_the_author_can_tell_is_not_missing(tmp_path: Path) -> None:
