@@ -138,7 +138,7 @@ def _install(
             _refuse(skill.name)
         if not click.confirm(f"\nInstall these for scripts of {skill.name}?"):
             raise click.ClickException("Nothing was installed.")
-    places = prepared.carry_out(environments, needed, builds=builds)
+    places = prepared.carry_out(environments, needed, skill.ref, builds=builds)
     number = count(len(prepared.listed), "package")
     where = ", ".join(map(str, places))
     echo(f"\nInstalled {number}. Scripts of {skill.name} run with them from now on: {where}")

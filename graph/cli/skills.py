@@ -15,6 +15,7 @@ from skills_agent.graph.cli.doctor import (
     lint,
     untrusted_in_place,
 )
+from skills_agent.graph.cli.environments import environments
 from skills_agent.graph.cli.homes import home
 from skills_agent.graph.cli.needs import needs
 from skills_agent.graph.cli.printing import echo, line_of, print_json, print_section, table
@@ -40,7 +41,7 @@ is not always needed into `references/`, programs into `scripts/`, and name the 
 """
 
 
-@click.group(commands=[lint, doctor, needs, home])
+@click.group(commands=[lint, doctor, needs, environments, home])
 def skills() -> None:
     """List, search, check and begin skills."""
 

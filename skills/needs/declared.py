@@ -47,7 +47,7 @@ _SPECIFIER: Final = re.compile(
 )
 _VERSION: Final = re.compile(r"\d+(?:\.\d+)*")
 _CLAUSE: Final = re.compile(r"[.;\n](?:\s|$)|;")
-_NO_DEMAND: Final = re.compile(
+NO_DEMAND: Final = re.compile(
     r"\b(?:optional(?:ly)?|recommended|no|not|without|if|unless|when)\b", re.IGNORECASE
 )
 _VARIABLE: Final = re.compile(r"\b[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+\b")
@@ -119,7 +119,7 @@ def _of_text(value: Value) -> Iterator[Need]:
     """Take from free text what is surely meant: known programs, variables, servers, the network."""
     text = value[:1000] if isinstance(value, str) else ""
     for clause in _CLAUSE.split(text):
-        if not clause or _NO_DEMAND.search(clause):
+        if not clause or NO_DEMAND.search(clause):
             continue
         said = "compatibility"
         yield from _programs_in(clause, said)

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from importlib.metadata import packages_distributions
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, get_args
 
 from skills_agent.skills.needs import node_packages, python_packages
 from skills_agent.skills.needs.known import DISTRIBUTIONS, NODE_PACKAGES
@@ -29,9 +29,11 @@ from skills_agent.skills.needs.packages import (
     Resolved,
     platform_of,
 )
-from skills_agent.skills.skill import Need
+from skills_agent.skills.skill import Need, SkillRef
 
-_COMPLETE: Final = "complete"
+COMPLETE: Final = "complete"
+"""The file that an environment gets when all of it is there."""
+KINDS: Final[tuple[PackageKind, ...]] = get_args(PackageKind)
 
 
 class Wanted(NamedTuple):
@@ -81,6 +83,11 @@ class Environments:
     workspace: Path | None = None
     """No program is taken from it, and no setting of uv."""
 
+    @property
+    def approvals(self) -> Path:
+        """Return the folder of what persons approved."""
+        return self.folder / "approved"
+
     @cached_property
     def _tools(self) -> PackageTools:
         return PackageTools(folder=self.folder, environment=self.environment, workspace=self.workspace)
@@ -88,11 +95,11 @@ class Environments:
     def of(self, needs: Iterable[Need], kind: PackageKind) -> Path | None:
         """Return the environment that a person approved for exactly these needs; None without one."""
         try:
-            record = json.loads(self._record(needs, kind).read_bytes())
+            record = json.loads(self.record_of(needs, kind).read_bytes())
             place = self.folder / str(record["environment"])
         except (OSError, ValueError, KeyError, TypeError):
             return None
-        return place if place.parent == self.folder and (place / _COMPLETE).is_file() else None
+        return place if place.parent == self.folder and (place / COMPLETE).is_file() else None
 
     def resolve(
         self,
@@ -120,37 +127,42 @@ class Environments:
         One that was cut off while it was made is made anew. Raises InstallError.
         """
         place = self.folder / resolved.digest
-        with self._alone():
-            if (place / _COMPLETE).is_file():
+        with self.alone():
+            if (place / COMPLETE).is_file():
                 return place
             shutil.rmtree(place, ignore_errors=True)
             if resolved.kind == "node":
                 node_packages.install(self._tools, resolved.text, place)
             else:
                 python_packages.install(self._tools, resolved.text, place, builds=builds)
-            (place / _COMPLETE).touch()
+            (place / COMPLETE).touch()
         return place
 
-    def approve(self, needs: Iterable[Need], resolved: Resolved) -> None:
-        """Keep a person's word that scripts with these needs may run with these packages."""
+    def approve(self, needs: Iterable[Need], resolved: Resolved, skill: SkillRef | None = None) -> None:
+        """Keep a person's word that scripts with these needs may run with these packages.
+
+        `skill` is the one that was asked about.
+        """
         needs = tuple(needs)
-        record = self._record(needs, resolved.kind)
+        record = self.record_of(needs, resolved.kind)
         record.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         draft = record.with_suffix(f".{os.getpid()}")
         content = {
             "environment": resolved.digest,
             "needs": sorted(each.text for each in _of_kind(needs, resolved.kind)),
+            "skills": [{"name": skill.name, "path": skill.path}] if skill else [],
         }
         draft.write_text(json.dumps(content), encoding="utf-8")
         draft.replace(record)
 
-    def _record(self, needs: Iterable[Need], kind: PackageKind) -> Path:
+    def record_of(self, needs: Iterable[Need], kind: PackageKind) -> Path:
+        """Return the file that keeps a person's word about these needs."""
         lines = sorted(_line_of(need) for need in _of_kind(needs, kind))
         name = hashlib.sha256("\n".join([platform_of(kind), *lines]).encode()).hexdigest()
-        return self.folder / "approved" / f"{name}.json"
+        return self.approvals / f"{name}.json"
 
     @contextmanager
-    def _alone(self) -> Iterator[None]:
+    def alone(self) -> Iterator[None]:
         """Keep other processes from making the same environment meanwhile."""
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         with (self.folder / "lock").open("w") as file:

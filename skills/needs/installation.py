@@ -1,16 +1,15 @@
 """What would be installed for the scripts of a skill: resolved, then approved, then installed as it is."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, NamedTuple, Self, get_args
+from typing import Final, NamedTuple, Self
 
-from skills_agent.skills.needs.environments import Environments, wanted
+from skills_agent.skills.needs.environments import KINDS, Environments, wanted
 from skills_agent.skills.needs.node_files import read_node_files
 from skills_agent.skills.needs.packages import RESOLVE_SECONDS, PackageKind, Resolved
-from skills_agent.skills.skill import Need
+from skills_agent.skills.skill import Need, SkillRef
 
-KINDS: Final[tuple[PackageKind, ...]] = get_args(PackageKind)
 _SHOWN_OF_HASH: Final = 12
 
 
@@ -59,17 +58,22 @@ class Installation:
         return rows
 
     def carry_out(
-        self, environments: Environments, needs: Iterable[Need], *, builds: bool = False
+        self,
+        environments: Environments,
+        needs: Sequence[Need],
+        skill: SkillRef | None = None,
+        *,
+        builds: bool = False,
     ) -> list[Path]:
         """Install exactly this, approve it for these needs, and return the environments.
 
-        What is there already is not installed again. Raises InstallError.
+        What is there already is not installed again. `skill` is the one that was asked about. Raises
+        InstallError.
         """
-        needs = tuple(needs)
         places = []
         for resolved in self.resolved:
             places.append(environments.install(resolved, builds=builds))
-            environments.approve(needs, resolved)
+            environments.approve(needs, resolved, skill)
         return places
 
 

@@ -5,7 +5,7 @@ import shlex
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from skills_agent.skills.needs.declared import need_of
+from skills_agent.skills.needs.declared import NO_DEMAND, need_of
 from skills_agent.skills.needs.known import PROGRAMS
 from skills_agent.skills.needs.node_files import node_package
 from skills_agent.skills.needs.python_files import requirement
@@ -18,6 +18,7 @@ _BEFORE: Final = re.compile(r"(?:(?:sudo|time|exec|env|then|do|[$%]|[A-Za-z_]\w*
 _PIP: Final = re.compile(r"(?:pip3?|python3? -m pip|uv pip)\s+install\s+(?P<rest>.*)")
 _NPM: Final = re.compile(r"npm\s+(?:install|i|add)\s+(?:-g|--global)\s+(?P<rest>.*)")
 """Without `-g`, packages are for the project that the person works on."""
+_SPAN: Final = re.compile(r"(?<!`)`([^`]+)`(?!`)")
 _VALUED: Final = frozenset(
     {
         "-r",
@@ -64,18 +65,31 @@ def shell_lines(text: str) -> Iterator[ShellLine]:
 
 
 def needs_shown(text: str, file: str) -> Iterator[Need]:
-    """Yield the known programs that commands begin with, and the packages that commands install."""
+    """Yield the known programs that commands begin with, and the packages that commands install.
+
+    Commands that install count in code spans of the text, too, where they are no option.
+    """
     for text_line, number in shell_lines(text):
         said = f"{file}:{number}"
         for part in _SEPARATOR.split(text_line):
             command = part.strip()[_BEFORE.match(part.strip()).end() :]  # type: ignore[union-attr]  # matches ""
-            if match := _PIP.match(command):
-                yield from (need for each in _words(match["rest"]) if (need := requirement(each, said)))
-            elif match := _NPM.match(command):
-                words = _words(match["rest"])
-                yield from (need for each in words if (need := node_package(each, said)))
-            elif (name := command.partition(" ")[0]) in PROGRAMS and (need := need_of("program", name, said)):
+            yield from _packages_of(command, said)
+            name = command.partition(" ")[0]
+            is_known = name in PROGRAMS and not _PIP.match(command) and not _NPM.match(command)
+            if is_known and (need := need_of("program", name, said)):
                 yield need
+    for number, line in enumerate(text.split("\n")[:_MAX_LINES], 1):
+        if "`" in line and len(line) <= _LONGEST and not NO_DEMAND.search(line):
+            for span in _SPAN.finditer(line):
+                yield from _packages_of(span[1], f"{file}:{number}")
+
+
+def _packages_of(command: str, said: str) -> Iterator[Need]:
+    """Yield the packages that a command installs for all of this machine's scripts; most install none."""
+    if match := _PIP.match(command):
+        yield from (need for each in _words(match["rest"]) if (need := requirement(each, said)))
+    elif match := _NPM.match(command):
+        yield from (need for each in _words(match["rest"]) if (need := node_package(each, said)))
 
 
 def _words(text: str) -> list[str]:

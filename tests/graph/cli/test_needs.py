@@ -201,3 +201,36 @@ def test_nothing_is_approved_for_all_skills_without_needs(cli: CommandLine) -> N
     done = cli.run(*install, "--skills-dir", str(cli.skills))
     assert (done.code, done.out) == (2, "")
     assert "no file of plain shows that it needs a package of Python" in done.err
+
+
+def test_environments_are_listed_and_removed(cli: CommandLine, packed: Path) -> None:
+    empty = cli.run("skills", "environments")
+    assert empty.out == "No packages are kept: skills needs NAME --install brings those of a skill.\n"
+    cli.run("skills", "needs", "packed", "--install", "--yes", "--skills-dir", str(cli.skills))
+    (kept,) = cli.run("skills", "environments", "--json").value["environments"]
+    assert (kept["kind"], kept["skills"], kept["is_used"]) == ("python", ["packed"], True)
+    assert kept["bytes"] > 0
+    shown = cli.run("skills", "environments").out
+    assert f"{kept['digest'][:12]}  python  {kept['bytes']:,}" in shown
+    assert cli.run("skills", "environments", "--unused", "--yes").out == "Removed 0 environments, 0 bytes.\n"
+    assert cli.run("skills", "environments", "--remove", "nothing", "--yes").code == 2
+    assert cli.run("skills", "environments", "--remove", kept["digest"][:8]).code == 2  # nobody to ask
+    assert Path(kept["folder"]).is_dir()
+    done = cli.run("skills", "environments", "--remove", kept["digest"][:8], "--yes")
+    assert done.out == f"Removed 1 environment, {kept['bytes']:,} bytes.\n"
+    assert not Path(kept["folder"]).exists()
+    told = cli.run("skills", "needs", "packed", "--json", "--skills-dir", str(cli.skills)).value
+    assert told["environment"] is None
+    assert packed.is_dir()
+
+
+def test_what_no_skill_needs_any_more_is_unused(cli: CommandLine, packed: Path) -> None:
+    install = ["skills", "needs", "packed", "--install", "--yes", "--skills-dir", str(cli.skills)]
+    cli.run(*install)
+    (old,) = cli.run("skills", "environments", "--json").value["environments"]
+    (packed / "requirements.txt").write_text("outer>=1\n")
+    assert not cli.run("skills", "environments", "--json").value["environments"][0]["is_used"]
+    cli.run(*install)  # the same packages, for other needs: it is used again
+    assert cli.run("skills", "environments", "--json").value["environments"][0]["is_used"]
+    (Path(old["folder"]) / "complete").unlink()
+    assert cli.run("skills", "environments", "--unused", "--yes").out.startswith("Removed 1 environment")
