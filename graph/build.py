@@ -11,6 +11,7 @@ from langgraph.graph import END, START
 
 from skills_agent.graph import routes
 from skills_agent.graph.audit.recorder import record_node, record_steps
+from skills_agent.graph.first_step import begin_and_decide
 from skills_agent.graph.langgraph_inside import route_in_place, skip_answers, state_now, stored
 from skills_agent.graph.services import Services, make_services
 from skills_agent.graph.settings import Settings
@@ -34,6 +35,8 @@ from skills_agent.skills.sources import Source
 from skills_agent.state.schema import AgentState
 
 EDGES: Final = (
+    (START, "skills or open calls", "discover"),
+    (START, "a plain message", "decide"),
     ("discover", "history too long", "summarize"),
     ("discover", "a skill is asked for", "select"),
     ("discover", "no skill asked for", "decide"),
@@ -45,6 +48,7 @@ EDGES: Final = (
     ("select", "nothing to load", "decide"),
     ("load", "other calls wait", "gate"),
     ("load", "loaded", "decide"),
+    ("decide", "history too long", "summarize"),
     ("decide", "wants a skill", "select"),
     ("decide", "calls a tool", "gate"),
     ("decide", "is done", END),
@@ -62,6 +66,7 @@ EDGES: Final = (
 """Which node follows which, and when: a route returns the label, or a `Send` that names its node itself."""
 
 ROUTES: Final[Mapping[str, Callable[[AgentState], Any]]] = {
+    START: routes.after_start,
     "discover": routes.after_discover,
     "summarize": routes.after_summarize,
     "select": routes.after_select,
@@ -150,13 +155,15 @@ def wire(services: Services) -> AgentGraph:
         ),
         "answer": partial(answer, requests=requests),
     }
+    recorded: dict[str, Any] = {}
     for name, node in nodes.items():
-        made: Any = record_node(name, node, services.audit)
-        if isgeneratorfunction(node):  # It waits, for a model or a tool.
-            made = two_paths(name, record_steps(name, node, services.audit), running)
-        graph.add_node(name, made, input_schema=stored(AgentState))
+        waits = isgeneratorfunction(node)  # for a model or a tool
+        recorded[name] = (record_steps if waits else record_node)(name, node, services.audit)
+    recorded["decide"] = begin_and_decide(recorded["discover"], recorded["decide"])
+    for name, made in recorded.items():
+        node = two_paths(name, made, running) if isgeneratorfunction(made) else made
+        graph.add_node(name, node, input_schema=stored(AgentState))
 
-    graph.add_edge(START, "discover")
     for node, route in ROUTES.items():
         ends: dict[Hashable, str] = {label: end for start, label, end in EDGES if start == node}
         graph.add_conditional_edges(node, route_in_place(route), ends)

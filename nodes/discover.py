@@ -30,6 +30,7 @@ from skills_agent.state.records import (
 from skills_agent.state.reducers import spent
 from skills_agent.state.schema import AgentState, AgentUpdate
 from skills_agent.state.transcript import last_human, repair
+from skills_agent.state.turn_end import next_turn
 
 logger = logging.getLogger(__name__)
 
@@ -83,8 +84,7 @@ def discover(
     changed system prompt would cost the provider's cache.
     """
     context = Context.of(runtime.context)
-    usage = state.get("usage")
-    turn = usage["turn"] + 1 if usage else 1
+    turn = next_turn(state)
     update = AgentUpdate(usage=spent(turn), **_emptied(state))
     messages = state.get("messages", [])
     if repaired := repair(messages, SUPERSEDED):

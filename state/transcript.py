@@ -172,7 +172,7 @@ def repair(messages: Sequence[AnyMessage], text: str) -> list[AnyMessage] | None
     None when nothing dangles. A provider refuses a tool call that is not followed by its answer. It also
     refuses an id that it has seen, so calls of an earlier release get ids of their own.
     """
-    if _is_whole(messages):
+    if is_whole(messages):
         return None
     known: set[str] = set()
     repaired: list[AnyMessage] = []
@@ -208,7 +208,7 @@ def repair(messages: Sequence[AnyMessage], text: str) -> list[AnyMessage] | None
     return repaired if is_changed or len(repaired) > len(messages) else None
 
 
-def _is_whole(messages: Sequence[AnyMessage]) -> bool:
+def is_whole(messages: Sequence[AnyMessage]) -> bool:
     """Return whether each call has an id of its own, and its answer next to it. Each turn looks at all."""
     known: set[str | None] = {"", None}
     waiting: set[str | None] = set()

@@ -1,6 +1,8 @@
-"""The end of a turn: what the thread holds of its answer."""
+"""Where a turn ends and the next one begins: what the thread holds of its answer."""
 
-from langchain_core.messages import AIMessage
+from itertools import takewhile
+
+from langchain_core.messages import AIMessage, HumanMessage
 
 from skills_agent.state.records import active_skills
 from skills_agent.state.schema import AgentState, AgentUpdate
@@ -19,6 +21,26 @@ def is_ended(state: AgentState) -> bool:
     """
     messages = state["messages"]
     return not wants_calls(messages) and state.get("answer") == _text_of(last_ai(messages))
+
+
+def begins_turn(state: AgentState) -> bool:
+    """Return whether the newest message asks something, and no turn is under way.
+
+    The beginning of a turn empties the answer, and its end writes it. After a turn that ended with no text
+    this cannot be told, and it is False.
+    """
+    messages = state.get("messages") or []
+    return bool(messages) and isinstance(messages[-1], HumanMessage) and state.get("answer") != ""
+
+
+def next_turn(state: AgentState) -> int:
+    """Return the number of the turn that begins: no two have the same.
+
+    A turn whose first step failed is in no count; its message stands before the new one.
+    """
+    usage, newest = state.get("usage"), reversed(state.get("messages") or [])
+    asked = sum(1 for _ in takewhile(lambda each: isinstance(each, HumanMessage), newest))
+    return (usage["turn"] if usage else 0) + (max(1, asked) if begins_turn(state) else 1)
 
 
 def _text_of(message: AIMessage | None) -> str:

@@ -20,8 +20,9 @@ from skills_agent.skills.policy.tool_spec import TOOL_SPECS
 from skills_agent.state.endings import fault_of
 from skills_agent.state.records import Counts
 from skills_agent.state.reducers import add_usage
-from skills_agent.state.schema import CallRequest
+from skills_agent.state.schema import AgentState, CallRequest
 from skills_agent.state.transcript import last_ai, last_human, reused_since
+from skills_agent.state.turn_end import next_turn
 
 State = Mapping[str, Any]
 _Kind = TypeVar("_Kind", bound=Event)
@@ -72,7 +73,9 @@ def turn_of(node: str, before: State) -> int:
     """Return the number of the turn that a step belongs to; 0 where an older thread does not say it."""
     if "turn" in before:
         return int(before["turn"])
-    return int((before.get("usage") or {}).get("turn", 0)) + (node == "discover")
+    if node == "discover":
+        return next_turn(cast("AgentState", before))
+    return int((before.get("usage") or {}).get("turn", 0))
 
 
 def call_started(request: CallRequest) -> Event:

@@ -96,11 +96,11 @@ def test_a_run_from_an_old_checkpoint_asks_again_and_leaves_the_old_branch(agent
     assert agent.graph.get_state(newest.config).values["messages"] == newest.values["messages"]
 
 
-def test_a_plain_turn_costs_four_checkpoints(agent: Agent) -> None:
-    """The input, its taking up, `discover` and `decide`: the end of a turn is no step of its own."""
+def test_a_plain_turn_costs_three_checkpoints(agent: Agent) -> None:
+    """The input, its taking up, and `decide`, which begins and ends the turn in the same step."""
     before_it = len(history(agent))
     agent.say("And now?")
-    assert len(history(agent)) - before_it == 4
+    assert len(history(agent)) - before_it == 3
 
 
 def test_a_message_that_somebody_else_wrote_becomes_the_answer_without_a_model_call(agent: Agent) -> None:
