@@ -25,6 +25,7 @@ from skills_agent.skills.policy import Approver
 from tests.agents import Agent
 from tests.examples import FULL
 from tests.graph.cli.command_line import CommandLine
+from tests.machine import SANDBOX
 from tests.postgres import NoPostgresError, Postgres, running_postgres
 
 hypothesis.settings.register_profile("full", FULL)
@@ -80,6 +81,8 @@ def make_agent(workspace: Path, tmp_path: Path) -> MakeAgent:
         **settings: Any,
     ) -> Agent:
         model = replies if isinstance(replies, BaseChatModel) else ScriptedChatModel(replies)
+        if settings.get("sandbox") == "require" and SANDBOX.program is None:
+            pytest.skip(SANDBOX.reason)
         chosen = {"workspace": workspace, "home": tmp_path / "home", "bundled_skills": False, **settings}
         return Agent(model, Settings(**chosen), tools, checkpointer or InMemorySaver(), thread, approvers)
 

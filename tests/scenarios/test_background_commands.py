@@ -14,6 +14,7 @@ from skills_agent.skills.scripts.background import MAX_OF_RUN
 from tests.agents import Agent, call, calls
 from tests.conftest import MakeAgent
 from tests.graph.cli.command_line import CommandLine
+from tests.machine import SANDBOXES
 from tests.stubborn import processes_with
 from tests.waiting import until
 
@@ -276,7 +277,7 @@ def test_the_terminal_shows_what_a_long_command_prints_and_what_ended_with_the_r
     assert lines[-1] == "All done."
 
 
-@pytest.mark.parametrize("sandbox", ["off", "require"])
+@pytest.mark.parametrize("sandbox", SANDBOXES)
 def test_a_kill_of_the_agent_ends_it(cli: CommandLine, sandbox: str) -> None:
     wait = calls(call("run_command", command="touch waits; sleep 600"))
     model = cli.script(start(forever(cli.workspace)), wait, "done")

@@ -12,6 +12,7 @@ import pytest
 from skills_agent.skills.scripts.bwrap import probe
 from tests.agents import Agent, call, calls, write_skill
 from tests.conftest import MakeAgent
+from tests.machine import SANDBOXES
 
 LOAD = calls(call("load_skill", name="alpha"))
 RUN = calls(call("run_script", skill="alpha", path="scripts/run.py"))
@@ -22,7 +23,6 @@ from helper import VERSION
 here = Path(__file__).parent.parent
 print(VERSION, (here / "references" / "notes.md").read_text().strip())
 """
-SANDBOXES = ["off", pytest.param("require", marks=pytest.mark.skipif(not probe().program, reason="no bwrap"))]
 
 
 @pytest.fixture

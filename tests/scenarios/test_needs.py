@@ -15,6 +15,7 @@ from skills_agent.skills.needs.gather import gather
 from skills_agent.skills.scripts.bwrap import probe
 from tests.agents import call, calls, write_skill
 from tests.conftest import MakeAgent
+from tests.machine import SANDBOXES, needs_installer
 from tests.skills.needs.wheels import make_wheel, offline
 
 PROGRAM = "program-that-nobody-has"
@@ -89,13 +90,12 @@ def test_nothing_is_said_where_nothing_is_missing(skills_dir: Path, make_agent: 
 OUTER = "import outer\nprint('outer', outer.VERSION, 'by', __import__('sys').prefix)\n"
 
 
-@pytest.mark.parametrize("sandbox", ["off", "require"])
+@needs_installer
+@pytest.mark.parametrize("sandbox", SANDBOXES)
 def test_a_script_runs_with_the_packages_that_a_person_approved(
     skills_dir: Path, make_agent: MakeAgent, tmp_path: Path, sandbox: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    if sandbox == "require" and not probe(os.environ["PATH"]).program:
-        pytest.skip("the sandbox does not work here")
     make_wheel(tmp_path / "index", "outer")
     write_skill(skills_dir, "packed", "Packed.", scripts__run_py=OUTER, requirements_txt="outer\n")
     load, run = call("load_skill", name="packed"), call("run_script", skill="packed", path="scripts/run.py")

@@ -8,6 +8,7 @@ import pytest
 
 from tests.agents import write_skill
 from tests.graph.cli.command_line import CommandLine
+from tests.machine import needs_installer
 from tests.skills.needs.registry import Registry, needs_npm, npm_registry
 from tests.skills.needs.wheels import make_wheel
 
@@ -80,6 +81,7 @@ def packed(cli: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     )
 
 
+@needs_installer
 def test_a_list_that_nobody_approves_is_not_installed(cli: CommandLine, packed: Path) -> None:
     del packed
     done = cli.run("skills", "needs", "packed", "--install", "--skills-dir", str(cli.skills))
@@ -91,6 +93,7 @@ def test_a_list_that_nobody_approves_is_not_installed(cli: CommandLine, packed: 
     assert told["needs"][0]["is_missing"]
 
 
+@needs_installer
 def test_an_approved_list_is_installed_and_used(cli: CommandLine, packed: Path) -> None:
     done = cli.run("skills", "needs", "packed", "--install", "--yes", "--skills-dir", str(cli.skills))
     assert done.code == 0
@@ -104,6 +107,7 @@ def test_an_approved_list_is_installed_and_used(cli: CommandLine, packed: Path) 
     assert changed["environment"] is None
 
 
+@needs_installer
 def test_a_person_may_name_more_packages(cli: CommandLine, packed: Path, tmp_path: Path) -> None:
     del packed
     make_wheel(tmp_path / "index", "other", nobody_names_it_py="")
@@ -129,6 +133,7 @@ def test_options_of_an_installation_are_for_one(cli: CommandLine, packed: Path) 
     assert cli.run("skills", "needs", "packed", "--yes", "--skills-dir", str(cli.skills)).code == 2
 
 
+@needs_installer
 @pytest.mark.parametrize(("reply", "code"), [("y\n", 0), ("n\n", 1)])
 def test_a_person_is_asked_once(cli: CommandLine, packed: Path, reply: str, code: int) -> None:
     del packed
@@ -139,6 +144,7 @@ def test_a_person_is_asked_once(cli: CommandLine, packed: Path, reply: str, code
     assert (told["environment"] is not None) == (code == 0)
 
 
+@needs_installer
 def test_the_command_that_is_shown_works_as_it_is(cli: CommandLine, packed: Path) -> None:
     del packed
     told = cli.run("skills", "needs", "packed", "--json", "--skills-dir", str(cli.skills)).value

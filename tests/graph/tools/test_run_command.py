@@ -15,6 +15,7 @@ from skills_agent.graph.tools.execution import WORK_FOLDER
 from skills_agent.skills.policy.protected import protected_in_command
 from tests.agents import Agent, call, calls, write_skill
 from tests.conftest import MakeAgent
+from tests.machine import needs_bwrap
 
 FREE: dict[str, Any] = {"require_approval_for": [], "enable_run_command": "on"}
 
@@ -316,7 +317,7 @@ ASKED = [calls(call("run_command", command="echo ran")), "done"]
 @pytest.mark.parametrize(
     ("settings", "says"),
     [
-        ({}, "exit code 0 ("),
+        pytest.param({}, "exit code 0 (", marks=needs_bwrap),
         ({"sandbox": "require"}, "exit code 0 ("),
         ({"sandbox": "off"}, "no shell here: the sandbox is turned off (setting sandbox)."),
         ({"sandbox": "off", "enable_run_command": "on"}, "exit code 0 ("),
@@ -351,6 +352,7 @@ def test_without_bubblewrap_it_is_not_offered_and_a_skill_that_wants_it_says_so(
     ]
 
 
+@needs_bwrap
 def test_where_there_is_a_shell_no_receipt_speaks_of_it(make_agent: MakeAgent, skills_dir: Path) -> None:
     write_skill(skills_dir, "shown", "Shows.", "```sh\nls\n```\n")
     agent = make_agent(["done"])
