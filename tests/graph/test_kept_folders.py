@@ -224,7 +224,8 @@ def test_to_clear_a_home_removes_nothing_that_a_link_in_it_leads_to(tmp_path: Pa
     ran(cli)
     (home,) = cli.run("skills", "home", "rain-gauge", "--json").value["homes"]
     mine = tmp_path / "mine"
-    mine.mkdir(mode=0o755)
+    mine.mkdir()
+    mine.chmod(0o755)
     (mine / "kept").touch()
     Path(home["folder"], "link").symlink_to(mine)
     Path(home["folder"], "dark").mkdir()

@@ -10,6 +10,7 @@ from skills_agent.nodes.question import contents_of
 from skills_agent.skills.policy.question import whole
 from tests.agents import Agent, call, calls, write_skill
 from tests.conftest import MakeAgent
+from tests.machine import needs_bwrap
 
 RLO, ZWSP = "\u202e", "\u200b"
 
@@ -82,6 +83,7 @@ def test_a_script_is_shown_with_its_words_quoted(make_agent: MakeAgent, skills_d
     assert "Isolation: controlled. Risk: run. To trust alpha as it is now: skills-agent trust " in question
 
 
+@needs_bwrap
 def test_only_arguments_that_were_sent_are_shown(make_agent: MakeAgent, skills_dir: Path) -> None:
     """A question of every script and command ended with `network: []`."""
     write_skill(skills_dir, "alpha", "Alpha.", scripts__run_py="print(1)\n")

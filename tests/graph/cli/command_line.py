@@ -176,12 +176,17 @@ class CommandLine:
         )
         os.close(its_end)
         screen = _Screen(terminal)
-        for prompt, answer in answers:
-            screen.wait_for(prompt)
-            os.write(terminal, answer.encode())
-        screen.wait_for(None)
-        os.close(terminal)
-        return Finished(process.wait(PATIENCE), screen.text, "")
+        try:
+            for prompt, answer in answers:
+                screen.wait_for(prompt)
+                os.write(terminal, answer.encode())
+            screen.wait_for(None)
+            process.wait(PATIENCE)
+        finally:
+            process.kill()
+            process.wait()
+            os.close(terminal)
+        return Finished(process.returncode, screen.text, "")
 
     def _command(self, args: Sequence[str]) -> list[str]:
         return [sys.executable, "-m", "skills_agent.graph.cli.main", *args]

@@ -36,7 +36,8 @@ def test_wrong_usage_is_one_line_and_exit_code_2(cli: CommandLine, arguments: li
     assert done.err.count("\n") == 1
 
 
-def test_an_unknown_thread_is_an_error_that_names_the_known_ones(cli: CommandLine) -> None:
+def test_an_unknown_thread_is_an_error_that_names_the_known_ones(tmp_path: Path) -> None:
+    cli = CommandLine(tmp_path)  # of its own: other tests make threads in the shared one
     cli.run("ask", "Hello?", "--thread", "hello", "--model", cli.script("Hello."))
     for command in (["resume", "nobody"], ["threads", "show", "nobody"]):
         done = cli.run(*command)
