@@ -194,7 +194,7 @@ class _Line:
             if token.kind in {"word", "descriptor"}:
                 self._inner(token, depth)
             if role in {"keyword", "name", "value"}:
-                if run or is_closed:
+                if run:
                     raise NotUnderstood
                 is_closed = token.raw in _CLOSING and role == "keyword"
                 self._head(token, role)
@@ -300,19 +300,18 @@ def _every(root: "Node") -> Iterator["Node"]:
 
 
 def _leaves(root: "Node", *, is_inside: bool) -> Iterator[_Leaf]:
-    """Yield the words, operators and keywords beneath a node in their order. Raises NotUnderstood."""
+    """Yield the words, operators and keywords beneath a node in their order. Raises NotUnderstood.
+
+    The tree has no error in it, and nothing that is missing: either is an error of its root.
+    """
     children = root.children[1:-1] if is_inside else root.children
     nodes = [(child, root.type) for child in reversed(children)]
     body = -1
     while nodes:
         node, parent = nodes.pop()
-        if node.is_missing or node.is_error:
-            raise NotUnderstood
         if node.type == "heredoc_body":
             body = node.start_byte
         elif node.type == "heredoc_end":
-            if body < 0:
-                raise NotUnderstood
             yield _Leaf(body, node.end_byte, "")
             body = -1
         elif node.type in _SUBSTITUTIONS or node.type in _LEAVES:
