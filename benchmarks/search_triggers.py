@@ -17,8 +17,9 @@ from statistics import fmean
 from typing import NamedTuple
 
 from skills_agent.skills.library.registry import Registry
+from skills_agent.skills.search.tables import TextTables
 from skills_agent.skills.search.vectors import FusedIndex, Vectors
-from skills_agent.skills.search.words import SearchIndex, SearchSetting, SearchText, TextTables
+from skills_agent.skills.search.words import SearchIndex, SearchSetting, SearchText
 from skills_agent.skills.sources import DirectorySource
 
 PROJECT = Path(__file__).resolve().parent.parent

@@ -30,8 +30,9 @@ from skills_agent.skills.library.catalog import Catalog
 from skills_agent.skills.library.contents import list_resources, relative_to
 from skills_agent.skills.library.discovery import Discovery, SourceContents, SourceSkill, cause_of, read_file
 from skills_agent.skills.library.index import Strictness, open_index
+from skills_agent.skills.search.tables import TextTables
 from skills_agent.skills.search.vectors import FusedIndex, Vectors
-from skills_agent.skills.search.words import SearchIndex, SearchSetting, SearchText, TextTables
+from skills_agent.skills.search.words import SearchIndex, SearchSetting, SearchText
 from skills_agent.skills.skill import Need, ResourceListing, Skill, SkillMetadata, SkillRef
 from skills_agent.skills.sources.directory import DirectorySource, list_files
 from skills_agent.skills.sources.protocol import SkillEntry, SkillFile, Source

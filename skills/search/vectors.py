@@ -1,7 +1,7 @@
 """Search by meaning beside words, where the host brings an embedding model.
 
-The two rankings are fused by reciprocal rank (Cormack, Clarke and Büttcher, SIGIR 2009): BM25 scores and
-cosines have no scale in common, and ranks need none.
+BM25 scores and cosines have no scale in common, so each counts in standard deviations from its mean over all
+texts. Ranks would need no scale, but give a weak model as much say as a text match that stands out.
 """
 
 import logging
@@ -17,14 +17,12 @@ from typing import Final, Protocol, TypeAlias
 from skills_agent.skills.errors import SkillsAgentError
 from skills_agent.skills.search.words import Match, SearchIndex, SearchText
 
-RANK_CONSTANT: Final = 60
-"""The paper's k: how little the first ranks count more than those after them."""
+MEANING_WEIGHT: Final = 0.5
+"""What the model counts beside words. At 1 a small model makes search worse than words alone."""
 BATCH: Final = 64
 """Texts of one request to the model; some servers refuse more than a hundred."""
 PAUSE_SECONDS: Final = 60.0
 """A model that failed is not called again for so long: searches should not wait for it one by one."""
-_CANDIDATES: Final = 100
-"""Of each ranking, at least."""
 _TEXT_CHARACTERS: Final = 2_000
 _MAX_VECTORS: Final = 20_000
 
@@ -118,35 +116,45 @@ class FusedIndex:
         """Return the best matches by words or by meaning, best first; by words alone if the model fails."""
         if not query.strip() or limit < 1:
             return []
-        candidates = max(limit, _CANDIDATES)
-        by_words = self._words.search(query, candidates)
+        by_words = self._words.search(query, len(self._texts))
         try:
             vectors = self._vectors.of_texts(self._texts)
-            nearest = by_cosine(self._vectors.of_query(query[:_TEXT_CHARACTERS]), vectors, self._factors)
+            vector = self._vectors.of_query(query[:_TEXT_CHARACTERS])
         except NoVectorsError:
             return by_words[:limit]
-        return fuse([match.position for match in by_words], nearest[:candidates])[:limit]
+        return fuse(by_words, cosines(vector, vectors, self._factors))[:limit]
 
 
-def fuse(*rankings: Sequence[int]) -> list[Match]:
-    """Score every position of the rankings with the sum of `1 / (RANK_CONSTANT + rank)`, best first.
+def fuse(by_words: Sequence[Match], nearness: Sequence[float]) -> list[Match]:
+    """Return the texts that match by words, or are near, best first: the sum of both standard scores.
 
-    Of equal ones those of the first ranking come first.
+    `nearness` has a number for each text; one that is above 0 is near. Words say 0 of a text that they do not
+    match. Of equal ones the better match by words comes first.
     """
-    scores: dict[int, float] = {}
-    for ranking in rankings:
-        for rank, position in enumerate(ranking, start=1):
-            scores[position] = scores.get(position, 0.0) + 1 / (RANK_CONSTANT + rank)
-    return sorted((Match(*each) for each in scores.items()), key=lambda match: -match.score)
+    said = [0.0] * len(nearness)
+    for match in by_words:
+        said[match.position] = match.score
+    scores = [
+        by_word + MEANING_WEIGHT * by_meaning
+        for by_word, by_meaning in zip(standard_scores(said), standard_scores(nearness), strict=True)
+    ]
+    near = (position for position, each in enumerate(nearness) if each > 0)
+    positions = dict.fromkeys([*(match.position for match in by_words), *near])
+    return sorted((Match(each, scores[each]) for each in positions), key=lambda match: -match.score)
 
 
-def by_cosine(query: Vector, vectors: Sequence[Vector], factors: Sequence[float]) -> list[int]:
-    """Return the positions of the vectors that point where the query does, nearest first.
+def standard_scores(numbers: Sequence[float]) -> list[float]:
+    """Return how many standard deviations each number is above the mean; zeros where all are the same."""
+    if not numbers or min(numbers) == max(numbers):
+        return [0.0] * len(numbers)
+    mean = math.fsum(numbers) / len(numbers)
+    deviation = math.hypot(*(number - mean for number in numbers)) / math.sqrt(len(numbers))
+    return [(number - mean) / deviation if deviation else 0.0 for number in numbers]
 
-    All are of one length. `factors` multiply the cosines.
-    """
-    cosines = [factor * sum(map(mul, query, vector)) for vector, factor in zip(vectors, factors, strict=True)]
-    return sorted((at for at, cosine in enumerate(cosines) if cosine > 0), key=lambda at: -cosines[at])
+
+def cosines(query: Vector, vectors: Sequence[Vector], factors: Sequence[float]) -> list[float]:
+    """Return how near each vector is to the query, times its factor; all are of length one."""
+    return [factor * sum(map(mul, query, vector)) for vector, factor in zip(vectors, factors, strict=True)]
 
 
 def unit(numbers: Sequence[float]) -> Vector:

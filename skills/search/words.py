@@ -1,63 +1,41 @@
-"""Find skills by words: which words of a query count, and the tables that rank texts by them.
+"""Find skills by words: texts that are ranked by the words, and neighbouring words, of a request.
 
-SQLite's FTS5 is in the standard library, and finds the right skill among 2,100 as well as a
-sentence-embedding model once instructions are indexed beside descriptions. The numbers of `SearchSetting`
-were chosen by leave-one-repository-out cross-validation: benchmarks/search_triggers.py, docs/benchmarks.md.
+BM25 as SQLite has it finds the right skill among 2,100 as well as a sentence-embedding model once
+instructions are indexed beside descriptions. The numbers of `SearchSetting` were chosen by
+leave-one-repository-out cross-validation: benchmarks/search_triggers.py, docs/benchmarks.md.
 """
 
 import hashlib
-import logging
-import re
-import weakref
-from collections.abc import Callable, Iterable, Sequence
+import json
+import math
+import os
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from pathlib import Path
-from threading import Lock
-from typing import TYPE_CHECKING, Final, NamedTuple
+from heapq import nsmallest
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeVar
+
+from skills_agent.skills.search.mentions import Described, attributed
+from skills_agent.skills.search.tables import TextTables
+from skills_agent.skills.search.tokens import Query, read_query, script_of, scripts_of, spaced
 
 if TYPE_CHECKING:
     from sqlite3 import Connection
 
-_WORD = re.compile(r"\w+")
-_MAX_WORDS: Final = 64
-"""Words of a query that count: a pasted document is no query."""
-_FUNCTION_WORDS: Final = """
-a about above after again all also am an and any are as at be been before being but by can could d did
-do does doing don down during each few for from further had has have having he her here hers him his how
-i if in into is it its itself just let like ll m me more most my need no nor not now of off on once only
-or other our out over own please re s same she should so some such t than that the their them then there
-these they this those through to too under until up us use using ve very want was we were what when
-where which while who whom why will with would you your
-"""
-FUNCTION_WORDS: Final = frozenset(_FUNCTION_WORDS.split())
-"""They say nothing about a task, and in a catalog of ten skills a rare `please` would weigh like a name."""
-# Compiled when a text first needs them: a process that lists skills should not wait for that.
-_HIRAGANA: Final = "[\u3040-\u309f]+"
-_KATAKANA: Final = "[\u30a0-\u30ff]+"
-_HAN: Final = "[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]+"
-_TOKENS: Final = "tokenize = 'porter unicode61 remove_diacritics 2'"
-_WAIT: Final = 2.0
-"""Seconds, for another process that fills the tables."""
-# Labels and bodies (instructions) are two tables, because BM25 divides by the length of a whole row: in one
-# table a skill with long instructions could hardly be found by its description.
-_TABLES: Final = (
-    "CREATE TABLE IF NOT EXISTS texts (key TEXT UNIQUE, name TEXT, factor REAL)",
-    "CREATE TABLE IF NOT EXISTS filled (state TEXT)",
-    f"CREATE VIRTUAL TABLE IF NOT EXISTS labels USING fts5(name, description, {_TOKENS})",
-    f"CREATE VIRTUAL TABLE IF NOT EXISTS bodies USING fts5(instructions, {_TOKENS})",
-)
-_SEARCH: Final = """
-SELECT key, factor * sum(score) AS total FROM (
-    SELECT rowid AS number, -bm25(labels, ?, ?) AS score FROM labels WHERE labels MATCH ?
-    UNION ALL
-    SELECT rowid, -bm25(bodies) * ? FROM bodies WHERE bodies MATCH ?
-) JOIN texts ON texts.rowid = number
-GROUP BY number ORDER BY total DESC, name, key LIMIT ?
-"""
-_Rows = list[tuple[str, float]]
-"""Keys of texts and their scores, best first."""
-
-logger = logging.getLogger(__name__)
+Field = Literal["name", "description", "instructions"]
+_Table = Literal["labels", "bodies"]
+_MATCHES: Final[Mapping[_Table, str]] = {
+    "labels": "SELECT rowid, bm25(labels, ?, ?) FROM labels WHERE labels MATCH ?",
+    "bodies": "SELECT rowid, bm25(bodies, ?, ?) FROM bodies WHERE bodies MATCH ?",
+}
+_FIELDS: Final[Mapping[Field, str]] = {
+    "name": "SELECT rowid FROM labels WHERE labels MATCH 'name : ' || ?",
+    "description": "SELECT rowid FROM labels WHERE labels MATCH 'description : ' || ?",
+    "instructions": "SELECT rowid FROM bodies WHERE bodies MATCH ?",
+}
+_LEAST_IDF: Final = 1e-6
+"""What SQLite takes for the weight of a word that half of the texts have."""
+_Answer = TypeVar("_Answer")
 
 
 class SearchSetting(NamedTuple):
@@ -66,7 +44,9 @@ class SearchSetting(NamedTuple):
     name: float = 8.0
     description: float = 1.0
     instructions: float = 1.0
-    instruction_characters: int = 16_000
+    neighbours: float = 1.0
+    """Of two words of the request that stand side by side in a text, too."""
+    instruction_characters: int = 64_000
     """Of one skill; 0 indexes descriptions alone."""
     skip_function_words: bool = True
 
@@ -79,63 +59,48 @@ class SearchText(NamedTuple):
     instructions: str | Callable[[], str] = ""
     """A function is called when the text is first indexed."""
     key: str = ""
-    """Differs when any of the texts may: a key that is indexed is not indexed again."""
+    """Differs when the instructions may: a key that is indexed is not indexed again."""
     factor: float = 1.0
     """What its scores are multiplied with."""
 
 
 class Match(NamedTuple):
-    """The position of a text among those indexed, and how well it matches: higher is better, above 0."""
+    """The position of a text among those indexed, and how well it matches: higher is better."""
 
     position: int
     score: float
 
 
-class TextTables:
-    """Full-text tables, in a file that processes share, or without one in a temporary database.
+class Term(NamedTuple):
+    """A word of a request, or two neighbouring ones, and where a text has it."""
 
-    The file is a cache: while it is locked or cannot be used, a temporary database does its work.
-    """
+    words: tuple[str, ...]
+    rarity: float
+    """How much it counts, 0 or more: more if few texts have it."""
+    fields: tuple[Field, ...]
+    """Empty where the text does not have it."""
 
-    def __init__(self, file: Path | None = None) -> None:
-        self._file = file
-        self._lock = Lock()
-        self._connection: Connection | None = None
 
-    def run(self, work: "Callable[[Connection], _Rows]") -> _Rows:
-        """Return what work on the tables gives; no other thread works on them meanwhile."""
-        # Only searching needs SQLite, and `skills list` should not wait for its import.
-        import sqlite3  # noqa: PLC0415
+class _Totals(NamedTuple):
+    """How many rows the tables have, and how many rows of each are written in a script."""
 
-        with self._lock:
-            try:
-                return work(self._open())
-            except (sqlite3.DatabaseError, OSError) as error:
-                if self._file is None:
-                    raise
-                logger.warning("index not used: %s", error, extra={"path": str(self._file)})
-                if not isinstance(error, (sqlite3.OperationalError, OSError)):  # damaged
-                    # The journal first: left over, it would be taken for that of the next file.
-                    self._file.with_name(f"{self._file.name}-journal").unlink(missing_ok=True)
-                    self._file.unlink(missing_ok=True)
-                self._file = self._connection = None
-                return work(self._open())
+    mark: str
+    """Another one whenever rows were added or removed."""
+    rows: Mapping[_Table, int]
+    scripts: Mapping[_Table, Mapping[str, int]]
 
-    def _open(self) -> "Connection":
-        if self._connection is None:
-            import sqlite3  # noqa: PLC0415 - as above
+    def shares(self, word: str) -> dict[_Table, float]:
+        """Return what descriptions and instructions count for a word: by how many have its script.
 
-            if self._file is not None:
-                self._file.touch(mode=0o600)
-            # SQLite moves a database without a name to disk as it grows.
-            connection = sqlite3.connect(
-                self._file or "", timeout=_WAIT, check_same_thread=False, isolation_level=None
-            )
-            weakref.finalize(self, connection.close)
-            for statement in _TABLES:
-                connection.execute(statement)
-            self._connection = connection
-        return self._connection
+        Where only the instructions of three skills are in Chinese, any Chinese request would go to them.
+        """
+        script = script_of(word)
+        if not any(script in counts for counts in self.scripts.values()):
+            return dict.fromkeys(self.rows, 1.0)
+        shares = {
+            each: (self.scripts[each].get(script, 0) + 1) / (rows + 1) for each, rows in self.rows.items()
+        }
+        return {table: share / max(shares.values()) for table, share in shares.items()}
 
 
 class SearchIndex:
@@ -156,73 +121,168 @@ class SearchIndex:
             for position, text in enumerate(self._texts)
         }
         self._state = hashlib.sha256("\n".join(sorted(self._positions)).encode()).hexdigest()
+        self._factors = [text.factor for text in self._texts]
+        self._by_name = sorted(range(len(self._texts)), key=lambda position: self._texts[position].name)
+        self._ranks = {position: rank for rank, position in enumerate(self._by_name)}
+        """Of equally good ones the first by name comes first."""
+        self._rows: tuple[str, dict[int, int]] = ("", {})
 
     def search(self, request: str, limit: int) -> list[Match]:
         """Return the best matches of any word of a request, best first; none where it has no words."""
-        setting = self._setting
-        words = query_words(request, skip_function_words=setting.skip_function_words)
-        if not words or limit < 1:
+        query = self._read(request)
+        if not query.words or limit < 1:
             return []
-        expression = " OR ".join(f'"{word}"' for word in words)
-        labels = (setting.name, setting.description, expression)
-        bodies = (setting.instructions, expression)
-        rows = self._tables.run(partial(self._rows, values=(*labels, *bodies, limit)))
-        return [Match(self._positions[key], score) for key, score in rows]
+        return self._tables.run(partial(self._run, partial(self._best, query, limit)))
 
-    def _rows(self, connection: "Connection", values: tuple[object, ...]) -> _Rows:
+    def terms(self, request: str, position: int) -> list[Term]:
+        """Return where a text has the words, and the neighbouring words, of a request."""
+        query = self._read(request)
+        return self._tables.run(partial(self._run, partial(self._terms, query, position)))
+
+    def _read(self, request: str) -> Query:
+        return read_query(request, skip_function_words=self._setting.skip_function_words)
+
+    def _run(self, work: "Callable[[Connection, _Totals], _Answer]", connection: "Connection") -> _Answer:
+        """Do work on the tables in one transaction; texts that they lack are indexed before."""
         connection.execute("BEGIN")
         with connection:
-            if connection.execute("SELECT state FROM filled").fetchone() == (self._state,):
-                return connection.execute(_SEARCH, values).fetchall()
+            filled = connection.execute(
+                "SELECT totals FROM filled WHERE state = ?", (self._state,)
+            ).fetchone()
+            if filled:
+                return work(connection, _Totals(*json.loads(filled[0])))
         connection.execute("BEGIN IMMEDIATE")
         with connection:
-            self._fill(connection)
-            return connection.execute(_SEARCH, values).fetchall()
+            return work(connection, self._fill(connection))
 
-    def _fill(self, connection: "Connection") -> None:
-        indexed = dict(connection.execute("SELECT key, rowid FROM texts"))
-        for key in indexed.keys() - self._positions.keys():
+    def _fill(self, connection: "Connection") -> _Totals:
+        described = [Described(text.name, text.description, text.factor) for text in self._texts]
+        descriptions = attributed(described)
+        wanted = {
+            (key, hashlib.sha256(descriptions[position].encode(errors="replace")).hexdigest()): position
+            for key, position in self._positions.items()
+        }
+        indexed = {
+            (key, digest): row
+            for row, key, digest in connection.execute("SELECT rowid, key, digest FROM texts")
+        }
+        for text in indexed.keys() - wanted.keys():
             for table in ("texts", "labels", "bodies"):
-                connection.execute(f"DELETE FROM {table} WHERE rowid = ?", (indexed[key],))  # noqa: S608 - constants
-        for key in self._positions.keys() - indexed.keys():
-            self._add(connection, key)
+                connection.execute(f"DELETE FROM {table} WHERE rowid = ?", (indexed[text],))  # noqa: S608 - constants
+        for key, digest in wanted.keys() - indexed.keys():
+            position = wanted[key, digest]
+            self._add(connection, key, digest, self._texts[position], descriptions[position])
+        totals = _totals(connection)
         connection.execute("DELETE FROM filled")
-        connection.execute("INSERT INTO filled VALUES (?)", (self._state,))
+        connection.execute("INSERT INTO filled VALUES (?, ?)", (self._state, json.dumps(totals)))
+        return totals
 
-    def _add(self, connection: "Connection", key: str) -> None:
-        text = self._texts[self._positions[key]]
-        added = connection.execute("INSERT INTO texts VALUES (?, ?, ?)", (key, text.name, text.factor))
-        label = (added.lastrowid, text.name, spaced(text.description))
-        connection.execute("INSERT INTO labels (rowid, name, description) VALUES (?, ?, ?)", label)
+    def _add(
+        self, connection: "Connection", key: str, digest: str, text: SearchText, description: str
+    ) -> None:
         written = text.instructions if isinstance(text.instructions, str) else text.instructions()
-        if instructions := written[: self._setting.instruction_characters]:
+        instructions = written[: self._setting.instruction_characters]
+        scripts = (" ".join(scripts_of(description)), " ".join(scripts_of(instructions)))
+        added = connection.execute("INSERT INTO texts VALUES (?, ?, ?, ?)", (key, digest, *scripts))
+        label = (added.lastrowid, text.name, spaced(description))
+        connection.execute("INSERT INTO labels (rowid, name, description) VALUES (?, ?, ?)", label)
+        if instructions:
             body = (added.lastrowid, spaced(instructions))
             connection.execute("INSERT INTO bodies (rowid, instructions) VALUES (?, ?)", body)
 
+    def _best(self, query: Query, limit: int, connection: "Connection", totals: _Totals) -> list[Match]:
+        scores = _Scoring(connection, self._setting, totals).scores(query)
+        rows = self._rows_of(connection, totals)
+        factors, ranks = self._factors, self._ranks
+        found = [(-score * factors[rows[row]], ranks[rows[row]]) for row, score in scores.items()]
+        return [Match(self._by_name[rank], -score) for score, rank in nsmallest(limit, found)]
 
-def query_words(query: str, *, skip_function_words: bool = True) -> list[str]:
-    """Return the distinct words of a query that are searched for; all of them if no other is left."""
-    written = spaced(query.replace("\0", " ").replace("_", " ").lower())
-    words = list(dict.fromkeys(_WORD.findall(written)))
-    content_words = [word for word in words if word not in FUNCTION_WORDS] if skip_function_words else []
-    return (content_words or words)[:_MAX_WORDS]
+    def _rows_of(self, connection: "Connection", totals: _Totals) -> dict[int, int]:
+        """Return the position of each row; it is asked for again when any process has changed the tables."""
+        mark, rows = self._rows
+        if mark != totals.mark:
+            rows = {
+                row: self._positions[key] for row, key in connection.execute("SELECT rowid, key FROM texts")
+            }
+            self._rows = totals.mark, rows
+        return rows
+
+    def _terms(self, query: Query, position: int, connection: "Connection", totals: _Totals) -> list[Term]:
+        of_position = {at: row for row, at in self._rows_of(connection, totals).items()}
+        terms = []
+        for words in query.terms:
+            found = {
+                field: {row for (row,) in connection.execute(select, (_expression(words),))}
+                for field, select in _FIELDS.items()
+            }
+            rarity = _weight(totals.rows["labels"], len(set().union(*found.values())))
+            fields = tuple(field for field in _FIELDS if of_position[position] in found[field])
+            terms.append(Term(words, rarity, fields))
+        return terms
 
 
-def spaced(text: str) -> str:
-    """Put blanks into Chinese and Japanese, which are written without: FTS5 would take a clause for a word.
+class _Scoring:
+    """The scores of one request, word by word.
 
-    Han becomes overlapping pairs of characters, a run of katakana is a word, and hiragana, which is mostly
-    grammar, is left out.
+    SQLite's BM25 gives nothing for a word that half of the texts have, which is fatal in a catalog of ten
+    skills. So each word is matched alone, its scores are divided by SQLite's weight of the word, and
+    multiplied by one that stays above zero.
     """
-    if text.isascii():
-        return text
-    return re.sub(_HAN, _pairs, re.sub(_KATAKANA, r" \g<0> ", re.sub(_HIRAGANA, " ", text)))
+
+    def __init__(self, connection: "Connection", setting: SearchSetting, totals: _Totals) -> None:
+        self._connection = connection
+        self._setting = setting
+        self._totals = totals
+        self._sums: defaultdict[int, float] = defaultdict(float)
+        self._found: dict[tuple[_Table, str], int] = {}
+        """How many rows of a table have a word."""
+
+    def scores(self, query: Query) -> Mapping[int, float]:
+        """Return the sum of each row that has any of the words; two that stand side by side count again."""
+        for words in query.terms:
+            if len(words) == 1 or self._setting.neighbours:
+                shares = [self._totals.shares(word) for word in words]
+                for table in self._totals.rows:
+                    self._add(table, words, max(share[table] for share in shares))
+        return self._sums
+
+    def _add(self, table: _Table, words: tuple[str, ...], share: float) -> None:
+        name, description, instructions, neighbours, *_ = self._setting
+        weights = (name, description * share) if table == "labels" else (instructions * share, 0.0)
+        if not any(weights) or (len(words) > 1 and not all(self._found[table, word] for word in words)):
+            return
+        rows = self._connection.execute(_MATCHES[table], (*weights, _expression(words))).fetchall()
+        if len(words) == 1:
+            self._found[table, words[0]] = len(rows)
+        total = self._totals.rows[table]
+        of_sqlite = sum(_sqlite_weight(total, self._found[table, word]) for word in words)
+        scale = -_weight(total, len(rows)) / of_sqlite * (neighbours if len(words) > 1 else 1.0)
+        for row, score in rows:
+            self._sums[row] += scale * score
 
 
-def _pairs(run: re.Match[str]) -> str:
-    characters = run[0]
-    pairs = (characters[start : start + 2] for start in range(max(len(characters) - 1, 1)))
-    return f" {' '.join(pairs)} "
+def _expression(words: tuple[str, ...]) -> str:
+    quoted = " ".join(f'"{word}"' for word in words)
+    return quoted if len(words) == 1 else f"NEAR({quoted}, 1)"
+
+
+def _weight(texts: int, found: int) -> float:
+    return math.log(1 + (texts - found + 0.5) / (found + 0.5))
+
+
+def _sqlite_weight(texts: int, found: int) -> float:
+    return max(math.log((texts - found + 0.5) / (found + 0.5)), _LEAST_IDF)
+
+
+def _totals(connection: "Connection") -> _Totals:
+    kept = connection.execute("SELECT description_scripts, instruction_scripts FROM texts").fetchall()
+    bodies = connection.execute("SELECT count(*) FROM bodies").fetchone()[0]
+    counts = [Counter(script for texts in kept for script in texts[column].split()) for column in (0, 1)]
+    return _Totals(
+        os.urandom(8).hex(),
+        {"labels": len(kept), "bodies": bodies},
+        {"labels": counts[0], "bodies": counts[1]},
+    )
 
 
 def search_texts(entries: Sequence[tuple[str, str]], query: str, limit: int) -> list[tuple[str, float]]:

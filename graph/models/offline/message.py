@@ -4,7 +4,7 @@ import re
 from collections.abc import Collection, Iterator, Sequence
 from typing import Literal, NamedTuple
 
-from skills_agent.skills.search.words import FUNCTION_WORDS
+from skills_agent.skills.search.tokens import FUNCTION_WORDS
 
 TokenKind = Literal["word", "text", "file", "path", "url", "flag"]
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from skills_agent.graph.models.offline.message import PersonMessage, Token, words
-from skills_agent.skills.search.words import FUNCTION_WORDS
+from skills_agent.skills.search.tokens import FUNCTION_WORDS
 
 _FENCE = re.compile(r"\s*(?:```|~~~)")
 _SPAN = re.compile(r"(`+)(.+?)\1")

@@ -14,7 +14,8 @@ from langchain_core.embeddings import Embeddings
 
 from skills_agent.skills.library.catalog import Catalog
 from skills_agent.skills.library.registry import Registry
-from skills_agent.skills.search.vectors import PAUSE_SECONDS, Vectors, fuse
+from skills_agent.skills.search.vectors import PAUSE_SECONDS, Vectors, fuse, standard_scores
+from skills_agent.skills.search.words import Match
 from skills_agent.skills.sources import MemorySource
 
 
@@ -205,21 +206,49 @@ def test_of_two_that_are_equally_near_the_trusted_one_comes_first() -> None:
 
 # Fusion
 
-rankings = st.lists(st.integers(0, 30), unique=True)
+numbers = st.floats(-1e6, 1e6, allow_nan=False)
 
 
-@given(rankings, rankings)
-def test_fusion_has_what_any_ranking_has_once_and_best_first(one: list[int], other: list[int]) -> None:
-    fused = fuse(one, other)
+@given(st.lists(st.tuples(st.none() | st.floats(0.01, 1e6), st.floats(-1, 1)), max_size=30))
+def test_fusion_has_what_words_or_meaning_find_once_and_best_first(
+    texts: list[tuple[float | None, float]],
+) -> None:
+    by_words = [Match(position, score) for position, (score, _) in enumerate(texts) if score is not None]
+    fused = fuse(by_words, [near for _, near in texts])
 
-    assert sorted(match.position for match in fused) == sorted({*one, *other})
-    assert all(before.score >= after.score > 0 for before, after in pairwise(fused))
-    assert {match.position: match.score for match in fused} == {
-        match.position: match.score for match in fuse(other, one)
-    }
+    found = [position for position, (score, near) in enumerate(texts) if score is not None or near > 0]
+    assert sorted(match.position for match in fused) == found
+    assert all(before.score >= after.score for before, after in pairwise(fused))
+    assert all(math.isfinite(match.score) for match in fused)
 
 
-@given(rankings)
-def test_fusion_keeps_a_ranking_that_stands_alone_or_agrees(ranking: list[int]) -> None:
-    assert [match.position for match in fuse(ranking)] == ranking
-    assert [match.position for match in fuse(ranking, ranking)] == ranking
+@given(st.lists(st.floats(0.01, 1e6), min_size=1, max_size=30), st.floats(-1, 1))
+def test_fusion_with_a_model_that_says_the_same_of_all_keeps_the_order_of_words(
+    scores: list[float], nearness: float
+) -> None:
+    by_words = sorted((Match(*each) for each in enumerate(scores)), key=lambda match: -match.score)
+    fused = fuse(by_words, [nearness] * len(scores))
+
+    assert [scores[match.position] for match in fused] == [match.score for match in by_words]
+
+
+def test_words_that_stand_out_count_more_than_a_model_that_prefers_another() -> None:
+    by_words = [Match(0, 9.0), Match(1, 1.0), Match(2, 0.9)]
+
+    assert fuse(by_words, [0.1, 0.3, 0.2, 0.1])[0].position == 0
+
+
+def test_where_words_are_even_the_model_decides() -> None:
+    assert [
+        match.position for match in fuse([Match(0, 5.0), Match(1, 4.9), Match(2, 0.1)], [0.1, 0.9, 0.1])
+    ] == [1, 0, 2]
+
+
+@given(st.lists(numbers, max_size=30))
+def test_standard_scores_are_finite_in_order_and_about_zero(values: list[float]) -> None:
+    scores = standard_scores(values)
+
+    assert all(map(math.isfinite, scores))
+    assert sum(scores) == pytest.approx(0, abs=1e-3)
+    ordered = sorted(range(len(values)), key=lambda position: values[position])
+    assert all(scores[one] <= scores[other] for one, other in pairwise(ordered))

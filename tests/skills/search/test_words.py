@@ -6,7 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skills_agent.skills.library.registry import Registry
-from skills_agent.skills.search.words import SearchIndex, SearchText, TextTables, query_words, search_texts
+from skills_agent.skills.search.tables import TextTables
+from skills_agent.skills.search.tokens import read_query
+from skills_agent.skills.search.words import SearchIndex, SearchText, search_texts
 from skills_agent.skills.sources import MemorySource
 
 ENTRIES = [
@@ -86,8 +88,28 @@ def test_a_catalog_finds_its_skills_from_any_thread() -> None:
 
 
 def test_words_that_say_nothing_of_a_task_are_left_out_unless_there_are_no_others() -> None:
-    assert query_words("Please can you profile this") == ["profile"]
-    assert query_words("what is it") == ["what", "is", "it"]
+    assert read_query("Please can you profile this").words == ("profile",)
+    assert read_query("what is it").words == ("what", "is", "it")
+
+
+def test_neighbours_are_words_that_count_beside_each_other() -> None:
+    assert read_query("review a pull request, request a review").neighbours == (
+        ("review", "pull"),
+        ("pull", "request"),
+        ("request", "review"),
+    )
+
+
+@given(st.text(max_size=200))
+def test_neighbours_are_words_of_the_query(text: str) -> None:
+    query = read_query(text)
+
+    assert len(set(query.words)) == len(query.words) <= 64
+    assert all(one != other and {one, other} <= set(query.words) for one, other in query.neighbours)
+
+
+def test_a_pasted_document_is_cut_before_it_is_read() -> None:
+    assert len(read_query(" ".join(f"word{number}" for number in range(100_000))).words) == 64
 
 
 def test_chinese_and_japanese_are_found_without_blanks_between_words() -> None:
@@ -100,6 +122,89 @@ def test_chinese_and_japanese_are_found_without_blanks_between_words() -> None:
     assert [name for name, _ in search_texts(entries, "先週の議事録が欲しい", 1)] == ["notes"]
     assert [name for name, _ in search_texts(entries, "デプロイして", 1)] == ["deploy"]
     assert [name for name, _ in search_texts(entries, "帮我做预算", 1)] == ["budget"]
+
+
+def test_korean_thai_and_hindi_are_found() -> None:
+    entries = [
+        ("minutes", "회의 보고서를 작성합니다"),
+        ("budget", "ทำรายงานงบประมาณประจำปี"),
+        ("lessons", "हिन्दी सीखने के पाठ"),
+        ("kitchen", "रसोई की सफ़ाई"),
+        ("garden", "ดูแลสวนดอกไม้"),
+    ]
+
+    assert [name for name, _ in search_texts(entries, "보고서 하나 써 줘", 1)] == ["minutes"]
+    assert [name for name, _ in search_texts(entries, "ช่วยทำงบประมาณ", 1)] == ["budget"]
+    assert [name for name, _ in search_texts(entries, "हिन्दी का पाठ", 5)] == ["lessons"]
+
+
+# What counts
+
+
+def test_a_word_that_most_skills_have_counts() -> None:
+    entries = [
+        ("invoice", "Makes one."),
+        ("payments", "Pays an invoice."),
+        ("archive", "Files an invoice."),
+        ("tables", "Draws a table of contents."),
+    ]
+
+    ((name, score),) = search_texts(entries, "an invoice", 1)
+    assert name == "invoice"
+    assert score > 0.1 * search_texts(entries, "a table", 1)[0][1]
+
+
+def test_words_that_stand_side_by_side_in_the_request_and_in_the_text_count_more() -> None:
+    entries = [
+        ("a", "Answers a request of a customer, and helps to pull a cart."),
+        ("b", "Answers a customer of a cart, and helps with a pull request."),
+        ("c", "Does something else."),
+    ]
+
+    assert [name for name, _ in search_texts(entries, "my pull request", 5)] == ["b", "a"]
+
+
+def test_instructions_are_searched_far_down() -> None:
+    far = skill("Does something.", "filler " * 9_000 + "quarterly ledger")
+    catalog = Registry([MemorySource({"a": far, "b": skill("Does more.")})]).refresh()
+
+    assert [hit.skill.name for hit in catalog.search("ledger")] == ["a"]
+
+
+def test_a_few_chinese_instructions_do_not_take_every_chinese_request() -> None:
+    texts = [SearchText(f"other-{number}", "处理邮件", "Work.") for number in range(8)]
+    texts += [SearchText(f"budget-{number}", "编制年度预算", "Do the sums.") for number in range(3)]
+    texts += [SearchText("mail", "处理邮件", "每次先看预算。")]
+
+    assert SearchIndex(texts).search("做个预算", 4)[-1].position == 11
+
+
+def test_scripts_change_nothing_where_there_is_one() -> None:
+    with_numbers = [SearchText("a", "2024", "2025"), SearchText("b", "2025"), SearchText("c", "1999")]
+
+    assert [match.position for match in SearchIndex(with_numbers).search("2025", 5)] == [1, 0]
+
+
+def test_a_sentence_that_names_another_skill_counts_for_that_one() -> None:
+    skills = {
+        "branch-review": skill("Reviews a branch. For pull requests of strangers use fork-review instead."),
+        "fork-review": skill("Reviews what others send."),
+        "other": skill("Does something else."),
+    }
+    catalog = Registry([MemorySource(skills)]).refresh()
+
+    assert [hit.skill.name for hit in catalog.search("pull requests of strangers")] == ["fork-review"]
+    del skills["branch-review"]
+    assert Registry([MemorySource(skills)]).refresh().search("pull requests of strangers") == []
+
+
+def test_a_skill_that_comes_changes_what_the_sentences_of_others_count_for() -> None:
+    skills = {"branch-review": skill("Reviews a branch. For strangers use fork-review.")}
+    registry = Registry([MemorySource(skills)])
+    assert [hit.skill.name for hit in registry.refresh().search("strangers")] == ["branch-review"]
+
+    skills["fork-review"] = skill("Reviews what others send.")
+    assert [hit.skill.name for hit in registry.refresh().search("strangers")] == ["fork-review"]
 
 
 # Instructions, trust, and what is indexed
