@@ -13,7 +13,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
@@ -55,6 +55,8 @@ def notes() -> Any:
     """Return a server with tools that do what they say."""
     # The other kinds start without the SDK, and fast.
     from mcp.server import MCPServer  # noqa: PLC0415
+    from mcp.server.mcpserver import Context  # noqa: PLC0415
+    from mcp.server.mcpserver.exceptions import ToolError  # noqa: PLC0415
     from mcp_types import (  # noqa: PLC0415
         EmbeddedResource,
         ImageContent,
@@ -98,6 +100,20 @@ def notes() -> Any:
     def die() -> str:
         """End without an answer."""
         os._exit(3)
+
+    @server.tool()
+    async def change(context: Context) -> str:
+        """Take a tool away, and bring another one."""
+
+        @server.tool()
+        def brought(text: str) -> str:
+            """Return the text."""
+            return f"brought {text}"
+
+        with suppress(ToolError):  # it is gone already
+            server.remove_tool("long")
+        await context.notify_tools_changed()
+        return "changed"
 
     @server.tool()
     def fail() -> str:

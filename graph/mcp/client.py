@@ -47,7 +47,7 @@ class ServerState(NamedTuple):
 
 
 class McpServers:
-    """Connects servers when a turn needs them, lists their tools once, and calls these."""
+    """Connects servers when a turn needs them, lists their tools where these may be new, and calls them."""
 
     def __init__(
         self,
@@ -62,7 +62,7 @@ class McpServers:
             _require_sdk()
         self._servers = servers
         self.join: Callable[[str, Sequence[ToolDefinition]], Sequence[str]] = lambda _, __: ()
-        """Gets the tools of a server when it has answered, and says which of them it does not take."""
+        """Gets the tools of a server each time they are listed, and says which of them it does not take."""
         self._lock = Lock()
         self._loop = _LoopThread()
         self._links = {
@@ -72,17 +72,19 @@ class McpServers:
         weakref.finalize(self, _close, self._loop, [link.connection for link in self._links.values()])
 
     def connect(self) -> None:
-        """Connect every server that is not, and wait for first attempts, each within its time.
+        """Connect every server that is not, and list its tools where they may have changed.
 
-        A server that does not answer is left out; a later turn tries it again, and does not wait for it.
+        First attempts and changes are waited for, each within its time. A server that does not answer is left
+        out, or keeps the tools that it had; a later turn tries it again, and does not wait for it.
         """
         now = time.monotonic()
         waits: list[tuple[Future[None], float]] = []
         with self._lock:
             for name, link in self._links.items():
                 if link.is_due(now):
-                    link.started, is_first = now, link.attempt is None
-                    link.deadline = now + self._servers[name].connect_timeout if is_first else now
+                    is_awaited = link.attempt is None or (link.is_listed and not link.fault)
+                    link.deadline = now + self._servers[name].connect_timeout if is_awaited else now
+                    link.started = now
                     link.attempt = self._loop.submit(self._list(name, link))
                 if link.attempt and not link.attempt.done() and link.deadline > now:
                     waits.append((link.attempt, link.deadline))
@@ -159,9 +161,10 @@ class _Link:
         self.faults: tuple[str, ...] = ()
 
     def is_due(self, now: float) -> bool:
-        if self.is_listed:
+        if self.is_listed and not self.connection.is_stale:
             return False
-        return self.attempt is None or (self.attempt.done() and now - self.started > RETRY_SECONDS)
+        is_soon = bool(self.fault) and now - self.started <= RETRY_SECONDS
+        return self.attempt is None or (self.attempt.done() and not is_soon)
 
 
 class _LoopThread:

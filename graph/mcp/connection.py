@@ -7,7 +7,7 @@ because its task groups have to be.
 import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -54,6 +54,8 @@ class Connection:
         self.name = name
         self._said: deque[bytes] = deque(maxlen=1)
         self._session: _Session | None = None
+        self.is_stale = True
+        """Whether its tools may be others than those that it listed: it said so, or was started again."""
         self.faults: deque[str] = deque(maxlen=20)
         """Tools that are no tools by MCP's schema: found before the SDK refuses the whole list for one."""
 
@@ -73,6 +75,7 @@ class Connection:
         """Return the client of a connection that is open. Raises McpServerError."""
         if self._session is None or self._session.is_over:
             self._said.clear()
+            self.is_stale = True
             self._session = _Session(self._watched)
         try:
             return await asyncio.shield(self._session.client)
@@ -84,6 +87,8 @@ class Connection:
     async def offers(self) -> list[ToolOffer]:
         """Return what the server says of its tools. Raises McpServerError."""
         client = await self.client()
+        self.is_stale = False
+        self.faults.clear()
         offers: list[ToolOffer] = []
         cursor: str | None = None
         try:
@@ -97,6 +102,7 @@ class Connection:
                 if not cursor or cursor == previous or len(offers) >= MAX_OFFERS:
                     break
         except Exception as error:
+            self.is_stale = True
             raise McpServerError(self.name, f"it does not list its tools ({self._cause(error)}).") from error
         return offers[:MAX_OFFERS]
 
@@ -165,7 +171,7 @@ class Connection:
             try:
                 async with to_client:
                     async for message in incoming:
-                        self._take_out(message)
+                        self._look_at(message)
                         await to_client.send(message)
             except (anyio.BrokenResourceError, anyio.ClosedResourceError):
                 pass  # The client has left.
@@ -181,12 +187,15 @@ class Connection:
                 finally:
                     group.cancel_scope.cancel()
 
-    def _take_out(self, message: Any) -> None:
+    def _look_at(self, message: Any) -> None:
         """Leave of a list of tools what is a tool in every version of MCP, and of each what is used here."""
         from mcp_types import Tool  # noqa: PLC0415
         from pydantic import ValidationError  # noqa: PLC0415
 
-        result = getattr(getattr(message, "message", None), "result", None)
+        content = getattr(message, "message", None)
+        if getattr(content, "method", "") == "notifications/tools/list_changed":
+            self.is_stale = True
+        result = getattr(content, "result", None)
         if not isinstance(result, dict) or not isinstance(result.get("tools"), list):
             return
         kept = []
@@ -235,11 +244,27 @@ class _Session:
             ):
                 attempt.reschedule(None)
                 self.client.set_result(client)
+                hearing = asyncio.create_task(_hear_changes(client))
                 await self.leave.wait()
+                hearing.cancel()
+                await asyncio.wait({hearing})
         except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - raised where it is waited for
             if not self.client.done():
                 self.client.set_exception(_plain(error))
                 self.client.exception()  # or asyncio would log that nobody looked
+
+
+async def _hear_changes(client: "Client") -> None:
+    """Ask to be told when tools change, which servers of MCP 2026-07-28 do not do unasked.
+
+    What they say then is seen with all other messages. A server that does not do it keeps its tools.
+    """
+    from mcp import MCPError  # noqa: PLC0415
+    from mcp.client.subscriptions import ListenNotSupportedError, SubscriptionLost  # noqa: PLC0415
+
+    with suppress(ListenNotSupportedError, MCPError, SubscriptionLost, TimeoutError):
+        async with client.listen(tools_list_changed=True):
+            await asyncio.Event().wait()
 
 
 async def _sent(client: "Client", tool: str, arguments: dict[str, Any]) -> Any:

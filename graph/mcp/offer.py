@@ -16,13 +16,19 @@ def offer_tools(
     settings: Settings,
     cancellation: Callable[[], Cancellation],
 ) -> None:
-    """Let the tools of servers join those that are offered, as soon as each server has answered."""
+    """Let the tools of servers join those that are offered, as soon as each server has answered.
+
+    A server that lists its tools again has these, and no others.
+    """
+    joined: dict[str, frozenset[str]] = {}
 
     def join(server: str, definitions: Sequence[ToolDefinition]) -> list[str]:
         tools = [
             mcp_tool(server, each, servers, settings.tool_timeout, cancellation, images=settings.read_images)
             for each in definitions
         ]
-        return [f"{name}: the host has a tool of that name" for name in offered.join(tools)]
+        refused = offered.join(tools, instead_of=joined.get(server, frozenset()))
+        joined[server] = frozenset(each.name for each in tools).difference(refused)
+        return [f"{name}: the host has a tool of that name" for name in refused]
 
     servers.join = join

@@ -1,6 +1,6 @@
 """The tools that models are offered: the agent's own, the host's, and later those of MCP servers."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Final
 
 from langchain_core.tools import BaseTool
@@ -39,15 +39,20 @@ class OfferedTools(Mapping[str, BaseTool]):
         self.coroutines = {tool.name for tool in self._tools.values() if is_coroutine(tool)}
         """Tools that are awaited."""
 
-    def join(self, tools: Sequence[BaseTool]) -> list[str]:
-        """Offer more tools; return the names that are taken, whose tools are not offered."""
-        new = {tool.name: tool for tool in tools if tool.name not in self._tools}
+    def join(self, tools: Sequence[BaseTool], *, instead_of: Collection[str] = ()) -> list[str]:
+        """Offer more tools; return the names that are taken, whose tools are not offered.
+
+        `instead_of` are names of tools that joined before: those that are not among the new ones are offered
+        no more.
+        """
+        new = {tool.name: tool for tool in tools if tool.name not in self._tools or tool.name in instead_of}
         # The tools last: who finds one finds all that is known of it.
         self.grammar.add({name: spec_of(tool) for name, tool in new.items()})
         self.limits.update(dict.fromkeys(new))
         self.kept.update(dict.fromkeys(new, False))
         self.coroutines.update(name for name, tool in new.items() if is_coroutine(tool))
-        self._tools = {**self._tools, **new}
+        left = {name: tool for name, tool in self._tools.items() if name in new or name not in instead_of}
+        self._tools = {**left, **new}
         return [tool.name for tool in tools if tool.name not in new]
 
     @override

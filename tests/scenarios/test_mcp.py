@@ -211,3 +211,16 @@ def test_a_skill_that_needs_a_server_says_that_it_cannot_be_reached(
     assert "MCP server" not in reached
     assert "quiet (configured, but it cannot be reached" in not_reached
     assert "skills-agent skills doctor" in not_reached
+
+
+def test_tools_that_a_server_changed_are_there_at_a_later_turn(make_agent: MakeAgent) -> None:
+    """The next one, where the server's word of the change has come by then."""
+    wanted = [call(f"mcp__notes__{name}") for name in ("change", "long")]
+    replies = [calls(call("mcp__notes__brought", text="milk"), *wanted), "done"]
+    agent = make_agent(replies * 100, mcp_servers=NOTES, **YES)
+    for _ in range(100):
+        agent.say("again")
+        if agent.tool_messages("mcp__notes__brought")[-1].text == "brought milk":
+            break
+    assert agent.tool_messages("mcp__notes__brought")[-1].text == "brought milk"
+    assert "There is no tool 'mcp__notes__long'" in agent.tool_messages("mcp__notes__long")[-1].text

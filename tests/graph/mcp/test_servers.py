@@ -307,3 +307,36 @@ def test_an_old_sdk_is_refused_with_the_command_that_brings_the_new_one(
     monkeypatch.syspath_prepend(str(tmp_path))
     with pytest.raises(SettingsError, match=r"mcp 1\.30\.0 is here.*pip install 'skills-agent\[mcp\]'"):
         McpServers({"x": McpServer(command="a")}, os.environ, workspace=tmp_path, home=tmp_path)
+
+
+def test_tools_are_listed_again_where_they_may_be_new_and_at_no_other_time(tmp_path: Path) -> None:
+    with connected({"notes": {**command("notes"), **PATIENT}}, tmp_path) as (servers, offered):
+        first = offered.pop("notes")
+        servers.connect()
+        assert not offered
+        with pytest.raises(McpServerError):
+            text_of(servers, "die")
+        text_of(servers, "echo", text="started again")
+        servers.connect()
+        assert [each.name for each in offered["notes"]] == [each.name for each in first]
+
+        def is_listed() -> bool:
+            text_of(servers, "change")  # again: what it says before it is listened to is lost
+            servers.connect()
+            return "mcp__notes__brought" in {each.name for each in offered["notes"]}
+
+        until(is_listed)
+
+
+def test_a_server_at_an_address_says_that_its_tools_changed(tmp_path: Path) -> None:
+    with (
+        running_http() as (url, _),
+        connected({"notes": {"url": url, **PATIENT}}, tmp_path) as (servers, offered),
+    ):
+
+        def is_listed() -> bool:
+            text_of(servers, "change")  # again: what it says before it is listened to is lost
+            servers.connect()
+            return "mcp__notes__brought" in {each.name for each in offered["notes"]}
+
+        until(is_listed)
