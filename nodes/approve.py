@@ -19,6 +19,7 @@ from skills_agent.nodes.asking import (
     unknown_text,
     with_words,
 )
+from skills_agent.nodes.installing import list_of
 from skills_agent.nodes.judge import Judge, Policy
 from skills_agent.nodes.question import describe_question
 from skills_agent.skills.policy.grants import Scope, grant_fault
@@ -110,7 +111,9 @@ def _asked(question: VerdictRecord, judge: Judge, policy: Policy) -> AskedCall:
     call = judge.call(question["tool"], question["args"])
     cut_off = question.get("cut_off")
     unknown = f"{cut_off['text']} To approve this call is to run it again." if cut_off else ""
-    description = describe_question(call, question["reason"], judge, policy, unknown)
+    install = question.get("install")
+    more = [list_of(install, str(call.skill))] if install else []
+    description = describe_question(call, question["reason"], judge, policy, unknown, more)
     return AskedCall(call.tool, call.args, description)
 
 
@@ -158,6 +161,8 @@ def _verdict(
         action = decision.edited_action
         verdict["tool"], verdict["args"], verdict["reason"] = action.name, action.args, "edited"
         new_call = judge.call(action.name, action.args)
+        if new_call.skill != question.get("skill"):
+            verdict.pop("install", None)  # it was approved for the scripts of another one
         verdict["digest"], verdict["skill"] = judge.digest(new_call), new_call.skill
         again = judge.verdict(new_call)
         if again.decision == "deny":

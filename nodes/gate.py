@@ -11,6 +11,7 @@ from langgraph.runtime import Runtime
 
 from skills_agent.nodes.asking import check_answerable, over_budget_text
 from skills_agent.nodes.effects import Invocations
+from skills_agent.nodes.installing import with_installation
 from skills_agent.nodes.judge import Judge, Policy
 from skills_agent.skills.policy.patterns import Call
 from skills_agent.skills.policy.verdict import ApprovalNeededError, Verdict
@@ -63,11 +64,11 @@ def gate(
         if verdict.decision == "ask":
             _check_may_ask(call, verdict, policy)
         record = _record(call, tool_call["args"], verdict, judge, policy)
-        record = _with_cut_off(record, tool_call, state, running)
+        record = with_installation(_with_cut_off(record, tool_call, state, running), call, judge, policy)
         verdicts[call_id] = judge.signed(call_id, record)
-        if verdict.decision == "deny":
-            logger.warning("tool blocked by policy", extra={"tool": call.tool, "by": verdict.by})
-            messages.append(refusal(call_id, call.tool, verdict.reason))
+        if record["decision"] == "deny":
+            logger.warning("tool blocked by policy", extra={"tool": call.tool, "by": record["by"]})
+            messages.append(refusal(call_id, call.tool, record["reason"]))
     fault = fault_of(last_ai(state["messages"]))
     for unreadable in open_unreadable_calls(state["messages"]):
         text = f"The arguments of this call are not valid JSON: {unreadable['error'] or 'unreadable'}"

@@ -19,10 +19,11 @@ from pydantic import BaseModel, ValidationError
 from skills_agent.nodes import RegistryOf
 from skills_agent.nodes.codes import ThreadCodes
 from skills_agent.nodes.effects import Invocation, effect_of
-from skills_agent.skills.errors import SkillError
+from skills_agent.skills.errors import PackagesMissingError, SkillError
 from skills_agent.skills.library.catalog import Catalog, in_place_text
 from skills_agent.skills.library.registry import Registry
 from skills_agent.skills.needs.here import Machine, Missing, sentence
+from skills_agent.skills.needs.packages import PackageKind
 from skills_agent.skills.network.hosts import HostPattern
 from skills_agent.skills.policy.grants import is_in_scope
 from skills_agent.skills.policy.patterns import Call, Entry, Grammar, any_permits, split_entries
@@ -549,6 +550,38 @@ class Judge:
         command = shlex.join(["skills-agent", "trust", str(folder)])
         return f" To trust {name} as it is now: {command}" if folder.is_absolute() else ""
 
+    def lacking(self, call: Call) -> tuple[PackageKind, ...]:
+        """Return the kinds of packages that the skill of a call lacks, and its question offers to install.
+
+        It is none where nobody can be asked. Raises as `Registry.needs` does.
+        """
+        policy, skill = self._policy, self.loaded.get(call.skill or "")
+        if policy.machine is None or policy.approval != "ask" or skill is None:
+            return ()
+        if call.spec.counts_as not in {"script", "command"}:
+            return ()
+        ref = SkillRef.of(skill)
+        return policy.machine.lacking(self.registry.needs(ref), policy.missing(ref, self.registry))
+
+    def packages_fault(self, call: Call) -> str:
+        """Return why a script surely fails with the packages that are here; empty for any other call."""
+        skill, machine = self.loaded.get(call.skill or ""), self._policy.machine
+        if call.spec.counts_as != "script" or skill is None or machine is None:
+            return ""
+        request = self._script_request(call, skill)
+        try:
+            machine.equip(request, self.registry.needs(SkillRef.of(skill)))
+        except PackagesMissingError as error:
+            return str(error)
+        return ""
+
+    def _script_request(self, call: Call, skill: LoadedSkill) -> ScriptRequest:
+        is_confirmed, ref = self._is_confirmed(skill), SkillRef.of(skill)
+        workspace = self._policy.workspace
+        return script_request(
+            self.registry, ref, str(call.path), workdir=workspace, is_confirmed=is_confirmed
+        )
+
     def _request(self, call: Call) -> ScriptRequest | None:
         workspace, skill = self._policy.workspace, self.loaded.get(call.skill or "")
         if call.spec.counts_as == "command":
@@ -563,11 +596,15 @@ class Judge:
         if call.spec.counts_as != "script" or skill is None:
             return None
         ref, machine = SkillRef.of(skill), self._policy.machine
-        is_confirmed = self._is_confirmed(skill)
-        request = script_request(
-            self.registry, ref, str(call.path), workdir=workspace, is_confirmed=is_confirmed
-        )
-        return machine.equip(request, self.registry.needs(ref)) if machine else request
+        request = self._script_request(call, skill)
+        if machine is None:
+            return request
+        try:
+            return machine.equip(request, self.registry.needs(ref))
+        except PackagesMissingError:
+            if not self.lacking(call):
+                raise
+            return request  # the question offers to install them
 
     def _is_confirmed(self, skill: LoadedSkill) -> bool:
         return self._codes.confirms("skill", skill, skill["name"])

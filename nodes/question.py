@@ -9,6 +9,7 @@ import logging
 import os
 import re
 import shlex
+from collections.abc import Sequence
 from typing import Any, Final
 
 from skills_agent.nodes.judge import Judge, Policy
@@ -44,13 +45,18 @@ STILL_RUNS: Final = (
 
 
 def describe_question(
-    call: Call, reason: str, judge: Judge, policy: Policy, outcome_unknown: str = ""
+    call: Call,
+    reason: str,
+    judge: Judge,
+    policy: Policy,
+    outcome_unknown: str = "",
+    more: Sequence[Content] = (),
 ) -> str:
     """Return what a person reads about one call: warnings, what would run, and why it is asked about.
 
-    What is known of an attempt that was cut off stands before all else.
+    What is known of an attempt that was cut off stands before all else. `more` is to be looked at, too.
     """
-    contents = contents_of(call, policy)
+    contents = [*contents_of(call, policy), *more]
     facts = reason
     for sentence in filter(None, judge.warned_about(call)):
         facts = facts.replace(sentence, "", 1)

@@ -235,6 +235,8 @@ class VerdictRecord(TypedDict):
     """Id of the grant that allowed it."""
     cut_off: NotRequired[CutOffRecord]
     """Where the same effect began before and its outcome is unknown: a person is told so in the question."""
+    install: NotRequired[dict[str, str]]
+    """What is installed before the call runs: resolved lists of packages, by kind, and nothing else."""
     announced: NotRequired[bool]
     """True where the journal had an entry of the call before: it is lost where it has none later."""
     skill: NotRequired[str | None]

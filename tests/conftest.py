@@ -11,6 +11,9 @@ from typing import Any
 os.environ.pop("LANGGRAPH_STRICT_MSGPACK", None)
 # What the agent keeps for its user is in a folder of these tests, whatever home the machine has.
 os.environ["XDG_STATE_HOME"] = tempfile.mkdtemp(prefix="skills-agent-state-")
+# No test asks an index of packages on the network: those that need one serve their own.
+os.environ["PIP_NO_INDEX"] = "1"
+os.environ["npm_config_registry"] = "http://127.0.0.1:9/"  # noqa: SIM112 - npm writes it so
 
 import hypothesis
 import pytest

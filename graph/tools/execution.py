@@ -24,6 +24,7 @@ from skills_agent.skills.confined import make_folder_beneath, refusing_links
 from skills_agent.skills.library.registry import Library, Registry
 from skills_agent.skills.needs.failures import with_missing_module
 from skills_agent.skills.needs.here import Machine
+from skills_agent.skills.needs.installation import Installation
 from skills_agent.skills.network.hosts import HostPattern, HostPatternError
 from skills_agent.skills.policy.protected import protected_in, protected_in_command
 from skills_agent.skills.policy.shell import take_apart
@@ -32,7 +33,7 @@ from skills_agent.skills.scripts.command_line import command_request, explained
 from skills_agent.skills.scripts.report import describe
 from skills_agent.skills.scripts.request import as_arguments, of_skill, script_request
 from skills_agent.skills.scripts.runner import ScriptRequest, ScriptRunner, Stop
-from skills_agent.skills.skill import SkillRef
+from skills_agent.skills.skill import Need, SkillRef
 from skills_agent.state.call_attempt import call_attempt
 from skills_agent.state.context import caller_of
 from skills_agent.state.records import active_skills
@@ -269,9 +270,22 @@ class _RunTools:
         """Return the request of a skill with its packages and its HOME."""
         registry, ref, is_confirmed = skill
         if self.machine:
-            request = self.machine.equip(request, registry.needs(ref))
+            needs = registry.needs(ref)
+            self._install(needs, ref, runtime)
+            request = self.machine.equip(request, needs)
         home = self.kept.home(ref, runtime, registry, confirmed=is_confirmed) if self.kept else None
         return replace(request, home=home)
+
+    def _install(self, needs: Sequence[Need], ref: SkillRef, runtime: ThreadRuntime) -> None:
+        """Install what a person approved with this call, and nothing else. Raises InstallError."""
+        call_id = runtime.tool_call_id or ""
+        verdict = (runtime.state.get("verdicts") or {}).get(call_id)
+        if verdict is None or verdict["decision"] != "allow" or verdict["by"] != "approval":
+            return
+        install, environments = verdict.get("install"), self.machine.environments if self.machine else None
+        is_own = verdict.get("skill") == ref.name and self.codes().confirms("verdict", verdict, call_id)
+        if install and environments and is_own:
+            Installation.of_record(install).carry_out(environments, needs, ref)
 
     def _run(self, request: ScriptRequest, stdin: str | None, runtime: ThreadRuntime) -> RunOutput:
         tool = "run_command" if request.command else "run_script"

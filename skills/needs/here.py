@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from skills_agent.skills.errors import PackagesMissingError, PythonVersionError
-from skills_agent.skills.needs.environments import Environments
+from skills_agent.skills.needs.environments import KINDS, Environments, wanted
 from skills_agent.skills.needs.imports import certain_sources, imports_of
 from skills_agent.skills.needs.known import DISTRIBUTIONS, FROM_NPM, FROM_PYPI, PROGRAMS
 from skills_agent.skills.needs.node_imports import packages_imported
@@ -130,6 +130,19 @@ class Machine:
     def environment_of(self, needs: Iterable[Need], kind: PackageKind) -> Path | None:
         """Return the environment of packages that a person approved for these needs; None without one."""
         return self.environments.of(needs, kind) if self.environments else None
+
+    def lacking(self, needs: Sequence[Need], missing: Sequence[Missing]) -> tuple[PackageKind, ...]:
+        """Return the kinds of packages that are missing, and that a person may have installed now."""
+        if self.environments is None:
+            return ()
+        absent = {each.need for each in missing}
+        kinds: list[PackageKind] = []
+        for kind in KINDS:
+            asked = wanted(needs, kind)
+            known = {need for need in needs if need.kind == kind} - {*asked.guesses, *asked.elsewhere}
+            if asked.requirements and absent & known and self.environment_of(needs, kind) is None:
+                kinds.append(kind)
+        return tuple(kinds)
 
     def equip(self, request: ScriptRequest, needs: Sequence[Need]) -> ScriptRequest:
         """Return the request for a script with the Python and the packages that are approved for its skill.

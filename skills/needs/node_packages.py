@@ -19,6 +19,7 @@ _OPTIONS: Final = (
     *("--ignore-scripts", "--workspaces=false", "--global=false", "--omit=dev", "--package-lock=true"),
     *("--omit-lockfile-registry-resolved", "--dry-run=false", "--git=/bin/false", "--install-links=false"),
     *("--no-audit", "--no-fund", "--no-progress", "--loglevel=error", "--logs-max=0", "--fetch-retries=1"),
+    "--fetch-retry-mintimeout=1000",
 )
 """On the command line, where they are stronger than an .npmrc and the variables of npm."""
 _NOT_HANDED_ON: Final = (
