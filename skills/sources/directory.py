@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final, NoReturn
 
 from skills_agent.skills.confined import OutsideRootError, is_beneath, open_beneath, read_beneath
 from skills_agent.skills.format.rules import Finding, diagnostic
+from skills_agent.skills.sources.plugin import Plugin, plugin_above
 from skills_agent.skills.sources.protocol import NOISE, FolderState, Scan, SkillFile
 from skills_agent.skills.sources.walk import (
     MAX_DEPTH,
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
 STANDARD_FOLDERS: Final = (".claude/skills", ".agents/skills", ".agent/skills")
 """Low to high precedence."""
 BUNDLED_FOLDER: Final = Path(__file__).resolve().parent.parent / "bundled"
+_ABOVE: Final = 2
+"""Folders above a configured one that may be a plugin: it may be the last one of PLUGIN/skills/NAME."""
 _MAX_FILES: Final = 5_000
 """Files of one skill that a listing looks at."""
 _WATCHED_FROM: Final = 32
@@ -50,12 +53,15 @@ class DirectorySource:
         trusted: bool = True,
         required: bool = False,
         within: Path | None = None,
+        own: Sequence[Path] = (),
         clock: Callable[[], int] = time.time_ns,
     ) -> None:
         """Name a folder; `required` reports it when it is missing.
 
         `within` is a folder that no link on the way to this one may lead out of: then it is reported, and
-        nothing in it is used.
+        nothing in it is used; the plugin of a skill may be anywhere in it. Elsewhere it is in this folder or,
+        where a person's `own` folders are given (the workspace first), at most two above it. None of these is
+        in a plugin that is copied.
         """
         self.folder = Path(os.path.abspath(folder))  # noqa: PTH100 - links are kept as the user names them
         self._prefix = f"{self.folder}{os.sep}"
@@ -63,6 +69,8 @@ class DirectorySource:
         self.trusted = trusted
         self._required = required
         self._within = within
+        self._above = _ABOVE if own else 0
+        self._own = own or ([within] if within else [])
         self._clock = clock
         self.folders: Sequence[FolderState] = ()
         """What the last scan saw of each folder: the next one looks only at those that have changed.
@@ -132,6 +140,19 @@ class DirectorySource:
         self._relative(path)
         return Path(path).parent
 
+    def plugin(self, path: str) -> Plugin | None:
+        if self._within is None and not self.trusted:
+            return None
+        top = self._within or (self.folder, *self.folder.parents)[: self._above + 1][-1]
+        folder, same_trust = Path(path).parent, self._within is not None
+        return plugin_above(folder, self.folder, top=top, own=self._own, same_trust=same_trust)
+
+    @property
+    def plugin_folder(self) -> Path | None:
+        """Return the folder of the plugin that these skills are in, where that is copied with them."""
+        plugin = self.plugin(str(self.folder / SKILL_FILE))
+        return plugin.folder if plugin is not None and plugin.state == "apart" else None
+
     def claims(self, path: str) -> bool:
         return path.startswith(self._prefix)
 
@@ -163,7 +184,7 @@ def standard_sources(
     sources += [
         project_source(project, folder, "configured", required=True)
         if folder in offered
-        else DirectorySource(folder, "configured", required=True)
+        else DirectorySource(folder, "configured", required=True, own=(project, home))
         for folder in configured
     ]
     strongest = {_place(source): source for source in sources}

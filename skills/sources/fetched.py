@@ -22,6 +22,7 @@ from msgspec.structs import replace
 from skills_agent.skills.confined import OutsideRootError, parts_of
 from skills_agent.skills.format.rules import Finding, diagnostic
 from skills_agent.skills.skill import Diagnostic
+from skills_agent.skills.sources.plugin import Plugin
 from skills_agent.skills.sources.protocol import NOISE, Scan, SkillEntry, SkillFile
 from skills_agent.skills.sources.walk import MAX_DEPTH, OWN_FOLDERS, SKILL_FILE, SKIPPED_FOLDERS
 from skills_agent.skills.text import one_line
@@ -224,6 +225,10 @@ class FetchedSource(ABC):
             yield SkillFile(relative, self._whole(file))
 
     def root(self, path: str) -> Path | None:
+        del path
+        return None
+
+    def plugin(self, path: str) -> Plugin | None:
         del path
         return None
 

@@ -7,6 +7,7 @@ from typing import Final, NamedTuple, Protocol
 import msgspec
 
 from skills_agent.skills.skill import Diagnostic
+from skills_agent.skills.sources.plugin import Plugin
 
 NOISE: Final = frozenset({".DS_Store", "Thumbs.db"})
 """Files that belong to no skill."""
@@ -82,6 +83,9 @@ class Source(Protocol):
 
     def root(self, path: str) -> Path | None:
         """Return the skill's folder on this machine; None where there is none."""
+
+    def plugin(self, path: str) -> Plugin | None:
+        """Return the plugin on this machine that a skill belongs to; None where there is none."""
 
     def claims(self, path: str) -> bool:
         """Return whether a SKILL.md of this path would be one of this source, also when it is gone."""
