@@ -48,7 +48,11 @@ def add(folder: Path | None, workspace: Path | None, as_json: bool) -> None:
     settings = Settings.load_own(workspace)
     trusted = _trust_list(settings)
     if folder not in (None, settings.workspace.resolve()):
-        _report(trusted.add(folder), "Trusted {path} as it is now ({digest}).", as_json=as_json)
+        _report(
+            trusted.add(folder, project=settings.workspace.resolve()),
+            "Trusted {path} as it is now ({digest}).",
+            as_json=as_json,
+        )
         return
     config, values = workspace_file(settings)
     folders = [settings.workspace / name for name in STANDARD_FOLDERS]

@@ -24,7 +24,7 @@ from skills_agent.skills.skill import Diagnostic, Skill, SkillMetadata
 from skills_agent.skills.text import clean_text, normalize_line_ends
 
 _FOLDER_VARIABLE: Final = re.compile(
-    r"\$\{(?:CLAUDE_SKILL_DIR|SKILL_DIR|CLAUDE_PLUGIN_ROOT)\}|\{(?:baseDir|SKILL_DIR)\}"
+    r"\$\{(?:CLAUDE_SKILL_DIR|SKILL_DIR|(?P<plugin>CLAUDE_PLUGIN_ROOT))\}|\{(?:baseDir|SKILL_DIR)\}"
 )
 _LINE_END: Final = re.compile(rb"\r\n?|\n")
 _FIRST_LINE: Final = 2
@@ -106,13 +106,15 @@ def read_skill(
     root: Path | None,
     limit: int,
     *,
+    plugin: Path | None = None,
     block_angle_brackets: bool = False,
     by_title: bool = False,
 ) -> Skill:
     """Read a whole SKILL.md of at most `limit` bytes.
 
-    Variables that other clients replace by the path of the skill's folder become that path. Raises
-    SkillTooLargeError, SkillUndecodableError, SkillInvalidError.
+    Variables that other clients replace by the path of the skill's folder, or of its `plugin`, become that
+    path; without a plugin both are `root`. Raises SkillTooLargeError, SkillUndecodableError,
+    SkillInvalidError.
     """
     if len(raw) > limit:
         raise SkillTooLargeError(place.path, len(raw), limit)
@@ -127,7 +129,9 @@ def read_skill(
     body = read_body(raw, place.path)
     instructions = body.text.strip("\n")
     if root is not None:
-        instructions = _FOLDER_VARIABLE.sub(lambda _: str(root), instructions)
+        instructions = _FOLDER_VARIABLE.sub(
+            lambda variable: str(plugin if plugin and variable["plugin"] else root), instructions
+        )
     return Skill(
         metadata=metadata,
         instructions=instructions,

@@ -8,7 +8,8 @@ import hashlib
 import os
 import stat
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from io import FileIO
 from itertools import islice
 from pathlib import Path
@@ -18,6 +19,7 @@ from typing import Final, Literal, NamedTuple, get_args
 from skills_agent.skills.confined import open_beneath
 from skills_agent.skills.errors import DetailedError, SkillError
 from skills_agent.skills.skill import Resource, ResourceListing, ResourceType
+from skills_agent.skills.sources.plugin import Plugin
 
 LEFT_OUT: Final = frozenset(
     {
@@ -29,6 +31,13 @@ LEFT_OUT: Final = frozenset(
 _PIECE: Final = 1 << 20
 _NAMED: Final = 3
 """Files or folders that an error about size names."""
+
+PLUGIN: Final = "plugin"
+SKILL: Final = "skill"
+"""A snapshot of a skill with its plugin has the plugin's folder, and a link to the skill's in it."""
+_PLUGIN_VARIABLE: Final = b"CLAUDE_PLUGIN_ROOT"
+_SEARCHED: Final = 1 << 20
+"""Bytes of a file that may name its plugin; larger ones are no text of an author."""
 
 MAX_LISTED: Final = 200
 _TYPES: Final = MappingProxyType[str, ResourceType](
@@ -78,11 +87,6 @@ class Member(NamedTuple):
     """Of a link: the path, in the folder, of what it leads to."""
 
 
-def folder_digest(folder: Path, limits: ContentLimits) -> str:
-    """Return the digest of a folder as it is now. Raises SnapshotError."""
-    return read_digest(folder, list_contents(folder, limits))
-
-
 def list_contents(folder: Path, limits: ContentLimits) -> list[Member]:
     """List the files and links of a folder in the order of their paths' bytes. Raises SnapshotError."""
     try:
@@ -104,17 +108,65 @@ def signature_of(members: Iterable[Member]) -> str:
     return hashlib.sha256(repr(stamps).encode(errors="surrogateescape")).hexdigest()
 
 
-def read_digest(folder: Path, members: Iterable[Member]) -> str:
-    """Read the members of a folder and return the digest. Raises SnapshotError."""
+def read_digest(folder: Path, members: Iterable[Member], skill: str = "") -> str:
+    """Read the members of a folder and return the digest. Raises SnapshotError.
+
+    Where it is a plugin's folder and `skill` a skill's in it, the digest is that of the two together: of a
+    folder with the plugin's as `plugin`, and the link `skill`.
+    """
     whole = hashlib.sha256()
+    above = f"{PLUGIN}/" if skill else ""
     for member in members:
-        content = hashlib.sha256(os.fsencode(member.target))
-        if member.kind != "link":
-            for piece in pieces_of(folder, member):
-                content.update(piece)
-        line = (member.kind.encode(), os.fsencode(member.path), content.hexdigest().encode())
-        whole.update(b"\0".join(line) + b"\n")
+        content = hashlib.sha256()
+        is_link = member.kind == "link"
+        for piece in [os.fsencode(above + member.target)] if is_link else pieces_of(folder, member):
+            content.update(piece)
+        whole.update(_line(member.kind, f"{above}{member.path}", content.hexdigest()))
+    if skill:
+        whole.update(_line("link", SKILL, hashlib.sha256(os.fsencode(f"{above}{skill}")).hexdigest()))
     return whole.hexdigest()
+
+
+def names_plugin(folder: Path, members: Iterable[Member]) -> bool:
+    """Return whether a file of a skill names the folder of its plugin. Raises SnapshotError."""
+    own = (each for each in members if each.kind != "link" and "node_modules/" not in each.path)
+    files = (each for each in own if each.status.st_size <= _SEARCHED)
+    return any(_PLUGIN_VARIABLE in b"".join(pieces_of(folder, each)) for each in files)
+
+
+class Measured(NamedTuple):
+    """What a snapshot of a skill holds."""
+
+    folder: Path
+    """The skill's, or that of its plugin."""
+    members: list[Member]
+    """Of the folder."""
+    digest: str
+    skill: str = ""
+    """The path of the skill's folder in its plugin's; empty where that is not copied."""
+
+
+def measure(
+    folder: Path,
+    plugin: Plugin | None,
+    limits: ContentLimits,
+    *,
+    names: Callable[[Path, list[Member]], bool] = names_plugin,
+    read: Callable[[Path, list[Member], str], str] = read_digest,
+) -> Measured:
+    """Return what a snapshot of a skill's folder holds, as it is now: with its plugin, if a file names that.
+
+    A plugin that cannot be copied is left out. `names` and `read` may answer in place of `names_plugin` and
+    `read_digest`. Raises SnapshotError.
+    """
+    members = list_contents(folder, limits)
+    above = plugin.folder if plugin is not None and plugin.state == "apart" else folder
+    if above != folder and names(folder, members):
+        with suppress(SnapshotError):
+            skill, whole = folder.relative_to(above).as_posix(), list_contents(above, limits)
+            if any(each.path.startswith(f"{skill}/") for each in whole):
+                return Measured(above, whole, read(above, whole, skill), skill)
+    return Measured(folder, members, read(folder, members, ""))
 
 
 def pieces_of(folder: Path, member: Member) -> Iterator[bytes]:
@@ -133,6 +185,10 @@ def pieces_of(folder: Path, member: Member) -> Iterator[bytes]:
         raise SnapshotError(folder, f"{member.path}: {error.strerror or type(error).__name__}") from error
     if not is_same:
         raise SnapshotError(folder, f"{member.path}: it changes while it is read")
+
+
+def _line(kind: Kind, path: str, content: str) -> bytes:
+    return b"\0".join((kind.encode(), os.fsencode(path), content.encode())) + b"\n"
 
 
 def _members(root: str) -> Iterator[Member]:
@@ -191,7 +247,7 @@ def list_resources(files: Iterable[tuple[str, int]], limit: int = MAX_LISTED) ->
     return ResourceListing(tuple(first), omitted=len(resources) - len(first))
 
 
-def relative_to(roots: Iterable[Path], path: str) -> str:
+def relative_to(roots: Iterable[Path | str], path: str) -> str:
     """Return a path within a skill's folder, also when it was given as the absolute path of a file in it."""
     for root in roots:
         path = path.removeprefix(f"{root}/")

@@ -27,7 +27,7 @@ from skills_agent.skills.errors import (
 from skills_agent.skills.format.frontmatter import HEAD_BYTES
 from skills_agent.skills.format.reading import Place, read_instructions, read_skill
 from skills_agent.skills.library.catalog import Catalog
-from skills_agent.skills.library.contents import list_resources, relative_to
+from skills_agent.skills.library.contents import list_resources
 from skills_agent.skills.library.discovery import Discovery, SourceContents, SourceSkill, cause_of, read_file
 from skills_agent.skills.library.index import Strictness, open_index
 from skills_agent.skills.search.tables import TextTables
@@ -35,12 +35,13 @@ from skills_agent.skills.search.vectors import FusedIndex, Vectors
 from skills_agent.skills.search.words import SearchIndex, SearchSetting, SearchText
 from skills_agent.skills.skill import Need, ResourceListing, Skill, SkillMetadata, SkillRef
 from skills_agent.skills.sources.directory import DirectorySource, list_files
+from skills_agent.skills.sources.plugin import Plugin, without_plugin
 from skills_agent.skills.sources.protocol import SkillEntry, SkillFile, Source
 from skills_agent.skills.sources.walk import SKILL_FILE
 from skills_agent.skills.text import clean_text, normalize_line_ends
 
 if TYPE_CHECKING:  # what only a load needs is imported by it: `skills list` must answer at once
-    from skills_agent.skills.library.snapshots import Snapshot, SnapshotStore
+    from skills_agent.skills.library.snapshots import Snapshot, SnapshotPath, SnapshotStore
     from skills_agent.skills.sources.store import SkillStore
 
 MAX_RESOURCE_BYTES: Final = 1_000_000
@@ -151,15 +152,20 @@ class Registry:
             raw = read_beneath(snapshot.folder, _file_name(ref), self._strictness.max_skill_bytes + 1)
         except OSError as error:
             raise SkillUnreadableError(ref.path, cause_of(error)) from error
-        return replace(self._parse(raw, ref, self.place(ref)), digest=snapshot.digest)
+        skill = self._parse(
+            raw, ref, self.place(ref), self.plugin_place(ref._replace(digest=snapshot.digest))
+        )
+        return replace(skill, digest=snapshot.digest)
 
     def digest(self, ref: SkillRef) -> str:
         """Return the digest of a skill as it is now, also where it was not copied. Raises as `load` does."""
         source, entry = self._owner(ref)
         raw = read_file(source, ref.path, self._strictness.max_skill_bytes + 1)
-        self._parse(raw, ref, source.root(ref.path))
+        self._parse(raw, ref)
         root = _folder_of(source, ref)
-        return self._fetch(source, entry, ref).digest if root is None else self.snapshots.digest_of(root)
+        if root is None:
+            return self._fetch(source, entry, ref).digest
+        return self.snapshots.digest_of(root, source.plugin(ref.path))
 
     def snapshot(self, ref: SkillRef) -> "Snapshot":
         """Return the files of a skill: those of the version of the ref, or those that are there now.
@@ -181,6 +187,35 @@ class Registry:
         """Return the path at which the files of a skill expect to be: its folder, also when that is gone."""
         path = Path(ref.path)
         return path.parent if path.is_absolute() else self.snapshot(ref).folder
+
+    def plugin_of(self, ref: SkillRef) -> Plugin | None:
+        """Return the plugin that a skill belongs to now."""
+        source = self.source_of(ref.source, ref.path)
+        return source.plugin(ref.path) if source else None
+
+    def plugin_place(self, ref: SkillRef) -> Path:
+        """Return the path at which a skill finds its plugin; that of its own folder where it has none.
+
+        A plugin that is the workspace is found there, and no snapshot has it. Raises as `snapshot` does.
+        """
+        place = self.place(ref)
+        if copied := self.snapshot(ref).plugin_at(place):
+            return copied
+        plugin = self.plugin_of(ref)
+        return plugin.folder if plugin is not None and plugin.state == "workspace" else place
+
+    def plugin_note(self, ref: SkillRef) -> str:
+        """Say where the plugin is that a skill names, or why the skill is without; empty where it names none.
+
+        Raises as `snapshot` does.
+        """
+        snapshot, plugin = self.snapshot(ref), self.plugin_of(ref)
+        if copied := snapshot.plugin_at(self.place(ref)):
+            return f"Its plugin is copied with it: {copied}."
+        is_named = (
+            plugin and plugin.folder != self.place(ref) and self.snapshots.names_plugin(snapshot.folder)
+        )
+        return without_plugin(plugin, self.snapshots.refusal(plugin.folder)) if plugin and is_named else ""
 
     def resources(self, ref: SkillRef) -> ResourceListing:
         """List the files of a skill other than its SKILL.md, reading none. Raises as `snapshot` does."""
@@ -215,8 +250,7 @@ class Registry:
 
         Raises as `snapshot` does, and ResourceError: not there, outside, unreadable, over `limit` bytes.
         """
-        folder = self.snapshot(ref).folder
-        relative = relative_to((self.place(ref), folder), path)
+        folder, relative = self.file_of(ref, path)
         try:
             raw = read_beneath(folder, relative, limit + 1)
         except OutsideRootError as error:
@@ -229,6 +263,10 @@ class Registry:
         if len(raw) > limit:
             raise ResourceTooLargeError(ref.name, path, (folder / relative).stat().st_size, limit)
         return raw
+
+    def file_of(self, ref: SkillRef, path: str) -> "SnapshotPath":
+        """Return where a path leads in a skill's snapshot. Raises as `snapshot` does."""
+        return self.snapshot(ref).locate(path, self.place(ref))
 
     def source_of(self, label: str, path: str) -> Source | None:
         """Return the source that a SKILL.md is of, also when it is gone: several may have one label."""
@@ -249,7 +287,9 @@ class Registry:
         source, entry = self._owner(ref)
         read_file(source, ref.path, 1)
         root = _folder_of(source, ref)
-        return self._fetch(source, entry, ref) if root is None else self.snapshots.take(root)
+        if root is None:
+            return self._fetch(source, entry, ref)
+        return self.snapshots.take(root, source.plugin(ref.path))
 
     def _take_again(self, ref: SkillRef) -> "Snapshot":
         try:
@@ -273,7 +313,9 @@ class Registry:
         self._fetched[ref.path] = (entry.stamp, snapshot.digest)
         return snapshot
 
-    def _parse(self, raw: bytes, ref: SkillRef, root: Path | None) -> Skill:
+    def _parse(
+        self, raw: bytes, ref: SkillRef, root: Path | None = None, plugin: Path | None = None
+    ) -> Skill:
         owned = self._discovery.find(ref)
         folder = owned.entry.folder if owned else ref.path.rpartition("/")[0].rpartition("/")[2]
         skill = read_skill(
@@ -281,6 +323,7 @@ class Registry:
             Place(ref.source, ref.path, folder, owned is not None and owned.source.trusted),
             root,
             self._strictness.max_skill_bytes,
+            plugin=plugin,
             block_angle_brackets=self._strictness.block_angle_brackets,
             by_title=self._strictness.by_title,
         )

@@ -25,17 +25,26 @@ from typing import Final, NamedTuple
 
 from skills_agent.skills.confined import parts_of
 from skills_agent.skills.library.contents import (
+    PLUGIN,
+    SKILL,
     ContentLimits,
+    Measured,
+    Member,
     SnapshotError,
     list_contents,
+    measure,
+    names_plugin,
     pieces_of,
     read_digest,
+    relative_to,
     signature_of,
     too_large,
 )
+from skills_agent.skills.sources.plugin import PLUGIN_ROOT, Plugin
 from skills_agent.skills.sources.protocol import SkillFile
 from skills_agent.skills.text import clean_text
 
+_BARE_PLUGIN_ROOT: Final = "$CLAUDE_PLUGIN_ROOT"
 _DIGEST_LENGTH: Final = 64
 _DRAFT: Final = ".draft-"
 _DRAFT_SECONDS: Final = 3600
@@ -46,11 +55,43 @@ _TICK: Final = 2_000_000_000
 logger = logging.getLogger(__name__)
 
 
+class SnapshotPath(NamedTuple):
+    """A path in a snapshot."""
+
+    root: Path
+    """The copy of the skill's folder, or that of its plugin's: links may lead from one into the other."""
+    relative: str
+
+
 class Snapshot(NamedTuple):
     """A read-only copy of a skill's folder."""
 
     digest: str
     folder: Path
+    plugin: Path | None = None
+    """That of its plugin's folder, which `folder` lies in; None where that was not copied."""
+
+    @property
+    def inside(self) -> str:
+        """Return the path of the skill's folder in its plugin's."""
+        return "" if self.plugin is None else self.folder.relative_to(self.plugin).as_posix()
+
+    def plugin_at(self, place: Path) -> Path | None:
+        """Return the path at which the plugin expects to be, of a skill that expects to be at `place`."""
+        return place.parents[self.inside.count("/")] if self.inside else None
+
+    def locate(self, path: str, place: Path) -> SnapshotPath:
+        """Return where a path leads that is relative to the skill's folder, or as it is written for people.
+
+        `place` as in `plugin_at`. Nothing is looked at: the path may lead out, or to no file.
+        """
+        at, variables = self.plugin_at(place), (PLUGIN_ROOT, _BARE_PLUGIN_ROOT)
+        own = relative_to((place, self.folder), path)
+        if self.plugin is None or at is None:
+            return SnapshotPath(self.folder, relative_to(variables, own))
+        path = relative_to((at, self.plugin, *variables), own)
+        is_own = path == own and not path.startswith("/")
+        return SnapshotPath(self.plugin, f"{self.inside}/{own}" if is_own else path)
 
 
 class CachedSnapshot(NamedTuple):
@@ -88,13 +129,17 @@ class SnapshotStore:
         self._limits = limits
         self._digests: dict[str, tuple[str, str]] = {}
         """Of folders, by path: the signature of the contents that were measured, and their digest."""
+        self._naming: dict[str, bool] = {}
+        """Of skills, by their digest: whether a file names the plugin."""
 
-    def take(self, root: Path) -> Snapshot:
-        """Return the snapshot of a folder as it is now; unchanged files cost one `stat` each.
+    def take(self, root: Path, plugin: Plugin | None = None) -> Snapshot:
+        """Return the snapshot of a skill's folder as it is now; unchanged files cost one `stat` each.
 
-        Raises SnapshotError, of which SnapshotTooLargeError names the files that weigh most.
+        With a plugin above it, the snapshot is of that, where the skill names it. Raises SnapshotError, of
+        which SnapshotTooLargeError names the files that weigh most.
         """
-        return self.open(self.digest_of(root)) or self._make(partial(self._copy, root))
+        measured = self._measure(root, plugin)
+        return self.open(measured.digest) or self._make(partial(self._copy, measured.folder, measured.skill))
 
     def put(self, files: Iterable[SkillFile]) -> Snapshot:
         """Return the snapshot of files that come from elsewhere. Raises SnapshotError."""
@@ -109,33 +154,36 @@ class SnapshotStore:
         if len(digest) != _DIGEST_LENGTH or not (_is_own(self.folder) and _is_own(folder)):
             return None
         if self.digest_of(folder) == digest:
-            return Snapshot(digest, folder)
+            return _snapshot(digest, folder)
         logger.warning("snapshot damaged, removed", extra={"digest": digest})
         _remove(folder)
         return None
 
-    def digest_of(self, root: Path) -> str:
-        """Return the digest of a folder as it is now; it is read only if something changed.
+    def digest_of(self, root: Path, plugin: Plugin | None = None) -> str:
+        """Return the digest of a skill's folder as it is now; it is read only if something changed.
 
-        Raises SnapshotError.
+        `plugin` as in `take`. Raises SnapshotError.
         """
-        members = list_contents(root, self._limits)
-        signature = signature_of(members)
-        last_signature, digest = self._digests.get(str(root), ("", ""))
-        if last_signature == signature:
-            return digest
-        digest = read_digest(root, members)
-        # Nobody can set `ctime` back: where the newest is old enough, a later change has another one.
-        changed = max((each.status.st_ctime_ns for each in members), default=0)
-        if changed < self._clock() - _TICK and self._signature(root) == signature:
-            self._digests[str(root)] = (signature, digest)
-        return digest
+        return self._measure(root, plugin).digest
 
-    def is_same(self, root: Path, digest: str) -> bool:
+    def names_plugin(self, folder: Path) -> bool:
+        """Return whether a file in a skill's folder names its plugin. Raises SnapshotError."""
+        return self._names_plugin(folder, list_contents(folder, self._limits))
+
+    def refusal(self, folder: Path) -> str:
+        """Return why a folder cannot be copied; empty where it can, as far as a look at it tells."""
+        try:
+            list_contents(folder, self._limits)
+        except SnapshotError as error:
+            return error.reason
+        return ""
+
+    def is_same(self, root: Path, digest: str, plugin: Plugin | None = None) -> bool:
         """Return whether a folder holds what a snapshot holds, and nothing that would be left out."""
         with suppress(SnapshotError):
-            files = [path for path in root.rglob("*") if path.is_symlink() or not path.is_dir()]
-            return self.digest_of(root) == digest and len(files) == len(list_contents(root, self._limits))
+            measured = self._measure(root, plugin)
+            files = [path for path in measured.folder.rglob("*") if path.is_symlink() or not path.is_dir()]
+            return measured.digest == digest and len(files) == len(measured.members)
         return False
 
     def refer(self, digest: str, address: str) -> None:
@@ -163,7 +211,7 @@ class SnapshotStore:
         notes = [folder, *self._references(folder.name).glob("*")]
         return CachedSnapshot(
             digest=folder.name,
-            skill=_name_in(folder),
+            skill=_name_in(_snapshot(folder.name, folder).folder),
             size=sum(each.st_size for each in files),
             files=len(files),
             age=max(0.0, time.time() - max(each.lstat().st_mtime for each in notes)),
@@ -172,6 +220,27 @@ class SnapshotStore:
 
     def _references(self, digest: str) -> Path:
         return self.folder / f"{digest}.needed"
+
+    def _measure(self, root: Path, plugin: Plugin | None) -> Measured:
+        return measure(root, plugin, self._limits, names=self._names_plugin, read=self._read)
+
+    def _read(self, root: Path, members: list[Member], skill: str) -> str:
+        signature, key = signature_of(members), f"{root}\0{skill}"
+        last_signature, digest = self._digests.get(key, ("", ""))
+        if last_signature == signature:
+            return digest
+        digest = read_digest(root, members, skill)
+        # Nobody can set `ctime` back: where the newest is old enough, a later change has another one.
+        changed = max((each.status.st_ctime_ns for each in members), default=0)
+        if changed < self._clock() - _TICK and self._signature(root) == signature:
+            self._digests[key] = (signature, digest)
+        return digest
+
+    def _names_plugin(self, folder: Path, members: list[Member]) -> bool:
+        digest = self._read(folder, members, "")
+        if digest not in self._naming:
+            self._naming[digest] = names_plugin(folder, members)
+        return self._naming[digest]
 
     def _signature(self, root: Path) -> str:
         return signature_of(list_contents(root, self._limits))
@@ -185,7 +254,8 @@ class SnapshotStore:
             digest = read_digest(draft, list_contents(draft, self._limits))
             snapshot = self._put_in_place(draft, digest)
             # Nobody else writes here, so what `stat` tells now needs no time to settle.
-            self._digests[str(snapshot.folder)] = (self._signature(snapshot.folder), digest)
+            place = self.folder / digest
+            self._digests[f"{place}\0"] = (self._signature(place), digest)
         except OSError as error:
             raise SnapshotError(self.folder, error.strerror or type(error).__name__) from error
         finally:
@@ -201,7 +271,7 @@ class SnapshotStore:
             # Another thread or process was faster.
             if not _is_own(place):
                 raise
-        return Snapshot(digest, place)
+        return _snapshot(digest, place)
 
     def _draft(self) -> Path:
         try:
@@ -225,7 +295,10 @@ class SnapshotStore:
         self.folder = Path(tempfile.mkdtemp(prefix="skills-agent-snapshots-"))
         weakref.finalize(self, _remove, self.folder)
 
-    def _copy(self, root: Path, draft: Path) -> None:
+    def _copy(self, root: Path, skill: str, draft: Path) -> None:
+        if skill:
+            (draft / SKILL).symlink_to(f"{PLUGIN}/{skill}")
+            draft /= PLUGIN
         for member in list_contents(root, self._limits):
             target = draft / member.path
             if member.kind == "link":
@@ -243,6 +316,14 @@ class SnapshotStore:
             if left < 0 or len(sizes) > self._limits.max_files:
                 raise too_large(self.folder, sizes, self._limits)
             _write(draft.joinpath(*parts_of(file.path)), [file.content], executable=file.executable)
+
+
+def _snapshot(digest: str, place: Path) -> Snapshot:
+    """Return what is at a place: the folder of a skill alone has a SKILL.md, and no other has."""
+    link = place / SKILL
+    if link.is_symlink() and set(os.listdir(place)) == {PLUGIN, SKILL}:  # noqa: PTH208 - names are enough
+        return Snapshot(digest, place / os.readlink(link), place / PLUGIN)  # noqa: PTH115 - as it is written
+    return Snapshot(digest, place)
 
 
 def _write(target: Path, pieces: Iterable[bytes], *, executable: bool) -> None:

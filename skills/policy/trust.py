@@ -13,8 +13,9 @@ from typing import Final, NamedTuple
 
 from skills_agent.skills.confined import read_beneath
 from skills_agent.skills.errors import DetailedError, SkillError
-from skills_agent.skills.library.contents import ContentLimits, SnapshotError, folder_digest
+from skills_agent.skills.library.contents import ContentLimits, SnapshotError, measure
 from skills_agent.skills.sources.directory import DirectorySource, project_source
+from skills_agent.skills.sources.plugin import plugin_above
 
 VERSION: Final = 1
 MAX_LIST: Final = 10_000_000
@@ -94,7 +95,9 @@ class TrustList:
         path = Path(trusted.path)
         try:
             if path.is_dir():
-                return folder_digest(path, self.limits) == trusted.digest
+                plugin = plugin_above(path, path, top=Path(path.anchor), own=(), same_trust=True)
+                digests = (measure(path, each, self.limits).digest for each in (None, plugin))
+                return trusted.digest in digests
             raw = read_beneath(path.parent, path.name, MAX_CONFIG + 1, follow=False)
             return hashlib.sha256(raw).hexdigest() == trusted.digest
         except (OSError, SnapshotError):
@@ -105,16 +108,19 @@ class TrustList:
     ) -> tuple[TrustedPath, ...]:
         """Trust the folder of every skill in folders, and a file of settings, as they are now.
 
-        Folders in `project` that a link leads out of it are left out. Raises NothingToTrustError,
-        SnapshotError, TrustFileError.
+        A skill of a `project` is trusted with its plugin; folders in it that a link leads out of it are left
+        out. Raises NothingToTrustError, SnapshotError, TrustFileError.
         """
         sources = (
             project_source(project, each, "trust") if project else DirectorySource(each, "trust")
             for each in folders
         )
-        scans = (source.scan() for source in sources)
-        roots = {os.path.realpath(Path(entry.path).parent): None for scan in scans for entry in scan.skills}
-        added = [TrustedPath(root, folder_digest(Path(root), self.limits)) for root in roots]
+        found = ((source, each.path) for source in sources for each in source.scan().skills)
+        skills = {os.path.realpath(Path(path).parent): (source, path) for source, path in found}
+        added = [
+            TrustedPath(root, measure(Path(path).parent, source.plugin(path), self.limits).digest)
+            for root, (source, path) in skills.items()
+        ]
         added += [config] if config else []
         if not added:
             raise NothingToTrustError(Path(os.path.commonpath(folders)))

@@ -8,16 +8,21 @@ from pathlib import Path
 
 import pytest
 
-from skills_agent.skills.library.contents import ContentLimits, SnapshotError, folder_digest
+from skills_agent.skills.library.contents import ContentLimits, SnapshotError, measure
 from skills_agent.skills.policy.trust import NothingToTrustError, TrustFileError, TrustList
+from skills_agent.skills.sources.plugin import Plugin
 from tests.agents import write_skill
 
 LIMITS = ContentLimits()
 
 
+def digest_of(folder: Path) -> str:
+    return measure(folder, None, LIMITS).digest
+
+
 def vouched(trust: TrustList, folder: Path) -> bool:
     """Return whether a folder is trusted as it is now."""
-    return folder.is_dir() and trust.vouches_for(folder, folder_digest(folder, LIMITS))
+    return folder.is_dir() and trust.vouches_for(folder, digest_of(folder))
 
 
 @pytest.fixture
@@ -44,7 +49,7 @@ def test_a_trusted_folder_is_vouched_for_until_it_changes(trust: TrustList, skil
 def test_trust_is_in_a_path_and_not_in_a_copy(trust: TrustList, skill: Path, tmp_path: Path) -> None:
     trust.add(skill)
     copy = write_skill(tmp_path / "copy", "alpha", "Does it.", scripts__run_py="print(1)\n")
-    assert folder_digest(copy, LIMITS) == folder_digest(skill, LIMITS)
+    assert digest_of(copy) == digest_of(skill)
     assert not vouched(trust, copy)
 
 
@@ -140,10 +145,10 @@ CHANGES: dict[str, Callable[[Path], object]] = {
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES.keys())
 def test_every_change_of_content_changes_the_digest(skill: Path, change: Callable[[Path], object]) -> None:
     (skill / "scripts" / "run.py").chmod(0o644)
-    before = folder_digest(skill, LIMITS)
-    assert folder_digest(skill, LIMITS) == before
+    before = digest_of(skill)
+    assert digest_of(skill) == before
     change(skill)
-    assert folder_digest(skill, LIMITS) != before
+    assert digest_of(skill) != before
 
 
 def test_where_a_link_leads_is_content(skill: Path) -> None:
@@ -151,20 +156,36 @@ def test_where_a_link_leads_is_content(skill: Path) -> None:
         (skill / name).mkdir()
         (skill / name / "x.py").write_text(name)
     (skill / "current").symlink_to("a")
-    before = folder_digest(skill, LIMITS)
+    before = digest_of(skill)
     (skill / "current").unlink()
     (skill / "current").symlink_to("b")
-    assert folder_digest(skill, LIMITS) != before
+    assert digest_of(skill) != before
 
 
 def test_a_folder_that_is_not_there_has_no_digest(tmp_path: Path) -> None:
     with pytest.raises(SnapshotError):
-        folder_digest(tmp_path / "gone", LIMITS)
+        digest_of(tmp_path / "gone")
 
 
 def test_the_list_is_plain_json(trust: TrustList, skill: Path) -> None:
     trust.add(skill)
     assert json.loads(trust.file.read_text()) == {
         "version": 1,
-        "folders": {str(skill.resolve()): folder_digest(skill, LIMITS)},
+        "folders": {str(skill.resolve()): digest_of(skill)},
     }
+
+
+def test_a_skill_of_a_project_is_trusted_with_the_plugin_that_it_names(
+    trust: TrustList, tmp_path: Path
+) -> None:
+    plugin = tmp_path / "work" / "tools"
+    skill = write_skill(plugin / "skills", "deploy", "Deploys.", "Run ${CLAUDE_PLUGIN_ROOT}/x.py.")
+    for name in ("plugin.json", "x.py"):
+        (plugin / name).write_text("{}")
+    (added,) = trust.add(skill, project=tmp_path / "work")
+    assert added.path == str(skill)
+    assert added.digest != digest_of(skill)
+    assert trust.vouches_for(skill, measure(skill, Plugin(plugin, "apart"), LIMITS).digest)
+    assert trust.is_unchanged(added)
+    (plugin / "x.py").write_text("[]")
+    assert not trust.is_unchanged(added)

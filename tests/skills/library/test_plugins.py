@@ -1,0 +1,233 @@
+"""A skill that names its plugin is copied with it, and its digest is that of both."""
+
+import hashlib
+import os
+import stat
+from pathlib import Path
+
+import pytest
+
+from skills_agent.skills.errors import ResourceNotFoundError, ResourceOutsideError
+from skills_agent.skills.library.contents import ContentLimits
+from skills_agent.skills.library.registry import Registry
+from skills_agent.skills.library.snapshots import SnapshotStore
+from skills_agent.skills.skill import SkillRef
+from skills_agent.skills.sources.directory import standard_sources
+from tests.agents import write_skill
+from tests.skills.sources.test_plugin import MANIFEST
+
+BODY = "Run ${CLAUDE_PLUGIN_ROOT}/scripts/x.py, not ${CLAUDE_SKILL_DIR}/x.py."
+
+
+@pytest.fixture
+def plugin(tmp_path: Path) -> Path:
+    """Return a plugin with the skills `deploy`, which names it, and `alone`."""
+    folder = tmp_path / "tools"
+    write_skill(folder / "skills", "deploy", "Deploys.", BODY, notes_md="Notes.\n")
+    write_skill(folder / "skills", "alone", "Is alone.", scripts__x_py="print('own')\n")
+    for path, text in ((MANIFEST, "{}"), ("scripts/x.py", "print(1)\n"), ("docs/help.md", "Help.\n")):
+        (folder / path).parent.mkdir(exist_ok=True)
+        (folder / path).write_text(text)
+    return folder
+
+
+def registry_of(tmp_path: Path, plugin: Path, **limits: int) -> Registry:
+    workspace, home = tmp_path / "work", tmp_path / "home"
+    sources = standard_sources(workspace, home, [plugin / "skills"], bundled=False)
+    store = SnapshotStore(tmp_path / "cache", limits=ContentLimits(**limits))
+    return Registry(sources, snapshots=lambda: store)
+
+
+def loaded(registry: Registry, name: str = "deploy") -> SkillRef:
+    ref = registry.refresh().find(name).ref
+    return ref._replace(digest=registry.load(ref).digest)
+
+
+def by_hand(folder: Path) -> str:
+    """Compute the digest as docs/skills.md tells it."""
+    lines = []
+    for path in sorted(
+        os.fsencode(each) for each in folder.rglob("*") if each.is_symlink() or each.is_file()
+    ):
+        file = Path(os.fsdecode(path))
+        content, kind = file.read_bytes() if not file.is_symlink() else b"", b"file"
+        if file.is_symlink():
+            kind, content = b"link", os.fsencode(file.resolve().relative_to(folder.resolve()))
+        elif file.stat().st_mode & stat.S_IXUSR:
+            kind = b"exec"
+        digest = hashlib.sha256(content).hexdigest().encode()
+        lines.append(kind + b"\0" + os.fsencode(file.relative_to(folder)) + b"\0" + digest + b"\n")
+    return hashlib.sha256(b"".join(lines)).hexdigest()
+
+
+def test_the_digest_is_that_of_a_folder_with_the_plugin_and_a_link_to_the_skill(
+    tmp_path: Path, plugin: Path
+) -> None:
+    (plugin / "latest").symlink_to("scripts/x.py")
+    (plugin / "scripts" / "x.py").chmod(0o755)
+    together = tmp_path / "together"
+    together.mkdir()
+    plugin.rename(together / "plugin")
+    (together / "skill").symlink_to("plugin/skills/deploy")
+    expected = by_hand(together)
+    (together / "plugin").rename(plugin)
+    registry = registry_of(tmp_path, plugin)
+    ref = loaded(registry)
+    assert ref.digest == expected == registry.digest(ref)
+    snapshot = registry.snapshot(ref)
+    assert by_hand(tmp_path / "cache" / ref.digest) == expected
+    assert (snapshot.folder / "SKILL.md").is_file()
+    assert snapshot.plugin == tmp_path / "cache" / ref.digest / "plugin"
+    assert [each.skill for each in registry.snapshots.cached()] == ["deploy"]
+
+
+def test_variables_in_instructions_are_the_plugin_and_the_skill(tmp_path: Path, plugin: Path) -> None:
+    registry = registry_of(tmp_path, plugin)
+    skill = registry.load(loaded(registry))
+    assert skill.instructions == f"Run {plugin}/scripts/x.py, not {plugin}/skills/deploy/x.py."
+
+
+@pytest.mark.parametrize("change", ["byte", "new", "gone", "exec"])
+def test_what_changes_in_the_plugin_is_a_change_of_the_skill_that_names_it(
+    tmp_path: Path, plugin: Path, change: str
+) -> None:
+    registry = registry_of(tmp_path, plugin)
+    deploy, alone = loaded(registry), loaded(registry, "alone")
+    script = plugin / "scripts" / "x.py"
+    match change:
+        case "byte":
+            script.write_text("print(2)\n")
+        case "new":
+            (plugin / "more.md").write_text("")
+        case "gone":
+            script.unlink()
+        case _:
+            script.chmod(0o755)
+    assert registry.digest(deploy) != deploy.digest
+    assert registry.digest(alone) == alone.digest
+    assert registry.read_resource(deploy, "${CLAUDE_PLUGIN_ROOT}/scripts/x.py") == "print(1)\n"
+
+
+def test_a_skill_that_does_not_name_its_plugin_is_copied_alone(tmp_path: Path, plugin: Path) -> None:
+    registry = registry_of(tmp_path, plugin)
+    ref = loaded(registry, "alone")
+    assert registry.snapshot(ref).plugin is None
+    assert ref.digest == by_hand(plugin / "skills" / "alone")
+    assert registry.plugin_place(ref) == plugin / "skills" / "alone"
+    assert not registry.plugin_note(ref)
+
+
+def test_a_script_that_names_the_plugin_is_enough(tmp_path: Path, plugin: Path) -> None:
+    script = plugin / "skills" / "alone" / "scripts" / "x.py"
+    script.write_text("import os; os.environ['CLAUDE_PLUGIN_ROOT']\n")
+    registry = registry_of(tmp_path, plugin)
+    assert registry.snapshot(loaded(registry, "alone")).plugin
+
+
+def test_what_is_no_part_of_a_skill_is_no_part_of_its_plugin(tmp_path: Path, plugin: Path) -> None:
+    (tmp_path / "secret").write_text("secret")
+    (plugin / ".git").mkdir()
+    (plugin / ".git" / "config").write_text("")
+    (plugin / "out").symlink_to("../secret")
+    os.mkfifo(plugin / "pipe")
+    registry = registry_of(tmp_path, plugin)
+    folder = registry.snapshot(loaded(registry)).plugin
+    assert folder is not None
+    assert sorted(each.name for each in folder.iterdir()) == [".claude-plugin", "docs", "scripts", "skills"]
+
+
+@pytest.mark.parametrize(
+    ("limits", "reason"),
+    [({"max_files": 5}, "max_snapshot_files"), ({"max_bytes": 400}, "max_snapshot_bytes")],
+)
+def test_a_plugin_that_is_too_large_is_left_out_and_that_is_said(
+    tmp_path: Path, plugin: Path, limits: dict[str, int], reason: str
+) -> None:
+    (plugin / "large").write_bytes(b"x" * 500)
+    registry = registry_of(tmp_path, plugin, **limits)
+    ref = loaded(registry)
+    assert registry.snapshot(ref).plugin is None
+    assert ref.digest == by_hand(plugin / "skills" / "deploy")
+    note = registry.plugin_note(ref)
+    assert note.startswith(f"It is loaded without its plugin, {plugin}: it has more than")
+    assert reason in note
+    own = plugin / "skills" / "deploy"
+    assert registry.load(ref).instructions == f"Run {own}/scripts/x.py, not {own}/x.py."
+
+
+def test_a_plugin_that_is_the_workspace_is_named_and_not_copied(tmp_path: Path) -> None:
+    workspace = tmp_path / "work"
+    write_skill(workspace / "skills", "deploy", "Deploys.", BODY)
+    (workspace / "plugin.json").write_text("{}")
+    registry = registry_of(tmp_path, workspace)
+    ref = loaded(registry)
+    assert registry.snapshot(ref).plugin is None
+    assert registry.load(ref).instructions.startswith(f"Run {workspace}/scripts/x.py")
+    assert registry.plugin_note(ref).startswith("Its plugin is the workspace")
+    (workspace / "data.csv").write_text("a\n")
+    assert registry.digest(ref) == ref.digest
+
+
+def test_a_version_keeps_its_plugin_when_the_folder_is_gone(tmp_path: Path, plugin: Path) -> None:
+    registry = registry_of(tmp_path, plugin)
+    ref = loaded(registry)
+    plugin.rename(tmp_path / "moved")
+    again = registry_of(tmp_path, plugin)
+    assert again.plugin_place(ref) == plugin
+    assert again.read_resource(ref, f"{plugin}/docs/help.md") == "Help.\n"
+
+
+def test_a_snapshot_of_a_plugin_that_was_changed_is_not_used(tmp_path: Path, plugin: Path) -> None:
+    registry = registry_of(tmp_path, plugin)
+    ref = loaded(registry)
+    entry = tmp_path / "cache" / ref.digest
+    entry.chmod(0o700)
+    (entry / "skill").unlink()
+    (entry / "skill").symlink_to("plugin/skills/alone")
+    assert registry_of(tmp_path, plugin).snapshot(ref).folder.name == "deploy"
+
+
+def test_files_of_the_plugin_are_read_by_any_spelling_and_nothing_outside(
+    tmp_path: Path, plugin: Path
+) -> None:
+    registry = registry_of(tmp_path, plugin)
+    ref = loaded(registry)
+    spellings = (
+        "${CLAUDE_PLUGIN_ROOT}",
+        "$CLAUDE_PLUGIN_ROOT",
+        str(plugin),
+        str(registry.snapshot(ref).plugin),
+    )
+    for spelling in spellings:
+        assert registry.read_resource(ref, f"{spelling}/docs/help.md") == "Help.\n"
+        assert registry.read_resource(ref, f"{spelling}/skills/deploy/notes.md") == "Notes.\n"
+        with pytest.raises(ResourceOutsideError):
+            registry.read_resource(ref, f"{spelling}/../secret")
+        with pytest.raises(ResourceNotFoundError):
+            registry.read_resource(ref, f"{spelling}/nothing.md")
+    for path in (f"{plugin.parent}/tools2/x", "/etc/passwd", "../alone/SKILL.md"):
+        with pytest.raises(ResourceOutsideError):
+            registry.read_resource(ref, path)
+    assert registry.read_resource(ref, "notes.md") == "Notes.\n"
+
+
+def test_without_a_plugin_its_variable_is_the_skills_folder(tmp_path: Path) -> None:
+    write_skill(tmp_path / "skills", "deploy", "Deploys.", BODY, scripts__x_py="print(1)\n")
+    registry = registry_of(tmp_path, tmp_path)
+    ref = loaded(registry)
+    assert registry.read_resource(ref, "${CLAUDE_PLUGIN_ROOT}/scripts/x.py") == "print(1)\n"
+    assert not registry.plugin_note(ref)
+
+
+def test_a_skill_with_a_link_named_skill_is_no_plugin(tmp_path: Path) -> None:
+    folder = write_skill(tmp_path / "skills", "deploy", "Deploys.", plugin__deep__x_md="other")
+    (folder / "skill").symlink_to("plugin/deep")
+    registry = registry_of(tmp_path, tmp_path)
+    ref = loaded(registry)
+    assert registry.snapshot(ref).folder == tmp_path / "cache" / ref.digest
+
+
+def test_a_link_from_the_skill_to_its_plugin_is_followed(tmp_path: Path, plugin: Path) -> None:
+    (plugin / "skills" / "deploy" / "help.md").symlink_to("../../docs/help.md")
+    registry = registry_of(tmp_path, plugin)
+    assert registry.read_resource(loaded(registry), "help.md") == "Help.\n"
