@@ -1,7 +1,7 @@
 """What the nodes work with, made once from the settings and from what a host brings."""
 
 import logging
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -115,7 +115,7 @@ def make_services(  # noqa: PLR0913 - those of `build_graph`, and what the comma
     def registry(runtime: Runtime[Context] | ToolRuntime[Any, Any], *, look: bool = False) -> Registry:
         return library.of(caller_of(runtime), runtime.store, look=look)
 
-    protected, closed = protected_entries(settings, sources), closed_places(settings)
+    protected, closed = protected_entries(settings, library.shared.sources), closed_places(settings)
     servers = make_servers(settings)
     # What a host's runner runs scripts on is not known here.
     machine = machine_of(settings, servers.faults) if runner is None else None
@@ -221,14 +221,15 @@ def _excluded(settings: Settings, grammar: Grammar) -> tuple[Entry, ...]:
         raise SettingsError(f"Setting exclude_tools: {error}") from error
 
 
-def protected_entries(settings: Settings, sources: Sequence[Source] | None = None) -> tuple[str, ...]:
+def protected_entries(settings: Settings, sources: Iterable[Source]) -> tuple[str, ...]:
     """Return what is protected beside `PROTECTED`: the operator's list, and what the agent runs and reads.
 
     What is closed is among it: where nothing is, a script could make it (`.ssh/config`).
     """
-    sources_folders = [each.folder for each in sources or () if isinstance(each, DirectorySource)]
+    of_skills = [each for each in sources if isinstance(each, DirectorySource)]
+    plugins = filter(None, (each.plugin_folder for each in of_skills))
     own = (cache_folder(settings), user_state_folder(settings), *closed_places(settings))
-    folders = [*settings.skills_dirs, *sources_folders, *own]
+    folders = [*settings.skills_dirs, *(each.folder for each in of_skills), *plugins, *own]
     path = process_environment().get("PATH", "")
     of_homes = obeyed_in_homes(settings.workspace, settings.home)
     return (*settings.protected_paths, *of_homes, *own_entries(settings.workspace, path, folders))

@@ -50,6 +50,7 @@ from skills_agent.skills.scripts.environment import is_root
 from skills_agent.skills.scripts.request import as_arguments, of_skill, script_call, script_request
 from skills_agent.skills.scripts.runner import ScriptRequest, ScriptRunner
 from skills_agent.skills.skill import SkillMetadata, SkillRef
+from skills_agent.skills.sources.plugin import PLUGIN_ROOT
 from skills_agent.skills.text import cut
 from skills_agent.skills.visible import visible_line
 from skills_agent.state.context import Context, caller_of
@@ -293,7 +294,11 @@ class Judge:
 
     def _placed(self, call: Call) -> Call:
         """Return a command line with the folders that it may read unasked."""
-        folders = (Path(skill["path"]).parent for skill in self.loaded.values() if self._is_confirmed(skill))
+        skills = [SkillRef.of(skill) for skill in self.loaded.values() if self._is_confirmed(skill)]
+        folders = {Path(ref.path).parent for ref in skills}
+        for ref in skills:
+            with suppress(SkillError):  # its version is gone: only its folder is left
+                folders.add(self.registry.plugin_place(ref))
         start, readable = str(self._policy.workdir()), tuple(map(str, folders))
         return structs.replace(call, places=call.places._replace(start=start, readable=readable))
 
@@ -530,6 +535,8 @@ class Judge:
             text = own or _skill_text(skill, "a trusted")
             if not self._is_confirmed(skill):
                 text += " That this agent loaded it from there is not confirmed."
+            if (call.path or "").startswith(f"{PLUGIN_ROOT}/"):
+                text += f" In its plugin: {self.registry.plugin_place(SkillRef.of(skill))}."
             text += " ".join(["", self._policy.in_place_of(SkillRef.of(skill), self.registry)]).rstrip()
         text += others
         if untrusted and call.risk in self._policy.yes:

@@ -100,6 +100,7 @@ def show_skill(name: str, workspace: Path | None, skills_dirs: tuple[Path, ...],
     facts = [
         *((field, getattr(metadata, field)) for field in fields),
         ("allowed-tools", " ".join(metadata.allowed_tools or ())),
+        ("plugin", registry.plugin_note(ref)),
         ("files", ", ".join(resource.path for resource in resources)),
         ("needs", ", ".join(need.name for need in needed)),
         ("not here", f"{missing}. See: skills-agent skills needs {name}" if missing else ""),

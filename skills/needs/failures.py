@@ -23,7 +23,7 @@ def with_missing_module(result: ScriptResult, request: ScriptRequest, loaded: It
         return result
     advice = f"The module {match['module']} is not installed for it."
     if request.skill:
-        command = install_command(request.skill, request.source, request.mounted_at)
+        command = install_command(request.skill, request.source, request.skill_place)
         advice += (
             f" A person can bring what {request.skill} needs: {command} (with --with PACKAGE, what no file "
             "of it names)."

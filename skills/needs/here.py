@@ -164,7 +164,7 @@ class Machine:
                 request = replace(request, python=self._python(script, needs, sources))
             modules = self._absent(request, root, sources)
         if modules:
-            command = install_command(request.skill, request.source, request.mounted_at)
+            command = install_command(request.skill, request.source, request.skill_place)
             raise PackagesMissingError(request.title, modules, request.skill, command)
         return request
 

@@ -19,6 +19,7 @@ from skills_agent.skills.policy import commands
 from skills_agent.skills.policy.commands import ANY, Words, all_match, word_matches
 from skills_agent.skills.policy.risk import Risk
 from skills_agent.skills.policy.tool_spec import TOOL_SPECS, ToolSpec
+from skills_agent.skills.sources.plugin import PLUGIN_ROOT
 from skills_agent.skills.text import one_line
 
 if TYPE_CHECKING:
@@ -354,7 +355,7 @@ def _path_pattern(entry: str, argument: str, kind: str) -> Words:
     is_anchored = plain.startswith("./")
     plain = plain.removeprefix("./")
     parts = plain.rstrip("/").split("/")
-    is_odd = plain.startswith(("/", "~")) or _NO_PATH.search(plain)
+    is_odd = plain.startswith(("/", "~")) or _NO_PATH.search(plain.removeprefix(f"{PLUGIN_ROOT}/"))
     if is_odd or any(part in {"", ".", ".."} for part in parts):
         raise EntryNotUnderstoodError(entry, f"in parentheses stands {kind}")
     spread = [ANY if part == "**" else part for part in parts]

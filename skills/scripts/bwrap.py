@@ -164,7 +164,7 @@ class BwrapRunner(ControlledRunner):
     def _skill_folder(self, request: ScriptRequest) -> Iterator[Path | None]:
         path = request.mounted_at.resolve() if request.mounted_at else request.folder
         own = self.workspace / OWN_FOLDER
-        if path is not None and self.workspace.is_relative_to(path):  # it would hide the workspace
+        if path is not None and any(each.is_relative_to(path) for each in self._not_to_hide(request)):
             yield request.folder
         elif path is None or path.is_relative_to(own) or (path.is_dir() and any(path.iterdir())):
             yield path
@@ -174,6 +174,11 @@ class BwrapRunner(ControlledRunner):
         else:  # bubblewrap makes it in a file system of its own, but for folders that it shows read-only
             shown = (*map(Path, SYSTEM), *_prefixes())
             yield request.folder if any(map(path.is_relative_to, shown)) else path
+
+    def _not_to_hide(self, request: ScriptRequest) -> Iterator[Path]:
+        """Yield what a script needs that the folder of its skill, or of its plugin, may hold at its place."""
+        yield from (self.workspace, *_prefixes(), *(each.path for each in shared_with(self.shared, request)))
+        yield from filter(None, (request.packages, request.home, request.scratch))
 
     def _written_folders(self, request: ScriptRequest) -> list[Path]:
         workdir = request.workdir.absolute()

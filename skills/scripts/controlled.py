@@ -296,7 +296,7 @@ class ControlledRunner:
         return ProgramStart(
             title=request.title,
             command=command,
-            workdir=folder if folder and request.in_skill else request.start,
+            workdir=folder / request.skill_inside if folder and request.in_skill else request.start,
             environment=environment,
             rlimits=self.limits.rlimits(program, request.timeout or self.timeout),
             memory=self.limits.memory,
@@ -353,7 +353,10 @@ class ControlledRunner:
 def _places(request: ScriptRequest, folder: Path | None) -> dict[str, str]:
     """Return the variables that scripts written for other clients find their skill and the project by."""
     project = {"CLAUDE_PROJECT_DIR": str(request.workdir)}
-    return project | (dict.fromkeys(("SKILL_DIR", "CLAUDE_SKILL_DIR"), str(folder)) if folder else {})
+    if folder is None:
+        return project
+    own, plugin = str(folder / request.skill_inside), str(request.plugin or folder)
+    return project | {"SKILL_DIR": own, "CLAUDE_SKILL_DIR": own, "CLAUDE_PLUGIN_ROOT": plugin}
 
 
 def _ending(report: str, title: str) -> int | Stop:

@@ -2,19 +2,24 @@
 
 import json
 import os
+import posixpath
 import shlex
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from skills_agent.skills.confined import NotRegularFileError, OutsideRootError, open_beneath
 from skills_agent.skills.errors import ResourceOutsideError, ScriptError, ScriptNotFoundError
-from skills_agent.skills.library.contents import relative_to
 from skills_agent.skills.library.registry import Registry
 from skills_agent.skills.scripts.runner import ScriptRequest
 from skills_agent.skills.scripts.spelling import ScriptCall, SkillFiles, read_spelling
 from skills_agent.skills.skill import SkillRef
+from skills_agent.skills.sources.plugin import PLUGIN_ROOT
+
+if TYPE_CHECKING:
+    from skills_agent.skills.library.snapshots import Snapshot
 
 
 def script_request(
@@ -32,9 +37,8 @@ def script_request(
 
     Raises SkillError for what is no script of the skill.
     """
-    root, place = registry.snapshot(ref).folder, registry.place(ref)
     path, args = script_call(registry, ref, path, args)
-    relative = relative_to((place, root), path)
+    root, relative = registry.snapshot(ref).locate(path, registry.place(ref))
     try:
         os.close(open_beneath(root, relative))
     except OutsideRootError as error:
@@ -57,34 +61,50 @@ def of_skill(
 
     `is_confirmed` as in `script_request`. Raises SkillError where its snapshot is gone.
     """
-    root, place = registry.snapshot(ref).folder, registry.place(ref)
+    snapshot, place = registry.snapshot(ref), registry.place(ref)
+    plugin, found = snapshot.plugin_at(place), registry.plugin_place(ref)
     return replace(
         request,
         skill=ref.name,
         source=ref.source,
         trusted=is_confirmed and registry.is_vouched_for(ref),
-        root=root.resolve(),
-        mounted_at=place,
-        is_unchanged=partial(registry.snapshots.is_same, place, root.name),
+        root=(snapshot.plugin or snapshot.folder).resolve(),
+        mounted_at=plugin or place,
+        skill_inside=snapshot.inside,
+        plugin=None if plugin or found == place else found,
+        is_unchanged=partial(registry.snapshots.is_same, place, snapshot.digest, registry.plugin_of(ref)),
     )
 
 
 def script_call(registry: Registry, ref: SkillRef, path: str, args: Sequence[str] = ()) -> ScriptCall:
-    """Return the script of a skill that a call means, however it spells it. Raises SkillError."""
-    root, place = registry.snapshot(ref).folder, registry.place(ref)
+    """Return the script of a skill that a call means, however it spells it. Raises SkillError.
+
+    One of its plugin has a path that begins with `${CLAUDE_PLUGIN_ROOT}`.
+    """
+    snapshot, place = registry.snapshot(ref), registry.place(ref)
 
     def is_file(path: str) -> bool:
         try:
-            os.close(open_beneath(root, relative_to((place, root), path)))
+            os.close(open_beneath(*snapshot.locate(path, place)))
         except (OSError, ValueError):
             return False
         return True
 
     if is_file(path):  # nearly always
-        return ScriptCall(path, tuple(args))
+        return ScriptCall(_shown(path, snapshot, place), tuple(args))
     resources = registry.resources(ref).resources
     scripts = [each.path for each in resources if each.type == "script"] or [each.path for each in resources]
-    return read_spelling(path, args, SkillFiles((ref.name, place.name), is_file, scripts))
+    call = read_spelling(path, args, SkillFiles((ref.name, place.name), is_file, scripts))
+    return call._replace(path=_shown(call.path, snapshot, place)) if is_file(call.path) else call
+
+
+def _shown(path: str, snapshot: "Snapshot", place: Path) -> str:
+    """Return the one spelling of a path in a skill with a plugin: policy compares no others."""
+    if snapshot.plugin is None:
+        return path
+    relative = posixpath.normpath(snapshot.locate(path, place).relative)
+    own = relative.removeprefix(f"{snapshot.inside}/")
+    return f"{PLUGIN_ROOT}/{relative}" if own == relative else own
 
 
 def as_arguments(value: object) -> object:

@@ -53,7 +53,11 @@ class ScriptRequest:
     root: Path | None = None
     """The folder with the skill's bytes, which may be a snapshot; None: the folder of the script."""
     mounted_at: Path | None = None
-    """The skill's own path, where a sandbox shows `root`; None: where `root` is."""
+    """The skill's own path, or its plugin's: where a sandbox shows `root`; None: where `root` is."""
+    skill_inside: str = ""
+    """The path of the skill's folder in `root`, where that holds its plugin; empty: `root` is the folder."""
+    plugin: Path | None = None
+    """The folder of its plugin, where that is elsewhere: it is the workspace. None: `root` stands for it."""
     is_unchanged: Callable[[], bool] = field(default=bool, compare=False)
     """Called right before a run without a sandbox: True if `mounted_at` holds the bytes of `root`."""
     writable: tuple[Path, ...] = ()
@@ -91,6 +95,11 @@ class ScriptRequest:
     def folder(self) -> Path | None:
         """Return the folder with the skill's bytes; None for a program that belongs to no skill."""
         return (self.root or self.script.parent).absolute() if self.script else self.root
+
+    @property
+    def skill_place(self) -> Path | None:
+        """Return the skill's own path."""
+        return self.mounted_at / self.skill_inside if self.mounted_at else None
 
     @property
     def start(self) -> Path:

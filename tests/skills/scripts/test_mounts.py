@@ -182,6 +182,23 @@ def test_a_skill_that_is_the_workspace_does_not_hide_it(workspace: Path, snapsho
 
 
 @needs_bwrap
+def test_a_plugin_that_holds_what_its_script_needs_does_not_hide_it(workspace: Path, snapshot: Path) -> None:
+    plugin = workspace / "plugin"
+    home = plugin / "homes" / "demo"
+    home.mkdir(parents=True)
+    (home / "kept").write_text("kept")
+    (snapshot / "scripts/where.py").write_text(
+        "import os, pathlib\n"
+        "print((pathlib.Path.home() / 'kept').read_text(), os.environ['CLAUDE_PLUGIN_ROOT'])"
+    )
+    request = replace(request_for(snapshot, plugin, workspace), home=home)
+
+    result = BwrapRunner(workspace=workspace, environment=ENVIRONMENT).run(request)
+
+    assert result.stdout == f"kept {snapshot}\n", result.stderr
+
+
+@needs_bwrap
 def test_links_of_the_system_are_links_in_the_sandbox(workspace: Path) -> None:
     """Each would take a mount, and five mounts take more than a millisecond."""
     names = ("/bin", "/sbin", "/lib", "/lib64", "/etc/localtime", "/etc/ssl")

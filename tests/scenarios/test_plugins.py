@@ -1,0 +1,197 @@
+"""Skills that belong to a plugin run its scripts as their own: judged, pinned and shown as such."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from skills_agent.graph.settings import trust_file_of
+from skills_agent.skills.policy.trust import TrustList
+from skills_agent.skills.scripts.bwrap import probe
+from tests.agents import Agent, call, calls, write_skill
+from tests.conftest import MakeAgent
+
+LOAD = calls(call("load_skill", name="deploy"))
+SCRIPT = "from pathlib import Path\nimport os, sys\nprint('version 1', *sys.argv[1:])\n"
+WHERE = "import os; print([os.environ[name] for name in ('CLAUDE_PLUGIN_ROOT', 'SKILL_DIR')], os.getcwd())\n"
+SANDBOXES = ["off", pytest.param("require", marks=pytest.mark.skipif(not probe().program, reason="no bwrap"))]
+FREE: Any = {"require_approval_for": frozenset()}
+
+
+@pytest.fixture
+def plugin(tmp_path: Path) -> Path:
+    """Return a plugin outside of the workspace, with the skill `deploy`."""
+    folder = tmp_path / "plugins" / "tools"
+    body = "Run ${CLAUDE_PLUGIN_ROOT}/scripts/x.py."
+    write_skill(
+        folder / "skills", "deploy", "Deploys.", body, scripts__own_py=SCRIPT, scripts__where_py=WHERE
+    )
+    write_skill(folder / "skills", "other", "Is another.", scripts__y_py=SCRIPT)
+    for path, text in ((".claude-plugin/plugin.json", "{}"), ("scripts/x.py", SCRIPT)):
+        (folder / path).parent.mkdir(exist_ok=True)
+        (folder / path).write_text(text)
+    return folder
+
+
+@pytest.fixture
+def make(make_agent: MakeAgent, plugin: Path) -> Any:
+    return lambda replies, **settings: make_agent(
+        [LOAD, *replies], **{"skills_dirs": (plugin / "skills",), **settings}
+    )
+
+
+def run(path: str, *args: str, **more: str) -> Any:
+    return calls(call("run_script", skill="deploy", path=path, args=list(args), **more))
+
+
+def last(agent: Agent, tool: str = "run_script") -> str:
+    return str(agent.tool_messages(tool)[-1].text)
+
+
+@pytest.mark.parametrize("sandbox", SANDBOXES)
+@pytest.mark.parametrize(
+    "path",
+    [
+        "{plugin}/scripts/x.py",
+        "${{CLAUDE_PLUGIN_ROOT}}/scripts/x.py",
+        "python3 $CLAUDE_PLUGIN_ROOT/scripts/x.py",
+        "${{CLAUDE_PLUGIN_ROOT}}/skills/other/scripts/y.py",
+    ],
+)
+def test_a_script_of_the_plugin_runs_as_one_of_the_skill(
+    make: Any, plugin: Path, sandbox: str, path: str
+) -> None:
+    agent = make([run(path.format(plugin=plugin), "a"), "done"], sandbox=sandbox, **FREE)
+    agent.say("go")
+    assert "exit code 0" in last(agent)
+    assert "version 1 a" in last(agent)
+
+
+@pytest.mark.parametrize("sandbox", SANDBOXES)
+@pytest.mark.parametrize("cwd", ["workspace", "skill"])
+def test_scripts_find_their_plugin_and_their_skill(make: Any, plugin: Path, sandbox: str, cwd: str) -> None:
+    agent = make([run("scripts/where.py", cwd=cwd), "done"], sandbox=sandbox, **FREE)
+    agent.say("go")
+    folders, _, start = last(agent).partition("stdout:\n[")[2].partition("] ")
+    found, skill = (each.strip("'") for each in folders.split(", "))
+    assert skill == f"{found}/skills/deploy"
+    # Without a sandbox it starts in the snapshot: what it writes beside itself goes nowhere.
+    assert (found == str(plugin)) == (sandbox == "require" or cwd == "workspace")
+    assert (start.strip() == skill) == (cwd == "skill")
+
+
+@pytest.mark.skipif(not probe().program, reason="no bwrap")
+def test_a_command_of_the_skill_finds_the_plugin_and_cannot_write_there(make: Any, plugin: Path) -> None:
+    command = "cat $CLAUDE_PLUGIN_ROOT/scripts/x.py; touch $CLAUDE_PLUGIN_ROOT/new"
+    agent = make(
+        [calls(call("run_command", command=command, skill="deploy")), "done"], sandbox="require", **FREE
+    )
+    agent.say("go")
+    assert "version 1" in last(agent, "run_command")
+    assert "Read-only file system" in last(agent, "run_command")
+    assert not (plugin / "new").exists()
+
+
+@pytest.mark.parametrize("sandbox", SANDBOXES)
+def test_what_was_loaded_is_what_runs_after_the_plugin_changed(make: Any, plugin: Path, sandbox: str) -> None:
+    path = "${CLAUDE_PLUGIN_ROOT}/scripts/x.py"
+    agent = make([run(path), "one", run(path), "two"], sandbox=sandbox, **FREE)
+    agent.say("go")
+    (plugin / "scripts" / "x.py").write_text("print('version 2')\n")
+    agent.say("again")
+    assert "version 1" in last(agent)
+    assert [each["change"] for each in agent.values["catalog"]["changed"]] == ["changed"]
+
+
+def test_the_question_names_the_script_of_the_plugin_and_where_it_lies(make: Any, plugin: Path) -> None:
+    agent = make([run(f"{plugin}/scripts/x.py"), "done"])
+    agent.say("go")
+    (interrupt,) = agent.state.interrupts
+    (request,) = interrupt.value["action_requests"]
+    assert "${CLAUDE_PLUGIN_ROOT}/scripts/x.py" in request["description"]
+    assert f"In its plugin: {plugin}." in request["description"]
+
+
+def test_a_grant_ends_when_the_plugin_changes(make: Any, plugin: Path) -> None:
+    replies = [run("scripts/own.py"), "one", run("scripts/own.py"), "two", run("scripts/own.py"), "three"]
+    agent = make(replies, on_change="refresh")
+    agent.say("go")
+    agent.answer({"type": "approve", "grant": {"scope": "skill"}})
+    agent.say("again")
+    assert not agent.state.interrupts
+    (plugin / "scripts" / "x.py").write_text("print('version 2')\n")
+    agent.say("and again")
+    assert agent.state.interrupts
+
+
+@pytest.mark.parametrize(
+    "path", ["{plugin}/skills/deploy/scripts/own.py", "$CLAUDE_PLUGIN_ROOT/skills//deploy/./scripts/own.py"]
+)
+def test_a_script_of_the_skill_that_is_spelled_through_the_plugin_is_banned_with_it(
+    make: Any, plugin: Path, path: str
+) -> None:
+    agent = make(
+        [run(path.format(plugin=plugin)), "done"], exclude_tools=("run_script(scripts/own.py)",), **FREE
+    )
+    agent.say("go")
+    assert "the operator turned off" in last(agent)
+
+
+def test_a_script_of_the_plugin_can_be_banned(make: Any, plugin: Path) -> None:
+    ban = "run_script(${CLAUDE_PLUGIN_ROOT}/scripts/*)"
+    agent = make([run(f"{plugin}/scripts/x.py"), "done"], exclude_tools=(ban,), **FREE)
+    agent.say("go")
+    assert "the operator turned off" in last(agent)
+
+
+def test_nothing_beside_the_plugin_is_run(make: Any, plugin: Path) -> None:
+    (plugin.parent / "evil.py").write_text("print('evil')\n")
+    paths = ("${CLAUDE_PLUGIN_ROOT}/../evil.py", f"{plugin}/../evil.py", f"{plugin.parent}/evil.py")
+    agent = make([*map(run, paths), "done"], **FREE)
+    agent.say("go")
+    texts = [each.text for each in agent.tool_messages("run_script")]
+    assert len(texts) == len(paths)
+    assert not any("exit code" in text for text in texts)
+
+
+def test_the_receipt_says_that_a_plugin_is_too_large(make: Any, plugin: Path) -> None:
+    (plugin / "large").write_bytes(b"x" * 10_000)
+    agent = make(["done"], max_snapshot_bytes=5_000)
+    agent.say("go")
+    receipt = last(agent, "load_skill")
+    assert f"It is loaded without its plugin, {plugin}: it has more than 5,000 bytes" in receipt
+    assert "max_snapshot_bytes" in receipt
+
+
+def test_trust_in_a_skill_of_the_workspace_ends_when_its_plugin_changes(
+    make_agent: MakeAgent, workspace: Path, plugin: Path
+) -> None:
+    own = workspace / ".agents" / "skills" / "tools"
+    own.parent.mkdir(parents=True)
+    plugin.rename(own)
+    agent = make_agent([LOAD, run("scripts/own.py"), "done"])
+    trust = TrustList(trust_file_of(agent.settings))
+    trust.add(own / "skills" / "deploy", project=workspace)
+    agent.say("go")
+    assert "untrusted" not in question_of(agent)
+    (own / "scripts" / "x.py").write_text("print('version 2')\n")
+    agent = make_agent([LOAD, run("scripts/own.py"), "done"], thread="another")
+    agent.say("go")
+    assert "untrusted" in question_of(agent)
+
+
+def question_of(agent: Agent) -> str:
+    (interrupt,) = agent.state.interrupts
+    return str(interrupt.value["action_requests"][0]["description"])
+
+
+def test_a_plugin_of_a_configured_skill_in_the_workspace_is_protected(
+    make_agent: MakeAgent, workspace: Path, plugin: Path
+) -> None:
+    own = workspace / "tools"
+    plugin.rename(own)
+    write = calls(call("write_file", path="tools/scripts/x.py", content="print('other')"))
+    agent = make_agent([write, "done"], skills_dirs=(own / "skills",), **FREE)
+    agent.say("go")
+    (interrupt,) = agent.state.interrupts
+    assert "Protected path" in interrupt.value["action_requests"][0]["description"]
