@@ -296,7 +296,7 @@ class Judge:
         """Return a command line with the folders that it may read unasked."""
         skills = [SkillRef.of(skill) for skill in self.loaded.values() if self._is_confirmed(skill)]
         folders = {Path(ref.path).parent for ref in skills}
-        for ref in skills:
+        for ref in filter(self.registry.plugin_of, skills):
             with suppress(SkillError):  # its version is gone: only its folder is left
                 folders.add(self.registry.plugin_place(ref))
         start, readable = str(self._policy.workdir()), tuple(map(str, folders))

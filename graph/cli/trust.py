@@ -1,6 +1,6 @@
 """skills-agent trust: the workspaces and folders of skills that you vouch for. Imports no LangGraph."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import click
@@ -48,17 +48,14 @@ def add(folder: Path | None, workspace: Path | None, as_json: bool) -> None:
     settings = Settings.load_own(workspace)
     trusted = _trust_list(settings)
     if folder not in (None, settings.workspace.resolve()):
-        _report(
-            trusted.add(folder, project=settings.workspace.resolve()),
-            "Trusted {path} as it is now ({digest}).",
-            as_json=as_json,
-        )
+        added = trusted.add(folder, project=settings.workspace.resolve())
+        _report(added, _added(trusted), as_json=as_json)
         return
     config, values = workspace_file(settings)
     folders = [settings.workspace / name for name in STANDARD_FOLDERS]
     folders += settings.in_workspace(values.get("skills_dirs", ()))
     added = trusted.add(*folders, project=settings.workspace, config=config)
-    _report(added, "Trusted {path} as it is now ({digest}).", as_json=as_json)
+    _report(added, _added(trusted), as_json=as_json)
     for name, value in {} if as_json else values.items():
         echo(f"  {name} = {value_text(value)}")
 
@@ -92,15 +89,24 @@ def revoke(folder: Path | None, workspace: Path | None, as_json: bool) -> None:
     ended = _trust_list(settings).revoke(place)
     if not ended and not as_json:
         raise click.ClickException(f"{place} is not trusted. What is: skills-agent trust list")
-    _report(ended, "{path} is not trusted any more.", as_json=as_json)
+    _report(ended, lambda each: f"{line_of(each.path)} is not trusted any more.", as_json=as_json)
 
 
-def _report(paths: Iterable[TrustedPath], sentence: str, *, as_json: bool) -> None:
+def _added(trusted: TrustList) -> Callable[[TrustedPath], str]:
+    def sentence(each: TrustedPath) -> str:
+        plugin = trusted.plugin_of(each) if Path(each.path).is_dir() else None
+        whole = f" with its plugin, {line_of(str(plugin))}," if plugin else ""
+        return f"Trusted {line_of(each.path)}{whole} as it is now ({each.digest[:12]})."
+
+    return sentence
+
+
+def _report(paths: Iterable[TrustedPath], sentence: Callable[[TrustedPath], str], *, as_json: bool) -> None:
     if as_json:
         print_json([each._asdict() for each in paths])
         return
     for each in paths:
-        echo(sentence.format(path=line_of(each.path), digest=each.digest[:12]))
+        echo(sentence(each))
 
 
 def _trust_list(settings: Settings) -> TrustList:

@@ -152,9 +152,8 @@ class Registry:
             raw = read_beneath(snapshot.folder, _file_name(ref), self._strictness.max_skill_bytes + 1)
         except OSError as error:
             raise SkillUnreadableError(ref.path, cause_of(error)) from error
-        skill = self._parse(
-            raw, ref, self.place(ref), self.plugin_place(ref._replace(digest=snapshot.digest))
-        )
+        place = self.place(ref)
+        skill = self._parse(raw, ref, place, snapshot.plugin_at(place) or self.plugin_in_place(ref))
         return replace(skill, digest=snapshot.digest)
 
     def digest(self, ref: SkillRef) -> str:
@@ -199,23 +198,26 @@ class Registry:
         A plugin that is the workspace is found there, and no snapshot has it. Raises as `snapshot` does.
         """
         place = self.place(ref)
-        if copied := self.snapshot(ref).plugin_at(place):
-            return copied
+        return self.snapshot(ref).plugin_at(place) or self.plugin_in_place(ref) or place
+
+    def plugin_in_place(self, ref: SkillRef) -> Path | None:
+        """Return the plugin of a skill that is used where it is: the workspace. None for any other."""
         plugin = self.plugin_of(ref)
-        return plugin.folder if plugin is not None and plugin.state == "workspace" else place
+        return plugin.folder if plugin is not None and plugin.state == "workspace" else None
 
     def plugin_note(self, ref: SkillRef) -> str:
         """Say where the plugin is that a skill names, or why the skill is without; empty where it names none.
 
         Raises as `snapshot` does.
         """
-        snapshot, plugin = self.snapshot(ref), self.plugin_of(ref)
-        if copied := snapshot.plugin_at(self.place(ref)):
+        place, plugin = self.place(ref), self.plugin_of(ref)
+        if plugin is None or plugin.folder == place:
+            return ""
+        snapshot = self.snapshot(ref)
+        if copied := snapshot.plugin_at(place):
             return f"Its plugin is copied with it: {copied}."
-        is_named = (
-            plugin and plugin.folder != self.place(ref) and self.snapshots.names_plugin(snapshot.folder)
-        )
-        return without_plugin(plugin, self.snapshots.refusal(plugin.folder)) if plugin and is_named else ""
+        is_named = self.snapshots.names_plugin(snapshot.folder)
+        return without_plugin(plugin, self.snapshots.refusal(plugin.folder)) if is_named else ""
 
     def resources(self, ref: SkillRef) -> ResourceListing:
         """List the files of a skill other than its SKILL.md, reading none. Raises as `snapshot` does."""

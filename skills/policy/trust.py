@@ -95,13 +95,22 @@ class TrustList:
         path = Path(trusted.path)
         try:
             if path.is_dir():
-                plugin = plugin_above(path, path, top=Path(path.anchor), own=(), same_trust=True)
-                digests = (measure(path, each, self.limits).digest for each in (None, plugin))
-                return trusted.digest in digests
+                is_alone = measure(path, None, self.limits).digest == trusted.digest
+                return is_alone or self.plugin_of(trusted) is not None
             raw = read_beneath(path.parent, path.name, MAX_CONFIG + 1, follow=False)
             return hashlib.sha256(raw).hexdigest() == trusted.digest
         except (OSError, SnapshotError):
             return False
+
+    def plugin_of(self, trusted: TrustedPath) -> Path | None:
+        """Return the plugin that a skill is trusted with, while both are what was trusted; None without one.
+
+        Raises SnapshotError.
+        """
+        path = Path(trusted.path)
+        plugin = plugin_above(path, path, top=Path(path.anchor), own=(), same_trust=True)
+        measured = measure(path, plugin, self.limits)
+        return measured.folder if measured.skill and measured.digest == trusted.digest else None
 
     def add(
         self, *folders: Path, project: Path | None = None, config: TrustedPath | None = None

@@ -62,7 +62,7 @@ def of_skill(
     `is_confirmed` as in `script_request`. Raises SkillError where its snapshot is gone.
     """
     snapshot, place = registry.snapshot(ref), registry.place(ref)
-    plugin, found = snapshot.plugin_at(place), registry.plugin_place(ref)
+    plugin = snapshot.plugin_at(place)
     return replace(
         request,
         skill=ref.name,
@@ -71,7 +71,7 @@ def of_skill(
         root=(snapshot.plugin or snapshot.folder).resolve(),
         mounted_at=plugin or place,
         skill_inside=snapshot.inside,
-        plugin=None if plugin or found == place else found,
+        plugin=None if plugin else registry.plugin_in_place(ref),
         is_unchanged=partial(registry.snapshots.is_same, place, snapshot.digest, registry.plugin_of(ref)),
     )
 

@@ -59,8 +59,8 @@ def without_plugin(plugin: Plugin, refusal: str = "") -> str:
     """Say why a skill has no copy of the plugin that it names; `refusal`: why none could be made."""
     if plugin.state == "workspace":
         return (
-            "Its plugin is the workspace, and is not copied with it: what it names there is read and run as "
-            "any file of the workspace."
+            "Its plugin is the workspace, and is not copied with it: what it names there is for read_file "
+            "and run_command, as any file of the workspace, not for read_resource and run_script."
         )
     reason = _REASONS.get(plugin.state) or refusal or "a file in it cannot be read"
     return (

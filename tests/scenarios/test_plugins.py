@@ -195,3 +195,19 @@ def test_a_plugin_of_a_configured_skill_in_the_workspace_is_protected(
     agent.say("go")
     (interrupt,) = agent.state.interrupts
     assert "Protected path" in interrupt.value["action_requests"][0]["description"]
+
+
+@pytest.mark.parametrize("sandbox", SANDBOXES)
+def test_a_plugin_that_is_the_workspace_is_used_as_it_is_there(
+    make_agent: MakeAgent, workspace: Path, sandbox: str
+) -> None:
+    write_skill(
+        workspace / "skills", "deploy", "Deploys.", "See ${CLAUDE_PLUGIN_ROOT}.", scripts__where_py=WHERE
+    )
+    (workspace / "plugin.json").write_text("{}")
+    settings: Any = {"skills_dirs": (workspace / "skills",), "sandbox": sandbox, **FREE}
+    agent = make_agent([LOAD, run("scripts/where.py"), "done"], **settings)
+    agent.say("go")
+    assert "Its plugin is the workspace" in last(agent, "load_skill")
+    assert agent.values["skills_loaded"]["deploy"]["instructions"] == f"See {workspace}."
+    assert f"['{workspace}', '{workspace}/skills/deploy']" in last(agent)

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from skills_agent.skills.scripts.bwrap import probe
-from tests.agents import call, calls
+from tests.agents import call, calls, write_skill
 from tests.graph.cli.command_line import LOAD, RUN, CommandLine
 
 ANSWER = "544 mm."
@@ -155,6 +155,18 @@ def test_the_question_in_a_pipe_names_the_untrusted_source(cli: CommandLine) -> 
     assert cli.run("trust", str(project)).code == 0
     again = cli.run("ask", "Rain?", "--model", cli.script(LOAD, RUN, ANSWER))
     assert "from a trusted source (project)" in again.out
+
+
+def test_trust_in_a_skill_names_the_plugin_that_it_covers(cli: CommandLine) -> None:
+    plugin = cli.workspace / "vendor" / "tools"
+    skill = write_skill(plugin / "skills", "deploy", "Deploys.", "Read ${CLAUDE_PLUGIN_ROOT}/help.md.")
+    for name in ("plugin.json", "help.md"):
+        (plugin / name).write_text("{}")
+    given = cli.run("trust", str(skill))
+    assert given.out.startswith(f"Trusted {skill} with its plugin, {plugin}, as it is now (")
+    assert " unchanged " in cli.run("trust", "list").out
+    (plugin / "help.md").write_text("[]")
+    assert "changed: not trusted" in cli.run("trust", "list").out
 
 
 def test_trust_is_given_listed_and_revoked(cli: CommandLine) -> None:
