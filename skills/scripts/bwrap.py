@@ -179,6 +179,7 @@ class BwrapRunner(ControlledRunner):
         """Yield what a script needs that the folder of its skill, or of its plugin, may hold at its place."""
         yield from (self.workspace, *_prefixes(), *(each.path for each in shared_with(self.shared, request)))
         yield from filter(None, (request.packages, request.home, request.scratch))
+        yield from [Path(request.python)] if request.python else []
 
     def _written_folders(self, request: ScriptRequest) -> list[Path]:
         workdir = request.workdir.absolute()
