@@ -145,6 +145,7 @@ def test_another_process_is_kept_out_and_keeps_out(kind: Kind) -> None:
     assert process.returncode == 0
 
 
+@pytest.mark.slow
 def test_the_lock_of_a_killed_process_is_free(kind: Kind) -> None:
     process = kind.other_process()
     with pytest.raises(ThreadBusyError):

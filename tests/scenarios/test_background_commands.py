@@ -277,6 +277,7 @@ def test_the_terminal_shows_what_a_long_command_prints_and_what_ended_with_the_r
     assert lines[-1] == "All done."
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sandbox", SANDBOXES)
 def test_a_kill_of_the_agent_ends_it(cli: CommandLine, sandbox: str) -> None:
     wait = calls(call("run_command", command="touch waits; sleep 600"))

@@ -144,6 +144,7 @@ PROCESS = """
 """
 
 
+@pytest.mark.slow
 def test_a_run_that_waits_is_resumed_by_another_process(workspace: Path) -> None:
 
     def process(step: str) -> dict[str, Any]:

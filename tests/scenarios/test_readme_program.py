@@ -29,6 +29,7 @@ def test_the_program_of_the_readme_answers_after_an_approval(tmp_path: Path) -> 
     assert "7" in done.stdout.splitlines()[-1] or "Total" in done.stdout, done.stdout
 
 
+@pytest.mark.slow
 def test_a_rejection_runs_nothing_and_is_told(tmp_path: Path) -> None:
     done = run(program_of_the_readme(), tmp_path, "reject\n")
     assert done.returncode == 0, done.stderr
@@ -42,6 +43,7 @@ def test_a_rejection_runs_nothing_and_is_told(tmp_path: Path) -> None:
         "from skills_agent.graph import build_graph\ngraph = build_graph().compile()",
     ],
 )
+@pytest.mark.slow
 def test_a_question_that_nobody_can_answer_is_an_error_that_says_what_to_do(
     agent: str, tmp_path: Path
 ) -> None:

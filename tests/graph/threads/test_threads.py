@@ -47,6 +47,7 @@ def agent(make_agent: MakeAgent) -> Agent:
     return agent
 
 
+@pytest.mark.slow
 def test_the_program_of_the_page_runs(cli: CommandLine) -> None:
     (program,) = (
         block

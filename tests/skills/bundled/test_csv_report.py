@@ -5,15 +5,13 @@ import csv
 import importlib
 import io
 import json
-import os
-import subprocess
 import sys
 from collections import Counter, defaultdict
 from decimal import Decimal
 from functools import cache
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 from hypothesis import given
@@ -26,17 +24,25 @@ SCRIPT = SKILL / "scripts" / "profile.py"
 SAMPLE = SKILL / "assets" / "sample-orders.csv"
 
 
-def run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run the script as the agent does: by its path, in the workspace."""
-    return subprocess.run(
-        [sys.executable, SCRIPT, *arguments],
-        capture_output=True,
-        text=True,
-        encoding="utf-8",
-        cwd=folder,
-        env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1", "PYTHONUTF8": "1"},
-        timeout=60,
-    )
+class Done(NamedTuple):
+    """How a run of the script ended."""
+
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+def run(folder: Path, *arguments: str) -> Done:
+    """Run the script in a workspace; in this process, which costs a hundredth of a new one."""
+    out, err = (io.TextIOWrapper(io.BytesIO(), encoding="utf-8") for _ in range(2))
+    with contextlib.chdir(folder), contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        try:
+            code = profile().main(list(arguments))
+        except SystemExit as end:  # of what argparse refuses
+            code = int(end.code or 0)
+    for each in (out, err):
+        each.seek(0)
+    return Done(code, out.read(), err.read())
 
 
 @cache
