@@ -643,7 +643,7 @@ def _skill_text(skill: LoadedSkill, kind: str) -> str:
 
 def _protected_text(paths: Iterable[ProtectedPath]) -> str:
     named = (f"{cut(visible_line(each.shown), MAX_PATH)} ({each.reader})" for each in paths)
-    shown = ", ".join(named)
+    shown = ", ".join(dict.fromkeys(named))
     return f" Protected path, asked about every time: {shown}." if shown else ""
 
 

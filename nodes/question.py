@@ -100,11 +100,11 @@ def _warnings(call: Call, contents: list[Content], judge: Judge) -> list[str]:
         warnings.append(
             f"Skills from untrusted sources were loaded: {names}. The model may follow them here."
         )
-    warnings += [
+    warnings += dict.fromkeys(
         f"Protected path: other programs obey {code(each.shown)} ({escape_markdown(each.reader)}). "
         "You are asked every time."
         for each in judge.protected(call)
-    ]
+    )
     if call.command is not None and call.line is None:
         warnings.append("It cannot be told which commands this line runs: read all of it.")
     if _isolation(call, judge) == NO_SANDBOX:

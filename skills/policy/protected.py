@@ -15,6 +15,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
+from skills_agent.skills.policy.git_commands import GIT, written_by
 from skills_agent.skills.policy.reading import read_paths
 from skills_agent.skills.policy.shell import SimpleCommand, take_apart
 
@@ -185,9 +186,18 @@ def _protected_of(
     known = [word.text for word in words if word.text is not None]
     for folder in command.folders or ("",):
         yield from protected_in(known, workspace, more, workdir / folder)
+        yield from _of_git(command, workspace, workdir / folder)
         yield from _perhaps(
             [word.shape for word in words if word.text is None], workspace, more, workdir / folder
         )
+
+
+def _of_git(command: SimpleCommand, workspace: Path, folder: Path) -> Iterator[ProtectedPath]:
+    root = Path(os.path.realpath(workspace))
+    for shown, place in written_by(command, Path(os.path.realpath(folder)), root):
+        real = Path(os.path.realpath(place))
+        is_plain = real == place and _inside(str(real), str(root)) != str(real)
+        yield ProtectedPath(shown, GIT, place if is_plain else None)
 
 
 def _perhaps(

@@ -1,6 +1,7 @@
 """Protected paths are asked about every time, whatever was said in advance."""
 
 import os
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -193,3 +194,40 @@ def test_the_model_and_the_record_are_told_what_was_put_aside(
     records = [path.read_text() for path in (workspace / ".agent/runs").rglob("*.jsonl")]
     assert any("The script made .envrc" in record and '"notices"' in record for record in records)
     assert not (workspace / ".envrc").exists()
+
+
+OBEYED = ("config", "hooks/post-commit", "config.worktree", "commondir", "info/attributes")
+BUILD = f"for each in {' '.join(OBEYED)}; do echo x >.git/$each; done"
+
+
+@pytest.mark.skipif(probe(os.environ.get("PATH")).program is None, reason="no sandbox here")
+def test_an_approved_commit_is_made_and_opens_nothing_that_git_obeys(
+    make_agent: MakeAgent, workspace: Path
+) -> None:
+    def git(*words: str) -> str:
+        done = subprocess.run(["git", *words], cwd=workspace, capture_output=True, text=True, check=True)
+        return done.stdout
+
+    git("init", "-q")
+    (workspace / "build.sh").write_text(BUILD)
+    config = (workspace / ".git/config").read_text()
+    before = [(workspace / ".git" / each).exists() for each in OBEYED]
+    commit = "git add -A && git -c user.name=a -c user.email=a@b commit -q -m made && sh build.sh"
+    agent = make_agent([calls(call("run_command", command=commit)), "done"], sandbox="require")
+    agent.say("go")
+    assert question_of(agent).count("`.git (git commit)` (version control)") == 1
+    agent.answer({"type": "approve"})
+    assert git("log", "--format=%s") == "made\n"
+    assert (workspace / ".git/config").read_text() == config
+    assert [(workspace / ".git" / each).exists() for each in OBEYED] == before
+
+
+@pytest.mark.parametrize(
+    ("command", "decision"), [("git commit -m x", "ask"), ("git log", "allow"), ("git branch", "allow")]
+)
+def test_yes_does_not_answer_a_command_of_git_that_writes(
+    workspace: Path, command: str, decision: str
+) -> None:
+    (workspace / ".git").mkdir()
+    settings = Settings(workspace=workspace, home=workspace.parent / "home", enable_run_command="on")
+    assert verdict(settings, "run_command", {"command": command}).decision == decision
