@@ -98,13 +98,14 @@ def main() -> None:
     )
     parser.add_argument("checkouts", type=Path)
     parser.add_argument("--only", default="", help="cases whose path contains this")
+    parser.add_argument("--drawn", action="store_true", help="those that were drawn at random alone")
     parser.add_argument("--trace", action="store_true", help="print what the tools returned")
     chosen = parser.parse_args()
     listed = msgspec.yaml.decode(CASES.read_bytes(), type=Cases)
     outcomes = []
     print("| skill | of | outcome | reason |\n|---|---|---|---|")
     for case in listed.cases:
-        if chosen.only in case.path:
+        if chosen.only in case.path and case.drawn >= chosen.drawn:
             checkout = checked_out(case.repository, listed.commits[case.repository], chosen.checkouts)
             outcomes.append(outcome_of(case, checkout / case.path, trace=chosen.trace))
             print(row(outcomes[-1]), flush=True)
