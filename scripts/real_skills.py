@@ -4,13 +4,17 @@
     python scripts/real_skills.py FOLDER... --each    other folders, and a line for each that lacks something
 
 Nothing of a skill is run or installed. *Nothing is missing* speaks of what its files and its author
-name, as far as that is recognised; whether it then does its job, only a run can tell.
+name, as far as that is recognised, and of every program that its shell blocks show, examples too; whether it
+then does its job, only a run can tell (run_real_skills.py).
 """
 
 import argparse
+import re
+import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -20,12 +24,18 @@ from skills_agent.skills.errors import SkillError
 from skills_agent.skills.format.instructions import shows_commands
 from skills_agent.skills.library.registry import Registry
 from skills_agent.skills.needs.here import Machine, Missing
+from skills_agent.skills.needs.instructions import shell_lines
+from skills_agent.skills.policy.shell import take_apart
+from skills_agent.skills.scripts.programs import find_program
 from skills_agent.skills.skill import NeedKind, SkillMetadata
 
 CORPUS: Final = Path(__file__).resolve().parents[2] / "shared" / "corpus" / "skills"
 KINDS: Final = ("instructions alone", "shell commands", "scripts of its own", "an MCP server")
 INSTALLED: Final[frozenset[NeedKind]] = frozenset({"python", "node"})
 """What comes with one approval of a list of packages."""
+
+PLAIN: Final = re.compile(r"[A-Za-z0-9_][\w.+-]*")
+"""The name of a program, and no path."""
 
 
 class Surveyed(NamedTuple):
@@ -34,13 +44,15 @@ class Surveyed(NamedTuple):
     name: str
     kind: str
     missing: tuple[Missing, ...]
+    unknown: tuple[str, ...]
+    """Programs that its shell blocks show and that are not here, beside those that are missing."""
 
     @property
     def outcome(self) -> str:
         """Return what would have to be done before it can run."""
         kinds = {each.need.kind for each in self.missing}
         if not kinds:
-            return "nothing is missing"
+            return "shows a program that is not here" if self.unknown else "nothing is missing"
         if kinds <= INSTALLED:
             return "with its packages approved"
         if kinds <= INSTALLED | {"network"}:
@@ -68,8 +80,8 @@ def main() -> None:
     print_table("Skills that lack one of a kind", reasons)
     if chosen.each:
         for skill in surveyed:
-            if skill.missing:
-                print(f"{skill.name}: {skill.outcome}: {', '.join(each.text for each in skill.missing)}")
+            if lacks := [*(each.text for each in skill.missing), *skill.unknown]:
+                print(f"{skill.name}: {skill.outcome}: {', '.join(lacks)}")
 
 
 def survey(folders: Iterable[Path]) -> Iterator[Surveyed]:
@@ -98,7 +110,38 @@ def look_at(skill: SkillMetadata, registry: Registry, machine: Machine) -> Surve
     else:
         kind = commands if shows_commands(loaded.instructions) else instructions
     missing = machine.missing(needs, skill.ref, trusted=True)
-    return Surveyed(f"{skill.name} ({Path(skill.path).parent})", kind, tuple(missing))
+    named = {each.need.name for each in missing}
+    unknown = [
+        name for name in programs_shown(loaded.instructions) if name not in named and not is_here(name)
+    ]
+    return Surveyed(f"{skill.name} ({Path(skill.path).parent})", kind, tuple(missing), tuple(unknown))
+
+
+def programs_shown(instructions: str) -> list[str]:
+    """Return the programs that the shell blocks of instructions call by a plain name, each once.
+
+    A block that the shell's grammar cannot take apart as a whole is read line by line; what is no line then
+    shows none.
+    """
+    blocks: list[list[str]] = []
+    last = -1
+    for text, number in shell_lines(instructions):
+        if number != last + 1:
+            blocks.append([])
+        blocks[-1].append(text)
+        last = number
+    wholes = [("\n".join(block), block) for block in blocks]
+    lines = (line for whole, block in wholes for line in ([whole] if take_apart(whole) else block))
+    commands = (command for line in lines for command in take_apart(line) or ())
+    names = (command.program for command in commands if command.program)
+    return list(dict.fromkeys(name for name in names if PLAIN.fullmatch(name)))
+
+
+@cache
+def is_here(name: str) -> bool:
+    """Return whether a program, or a builtin of bash, has this name."""
+    builtins = subprocess.run(["bash", "-c", "compgen -bk"], capture_output=True, text=True, check=True)  # noqa: S607
+    return name in builtins.stdout.split() or find_program(name).path is not None
 
 
 def print_table(title: str, counts: Counter[str] | Counter[NeedKind]) -> None:
