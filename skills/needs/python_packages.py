@@ -31,12 +31,25 @@ _NOT_HANDED_ON: Final = (
     "PIP_TARGET",
 )
 
+_WITHOUT_WHEEL: Final = ("no usable wheels", "No matching distribution")
+"""What uv and pip say of a package that they would have to build; pip, of one that is not there, too."""
+_BUILDS: Final = "What has no wheel is built with --allow-builds, which runs its code with your rights."
+
 
 def resolve(tools: PackageTools, requirements: Sequence[str], *, builds: bool, seconds: float) -> str:
     """Return the list that meets these requirements, as a file of requirements with hashes.
 
     Raises InstallError. `builds`: also packages that have to be built. That runs their code as this user.
     """
+    try:
+        return _resolved(tools, requirements, builds=builds, seconds=seconds)
+    except InstallError as error:
+        if builds or not any(text in error.cause for text in _WITHOUT_WHEEL):
+            raise
+        raise InstallError(error.step, f"{error.cause} {_BUILDS}") from error
+
+
+def _resolved(tools: PackageTools, requirements: Sequence[str], *, builds: bool, seconds: float) -> str:
     if uv := tools.find("uv"):
         options = ["--quiet", "--generate-hashes", "--no-header", "--no-annotate"]
         options += index_options(tools.environment)
