@@ -31,6 +31,8 @@ from skills_agent.nodes.reply import (
     ReplyObserver,
     ReplyWatch,
     as_arrived,
+    is_empty,
+    noted_as_empty,
     why_broken,
     with_strict_calls,
 )
@@ -203,8 +205,10 @@ class ModelRequests:
     ) -> Steps[Reply]:
         """Wait for a model's reply, and make the call again where one breaks off: nothing of it is used.
 
-        What was shown of it is withdrawn. Raises what went wrong the last time.
+        What was shown of it is withdrawn. An empty reply is asked for once more. Raises what went wrong the
+        last time.
         """
+        was_empty = False
         for attempt in count(1):
             watch = ReplyWatch()
             config = merge_configs(get_config(), RunnableConfig(callbacks=[watch]))
@@ -215,7 +219,13 @@ class ModelRequests:
                 message = with_strict_calls(message, watch.calls())
                 if broken := why_broken(message, watch):
                     raise self.models.incomplete(broken)
-                return Reply(with_whole_text(as_arrived(message)), attempt)
+                message = with_whole_text(as_arrived(message))
+                if not is_empty(message):
+                    return Reply(message, attempt)
+                if was_empty or attempt >= min(calls, MAX_TRIES):
+                    return Reply(noted_as_empty(message), attempt)
+                was_empty, wait = True, 0.0
+                self._observer.withdrawn(state, watch.message_id, "it was empty", wait)
             except self.models.failure as error:
                 is_retried = self.models.is_retryable(error) and attempt < min(calls, MAX_TRIES)
                 is_retried = is_retried and not (runtime.control and runtime.control.drain_requested)

@@ -19,7 +19,7 @@ from langchain_core.outputs import ChatGenerationChunk, GenerationChunk
 from langchain_core.runnables import Runnable, RunnableConfig
 from typing_extensions import override
 
-from skills_agent.state.endings import FAULTS, SAYS_HOW_IT_ENDED, ending_of, refusal_of
+from skills_agent.state.endings import EMPTY_REPLY, FAULTS, SAYS_HOW_IT_ENDED, ending_of, refusal_of
 
 MAX_TRIES: Final = 4
 """Model calls for one reply, where the earlier ones broke off."""
@@ -157,6 +157,17 @@ def as_arrived(message: AIMessage) -> AIMessage:
         invalid = [*cut, *message.invalid_tool_calls]
         return message.model_copy(update={"tool_calls": [], "invalid_tool_calls": invalid})
     return message.model_copy(update={"content": _with_note(message, f"[This answer was {fault}.]")})
+
+
+def is_empty(message: AIMessage) -> bool:
+    """Return whether a reply has neither a text nor a call: some models end so after a tool's result."""
+    return not (message.text.strip() or message.tool_calls or message.invalid_tool_calls)
+
+
+def noted_as_empty(message: AIMessage) -> AIMessage:
+    """Return an empty reply as it is kept: its text says so. Providers refuse messages without one."""
+    metadata = {**message.response_metadata, EMPTY_REPLY: True}
+    return as_arrived(message.model_copy(update={"response_metadata": metadata}))
 
 
 def why_broken(message: AIMessage, watch: ReplyWatch) -> str:

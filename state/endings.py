@@ -6,9 +6,13 @@ from typing import Any, Final, Literal
 
 from langchain_core.messages import AIMessage
 
-Ending = Literal["complete", "cut", "filtered", "refused", "broken", "unknown", "unsaid"]
+Ending = Literal["complete", "cut", "filtered", "refused", "broken", "unknown", "unsaid", "empty"]
 """`cut`: at the model's limit. `broken`: the provider gave up on it. `unknown`: a word that is not in the
-table. `unsaid`: no word at all, as of models in this process and of streams that were cut off."""
+table. `unsaid`: no word at all, as of models in this process and of streams that were cut off. `empty`: there
+was neither a text nor a call in it, twice."""
+
+EMPTY_REPLY: Final = "skills_agent_empty"
+"""In `response_metadata` of a reply that was empty: no provider has a word for that."""
 
 _WORDS: Final[Mapping[Ending, str]] = {
     # The worst first: what a stream says twice is joined by LangChain, as in `lengthstop`.
@@ -40,6 +44,7 @@ FAULTS: Final[Mapping[Ending, str]] = {
     "cut": "cut off at the model's limit",
     "filtered": "stopped by the provider's filter",
     "refused": "refused by the model",
+    "empty": "empty",
 }
 """Of replies that are kept although they are not whole; none of their calls is run."""
 
@@ -50,6 +55,8 @@ def ending_of(message: AIMessage) -> Ending:
         return "refused"
     if _is_blocked(message.response_metadata.get("prompt_feedback")):
         return "filtered"
+    if message.response_metadata.get(EMPTY_REPLY):
+        return "empty"
     word = word_in(message.response_metadata)
     return _meaning(word) if word else "unsaid"
 

@@ -191,7 +191,7 @@ class CallOutput(Event):
 
 
 class ReplyWithdrawn(Event):
-    """A model's reply broke off. Nothing of it is used: what was shown of it does not count."""
+    """A model's reply broke off, or was empty. Nothing of it is used: what was shown of it does not count."""
 
     message_id: str
     """Of what was shown; empty where nothing was."""
@@ -200,7 +200,10 @@ class ReplyWithdrawn(Event):
 
     def line(self) -> str:
         parts = ["what was shown is withdrawn"] if self.message_id else []
-        parts += [f"the model is asked again in {self.wait} s"] if self.wait else []
+        if self.wait is not UNSET:
+            parts += [
+                f"the model is asked again in {self.wait} s" if self.wait else "the model is asked again"
+            ]
         return f"{', '.join(parts)}: {self.reason}"
 
 

@@ -518,3 +518,37 @@ def test_a_body_that_is_no_reply_is_still_told(files: Path, server: OpenAIServer
     with pytest.raises(ModelCallError, match="not a chat completion"):
         graph_of(files).invoke(INPUT, CONFIG)
     assert len(server.requests) == 1
+
+
+# Replies with nothing in them
+
+
+@WAYS
+async def test_an_empty_reply_is_asked_for_once_more(
+    files: Path, server: OpenAIServer, way: Callable[[Any], Any]
+) -> None:
+    server.answers += [Completion("  \n"), Completion("Done.")]
+    graph = graph_of(files)
+    await way(graph)
+    values = graph.get_state(CONFIG).values
+    assert (values["answer"], len(server.requests)) == ("Done.", 2)
+    assert values["usage"]["this_turn"]["model_calls"] == 2
+    assert [each.type for each in values["messages"]] == ["human", "ai"]
+
+
+def test_a_reply_that_is_empty_twice_is_said_and_the_next_turn_goes_on(
+    files: Path, server: OpenAIServer
+) -> None:
+    server.answers += [Completion(""), Completion(""), Completion("Here I am.")]
+    graph = graph_of(files)
+    values = graph.invoke(INPUT, CONFIG)
+    assert values["answer"] == "[This answer was empty.]"
+    assert graph.invoke({"messages": [HumanMessage("And now?")]}, CONFIG)["answer"] == "Here I am."
+    assert len(server.requests) == 3
+
+
+def test_an_empty_reply_is_not_asked_for_again_over_the_budget(files: Path, server: OpenAIServer) -> None:
+    server.answers += [Completion("")]
+    values = graph_of(files, max_model_calls=1).invoke(INPUT, CONFIG)
+    assert "empty" in values["answer"]
+    assert len(server.requests) == 1
