@@ -1,7 +1,7 @@
 """load: one request's skills into the ledger."""
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from langchain_core.messages import ToolMessage
@@ -11,7 +11,7 @@ from skills_agent.nodes.codes import ThreadCodes
 from skills_agent.nodes.effects import Invocations
 from skills_agent.nodes.judge import Policy
 from skills_agent.skills.errors import SkillError
-from skills_agent.skills.format.instructions import cut, fill_in, shows_commands
+from skills_agent.skills.format.instructions import cut, shows_commands
 from skills_agent.skills.library.admission import NotAdmittedError
 from skills_agent.skills.library.contents import summarize
 from skills_agent.skills.library.registry import Registry
@@ -21,7 +21,7 @@ from skills_agent.skills.policy.tool_spec import RUN_COMMAND
 from skills_agent.skills.skill import ResourceListing, Skill, SkillRef
 from skills_agent.state.budget import OnChange
 from skills_agent.state.context import Context, caller_of
-from skills_agent.state.records import Admission, LoadedSkill, ResourceRecord, SkillResources
+from skills_agent.state.records import Admission, LoadedSkill, ResourceRecord, SkillResources, active_skills
 from skills_agent.state.schema import AgentState, AgentUpdate
 from skills_agent.state.transcript import LOAD_SKILL, refusal
 
@@ -52,6 +52,8 @@ def load(
     if not _is_admitted(admission, codes, state_now, on_change):
         logger.warning("skill not admitted", extra={"call": admission["call_id"]})
         return AgentUpdate(messages=[refusal(admission["call_id"], LOAD_SKILL, NOT_ADMITTED)])
+    if admission.get("again"):
+        return _activated(admission, active_skills(state_now().get("skills_loaded")), codes)
     *required, wanted = [SkillRef.of(place) for place in admission["skills"]]
     notes = list(admission["notes"])
     loaded: list[_Loaded] = []
@@ -89,6 +91,23 @@ def load(
         update["skills_loaded"][skill.metadata.name] = codes.signed("skill", entry, skill.metadata.name)
         update["skill_resources"][skill.metadata.name] = resources
     return update
+
+
+def _activated(admission: Admission, active: Mapping[str, LoadedSkill], codes: ThreadCodes) -> AgentUpdate:
+    """Give a loaded skill the arguments of another activation; its text is shown with them in this place."""
+    call_id, name = admission["call_id"], admission["skills"][-1]["name"]
+    entry = active.get(name)
+    if entry is None or not codes.confirms("skill", entry, name):
+        return AgentUpdate(messages=[refusal(call_id, LOAD_SKILL, NOT_ADMITTED)])
+    entry = LoadedSkill(**{**entry, "arguments": admission["arguments"]})
+    entry["revision"] = entry.get("revision", 0) + admission["order"]
+    receipt = ToolMessage(
+        f"Activated {name} again, with other arguments.",
+        tool_call_id=call_id,
+        name=LOAD_SKILL,
+        id=f"receipt-{call_id}",
+    )
+    return AgentUpdate(messages=[receipt], skills_loaded={name: codes.signed("skill", entry, name)})
 
 
 def _is_admitted(
@@ -155,7 +174,9 @@ def _ledger_entry(skill: Skill, admission: Admission, order: int, max_body_lines
         source=metadata.source,
         path=metadata.path,
         digest=skill.digest,
-        instructions=_instructions(skill, admission, max_body_lines),
+        instructions=_instructions(skill, max_body_lines),
+        arguments=admission["arguments"] if metadata.name == admission["skills"][-1]["name"] else "",
+        argument_names=list(metadata.arguments),
         lines=skill.lines,
         allowed_tools=None if metadata.allowed_tools is None else list(metadata.allowed_tools),
         disallowed_tools=list(metadata.disallowed_tools),
@@ -168,10 +189,6 @@ def _ledger_entry(skill: Skill, admission: Admission, order: int, max_body_lines
     )
 
 
-def _instructions(skill: Skill, admission: Admission, max_body_lines: int) -> str:
+def _instructions(skill: Skill, max_body_lines: int) -> str:
     excerpt = cut(skill.instructions, max_body_lines, skill.metadata.name)
-    text, metadata = excerpt.text, skill.metadata
-    if admission["arguments"] is not None and metadata.name == admission["skills"][-1]["name"]:
-        declared = metadata.argument_hint is not None
-        text = fill_in(text, admission["arguments"], metadata.arguments, declared=declared)
-    return f"{text}\n\n{excerpt.note}" if excerpt.note else text
+    return f"{excerpt.text}\n\n{excerpt.note}" if excerpt.note else excerpt.text

@@ -224,8 +224,9 @@ class ModelRequests:
                     return Reply(message, attempt)
                 if was_empty or attempt >= min(calls, MAX_TRIES):
                     return Reply(noted_as_empty(message), attempt)
-                was_empty, wait = True, 0.0
-                self._observer.withdrawn(state, watch.message_id, "it was empty", wait)
+                was_empty = True
+                self._observer.withdrawn(state, watch.message_id, "it was empty", 0.0)
+                continue
             except self.models.failure as error:
                 is_retried = self.models.is_retryable(error) and attempt < min(calls, MAX_TRIES)
                 is_retried = is_retried and not (runtime.control and runtime.control.drain_requested)

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage, ToolMessage
 from langchain_core.messages.tool import ToolCall, tool_call
 
+from skills_agent.skills.format.instructions import fill_in
 from skills_agent.skills.library.catalog import Catalog, CatalogListing, ListedSkill
 from skills_agent.skills.library.contents import summarize
 from skills_agent.skills.skill import SkillMetadata
@@ -139,10 +140,14 @@ def render(
         return [SystemMessage(INSTRUCTIONS), *before, *messages, HumanMessage(status)]
     system = f"{INSTRUCTIONS}\n\n{SKILLS}\n\n{skills.catalog.text}"
     active = active_skills(skills.ledger)
+    given = _arguments_given(messages, active)
     texts: dict[str, list[str]] = {}
     for skill in sorted(active.values(), key=lambda each: each["order"]):
-        text = skill_text(skill, skills.resources.get(skill["name"]))
+        arguments = given.get(skill["name"], {})
+        text = skill_text(skill, skills.resources.get(skill["name"]), arguments.pop(skill["call_id"], None))
         texts.setdefault(skill["call_id"], []).append(text)
+        for call_id, words in arguments.items():
+            texts.setdefault(call_id, []).append(skill_text(skill, None, words))
     expanded: list[AnyMessage] = [] if has_results(messages) else [*messages]
     for message in () if expanded else messages:
         if not isinstance(message, ToolMessage) or message.name != LOAD_SKILL:
@@ -156,6 +161,34 @@ def render(
         line = "These skills were loaded earlier and are still active."
         start.append(HumanMessage("\n".join([line, *rest])))
     return [*start, *before, *expanded, HumanMessage(status)]
+
+
+def _arguments_given(
+    messages: Sequence[AnyMessage], active: Mapping[str, LoadedSkill]
+) -> dict[str, dict[str, str | None]]:
+    """Return the arguments of each activation of the loaded skills, by name and by the id of the call.
+
+    A receipt is a part of it: a call that was refused activated nothing. What stands before the call that
+    loaded a skill is of an earlier load. Where a skill is loaded anew, the newest arguments hold (None).
+    """
+    receipts = {
+        each.tool_call_id
+        for each in messages
+        if isinstance(each, ToolMessage) and each.id == f"receipt-{each.tool_call_id}"
+    }
+    made = (each.tool_calls for each in messages if isinstance(each, AIMessage))
+    calls = [
+        call for group in made for call in group if call["name"] == LOAD_SKILL and call["id"] in receipts
+    ]
+    given: dict[str, dict[str, str | None]] = {name: {} for name in active}
+    for call in calls:
+        for name, skill in active.items():
+            if skill["call_id"] == call["id"]:
+                given[name].clear()
+        name = str(call["args"].get("name")).partition("@")[0]
+        words = None if "digest" in call["args"] else str(call["args"].get("arguments") or "")
+        given.setdefault(name, {})[call["id"] or ""] = words
+    return given
 
 
 def earlier_turns(history: History) -> list[AnyMessage]:
@@ -207,10 +240,23 @@ def _catalog_line(listed: ListedSkill, missing: str) -> str:
     return escape_markup(line)
 
 
-def skill_text(skill: LoadedSkill, resources: SkillResources | None) -> str:
-    """Return a loaded skill as the model reads it: instructions, then the paths of its files."""
+def instructions_of(skill: LoadedSkill, arguments: str | None = None) -> str:
+    """Return a loaded skill's instructions for one activation: the newest where no arguments are given."""
+    newest = skill.get("arguments")
+    if newest is None:
+        return skill["instructions"]
+    return fill_in(
+        skill["instructions"], newest if arguments is None else arguments, skill.get("argument_names", ())
+    )
+
+
+def skill_text(skill: LoadedSkill, resources: SkillResources | None, arguments: str | None = None) -> str:
+    """Return a loaded skill as the model reads it: instructions, then the paths of its files.
+
+    `arguments` are those of the activation; None for the newest.
+    """
     name = escape_markup(skill["name"])
-    body = _CLOSING.sub("&lt;", skill["instructions"])
+    body = _CLOSING.sub("&lt;", instructions_of(skill, arguments))
     text = f'<skill name="{name}" source="{escape_markup(skill["source"])}">\n{body}\n</skill>'
     if resources is None or not resources["files"]:
         return text
@@ -299,6 +345,10 @@ def load_skill_schema(names: Sequence[str], sources: Sequence[str]) -> dict[str,
         f"by default that of the strongest source, {sources[-1]}.",
         "enum": list(sources),
     }
+    arguments = {
+        "type": "string",
+        "description": "What the skill is to work on, where its instructions take arguments.",
+    }
     reason = {"type": "string", "description": "Why, in a few words; kept in the record."}
     return {
         "type": "function",
@@ -307,7 +357,7 @@ def load_skill_schema(names: Sequence[str], sources: Sequence[str]) -> dict[str,
             "description": "Load a skill's instructions; needed before its files and scripts.",
             "parameters": {
                 "type": "object",
-                "properties": {"name": name, "source": source, "reason": reason},
+                "properties": {"name": name, "source": source, "arguments": arguments, "reason": reason},
                 "required": ["name"],
             },
         },

@@ -12,11 +12,15 @@ from langgraph.runtime import Runtime
 
 from skills_agent.nodes.asking import SKILL_CHANGED
 from skills_agent.nodes.judge import Policy
+from skills_agent.nodes.prompt import instructions_of
 from skills_agent.skills.errors import SkillError, UnknownSkillError
+from skills_agent.skills.format.values import safe_name
 from skills_agent.skills.library.admission import (
     AdmissionControl,
+    AdmittedSkills,
     Asker,
     LimitReachedError,
+    LoadedAlreadyError,
     NotAdmittedError,
 )
 from skills_agent.skills.library.catalog import Catalog
@@ -38,7 +42,9 @@ from skills_agent.state.transcript import (
 logger = logging.getLogger(__name__)
 
 SHUT = "No skill is loaded: load_skill is turned off, by the operator or by the caller of this run."
-_COMMAND = re.compile(r"\s*/(?P<name>[^\s/@]+(?:@[^\s/]+)?)(?:\s+(?P<arguments>.*))?\s*", re.DOTALL)
+_COMMAND = re.compile(r"\s*/(?P<name>[^\s/@]+(?:@[^\s/]+)?)(?=\s|$)")
+_MAX_COMMANDS = 6
+"""Skills that one message names at its beginning, as in `/a /b text`; what follows is text."""
 _MENTION = re.compile(r"(?<![\w$])\$(?P<name>[a-z0-9][a-z0-9-]*)")
 
 
@@ -48,7 +54,7 @@ class SkillRequest(NamedTuple):
     call: ToolCall
     asker: Asker
     arguments: str | None = None
-    """The text after `/name`."""
+    """The text after `/name`, or the model's; None where nothing was said of arguments."""
     version: SkillRef | None = None
     """The version to load, for a skill that is loaded anew: no other is loaded for this request."""
 
@@ -74,7 +80,7 @@ def select(
     catalog = skills.get(state["catalog"]["digest"]) or skills.refresh()
     messages: list[AnyMessage] = []
     calls = [call for call in open_calls(state["messages"]) if call["name"] == LOAD_SKILL]
-    requests = [SkillRequest(call, "model") for call in calls]
+    requests = [SkillRequest(call, "model", _given(call)) for call in calls]
     if not requests:
         requests = [*_reloads(state, on_change, skills), *_requests(state, catalog)]
         calls = [request.call for request in requests]
@@ -132,6 +138,10 @@ def _admit(
         try:
             admitted = control.admit(call["args"].get("name"), call["args"].get("source"), request.asker)
         except NotAdmittedError as error:
+            if isinstance(error, LoadedAlreadyError) and _is_other(request, error.ref, ledger):
+                admissions.append(_admission(request, AdmittedSkills((error.ref,)), order, state, again=True))
+                order += 1
+                continue
             if isinstance(error, LimitReachedError):
                 logger.warning("load limit reached", extra={"skill": call["args"]["name"]})
             refusals.append(refusal(call["id"] or "", LOAD_SKILL, str(error)))
@@ -139,19 +149,41 @@ def _admit(
         if request.asker == "model" and (replaced := _replaced(admitted.refs, ledger)):
             refusals.append(refusal(call["id"] or "", LOAD_SKILL, replaced))
             continue
-        admission = Admission(
-            call_id=call["id"] or "",
-            skills=[_place(ref, request.version) for ref in admitted.refs],
-            notes=list(admitted.notes),
-            order=order,
-            asked_by=request.asker,
-            reason=str(call["args"].get("reason") or ""),
-            arguments=request.arguments,
-            turn=state["usage"]["turn"],
-        )
-        admissions.append(admission)
+        admissions.append(_admission(request, admitted, order, state))
         order += len(admitted.refs)
     return admissions, refusals
+
+
+def _admission(
+    request: SkillRequest, admitted: AdmittedSkills, order: int, state: AgentState, *, again: bool = False
+) -> Admission:
+    call = request.call
+    admission = Admission(
+        call_id=call["id"] or "",
+        skills=[_place(ref, request.version) for ref in admitted.refs],
+        notes=list(admitted.notes),
+        order=order,
+        asked_by=request.asker,
+        reason=str(call["args"].get("reason") or ""),
+        arguments=request.arguments or "",
+        turn=state["usage"]["turn"],
+    )
+    return Admission(**{**admission, "again": True}) if again else admission
+
+
+def _given(call: ToolCall) -> str | None:
+    arguments = call["args"].get("arguments")
+    return None if arguments is None else str(arguments)
+
+
+def _is_other(request: SkillRequest, ref: SkillRef, ledger: Mapping[str, LoadedSkill]) -> bool:
+    """Return whether a request for a loaded skill is for another activation: its text would be another."""
+    loaded = ledger[ref.name]
+    return (
+        request.arguments is not None
+        and (loaded["source"], loaded["path"]) == (ref.source, ref.path)
+        and instructions_of(loaded, request.arguments) != instructions_of(loaded)
+    )
 
 
 def _replaced(refs: Sequence[SkillRef], ledger: Mapping[str, LoadedSkill]) -> str | None:
@@ -208,7 +240,7 @@ def _reloads(state: AgentState, on_change: OnChange, registry: Registry) -> Iter
                 if registry.digest(version) == version.digest:
                     registry.snapshot(version)
                     call = tool_call(name=LOAD_SKILL, args=args, id=call_id)
-                    yield SkillRequest(call, "operator", version=version)
+                    yield SkillRequest(call, "operator", ledger[changed["name"]].get("arguments"), version)
 
 
 def _requests(state: AgentState, catalog: Catalog) -> Iterator[SkillRequest]:
@@ -220,18 +252,41 @@ def _requests(state: AgentState, catalog: Catalog) -> Iterator[SkillRequest]:
     askers |= {name: ("user", arguments) for name, arguments in _named_by_user(human, catalog)}
     prefix = f"{human.id if human and human.id else 'start'}-{state['usage']['turn']}"
     active = active_skills(state.get("skills_loaded"))
-    names = [name for name in askers if name.partition("@")[0] not in active]
-    for number, name in enumerate(names):
-        call = tool_call(name=LOAD_SKILL, args={"name": name}, id=f"skill-{prefix}-{number}")
-        yield SkillRequest(call, *askers[name])
+    for number, (name, (asker, arguments)) in enumerate(askers.items()):
+        loaded = active.get(name.partition("@")[0])
+        args = {"name": name} | ({"arguments": arguments} if arguments else {})
+        call = tool_call(name=LOAD_SKILL, args=args, id=f"skill-{prefix}-{number}")
+        request = SkillRequest(call, asker, arguments)
+        if loaded is None or _is_other(request, SkillRef.of(loaded), active):
+            yield request
 
 
 def _named_by_user(human: HumanMessage | None, catalog: Catalog) -> Iterator[tuple[str, str | None]]:
-    """Yield the skills that a message names, with the arguments of `/name`; a path names none."""
+    """Yield the skills that a message names, with the arguments of `/name`; a path names none.
+
+    In `/a /b text` both are named, and `text` is for each.
+    """
     text = str(human.text) if human else ""
-    command = _COMMAND.fullmatch(text)
-    names = [(command["name"], (command["arguments"] or "").strip())] if command else []
-    for name, arguments in [*names, *((mention["name"], None) for mention in _MENTION.finditer(text))]:
-        with suppress(UnknownSkillError):
-            catalog.find(name)
+    commands: list[str] = []
+    rest = text
+    while (command := _COMMAND.match(rest)) and len(commands) < _MAX_COMMANDS:
+        if commands and not _is_known(command["name"], catalog):
+            break
+        commands.append(command["name"])
+        rest = rest[command.end() :]
+    mentions = (mention["name"] for mention in _MENTION.finditer(rest))
+    for name, arguments in [
+        *((each, rest.strip()) for each in commands),
+        *((each, None) for each in mentions),
+    ]:
+        # An unknown one at the beginning is refused with the names that there are; `/tmp` may be a folder.
+        if _is_known(name, catalog) or (commands[:1] == [name] and name == safe_name(name)):
             yield name, arguments
+
+
+def _is_known(name: str, catalog: Catalog) -> bool:
+    try:
+        catalog.find(name)
+    except UnknownSkillError:
+        return False
+    return True

@@ -111,6 +111,11 @@ class UnknownSkillError(DetailedError, SkillError):
     known: Sequence[str]
 
 
+class SkillSkippedError(UnknownSkillError):
+    sentence = "Skill {name!r} is there, and cannot be used: {reason}"
+    reason: str
+
+
 class SkillUnreadableError(DetailedError, SkillError):
     sentence = "Cannot read {path}: {cause}. Check that the file exists and is readable."
     path: str

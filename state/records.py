@@ -58,6 +58,11 @@ class LoadedSkill(TypedDict):
     digest: str
     """Of the skill's folder: its snapshot has this name. In records of older versions, of its SKILL.md."""
     instructions: str
+    """As the skill's author wrote them: each activation fills in its own arguments."""
+    arguments: NotRequired[str]
+    """Of the newest activation; missing where an older release filled them in for good."""
+    argument_names: NotRequired[list[str]]
+    """Names that the skill declares for its arguments, in order."""
     lines: int
     """Of the instructions on disk; the ledger may hold fewer, and says so in its text."""
     allowed_tools: list[str] | None
@@ -71,6 +76,8 @@ class LoadedSkill(TypedDict):
     """The tool call whose receipt the instructions are rendered in place of."""
     order: int
     """Grows with every load and unload of the thread; the newer record of a name wins."""
+    revision: NotRequired[int]
+    """Grows with every other activation of this load."""
     unloaded: bool
     """True for a tombstone."""
     user: NotRequired[str | None]
@@ -203,8 +210,10 @@ class Admission(TypedDict):
     """Of the first of `skills`; the others follow."""
     asked_by: str
     reason: str
-    arguments: str | None
-    """The text after `/name`; None where the user wrote no such command."""
+    arguments: str
+    """What the skill is activated with: the text after `/name`, or what the model gives load_skill."""
+    again: NotRequired[bool]
+    """True for a skill that is loaded: it is only activated with other arguments."""
     turn: NotRequired[int]
     code: NotRequired[str]
 

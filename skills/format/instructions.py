@@ -9,9 +9,11 @@ _MAX_SECTIONS: Final = 20
 _LINE: Final = 200
 """Characters of a line, on the average of a whole skill: of 619 real ones none has more than 154."""
 _PLACEHOLDER: Final = re.compile(
-    r"\$(?:ARGUMENTS(?:\[(?P<index>\d)\])?|\{ARGUMENTS\}|(?P<place>[1-9])(?!\d)"
+    r"(?P<slashes>\\*)\$(?:ARGUMENTS(?:\[(?P<index>\d{1,3})\])?(?!\w)|\{ARGUMENTS\}|(?P<place>\d{1,3})(?!\d)"
     r"|\{(?P<braced>[A-Za-z_][\w-]*)\}|(?P<name>[A-Za-z_][\w-]*))"
 )
+_AWK: Final = re.compile(r"(?<!\w)'[^'\n]*\{[^'\n]*'")
+"""A program in a shell's single quotes: `$1` in it is a field or a variable of its own."""
 _HEADING: Final = re.compile(r"(?P<marks>#{1,6})[ \t]+(?P<title>.*?)[ \t]*#*[ \t]*$")
 _SHELL_BLOCK: Final = re.compile(
     r"(?im)^[ ]{0,12}(?:`{3,}|~{3,})[ ]{0,3}(?:bash|sh|shell|zsh|console|shell-session|terminal)\b"
@@ -58,30 +60,43 @@ def shows_commands(instructions: str) -> bool:
     return _SHELL_BLOCK.search(instructions) is not None
 
 
-def fill_in(instructions: str, arguments: str, names: Sequence[str], *, declared: bool) -> str:
-    """Replace the placeholders of instructions by the words that the user wrote after `/name`.
+def fill_in(instructions: str, arguments: str, names: Sequence[str] = ()) -> str:
+    """Return instructions with the arguments of one activation in their places, as Claude Code has it.
 
-    `$ARGUMENTS` is all of it, `$1` to `$9` and `$ARGUMENTS[0]` its words (quotes hold words together),
-    `$name` those that `names` declares in order. Placeholders other than `$ARGUMENTS` are filled in only
-    where the skill declares that it takes arguments: elsewhere `$1` is awk's. A missing word is empty.
+    `$ARGUMENTS` is the whole text, `$0`, `$1` and `$ARGUMENTS[0]` are its words from the first (quotes hold
+    words together), `$name` those that `names` declares in order. A numbered word that is not there stays as
+    it is written, and so does each in a program like `'{print $1}'`; a named one is empty. One backslash
+    before a placeholder keeps it. Where no placeholder took anything, the arguments stand at the end.
+    Source: Claude Code's documentation of skills, "Available string substitutions".
     """
-    if not (declared or names or "$ARGUMENTS" in instructions or "${ARGUMENTS}" in instructions):
-        return instructions
     try:
         words = shlex.split(arguments)
     except ValueError:  # an apostrophe, most of the time
         words = arguments.split()
+    programs = [each.span() for each in _AWK.finditer(instructions)]
+    taken = not arguments.strip()
 
     def value(match: re.Match[str]) -> str:
+        nonlocal taken
         name = match["braced"] or match["name"]
         if name is not None and name not in names:
             return match[0]
-        if name is None and not match["place"] and not match["index"]:
-            return arguments
-        index = names.index(name) if name else int(match["index"] or int(match["place"]) - 1)
-        return words[index] if index < len(words) else ""
+        slashes, place = match["slashes"], match["place"] or match["index"]
+        if len(slashes) == 1:
+            return match[0][1:]
+        is_awk = match["place"] and any(start < match.start() < end for start, end in programs)
+        if place is not None and (is_awk or int(place) >= len(words)):
+            return match[0]
+        taken = True
+        if place is not None:
+            return slashes + words[int(place)]
+        if name is None:
+            return slashes + arguments
+        index = names.index(name)
+        return slashes + (words[index] if index < len(words) else "")
 
-    return _PLACEHOLDER.sub(value, instructions)
+    filled = _PLACEHOLDER.sub(value, instructions)
+    return filled if taken else f"{filled}\n\nARGUMENTS: {arguments}"
 
 
 class Heading(NamedTuple):

@@ -32,6 +32,14 @@ class AdmittedSkills(NamedTuple):
     """What of its requirements could not be had, for the model."""
 
 
+class LoadedAlreadyError(NotAdmittedError):
+    """A skill that is loaded is asked for again: it can be activated with other arguments."""
+
+    def __init__(self, skill: SkillMetadata) -> None:
+        super().__init__(f"Skill {skill.name} is already loaded: its instructions are above.")
+        self.ref = skill.ref
+
+
 class AdmissionControl:
     """Admits one request after another, counting what the earlier ones of the step took."""
 
@@ -48,25 +56,26 @@ class AdmissionControl:
     def admit(self, name: object, source: object, asker: Asker) -> AdmittedSkills:
         """Return what may be loaded for one request. The operator's requests are for loaded skills, anew.
 
-        Raises NotAdmittedError, with a text for the model.
+        Raises NotAdmittedError, with a text for the model; LoadedAlreadyError for a skill that is loaded. How
+        many skills may be loaded in one step bounds the model alone: a person or a caller has counted theirs.
         """
         if not isinstance(name, str) or not isinstance(source, str | None):
             raise NotAdmittedError("load_skill needs `name`, the name of a skill, as text.")
         skill = self._find(name, source, asker)
         if skill.name in self._loaded and asker != "operator":
-            raise NotAdmittedError(f"Skill {skill.name} is already loaded: its instructions are above.")
+            raise LoadedAlreadyError(skill)
         if skill.name in self._taken:
             raise NotAdmittedError(f"Skill {skill.name} is already being loaded in this step.")
-        if not self._requests_left and asker != "operator":
+        if not self._requests_left and asker == "model":
             raise NotAdmittedError(
                 f"Skill {skill.name} was not loaded: at most {self._max_requests} skills in one step. "
                 "Load it in the next one if it is still needed."
             )
         notes: list[str] = []
-        required = self._with_required(skill, (), set(), notes)
+        required = self._with_required(skill, asker, (), set(), notes)
         needed = [each for each in required if each is skill or self._is_new(each.name)]
         self._check_limit(skill.name, [each.name for each in needed if self._is_new(each.name)])
-        self._requests_left -= asker != "operator"
+        self._requests_left -= asker == "model"
         self._taken += [each.name for each in needed]
         return AdmittedSkills(tuple(each.ref for each in needed), tuple(dict.fromkeys(notes)))
 
@@ -75,7 +84,7 @@ class AdmissionControl:
 
     def _find(self, name: str, source: str | None, asker: Asker) -> SkillMetadata:
         try:
-            skill = self._catalog.find(name, source)
+            skill = self._catalog.find(name, source, is_told=_is_offered if asker == "model" else _is_any)
         except UnknownSkillError as error:
             raise NotAdmittedError(str(error)) from error
         if asker == "model" and not skill.model_invocable:
@@ -87,7 +96,7 @@ class AdmissionControl:
         return skill
 
     def _with_required(
-        self, skill: SkillMetadata, path: tuple[str, ...], done: set[str], notes: list[str]
+        self, skill: SkillMetadata, asker: Asker, path: tuple[str, ...], done: set[str], notes: list[str]
     ) -> Iterator[SkillMetadata]:
         """Yield what a skill requires, each once and before what requires it, then the skill."""
         path = (*path, skill.name)
@@ -103,8 +112,11 @@ class AdmissionControl:
             except UnknownSkillError:
                 notes.append(f"{skill.name} requires {name}, and there is no such skill here.")
                 continue
-            if required.name not in done:
-                yield from self._with_required(required, path, done, notes)
+            if asker == "model" and not required.model_invocable:
+                # A skill of anybody's could load what its author keeps for people.
+                notes.append(f"{skill.name} requires {name}, which only the user can load, with /{name}.")
+            elif required.name not in done:
+                yield from self._with_required(required, asker, path, done, notes)
         yield skill
 
     def _check_limit(self, name: str, new: list[str]) -> None:
@@ -116,3 +128,11 @@ class AdmissionControl:
             f"Skill {name} was not loaded{with_what}: the limit of {self._max_loaded} loaded skills is "
             f"reached (loaded: {', '.join(loaded) or 'none'}). Unload one with unload_skill first."
         )
+
+
+def _is_offered(skill: SkillMetadata) -> bool:
+    return skill.model_invocable
+
+
+def _is_any(_: SkillMetadata) -> bool:
+    return True

@@ -13,7 +13,7 @@ from typing import Final, Literal, NamedTuple
 import msgspec
 from msgspec.structs import replace
 
-from skills_agent.skills.errors import UnknownSkillError
+from skills_agent.skills.errors import SkillSkippedError, UnknownSkillError
 from skills_agent.skills.format.rules import Finding, diagnostic, lookalikes_among
 from skills_agent.skills.format.values import name_from_folder, safe_name
 from skills_agent.skills.library.index import SkillReading
@@ -106,17 +106,26 @@ class Catalog:
         about_skills = [found for entry in self.entries[: len(self._readings)] for found in entry.diagnostics]
         return (*about_skills, *(found for reports in self._passed_over.values() for found in reports))
 
-    def find(self, name: str, source: str | None = None) -> SkillMetadata:
+    def find(
+        self,
+        name: str,
+        source: str | None = None,
+        is_told: Callable[[SkillMetadata], bool] = lambda _: True,
+    ) -> SkillMetadata:
         """Return the skill of that name, or of `name@source`.
 
-        Raises UnknownSkillError, which carries the names that there are.
+        Raises UnknownSkillError, which carries the names that there are and may be told;
+        SkillSkippedError for one that was found and cannot be used.
         """
         wanted = name if source is None else f"{name}@{source}"
         if source is None and "@" in name:
             name, _, source = name.rpartition("@")
         found = self._lookup(name, source)
         if found is None:
-            raise UnknownSkillError(wanted, self._names_like(name))
+            skipped = next((each for each in self.entries if _is_skipped(each, name, source)), None)
+            if skipped:
+                raise SkillSkippedError(wanted, self._names_like(name, is_told), skipped.reason)
+            raise UnknownSkillError(wanted, self._names_like(name, is_told))
         return found
 
     def hidden_by(self, name: str, source: str) -> tuple[str, ...]:
@@ -168,11 +177,11 @@ class Catalog:
     def _index(self) -> SearchIndex | FusedIndex | None:
         return self._make_index(self.skills) if self._make_index else None
 
-    def _names_like(self, name: str) -> list[str]:
+    def _names_like(self, name: str, is_told: Callable[[SkillMetadata], bool]) -> list[str]:
         # Only a wrong name needs it.
         from difflib import get_close_matches  # noqa: PLC0415
 
-        names = [skill.name for skill in self.skills]
+        names = [skill.name for skill in self.skills if is_told(skill)]
         return list(dict.fromkeys([*get_close_matches(name, names, n=10), *names]))
 
     def _lookup(self, name: str, source: str | None) -> SkillMetadata | None:
@@ -189,6 +198,10 @@ class Catalog:
         every = [skill for skills in self._by_source.values() for skill in skills.values()]
         hidden = [skill for skill in every if self._by_name[skill.name] is not skill]
         return sorted(hidden, key=attrgetter("name", "source"))
+
+
+def _is_skipped(entry: CatalogEntry, name: str, source: str | None) -> bool:
+    return entry.status == "skipped" and entry.name == name and source in (None, entry.source)
 
 
 def _without_lookalikes(readings: Sequence[SkillReading]) -> Sequence[SkillReading]:

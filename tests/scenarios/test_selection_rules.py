@@ -1,9 +1,11 @@
 """Which skills are loaded, in what order, and with what of the user's words in them."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
+from langchain_core.messages import BaseMessage, RemoveMessage
 
 from skills_agent.graph.models.scripted import ScriptedChatModel
 from tests.agents import Agent, call, calls, write_skill
@@ -74,34 +76,132 @@ def test_a_long_chain_of_requirements_ends_at_the_limit(make_agent: MakeAgent, s
     assert "limit of 10" in refused.text
 
 
-def test_the_arguments_of_a_slash_command_fill_the_placeholders(
+def prompts_of(make_agent: MakeAgent, replies: Sequence[object], **settings: Any) -> tuple[Agent, list[str]]:
+    """Return an agent, and the texts that its model reads, one a call."""
+    read: list[str] = []
+
+    def reading(reply: object) -> object:
+        def look(messages: Sequence[BaseMessage]) -> object:
+            read.append("\n".join(str(each.text) for each in messages))
+            return reply
+
+        return look
+
+    return make_agent([reading(each) for each in replies], **settings), read
+
+
+def test_each_slash_command_fills_the_placeholders_anew_in_its_place(
     make_agent: MakeAgent, skills_dir: Path
 ) -> None:
-    write_skill(
-        skills_dir,
-        "fix",
-        "Fixes.\nargument-hint: '[issue] [branch]'\narguments: [issue, branch]",
-        "All: $ARGUMENTS. First: $1, second: $2, third: [$3]. Named: $issue on ${branch}. Not ours: $HOME.\n",
+    write_skill(skills_dir, "deploy", "Deploys.", "Deploy to $ARGUMENTS.\n")
+    agent, read = prompts_of(make_agent, ["done"] * 4)
+    agent.say("/deploy prod")
+    agent.say("/deploy staging")
+    first, second = read[1].index("Deploy to prod."), read[1].index("Deploy to staging.")
+    assert first < read[1].index("/deploy staging") < second
+    agent.say("/deploy staging")  # The same again: it is there.
+    assert read[2].count("Deploy to staging.") == 1
+    agent.say("/deploy prod")
+    assert read[3].rindex("Deploy to prod.") > read[3].index("Deploy to staging.")
+    assert agent.values["skills_loaded"]["deploy"]["arguments"] == "prod"
+
+
+@pytest.mark.parametrize("names", [{"skills": ["fix"]}, {}])
+def test_without_arguments_no_placeholder_of_all_of_them_is_left(
+    make_agent: MakeAgent, skills_dir: Path, names: dict[str, Any]
+) -> None:
+    write_skill(skills_dir, "fix", "Fixes.", "Fix this: [$ARGUMENTS]. Word: $0.\n")
+    agent, read = prompts_of(make_agent, ["done"])
+    agent.say("do it" if names else "do it with $fix", **names)
+    assert "Fix this: []. Word: $0." in read[0]
+
+
+def test_the_model_gives_arguments_and_another_activation_of_a_loaded_skill(
+    make_agent: MakeAgent, skills_dir: Path
+) -> None:
+    write_skill(skills_dir, "fix", "Fixes.", "Fix $ARGUMENTS.\n")
+    loads = [calls(call("load_skill", name="fix", arguments=each)) for each in ("1", "2", "2")]
+    agent, read = prompts_of(make_agent, [*loads, "done"])
+    agent.say("go")
+    assert "Fix 1." in read[1]
+    assert "Fix 1." in read[2]
+    assert "Fix 2." in read[2]
+    *_, refused = agent.tool_messages("load_skill")
+    assert refused.status == "error"
+    assert "already loaded" in refused.text
+
+
+def test_two_slash_commands_at_the_beginning_load_both_with_the_text(
+    make_agent: MakeAgent, skills_dir: Path
+) -> None:
+    for name in ("alpha", "beta"):
+        write_skill(skills_dir, name, "Does.", f"{name} does $ARGUMENTS.\n")
+    agent, read = prompts_of(make_agent, ["done"])
+    agent.say("/alpha /beta the /gamma work")
+    assert agent.values["loaded"] == ["alpha", "beta"]
+    assert "alpha does the /gamma work." in read[0]
+    assert "beta does the /gamma work." in read[0]
+
+
+def test_a_slash_command_of_no_skill_is_told_with_the_names_that_there_are(
+    make_agent: MakeAgent, skills_dir: Path
+) -> None:
+    write_skill(skills_dir, "alpha", "Does.", "x\n")
+    agent = make_agent(["done"])
+    agent.say("/nosuch do it")
+    (refused,) = agent.tool_messages("load_skill")
+    assert "There is no skill named 'nosuch'. Known skills: alpha." in refused.text
+
+
+def test_a_summary_shows_the_newest_activation(make_agent: MakeAgent, skills_dir: Path) -> None:
+    write_skill(skills_dir, "deploy", "Deploys.", "Deploy to $ARGUMENTS.\n")
+    agent, read = prompts_of(make_agent, ["done"] * 3)
+    agent.say("/deploy prod")
+    agent.say("/deploy staging")
+    ids = [each.id for each in agent.values["messages"]]
+    agent.graph.update_state(agent.config, {"messages": [RemoveMessage(id=each) for each in ids if each]})
+    agent.say("and now?")
+    assert "still active" in read[2]
+    assert "Deploy to staging." in read[2]
+
+
+def test_the_users_skills_are_not_bound_by_the_limit_of_one_step(
+    make_agent: MakeAgent, skills_dir: Path
+) -> None:
+    names = ["a", "b", "c", "d", "e"]
+    for name in names:
+        write_skill(skills_dir, name, "Does.", "x\n")
+    agent = make_agent(["done"], max_skills_per_step=2)
+    agent.say("go", skills=names)
+    assert agent.values["loaded"] == names
+
+
+def test_a_model_does_not_load_what_is_the_users_by_a_requirement(
+    make_agent: MakeAgent, skills_dir: Path
+) -> None:
+    write_skill(skills_dir, "secret-deploy", "Deploys.\ndisable-model-invocation: true", "D\n")
+    write_skill(skills_dir, "helper", "Helps.\nrequires: secret-deploy", "H\n")
+    agent = make_agent(
+        [calls(call("load_skill", name="helper")), calls(call("load_skill", name="nix")), "done"]
     )
-    agent = make_agent(["done"])
-    agent.say('/fix 42 "my branch"')
-    text = agent.values["skills_loaded"]["fix"]["instructions"]
-    assert text.startswith('All: 42 "my branch". First: 42, second: my branch, third: [].')
-    assert "Named: 42 on my branch. Not ours: $HOME." in text
+    agent.say("go")
+    assert agent.values["loaded"] == ["helper"]
+    receipt, unknown = agent.tool_messages("load_skill")
+    assert "requires secret-deploy, which only the user can load, with /secret-deploy" in receipt.text
+    assert "secret-deploy" not in unknown.text
 
 
-def test_a_skill_that_takes_no_arguments_keeps_its_dollars(make_agent: MakeAgent, skills_dir: Path) -> None:
-    write_skill(skills_dir, "columns", "Columns.", "Run `awk '{print $1}'`.\n")
-    agent = make_agent(["done"])
-    agent.say("/columns of the file")
-    assert "print $1" in agent.values["skills_loaded"]["columns"]["instructions"]
-
-
-def test_a_skill_that_the_model_loads_keeps_its_placeholders(make_agent: MakeAgent, skills_dir: Path) -> None:
-    write_skill(skills_dir, "fix", "Fixes.\nargument-hint: issue", "Fix $ARGUMENTS.\n")
-    agent = make_agent([calls(call("load_skill", name="fix")), "done"])
-    agent.say("fix it")
-    assert "Fix $ARGUMENTS." in agent.values["skills_loaded"]["fix"]["instructions"]
+def test_a_skill_that_was_skipped_is_not_said_to_be_unknown(make_agent: MakeAgent, skills_dir: Path) -> None:
+    write_skill(skills_dir, "fine", "Does.", "x\n")
+    (skills_dir / "too-big").mkdir()
+    (skills_dir / "too-big" / "SKILL.md").write_bytes(
+        b"---\nname: too-big\ndescription: x\n---\n" + b"x" * 10_500_000
+    )
+    agent = make_agent([calls(call("load_skill", name="too-big")), "done"])
+    agent.say("go")
+    (refused,) = agent.tool_messages("load_skill")
+    assert "Skill 'too-big' is there, and cannot be used" in refused.text
+    assert "10,000,000" in refused.text
 
 
 def test_skills_mentioned_with_a_dollar_are_loaded_in_the_order_named(

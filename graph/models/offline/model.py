@@ -15,7 +15,7 @@ from skills_agent.graph.models.offline.answers import ToolResult
 from skills_agent.graph.models.offline.message import PersonMessage, read_message, stems
 from skills_agent.graph.models.offline.usage import Usage, fill, find_usages
 from skills_agent.nodes.model_call import PromptRecords
-from skills_agent.nodes.prompt import ShownSkills
+from skills_agent.nodes.prompt import ShownSkills, instructions_of
 from skills_agent.skills.search.words import search_texts
 from skills_agent.state.records import LoadedSkill, active_skills
 from skills_agent.state.transcript import is_synthetic
@@ -119,9 +119,10 @@ class _Turn:
 
     def _use(self, skill: LoadedSkill) -> AIMessage:
         name = skill["name"]
-        usage = self._choose_usage(find_usages(skill["instructions"], self._scripts_of(name)))
+        instructions = instructions_of(skill)
+        usage = self._choose_usage(find_usages(instructions, self._scripts_of(name)))
         if usage is None:
-            return AIMessage(answers.tell_instructions(name, skill["instructions"]))
+            return AIMessage(answers.tell_instructions(name, instructions))
         args, missing = fill(usage, self.message)
         if missing:
             text = answers.ask_for(name, usage.command, missing)
