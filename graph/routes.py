@@ -76,7 +76,7 @@ def after_decide(
     """
     if state.get("history_too_long"):
         return "history too long"
-    if isinstance(state["messages"][-1], HumanMessage) and may_ask_for_skills(state):
+    if isinstance(next(reversed(state["messages"]), None), HumanMessage) and may_ask_for_skills(state):
         return "wants a skill"
     if is_ended(state):
         return "is done"
