@@ -3,6 +3,7 @@
 import json
 import subprocess
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -161,15 +162,12 @@ def test_a_package_that_needs_another_from_an_address_is_refused(
 
 
 def test_no_git_is_run(environments: Environments, registry: Registry, tmp_path: Path) -> None:
-    repository = tmp_path / "far"
-    repository.mkdir()
-    for words in (["init", "-q"], ["-c", "user.name=a", "-c", "user.email=a@b", "commit", "-qm", "x"]):
-        (repository / "package.json").write_text('{"name": "far", "version": "1.0.0"}')
-        subprocess.run(["git", "-C", str(repository), "add", "."], check=False, capture_output=True)
-        subprocess.run(["git", "-C", str(repository), *words], check=True, capture_output=True)
-    registry.add("sly", dependencies={"far": f"git+file://{repository}"})
+    traced = {**environments.environment, "GIT_TRACE": str(tmp_path / "ran")}
+    environments = replace(environments, environment=traced)
+    registry.add("sly", dependencies={"far": "git+https://127.0.0.1:9/far.git"})
     with pytest.raises(InstallError, match="not resolved"):
         prepared(environments, skill(tmp_path / "s", {"dependencies": {"sly": "1"}}))
+    assert not (tmp_path / "ran").exists()
 
 
 def test_an_author_s_lock_file_pins(environments: Environments, registry: Registry, tmp_path: Path) -> None:
