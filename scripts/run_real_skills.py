@@ -143,7 +143,7 @@ def outcome_of(case: Case, skill: Path, *, trace: bool) -> Outcome:
         said = said_before(skill, home)
         attempt = attempt_at(case, skill, home, trace=trace)
         if attempt.is_done:
-            return Outcome(case, OUTCOMES[0], notes(attempt), said)
+            return Outcome(case, OUTCOMES[has_packages(home)], notes(attempt), said)
         if fault := install(skill, home):
             return Outcome(case, OUTCOMES[3], f"{attempt.reason}; {fault}", said)
         again = attempt_at(case, skill, home, trace=trace)
@@ -151,6 +151,11 @@ def outcome_of(case: Case, skill: Path, *, trace: bool) -> Outcome:
             again = attempt_at(case, skill, home, hosts=case.network, trace=trace)
         outcome = OUTCOMES[3] if not again.is_done else OUTCOMES[2 if case.network else 1]
         return Outcome(case, outcome, notes(again) or attempt.reason, said)
+
+
+def has_packages(home: Path) -> bool:
+    """Return whether packages were approved, as a question of the thread may have asked."""
+    return any(home.glob(".local/state/skills-agent/environments/approved/*"))
 
 
 def notes(attempt: Attempt) -> str:
