@@ -12,6 +12,7 @@ import os
 import re
 import shlex
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -19,7 +20,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 from skills_agent.skills.confined import read_beneath
 from skills_agent.skills.errors import SkillsAgentError
-from skills_agent.skills.policy.patterns import GRAMMAR
+from skills_agent.skills.policy.patterns import GRAMMAR, EntryNotUnderstoodError
+from skills_agent.skills.policy.risk import RISKS
 from skills_agent.skills.policy.trust import MAX_CONFIG, read_own_file
 from skills_agent.skills.text import cut, readable
 from skills_agent.skills.visible import visible_line
@@ -80,6 +82,15 @@ def _more_bans(others: tuple[str, ...], wish: tuple[str, ...]) -> tuple[str, ...
     return _more_paths(others, tuple(entry.text for entry in GRAMMAR.understood(wish)))
 
 
+def _more_asked(others: frozenset[str], wish: frozenset[str]) -> frozenset[str]:
+    """Return both; of the wish, risks and what is known of tools: an operator's unknown entry is an error."""
+    known = wish & {*RISKS}
+    for text in _more_paths((), tuple(sorted(wish - known))):
+        with suppress(EntryNotUnderstoodError):
+            known |= {GRAMMAR.parse_asked(text).text}
+    return others | known
+
+
 def _fewer_models(others: tuple[str, ...], wish: tuple[str, ...]) -> tuple[str, ...]:
     """Return the names of the wish that the others allow; a pattern only where it is one of theirs."""
 
@@ -111,7 +122,7 @@ TIGHTER: Final[Mapping[str, Tighten]] = {
     "max_snapshot_files": _LOWER,
     "enable_skills": _OFF,
     "allowed_models": Tighten("fewer", _fewer_models),
-    "require_approval_for": Tighten("more", lambda others, wish: others | wish),
+    "require_approval_for": Tighten("more", _more_asked),
     "approval": _scale("ask", "deny", "fail"),
     "allowed_tools": _scale("preapprove", "recommend", "restrict", "intersection"),
     "always_allowed_tools": Tighten("fewer", lambda others, wish: others & wish),

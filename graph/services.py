@@ -52,7 +52,7 @@ from skills_agent.nodes.results import ResultLimits, shown
 from skills_agent.nodes.timeouts import TimedCalls
 from skills_agent.skills.library.registry import Library, Registry
 from skills_agent.skills.policy.patterns import Entry, EntryNotUnderstoodError, Grammar, Places
-from skills_agent.skills.policy.risk import Risk
+from skills_agent.skills.policy.risk import RISKS, Risk
 from skills_agent.skills.policy.secret_places import obeyed_in_homes
 from skills_agent.skills.policy.tool_spec import SHELL_TOOLS
 from skills_agent.skills.policy.trust import TrustList
@@ -161,8 +161,10 @@ def make_services(  # noqa: PLR0913 - those of `build_graph`, and what the comma
     policy = Policy(
         tools=offered,
         grammar=offered.grammar,
-        ask_for=settings.require_approval_for,
-        ask_for_untrusted=settings.waived_risks,
+        ask_for=_risks(settings.require_approval_for),
+        ask_about=_asked(settings.require_approval_for, offered.grammar),
+        ask_for_untrusted=_risks(settings.waived_risks),
+        ask_about_untrusted=_asked(settings.waived_risks, offered.grammar),
         registry=registry,
         trust=TrustList(trust_file_of(settings), content_limits(settings)),
         mode=settings.allowed_tools,
@@ -212,6 +214,17 @@ def make_services(  # noqa: PLR0913 - those of `build_graph`, and what the comma
 def _absent(offer: Offer, runner: ScriptRunner) -> Mapping[str, str]:
     reason = why_no_shell(offer, runner)
     return dict.fromkeys(SHELL_TOOLS, f"no shell here: {reason}") if reason else {}
+
+
+def _risks(words: Collection[str]) -> frozenset[Risk]:
+    return frozenset(risk for risk in RISKS if risk in words)
+
+
+def _asked(words: Collection[str], grammar: Grammar) -> tuple[Entry, ...]:
+    try:
+        return tuple(grammar.parse_asked(text) for text in sorted({*words} - {*RISKS}))
+    except EntryNotUnderstoodError as error:
+        raise SettingsError(f"Setting require_approval_for: {error}") from error
 
 
 def _excluded(settings: Settings, grammar: Grammar) -> tuple[Entry, ...]:

@@ -49,7 +49,7 @@ from skills_agent.graph.mcp.servers import McpServer, ServerName
 from skills_agent.skills.library.index import Strictness
 from skills_agent.skills.library.registry import Registry
 from skills_agent.skills.policy.permission import ALWAYS_ALLOWED, Mode
-from skills_agent.skills.policy.risk import Approval, Risk
+from skills_agent.skills.policy.risk import Approval
 from skills_agent.skills.policy.secret_places import is_wide, secret_places
 from skills_agent.skills.policy.trust import TrustedPath, TrustFileError, TrustList
 from skills_agent.skills.search.vectors import Embedder, Vectors
@@ -77,6 +77,8 @@ Sandbox = Literal["auto", "require", "off"]
 Offer = Literal["auto", "on", "off"]
 
 _NOT_PLAIN: Final = re.compile(r"[^A-Za-z0-9._-]")
+_OTHER_NAMES_OF_FOLDERS: Final = re.compile(r"skills?_?(roots?|paths?|folders?|director(y|ies)|dirs?)")
+"""What other clients call `skills_dirs`."""
 _NO_SETTINGS: Final = frozenset({"origins", "offered_dirs", "waived_risks"})
 """Fields that say what of the settings is from where; nobody can set them."""
 _MAY_HOLD_SECRETS: Final = frozenset({"key", "mcp_servers"})
@@ -138,8 +140,8 @@ class Settings(Limits):
     allowed_models: tuple[str, ...] = ("offline", "openai:*")
     """Models that a caller may choose, as names or patterns."""
 
-    require_approval_for: frozenset[Risk] = frozenset({"run", "write", "network", "delete"})
-    """Risks that a person is asked about."""
+    require_approval_for: frozenset[str] = frozenset({"run", "write", "network", "delete"})
+    """Risks and calls that a person is asked about: `run`, `fetch_url`, `Bash(git push:*)`."""
     approval: Approval = "ask"
     """What happens to a call that needs an approval: a question, a refusal, or the end of the turn."""
     allowed_tools: Mode = "recommend"
@@ -221,7 +223,7 @@ class Settings(Limits):
     """Where `load` has the value of each setting from."""
     offered_dirs: tuple[Path, ...] = field(default=(), repr=False, compare=False)
     """Those of `skills_dirs` that are the workspace's: nobody vouches for what is in them."""
-    waived_risks: frozenset[Risk] = field(default=frozenset(), repr=False, compare=False)
+    waived_risks: frozenset[str] = field(default=frozenset(), repr=False, compare=False)
     """What `require_approval_for` lacks because of a trusted workspace's file.
 
     A person is asked about them all the same where a skill was loaded that is untrusted, or has changed.
@@ -568,7 +570,10 @@ def _checked(values: Mapping[str, Any], origin: str, *, strict: bool = True) -> 
             checked[name] = msgspec.convert(value, setting_kinds()[name], strict=strict, dec_hook=_path)
         except (msgspec.ValidationError, UnicodeEncodeError) as error:  # half a character is no text
             given = "" if name in _MAY_HOLD_SECRETS else f" Given: {value!r}."
-            raise SettingsError(f"Setting {name} (from {origin}): {error}.{given}") from error
+            values_text = (
+                f" Values: {', '.join(choices)}." if (choices := _choices(setting_kinds()[name])) else ""
+            )
+            raise SettingsError(f"Setting {name} (from {origin}): {error}.{given}{values_text}") from error
     return checked
 
 
@@ -584,10 +589,18 @@ def _path(kind: type, value: Any) -> Any:
     raise msgspec.ValidationError(f"Expected `{kind.__name__}`, got `{type(value).__name__}`")
 
 
+def _choices(kind: Any) -> tuple[str, ...]:
+    """Return the words that a setting takes; none where it takes others, too."""
+    if get_origin(kind) is Literal:
+        return get_args(kind)
+    return next(filter(None, map(_choices, get_args(kind))), ())
+
+
 def _unknown(name: str, origin: str) -> SettingsError:
     # Only a wrong name needs it.
     from difflib import get_close_matches  # noqa: PLC0415
 
-    near = get_close_matches(name, setting_kinds(), n=1, cutoff=0.5)
+    is_folders = _OTHER_NAMES_OF_FOLDERS.fullmatch(name)
+    near = ["skills_dirs"] if is_folders else get_close_matches(name, setting_kinds(), n=1, cutoff=0.5)
     hint = f" Did you mean {near[0]}?" if near else f" Known: {', '.join(sorted(setting_kinds()))}."
     return SettingsError(f"Unknown setting {name} (from {origin}).{hint}")

@@ -102,8 +102,12 @@ class Policy:
     """Of that, what programs may not name unasked. The rest (folders of skills, the agent itself) a sandbox
     shows read-only in any case, and reading from it is usual.
     """
+    ask_about: tuple[Entry, ...] = ()
+    """Calls that are asked about whatever they risk; one that is unclear counts."""
     ask_for_untrusted: Collection[Risk] = ()
     """Risks that are asked about, too, where an untrusted skill was loaded."""
+    ask_about_untrusted: tuple[Entry, ...] = ()
+    """Calls that are asked about, too, where an untrusted skill was loaded."""
     machine: Machine | None = None
     """What needs of skills are held against; None where scripts run elsewhere."""
     unreached: Callable[[str], str] = lambda _: ""
@@ -349,7 +353,12 @@ class Judge:
 
     def _is_asked_about(self, call: Call) -> bool:
         risk, policy = call.risk, self._policy
-        return risk in policy.ask_for or (risk in policy.ask_for_untrusted and bool(self.untrusted(call)))
+        if risk in policy.ask_for or any(entry.may_mean(call) for entry in policy.ask_about):
+            return True
+        is_waived = risk in policy.ask_for_untrusted or any(
+            entry.may_mean(call) for entry in policy.ask_about_untrusted
+        )
+        return is_waived and bool(self.untrusted(call))
 
     def _ungranted(self, call: Call) -> tuple[HostPattern, ...]:
         """Return the hosts that a call opens the network to and nobody has agreed to yet.

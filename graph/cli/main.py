@@ -9,6 +9,7 @@ from io import TextIOWrapper
 from typing import Final, cast
 
 import click
+from click.exceptions import NoArgsIsHelpError
 
 from skills_agent.graph.cli.options import examples
 from skills_agent.graph.cli.printing import Output, print_error, print_json, print_warnings
@@ -38,6 +39,15 @@ class _LazyGroup(click.Group):
     def list_commands(self, ctx: click.Context) -> list[str]:
         del ctx
         return [*_COMMANDS, *self.commands]
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Name what is near to an unknown command: click looks among those that are imported."""
+        try:
+            return super().resolve_command(ctx, args)
+        except click.NoSuchCommand as error:
+            raise click.NoSuchCommand(args[0], possibilities=self.list_commands(ctx), ctx=ctx) from error
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in _COMMANDS:
@@ -96,6 +106,9 @@ def _exit_code() -> int:
         return int(cli.main(prog_name="skills-agent", standalone_mode=False, obj=output) or 0)
     except click.Abort:
         return INTERRUPTED
+    except NoArgsIsHelpError as error:  # a group without a command: click has its help in the error
+        click.echo(error.format_message())
+        return 0
     except click.ClickException as error:
         context = error.ctx if isinstance(error, click.UsageError) else None
         hint = f" (see: {context.command_path} -h)" if context else ""

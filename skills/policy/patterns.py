@@ -17,7 +17,7 @@ from skills_agent.skills.errors import DetailedError, SkillError
 from skills_agent.skills.network.hosts import HostPattern, HostPatternError, Target, target_of
 from skills_agent.skills.policy import commands
 from skills_agent.skills.policy.commands import ANY, Words, all_match, word_matches
-from skills_agent.skills.policy.risk import Risk
+from skills_agent.skills.policy.risk import RISKS, Risk
 from skills_agent.skills.policy.tool_spec import TOOL_SPECS, ToolSpec
 from skills_agent.skills.sources.plugin import PLUGIN_ROOT
 from skills_agent.skills.text import one_line
@@ -280,6 +280,26 @@ class Grammar:
             return self.parse(text)
         except EntryNotUnderstoodError:
             return replace(self.parse(text.partition("(")[0]), text=text.strip())
+
+    def parse_asked(self, text: str) -> Entry:
+        """Return the calls that an entry wants a question about: of tools here, of MCP servers, to hosts.
+
+        A name that no tool has would protect nothing, and loading a skill is no call that is asked about.
+        Raises EntryNotUnderstoodError.
+        """
+        entry = self.parse(text)
+        if entry.names("load_skill"):
+            raise EntryNotUnderstoodError(
+                text, "loading a skill is not asked about; exclude_tools can forbid it"
+            )
+        if text.startswith("mcp__") or NETWORK in entry.tools or any(map(entry.names, self.specs)):
+            return entry
+        # Only a wrong name needs it.
+        from difflib import get_close_matches  # noqa: PLC0415
+
+        near = get_close_matches(text.partition("(")[0], [*RISKS, *self.specs], cutoff=0.5)
+        known = f"did you mean {' or '.join(near)}" if near else f"risks are {', '.join(RISKS)}"
+        raise EntryNotUnderstoodError(text, f"it is no risk, and no tool is called so; {known}")
 
     def understood(self, texts: Iterable[str], *, bans: bool = False) -> tuple[Entry, ...]:
         """Return the entries that are understood; the others are reported at discovery and grant nothing."""

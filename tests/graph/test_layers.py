@@ -152,7 +152,10 @@ STRICTER: dict[str, tuple[Any, Any]] = {
     "max_snapshot_files": (5, 5),
     "enable_skills": (False, False),
     "allowed_models": (["openai:gpt-5-mini", "offline", "evil:x"], ("openai:gpt-5-mini", "offline")),
-    "require_approval_for": (["read"], {"read", "run", "write", "network", "delete"}),
+    "require_approval_for": (
+        ["read", "Bash(git push:*)", "mcp__x", "no_such_tool", "load_skill", "Read(" + "x" * 80 + ")"],
+        {"read", "run", "write", "network", "delete", "Bash(git push:*)", "mcp__x"},
+    ),
     "approval": ("deny", "deny"),
     "allowed_tools": ("intersection", "intersection"),
     "always_allowed_tools": (["read_file", "write_file"], {"read_file"}),

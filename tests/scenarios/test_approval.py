@@ -1,5 +1,6 @@
 """A person is asked before anything that is not reading; answers are kept, and checked."""
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ from langchain_core.tools import tool
 from langgraph.types import Command
 from pydantic import ValidationError
 
+from skills_agent.graph.settings import SettingsError
 from skills_agent.skills.policy.verdict import AnswerRefusedError
 from skills_agent.state.context import Context
 from tests.agents import Agent, call, calls, write_skill
@@ -257,3 +259,46 @@ def test_a_new_message_on_a_waiting_thread_answers_the_open_calls_in_place(
     assert kinds == ["human", "ai", "tool", "tool", "human", "ai"]
     assert "superseded" in agent.tool_messages("write_file")[0].text
     assert [message.type for message in prompts[0][:-1]] == ["system", "human", "ai", "tool", "tool", "human"]
+
+
+def test_calls_can_be_asked_about_by_name_and_pattern_beside_risks(
+    make_agent: MakeAgent, workspace: Path
+) -> None:
+    (workspace / "a.txt").write_text("x")
+    reads = calls(call("read_file", path="a.txt"), call("list_dir", path="."))
+    agent = make_agent([reads, "done"], require_approval_for={"read_file", "run"})
+    agent.say("go")
+    (interrupt,) = agent.state.interrupts
+    assert [each["name"] for each in interrupt.value["action_requests"]] == ["read_file"]
+    assert agent.answer({"type": "approve", "grant": {"scope": "thread"}})["answer"] == "done"
+
+    pattern = make_agent([reads, "done"], thread="pattern", require_approval_for={"Read(b.txt)"})
+    assert pattern.say("go")["answer"] == "done"
+    assert not pattern.state.interrupts
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("wirte_file", "did you mean write_file"),
+        ("running", "did you mean run"),
+        ("zzz", "risks are read, run, write, network, delete"),
+        ("Skill(x)", "loading a skill is not asked about"),
+    ],
+)
+def test_a_name_that_no_tool_has_is_refused_where_it_would_protect_nothing(
+    make_agent: MakeAgent, name: str, says: str
+) -> None:
+    with pytest.raises(SettingsError, match=f"require_approval_for: .*{re.escape(says)}"):
+        make_agent(["done"], require_approval_for={name})
+
+
+def test_what_a_trusted_workspace_took_from_the_list_is_asked_about_after_an_untrusted_skill(
+    make_agent: MakeAgent, workspace: Path
+) -> None:
+    (workspace / "a.txt").write_text("x")
+    write_skill(workspace / ".agent" / "skills", "beta", "Reads.")
+    replies = [calls(call("load_skill", name="beta")), calls(call("read_file", path="a.txt")), "done"]
+    agent = make_agent(replies, require_approval_for=(), waived_risks=frozenset({"read_file"}))
+    agent.say("go")
+    assert agent.state.interrupts

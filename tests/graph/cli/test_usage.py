@@ -25,6 +25,8 @@ def cli(tmp_path_factory: pytest.TempPathFactory) -> CommandLine:
         (["ask", "x", "--skills-dir", "nowhere"], "'nowhere' does not exist"),
         (["resume", "t-1", "--message", "no"], "--message goes with --reject"),
         (["frobnicate"], "No such command 'frobnicate'"),
+        (["skils"], "Did you mean 'skills'?"),
+        (["skills", "lst"], "Did you mean 'list'?"),
         (["skills", "new", "Not_A_Name"], "lowercase letters and digits"),
     ],
 )
@@ -34,6 +36,20 @@ def test_wrong_usage_is_one_line_and_exit_code_2(cli: CommandLine, arguments: li
     assert done.err.startswith("error: ")
     assert text in done.err
     assert done.err.count("\n") == 1
+
+
+@pytest.mark.parametrize("group", ["", "skills", "threads", "runs", "grants", "cache"])
+def test_a_group_without_a_command_prints_its_help(cli: CommandLine, group: str) -> None:
+    words = group.split()
+    assert cli.run(*words) == cli.run(*words, "--help")
+    assert (cli.run(*words).code, cli.run(*words).err) == (0, "")
+
+
+def test_an_unknown_variable_of_the_environment_names_the_setting_that_is_near(cli: CommandLine) -> None:
+    done = cli.run("skills", "list", SKILLS_AGENT_SKILL_ROOTS="/x")
+    assert done.code == 1
+    assert "Unknown setting skill_roots (from environment variable SKILLS_AGENT_SKILL_ROOTS)" in done.err
+    assert "Did you mean skills_dirs?" in done.err
 
 
 def test_an_unknown_thread_is_an_error_that_names_the_known_ones(tmp_path: Path) -> None:
