@@ -111,7 +111,7 @@ def discover(
         extra = {"omitted": omitted, "budget": requests.catalog_budget}
         logger.warning("description budget exceeded", extra=extra)
     now: AgentState = {**state, "messages": messages, "catalog": record}
-    too_long = bool(requests.turns_to_cover(now, requests.models.window(context.model)))
+    too_long = bool(requests.turns_to_cover(now, requests.models.window(context)))
     if too_long != state.get("history_too_long", False):
         update["history_too_long"] = too_long
     return update

@@ -89,10 +89,10 @@ class ChosenModel(NamedTuple):
 class Models(NamedTuple):
     """Where models come from, and how their failures are reported."""
 
-    choose: Callable[[str | None], ChosenModel]
-    """From the name that the caller gave (None: the operator's); raises where it may not be used."""
-    window: Callable[[str | None], int]
-    """The tokens that the model of that name can read; a usual number where it cannot be used."""
+    choose: Callable[[Context], ChosenModel]
+    """The caller's (None: the operator's); raises where it may not be used."""
+    window: Callable[[Context], int]
+    """The tokens that this model can read; a usual number where it cannot be used."""
     failures: Callable[[str], AbstractContextManager[None]]
     """Turns a provider's failure into one sentence that says what to do; takes the model's name."""
     failure: type[Exception]
@@ -182,7 +182,7 @@ class ModelRequests:
         `hidden` are the tools that the model is not offered; None: it is offered none at all. `calls` is how
         many model calls there may be, if replies break off.
         """
-        chosen = self.models.choose(Context.of(runtime.context).model)
+        chosen = self.models.choose(Context.of(runtime.context))
         load_skill = skills.catalog.load_skill if skills and hidden is not None else None
         names = () if hidden is None else tuple(name for name in self._tools if name not in hidden)
         model, schema_tokens = self._bind(chosen, names, load_skill)

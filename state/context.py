@@ -1,18 +1,19 @@
 """What a caller may choose for an invocation. A caller can only narrow what the operator allows."""
 
-from collections.abc import Callable, Iterable
+import logging
+from collections.abc import Iterable, Mapping
 from dataclasses import fields
 from difflib import get_close_matches
 from functools import cache
-from typing import Any, Self, TypeVar
+from typing import Any, Final, Self
 
 from langgraph.prebuilt import ToolRuntime
 from langgraph.runtime import Runtime
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError, model_validator
 
 from skills_agent.state.budget import Limits, with_new_names
 
-Kind = TypeVar("Kind")
+logger = logging.getLogger(__name__)
 
 
 def _at_most(title: str, per: str = "in this turn") -> Any:
@@ -60,6 +61,8 @@ class Context(BaseModel):
     max_script_runs: int | None = _at_most("Script runs")
     max_loaded_skills: int | None = _at_most("Loaded skills", "at a time")
 
+    _of_host: bool = PrivateAttr(default=False)
+
     @model_validator(mode="before")
     @classmethod
     def _rename(cls, values: Any) -> Any:
@@ -77,10 +80,27 @@ class Context(BaseModel):
             raise ValueError(f"`strict_fields` names {', '.join(missing)}, which has not arrived.")
         return self
 
-    @classmethod
-    def of(cls, context: Self | None) -> Self:
-        """Return `context`, or the defaults: `graph.invoke` without a context hands nodes None."""
-        return _defaults(cls) if context is None else context
+    @staticmethod
+    def of(context: object) -> "Context":
+        """Return `context`, or what another one says under names of ours, beside the defaults.
+
+        `graph.invoke` without a context hands nodes None; inside another graph, they get that one's: a
+        mapping or an object of any class. What does not fit there was not meant for this agent: it is left
+        out, with a warning.
+        """
+        if isinstance(context, Context):
+            return context
+        given = {} if context is None else _named(context)
+        if not given:
+            return _DEFAULTS
+        made = Context(**{name: value for name, value in given.items() if _fits(context, name, value)})
+        made._of_host = True
+        return made
+
+    @property
+    def is_of_host(self) -> bool:
+        """Whether it was read from the context of a graph around the agent, which has names of its own."""
+        return self._of_host
 
     def narrow(self, limits: Limits) -> Limits:
         """Return the operator's limits, lowered where this caller asks for less."""
@@ -89,10 +109,28 @@ class Context(BaseModel):
         return Limits(**lowered)
 
 
+def _named(context: object) -> dict[str, Any]:
+    """Return what a context of another class has under names of ours."""
+    given = context if isinstance(context, Mapping) else {}
+    named = {name: given.get(name, getattr(context, name, None)) for name in Context.model_fields}
+    return {name: value for name, value in named.items() if value is not None}
+
+
+def _fits(context: object, name: str, value: Any) -> bool:
+    if name == "strict_fields":  # It speaks of the others.
+        return True
+    try:
+        Context(**{name: value})
+    except ValidationError as error:
+        _warn(type(context).__name__, name, error.errors()[0]["msg"])
+        return False
+    return True
+
+
 @cache
-def _defaults(kind: Callable[[], Kind]) -> Kind:
-    """Return the defaults, made once: every node asks for them several times, and nobody can change them."""
-    return kind()
+def _warn(context: str, name: str, fault: str) -> None:
+    """Say it once: every node reads the context."""
+    logger.warning("context field ignored", extra={"of_context": context, "field": name, "fault": fault})
 
 
 def _check_names(names: Iterable[str]) -> None:
@@ -101,6 +139,10 @@ def _check_names(names: Iterable[str]) -> None:
             near = get_close_matches(name, Context.model_fields, n=1)
             hint = f"Did you mean `{near[0]}`?" if near else f"Known: {', '.join(Context.model_fields)}."
             raise ValueError(f"The context has no field `{name}`. {hint}")
+
+
+_DEFAULTS: Final = Context()
+"""Made once: every node asks for them several times, and nobody can change them."""
 
 
 def caller_of(runtime: Runtime[Context] | ToolRuntime[Any, Any]) -> str | None:

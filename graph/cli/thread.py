@@ -43,6 +43,7 @@ from skills_agent.skills.policy.verdict import ApprovalNeededError
 from skills_agent.skills.scripts.choice import AutoRunner
 from skills_agent.skills.scripts.controlled import ControlledRunner
 from skills_agent.skills.visible import visible_line
+from skills_agent.state.context import Context
 from skills_agent.state.endings import fault_of
 from skills_agent.state.records import VerdictRecord, active_skills
 from skills_agent.state.schema import AgentInput
@@ -283,7 +284,7 @@ def open_thread(
             chosen = {"skills_dirs": [str(folder) for folder in skills_dirs], "model": model}
             options = {**(stored or {}), **{option: value for option, value in chosen.items() if value}}
             services = make_services(_apply_options(settings, options, approval), yes=yes)
-            services.requests.models.choose(None)
+            services.requests.models.choose(Context())
             imports_done()
             if isinstance(runner := services.policy.runner, (ControlledRunner, AutoRunner)):
                 runner.finish_looks()

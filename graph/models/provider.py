@@ -25,6 +25,7 @@ from skills_agent.graph.models.offline.model import OfflineChatModel
 from skills_agent.graph.models.scripted import ScriptedChatModel, read_script
 from skills_agent.graph.settings import UNKNOWN_WINDOW, Settings, process_environment
 from skills_agent.nodes.model_call import ChosenModel, Models
+from skills_agent.state.context import Context
 
 KEY = "OPENAI_API_KEY"
 BASE_URL = "OPENAI_BASE_URL"
@@ -102,9 +103,12 @@ def make_models(settings: Settings, model: BaseChatModel | None) -> Models:
     def resolve(name: str) -> BaseChatModel:
         return resolve_model(name, environment=environment, parameters=settings.model_parameters)
 
-    def choose(name: str | None) -> ChosenModel:
+    def choose(context: Context) -> ChosenModel:
+        name = context.model
         if name and name != own and not any(fnmatch.fnmatchcase(name, pattern) for pattern in allowed):
-            raise ModelNotAllowedError(name, allowed)
+            if not context.is_of_host:
+                raise ModelNotAllowedError(name, allowed)
+            name = None  # It names the models of the graph around this one.
         label = name or own if model is None else type(model).__name__
         chat = resolve(label) if model is None else model
         return ChosenModel(
@@ -115,9 +119,9 @@ def make_models(settings: Settings, model: BaseChatModel | None) -> Models:
             reads_records=isinstance(chat, OfflineChatModel),
         )
 
-    def window(name: str | None) -> int:
+    def window(context: Context) -> int:
         try:
-            return choose(name).window
+            return choose(context).window
         except ModelError:  # The node that asks the model says so.
             return settings.context_window or UNKNOWN_WINDOW
 

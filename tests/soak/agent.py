@@ -25,6 +25,7 @@ from skills_agent.graph.settings import Settings, state_folder
 from skills_agent.graph.threads.backends import JOURNAL_FILE
 from skills_agent.graph.threads.threads import Threads
 from skills_agent.skills.errors import SkillsAgentError
+from skills_agent.state.context import Context
 from tests.agents import write_skill
 from tests.openai_server import KEY
 from tests.soak.provider import SKILL
@@ -126,7 +127,7 @@ class Operation:
 def import_everything(place: Place) -> None:
     """Import what an operation needs, once for all processes that are forked of this one."""
     os.environ.update({"OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": place.url})
-    make_models(place.settings, None).choose(None)
+    make_models(place.settings, None).choose(Context())
     import openai.resources.chat  # noqa: F401, PLC0415 - the client imports it at the first request
 
 
