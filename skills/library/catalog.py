@@ -18,7 +18,7 @@ from skills_agent.skills.format.rules import Finding, diagnostic, lookalikes_amo
 from skills_agent.skills.format.values import name_from_folder, safe_name
 from skills_agent.skills.library.index import SkillReading
 from skills_agent.skills.search.vectors import FusedIndex
-from skills_agent.skills.search.words import SearchIndex
+from skills_agent.skills.search.words import SearchIndex, Term
 from skills_agent.skills.skill import Diagnostic, SkillMetadata
 from skills_agent.skills.text import escape_markup, one_line
 
@@ -172,6 +172,22 @@ class Catalog:
         """
         matches = self._index.search(query, limit) if self._index else []
         return [SearchHit(self.skills[match.position], match.score) for match in matches]
+
+    def fitting(self, query: str) -> SkillMetadata | None:
+        """Return the skill that a model may load and that matches best; None where it matches too little.
+
+        Search nearly always finds something. This is for where a request may be for no skill at all.
+        """
+        if self._index is None:
+            return None
+        for match in self._index.search(query, len(self.skills)):
+            if self.skills[match.position].model_invocable:
+                return self.skills[match.position] if self._index.fits(query, match) else None
+        return None
+
+    def terms(self, query: str, skill: SkillMetadata) -> list[Term]:
+        """Return where a skill of this catalog has the words, and the neighbouring words, of a query."""
+        return self._index.terms(query, self.skills.index(skill)) if self._index else []
 
     @cached_property
     def _index(self) -> SearchIndex | FusedIndex | None:

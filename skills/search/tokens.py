@@ -18,10 +18,10 @@ _MAX_CHARACTERS: Final = 20_000
 _FUNCTION_WORDS: Final = """
 a about above after again all also am an and any are as at be been before being but by can could d did
 do does doing don down during each few for from further had has have having he her here hers him his how
-i if in into is it its itself just let like ll m me more most my need no nor not now of off on once only
-or other our out over own please re s same she should so some such t than that the their them then there
-these they this those through to too under until up us use using ve very want was we were what when
-where which while who whom why will with would you your
+i if in into is it its itself just let like ll m many me more most much my need no nor not now of off on
+once only or other our out over own please re s same she should so some such t than that the their them
+then there these they this those through to too under until up us use using ve very want was we were
+what when where which while who whom why will with would you your
 """
 FUNCTION_WORDS: Final = frozenset(_FUNCTION_WORDS.split())
 """They say nothing about a task, and in a catalog of ten skills a rare `please` would weigh like a name."""

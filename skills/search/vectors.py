@@ -15,7 +15,7 @@ from time import monotonic
 from typing import Final, Protocol, TypeAlias
 
 from skills_agent.skills.errors import SkillsAgentError
-from skills_agent.skills.search.words import Match, SearchIndex, SearchText
+from skills_agent.skills.search.words import Match, SearchIndex, SearchText, Term
 
 MEANING_WEIGHT: Final = 0.5
 """What the model counts beside words. At 1 a small model makes search worse than words alone."""
@@ -124,6 +124,14 @@ class FusedIndex:
             return by_words[:limit]
         return fuse(by_words, cosines(vector, vectors, self._factors))[:limit]
 
+    def fits(self, request: str, match: Match) -> bool:
+        """Return whether a match is good enough to be taken: words alone say that."""
+        return self._words.fits(request, match)
+
+    def terms(self, request: str, position: int) -> list[Term]:
+        """Return where a text has the words, and the neighbouring words, of a request."""
+        return self._words.terms(request, position)
+
 
 def fuse(by_words: Sequence[Match], nearness: Sequence[float]) -> list[Match]:
     """Return the texts that match by words, or are near, best first: the sum of both standard scores.
@@ -133,14 +141,16 @@ def fuse(by_words: Sequence[Match], nearness: Sequence[float]) -> list[Match]:
     """
     said = [0.0] * len(nearness)
     for match in by_words:
-        said[match.position] = match.score
+        said[match.position] = match.fit
     scores = [
         by_word + MEANING_WEIGHT * by_meaning
         for by_word, by_meaning in zip(standard_scores(said), standard_scores(nearness), strict=True)
     ]
     near = (position for position, each in enumerate(nearness) if each > 0)
     positions = dict.fromkeys([*(match.position for match in by_words), *near])
-    return sorted((Match(each, scores[each]) for each in positions), key=lambda match: -match.score)
+    return sorted(
+        (Match(each, scores[each], said[each]) for each in positions), key=lambda match: -match.score
+    )
 
 
 def standard_scores(numbers: Sequence[float]) -> list[float]:

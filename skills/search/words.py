@@ -35,6 +35,10 @@ _FIELDS: Final[Mapping[Field, str]] = {
 }
 _LEAST_IDF: Final = 1e-6
 """What SQLite takes for the weight of a word that half of the texts have."""
+ENOUGH: Final = 1.3
+"""A match from here on fits. Four of five requests that authors label with no skill have none."""
+_ENOUGH_OF_REQUEST: Final = 0.5
+"""Or where name and description have so much of a request: a short one cannot score as high."""
 _Answer = TypeVar("_Answer")
 
 
@@ -69,6 +73,8 @@ class Match(NamedTuple):
 
     position: int
     score: float
+    fit: float = 0.0
+    """How well by words alone, 0 or more; comparable between requests and between catalogs."""
 
 
 class Term(NamedTuple):
@@ -128,11 +134,23 @@ class SearchIndex:
         self._rows: tuple[str, dict[int, int]] = ("", {})
 
     def search(self, request: str, limit: int) -> list[Match]:
-        """Return the best matches of any word of a request, best first; none where it has no words."""
+        """Return the best matches of any word of a request, best first; none where it has no words.
+
+        A score is the sum over words, divided by what the rarest word could weigh and by the square root of
+        the number of words.
+        """
         query = self._read(request)
         if not query.words or limit < 1:
             return []
         return self._tables.run(partial(self._run, partial(self._best, query, limit)))
+
+    def fits(self, request: str, match: Match) -> bool:
+        """Return whether a match is good enough to be taken, where a request may be for no skill at all."""
+        if match.fit >= ENOUGH:
+            return True
+        words = [term for term in self.terms(request, match.position) if len(term.words) == 1]
+        said = sum(word.rarity for word in words if not {"name", "description"}.isdisjoint(word.fields))
+        return 0 < _ENOUGH_OF_REQUEST * sum(word.rarity for word in words) <= said
 
     def terms(self, request: str, position: int) -> list[Term]:
         """Return where a text has the words, and the neighbouring words, of a request."""
@@ -195,7 +213,9 @@ class SearchIndex:
         rows = self._rows_of(connection, totals)
         factors, ranks = self._factors, self._ranks
         found = [(-score * factors[rows[row]], ranks[rows[row]]) for row, score in scores.items()]
-        return [Match(self._by_name[rank], -score) for score, rank in nsmallest(limit, found)]
+        scale = 1 / (_weight(totals.rows["labels"], 0) * math.sqrt(len(query.words)))
+        best = ((self._by_name[rank], -score * scale) for score, rank in nsmallest(limit, found))
+        return [Match(position, score, score) for position, score in best]
 
     def _rows_of(self, connection: "Connection", totals: _Totals) -> dict[int, int]:
         """Return the position of each row; it is asked for again when any process has changed the tables."""

@@ -16,7 +16,6 @@ _TOKEN = re.compile(
 _URL = re.compile(r"[a-z][a-z0-9+.-]*://\S+", re.IGNORECASE)
 _FILE = re.compile(r"(?!(?:\w\.)+\w$)(?:[^/\n]*/)*[^/\n]*[^\s./]\.(?:[A-Za-z][A-Za-z0-9]{0,9}|7z|mp\d)")
 _WORD = re.compile(r"[^\W_]+")
-_ENDING = re.compile(r"(?<=\w{3})(?:ies|ing|ed|es|(?<!s)s|e|y)$")
 
 
 class Token(NamedTuple):
@@ -44,7 +43,12 @@ class PersonMessage(NamedTuple):
     def query(self) -> str:
         """The words that say what the message is about; a file counts by its extension."""
         extensions = [path.rpartition(".")[2] for path in self.of("file")]
-        return " ".join([*self.of("word", "text"), *extensions])
+        return " ".join([self.words, *extensions])
+
+    @property
+    def words(self) -> str:
+        """The words that say what the message is about, without the files."""
+        return " ".join(self.of("word", "text"))
 
     def answering(self, earlier: "PersonMessage", places: Sequence[str]) -> "PersonMessage":
         """Return both as one message, or this one alone where it says more than an answer would.
@@ -74,11 +78,6 @@ def _message(tokens: Sequence[Token]) -> PersonMessage:
 def words(text: str) -> list[str]:
     """Return the words of a text in lower case; `group_by` and `group-by` are two words."""
     return [word.lower() for word in _WORD.findall(text)]
-
-
-def stems(text: str) -> frozenset[str]:
-    """Return rough stems of the words that say something: `groups` and `grouping` meet in `group`."""
-    return frozenset(_ENDING.sub("", word) for word in words(text) if word not in FUNCTION_WORDS)
 
 
 def _tokens(text: str) -> Iterator[Token]:

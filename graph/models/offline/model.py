@@ -12,7 +12,7 @@ from typing_extensions import override
 from skills_agent.graph.models.local import LocalChatModel, fingerprint
 from skills_agent.graph.models.offline import answers
 from skills_agent.graph.models.offline.answers import ToolResult
-from skills_agent.graph.models.offline.message import PersonMessage, read_message, stems
+from skills_agent.graph.models.offline.message import PersonMessage, read_message
 from skills_agent.graph.models.offline.usage import Usage, fill, find_usages
 from skills_agent.nodes.model_call import PromptRecords
 from skills_agent.nodes.prompt import ShownSkills, instructions_of
@@ -105,15 +105,11 @@ class _Turn:
         return results
 
     def _choose_skill(self) -> str | None:
-        """Return the best skill that shares two telling words with the message (one with a short message).
-
-        Search alone always has a winner.
-        """
-        telling = stems(self.message.query)
-        enough = 1 if len(telling) <= 4 else 2
-        for skill, _ in self.shown.complete.search(self.message.query, limit=5) if self.shown else ():
-            shared = telling & stems(f"{skill.name} {skill.description} {skill.when_to_use or ''}")
-            if skill.model_invocable and len(shared) >= enough:
+        """Return the skill that fits the message; what kind of file it names can only help."""
+        if self.shown is None:
+            return None
+        for query in dict.fromkeys((self.message.query, self.message.words)):
+            if skill := self.shown.complete.fitting(query):
                 return skill.name
         return None
 

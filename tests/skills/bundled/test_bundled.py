@@ -112,6 +112,35 @@ def test_a_search_finds_the_skill_for_an_everyday_request(
     assert hits[0].skill.name == name
 
 
+@pytest.mark.parametrize(
+    ("request_text", "name"),
+    [
+        ("What is the total amount?", "csv-report"),
+        ("profile this csv file", "csv-report"),
+        ("average price by category in a csv", "csv-report"),
+        ("What changed since v1.2?", "git-release-notes"),
+        ("how many words are there?", "text-stats"),
+        ("which errors are in this log?", "text-stats"),
+        ("document an architecture decision", "decision-record"),
+    ],
+)
+def test_a_skill_fits_an_everyday_request_for_it(request_text: str, name: str, tmp_path: Path) -> None:
+    skill = (
+        Registry(standard_sources(tmp_path / "project", tmp_path / "home")).refresh().fitting(request_text)
+    )
+    assert skill
+    assert skill.name == name
+
+
+EVERYDAY = Path(__file__).parents[3] / "benchmarks" / "everyday_requests.txt"
+
+
+@pytest.mark.parametrize("request_text", EVERYDAY.read_text(encoding="utf-8").splitlines())
+def test_no_skill_fits_small_talk_and_general_knowledge(request_text: str, tmp_path: Path) -> None:
+    catalog = Registry(standard_sources(tmp_path / "project", tmp_path / "home")).refresh()
+    assert catalog.fitting(request_text) is None
+
+
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: f"{path.parts[-3]}/{path.name}")
 def test_a_script_needs_nothing_but_the_standard_library(script: Path) -> None:
     own = {path.stem for path in script.parent.glob("*.py")}

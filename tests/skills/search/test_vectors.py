@@ -204,6 +204,20 @@ def test_of_two_that_are_equally_near_the_trusted_one_comes_first() -> None:
     assert found(registry.refresh(), "a heronry to count") == ["b", "a"]
 
 
+# What fits
+
+
+def test_with_a_model_something_is_always_found_and_words_say_whether_it_fits() -> None:
+    shared = catalog(NGrams())
+
+    assert shared.search("a subspreadsheet")
+    assert shared.fitting("a subspreadsheet") is None
+    fit = shared.fitting("release notes from the history")
+    assert fit
+    assert fit.name == "release-notes"
+    assert all(not term.fields for term in shared.terms("a subspreadsheet", fit))
+
+
 # Fusion
 
 numbers = st.floats(-1e6, 1e6, allow_nan=False)
@@ -213,7 +227,9 @@ numbers = st.floats(-1e6, 1e6, allow_nan=False)
 def test_fusion_has_what_words_or_meaning_find_once_and_best_first(
     texts: list[tuple[float | None, float]],
 ) -> None:
-    by_words = [Match(position, score) for position, (score, _) in enumerate(texts) if score is not None]
+    by_words = [
+        Match(position, score, score) for position, (score, _) in enumerate(texts) if score is not None
+    ]
     fused = fuse(by_words, [near for _, near in texts])
 
     found = [position for position, (score, near) in enumerate(texts) if score is not None or near > 0]
@@ -226,21 +242,24 @@ def test_fusion_has_what_words_or_meaning_find_once_and_best_first(
 def test_fusion_with_a_model_that_says_the_same_of_all_keeps_the_order_of_words(
     scores: list[float], nearness: float
 ) -> None:
-    by_words = sorted((Match(*each) for each in enumerate(scores)), key=lambda match: -match.score)
+    by_words = sorted(
+        (Match(at, score, score) for at, score in enumerate(scores)), key=lambda match: -match.score
+    )
     fused = fuse(by_words, [nearness] * len(scores))
 
     assert [scores[match.position] for match in fused] == [match.score for match in by_words]
 
 
 def test_words_that_stand_out_count_more_than_a_model_that_prefers_another() -> None:
-    by_words = [Match(0, 9.0), Match(1, 1.0), Match(2, 0.9)]
+    by_words = [Match(0, 9.0, 9.0), Match(1, 1.0, 1.0), Match(2, 0.9, 0.9)]
 
     assert fuse(by_words, [0.1, 0.3, 0.2, 0.1])[0].position == 0
 
 
 def test_where_words_are_even_the_model_decides() -> None:
     assert [
-        match.position for match in fuse([Match(0, 5.0), Match(1, 4.9), Match(2, 0.1)], [0.1, 0.9, 0.1])
+        match.position
+        for match in fuse([Match(0, 5.0, 5.0), Match(1, 4.9, 4.9), Match(2, 0.1, 0.1)], [0.1, 0.9, 0.1])
     ] == [1, 0, 2]
 
 

@@ -207,6 +207,68 @@ def test_a_skill_that_comes_changes_what_the_sentences_of_others_count_for() -> 
     assert [hit.skill.name for hit in registry.refresh().search("strangers")] == ["fork-review"]
 
 
+# What fits
+
+BIRDS = [
+    SearchText("heron-count", "Counts herons in a marsh.", "Write down the number of nests of grey herons."),
+    SearchText("lark-song", "Records the song of larks.", "Use the microphone in the morning."),
+    SearchText("owl-box", "Builds a nesting box.", "Wood of two centimetres, no paint."),
+    SearchText("swan-map", "Draws a map.", "One dot a pair."),
+]
+
+
+def fitting(request: str) -> list[str]:
+    index = SearchIndex(BIRDS)
+    best = index.search(request, 1)
+    return [BIRDS[match.position].name for match in best if index.fits(request, match)]
+
+
+def test_a_request_fits_the_skill_that_has_its_words() -> None:
+    assert fitting("count the grey herons in the marsh near my house") == ["heron-count"]
+
+
+def test_a_short_request_fits_where_name_and_description_have_half_of_it() -> None:
+    assert fitting("record larks") == fitting("larks") == ["lark-song"]
+
+
+def test_a_request_that_shares_a_word_by_chance_fits_none() -> None:
+    request = "write down a poem about the sea, with a rhyme at the end of each line"
+
+    assert SearchIndex(BIRDS).search(request, 1)
+    assert fitting(request) == []
+
+
+@given(st.text(max_size=60))
+def test_fit_is_the_score_of_a_search_by_words(request: str) -> None:
+    assert all(0 < match.fit == match.score for match in SearchIndex(BIRDS).search(request, 5))
+
+
+def test_terms_say_where_a_text_has_each_word_and_pair() -> None:
+    terms = SearchIndex(BIRDS).terms("count grey herons at sea", 0)
+
+    assert {" ".join(term.words): term.fields for term in terms} == {
+        "count": ("name", "description"),
+        "grey": ("instructions",),
+        "herons": ("name", "description", "instructions"),
+        "sea": (),
+        "count grey": (),
+        "grey herons": ("instructions",),
+        "herons sea": (),
+    }
+    assert {term.words: term.rarity for term in terms}["sea",] > max(
+        term.rarity for term in terms if term.fields
+    )
+
+
+def test_the_skill_that_fits_is_one_that_a_model_may_load() -> None:
+    manual = skill("Counts herons.\ndisable-model-invocation: true")
+    registry = Registry([MemorySource({"heron-count": manual, "marsh": skill("Counts herons in a marsh.")})])
+    fit = registry.refresh().fitting("count the herons")
+
+    assert fit
+    assert fit.name == "marsh"
+
+
 # Instructions, trust, and what is indexed
 
 
