@@ -1,7 +1,7 @@
 """skills-agent skills: list, show, search and begin skills. Imports no LangGraph."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import click
@@ -24,6 +24,7 @@ from skills_agent.skills.confined import is_beneath
 from skills_agent.skills.format.rules import MAX_NAME
 from skills_agent.skills.library.catalog import Catalog, first_sentence
 from skills_agent.skills.library.registry import Registry
+from skills_agent.skills.search.words import Term
 from skills_agent.skills.skill import Need, Skill, SkillRef
 from skills_agent.skills.visible import visible_line
 
@@ -173,16 +174,37 @@ def new_skill(name: str, folder: Path | None, workspace: Path | None) -> None:
 def search_skills(
     query: str, limit: int, workspace: Path | None, skills_dirs: tuple[Path, ...], as_json: bool
 ) -> None:
-    """Find skills for QUERY, in plain words; the best comes first."""
-    hits = registry_of(Settings.load(workspace), skills_dirs).refresh().search(query, limit)
+    """Find skills for QUERY, in plain words; the best comes first, with the words that it has, and where.
+
+    A score of 1.3 or more is a good match, one near 0 is chance.
+    """
+    catalog = registry_of(Settings.load(workspace), skills_dirs).refresh()
+    hits = [(hit, _matched(catalog.terms(query, hit.skill))) for hit in catalog.search(query, limit)]
     if as_json:
         keys = ("name", "source", "path", "description")
-        print_json([{**{key: getattr(hit.skill, key) for key in keys}, "score": hit.score} for hit in hits])
+        print_json(
+            [
+                {**{key: getattr(hit.skill, key) for key in keys}, "score": hit.score, "matched": matched}
+                for hit, matched in hits
+            ]
+        )
         return
-    table(
-        [(hit.skill.name, hit.skill.source, first_sentence(hit.skill.description)) for hit in hits],
-        empty="No skill matches. All that there are: skills-agent skills list",
-    )
+    if not hits:
+        click.echo("No skill matches. All that there are: skills-agent skills list")
+    for hit, matched in hits:
+        skill = hit.skill
+        table([(skill.name, f"{hit.score:.2f}", skill.source, first_sentence(skill.description))])
+        for field, words in matched.items():
+            echo(f"    {field}: {', '.join(words)}")
+
+
+def _matched(terms: Iterable[Term]) -> dict[str, list[str]]:
+    """Return the words that a skill has by the field that has them, and the neighbouring ones."""
+    matched: dict[str, list[str]] = {}
+    for term in terms:
+        for field in term.fields if len(term.words) == 1 else ["neighbours"] * bool(term.fields):
+            matched.setdefault(field, []).append(" ".join(term.words))
+    return matched
 
 
 def _print_problems(catalog: Catalog, *, everything: bool) -> None:

@@ -197,7 +197,23 @@ def test_a_search_names_the_best_skills_first(cli: CommandLine) -> None:
     assert first.startswith("rain-gauge")
     told = cli.run("skills", "search", "a report", "--limit", "1", "--json", "--skills-dir", folder).value
     assert len(told) == 1
-    assert set(told[0]) == {"name", "source", "path", "description", "score"}
+    assert set(told[0]) == {"name", "source", "path", "description", "score", "matched"}
+
+
+def test_a_search_tells_scores_and_which_words_matched_where(cli: CommandLine) -> None:
+    cli.write_skill()
+    asked = ("skills", "search", "rain gauge figures of millimetres, please", "--skills-dir", str(cli.skills))
+    told = cli.run(*asked, "--limit", "1", "--json").value[0]
+    lines = cli.run(*asked).out.splitlines()
+
+    assert told["matched"] == {
+        "name": ["rain", "gauge"],
+        "description": ["rain", "millimetres"],
+        "instructions": ["rain", "gauge", "figures"],
+        "neighbours": ["rain gauge"],
+    }
+    assert lines[0].split()[:2] == ["rain-gauge", f"{told['score']:.2f}"]
+    assert lines[2] == "    description: rain, millimetres"
 
 
 def test_a_search_without_a_hit_says_so(cli: CommandLine) -> None:
