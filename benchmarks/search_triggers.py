@@ -1,6 +1,7 @@
 """Measure search on requests labelled by the authors of 16 repositories, and choose its setting.
 
     python benchmarks/search_triggers.py            figures of the default setting
+    python benchmarks/search_triggers.py --none     requests that no skill fits: are they left alone?
     python benchmarks/search_triggers.py --choose   leave-one-repository-out cross-validation over a grid
     python benchmarks/search_triggers.py --embeddings MODULE:NAME   words, and words fused with a model
 
@@ -9,9 +10,12 @@
 
 import argparse
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import random
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from importlib import import_module
 from itertools import product
+from math import fsum
+from operator import mul
 from pathlib import Path
 from statistics import fmean
 from typing import NamedTuple
@@ -19,20 +23,30 @@ from typing import NamedTuple
 from skills_agent.skills.library.registry import Registry
 from skills_agent.skills.search.tables import TextTables
 from skills_agent.skills.search.vectors import FusedIndex, Vectors
-from skills_agent.skills.search.words import SearchIndex, SearchSetting, SearchText
+from skills_agent.skills.search.words import ENOUGH, Match, SearchIndex, SearchSetting, SearchText
 from skills_agent.skills.sources import DirectorySource
 
 PROJECT = Path(__file__).resolve().parent.parent
 TRIGGERS = PROJECT.parent / "shared" / "corpus" / "triggers"
+EVERYDAY = Path(__file__).with_name("everyday_requests.txt")
+"""Small talk, general knowledge and the like: for no skill of any repository."""
+FOREIGN = 80
+"""Requests made for other repositories that each repository is asked."""
 RANKS = 10
 """How far down a skill is looked for."""
-DESCRIPTIONS = SearchSetting(instructions=0.0, instruction_characters=0)
+DESCRIPTIONS = SearchSetting(instructions=0.0, neighbours=0.0, instruction_characters=0)
+SETTINGS = {
+    "descriptions only": DESCRIPTIONS,
+    "with instructions": SearchSetting(neighbours=0.0),
+    "and neighbours": SearchSetting(),
+}
 GRID = [
-    SearchSetting(name, 1.0, instructions, characters, skip)
-    for name, instructions, characters, skip in product(
-        (1.0, 2.0, 4.0, 8.0), (0.25, 0.5, 1.0, 1.5), (4_000, 16_000, 64_000), (True, False)
+    SearchSetting(name, 1.0, instructions, neighbours, characters)
+    for name, instructions, neighbours, characters in product(
+        (4.0, 8.0), (0.5, 1.0), (0.0, 0.5, 1.0, 2.0), (16_000, 64_000)
     )
 ]
+THRESHOLDS = [tenths / 10 for tenths in range(5, 25)]
 
 
 class Request(NamedTuple):
@@ -48,6 +62,25 @@ class Repository(NamedTuple):
     name: str
     texts: list[SearchText]
     requests: list[Request]
+    unfit: list[str]
+    """Requests that its authors say are for none of the skills."""
+
+
+class Answers(NamedTuple):
+    """How well the best match fits, for requests of a kind; a right one is for that skill, or for none."""
+
+    fits: list[float]
+    """Infinite where name and description alone have enough of the request."""
+    right: list[bool]
+    """Whether the best match is the skill that is asked for."""
+
+    def taken(self, threshold: float) -> float:
+        """Return the share of requests that are for the best match and get it."""
+        return fmean(each >= threshold for each, right in zip(*self, strict=True) if right)
+
+    def left(self, threshold: float) -> float:
+        """Return the share of requests that get no skill."""
+        return fmean(each < threshold for each in self.fits)
 
 
 class Ranks(NamedTuple):
@@ -82,7 +115,15 @@ def repositories(folder: Path) -> Iterator[Repository]:
             if row["repo"].replace("/", "__") == place.name and row["expected_skills"]
         ]
         requests = [Request(query, places[name]) for query, name in wanted if name in places]
-        yield Repository(place.name, texts, requests)
+        # Most labels say only that a request is not for one certain skill, and another may fit it.
+        unfit = [
+            row["query"]
+            for row in rows
+            if row["repo"].replace("/", "__") == place.name
+            and not (row["expected_skills"] or row["should_trigger"])
+            and (row["target_skill"] is None or len(texts) == 1)
+        ]
+        yield Repository(place.name, texts, requests, unfit)
 
 
 def rank(index: SearchIndex | FusedIndex, requests: Iterable[Request], offset: int = 0) -> Ranks:
@@ -111,17 +152,14 @@ def in_all(every: Sequence[Repository], setting: SearchSetting) -> dict[str, Ran
 
 
 def print_figures(every: Sequence[Repository]) -> None:
-    """Print hit@1 and hit@3 of each repository and of all, with and without instructions."""
-    settings = (DESCRIPTIONS, SearchSetting())
-    pooled = [in_all(every, setting) for setting in settings]
-    print(f"{'':44}{'descriptions only':^28}{'with instructions':^28}")
-    print(
-        f"{'repository':30}{'skills':>6}{'asked':>8}"
-        + f"{'own @1':>7}{'@3':>6}{'pooled @1':>10}{'@3':>5}" * 2
-    )
-    owns: list[list[int]] = [[], []]
+    """Print hit@1 and hit@5 of each repository and of all, for each kind of search."""
+    pooled = [in_all(every, setting) for setting in SETTINGS.values()]
+    print(f"{'':44}" + "".join(f"{label:^28}" for label in SETTINGS))
+    columns = f"{'own @1':>7}{'@5':>6}{'pooled @1':>10}{'@5':>5}"
+    print(f"{'repository':30}{'skills':>6}{'asked':>8}" + columns * len(SETTINGS))
+    owns: list[list[int]] = [[] for _ in SETTINGS]
     for repository in every:
-        own = [in_own(repository, setting) for setting in settings]
+        own = [in_own(repository, setting) for setting in SETTINGS.values()]
         for found, ranks in zip(owns, own, strict=True):
             found.extend(ranks.found)
         line = f"{repository.name[:29]:30}{len(repository.texts):>6}{len(repository.requests):>8}"
@@ -134,13 +172,74 @@ def print_figures(every: Sequence[Repository]) -> None:
 def figures(own: Sequence[Ranks], pooled: Sequence[Ranks]) -> str:
     """Return one line of the table."""
     return "".join(
-        f"{mine.hit(1):>7.2f}{mine.hit(3):>6.2f}{all_.hit(1):>10.2f}{all_.hit(3):>5.2f}"
+        f"{mine.hit(1):>7.2f}{mine.hit(5):>6.2f}{all_.hit(1):>10.2f}{all_.hit(5):>5.2f}"
         for mine, all_ in zip(own, pooled, strict=True)
     )
 
 
+def print_none(every: Sequence[Repository]) -> None:
+    """Print how many requests that are for no skill get none, and how many of the others keep theirs.
+
+    The threshold is that of the code, and for each repository the lowest one that leaves four of five such
+    requests of the *others* alone.
+    """
+    drawn = random.Random(7)
+    kinds: dict[str, dict[str, Answers]] = {"labelled": {}, "foreign": {}, "everyday": {}}
+    asked: dict[str, Answers] = {}
+    for repository in every:
+        others = [each.query for other in every if other is not repository for each in other.requests]
+        requests = {
+            "labelled": repository.unfit,
+            "foreign": drawn.sample(others, FOREIGN),
+            "everyday": EVERYDAY.read_text(encoding="utf-8").splitlines(),
+        }
+        index = SearchIndex(repository.texts)
+        asked[repository.name] = answers(index, repository.requests)
+        for kind, queries in requests.items():
+            kinds[kind][repository.name] = answers(index, [Request(query, -1) for query in queries])
+    chosen = {name: lowest(kinds, name) for name in asked}
+    for label, thresholds in (("chosen", dict.fromkeys(asked, ENOUGH)), ("cross-validated", chosen)):
+        print(f"{label}: from {min(thresholds.values())} to {max(thresholds.values())}")
+        print(f"    right skill taken {pooled_share(asked, thresholds, Answers.taken):.3f}")
+        for kind, by_name in kinds.items():
+            count = sum(len(each.fits) for each in by_name.values())
+            print(f"    none for {kind} ({count}) {pooled_share(by_name, thresholds, Answers.left):.3f}")
+
+
+def answers(index: SearchIndex, requests: Iterable[Request]) -> Answers:
+    """Return how well the best match of each request fits."""
+    found = Answers([], [])
+    for request in requests:
+        match = next(iter(index.search(request.query, 1)), Match(-1, 0.0))
+        is_said = match.position >= 0 and index.fits(request.query, match._replace(fit=0.0))
+        found.fits.append(float("inf") if is_said else match.fit)
+        found.right.append(match.position == request.target >= 0)
+    return found
+
+
+def lowest(kinds: Mapping[str, Mapping[str, Answers]], left_out: str) -> float:
+    """Return the lowest threshold that leaves four of five of each kind alone, one repository aside."""
+    for threshold in THRESHOLDS:
+        thresholds = {name: threshold for name in kinds["foreign"] if name != left_out}
+        if all(
+            pooled_share(kinds[kind], thresholds, Answers.left) >= 0.8 for kind in ("labelled", "foreign")
+        ):
+            return threshold
+    return THRESHOLDS[-1]
+
+
+def pooled_share(
+    by_name: Mapping[str, Answers], thresholds: Mapping[str, float], share: Callable[[Answers, float], float]
+) -> float:
+    """Return a share of all requests, each repository judged by its threshold."""
+    counted = [(by_name[name], threshold) for name, threshold in thresholds.items()]
+    counts = [len(each.fits) if share is Answers.left else sum(each.right) for each, _ in counted]
+    shares = [share(*each) if count else 0.0 for each, count in zip(counted, counts, strict=True)]
+    return fsum(map(mul, shares, counts)) / sum(counts)
+
+
 def print_fused(every: Sequence[Repository], vectors: Vectors) -> None:
-    """Print hit@1 and hit@3 over all requests, by words alone and fused with an embedding model."""
+    """Print hit@1 and hit@5 over all requests, by words alone and fused with an embedding model."""
     for label, model in (("by words", None), ("and by meaning", vectors)):
         own = [place for each in every for place in rank(indexed(each.texts, model), each.requests).found]
         index = indexed([text for repository in every for text in repository.texts], model)
@@ -149,7 +248,7 @@ def print_fused(every: Sequence[Repository], vectors: Vectors) -> None:
         for repository in every:
             pooled += rank(index, repository.requests, offset).found
             offset += len(repository.texts)
-        print(f"{label:16} own @1 @3, pooled @1 @3:{figures([Ranks(own)], [Ranks(pooled)])}")
+        print(f"{label:16} own @1 @5, pooled @1 @5:{figures([Ranks(own)], [Ranks(pooled)])}")
 
 
 def indexed(texts: Sequence[SearchText], vectors: Vectors | None) -> SearchIndex | FusedIndex:
@@ -170,8 +269,8 @@ def choose(every: Sequence[Repository]) -> None:
         print(f"{repository.name[:43]:44} without it: {described(chosen)}")
     only = Ranks([each for repository in choosable for each in in_own(repository, DESCRIPTIONS).found])
     validated = Ranks(left_out)
-    print(f"descriptions only: hit@1 {only.hit(1):.3f}, hit@3 {only.hit(3):.3f}")
-    print(f"cross-validated:   hit@1 {validated.hit(1):.3f}, hit@3 {validated.hit(3):.3f}")
+    print(f"descriptions only: hit@1 {only.hit(1):.3f}, hit@5 {only.hit(5):.3f}")
+    print(f"cross-validated:   hit@1 {validated.hit(1):.3f}, hit@5 {validated.hit(5):.3f}")
     print(f"chosen on all:     {described(best(results))}")
     print(f"the default:       {described(SearchSetting())}")
 
@@ -202,14 +301,14 @@ def described(setting: SearchSetting) -> str:
     """Say a setting in one line."""
     return (
         f"name {setting.name:g}, description {setting.description:g}, instructions {setting.instructions:g}"
-        f" of {setting.instruction_characters:,} characters, function words"
-        f" {'skipped' if setting.skip_function_words else 'kept'}"
+        f" of {setting.instruction_characters:,} characters, neighbours {setting.neighbours:g}"
     )
 
 
 def main() -> None:
     """Print what was asked for."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--none", action="store_true", help="requests that no skill fits")
     parser.add_argument("--choose", action="store_true", help="cross-validate over a grid of settings")
     parser.add_argument("--embeddings", metavar="MODULE:NAME", help="makes the embedding model when called")
     parser.add_argument("--triggers", type=Path, default=TRIGGERS, help="folder of the labelled requests")
@@ -217,6 +316,8 @@ def main() -> None:
     every = list(repositories(arguments.triggers))
     if arguments.choose:
         choose(every)
+    elif arguments.none:
+        print_none(every)
     elif arguments.embeddings:
         module, _, name = arguments.embeddings.partition(":")
         print_fused(every, Vectors(getattr(import_module(module), name)()))
