@@ -52,7 +52,6 @@ from skills_agent.skills.policy.permission import ALWAYS_ALLOWED, Mode
 from skills_agent.skills.policy.risk import Approval
 from skills_agent.skills.policy.secret_places import is_wide, secret_places
 from skills_agent.skills.policy.trust import TrustedPath, TrustFileError, TrustList
-from skills_agent.skills.search.vectors import Embedder, Vectors
 from skills_agent.skills.sources import Source
 from skills_agent.skills.sources.directory import standard_sources
 from skills_agent.state.budget import Limits, OnChange, Positive, with_new_names
@@ -60,6 +59,7 @@ from skills_agent.state.budget import Limits, OnChange, Positive, with_new_names
 if TYPE_CHECKING:
     from skills_agent.skills.library.contents import ContentLimits
     from skills_agent.skills.library.snapshots import SnapshotStore
+    from skills_agent.skills.search.vectors import Embedder, Vectors
 
 logger = logging.getLogger(__name__)
 
@@ -466,7 +466,7 @@ def shown_settings(settings: Settings) -> list[ShownSetting]:
 
 
 def make_registry(
-    settings: Settings, sources: Sequence[Source] | None = None, embeddings: Embedder | None = None
+    settings: Settings, sources: Sequence[Source] | None = None, embeddings: "Embedder | None" = None
 ) -> Registry:
     """Return the registry over the settings' sources; an empty one where skills are turned off."""
     if not settings.enable_skills:
@@ -487,9 +487,15 @@ def make_registry(
             settings.skills_without_frontmatter,
         ),
         index=cache_folder(settings) / "index" if settings.index else None,
-        vectors=Vectors(embeddings) if embeddings else None,
+        vectors=_vectors(embeddings) if embeddings else None,
         snapshots=partial(open_snapshots, settings),
     )
+
+
+def _vectors(embeddings: "Embedder") -> "Vectors":
+    from skills_agent.skills.search.vectors import Vectors  # noqa: PLC0415 - only hosts with a model need it
+
+    return Vectors(embeddings)
 
 
 def registry_of(settings: Settings, more: Sequence[Path]) -> Registry:

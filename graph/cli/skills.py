@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 from msgspec import structs
@@ -24,9 +25,11 @@ from skills_agent.skills.confined import is_beneath
 from skills_agent.skills.format.rules import MAX_NAME
 from skills_agent.skills.library.catalog import Catalog, first_sentence
 from skills_agent.skills.library.registry import Registry
-from skills_agent.skills.search.words import Term
 from skills_agent.skills.skill import Need, Skill, SkillRef
 from skills_agent.skills.visible import visible_line
+
+if TYPE_CHECKING:
+    from skills_agent.skills.search.words import Term
 
 _NAME = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
 _TEMPLATE = """\
@@ -198,7 +201,7 @@ def search_skills(
             echo(f"    {field}: {', '.join(words)}")
 
 
-def _matched(terms: Iterable[Term]) -> dict[str, list[str]]:
+def _matched(terms: "Iterable[Term]") -> dict[str, list[str]]:
     """Return the words that a skill has by the field that has them, and the neighbouring ones."""
     matched: dict[str, list[str]] = {}
     for term in terms:

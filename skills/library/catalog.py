@@ -8,7 +8,7 @@ from functools import cached_property
 from itertools import accumulate
 from operator import attrgetter
 from types import MappingProxyType
-from typing import Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 import msgspec
 from msgspec.structs import replace
@@ -17,10 +17,12 @@ from skills_agent.skills.errors import SkillSkippedError, UnknownSkillError
 from skills_agent.skills.format.rules import Finding, diagnostic, lookalikes_among
 from skills_agent.skills.format.values import name_from_folder, safe_name
 from skills_agent.skills.library.index import SkillReading
-from skills_agent.skills.search.vectors import FusedIndex
-from skills_agent.skills.search.words import SearchIndex, Term
 from skills_agent.skills.skill import Diagnostic, SkillMetadata
 from skills_agent.skills.text import escape_markup, one_line
+
+if TYPE_CHECKING:  # what only a search needs is imported by it: `skills list` must answer at once
+    from skills_agent.skills.search.vectors import FusedIndex
+    from skills_agent.skills.search.words import SearchIndex, Term
 
 EntryStatus = Literal["shown", "shadowed", "skipped"]
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s|(?<=[。！？])")
@@ -71,7 +73,7 @@ class Catalog:
         readings: Sequence[SkillReading],
         passed_over: Mapping[tuple[str, str], Sequence[Diagnostic]] = MappingProxyType({}),
         sources: Sequence[str] = (),
-        make_index: Callable[[Iterable[SkillMetadata]], SearchIndex | FusedIndex] | None = None,
+        make_index: "Callable[[Iterable[SkillMetadata]], SearchIndex | FusedIndex] | None" = None,
     ) -> None:
         """Make a catalog of what was read, from low to high precedence, and of what sources reported besides.
 
@@ -185,12 +187,12 @@ class Catalog:
                 return self.skills[match.position] if self._index.fits(query, match) else None
         return None
 
-    def terms(self, query: str, skill: SkillMetadata) -> list[Term]:
+    def terms(self, query: str, skill: SkillMetadata) -> "list[Term]":
         """Return where a skill of this catalog has the words, and the neighbouring words, of a query."""
         return self._index.terms(query, self.skills.index(skill)) if self._index else []
 
     @cached_property
-    def _index(self) -> SearchIndex | FusedIndex | None:
+    def _index(self) -> "SearchIndex | FusedIndex | None":
         return self._make_index(self.skills) if self._make_index else None
 
     def _names_like(self, name: str, is_told: Callable[[SkillMetadata], bool]) -> list[str]:

@@ -24,15 +24,11 @@ from skills_agent.skills.errors import (
     SkillUnreadableError,
     SkillVersionGoneError,
 )
-from skills_agent.skills.format.frontmatter import HEAD_BYTES
-from skills_agent.skills.format.reading import Place, read_instructions, read_skill
+from skills_agent.skills.format.reading import Place, read_skill
 from skills_agent.skills.library.catalog import Catalog
 from skills_agent.skills.library.contents import list_resources
 from skills_agent.skills.library.discovery import Discovery, SourceContents, SourceSkill, cause_of, read_file
 from skills_agent.skills.library.index import Strictness, open_index
-from skills_agent.skills.search.tables import TextTables
-from skills_agent.skills.search.vectors import FusedIndex, Vectors
-from skills_agent.skills.search.words import SearchIndex, SearchSetting, SearchText
 from skills_agent.skills.skill import Need, ResourceListing, Skill, SkillMetadata, SkillRef
 from skills_agent.skills.sources.directory import DirectorySource, list_files
 from skills_agent.skills.sources.plugin import Plugin, without_plugin
@@ -40,16 +36,15 @@ from skills_agent.skills.sources.protocol import SkillEntry, SkillFile, Source
 from skills_agent.skills.sources.walk import SKILL_FILE
 from skills_agent.skills.text import clean_text, normalize_line_ends
 
-if TYPE_CHECKING:  # what only a load needs is imported by it: `skills list` must answer at once
+if TYPE_CHECKING:  # what only a load or a search needs is imported by it: `skills list` must answer at once
     from skills_agent.skills.library.snapshots import Snapshot, SnapshotPath, SnapshotStore
+    from skills_agent.skills.search.tables import TextTables
+    from skills_agent.skills.search.vectors import FusedIndex, Vectors
+    from skills_agent.skills.search.words import SearchIndex
     from skills_agent.skills.sources.store import SkillStore
 
 MAX_RESOURCE_BYTES: Final = 1_000_000
-_SEARCHED_BYTES: Final = HEAD_BYTES + 4 * SearchSetting().instruction_characters
 _CATALOGS_KEPT: Final = 8
-
-UNTRUSTED_FACTOR: Final = 0.9
-"""Where scores are close, a skill that the operator vouches for comes before one of a stranger."""
 
 CALLER: Final = "caller"
 """Label of the source that holds a caller's own skills: the strongest of all."""
@@ -67,7 +62,7 @@ class Registry:
         strictness: Strictness = Strictness(),  # noqa: B008 - an immutable value
         *,
         index: Path | None = None,
-        vectors: Vectors | None = None,
+        vectors: "Vectors | None" = None,
         snapshots: "Callable[[], SnapshotStore] | None" = None,
     ) -> None:
         """Read from sources, given from low to high precedence.
@@ -83,7 +78,7 @@ class Registry:
         self._index = index
         skill_index = None if index is None else open_index(index, self._strictness)
         self._discovery = Discovery(self.sources, self._strictness, skill_index)
-        self._tables = TextTables(skill_index.tables_file(self.sources) if skill_index else None)
+        self._tables_file = skill_index.tables_file(self.sources) if skill_index else None
         self._vectors = vectors
         self._lock = Lock()
         self._contents: SourceContents | None = None
@@ -343,20 +338,17 @@ class Registry:
             raise SkillUnreadableError(ref.path, "no source has it")
         return owned
 
-    def _index_of(self, skills: Iterable[SkillMetadata]) -> SearchIndex | FusedIndex:
+    def _index_of(self, skills: Iterable[SkillMetadata]) -> "SearchIndex | FusedIndex":
         """Return an index of skills; no instructions are read before it is searched."""
-        texts = [self._search_text(skill) for skill in skills]
-        words = SearchIndex(texts, self._tables)
-        return FusedIndex(words, texts, self._vectors) if self._vectors else words
+        from skills_agent.skills.library.searching import make_index  # noqa: PLC0415
 
-    def _search_text(self, skill: SkillMetadata) -> SearchText:
-        description = f"{skill.description} {skill.when_to_use}" if skill.when_to_use else skill.description
-        text = SearchText(skill.name, description, factor=1.0 if skill.trusted else UNTRUSTED_FACTOR)
-        owned = self._discovery.find(skill.ref)
-        if owned is None:  # gone since the catalog was made
-            return text
-        key = f"{skill.source} {skill.path} {owned.entry.stamp} {owned.entry.settled}"
-        return text._replace(instructions=lambda: _instructions(owned), key=key)
+        return make_index(skills, self._discovery, self._tables, self._vectors)
+
+    @cached_property
+    def _tables(self) -> "TextTables":
+        from skills_agent.skills.search.tables import TextTables  # noqa: PLC0415
+
+        return TextTables(self._tables_file)
 
 
 class Library:
@@ -401,13 +393,6 @@ class Library:
 def _watch(sources: Iterable[DirectorySource]) -> None:
     for source in sources:
         source.watch()
-
-
-def _instructions(owned: SourceSkill) -> str:
-    try:
-        return read_instructions(read_file(owned.source, owned.entry.path, _SEARCHED_BYTES))
-    except SkillUnreadableError:
-        return ""
 
 
 def _file_name(ref: SkillRef) -> str:

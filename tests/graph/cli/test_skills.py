@@ -38,6 +38,10 @@ def test_nothing_that_is_slow_is_imported(cli: CommandLine, command: list[str]) 
     assert imported(cli, command, SLOW_TO_IMPORT + ONLY_FOR_A_LOAD) == []
 
 
+def test_skills_are_listed_without_what_only_a_search_needs(cli: CommandLine) -> None:
+    assert imported(cli, ["skills", "list"], ("skills_agent.skills.search.words", "sqlite3")) == []
+
+
 def test_the_help_is_printed_without_what_reads_settings_and_skills(cli: CommandLine) -> None:
     assert imported(cli, ["-h"], ("msgspec", "skills_agent.skills.policy.tool_spec")) == []
 

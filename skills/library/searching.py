@@ -1,0 +1,43 @@
+"""The texts by which the skills of a catalog are found. Imported by the first search."""
+
+from collections.abc import Iterable
+from typing import Final
+
+from skills_agent.skills.errors import SkillUnreadableError
+from skills_agent.skills.format.frontmatter import HEAD_BYTES
+from skills_agent.skills.format.reading import read_instructions
+from skills_agent.skills.library.discovery import Discovery, SourceSkill, read_file
+from skills_agent.skills.search.tables import TextTables
+from skills_agent.skills.search.vectors import FusedIndex, Vectors
+from skills_agent.skills.search.words import SearchIndex, SearchSetting, SearchText
+from skills_agent.skills.skill import SkillMetadata
+
+UNTRUSTED_FACTOR: Final = 0.9
+"""Where scores are close, a skill that the operator vouches for comes before one of a stranger."""
+_SEARCHED_BYTES: Final = HEAD_BYTES + 4 * SearchSetting().instruction_characters
+
+
+def make_index(
+    skills: Iterable[SkillMetadata], discovery: Discovery, tables: TextTables, vectors: Vectors | None
+) -> SearchIndex | FusedIndex:
+    """Return an index of skills; no instructions are read before it is searched."""
+    texts = [_search_text(skill, discovery) for skill in skills]
+    words = SearchIndex(texts, tables)
+    return FusedIndex(words, texts, vectors) if vectors else words
+
+
+def _search_text(skill: SkillMetadata, discovery: Discovery) -> SearchText:
+    description = f"{skill.description} {skill.when_to_use}" if skill.when_to_use else skill.description
+    text = SearchText(skill.name, description, factor=1.0 if skill.trusted else UNTRUSTED_FACTOR)
+    owned = discovery.find(skill.ref)
+    if owned is None:  # gone since the catalog was made
+        return text
+    key = f"{skill.source} {skill.path} {owned.entry.stamp} {owned.entry.settled}"
+    return text._replace(instructions=lambda: _instructions(owned), key=key)
+
+
+def _instructions(owned: SourceSkill) -> str:
+    try:
+        return read_instructions(read_file(owned.source, owned.entry.path, _SEARCHED_BYTES))
+    except SkillUnreadableError:
+        return ""
