@@ -57,6 +57,7 @@ from skills_agent.skills.policy.secret_places import obeyed_in_homes
 from skills_agent.skills.policy.tool_spec import SHELL_TOOLS
 from skills_agent.skills.policy.trust import TrustList
 from skills_agent.skills.policy.verdict import AnswerRefusedError, Approver
+from skills_agent.skills.posix import MISSING
 from skills_agent.skills.scripts.choice import Offer, choose_runner, why_no_shell
 from skills_agent.skills.scripts.environment import ScriptLimits, make_undumpable
 from skills_agent.skills.scripts.protected_files import own_entries
@@ -108,6 +109,10 @@ def make_services(  # noqa: PLR0913 - those of `build_graph`, and what the comma
 
     `yes` are the risks that a person approved in advance. Raises SettingsError.
     """
+    if MISSING:
+        raise SettingsError(
+            f"The agent works on Linux and macOS, and on Windows in WSL: this Python has no module {MISSING}."
+        )
     if settings.approval != "ask" and settings.on_change == "ask":
         settings = replace(settings, on_change="pin")  # It keeps what its threads have loaded.
     library = Library(make_registry(settings, sources, embeddings))

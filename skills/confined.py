@@ -22,12 +22,13 @@ from pathlib import Path
 from typing import ClassVar, Final
 
 from skills_agent.skills.errors import SkillsAgentError
+from skills_agent.skills.posix import flags
 
-_FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
-_INNER_FOLDER: Final = _FOLDER | os.O_NOFOLLOW
+_FOLDER: Final = flags("O_RDONLY", "O_DIRECTORY", "O_CLOEXEC")
+_INNER_FOLDER: Final = _FOLDER | flags("O_NOFOLLOW")
 _PASSED: Final = _INNER_FOLDER | getattr(os, "O_PATH", 0)
 """For a folder on the way, which is neither listed nor read."""
-_FILE: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+_FILE: Final = flags("O_RDONLY", "O_NOFOLLOW", "O_NONBLOCK", "O_NOCTTY", "O_CLOEXEC")
 _LINK_REFUSED: Final = frozenset({errno.ELOOP, errno.ENOTDIR})
 """What O_NOFOLLOW answers for a link: ELOOP on a file, ENOTDIR together with O_DIRECTORY."""
 _NO_SYNC: Final = frozenset({errno.EINVAL, errno.ENOTSUP, errno.ENOSYS})

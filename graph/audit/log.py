@@ -3,7 +3,6 @@
 Each line holds its number, the hash of the line before, and its own hash.
 """
 
-import fcntl
 import hashlib
 import json
 import os
@@ -16,6 +15,7 @@ from typing import Any, BinaryIO, Final, NamedTuple
 
 from skills_agent.graph.audit.events import TornLine
 from skills_agent.graph.private_files import folder_name
+from skills_agent.skills import posix
 from skills_agent.skills.confined import (
     ConfinedError,
     make_folder_beneath,
@@ -273,7 +273,7 @@ class RunLog:
 
     def _read(self, name: str) -> tuple[list[bytes], bytes, Head | None]:
         with suppress(FileNotFoundError), self._to_read(f"{name}{SUFFIX}") as file:
-            fcntl.flock(file, fcntl.LOCK_SH)
+            posix.fcntl.flock(file, posix.fcntl.LOCK_SH)
             *lines, fragment = file.read().split(b"\n")
             return lines, fragment, self._read_head(name)
         return [], b"", self._read_head(name)
@@ -299,7 +299,7 @@ class RunLog:
         file = self._to_write(f"{name}{SUFFIX}", os.O_RDWR | os.O_APPEND, folder)
         try:
             # Released with the descriptor, also where the process dies.
-            fcntl.flock(file, fcntl.LOCK_EX)
+            posix.fcntl.flock(file, posix.fcntl.LOCK_EX)
             if not stat.S_ISREG(os.fstat(file).st_mode):
                 raise OSError(f"{self.folder / name}{SUFFIX} is no regular file")
             yield file

@@ -1,6 +1,5 @@
 """One invocation of a thread at a time: locks that end with the process that holds them."""
 
-import fcntl
 import hashlib
 import os
 import secrets
@@ -17,6 +16,7 @@ from skills_agent.graph.private_files import open_private
 from skills_agent.graph.threads.errors import LostLockError, ThreadBusyError, ThreadError
 from skills_agent.graph.threads.postgres_journal import make_once
 from skills_agent.nodes.cancellation import Cancellation
+from skills_agent.skills import posix
 
 if TYPE_CHECKING:
     from psycopg import Connection, Cursor
@@ -144,7 +144,7 @@ class FileLocks:
                     "Nothing was run or changed."
                 ) from error
             try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                posix.fcntl.flock(file, posix.fcntl.LOCK_EX | posix.fcntl.LOCK_NB)
                 if os.path.samestat(os.fstat(file), path.stat()):
                     _locked.add(file)
                     return _LockedFile(key.thread, file, path)
@@ -341,4 +341,5 @@ def _close_in_child() -> None:
     _locked.clear()
 
 
-os.register_at_fork(after_in_child=_close_in_child)
+if not posix.MISSING:
+    os.register_at_fork(after_in_child=_close_in_child)

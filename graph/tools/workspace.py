@@ -20,9 +20,10 @@ from skills_agent.skills.confined import (
     open_folder_beneath,
     sync_folder,
 )
+from skills_agent.skills.posix import flags
 from skills_agent.skills.text import one_line, readable
 
-_NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_NEW_FILE = flags("O_WRONLY", "O_CREAT", "O_EXCL", "O_NOFOLLOW", "O_CLOEXEC")
 
 OWN_FOLDER = ".agent"
 SKILLS_FOLDER = "skills"

@@ -6,7 +6,6 @@ their sandbox. An environment is kept by the digest of its list, and an approval
 where a skill needs something else, a person is asked again.
 """
 
-import fcntl
 import hashlib
 import json
 import os
@@ -19,6 +18,7 @@ from importlib.metadata import packages_distributions
 from pathlib import Path
 from typing import Final, NamedTuple, get_args
 
+from skills_agent.skills import posix
 from skills_agent.skills.needs import node_packages, python_packages
 from skills_agent.skills.needs.known import DISTRIBUTIONS, NODE_PACKAGES
 from skills_agent.skills.needs.node_files import is_version
@@ -166,7 +166,7 @@ class Environments:
         """Keep other processes from making the same environment meanwhile."""
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         with (self.folder / "lock").open("w") as file:
-            fcntl.flock(file, fcntl.LOCK_EX)
+            posix.fcntl.flock(file, posix.fcntl.LOCK_EX)
             yield
 
 

@@ -8,7 +8,6 @@ and no agent. Of libraries, html-to-markdown has a parser that deep and broken p
 needs no other package; markdownify meets Python's limit of recursion at a few hundred levels.
 """
 
-import resource
 import sys
 
 MEMORY = 1 << 30
@@ -17,6 +16,8 @@ CPU_SECONDS = 10
 
 def convert(limit: int) -> None:
     """Write the Markdown of what is read, up to `limit` bytes."""
+    import resource  # noqa: PLC0415 - POSIX systems have it alone
+
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     resource.setrlimit(resource.RLIMIT_CPU, (CPU_SECONDS, CPU_SECONDS))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))

@@ -4,12 +4,13 @@ That is `/`, a home folder, or a folder above one. docs/security.md has the list
 """
 
 import os
-import pwd
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from glob import escape
 from pathlib import Path
 from typing import Final
+
+from skills_agent.skills import posix
 
 KEEPERS: Final[Mapping[str, tuple[str, ...]]] = {
     "keys and logins": (
@@ -94,12 +95,12 @@ def obeyed_in_homes(workspace: Path, home: Path) -> tuple[str, ...]:
 def _homes_of_user(home: Path) -> set[str]:
     homes = {os.path.realpath(home)}
     with suppress(KeyError):
-        homes.add(os.path.realpath(pwd.getpwuid(os.geteuid()).pw_dir))
+        homes.add(os.path.realpath(posix.pwd.getpwuid(os.geteuid()).pw_dir))
     return homes - {"/"}
 
 
 def _homes_of_others(root: str) -> set[str]:
-    homes = {os.path.realpath(each.pw_dir) for each in pwd.getpwall()}
+    homes = {os.path.realpath(each.pw_dir) for each in posix.pwd.getpwall()}
     return {each for each in homes if each != "/" and _is_in(each, root) and Path(each, ".").is_dir()}
 
 

@@ -4,7 +4,6 @@ Bubblewrap hands on the environment that it was started with: `--setenv` would p
 that every user of the machine can read.
 """
 
-import fcntl
 import os
 import shutil
 import signal
@@ -18,6 +17,7 @@ from functools import cache, lru_cache
 from pathlib import Path
 from typing import ClassVar, Final, NamedTuple
 
+from skills_agent.skills import posix
 from skills_agent.skills.errors import SandboxMissingError, ScriptError
 from skills_agent.skills.network import forwarder, lookups
 from skills_agent.skills.network.addresses import IsAllowed, is_public
@@ -438,11 +438,11 @@ def _mount_point(path: Path) -> Iterator[bool]:
         yield False
         return
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_SH)
+        posix.fcntl.flock(descriptor, posix.fcntl.LOCK_SH)
         yield path.is_dir()
     finally:
         with suppress(OSError):  # another run uses it, or it is not empty any more
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            posix.fcntl.flock(descriptor, posix.fcntl.LOCK_EX | posix.fcntl.LOCK_NB)
             for folder in made or [path]:
                 folder.rmdir()
         os.close(descriptor)

@@ -2,13 +2,13 @@
 
 import logging
 import os
+import signal
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from signal import SIGKILL
 from threading import BoundedSemaphore, Lock
 from typing import ClassVar
 
@@ -368,6 +368,6 @@ def _ending(report: str, title: str) -> int | Stop:
         case ["started", _, "error", number, *_]:
             raise ScriptError(f"Cannot start {title}: {os.strerror(int(number))}.")
         case ["started", _]:  # and no line after it: the script killed its supervisor
-            return -SIGKILL
+            return -signal.SIGKILL
         case _:
             raise ScriptError(f"Cannot start {title}: its supervisor did not start.")

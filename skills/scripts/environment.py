@@ -10,7 +10,6 @@ from typing import Final
 
 from skills_agent.skills.scripts.programs import absolute_entries, without_shims
 from skills_agent.skills.scripts.runner import ScriptRequest
-from skills_agent.skills.scripts.supervisor import prctl
 
 logger = logging.getLogger(__name__)
 
@@ -118,4 +117,6 @@ def make_undumpable() -> bool:
     It also refuses core dumps, debuggers and profilers that attach from outside. It stops neither root nor
     a child that was forked and has not started another program. False on other systems than Linux.
     """
+    from skills_agent.skills.scripts.supervisor import prctl  # noqa: PLC0415 - POSIX systems alone can import it
+
     return prctl(_PR_SET_DUMPABLE, 0)

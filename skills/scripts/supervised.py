@@ -7,6 +7,7 @@ the program, and reaches no grandchild.)
 
 import os
 import selectors
+import signal
 import subprocess
 import sys
 import time
@@ -15,12 +16,10 @@ from contextlib import suppress
 from dataclasses import dataclass
 from importlib.util import MAGIC_NUMBER, cache_from_source
 from pathlib import Path
-from signal import SIGKILL
 from tempfile import TemporaryFile
 from typing import Final
 
 from skills_agent.skills.errors import ScriptError
-from skills_agent.skills.scripts import supervisor
 from skills_agent.skills.scripts.growth import Growth
 from skills_agent.skills.scripts.output import Capture
 from skills_agent.skills.scripts.runner import Stop
@@ -116,7 +115,7 @@ class SupervisedProgram:
         match self.report.split():
             case [b"started", group]:  # and no line after it
                 with suppress(OSError):
-                    os.killpg(int(group), SIGKILL)
+                    os.killpg(int(group), signal.SIGKILL)
 
     def _start(self, start: ProgramStart) -> None:
         control, self._lifeline = os.pipe()
@@ -149,6 +148,8 @@ class SupervisedProgram:
                 os.close(descriptor)
 
     def _family(self) -> list[int]:
+        from skills_agent.skills.scripts import supervisor  # noqa: PLC0415 - POSIX systems alone can import it
+
         return supervisor.family(self._process.pid)
 
     def _is_alive(self) -> bool:
@@ -180,6 +181,8 @@ def supervisor_file() -> str:
 
     Python checks that where a module is imported, and not where a file is run.
     """
+    from skills_agent.skills.scripts import supervisor  # noqa: PLC0415 - POSIX systems alone can import it
+
     source = supervisor.__file__
     compiled = cache_from_source(source)
     try:

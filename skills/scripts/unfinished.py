@@ -5,7 +5,6 @@ that is gone: what its run made is found at the next start, in the same way. The
 when the script can have run: what is younger may be the person's.
 """
 
-import fcntl
 import json
 import logging
 import os
@@ -16,6 +15,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO, Final, NamedTuple
 
+from skills_agent.skills import posix
 from skills_agent.skills.errors import SkillsAgentError
 from skills_agent.skills.scripts.protected_files import Findings, Place
 
@@ -66,7 +66,7 @@ class UnfinishedRuns:
             yield lambda: None
             return
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            posix.fcntl.flock(descriptor, posix.fcntl.LOCK_EX)
             with os.fdopen(os.dup(descriptor), "w", encoding="utf-8") as file:
                 found = {**before._asdict(), "skipped": sorted(before.skipped)}
                 json.dump([os.fspath(folder), moment, list(allowed), found], file)
@@ -99,7 +99,7 @@ class UnfinishedRuns:
             return
         for path in paths:
             with suppress(OSError), path.open("rb") as file:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                posix.fcntl.flock(file, posix.fcntl.LOCK_EX | posix.fcntl.LOCK_NB)
                 if path.stat().st_ino == os.fstat(file.fileno()).st_ino:
                     yield path, file
 
