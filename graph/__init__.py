@@ -35,7 +35,19 @@ _HOMES = {
 }
 
 
+__version__: str
+"""The version of the installed package."""
+
+
 def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        from importlib.metadata import version  # noqa: PLC0415 - 20 ms
+
+        return version("skills-agent")
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(_HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return [*_HOMES, "__version__"]

@@ -25,9 +25,13 @@ from typing import (
     Annotated,
     Any,
     Final,
+    Generic,
     Literal,
     NamedTuple,
     Self,
+    TypeAlias,
+    TypeVar,
+    cast,
     get_args,
     get_origin,
     get_type_hints,
@@ -76,6 +80,30 @@ Seconds = Annotated[float, msgspec.Meta(gt=0)]
 Sandbox = Literal["auto", "require", "off"]
 Offer = Literal["auto", "on", "off"]
 
+Kept = TypeVar("Kept")
+Taken = TypeVar("Taken")
+
+
+class Takes(Generic[Kept, Taken]):
+    """The type of a field of `Kept` that the constructor also takes as `Taken`.
+
+    A descriptor for type checkers; at runtime it is `Kept`, and values of both are checked and converted.
+    """
+
+    if TYPE_CHECKING:
+
+        def __get__(self, instance: object, owner: Any) -> Kept: ...
+        def __set__(self, instance: object, value: Taken) -> None: ...
+    else:
+
+        def __class_getitem__(cls, kinds: tuple[Any, Any]) -> Any:
+            return kinds[0]
+
+
+Place: TypeAlias = Takes[Path, str | Path]
+PlaceOrNone: TypeAlias = Takes[Path | None, str | Path | None]
+Places: TypeAlias = Takes[tuple[Path, ...], Sequence[str | Path]]
+
 _NOT_PLAIN: Final = re.compile(r"[^A-Za-z0-9._-]")
 _OTHER_NAMES_OF_FOLDERS: Final = re.compile(r"skills?_?(roots?|paths?|folders?|director(y|ies)|dirs?)")
 """What other clients call `skills_dirs`."""
@@ -91,15 +119,15 @@ _OUTSIDE: Final = frozenset({"home", "trust_file"})
 class Settings(Limits):
     """The operator's settings; immutable. `Settings(...)` takes code alone, `Settings.load` all layers."""
 
-    workspace: Path = field(default_factory=Path.cwd)
+    workspace: Place = field(default_factory=cast("Any", Path.cwd))
     """Where the agent works: its file tools are confined to it, scripts start in it."""
-    skills_dirs: tuple[Path, ...] = ()
+    skills_dirs: Places = field(default=cast("Any", ()))
     """Folders of skills (or skills) beside the standard ones; the last is the strongest source."""
     bundled_skills: bool = True
     """Offer the skills that ship with this package."""
     checkpointer: str = field(default="", repr=False)
     """Where the command line keeps threads: `postgresql://...`. Empty: a SQLite file of this user."""
-    home: Path = field(default_factory=Path.home)
+    home: Place = field(default_factory=cast("Any", Path.home))
     """Where the user's own skills are: `.claude/skills`, `.agents/skills`, `.agent/skills` below it."""
     index: bool = True
     """Keep an index of the skills in the user's cache folder, so that the next process starts fast."""
@@ -150,7 +178,7 @@ class Settings(Limits):
     """Tools that no such limit stops."""
     exclude_tools: tuple[str, ...] = ()
     """Calls that are always denied, as in `allowed-tools`: `write_file`, `Bash(rm:*)`, `Skill(x-*)`."""
-    tokens: Path | None = None
+    tokens: PlaceOrNone = field(default=cast("Any", None))
     """The file that names the users of a server by the hashes of their tokens ([server.md](server.md))."""
     jwt_issuer: str = ""
     """The issuer (`iss`) whose JSON Web Tokens a server takes, beside those of `tokens`."""
@@ -160,7 +188,7 @@ class Settings(Limits):
     """The address of the issuer's keys (JWKS). Empty: `<jwt_issuer>/.well-known/jwks.json`."""
     protected_paths: tuple[str, ...] = ()
     """More paths, with `*` in names, that are [protected](policy.md#protected-paths) at any depth."""
-    trust_file: Path | None = None
+    trust_file: PlaceOrNone = field(default=cast("Any", None))
     """Where `skills-agent trust` keeps its list. None: in the user's folder of settings."""
     key: str = field(default="", repr=False)
     """The operator's key for authentication codes, of 32 characters at least. Empty: one is made, and kept in
@@ -214,7 +242,7 @@ class Settings(Limits):
     """Show images to the model: `read_file` and `read_resource` return them as content of a tool message."""
     audit: Literal["on", "require", "off"] = "on"
     """Keep a record of every turn. `require`: stop where it cannot be written."""
-    audit_folder: Path = Path(".agent", "runs")
+    audit_folder: Place = field(default=cast("Any", Path(".agent", "runs")))
     """Where the records are; a relative one is in the workspace."""
     protect_process: bool = True
     """Keep other processes of this user from reading the agent's memory and environment (no core dumps)."""

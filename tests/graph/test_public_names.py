@@ -1,0 +1,29 @@
+"""What a program imports, and what its type checker sees of it: `make check` has mypy read this file."""
+
+from importlib.metadata import version
+from pathlib import Path
+
+import pytest
+
+import skills_agent.graph
+from skills_agent.graph import Settings
+from skills_agent.graph.settings import SettingsError
+
+
+def test_the_package_shows_its_public_names_and_its_version() -> None:
+    shown = dir(skills_agent.graph)
+    assert {"Context", "Settings", "Threads", "build_graph", "graph", "__version__"} <= set(shown)
+    assert [name for name in shown if not hasattr(skills_agent.graph, name)] == []
+    assert skills_agent.graph.__version__ == version("skills-agent")
+
+
+def test_texts_are_folders_for_the_constructor_and_for_type_checkers() -> None:
+    settings = Settings(
+        workspace="/work", skills_dirs=["skills", Path("more")], home="/home", audit_folder="runs"
+    )
+    workspace: Path = settings.workspace
+    folders: tuple[Path, ...] = settings.skills_dirs
+    assert (workspace, folders) == (Path("/work"), (Path("skills"), Path("more")))
+    assert settings.audit_folder == Path("/work/runs")
+    with pytest.raises(SettingsError, match="workspace"):
+        Settings(workspace=7)  # type: ignore[arg-type]  # that is the fault
