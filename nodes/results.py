@@ -17,6 +17,7 @@ from pydantic import BaseModel
 from skills_agent.nodes.effects import as_list
 from skills_agent.skills.scripts.output import Capture
 from skills_agent.skills.text import cut
+from skills_agent.state.transcript import outcome_of
 from skills_agent.state.whole_text import whole_text, with_whole_text
 
 logger = logging.getLogger(__name__)
@@ -59,6 +60,8 @@ class ResultLimits:
                 message.artifact = content
         else:
             message.content = with_whole_text(message.content)
+            if isinstance(message, ToolMessage) and outcome_of(message).get("exit_code", 0) != 0:
+                message.status = "error"  # The program ran and failed, or a limit ended it.
         if is_kept and isinstance(message, ToolMessage):
             message.artifact = self._kept(message.artifact, tool)
             extras = message.additional_kwargs, message.response_metadata

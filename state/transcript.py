@@ -32,6 +32,15 @@ def marks_of(message: BaseMessage) -> Mapping[str, Any]:
     return marks if isinstance(marks, dict) else {}
 
 
+def outcome_of(message: BaseMessage) -> Mapping[str, Any]:
+    """Return what is kept of a program that ran: its exit code (None: a limit ended it), the files it wrote.
+
+    Empty where none ran: for what another tool returned, and for a refusal.
+    """
+    artifact = message.artifact if isinstance(message, ToolMessage) else None
+    return artifact if isinstance(artifact, Mapping) and "exit_code" in artifact else {}
+
+
 def reused_since(message: AnyMessage) -> str:
     """Return the start of the earlier run whose result a tool message repeats; empty where the call ran."""
     return str(marks_of(message).get("reused", ""))

@@ -337,7 +337,9 @@ class CallEnded(Event):
     call_id: str
     tool: str
     skill: str
-    status: Literal["ok", "error"]
+    status: Literal["ok", "failed", "error"]
+    """`failed`: a program ran, and its exit code is not 0, or a limit ended it. `error`: nothing ran, or the
+    tool failed."""
     bytes: int
     """Of what the model reads."""
     error: str

@@ -21,7 +21,7 @@ from skills_agent.state.endings import fault_of
 from skills_agent.state.records import Counts
 from skills_agent.state.reducers import add_usage
 from skills_agent.state.schema import AgentState, CallRequest
-from skills_agent.state.transcript import last_ai, last_human, reused_since
+from skills_agent.state.transcript import last_ai, last_human, outcome_of, reused_since
 from skills_agent.state.turn_end import next_turn
 
 State = Mapping[str, Any]
@@ -243,15 +243,15 @@ def _acted(step: NodeStep) -> Iterator[Event]:
     answer = next((each for each in step.answers if each.tool_call_id == call["call_id"]), None)
     text = str(answer.text) if answer else ""
     failed = answer is not None and answer.status == "error"
-    artifact = answer.artifact if answer else None
-    outcome = artifact if isinstance(artifact, Mapping) and "exit_code" in artifact else {}
+    outcome = outcome_of(answer) if answer else {}
+    has_run = bool(outcome)
     yield _pick(
         events.CallEnded,
         {**outcome, **call},
-        status="error" if failed else "ok",
+        status="ok" if not failed else "failed" if has_run else "error",
         bytes=len(text.encode(errors="replace")),
         seconds=step.seconds,
-        error=text if failed else "",
+        error=text if failed and not has_run else "",
         reused=(reused_since(answer) if answer else "") or UNSET,
     )
     spec = TOOL_SPECS.get(call["tool"])

@@ -15,6 +15,7 @@ from skills_agent.graph.audit.recorder import PREFIX
 from skills_agent.graph.cli.printing import is_terminal, line_of, shown
 from skills_agent.skills.text import count
 from skills_agent.state.records import VerdictRecord
+from skills_agent.state.transcript import outcome_of
 
 STREAM_MODES: Final[tuple[StreamMode, ...]] = ("tasks", "custom", "updates", "messages")
 NODE_COLUMN: Final = 9
@@ -99,8 +100,8 @@ class Progress:
         if node in {"gate", "approve"}:
             self._verdicts.update(update.get("verdicts") or {})
         for message in update.get("messages", []) if node == "act" else []:
-            # The event of a failed call has its text.
-            if isinstance(message, ToolMessage) and message.status != "error":
+            # The event of a failed call has its text, but for a program's, which may be long.
+            if isinstance(message, ToolMessage) and (message.status != "error" or outcome_of(message)):
                 self.did(node, f"{message.name}: {excerpt(str(message.text)) or 'no output'}")
 
 

@@ -9,6 +9,7 @@ from langchain_core.messages import ToolMessage
 
 from skills_agent.skills.library.catalog import CatalogListing
 from skills_agent.skills.text import one_line
+from skills_agent.state.transcript import outcome_of
 
 NOTE = "(Offline model: not a language model, but fixed rules that chose the skill and what to run.)"
 MAX_LINES = 80
@@ -33,12 +34,13 @@ def tell_run(run: ToolResult) -> str:
     passed = run.args.get("args")
     arguments = f" with `{shlex.join(map(str, passed))}`" if isinstance(passed, list) and passed else ""
     script = f"`{run.args.get('path')}` of the skill {run.args.get('skill')}"
-    if run.message.status == "error":
+    outcome = outcome_of(run.message)
+    if run.message.status == "error" and not outcome:
         reason = one_line(run.message.text, _MAX_TEXT)
         return close(f"{script} was not run{arguments}. The reason given: {reason}")
-    outcome, _, report = run.message.text.partition("\n")
-    if not isinstance(run.message.artifact, dict) or run.message.artifact.get("exit_code") != 0:
-        return close(f"{script} did not succeed{arguments}: {outcome}.", _bound(report))
+    ended, _, report = run.message.text.partition("\n")
+    if outcome.get("exit_code") != 0:
+        return close(f"{script} did not succeed{arguments}: {ended}.", _bound(report))
     return close(f"{script} was run{arguments}. Its output:", _bound(report.removeprefix("stdout:\n")))
 
 

@@ -102,6 +102,26 @@ def test_progress_the_record_and_the_steps_of_a_thread_say_the_same(tmp_path: Pa
     assert "run_script of rain-gauge: ok, exit code 0" in steps
 
 
+def test_a_script_that_fails_is_recorded_as_failed_and_its_output_is_shown(tmp_path: Path) -> None:
+    cli = CommandLine(tmp_path)
+    skills = cli.write_skill()
+    (skills / "rain-gauge" / "scripts" / "add_up.py").write_text(
+        "print('secret figures')\nraise SystemExit(1)"
+    )
+    options = ("--skills-dir", str(skills), "--model", cli.script(LOAD, RUN, "It failed."))
+    asked = cli.run("ask", "Rain?", "--thread", "rain", *options, "--yes", "run")
+    assert "run_script: exit code 1 (" in asked.out
+    shown = cli.run("runs", "show", "rain.1").out
+    assert "run_script of rain-gauge: failed, exit code 1, isolation " in shown
+    assert "secret figures" not in shown
+    (ended,) = (
+        each
+        for each in cli.run("runs", "show", "rain.1", "--json").value
+        if each["type"] == "call_ended" and each["tool"] == "run_script"
+    )
+    assert (ended["status"], ended["error"], ended["exit_code"]) == ("failed", "", 1)
+
+
 def test_a_changed_record_is_found_and_named(cli: CommandLine) -> None:
     record = lines_of(cli, "rain")
     text = record.read_text()

@@ -227,6 +227,18 @@ def test_an_exit_code_comes_back_with_both_streams(make_agent: MakeAgent, free: 
     answer = run(make_agent, free, command="echo out; echo err >&2; exit 7")
     assert answer.text.startswith("exit code 7 (")
     assert answer.text.endswith("stdout:\nout\nstderr:\nerr")
+    assert answer.status == "error"
+
+
+@pytest.mark.parametrize(
+    ("command", "is_failed"), [("exit 0", False), ("exit 1", True), ("kill -KILL $$", True)]
+)
+def test_a_command_that_failed_or_was_killed_is_of_status_error(
+    make_agent: MakeAgent, free: dict[str, Any], command: str, is_failed: bool
+) -> None:
+    answer = run(make_agent, free, command=command)
+    assert answer.status == ("error" if is_failed else "success")
+    assert answer.artifact["exit_code"] == 0 or is_failed
 
 
 # --- who is asked ---
