@@ -14,6 +14,10 @@ _NAME: Final = r"""(?a)(?<!\w)[`/"'$]\w++(?:[-.:]\w++)*+|(?<!\w)\w++(?:[-.:]\w++
 says so: a skill may be called `review`."""
 
 
+_MOST_NAMED: Final = 8
+"""A sentence that names more is a list, and about none of them."""
+
+
 class Described(NamedTuple):
     """A skill as a catalog describes it."""
 
@@ -39,8 +43,9 @@ def attributed(skills: Sequence[Described]) -> list[str]:
         own = [first]
         for sentence in others:
             named = _named(sentence, positions) - {position}
-            if not named:
+            if not 0 < len(named) <= _MOST_NAMED:
                 own.append(sentence)
+                continue
             for other in sorted(named):
                 if skills[other].factor <= skill.factor:
                     added.setdefault(other, []).append(sentence)

@@ -47,8 +47,8 @@ class TextTables:
         with self._lock:
             try:
                 return work(self._open())
-            except (sqlite3.DatabaseError, OSError) as error:
-                if self._file is None:
+            except (sqlite3.DatabaseError, OSError, LookupError, TypeError, ValueError) as error:
+                if self._file is None:  # so a fault of the work is raised by its second attempt
                     raise
                 logger.warning("index not used: %s", error, extra={"path": str(self._file)})
                 if not isinstance(error, (sqlite3.OperationalError, OSError)):  # damaged

@@ -341,6 +341,29 @@ def test_a_bad_file_is_made_anew(
     assert not caplog.records
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        "UPDATE filled SET totals = '{\"rows\": 1}'",
+        "UPDATE filled SET totals = 'nonsense'",
+        "UPDATE filled SET totals = replace(totals, '\"labels\": 3', '\"labels\": 1')",
+        "UPDATE texts SET key = 'nonsense'",
+        "DROP TABLE texts",
+        "ALTER TABLE filled DROP COLUMN totals",
+    ],
+)
+def test_tables_with_other_content_change_no_answer(skills: Path, index: Path, change: str) -> None:
+    plain = discover(skills, None)[0].search("instructions herons")
+    discover(skills, index)[0].search("herons")
+    connection = sqlite3.connect(next(index.glob("*.sqlite")))
+    connection.execute(change)
+    connection.commit()
+    connection.close()
+
+    for _ in range(2):
+        assert discover(skills, index)[0].search("instructions herons") == plain
+
+
 def test_a_damaged_length_takes_no_memory(skills: Path, index: Path) -> None:
     discover(skills, index)
     spoil_all(index, lambda content: b"\x7f" + content[1:])

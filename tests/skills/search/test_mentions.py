@@ -24,6 +24,15 @@ def test_a_sentence_that_names_two_goes_to_both() -> None:
     ]
 
 
+def test_a_sentence_that_lists_many_stays_and_is_not_copied_to_each() -> None:
+    others = {f"other-{number}": "Does it." for number in range(9)}
+    text = f"Does more. Unlike {', '.join(others)}."
+
+    assert attributed(
+        [Described("list", text, 1.0), *(Described(*each, 1.0) for each in others.items())]
+    ) == [text, *others.values()]
+
+
 def test_the_first_sentence_stays() -> None:
     texts = ["Like `review`, but for branches.", "Reviews."]
 
