@@ -11,7 +11,7 @@ from langgraph.graph import END, START
 
 from skills_agent.graph import routes
 from skills_agent.graph.audit.recorder import record_node, record_steps
-from skills_agent.graph.first_step import decide_beside, discover_beside
+from skills_agent.graph.first_step import begin_and_decide
 from skills_agent.graph.langgraph_inside import route_in_place, skip_answers, state_now, stored
 from skills_agent.graph.services import Services, make_services
 from skills_agent.graph.settings import Settings
@@ -35,7 +35,7 @@ from skills_agent.skills.sources import Source
 from skills_agent.state.schema import AgentState
 
 EDGES: Final = (
-    (START, "a message", "discover"),
+    (START, "skills or open calls", "discover"),
     (START, "a plain message", "decide"),
     ("discover", "history too long", "summarize"),
     ("discover", "a skill is asked for", "select"),
@@ -48,6 +48,7 @@ EDGES: Final = (
     ("select", "nothing to load", "decide"),
     ("load", "other calls wait", "gate"),
     ("load", "loaded", "decide"),
+    ("decide", "history too long", "summarize"),
     ("decide", "wants a skill", "select"),
     ("decide", "calls a tool", "gate"),
     ("decide", "is done", END),
@@ -154,15 +155,14 @@ def wire(services: Services) -> AgentGraph:
         ),
         "answer": partial(answer, requests=requests),
     }
+    recorded: dict[str, Any] = {}
     for name, node in nodes.items():
-        if not isgeneratorfunction(node):
-            made: Any = record_node(name, node, services.audit)
-            made = discover_beside(made, running) if name == "discover" else made
-        else:  # It waits, for a model or a tool.
-            steps = record_steps(name, node, services.audit)
-            steps = decide_beside(nodes["discover"], steps, running) if name == "decide" else steps
-            made = two_paths(name, steps, running)
-        graph.add_node(name, made, input_schema=stored(AgentState))
+        waits = isgeneratorfunction(node)  # for a model or a tool
+        recorded[name] = (record_steps if waits else record_node)(name, node, services.audit)
+    recorded["decide"] = begin_and_decide(recorded["discover"], recorded["decide"])
+    for name, made in recorded.items():
+        node = two_paths(name, made, running) if isgeneratorfunction(made) else made
+        graph.add_node(name, node, input_schema=stored(AgentState))
 
     for node, route in ROUTES.items():
         ends: dict[Hashable, str] = {label: end for start, label, end in EDGES if start == node}

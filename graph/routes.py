@@ -9,12 +9,12 @@ from typing import Any, Literal
 from langchain_core.messages import HumanMessage
 from langgraph.types import Send
 
-from skills_agent.graph.first_step import begins_plainly
 from skills_agent.nodes.select import may_ask_for_skills
 from skills_agent.state.calls import call_request
 from skills_agent.state.schema import AgentState
 from skills_agent.state.transcript import (
     LOAD_SKILL,
+    is_whole,
     refused_too_often,
     wants_calls,
     wants_skills,
@@ -26,20 +26,18 @@ AfterSummarize = Literal["a skill is asked for", "no skill asked for"]
 AfterRefusals = Literal["denied", "denied again and again"]
 
 
-def after_start(state: AgentState) -> list[Literal["a message", "a plain message"]]:
-    """Ask the model beside the discovery where nothing is to be done before: a step costs a checkpoint."""
-    return ["a message", "a plain message"] if begins_plainly(state) else ["a message"]
+def after_start(state: AgentState) -> Literal["skills or open calls", "a plain message"]:
+    """Ask the model in the first step where nothing is to be done before, as in most turns.
 
-
-def after_discover(state: AgentState) -> list[Literal["history too long"] | AfterSummarize]:
-    """Summarize older turns first where the history takes too much of the model's window.
-
-    Beside `decide`, which empties the answer of the last turn then, only what comes before it is led to.
+    A step costs a checkpoint. `decide` discovers the skills then, and leads to what that shows to be needed.
     """
-    if state.get("history_too_long"):
-        return ["history too long"]
-    is_beside = begins_turn(state)
-    return [] if is_beside and not may_ask_for_skills(state) else [after_summarize(state)]
+    is_plain = begins_turn(state) and not may_ask_for_skills(state) and is_whole(state.get("messages") or [])
+    return "a plain message" if is_plain else "skills or open calls"
+
+
+def after_discover(state: AgentState) -> Literal["history too long"] | AfterSummarize:
+    """Summarize older turns first where the history takes too much of the model's window."""
+    return "history too long" if state.get("history_too_long") else after_summarize(state)
 
 
 def after_summarize(state: AgentState) -> AfterSummarize:
@@ -70,18 +68,21 @@ def after_load(state: AgentState) -> list[Literal["other calls wait", "loaded"]]
 
 def after_decide(
     state: AgentState,
-) -> list[Literal["wants a skill", "calls a tool", "is done", "out of budget"]]:
-    """Follow the model's calls while the budgets last; where the model was not asked, `discover` leads on.
+) -> Literal["history too long", "wants a skill", "calls a tool", "is done", "out of budget"]:
+    """Follow the model's calls while the budgets last.
 
-    A message without calls that somebody else wrote is not the answer yet: `answer` makes it that.
+    Where the turn has just begun, the model may not be asked yet. A message without calls that somebody else
+    wrote is not the answer yet: `answer` makes it that.
     """
-    if isinstance(next(reversed(state["messages"]), None), HumanMessage):
-        return []
+    if state.get("history_too_long"):
+        return "history too long"
+    if isinstance(next(reversed(state["messages"]), None), HumanMessage) and may_ask_for_skills(state):
+        return "wants a skill"
     if is_ended(state):
-        return ["is done"]
+        return "is done"
     if not wants_calls(state["messages"]) or state.get("spent_budget"):
-        return ["out of budget"]
-    return ["wants a skill" if wants_skills(state["messages"]) else "calls a tool"]
+        return "out of budget"
+    return "wants a skill" if wants_skills(state["messages"]) else "calls a tool"
 
 
 def after_gate(state: AgentState) -> list[Send | Any]:

@@ -8,11 +8,10 @@ journal before and after every effect, and looks for an earlier entry first.
 import hashlib
 import json
 from collections.abc import Callable, Collection, Container, Iterator, Mapping
-from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from threading import Condition, Lock
+from threading import Lock
 from typing import Any, Final, Literal, NamedTuple, Protocol, Self
 
 from langchain_core.messages import ToolMessage
@@ -25,7 +24,6 @@ from skills_agent.nodes.cancellation import Cancellation
 from skills_agent.skills.errors import DetailedError, SkillError, SkillsAgentError
 from skills_agent.skills.library.registry import Registry
 from skills_agent.skills.skill import SkillRef
-from skills_agent.state.schema import AgentUpdate
 
 INVOCATION_KEY: Final = "__skills_agent_run"
 """Where an invocation's id stands in `configurable`. Keys with two underscores stay out of checkpoints."""
@@ -405,8 +403,6 @@ class Invocations(dict[str, Invocation]):
     def __init__(self) -> None:
         super().__init__()
         self.cancellations: dict[str, Cancellation] = {}
-        self._begun: dict[str, Future[AgentUpdate]] = {}
-        self._beginning = Condition()
         self._effects: set[AttemptKey] = set()
         self.left: set[AttemptKey] = set()
         """Effects that were given up at their time limit, and have not returned."""
@@ -446,25 +442,7 @@ class Invocations(dict[str, Invocation]):
     def end(self, run: str) -> None:
         """Forget an invocation of which nothing is under way any more."""
         self.cancellations.pop(run, None)
-        self._begun.pop(run, None)
         self.pop(run, None)
-
-    def beginning(self) -> Future[AgentUpdate]:
-        """Return where `discover` puts how the turn of this invocation begins, for `decide` beside it."""
-        with self._beginning:
-            made = self._begun[_invocation_id()] = Future()
-            self._beginning.notify_all()
-        return made
-
-    def begun(self, seconds: float) -> AgentUpdate | None:
-        """Return how the turn begins by `discover` beside the calling node; None if that has not run by then.
-
-        It does not run where a step goes on after a failure, for what it wrote is kept.
-        """
-        run = _invocation_id()
-        with self._beginning:
-            runs = self._beginning.wait_for(lambda: run in self._begun, seconds)
-        return self._begun[run].result() if runs else None
 
     def cancellation(self) -> Cancellation:
         """Return that of the invocation that the calling node, or tool, is part of."""

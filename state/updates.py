@@ -1,4 +1,4 @@
-"""The state as it is after an update that another node of the same step writes."""
+"""Updates of the state by one node, and of two nodes that run as one."""
 
 from collections.abc import Callable, Mapping
 from functools import cache
@@ -12,6 +12,14 @@ from skills_agent.state.schema import AgentState, AgentUpdate
 def applied(state: AgentState, update: AgentUpdate) -> AgentState:
     """Return the state as it is after an update."""
     return cast("AgentState", {**state, **_reduced(state, update)})
+
+
+def joined(first: AgentUpdate, second: AgentUpdate) -> AgentUpdate:
+    """Return the one update that does what two do, one after the other."""
+    update = {**first, **_reduced(first, second)}
+    if "messages" in first and "messages" in second:  # A message that removes others must stay one.
+        update["messages"] = [*first["messages"], *second["messages"]]
+    return cast("AgentUpdate", update)
 
 
 def _reduced(left: Mapping[str, Any], right: Mapping[str, Any]) -> dict[str, Any]:

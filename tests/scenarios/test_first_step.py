@@ -28,7 +28,7 @@ def events_of(agent: Agent) -> list[tuple[str, str]]:
 def test_a_plain_turn_writes_three_checkpoints(make_agent: MakeAgent) -> None:
     agent = make_agent(["One.", "Two."])
     for turn in (1, 2):
-        assert nodes_of(agent, "Hi") == ["discover", "decide"]
+        assert nodes_of(agent, "Hi") == ["decide"]
         assert len([*agent.checkpointer.list(agent.config)]) == 3 * turn
         assert agent.values["usage"]["turn"] == turn
     assert agent.values["catalog"]["digest"]
@@ -37,7 +37,7 @@ def test_a_plain_turn_writes_three_checkpoints(make_agent: MakeAgent) -> None:
 
 def test_a_turn_is_discovered_for_once(make_agent: MakeAgent) -> None:
     agent = make_agent([calls(call("update_plan", goal="Go", steps=[])), "Done."])
-    assert nodes_of(agent, "Hi") == ["discover", "decide", "gate", "act", "decide"]
+    assert nodes_of(agent, "Hi") == ["decide", "gate", "act", "decide"]
     assert agent.values["usage"]["turn"] == 1
     assert agent.values["usage"]["this_turn"]["model_calls"] == 2
 
@@ -68,8 +68,7 @@ def test_a_skill_that_changed_on_disk_is_loaded_anew_before_the_model_is_asked(
     agent = make_agent(["One.", "Two."], on_change="refresh")
     agent.say("Go.", skills=["alpha"])
     (root / "SKILL.md").write_text("---\nname: alpha\ndescription: Does alpha.\n---\n\nNew.\n")
-    first, second, *nodes = nodes_of(agent, "Go on.")
-    assert ({first, second}, nodes) == ({"discover", "decide"}, ["select", "load", "decide"])
+    assert nodes_of(agent, "Go on.") == ["decide", "select", "load", "decide"]
     assert agent.values["skills_loaded"]["alpha"]["instructions"].strip() == "New."
     assert agent.values["usage"]["turn"] == 2
 

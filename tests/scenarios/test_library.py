@@ -97,7 +97,7 @@ def test_every_stream_mode_shows_the_run(make_agent: MakeAgent) -> None:
     agent = make_agent(REPLIES)
     asked: Any = {"messages": [HumanMessage("How many?")]}
     nodes = [name for update in agent.graph.stream(asked, agent.config) for name in update]
-    assert nodes == ["discover", "decide", "select", "load", "gate", "act", "decide"]
+    assert nodes == ["decide", "select", "load", "gate", "act", "decide"]
     again = make_agent(REPLIES, thread="2")
     parts: Any = again.graph.stream(asked, again.config, stream_mode="messages")
     tokens = [
@@ -113,7 +113,7 @@ async def test_async_streaming_shows_the_same_run(make_agent: MakeAgent) -> None
     agent = make_agent(REPLIES)
     asked: Any = {"messages": [HumanMessage("How many?")]}
     nodes = [name async for update in agent.graph.astream(asked, agent.config) for name in update]
-    assert nodes == ["discover", "decide", "select", "load", "gate", "act", "decide"]
+    assert nodes == ["decide", "select", "load", "gate", "act", "decide"]
 
 
 PROCESS = """

@@ -103,7 +103,7 @@ def test_steps_say_what_ran_and_what_changed(cli: CommandLine) -> None:
     assert numbers == sorted(set(numbers))
     first = [list(step["nodes"]) for step in of_turn(cli, 1)]
     assert [nodes for nodes in first if nodes != ["decide"]] == [
-        *(["input"], ["discover", "decide"]),
+        ["input"],
         *(["gate"], ["act"]),  # the plan
         *(["select"], ["load"]),
         *(["gate"], ["act", "approve"], ["act", "act"]),
@@ -147,7 +147,7 @@ def without_codes(value: Any) -> Any:
     return {key: without_codes(each) for key, each in value.items() if key != "code"}
 
 
-@pytest.mark.parametrize("node", ["discover", "load", "gate", "act", "decide"])
+@pytest.mark.parametrize("node", ["input", "load", "gate", "act", "decide"])
 def test_a_fork_has_the_state_of_its_step(cli: CommandLine, node: str) -> None:
     step = after(cli, node)
     made = fork(cli, step["number"])

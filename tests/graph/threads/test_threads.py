@@ -120,8 +120,9 @@ def test_a_grant_that_is_revoked_is_asked_about_again(agent: Agent) -> None:
 
 
 def test_in_a_thread_that_was_cut_off_nothing_is_revoked(agent: Agent) -> None:
-    parts: Any = agent.graph.stream({"messages": [HumanMessage("again")]}, agent.config)
-    next(parts)
+    asked = {"messages": [HumanMessage("again")]}
+    parts: Any = agent.graph.stream(asked, agent.config, stream_mode="values")
+    next(parts)  # as it is before the first step
     parts.close()
     threads = Threads(agent.graph)
     (grant,) = threads.read("thread").grants
