@@ -42,8 +42,12 @@ class PersonMessage(NamedTuple):
     @property
     def query(self) -> str:
         """The words that say what the message is about; a file counts by its extension."""
-        extensions = [path.rpartition(".")[2] for path in self.of("file")]
-        return " ".join([self.words, *extensions])
+        return " ".join([self.words, *self.extensions])
+
+    @property
+    def extensions(self) -> list[str]:
+        """What kinds of files it names: `csv`."""
+        return [path.rpartition(".")[2].lower() for path in self.of("file")]
 
     @property
     def words(self) -> str:

@@ -12,7 +12,7 @@ from typing_extensions import override
 from skills_agent.graph.models.local import LocalChatModel, fingerprint
 from skills_agent.graph.models.offline import answers
 from skills_agent.graph.models.offline.answers import ToolResult
-from skills_agent.graph.models.offline.message import PersonMessage, read_message
+from skills_agent.graph.models.offline.message import PersonMessage, read_message, words
 from skills_agent.graph.models.offline.usage import Usage, fill, find_usages
 from skills_agent.nodes.model_call import PromptRecords
 from skills_agent.nodes.prompt import ShownSkills, instructions_of
@@ -105,13 +105,19 @@ class _Turn:
         return results
 
     def _choose_skill(self) -> str | None:
-        """Return the skill that fits the message; what kind of file it names can only help."""
+        """Return the skill that fits the message, or is the best and named after the kind of file it names.
+
+        A kind of file that no skill has can only help: without it, fewer words are unknown.
+        """
         if self.shown is None:
             return None
-        for query in dict.fromkeys((self.message.query, self.message.words)):
-            if skill := self.shown.complete.fitting(query):
+        message, catalog = self.message, self.shown.complete
+        for query in dict.fromkeys((message.query, message.words)):
+            if skill := catalog.fitting(query):
                 return skill.name
-        return None
+        best = next((hit.skill for hit in catalog.search(message.query, 1)), None)
+        is_named = best and best.model_invocable and not set(words(best.name)).isdisjoint(message.extensions)
+        return best.name if best and is_named else None
 
     def _use(self, skill: LoadedSkill) -> AIMessage:
         name = skill["name"]

@@ -151,6 +151,18 @@ def test_when_no_skill_fits_it_says_so_and_lists_what_there_is(agent: Agent) -> 
     assert all(f"- {name}: " in said for name in ("poem-coach", "stock-take", "tail-latency"))
 
 
+def test_a_skill_named_after_the_kind_of_file_is_used(agent: Agent, skills_dir: Path) -> None:
+    write_skill(skills_dir, "toml-check", "Find mistakes in settings.", "Look at each table.\n")
+    assert "No skill fits" in answer(agent, "Is there anything odd or suspicious at all?")
+    assert "Look at each table." in answer(
+        agent, "Is there anything odd or suspicious at all in pyproject.toml?"
+    )
+
+
+def test_a_kind_of_file_that_no_skill_has_is_no_obstacle(agent: Agent) -> None:
+    assert "Read it aloud" in answer(agent, "review ode.xyz")
+
+
 def test_without_any_skills_it_says_so(make_agent: MakeAgent) -> None:
     assert "There are no skills here" in answer(make_agent(OfflineChatModel()), "Audit the ledger.")
 
