@@ -3,6 +3,7 @@
 Each line holds its number, the hash of the line before, and its own hash.
 """
 
+import errno
 import hashlib
 import json
 import os
@@ -14,6 +15,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, Final, NamedTuple
 
 from skills_agent.graph.audit.events import TornLine
+from skills_agent.graph.audit.lines import CHUNK, MAX_FRAGMENT, MAX_LINE, Fragment, line_start, read_lines
 from skills_agent.graph.private_files import folder_name
 from skills_agent.skills import posix
 from skills_agent.skills.confined import (
@@ -28,9 +30,6 @@ from skills_agent.skills.errors import DetailedError, SkillsAgentError
 
 SUFFIX: Final = ".jsonl"
 HEAD_SUFFIX: Final = ".head"
-
-CHUNK: Final = 16_384
-MAX_FRAGMENT: Final = 500
 
 REPEATABLE: Final = frozenset({"run_failed", "answer_refused", "model_called", "call_started", "call_ended"})
 """Events of what costs or has effects: where a step runs again, they happen again."""
@@ -203,13 +202,15 @@ class RunLog:
         name = folder_name(thread)
         with self._folder(make=True) as folder, self._opened(name, folder) as file:
             head, fragment = _read_end(file)
-            size = os.fstat(file).st_size - len(fragment)
-            if fragment:
+            size = os.fstat(file).st_size - fragment.size
+            if fragment.size:
                 os.ftruncate(file, size)
             records, content = [], b""
             for draft in [*_torn(fragment, drafts[0]), *drafts]:
                 record, line = seal(draft, head)
                 head = head_of(record)
+                if len(line) > MAX_LINE:
+                    raise OSError(errno.EFBIG, f"a record is longer than {MAX_LINE:,} bytes")
                 records.append(record)
                 content += line + b"\n"
             try:
@@ -269,19 +270,23 @@ class RunLog:
         elif known and not faults and (last := read(lines[known.lines - 1])) and last["hash"] != known.hash:
             text = "is not the one that was written: the head file has another hash"
             faults.append(Fault(known.lines, text))
-        return Verification(len(lines), head.hash if head else None, faults, len(fragment))
+        if fragment.size > MAX_LINE:
+            faults.append(
+                Fault(len(lines) + 1, "was not cut off by a kill: no line that is written is so long")
+            )
+        return Verification(len(lines), head.hash if head else None, faults, fragment.size)
 
-    def _read(self, name: str) -> tuple[list[bytes], bytes, Head | None]:
+    def _read(self, name: str) -> tuple[list[bytes], Fragment, Head | None]:
         with suppress(FileNotFoundError), self._to_read(f"{name}{SUFFIX}") as file:
             posix.fcntl.flock(file, posix.fcntl.LOCK_SH)
-            *lines, fragment = file.read().split(b"\n")
+            lines, fragment = read_lines(file)
             return lines, fragment, self._read_head(name)
-        return [], b"", self._read_head(name)
+        return [], Fragment(0, b""), self._read_head(name)
 
     def _read_head(self, name: str) -> Head | None:
         try:
             with self._to_read(f"{name}{HEAD_SUFFIX}") as file:
-                count, digest = file.read().decode("ascii").split()
+                count, digest = file.read(CHUNK).decode("ascii").split()
             return Head(int(count), digest) if int(count) > 0 else None
         except (FileNotFoundError, ConfinedError, ValueError):
             return None
@@ -378,25 +383,23 @@ def _has_head(name: str, folder: int) -> bool:
         return False
 
 
-def _torn(fragment: bytes, draft: Mapping[str, Any]) -> Iterator[Record]:
+def _torn(fragment: Fragment, draft: Mapping[str, Any]) -> Iterator[Record]:
     """Yield the event of a line that was cut off, at the place of the event that follows it."""
-    if fragment:
+    if fragment.size:
         names = ("time", "thread", "run", "node", "task", "checkpoint")
-        text = fragment[:MAX_FRAGMENT].decode(errors="replace")
-        torn = TornLine(bytes=len(fragment), fragment=text)
+        torn = TornLine(bytes=fragment.size, fragment=fragment.start.decode(errors="replace"))
         yield {**{name: draft.get(name, "") for name in names}, **torn.as_record()}
 
 
-def _read_end(file: int) -> tuple[Head, bytes]:
+def _read_end(file: int) -> tuple[Head, Fragment]:
     """Return the head of the last record of a file, and what a killed writer left behind its last line."""
-    size, span = os.fstat(file).st_size, CHUNK
-    while True:
-        begin = max(0, size - span)
-        *lines, fragment = os.pread(file, size - begin, begin).split(b"\n")
-        # The first line of a part is cut off at its beginning.
-        for line in reversed(lines[1:] if begin else lines):
-            if record := read(line):
-                return head_of(record), fragment
-        if not begin:
-            return EMPTY, fragment
-        span *= 4
+    size = os.fstat(file).st_size
+    end = line_start(file, size)
+    fragment = Fragment(size - end, os.pread(file, MAX_FRAGMENT, end))
+    while end:
+        start = line_start(file, end - 1)
+        is_too_long = end - 1 - start > MAX_LINE
+        if not is_too_long and (record := read(os.pread(file, end - 1 - start, start))):
+            return head_of(record), fragment
+        end = start
+    return EMPTY, fragment

@@ -1,5 +1,6 @@
 """Records what the nodes do: in the audit's files, and on the `custom` stream of an invocation."""
 
+import json
 import logging
 import secrets
 import time
@@ -51,6 +52,9 @@ PREFIX: Final = "skills_agent."
 
 MAX_TEXT: Final = 2_000
 """Characters of one text in an event."""
+
+MAX_FIELD: Final = 200_000
+"""Characters of the JSON of one field. More fields of that size than an event has fit into a line."""
 
 AFTER_EFFECTS: Final = frozenset({"act", "answer"})
 """Nodes whose results are not thrown away where the audit cannot be written any more."""
@@ -243,7 +247,7 @@ class Audit:
 
     def _redacted(self, event: Event) -> Record:
         record = event.as_record()  # the names of its fields are our own
-        return {name: self.redaction.value(value, MAX_TEXT) for name, value in record.items()}
+        return {name: _bounded(self.redaction.value(value, MAX_TEXT)) for name, value in record.items()}
 
     def _locate(self, node: str, turn: int, runtime: Runtime[Context]) -> tuple[dict[str, str], _Memory]:
         """Return what the events of a step have in common, and the memory of its invocation."""
@@ -267,6 +271,14 @@ class Audit:
             operator["model"] = model
         verified = bool(runtime.server_info and runtime.server_info.user)
         return RunResumed(caller=caller_of(runtime), verified=verified, **operator)
+
+
+def _bounded(value: Any) -> Any:
+    """Return a value that was redacted, or how large it is: many texts in it may add up to any size."""
+    if not isinstance(value, dict | list) or (size := len(json.dumps(value))) <= MAX_FIELD:
+        return value
+    text = f"[{size:,} characters of JSON]"
+    return {"...": text} if isinstance(value, dict) else [text]
 
 
 def _named(thread: str, namespace: str) -> str:

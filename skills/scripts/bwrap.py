@@ -63,17 +63,33 @@ MAX_HELD: Final = 200
 """Folders that are kept from being renamed; what is put in the place of others is found after the run."""
 
 
+PROBE_SECONDS: Final = 30
+"""How long the sandbox may take to start a program that does nothing: a starved machine is slow."""
+
+
 class Probe(NamedTuple):
     """Whether the sandbox works here."""
 
     program: str | None
     """Where bubblewrap is; None when it does not work."""
     reason: str
+    is_certain: bool = True
+    """False where it could not be tried to the end: that is no "no", and the next probe tries again."""
+
+
+def probe(path: str | None = None, workspace: Path | None = None) -> Probe:
+    """Run the sandbox, because containers and AppArmor may refuse it; arguments as in `find_program`."""
+    try:
+        return _tried(path, workspace)
+    except subprocess.TimeoutExpired:
+        return Probe(None, f"bubblewrap did not start within {PROBE_SECONDS} seconds", is_certain=False)
+    except OSError as error:
+        return Probe(None, f"bubblewrap cannot be run: {error}", is_certain=False)
 
 
 @lru_cache(maxsize=8)
-def probe(path: str | None = None, workspace: Path | None = None) -> Probe:
-    """Run the sandbox, because containers and AppArmor may refuse it; arguments as in `find_program`."""
+def _tried(path: str | None, workspace: Path | None) -> Probe:
+    """Return what a trial shows; one that raises OSError or TimeoutExpired shows nothing, and is not kept."""
     program, elsewhere = find_program("bwrap", path, workspace)
     limiter, _ = find_program("prlimit", path, workspace)
     if not program:
@@ -88,12 +104,10 @@ def probe(path: str | None = None, workspace: Path | None = None) -> Probe:
             command,
             capture_output=True,
             text=True,
-            timeout=10,
+            timeout=PROBE_SECONDS,
             check=False,
             pass_fds=(*filters, *copied.values()),
         )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        return Probe(None, f"bubblewrap cannot be run: {error}")
     finally:
         for descriptor in (*filters, *copied.values()):
             os.close(descriptor)
@@ -157,8 +171,12 @@ class BwrapRunner(ControlledRunner):
 
     def why_not(self) -> str:
         """Return why the sandbox does not work here; empty where it does. Runs it once a process."""
-        program, reason = probe(self.environment.get("PATH"), self.workspace)
-        return "" if program else reason
+        tried = self.probe()
+        return "" if tried.program else tried.reason
+
+    def probe(self) -> Probe:
+        """Return whether the sandbox works for this runner."""
+        return probe(self.environment.get("PATH"), self.workspace)
 
     @contextmanager
     def _skill_folder(self, request: ScriptRequest) -> Iterator[Path | None]:
@@ -271,10 +289,15 @@ class BwrapRunner(ControlledRunner):
         return command
 
     def _program(self) -> str:
-        program, reason = probe(self.environment.get("PATH"), self.workspace)
-        if program is None:
-            raise SandboxMissingError(reason)
-        return program
+        tried = self.probe()
+        if not tried.is_certain:
+            raise ScriptError(
+                f"Not run: whether the sandbox works here is not known, for {tried.reason}. Try again; "
+                "without a sandbox only `sandbox = off` runs it."
+            )
+        if tried.program is None:
+            raise SandboxMissingError(tried.reason)
+        return tried.program
 
     def _program_of(self, name: str) -> str:
         """Take a project's own program, too: it runs inside, as it would when a script calls it."""

@@ -72,7 +72,7 @@ def isolation_here(sandbox: Sandbox, path: str | None, workspace: Path | None = 
     result = probe(path, workspace)
     if result.program:
         return Isolation(BwrapRunner.level, f"{result.program} works{note}")
-    if sandbox == "require":
+    if sandbox == "require" or not result.is_certain:
         return Isolation(None, result.reason)
     return Isolation(ControlledRunner.level, f"{result.reason}{note}")
 
@@ -106,28 +106,32 @@ def no_shell_here(offer: Offer, isolation: Isolation) -> str:
 
 @dataclass(frozen=True)
 class AutoRunner:
-    """Uses the sandbox if it works, else plain control; finds out at the first use, and logs a warning."""
+    """Uses the sandbox if it works, else plain control; finds out at the first use, and logs a warning.
+
+    Where that cannot be found out, the sandbox is asked, and refuses.
+    """
 
     sandboxed: BwrapRunner
     plain: ControlledRunner
 
-    @cached_property
     def _runner(self) -> ScriptRunner:
-        reason = self.sandboxed.why_not()
-        if not reason:
-            return self.sandboxed
+        tried = self.sandboxed.probe()
+        return self.sandboxed if tried.program or not tried.is_certain else self._unsandboxed
+
+    @cached_property
+    def _unsandboxed(self) -> ScriptRunner:
         logger.warning(
             "scripts run WITHOUT a sandbox: %s. They can read and write whatever this user can "
             "(sandbox = require refuses to run them so)",
-            reason,
+            self.sandboxed.why_not(),
         )
         return self.plain
 
     def preflight(self, request: ScriptRequest) -> str:
-        return self._runner.preflight(request)
+        return self._runner().preflight(request)
 
     def run(self, request: ScriptRequest) -> ScriptResult:
-        return self._runner.run(request)
+        return self._runner().run(request)
 
     def finish_looks(self) -> list[str]:
         """Look at what runs made that were cut off with their agent, in a sandbox or not."""

@@ -411,6 +411,22 @@ def test_an_operator_who_requires_the_record_gets_no_effect_without_one(
     assert (workspace / "out.txt").exists()
 
 
+def test_a_call_with_arguments_of_any_size_is_recorded(make_agent: MakeAgent, workspace: Path) -> None:
+    """Each text in them is cut, and they are not all kept: the line would be too long to be read again."""
+
+    @tool
+    def store(rows: list[dict[str, str]]) -> str:
+        """Store rows."""
+        return f"stored {len(rows)}"
+
+    rows = [{"column": "x" * 2_000} for _ in range(100)]
+    agent = make_agent([calls(call("store", rows=rows)), "done"], tools=[store], require_approval_for=())
+    assert agent.say("go")["answer"] == "done"
+    (judged,) = told(workspace, "call_judged")
+    assert judged["args"].keys() == {"..."}
+    assert "characters of JSON" in judged["args"]["..."]
+
+
 def test_what_was_done_is_not_thrown_away_where_it_cannot_be_recorded(
     make_agent: MakeAgent, workspace: Path
 ) -> None:

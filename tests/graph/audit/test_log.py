@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from skills_agent.graph.audit.lines import MAX_LINE
 from skills_agent.graph.audit.log import EMPTY, RunLog, seal, without_repetitions
 from skills_agent.graph.private_files import folder_name
 
@@ -288,3 +289,65 @@ def test_a_link_in_place_of_the_file_is_not_followed(log: RunLog, tmp_path: Path
     with pytest.raises(OSError, match="reached by a link"):
         append(RunLog(log.folder), event(2))
     assert elsewhere.read_text() == "kept\n"
+
+
+IN_LITTLE_MEMORY = """
+import json, os, resource, sys
+from pathlib import Path
+from skills_agent.graph.audit.log import RunLog
+from skills_agent.graph.audit.node_events import witness_of
+file, length, end = Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3].encode()
+log = RunLog(file.parent)
+with file.open("r+b") as opened:
+    at = opened.seek(0, os.SEEK_END)
+    opened.truncate(at + length)
+    opened.seek(0, os.SEEK_END)
+    opened.write(end)
+used = next(line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmSize"))
+limit = int(used.split()[1]) * 1024 + 100 * 1024 * 1024
+resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+faults = [fault.line for fault in log.verify(file.stem).faults]
+witness = witness_of(*log.records("thread"))
+begun = [witness.has_begun("a"), witness.has_begun("other")]
+started = {"type": "call_started", "thread": "thread", "run": "thread.1", "task": "2", "call_id": "b"}
+(*_, last) = log.append("thread", [started])
+kinds = [record["type"] for record in log.records("thread")[0]]
+print(json.dumps([faults, begun, kinds, [fault.line for fault in log.verify(file.stem).faults]]))
+"""
+
+
+@pytest.mark.parametrize(
+    ("end", "kinds", "left"),
+    [("\n", ["call_started"] * 2, [2]), ("", ["call_started", "torn_line", "call_started"], [])],
+    ids=["a whole line", "a line without an end"],
+)
+def test_a_line_that_does_not_fit_into_memory_is_a_damaged_one(
+    log: RunLog, end: str, kinds: list[str], left: list[int]
+) -> None:
+    """300 MB in one line, and 100 MB of memory: the thread's calls are unknown, and runs go on."""
+    append(log, {**event(1), "type": "call_started", "call_id": "a"})
+    arguments = [str(file_of(log)), str(300 * 1024 * 1024), end]
+    done = subprocess.run(
+        [sys.executable, "-c", IN_LITTLE_MEMORY, *arguments], capture_output=True, text=True, check=False
+    )
+    assert done.stderr == ""
+    assert json.loads(done.stdout) == [[2], [True, None], kinds, left]
+
+
+def test_a_line_is_as_long_as_is_read_and_no_longer(log: RunLog) -> None:
+    append(log, event(1))
+    shortest = len(log.lines(NAME)[0]) + len(',"much":""')
+    append(log, event(2, much="x" * (MAX_LINE - shortest)))
+    assert is_whole(log)
+    with pytest.raises(OSError, match="longer than"):
+        append(log, event(3), event(4, much="x" * (MAX_LINE + 1 - shortest)))
+    assert is_whole(log)
+    assert [record["task"] for record in records(log)] == ["1", "2"]
+
+
+def test_what_follows_a_whole_record_in_a_line_that_is_too_long_is_seen(log: RunLog) -> None:
+    """Its beginning alone would be a record."""
+    append(log, event(1), event(2))
+    file = file_of(log)
+    file.write_bytes(file.read_bytes().removesuffix(b"\n") + b" " * MAX_LINE + b"\n")
+    assert [fault.line for fault in log.verify(NAME).faults] == [2]

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from skills_agent.skills.errors import SandboxMissingError, ScriptError
-from skills_agent.skills.scripts import environment, supervisor
+from skills_agent.skills.scripts import bwrap, environment, supervisor
 from skills_agent.skills.scripts.bwrap import probe
 from skills_agent.skills.scripts.choice import Isolation, Sandbox, choose_runner, isolation_here
 from skills_agent.skills.scripts.runner import ScriptRequest, ScriptRunner
@@ -72,6 +72,35 @@ def test_a_required_sandbox_that_does_not_work_refuses(request_here: ScriptReque
     for ask in (runner.run, runner.preflight):
         with pytest.raises(SandboxMissingError, match="No permissions to create new namespace"):
             ask(request_here)
+
+
+@pytest.mark.parametrize("sandbox", ["auto", "require"])
+@pytest.mark.parametrize(
+    ("answer", "told"),
+    [("#!/bin/sh\nexec sleep 600\n", "did not start within 0.5 seconds"), ("no program", "cannot be run")],
+    ids=["too slow", "not started"],
+)
+def test_a_sandbox_that_nobody_could_try_is_not_one_that_does_not_work(
+    request_here: ScriptRequest,
+    broken: str,
+    monkeypatch: pytest.MonkeyPatch,
+    sandbox: Sandbox,
+    answer: str,
+    told: str,
+) -> None:
+    """On a starved machine, scripts would run without one."""
+    program = Path(broken.partition(":")[0], "bwrap")
+    refusal = program.read_text()
+    program.write_text(answer)
+    monkeypatch.setattr(bwrap, "PROBE_SECONDS", 0.5)
+    runner = runner_for(sandbox, request_here, broken)
+    for ask in (runner.run, runner.preflight):
+        with pytest.raises(ScriptError, match=f"not known, for bubblewrap {told}"):
+            ask(request_here)
+    assert isolation_here(sandbox, broken).level is None
+    program.write_text(refusal)
+    monkeypatch.undo()
+    assert "No permissions" in isolation_here(sandbox, broken).reason
 
 
 @pytest.mark.parametrize(
