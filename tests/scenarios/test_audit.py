@@ -99,7 +99,7 @@ def test_a_run_with_a_skill_a_question_and_a_script_is_one_story(
     assert (answer["answer"], answer["scope"], answer["decision"]) == ("approve", "skill", "allow")
     assert answer["digest"] == question["digest"] == asked["digest"] != ""
     _, ended = told(workspace, "call_ended")
-    assert (ended["tool"], ended["skill"], ended["status"]) == ("run_script", "alpha", "ok")
+    assert (ended["tool"], ended["skill"], ended["status"]) == ("run_script", "alpha", "failed")
     assert (ended["exit_code"], ended["level"], ended["stdout_bytes"]) == (3, "controlled", 4)
     assert ended["written"] == [{"path": "log.txt", "size": 1}]
     assert ended["bytes"] == len(agent.tool_messages("run_script")[0].text.encode())
