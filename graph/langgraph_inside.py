@@ -38,10 +38,11 @@ from langgraph.checkpoint.serde import jsonplus
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from langgraph.checkpoint.serde.types import INTERRUPT, RESUME, TASKS, _DeltaSnapshot
 from langgraph.config import get_config
+from langgraph.errors import GraphInterrupt
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.pregel._algo import task_path_str
 from langgraph.store.base import BaseStore
-from langgraph.types import _interrupt_id
+from langgraph.types import Interrupt, _interrupt_id
 from langgraph.typing import ContextT, InputT, OutputT, StateT
 from typing_extensions import TypedDict, get_type_hints, override
 
@@ -188,6 +189,18 @@ def skip_answers(count: int) -> None:
             answers.append(_SKIPPED if kept is None else kept)
     if count:
         config[CONFIG_KEY_SEND]([(RESUME, answers[:count])])
+
+
+def asked_again(question: Mapping[str, Any], answer_schema: Mapping[str, Any]) -> GraphInterrupt:
+    """Return what puts the newest question of the calling task once more, with other words and the same id.
+
+    `interrupt` saves nothing of an answer that it refuses. To call it again would ask a second question, and
+    the first answer, which nobody kept, would be missing before the second one.
+    """
+    config = get_config()["configurable"]
+    place = config[CONFIG_KEY_SCRATCHPAD].interrupt_counter() - 1
+    asked = _interrupt_id(config[CONFIG_KEY_CHECKPOINT_NS], place)
+    return GraphInterrupt((Interrupt(question, id=asked, response_schema=dict(answer_schema)),))
 
 
 merged_config = ensure_config

@@ -1,22 +1,28 @@
 """The form of a question to a person and of its answer, and what the model reads of what was not run."""
 
 from collections.abc import Collection, Iterable, Mapping
-from typing import Any, Final, Literal, NamedTuple, Self, TypeVar
+from functools import partial
+from typing import Annotated, Any, Final, Literal, NamedTuple, Self, TypeVar, cast
 
 from langchain_core.messages import ToolMessage
 from langgraph.config import get_config
 from langgraph.types import interrupt
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, TypeAdapter, ValidationError
 
 from skills_agent.nodes.effects import JournalEntry
+from skills_agent.skills.policy.question import escape_markdown
 from skills_agent.skills.policy.verdict import AnswerRefusedError, UnanswerableError
 
 T = TypeVar("T")
 
 UNKNOWN: Final = "outcome_unknown"
 """The field of a request of a question that says what is known of an effect that was cut off."""
+REFUSED: Final = "answer_refused"
+"""The field of a question that is put again: why the answer to it was not taken."""
 UNANSWERABLE: Final = "__skills_agent_unanswerable"
 """In `configurable`, where no checkpointer keeps the thread: a question would end the run without a word."""
+_OF_INBOX: Final = frozenset({"accept", "edit", "response", "ignore"})
+"""The types of Agent Inbox's HumanResponse."""
 SKILL_CHANGED: Final = "The skill has changed on disk since this thread loaded it. Load the new text?"
 
 
@@ -72,18 +78,69 @@ class AskedAttempt(NamedTuple):
 
 
 def put_question(question: Mapping[str, Any], schema: type[T]) -> T:
-    """Interrupt the graph, and return the answer when it goes on.
+    """Interrupt the graph, and return the answer when it goes on; Agent Inbox's form of it is read, too.
 
-    Raises AnswerRefusedError for an answer of another shape, which is not saved, and UnanswerableError.
+    Raises AnswerRefusedError for an answer of another shape, which is not saved: whoever records the node
+    puts the question again, with the reason. Raises UnanswerableError.
     """
     check_answerable(*(each["name"] for each in question["action_requests"]))
+    read = Annotated[schema, BeforeValidator(partial(read_inbox_answer, question))]  # type: ignore[valid-type]
     try:
-        answer: T = interrupt(question, response_schema=schema)
+        answer: T = interrupt(question, response_schema=cast("type[T]", read))
     except ValidationError as error:
         fault = error.errors(include_url=False)[0]
         place = ".".join(map(str, fault["loc"])) or "answer"
-        raise AnswerRefusedError(f"{place}: {fault['msg'].removeprefix('Value error, ')}") from error
+        text = f"{place}: {fault['msg'].removeprefix('Value error, ')}"
+        schema_of_answer = TypeAdapter(schema).json_schema()
+        raise AnswerRefusedError(text, _with_reason(question, text), schema_of_answer) from error
     return answer
+
+
+def read_inbox_answer(question: Mapping[str, Any], answer: Any) -> Any:
+    """Return the answer of Agent Inbox, a list of its HumanResponse, in our schema; any other as it is.
+
+    Raises ValueError for a response that does not say what it should.
+    """
+    if not isinstance(answer, list) or not answer:
+        return answer
+    if not all(isinstance(each, Mapping) and each.keys() == {"type", "args"} for each in answer):
+        return answer
+    if not {each["type"] for each in answer if isinstance(each["type"], str)} <= _OF_INBOX:
+        return answer
+    requests = question["action_requests"]
+    if len(answer) != len(requests):
+        raise ValueError(f"there are {len(requests)} calls to answer, and {len(answer)} answers")
+    takes_words = any("respond" in each["allowed_decisions"] for each in question["review_configs"])
+    pairs = zip(answer, requests, strict=True)
+    return {"decisions": [_decision_of(each, request, takes_words=takes_words) for each, request in pairs]}
+
+
+def _decision_of(
+    response: Mapping[str, Any], request: Mapping[str, Any], *, takes_words: bool
+) -> dict[str, Any]:
+    """Return one HumanResponse as a decision about a call."""
+    match response:
+        case {"type": "accept", "args": None}:
+            return {"type": "approve"}
+        case {"type": "accept", "args": {"action": name, "args": args}}:
+            if (name, args) != (request["name"], request["args"]):
+                raise ValueError("accept names another call than the question: to change a call, send edit")
+            return {"type": "approve"}
+        case {"type": "edit", "args": {"action": name, "args": args}}:
+            return {"type": "edit", "edited_action": {"name": name, "args": args}}
+        case {"type": "ignore", "args": None | ""}:
+            return {"type": "reject"}
+        case {"type": "response", "args": str(words)}:
+            return {"type": "respond" if takes_words else "reject", "message": words}
+    raise ValueError(f"the args of {response['type']} are not those of an answer of Agent Inbox")
+
+
+def _with_reason(question: Mapping[str, Any], fault: str) -> dict[str, Any]:
+    """Return a question that says first why the answer to it was not taken."""
+    first, *others = question["action_requests"]
+    reason = escape_markdown(f"Your answer was not understood: {fault}.")
+    first = {**first, "description": f"{reason}\n\n{first['description']}"}
+    return {**question, "action_requests": [first, *others], REFUSED: fault}
 
 
 def check_answerable(*tools: str) -> None:

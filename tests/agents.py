@@ -13,7 +13,7 @@ from langchain_core.tools import BaseTool
 from langgraph.checkpoint.base import BaseCheckpointSaver, CheckpointTuple
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
-from langgraph.types import Command
+from langgraph.types import Command, Interrupt
 
 from skills_agent.graph import build_graph
 from skills_agent.graph.layers import read_workspace_files
@@ -102,6 +102,16 @@ class Agent:
     def tool_messages(self, name: str) -> list[ToolMessage]:
         """Return what the calls of one tool were answered with."""
         return [each for each in self.transcript if isinstance(each, ToolMessage) and each.name == name]
+
+
+def assert_asked_again(agent: Agent, says: str = "") -> Interrupt:
+    """Assert that the one question is open still, and says first that an answer was not understood."""
+    (interrupt,) = agent.state.interrupts
+    first = interrupt.value["action_requests"][0]["description"].partition("\n\n")[0]
+    assert first.startswith("Your answer was not understood: ")
+    assert first.count("Your answer") == 1
+    assert says in first
+    return interrupt
 
 
 class RemoteSaver(BaseCheckpointSaver[str]):

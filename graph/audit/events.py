@@ -272,7 +272,7 @@ class ApprovalAnswered(Event):
 
 
 class AnswerRefused(Event):
-    """An answer of another shape was not taken; the question stays open."""
+    """An answer of another shape was not taken; the question was put again."""
 
     text = "an answer was not taken: {fault}"
     fault: str

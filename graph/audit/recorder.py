@@ -38,7 +38,7 @@ from skills_agent.graph.audit.events import (
 from skills_agent.graph.audit.log import AuditError, Record, RunLog
 from skills_agent.graph.audit.node_events import NodeStep, State, turn_of
 from skills_agent.graph.audit.redaction import Redaction
-from skills_agent.graph.langgraph_inside import state_now
+from skills_agent.graph.langgraph_inside import asked_again, state_now
 from skills_agent.nodes.effects import Witness
 from skills_agent.nodes.model_call import RecordedSteps, Steps
 from skills_agent.skills.policy.verdict import AnswerRefusedError
@@ -106,6 +106,7 @@ class Audit:
         """Record one run of a node, which appends what it returned to the list.
 
         Interrupts and errors pass through after they were recorded; of a node that appends nothing no end is.
+        Where an answer was refused, the question is put again, so that the thread stays interrupted.
         """
         turn = turn_of(node, before)
         tell = partial(self._tell, node, turn, runtime)
@@ -121,7 +122,7 @@ class Audit:
             raise
         except AnswerRefusedError as error:
             tell([AnswerRefused(fault=error.fault)], after_effects=True)
-            raise
+            raise asked_again(error.question, error.answer_schema) from error
         except Exception as error:
             tell([RunFailed(error=type(error).__name__, message=str(error))], after_effects=True)
             raise

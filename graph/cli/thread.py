@@ -32,14 +32,14 @@ from skills_agent.graph.threads.compiled import CompiledAgent, ThreadStatus, sta
 from skills_agent.graph.threads.database import config_of, open_database, options_of
 from skills_agent.graph.threads.errors import DatabaseError, ThreadError, UnknownThreadError
 from skills_agent.graph.threads.requests import Turn, request_in, turn_of
-from skills_agent.nodes.asking import AskedAttempt
+from skills_agent.nodes.asking import REFUSED, AskedAttempt
 from skills_agent.nodes.judge import Policy
 from skills_agent.nodes.question import contents_of
 from skills_agent.skills.errors import DetailedError, SkillsAgentError
 from skills_agent.skills.library.registry import Registry
 from skills_agent.skills.policy.question import whole
 from skills_agent.skills.policy.risk import Approval, Risk
-from skills_agent.skills.policy.verdict import ApprovalNeededError
+from skills_agent.skills.policy.verdict import AnswerRefusedError, ApprovalNeededError
 from skills_agent.skills.scripts.choice import AutoRunner
 from skills_agent.skills.scripts.controlled import ControlledRunner
 from skills_agent.skills.visible import visible_line
@@ -352,12 +352,21 @@ def run_once(thread: OpenThread, graph_input: GraphInput) -> None:
     """Take one turn and print its result; with `--json`, also that of a turn that stopped on an error."""
     try:
         take_turn(thread, graph_input)
+        if isinstance(graph_input, Command):
+            _check_answered(thread)
     except SkillsAgentError as error:
         if thread.quiet:
             failure = error if isinstance(error, TurnError) else TurnError(error, thread.resume_command())
             thread.print_facts({**thread.as_json(), **failure.as_json()})
         raise
     print_turn(thread)
+
+
+def _check_answered(thread: OpenThread) -> None:
+    """Raise AnswerRefusedError where the answer was not taken: the question is open again."""
+    for question in (interrupt.value for interrupt in thread.interrupts):
+        if fault := question.get(REFUSED):
+            raise AnswerRefusedError(fault, question, {})
 
 
 def print_turn(thread: OpenThread) -> None:

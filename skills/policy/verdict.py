@@ -1,10 +1,10 @@
 """What is decided about one tool call, and the rules of a host that help to decide: approvers."""
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from copy import deepcopy
 from dataclasses import dataclass
-from typing import Final, Literal, NamedTuple, get_args
+from typing import Any, Final, Literal, NamedTuple, get_args
 
 from msgspec.structs import replace
 
@@ -40,10 +40,14 @@ class UnanswerableError(DetailedError, SkillError):
 
 
 class AnswerRefusedError(DetailedError):
-    """What a person or a client answered is no answer to the question that is open."""
+    """What a person or a client answered is no answer to the open question, which is put again."""
 
     sentence = "{fault}. The question stays open."
     fault: str
+    question: Mapping[str, Any]
+    """It begins with the reason."""
+    answer_schema: Mapping[str, Any]
+    """The JSON schema of an answer."""
 
 
 @dataclass(frozen=True, slots=True)

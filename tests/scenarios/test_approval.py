@@ -11,9 +11,8 @@ from langgraph.types import Command
 from pydantic import ValidationError
 
 from skills_agent.graph.settings import SettingsError
-from skills_agent.skills.policy.verdict import AnswerRefusedError
 from skills_agent.state.context import Context
-from tests.agents import Agent, call, calls, write_skill
+from tests.agents import Agent, assert_asked_again, call, calls, write_skill
 from tests.conftest import MakeAgent
 
 WRITE = call("write_file", path="out.txt", content="hello\n")
@@ -50,6 +49,44 @@ def test_the_question_has_the_schema_that_chat_uis_render(make_agent: MakeAgent)
     assert interrupt.response_schema is not None
 
 
+@pytest.mark.parametrize(
+    "response",
+    [
+        {"type": "accept", "args": None},
+        {"type": "accept", "args": {"action": "write_file", "args": WRITE["args"]}},
+    ],
+)
+def test_agent_inbox_accepts(make_agent: MakeAgent, workspace: Path, response: dict[str, Any]) -> None:
+    agent = waiting(make_agent, WRITE)
+    agent.run(Command(resume=[response]))
+    assert (workspace / "out.txt").read_text() == "hello\n"
+
+
+def test_agent_inbox_edits(make_agent: MakeAgent, workspace: Path) -> None:
+    agent = waiting(make_agent, WRITE)
+    edited = {"action": "write_file", "args": {**WRITE["args"], "content": "bye\n"}}
+    agent.run(Command(resume=[{"type": "edit", "args": edited}]))
+    assert (workspace / "out.txt").read_text() == "bye\n"
+    assert "A person changed this call" in agent.tool_messages("write_file")[0].text
+
+
+@pytest.mark.parametrize(
+    ("response", "says"),
+    [
+        ({"type": "ignore", "args": None}, "a person rejected this call."),
+        ({"type": "response", "args": "use b.txt"}, 'rejected this call, and said: "use b.txt".'),
+    ],
+)
+def test_agent_inbox_rejects(
+    make_agent: MakeAgent, workspace: Path, response: dict[str, Any], says: str
+) -> None:
+    agent = waiting(make_agent, WRITE, RUN)
+    agent.run(Command(resume=[response, {"type": "accept", "args": None}]))
+    assert not (workspace / "out.txt").exists()
+    assert (workspace / "log.txt").read_text() == "x"
+    assert says in agent.tool_messages("write_file")[0].text
+
+
 def test_approve_runs_the_call_once_and_is_remembered(make_agent: MakeAgent, workspace: Path) -> None:
     agent = waiting(make_agent, RUN)
     assert not (workspace / "log.txt").exists()
@@ -78,7 +115,12 @@ def test_a_denied_call_never_reaches_the_tool(make_agent: MakeAgent, workspace: 
     "answer",
     [
         *("approve", "yes", '{"decisions": [{"type": "approve"}]}'),
-        *(["approve"], [{"type": "approve"}], [{"type": "accept", "args": None}]),
+        *(["approve"], [{"type": "approve"}], [{"type": "accept"}], {"type": "accept", "args": None}),
+        *([{"type": "accept", "args": "yes"}], [{"type": "accept", "args": None, "always": True}]),
+        [{"type": "accept", "args": {"action": "run_script", "args": {"skill": "other"}}}],
+        [{"type": "accept", "args": None}, {"type": "accept", "args": None}],
+        *([{"type": "ignore", "args": {}}], [{"type": "edit", "args": {"path": "x"}}]),
+        [{"type": ["accept"], "args": None}],
         *(True, 1, {"type": "approve"}, {"decisions": "approve"}, {"decisions": ["approve"]}),
     ],
 )
@@ -87,10 +129,9 @@ def test_plain_text_and_other_bare_values_are_no_approval(
 ) -> None:
     # A2A hands plain text to an open question: Command(resume=text).
     agent = waiting(make_agent, RUN)
-    with pytest.raises(AnswerRefusedError):
-        agent.run(Command(resume=answer))
+    agent.run(Command(resume=answer))
     assert not (workspace / "log.txt").exists()
-    assert len(agent.state.interrupts) == 1
+    assert_asked_again(agent)
 
 
 def test_an_edited_call_runs_as_edited_and_says_so(make_agent: MakeAgent, workspace: Path) -> None:
@@ -161,10 +202,16 @@ def test_an_answer_of_another_shape_is_refused_and_the_question_stays_open(
     make_agent: MakeAgent, workspace: Path, answer: Any
 ) -> None:
     agent = waiting(make_agent, WRITE)
-    (interrupt,) = agent.state.interrupts
-    with pytest.raises(AnswerRefusedError):
-        agent.run(Command(resume={interrupt.id: answer}))
-    assert not (workspace / "out.txt").exists()
+    (asked,) = agent.state.interrupts
+    for _ in range(2):  # The reason is there once.
+        told = agent.run(Command(resume={asked.id: answer}))
+        assert not (workspace / "out.txt").exists()
+        again = assert_asked_again(agent)
+        assert told["__interrupt__"] == [again]
+        (before,), (after,) = asked.value["action_requests"], again.value["action_requests"]
+        assert after["description"].partition("\n\n")[2] == before["description"]
+        assert again.response_schema == asked.response_schema
+        assert again.id == asked.id
     agent.answer({"type": "approve"})
     assert (workspace / "out.txt").exists()
 

@@ -3,9 +3,9 @@
 from typing import Any
 
 import pytest
+from langgraph.types import Command
 
-from skills_agent.skills.policy.verdict import AnswerRefusedError
-from tests.agents import Agent, call, calls
+from tests.agents import Agent, assert_asked_again, call, calls
 from tests.conftest import MakeAgent
 
 ASK = call("ask_user", question="Which **file**?", choices=["orders.csv", "other.csv"])
@@ -65,9 +65,17 @@ def test_the_model_reads_what_the_person_said(
 )
 def test_what_is_no_answer_leaves_the_question_open(make_agent: MakeAgent, decision: dict[str, Any]) -> None:
     agent = asked(make_agent)
-    with pytest.raises(AnswerRefusedError):
-        agent.answer(decision)
+    agent.answer(decision)
+    assert_asked_again(agent)
     agent.answer({"type": "respond", "message": "both"})
+    assert told(agent) == "The person answered: both"
+
+
+def test_agent_inbox_answers(make_agent: MakeAgent) -> None:
+    agent = asked(make_agent)
+    agent.run(Command(resume=[{"type": "accept", "args": None}]))
+    assert_asked_again(agent)
+    agent.run(Command(resume=[{"type": "response", "args": "both"}]))
     assert told(agent) == "The person answered: both"
 
 
