@@ -5,7 +5,6 @@ from functools import partial
 from inspect import isgeneratorfunction
 from typing import Any, Final
 
-from langchain_core.language_models import BaseChatModel
 from langchain_core.tools import BaseTool
 from langgraph.graph import END, START
 
@@ -28,6 +27,7 @@ from skills_agent.nodes.load import load
 from skills_agent.nodes.model_call import two_paths
 from skills_agent.nodes.select import select
 from skills_agent.nodes.summarize import summarize
+from skills_agent.nodes.wrapped_models import ModelRunnable
 from skills_agent.skills.policy.verdict import Approver
 from skills_agent.skills.scripts.runner import ScriptRunner
 from skills_agent.skills.search.vectors import Embedder
@@ -81,7 +81,7 @@ ROUTES: Final[Mapping[str, Callable[[AgentState], Any]]] = {
 def build_graph(  # noqa: PLR0913 - the parts that a host may bring, each by its name
     settings: Settings | None = None,
     *,
-    model: BaseChatModel | None = None,
+    model: str | ModelRunnable | None = None,
     tools: Sequence[BaseTool] = (),
     runner: ScriptRunner | None = None,
     sources: Sequence[Source] | None = None,
@@ -94,7 +94,8 @@ def build_graph(  # noqa: PLR0913 - the parts that a host may bring, each by its
     """Return the agent, ready for `.compile(checkpointer=..., store=...)`.
 
     `settings` default to `Settings.load()`: docs/settings.md has the layers. What a host may bring:
-    `model` replaces the settings' model. `tools` join the agent's own; what each may do is read from
+    `model` replaces the settings' model: a name (`anthropic:claude-sonnet-4-5`), a chat model, or a Runnable
+    around one. `tools` join the agent's own; what each may do is read from
     `tool.metadata["risk"]` (read, run, write, network, delete) or `tool.metadata["spec"]`, and taken as
     `network` where both are missing. `runner` replaces the one that the settings choose. `sources` replace
     the folders that the settings name, lowest precedence first. `embeddings`, any LangChain `Embeddings`, let

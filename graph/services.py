@@ -7,7 +7,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from langchain_core.language_models import BaseChatModel
 from langchain_core.tools import BaseTool
 from langgraph.prebuilt import ToolNode, ToolRuntime
 from langgraph.prebuilt.tool_node import ToolCallRequest
@@ -21,7 +20,7 @@ from skills_agent.graph.kept_folders import KeptFolders
 from skills_agent.graph.machine import machine_of
 from skills_agent.graph.mcp.client import make_servers
 from skills_agent.graph.mcp.offer import offer_tools
-from skills_agent.graph.models.provider import default_model, make_models, stated_window
+from skills_agent.graph.models.provider import default_model, make_models, model_name, stated_window
 from skills_agent.graph.serialisation import keyed, stored_size
 from skills_agent.graph.settings import (
     Settings,
@@ -50,6 +49,7 @@ from skills_agent.nodes.judge import Policy
 from skills_agent.nodes.model_call import ModelRequests
 from skills_agent.nodes.results import ResultLimits, shown
 from skills_agent.nodes.timeouts import TimedCalls
+from skills_agent.nodes.wrapped_models import ModelRunnable
 from skills_agent.skills.library.registry import Library, Registry
 from skills_agent.skills.policy.patterns import Entry, EntryNotUnderstoodError, Grammar, Places
 from skills_agent.skills.policy.risk import RISKS, Risk
@@ -94,7 +94,7 @@ class Services:
 def make_services(  # noqa: PLR0913 - those of `build_graph`, and what the command line adds
     settings: Settings,
     *,
-    model: BaseChatModel | None = None,
+    model: str | ModelRunnable | None = None,
     tools: Sequence[BaseTool] = (),
     runner: ScriptRunner | None = None,
     sources: Sequence[Source] | None = None,
@@ -113,6 +113,8 @@ def make_services(  # noqa: PLR0913 - those of `build_graph`, and what the comma
         raise SettingsError(
             f"The agent works on Linux and macOS, and on Windows in WSL: this Python has no module {MISSING}."
         )
+    if isinstance(model, str):
+        settings, model = replace(settings, model=model), None
     if settings.approval != "ask" and settings.on_change == "ask":
         settings = replace(settings, on_change="pin")  # It keeps what its threads have loaded.
     library = Library(make_registry(settings, sources, embeddings))
@@ -285,11 +287,9 @@ def make_runner(
     )
 
 
-def make_audit(settings: Settings, model: BaseChatModel | None, yes: Collection[Risk]) -> Audit:
+def make_audit(settings: Settings, model: ModelRunnable | None, yes: Collection[Risk]) -> Audit:
     """Return what keeps the record of the runs; nothing is written yet."""
-    name = (
-        type(model).__name__ if model is not None else settings.model or default_model(process_environment())
-    )
+    name = model_name(model) if model is not None else settings.model or default_model(process_environment())
     return Audit(
         RunLog(settings.audit_folder, settings.workspace) if settings.audit != "off" else None,
         redaction_of(settings),

@@ -162,7 +162,8 @@ class Settings(Limits):
     """A loaded skill that changed on disk: keep what the thread loaded, load it anew, or ask a person."""
 
     model: str = ""
-    """`offline` or `openai:<model>`. Empty: openai when OPENAI_API_KEY is set, else offline."""
+    """`offline` or `<provider>:<model>` ([Models](library.md#models)). Empty: openai when OPENAI_API_KEY is
+    set, else offline."""
     model_parameters: dict[str, Any] = field(default_factory=dict)
     """Passed to the provider's chat model: `{"temperature": 0}`. See [Models](library.md#models)."""
     allowed_models: tuple[str, ...] = ("offline", "openai:*")

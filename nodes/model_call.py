@@ -9,7 +9,7 @@ from itertools import count
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple, TypeVar
 
-from langchain_core.language_models import BaseChatModel, LanguageModelInput
+from langchain_core.language_models import LanguageModelInput
 from langchain_core.messages import AIMessage, AnyMessage
 from langchain_core.runnables import Runnable, RunnableConfig
 from langchain_core.runnables.config import merge_configs
@@ -36,6 +36,7 @@ from skills_agent.nodes.reply import (
     why_broken,
     with_strict_calls,
 )
+from skills_agent.nodes.wrapped_models import ModelRunnable, changed_inside
 from skills_agent.skills.library.catalog import Catalog
 from skills_agent.skills.skill import SkillMetadata
 from skills_agent.state.context import Context
@@ -74,10 +75,10 @@ class TwoPaths(Runnable[Any, Any]):
 
 
 class ChosenModel(NamedTuple):
-    """A chat model and the name that it has in errors."""
+    """A chat model, perhaps inside another Runnable, and the name that it has in errors."""
 
     name: str
-    chat: BaseChatModel
+    chat: ModelRunnable
     window: int
     """Tokens that it can read."""
     writes: bool
@@ -294,7 +295,9 @@ class ModelRequests:
             if load_skill:
                 tools.insert(0, load_skill)
                 tokens += _schema_tokens(load_skill)
-            model = chosen.chat.bind_tools(tools) if tools else chosen.chat
+            model = chosen.chat
+            if tools:
+                model = changed_inside(model, lambda chat: chat.bind_tools(tools))
             bound = self._bound[key] = model, tokens
         return bound
 

@@ -31,7 +31,7 @@ class Context(BaseModel):
     model: str | None = Field(
         default=None,
         title="Model",
-        description="`offline`, or `openai:<model>`. Empty: the operator's choice.",
+        description="`offline`, or `<provider>:<model>`. Empty: the operator's choice.",
         json_schema_extra={"__template_metadata__": {"kind": "llm"}},
     )
     enable_skills: bool = Field(

@@ -73,7 +73,7 @@ skills_dirs = click.option(
 model = click.option(
     "--model",
     metavar="NAME",
-    help="The model: offline, or openai:<model>. [default: openai with a key, else offline]",
+    help="The model: offline, or <provider>:<model>. [default: openai with a key, else offline]",
 )
 yes = click.option(
     "--yes",

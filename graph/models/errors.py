@@ -5,6 +5,8 @@
         ├── UnknownModelError             model-unknown           no model of that name
         ├── ModelNotAllowedError          model-not-allowed       the caller chose a model that is not allowed
         ├── ModelKeyMissingError          model-key-missing       the provider's key is not in the environment
+        ├── ModelPackageMissingError      model-package-missing   the provider's package is not installed
+        ├── ModelNotMadeError             model-not-made          the provider's package refused a value
         ├── ModelParameterError           model-parameter         a parameter that the provider does not take
         ├── ReplyScriptError              model-script-invalid    a scripted model's file cannot be read
         ├── ScriptExhaustedError          model-script-exhausted  a scripted model has no reply left
@@ -12,7 +14,7 @@
             ├── IncompleteReplyError      model-reply-incomplete  its answer broke off
             └── UnreadableReplyError      model-reply-unreadable  its answer is no reply of a model
 
-The first five are raised before a model is asked. `calling` turns what providers raise during a turn into a
+The first seven are raised before a model is asked. `calling` turns what providers raise during a turn into a
 ModelCallError; anything else that a model raises is a bug and propagates.
 """
 
@@ -27,6 +29,7 @@ from skills_agent.skills.errors import DetailedError, SkillsAgentError
 
 _PROVIDER_PACKAGES = frozenset(
     {"openai", "httpx", "httpx2", "httpcore", "httpcore2", "anthropic", "google", "mistralai", "ollama"}
+    | {"groq", "cohere", "botocore"}
 )
 """An exception that one of these packages defines is about a provider, whichever chat model raised it."""
 
@@ -57,7 +60,7 @@ class ModelError(SkillsAgentError):
 
 class UnknownModelError(DetailedError, ModelError):
     code = "model-unknown"
-    sentence = "There is no model named {name!r}. Use offline, openai:<model> or scripted:<JSON file>."
+    sentence = "There is no model named {name!r}. Use offline, <provider>:<model> or scripted:<JSON file>."
     name: str
 
 
@@ -74,6 +77,20 @@ class ModelKeyMissingError(DetailedError, ModelError):
     )
     name: str
     variable: str
+
+
+class ModelPackageMissingError(DetailedError, ModelError):
+    code = "model-package-missing"
+    sentence = "The model {name} needs a package: {advice}."
+    name: str
+    advice: str
+
+
+class ModelNotMadeError(DetailedError, ModelError):
+    code = "model-not-made"
+    sentence = "The model {name} cannot be used: {cause}."
+    name: str
+    cause: str
 
 
 class ModelParameterError(DetailedError, ModelError):

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from langchain_core.language_models import BaseChatModel
-from pydantic import SecretStr
+from pydantic import SecretStr, ValidationError
 
 from skills_agent.graph.models.errors import (
     IncompleteReplyError,
@@ -15,6 +15,8 @@ from skills_agent.graph.models.errors import (
     ModelError,
     ModelKeyMissingError,
     ModelNotAllowedError,
+    ModelNotMadeError,
+    ModelPackageMissingError,
     ModelParameterError,
     UnknownModelError,
     calling,
@@ -23,8 +25,9 @@ from skills_agent.graph.models.errors import (
 from skills_agent.graph.models.local import LocalChatModel
 from skills_agent.graph.models.offline.model import OfflineChatModel
 from skills_agent.graph.models.scripted import ScriptedChatModel, read_script
-from skills_agent.graph.settings import UNKNOWN_WINDOW, Settings, process_environment
+from skills_agent.graph.settings import UNKNOWN_WINDOW, Settings, SettingsError, process_environment
 from skills_agent.nodes.model_call import ChosenModel, Models
+from skills_agent.nodes.wrapped_models import ModelRunnable, chat_models, has_bound_tools
 from skills_agent.state.context import Context
 
 KEY = "OPENAI_API_KEY"
@@ -47,7 +50,7 @@ def default_model(environment: Mapping[str, str]) -> str:
 def resolve_model(
     name: str, *, environment: Mapping[str, str], parameters: Mapping[str, Any] | None = None
 ) -> BaseChatModel:
-    """Return the chat model that `name` means: `offline`, `openai:<model>` or `scripted:<path>`.
+    """Return the chat model that `name` means: `offline`, `scripted:<path>` or `<provider>:<model>`.
 
     Nothing is contacted; `parameters` go to a provider's model. Raises a ModelError.
     """
@@ -59,6 +62,8 @@ def resolve_model(
         return ScriptedChatModel(script=read_script(Path(rest)))
     if kind == "openai" and rest:
         return _openai(rest, environment, parameters or {})
+    if kind and rest:
+        return _of_provider(kind, rest, parameters or {})
     raise UnknownModelError(name)
 
 
@@ -89,18 +94,43 @@ def _openai(model: str, environment: Mapping[str, str], parameters: Mapping[str,
         raise ModelParameterError(name, " ".join(str(error).split())[:300], sorted(PARAMETERS)) from error
 
 
+def _of_provider(provider: str, model_id: str, parameters: Mapping[str, Any]) -> BaseChatModel:
+    name = f"{provider}:{model_id}"
+    try:
+        from langchain.chat_models import init_chat_model  # noqa: PLC0415 - an extra
+    except ModuleNotFoundError as error:
+        raise ModelPackageMissingError(name, "pip install 'skills-agent[models]'") from error
+    try:
+        model: BaseChatModel = init_chat_model(model_id, model_provider=provider, **parameters)
+    except ImportError as error:
+        raise ModelPackageMissingError(name, " ".join(str(error).split())) from error
+    except ValidationError as error:  # Its text may repeat a key.
+        cause = "; ".join(" ".join([*map(str, each["loc"]), each["msg"]]) for each in error.errors())
+        raise ModelNotMadeError(name, cause.rstrip(".")) from error
+    except (TypeError, ValueError) as error:
+        if str(error).startswith("Unsupported"):
+            raise UnknownModelError(name) from error
+        raise ModelNotMadeError(name, " ".join(str(error).split())[:300]) from error
+    return model
+
+
 _MAX_CLIENTS: Final = 16
 """Clients of models that callers chose by name, kept for their next call."""
 
 
-def make_models(settings: Settings, model: BaseChatModel | None) -> Models:
-    """Return where models come from: the host's model, the settings' one, or the caller's allowed choice."""
+def make_models(settings: Settings, model: ModelRunnable | None) -> Models:
+    """Return where models come from: the host's model, the settings' one, or the caller's allowed choice.
+
+    Raises SettingsError for a Runnable that holds no chat model, or one that has tools already.
+    """
+    if model is not None:
+        _check_wrapped(model)
     environment = process_environment()
     own = settings.model or default_model(environment)
     allowed = () if model is not None else settings.allowed_models
 
     @lru_cache(_MAX_CLIENTS)
-    def resolve(name: str) -> BaseChatModel:
+    def resolve(name: str) -> ModelRunnable:
         return resolve_model(name, environment=environment, parameters=settings.model_parameters)
 
     def choose(context: Context) -> ChosenModel:
@@ -109,14 +139,14 @@ def make_models(settings: Settings, model: BaseChatModel | None) -> Models:
             if not context.is_of_host:
                 raise ModelNotAllowedError(name, allowed)
             name = None  # It names the models of the graph around this one.
-        label = name or own if model is None else type(model).__name__
+        label = name or own if model is None else model_name(model)
         chat = resolve(label) if model is None else model
         return ChosenModel(
             label,
             chat,
             window=settings.context_window or stated_window(chat) or UNKNOWN_WINDOW,
-            writes=not isinstance(chat, LocalChatModel),
-            reads_records=isinstance(chat, OfflineChatModel),
+            writes=not any(isinstance(each, LocalChatModel) for each in chat_models(chat)),
+            reads_records=all(isinstance(each, OfflineChatModel) for each in chat_models(chat)),
         )
 
     def window(context: Context) -> int:
@@ -128,6 +158,24 @@ def make_models(settings: Settings, model: BaseChatModel | None) -> Models:
     return Models(choose, window, calling, ModelCallError, IncompleteReplyError, is_retryable)
 
 
-def stated_window(model: BaseChatModel | None) -> int | None:
-    """Return the context window in tokens that a chat model states of itself."""
-    return (model.profile or {}).get("max_input_tokens") if model is not None else None
+def _check_wrapped(model: ModelRunnable) -> None:
+    if not any(chat_models(model)):
+        raise SettingsError(
+            "`model` takes a name, a chat model, or a Runnable around one (with_retry, with_fallbacks, bind, "
+            f"configurable_fields), not {type(model).__name__}."
+        )
+    if has_bound_tools(model):
+        raise SettingsError("The model has tools already: give them to the agent, build_graph(tools=[...]).")
+
+
+def model_name(model: ModelRunnable) -> str:
+    """Return what a host's model is called: the class of the chat model that is asked first."""
+    return type(next(chat_models(model), model)).__name__
+
+
+def stated_window(model: ModelRunnable | None) -> int | None:
+    """Return the context window in tokens that a chat model states of itself; of several, the smallest."""
+    if model is None:
+        return None
+    stated = [getattr(each, "profile", None) or {} for each in chat_models(model)]
+    return min((size for each in stated if (size := each.get("max_input_tokens"))), default=None)

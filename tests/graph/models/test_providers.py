@@ -63,7 +63,7 @@ def test_offline_and_scripted_need_no_key(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["", "gpt-5", "openai:", "openai", "scripted", "offline:x", "mistral:small"])
 def test_an_unknown_name_is_refused_with_the_valid_ones(name: str) -> None:
-    with pytest.raises(ModelError, match=r"offline, openai:<model> or scripted:") as caught:
+    with pytest.raises(ModelError, match=r"offline, <provider>:<model> or scripted:") as caught:
         resolve_model(name, environment={"OPENAI_API_KEY": "k"})
     assert caught.value.code == "model-unknown"
 

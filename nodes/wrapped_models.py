@@ -1,0 +1,76 @@
+"""Chat models inside other Runnables: `with_retry`, `with_fallbacks`, `bind`, `configurable_fields`.
+
+LangChain's Runnables hand `bind_tools` on to what is in them, and all but `with_fallbacks` return that alone
+then: the retry, what was bound and what is configurable would be lost.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Any, TypeAlias
+
+from langchain_core.language_models import BaseChatModel
+from langchain_core.runnables import Runnable, RunnableConfig, RunnableWithFallbacks
+from langchain_core.runnables.base import RunnableBindingBase
+from langchain_core.runnables.config import ensure_config
+from langchain_core.runnables.configurable import DynamicRunnable
+from typing_extensions import override
+
+ModelRunnable: TypeAlias = Runnable[Any, Any]
+"""A chat model, or a Runnable around one."""
+
+
+def chat_models(model: ModelRunnable) -> Iterator[BaseChatModel]:
+    """Return the chat models in a Runnable, the one that is asked first before its fallbacks."""
+    if isinstance(model, BaseChatModel) or _is_like_one(model):
+        yield model  # type: ignore[misc]  # has its methods
+    elif isinstance(model, RunnableWithFallbacks):
+        for each in model.runnables:
+            yield from chat_models(each)
+    elif isinstance(model, RunnableBindingBase):
+        yield from chat_models(model.bound)
+    elif isinstance(model, DynamicRunnable):
+        yield from chat_models(model.default)
+
+
+def has_bound_tools(model: ModelRunnable) -> bool:
+    """Return whether somebody bound tools before: those of the agent would take their place."""
+    if isinstance(model, RunnableWithFallbacks):
+        return any(map(has_bound_tools, model.runnables))
+    if isinstance(model, RunnableBindingBase):
+        return "tools" in model.kwargs or has_bound_tools(model.bound)
+    return isinstance(model, DynamicRunnable) and has_bound_tools(model.default)
+
+
+def changed_inside(model: ModelRunnable, change: Callable[[Any], ModelRunnable]) -> ModelRunnable:
+    """Return the same Runnable with each chat model in it changed, say one with tools."""
+    if isinstance(model, RunnableWithFallbacks):
+        first, *others = (changed_inside(each, change) for each in model.runnables)
+        return model.model_copy(update={"runnable": first, "fallbacks": others})
+    if isinstance(model, RunnableBindingBase):
+        return model.model_copy(update={"bound": changed_inside(model.bound, change)})
+    if isinstance(model, DynamicRunnable):
+        return _Configured(model, change)
+    return change(model)
+
+
+def _is_like_one(model: ModelRunnable) -> bool:
+    """Return whether it is a model in all but its class: `init_chat_model(configurable_fields=...)`."""
+    return not isinstance(model, (RunnableWithFallbacks, RunnableBindingBase, DynamicRunnable)) and callable(
+        getattr(model, "bind_tools", None)
+    )
+
+
+class _Configured(Runnable[Any, Any]):
+    """A configurable model, changed when the config of a call says which one it is."""
+
+    def __init__(self, model: DynamicRunnable[Any, Any], change: Callable[[Any], ModelRunnable]) -> None:
+        self._model, self._change = model, change
+
+    @override
+    def invoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:
+        model, config = self._model.prepare(ensure_config(config))
+        return changed_inside(model, self._change).invoke(input, config, **kwargs)
+
+    @override
+    async def ainvoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:
+        model, config = self._model.prepare(ensure_config(config))
+        return await changed_inside(model, self._change).ainvoke(input, config, **kwargs)

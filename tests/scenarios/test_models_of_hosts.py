@@ -1,0 +1,148 @@
+"""Models that a host brings: by name, and inside other Runnables."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from langchain_core.runnables import ConfigurableField, Runnable, RunnableLambda
+from langchain_openai import ChatOpenAI
+from pydantic import SecretStr
+
+from skills_agent.graph import Context, Settings, build_graph
+from skills_agent.graph.models.errors import (
+    ModelError,
+    ModelNotAllowedError,
+    ModelPackageMissingError,
+    UnknownModelError,
+)
+from skills_agent.graph.models.provider import resolve_model
+from skills_agent.graph.settings import SettingsError
+from tests.openai_server import KEY, Completion, OpenAIServer, error, openai_server
+
+ASKED: Any = {"messages": [("user", "go")]}
+
+
+@pytest.fixture
+def server() -> Iterator[OpenAIServer]:
+    with openai_server() as server:
+        yield server
+
+
+def chat(server: OpenAIServer, name: str = "first", **fields: Any) -> ChatOpenAI:
+    key = SecretStr(KEY)
+    return ChatOpenAI(model=name, base_url=server.base_url, api_key=key, max_retries=0, **fields)
+
+
+def agent_of(workspace: Path, model: Any, tools: Any = (), **settings: Any) -> Any:
+    chosen = Settings(workspace=workspace, home=workspace, bundled_skills=False, **settings)
+    return build_graph(chosen, model=model, tools=tools).compile()
+
+
+def with_retry(server: OpenAIServer) -> Runnable[Any, Any]:
+    return chat(server).with_retry(stop_after_attempt=2, wait_exponential_jitter=False)
+
+
+def with_fallbacks(server: OpenAIServer) -> Runnable[Any, Any]:
+    return chat(server).with_fallbacks([chat(server, "second").bind(temperature=0.5)])
+
+
+def with_both(server: OpenAIServer) -> Runnable[Any, Any]:
+    return with_fallbacks(server).with_config(tags=["a"])
+
+
+@pytest.mark.parametrize("wrap", [with_retry, with_fallbacks, with_both])
+async def test_what_is_around_a_model_stays_and_the_tools_are_bound_inside(
+    server: OpenAIServer, workspace: Path, wrap: Callable[[OpenAIServer], Runnable[Any, Any]]
+) -> None:
+    agent = agent_of(workspace, wrap(server))
+    server.answers.extend([error(500, "down"), Completion("done")] * 2)
+    assert agent.invoke(ASKED)["answer"] == "done"
+    assert (await agent.ainvoke(ASKED))["answer"] == "done"
+    bodies = [request.body for request in server.requests]
+    assert [len(body["tools"]) > 1 for body in bodies] == [True] * 4
+    names = ["first", "first"] if wrap is with_retry else ["first", "second"]
+    assert [body["model"] for body in bodies] == names * 2
+    temperatures = [body.get("temperature") for body in bodies]
+    assert temperatures == ([None] * 4 if wrap is with_retry else [None, 0.5] * 2)
+
+
+def test_what_was_bound_is_sent_with_the_tools(server: OpenAIServer, workspace: Path) -> None:
+    server.answers.append(Completion("done"))
+    agent = agent_of(workspace, chat(server).bind(seed=7))
+    assert agent.invoke(ASKED)["answer"] == "done"
+    (request,) = server.requests
+    assert (request.body["seed"], bool(request.body["tools"])) == (7, True)
+
+
+async def test_a_configurable_model_is_the_one_that_the_config_says(
+    server: OpenAIServer, workspace: Path
+) -> None:
+    model = chat(server).configurable_fields(model_name=ConfigurableField("which"))
+    agent = agent_of(workspace, model)
+    server.respond = lambda body: Completion(body["model"])
+    config: Any = {"configurable": {"which": "other"}}
+    assert agent.invoke(ASKED)["answer"] == "first"
+    assert agent.invoke(ASKED, config)["answer"] == "other"
+    assert (await agent.ainvoke(ASKED, config))["answer"] == "other"
+    assert all(request.body["tools"] for request in server.requests)
+
+
+def test_the_smallest_window_of_several_models_holds(server: OpenAIServer, workspace: Path) -> None:
+    """A prompt must fit into whichever of them is asked."""
+    small = chat(server, "small", profile={"max_input_tokens": 2_000})
+    model = chat(server, profile={"max_input_tokens": 200_000}).with_retry().with_fallbacks([small])
+    done = agent_of(workspace, model).invoke({"messages": [("user", "word " * 10_000)]})
+    assert "ChatOpenAI" in done["answer"]
+    assert "2,000" in done["answer"]
+    assert server.requests == []
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        RunnableLambda(str),
+        lambda: 1,
+        chat(OpenAIServer("http://127.0.0.1:9/v1")) | str,
+    ],
+)
+def test_what_holds_no_model_is_refused(workspace: Path, wrong: Any) -> None:
+    with pytest.raises(SettingsError, match="a Runnable around one"):
+        agent_of(workspace, wrong)
+
+
+def test_a_model_with_tools_of_its_own_is_refused(server: OpenAIServer, workspace: Path) -> None:
+    with pytest.raises(SettingsError, match=r"build_graph\(tools="):
+        agent_of(workspace, chat(server).bind_tools([{"type": "web_search"}]).with_retry())
+
+
+def test_a_name_is_a_model_of_the_settings(
+    server: OpenAIServer, workspace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    monkeypatch.setenv("OPENAI_BASE_URL", server.base_url)
+    server.respond = lambda body: Completion(body["model"])
+    agent = agent_of(workspace, "openai:first", allowed_models=("openai:second",))
+    assert agent.invoke(ASKED)["answer"] == "first"
+    assert agent.invoke(ASKED, context=Context(model="openai:second"))["answer"] == "second"
+    with pytest.raises(ModelNotAllowedError):
+        agent.invoke(ASKED, context=Context(model="openai:third"))
+
+
+def test_other_providers_are_known_by_their_names() -> None:
+    pytest.importorskip("langchain_anthropic")
+    parameters = {"max_tokens": 7, "api_key": KEY}
+    model: Any = resolve_model("anthropic:claude-x", environment={}, parameters=parameters)
+    assert (type(model).__name__, model.model, model.max_tokens) == ("ChatAnthropic", "claude-x", 7)
+
+
+def test_a_provider_that_is_unknown_or_not_installed_or_refuses_is_said_without_the_key() -> None:
+    with pytest.raises(UnknownModelError, match="nobody:x"):
+        resolve_model("nobody:x", environment={})
+    with pytest.raises(ModelPackageMissingError, match="langchain-upstage"):
+        resolve_model("upstage:x", environment={})
+    pytest.importorskip("langchain_anthropic")
+    parameters = {"temperature": "hot", "api_key": KEY}
+    with pytest.raises(ModelError, match="temperature Input should be a valid number") as refused:
+        resolve_model("anthropic:claude-x", environment={}, parameters=parameters)
+    assert KEY not in str(refused.value)
