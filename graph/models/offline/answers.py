@@ -78,9 +78,9 @@ def tell_no_skill_fits(listing: CatalogListing | None) -> str:
 
 
 def tell_not_loaded(name: str, reason: str) -> str:
-    """Answer that the skill which fits could not be loaded."""
+    """Answer that the skill which fits, or which the user named, could not be loaded."""
     reason = one_line(reason, _MAX_TEXT)
-    return close(f"The skill {name} fits this request, but it could not be loaded: {reason}")
+    return close(f"The skill {name} could not be loaded: {reason}")
 
 
 def _bound(text: str) -> str:

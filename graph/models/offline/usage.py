@@ -25,6 +25,7 @@ _ARGUMENT = re.compile(
 _STANDS_IN = re.compile(r".*<.+>.*|\$?\{.*\}|\$.*|\w+(?:\|\w+)+|[A-Z][A-Z0-9_=:.,-]*")
 _NO_PLACE = re.compile(r"(?:options?|flags?|\W*)", re.IGNORECASE)
 _EXAMPLE_FILE = re.compile(r"(?:\S*/)?[^\s/]+\.[A-Za-z][A-Za-z0-9]{0,9}|(?:path|your)[/_-]\S+")
+_GROUPING = (["per"], ["by"])
 _CONNECTORS = frozenset({"of", "is", "to", "=", "named", "called"})
 
 
@@ -185,10 +186,12 @@ class _Filling:
                 del self._tokens[index]
 
     def take_named_values(self) -> None:
-        """Take values that stand after the name of their place: `threshold 5`."""
+        """Take values after the name of their place: `threshold 5`, and `per region` for --group-by."""
         for part in self._open_places():
-            token = None if part.is_example else self._value_after(words(part.flag or part.name))
-            if token:
+            name = words(part.flag or part.name)
+            spoken = [name, *(_GROUPING if name[-1:] == ["by"] else ())]
+            tokens = () if part.is_example else filter(None, map(self._value_after, spoken))
+            if token := next(iter(tokens), None):
                 self._give(part, [token])
 
     def take_values_in_order(self) -> None:
@@ -235,7 +238,8 @@ class _Filling:
             after = self._tokens[start + len(name) :]
             value = next((token for token in after if token.text.lower() not in _CONNECTORS), None)
             if value and value.text.lower() not in FUNCTION_WORDS:
-                is_value = value.kind != "file" if name[-1] in FUNCTION_WORDS else not value.is_plain
+                is_preposition = name[-1] in FUNCTION_WORDS or [*name] in _GROUPING
+                is_value = value.kind != "file" if is_preposition else not value.is_plain
                 if is_value:
                     return value
         return None

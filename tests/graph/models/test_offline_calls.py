@@ -162,3 +162,18 @@ def test_no_instructions_and_no_message_break_it(instructions: str, message: str
     for usage in find_usages(instructions, ["scripts/x.py"]):
         arguments, missing = fill(usage, read_message(message))
         assert missing or all(isinstance(each, str) and each for each in arguments)
+
+
+@pytest.mark.parametrize(
+    ("message", "group"),
+    [
+        ("Total per region in a.csv", ["--group-by", "region"]),
+        ("sums of a.csv by Region", ["--group-by", "Region"]),
+        ("Total of a.csv, group by month", ["--group-by", "month"]),
+        ("What is in a.csv?", []),
+        ("Total of a.csv by a.csv", []),
+    ],
+)
+def test_an_option_named_by_takes_what_the_message_groups_by(message: str, group: list[str]) -> None:
+    usage = "`latency.py FILE [--group-by COLUMN] [--sum COLUMN]`"
+    assert args(usage, message) == ["a.csv", *group]
