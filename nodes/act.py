@@ -56,7 +56,14 @@ from skills_agent.state.calls import call_request
 from skills_agent.state.context import Context
 from skills_agent.state.reducers import spent
 from skills_agent.state.schema import AgentState, AgentUpdate, CallRequest
-from skills_agent.state.transcript import LOAD_SKILL, answered_ids, last_ai, open_calls, refusal
+from skills_agent.state.transcript import (
+    LOAD_SKILL,
+    answered_ids,
+    last_ai,
+    marks_of,
+    open_calls,
+    refusal,
+)
 
 Outputs = list[AgentUpdate | Command[Any]]
 Reply = ToolMessage | Command[Any] | list[ToolMessage | Command[Any]]
@@ -358,6 +365,8 @@ class _Attempt:
             args = json.dumps(self.args, ensure_ascii=False)
             note = f"[A person changed this call before it ran: {self.spec.name} {args}]"
             produced = _with_note(produced, note)
+            for message in tool_messages(produced):
+                message.additional_kwargs = {"skills_agent": {**marks_of(message), "edited": self.args}}
         scripts = int(self.spec.counts_as == "script")
         cost = spent(self.request["turn"], tool_calls=1, script_runs=scripts)
         return [*as_list(produced), Command(update=AgentUpdate(usage=cost))]

@@ -159,8 +159,9 @@ def _verdict(
         )
     elif isinstance(decision, Edit):
         action = decision.edited_action
-        verdict["tool"], verdict["args"], verdict["reason"] = action.name, action.args, "edited"
-        new_call = judge.call(action.name, action.args)
+        args = policy.fitted(action.name, action.args)
+        verdict["tool"], verdict["args"], verdict["reason"] = action.name, args, "edited"
+        new_call = judge.call(action.name, args)
         if new_call.skill != question.get("skill"):
             verdict.pop("install", None)  # it was approved for the scripts of another one
         verdict["digest"], verdict["skill"] = judge.digest(new_call), new_call.skill

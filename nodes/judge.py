@@ -3,6 +3,7 @@
 `Policy` is what the operator allows; a `Judge` holds it against the calls of one step.
 """
 
+import json
 import logging
 import shlex
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -239,6 +240,20 @@ class Policy:
         except ValidationError:
             return call.args
 
+    def fitted(self, tool: str, args: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the arguments that a person wrote as the schema of the tool reads them, as JSON.
+
+        A UI may send lists, objects and numbers as text. What does not fit stays as it is, and is refused.
+        """
+        offered = self.tools.get(tool)
+        schema = self.schema(offered) if offered else None
+        if schema is None:
+            return dict(args)
+        for given in (args, _with_json_read(schema, args)):
+            with suppress(ValueError):  # of validation, or of what is no JSON
+                return schema.model_validate(given).model_dump(mode="json", exclude_unset=True, by_alias=True)
+        return dict(args)
+
     def change(self, call: Call) -> FileChange | None:
         """Return what a call would change in a file, as it is now; None for calls that write no one file."""
         change = self.changes.get(call.tool)
@@ -255,6 +270,22 @@ class Policy:
                 for fault in error.errors(include_url=False)
             )
         return None
+
+
+def _with_json_read(schema: type[BaseModel], args: Mapping[str, Any]) -> dict[str, Any]:
+    """Return arguments in which the texts that do not fit are read as JSON."""
+    try:
+        schema.model_validate(args)
+    except ValidationError as error:
+        faulty = {str(fault["loc"][0]) for fault in error.errors() if fault["loc"]}
+    else:
+        faulty = set()
+    read = dict(args)
+    for name in faulty & read.keys():
+        if isinstance(read[name], str):
+            with suppress(ValueError):
+                read[name] = json.loads(read[name])
+    return read
 
 
 class Judge:

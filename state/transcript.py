@@ -41,6 +41,12 @@ def outcome_of(message: BaseMessage) -> Mapping[str, Any]:
     return artifact if isinstance(artifact, Mapping) and "exit_code" in artifact else {}
 
 
+def edited_args(message: BaseMessage) -> Mapping[str, Any] | None:
+    """Return the arguments that a person had a call run with; None where nobody changed it."""
+    args = marks_of(message).get("edited")
+    return args if isinstance(args, dict) else None
+
+
 def reused_since(message: AnyMessage) -> str:
     """Return the start of the earlier run whose result a tool message repeats; empty where the call ran."""
     return str(marks_of(message).get("reused", ""))

@@ -106,6 +106,7 @@ class Agent:
 
 def assert_asked_again(agent: Agent, says: str = "") -> Interrupt:
     """Assert that the one question is open still, and says first that an answer was not understood."""
+    interrupt: Interrupt
     (interrupt,) = agent.state.interrupts
     first = interrupt.value["action_requests"][0]["description"].partition("\n\n")[0]
     assert first.startswith("Your answer was not understood: ")

@@ -10,6 +10,7 @@ from langchain_core.tools import tool
 from langgraph.types import Command
 from pydantic import ValidationError
 
+from skills_agent.graph.models.offline.model import OfflineChatModel
 from skills_agent.graph.settings import SettingsError
 from skills_agent.state.context import Context
 from tests.agents import Agent, assert_asked_again, call, calls, write_skill
@@ -349,3 +350,48 @@ def test_what_a_trusted_workspace_took_from_the_list_is_asked_about_after_an_unt
     agent = make_agent(replies, require_approval_for=(), waived_risks=frozenset({"read_file"}))
     agent.say("go")
     assert agent.state.interrupts
+
+
+@pytest.mark.parametrize(
+    ("sent", "words"),
+    [('["a b", "c"]', ["a b", "c"]), ("'a b' c", ["a b", "c"]), (["a b", "c"], ["a b", "c"])],
+)
+def test_a_list_that_a_ui_sends_as_text_is_what_the_schema_reads_in_it(
+    make_agent: MakeAgent, skills_dir: Path, sent: object, words: list[str]
+) -> None:
+    """It is judged, signed, recorded and told so; the offline model said that the script was not run."""
+    write_skill(
+        skills_dir,
+        "word-count",
+        "Count the words of a text.",
+        "`python scripts/count.py TEXT`",
+        scripts__count_py="import sys\nprint(sys.argv[1:])\n",
+    )
+    agent = make_agent(OfflineChatModel())
+    agent.say("count the words of hello.txt")
+    (interrupt,) = agent.state.interrupts
+    (asked,) = interrupt.value["action_requests"]
+    action = {"name": "run_script", "args": {**asked["args"], "args": sent}}
+    said = agent.answer({"type": "edit", "edited_action": action})["answer"]
+    (verdict,) = (each for each in agent.values["verdicts"].values() if each["tool"] == "run_script")
+    (grant,) = agent.values["grants"].values()
+    assert verdict["args"]["args"] == grant["args"]["args"] == words
+    assert "`scripts/count.py` of the skill word-count was run with `'a b' c`. Its output:" in said
+    assert "```\n['a b', 'c']\n```" in said
+
+
+@pytest.mark.parametrize("sent", [{"names": '["a", "b"]', "many": "2"}, {"names": ["a", "b"], "many": 2}])
+def test_texts_of_a_ui_that_are_json_reach_a_hosts_tool_as_what_they_say(
+    make_agent: MakeAgent, sent: dict[str, Any]
+) -> None:
+    @tool
+    def invite(names: list[str], many: int, note: str = "[]") -> str:
+        """Invite people."""
+        return f"invited {names!r} {many!r} {note!r}"
+
+    agent = make_agent([calls(call("invite", names=["x"], many=1)), "done"], tools=[invite])
+    agent.say("go")
+    agent.run(
+        Command(resume=[{"type": "edit", "args": {"action": "invite", "args": {**sent, "note": "[1]"}}}])
+    )
+    assert agent.tool_messages("invite")[0].text.endswith("invited ['a', 'b'] 2 '[1]'")

@@ -3,6 +3,7 @@
 import re
 import shlex
 from collections.abc import Mapping, Sequence
+from itertools import dropwhile
 from typing import Any, NamedTuple
 
 from langchain_core.messages import ToolMessage
@@ -38,7 +39,9 @@ def tell_run(run: ToolResult) -> str:
     if run.message.status == "error" and not outcome:
         reason = one_line(run.message.text, _MAX_TEXT)
         return close(f"{script} was not run{arguments}. The reason given: {reason}")
-    ended, _, report = run.message.text.partition("\n")
+    # Notes of the agent stand before what came of it.
+    ended, *lines = [*dropwhile(lambda line: line.startswith("["), run.message.text.split("\n"))] or [""]
+    report = "\n".join(lines)
     if outcome.get("exit_code") != 0:
         return close(f"{script} did not succeed{arguments}: {ended}.", _bound(report))
     return close(f"{script} was run{arguments}. Its output:", _bound(report.removeprefix("stdout:\n")))

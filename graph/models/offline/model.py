@@ -18,7 +18,7 @@ from skills_agent.nodes.model_call import PromptRecords
 from skills_agent.nodes.prompt import ShownSkills, instructions_of
 from skills_agent.skills.search.words import search_texts
 from skills_agent.state.records import LoadedSkill, active_skills
-from skills_agent.state.transcript import is_synthetic
+from skills_agent.state.transcript import edited_args, is_synthetic
 
 ASKS_FOR = "asks_for"
 """In the metadata of an answer: the places of a command that it asks the person for."""
@@ -101,7 +101,8 @@ class _Turn:
             elif isinstance(message, AIMessage):
                 calls |= {call["id"]: call["args"] for call in message.tool_calls}
             elif isinstance(message, ToolMessage) and message.name == tool:
-                results.append(ToolResult(calls.get(message.tool_call_id, {}), message))
+                args = edited_args(message) or calls.get(message.tool_call_id, {})
+                results.append(ToolResult(args, message))
         return results
 
     def _choose_skill(self) -> str | None:
