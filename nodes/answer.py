@@ -56,6 +56,6 @@ def _without_calls(message: AIMessage, reason: str) -> AIMessage:
     if message.text.strip() and not message.tool_calls and not message.invalid_tool_calls:
         return message
     text = str(message.text).strip() or f"I stopped: {reason}."
-    final = AIMessage(text, id=message.id, usage_metadata=message.usage_metadata)
+    final = AIMessage(text, id=message.id, name=message.name, usage_metadata=message.usage_metadata)
     final.response_metadata = message.response_metadata
     return as_arrived(final)

@@ -23,6 +23,7 @@ from skills_agent.nodes import RegistryOf, prompt
 from skills_agent.nodes.cancellation import Cancellation
 from skills_agent.nodes.effects import Invocations
 from skills_agent.nodes.prompt import ShownCatalog, ShownSkills
+from skills_agent.nodes.prompt_cache import with_breakpoints, with_tool_breakpoint
 from skills_agent.nodes.reply import (
     FIRST_WAIT,
     MAX_TRIES,
@@ -49,6 +50,13 @@ from skills_agent.state.whole_text import with_whole_text
 
 _MAX_CACHED: Final = 16
 """How many bound models, and how many texts of catalogs, stay for the next calls."""
+
+
+AGENT_NAME: Final = "__skills_agent_name"
+"""Where the name of the compiled graph stands in `configurable`. Keys with two underscores stay out of
+checkpoints."""
+
+_CACHE_CREATION: Final = ("cache_creation", "ephemeral_5m_input_tokens", "ephemeral_1h_input_tokens")
 
 
 class TwoPaths(Runnable[Any, Any]):
@@ -85,6 +93,8 @@ class ChosenModel(NamedTuple):
     """False for one that answers by rules or from a script: it cannot write a summary."""
     reads_records: bool = False
     """True for the offline model: it gets the records that a prompt is rendered from. No provider does."""
+    takes_breakpoints: bool = False
+    """True for one whose prompt cache keeps what breakpoints say."""
 
 
 class Models(NamedTuple):
@@ -188,13 +198,15 @@ class ModelRequests:
         names = () if hidden is None else tuple(name for name in self._tools if name not in hidden)
         model, schema_tokens = self._bind(chosen, names, load_skill)
         room = room_of(chosen.window) - schema_tokens
-        rendered = prompt.render_within(room, messages, state.get("summary"), skills, status)
+        own_name = agent_name()
+        rendered = prompt.render_within(room, messages, state.get("summary"), skills, status, own_name)
         # The quarter of the window that is left free is for doubt: what may fit is tried.
         if (tokens := rendered.tokens + schema_tokens) > chosen.window:
-            return Reply(prompt.too_large(state, tokens, chosen.name, chosen.window))
+            return _named(Reply(prompt.too_large(state, tokens, chosen.name, chosen.window)), own_name)
         arguments = {"records": PromptRecords(messages, skills)} if chosen.reads_records else {}
-        waiting = Waiting(model, rendered.messages, arguments)
-        return (yield from self.reply(state, runtime, chosen.name, waiting, calls))
+        shown = with_breakpoints(rendered.messages) if chosen.takes_breakpoints else rendered.messages
+        reply = yield from self.reply(state, runtime, chosen.name, Waiting(model, shown, arguments), calls)
+        return _named(reply, own_name)
 
     def reply(
         self,
@@ -295,6 +307,8 @@ class ModelRequests:
             if load_skill:
                 tools.insert(0, load_skill)
                 tokens += _schema_tokens(load_skill)
+            if chosen.takes_breakpoints:
+                tools = with_tool_breakpoint(tools)
             model = chosen.chat
             if tools:
                 model = changed_inside(model, lambda chat: chat.bind_tools(tools))
@@ -309,6 +323,18 @@ class ModelRequests:
 
 def _schema_tokens(schema: dict[str, Any]) -> int:
     return tokens_in(json.dumps(schema, ensure_ascii=False))
+
+
+def agent_name() -> str:
+    """Return the name of the agent whose node runs: its messages carry it, as those of `create_agent` do.
+
+    A supervisor, and a model that reads several agents, tell by it who speaks.
+    """
+    return str(get_config().get("configurable", {}).get(AGENT_NAME) or "")
+
+
+def _named(reply: Reply, own_name: str) -> Reply:
+    return reply._replace(message=reply.message.model_copy(update={"name": own_name or None}))
 
 
 def two_paths(name: str, node: RecordedSteps, running: Invocations) -> TwoPaths:
@@ -379,11 +405,15 @@ def usage_of(state: AgentState, reply: Reply) -> AgentUpdate:
     if is_synthetic(reply.message):
         return AgentUpdate()
     usage: Mapping[str, Any] = reply.message.usage_metadata or {}
+    details: Mapping[str, Any] = usage.get("input_token_details") or {}
     return AgentUpdate(
         usage=spent(
             state["usage"]["turn"],
             model_calls=reply.calls,
             input_tokens=usage.get("input_tokens", 0),
             output_tokens=usage.get("output_tokens", 0),
+            cache_read_tokens=details.get("cache_read") or 0,
+            # LangChain gives Anthropic's by how long they are kept, and then 0 for all of them.
+            cache_creation_tokens=sum(details.get(name) or 0 for name in _CACHE_CREATION),
         )
     )

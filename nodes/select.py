@@ -12,6 +12,7 @@ from langgraph.runtime import Runtime
 
 from skills_agent.nodes.asking import SKILL_CHANGED
 from skills_agent.nodes.judge import Policy
+from skills_agent.nodes.model_call import agent_name
 from skills_agent.nodes.prompt import instructions_of
 from skills_agent.skills.errors import SkillError, UnknownSkillError
 from skills_agent.skills.format.values import safe_name
@@ -85,8 +86,10 @@ def select(
         requests = [*_reloads(state, on_change, skills), *_requests(state, catalog)]
         calls = [request.call for request in requests]
         if calls:
-            mark = dict(SYNTHETIC)
-            messages = [AIMessage("", tool_calls=calls, id=f"ai-{calls[0]['id']}", additional_kwargs=mark)]
+            own_id = f"ai-{calls[0]['id']}"
+            message = AIMessage("", tool_calls=calls, id=own_id, name=agent_name() or None)
+            message.additional_kwargs = dict(SYNTHETIC)
+            messages = [message]
     admissions, refusals = _admit(
         requests, state, catalog, context.narrow(limits), is_shut=policy.is_left_out(LOAD_SKILL, context)
     )

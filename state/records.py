@@ -177,6 +177,10 @@ class Counts(TypedDict):
     script_runs: int
     input_tokens: int
     output_tokens: int
+    cache_read_tokens: NotRequired[int]
+    """Of the input: what a provider's prompt cache had."""
+    cache_creation_tokens: NotRequired[int]
+    """Of the input: what a provider that says so put into its cache."""
 
 
 class UsageRecord(TypedDict):

@@ -156,11 +156,18 @@ class SkillUnloaded(Event):
 class ModelCalled(Event):
     """A model answered."""
 
-    text = "asked {model}: {input_tokens} + {output_tokens} tokens[, {seconds} s][; {fault}][; wants {calls}]"
+    text = (
+        "asked {model}: {input_tokens} + {output_tokens} tokens[, {cache_read_tokens} of them cached]"
+        "[, {seconds} s][; {fault}][; wants {calls}]"
+    )
     model: str
     input_tokens: int
     output_tokens: int
     calls: list[str]
+    cache_read_tokens: int | UnsetType = UNSET
+    """Of the input: what the provider's prompt cache had."""
+    cache_creation_tokens: int | UnsetType = UNSET
+    """Of the input: what the provider put into its cache."""
     fault: str | UnsetType = UNSET
     """Why the answer is not whole: cut off at the model's limit, or stopped by a filter."""
     seconds: float | UnsetType = UNSET

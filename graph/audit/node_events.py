@@ -52,6 +52,13 @@ class NodeStep(NamedTuple):
         counts = (self.update.get("usage") or {}).get("this_turn", {})
         return {name: counts.get(name, 0) for name in ("input_tokens", "output_tokens")}
 
+    @property
+    def cached(self) -> dict[str, int]:
+        """Return of the tokens those of the provider's prompt cache, where there are any."""
+        counts = (self.update.get("usage") or {}).get("this_turn", {})
+        names = ("cache_read_tokens", "cache_creation_tokens")
+        return {name: counts[name] for name in names if counts.get(name)}
+
 
 def events_of(node: str, step: NodeStep) -> list[Event]:
     """Return the events of a node's step, in the order in which a person reads them."""
@@ -214,7 +221,7 @@ def _model_called(step: NodeStep) -> Iterator[Event]:
             calls = [call["name"] or "" for call in [*message.tool_calls, *message.invalid_tool_calls]]
             fault = fault_of(message) or UNSET
             yield events.ModelCalled(
-                model=str(name), calls=calls, fault=fault, seconds=step.seconds, **step.tokens
+                model=str(name), calls=calls, fault=fault, seconds=step.seconds, **step.tokens, **step.cached
             )
 
 

@@ -74,6 +74,8 @@ class RunRecord(NamedTuple):
             "refused": sum(event.get("decision") == "deny" for event in self._of("call_judged")),
             "input_tokens": sum(_number(event, "input_tokens") for event in models),
             "output_tokens": sum(_number(event, "output_tokens") for event in models),
+            "cache_read_tokens": sum(_number(event, "cache_read_tokens") for event in models),
+            "cache_creation_tokens": sum(_number(event, "cache_creation_tokens") for event in models),
         }
 
     def story(self) -> str:
@@ -88,6 +90,8 @@ class RunRecord(NamedTuple):
             clock = local_time(event.get("time"))[-8:]
             lines.append(f"{clock}  {event.get('node', '')!s:<9} {events.line_of(event)}")
         tokens = f"{summary['input_tokens']} + {summary['output_tokens']} tokens"
+        if summary["cache_read_tokens"]:
+            tokens += f", {summary['cache_read_tokens']} of them cached"
         return "\n".join([*lines, "", f"{summary['calls']} calls, {summary['refused']} refused, {tokens}"])
 
     def _of(self, *kinds: str) -> list[Record]:

@@ -87,7 +87,9 @@ def _summary_lines(record: ThreadRecord) -> Iterator[str]:
     if record.usage:
         spent = record.usage["thread"]
         counts = [count(spent["model_calls"], "model call"), count(spent["tool_calls"], "tool call")]
-        tokens = f"{spent['input_tokens']:,} tokens in, {spent['output_tokens']:,} out"
+        cached = spent.get("cache_read_tokens", 0)
+        of_input = f" ({cached:,} of them cached)" if cached else ""
+        tokens = f"{spent['input_tokens']:,} tokens in{of_input}, {spent['output_tokens']:,} out"
         yield f"Cost: {', '.join([*counts, count(spent['script_runs'], 'script run'), tokens])}"
 
 

@@ -147,6 +147,7 @@ def make_models(settings: Settings, model: ModelRunnable | None) -> Models:
             window=settings.context_window or stated_window(chat) or UNKNOWN_WINDOW,
             writes=not any(isinstance(each, LocalChatModel) for each in chat_models(chat)),
             reads_records=all(isinstance(each, OfflineChatModel) for each in chat_models(chat)),
+            takes_breakpoints=takes_breakpoints(chat),
         )
 
     def window(context: Context) -> int:
@@ -179,3 +180,12 @@ def stated_window(model: ModelRunnable | None) -> int | None:
         return None
     stated = [getattr(each, "profile", None) or {} for each in chat_models(model)]
     return min((size for each in stated if (size := each.get("max_input_tokens"))), default=None)
+
+
+def takes_breakpoints(model: ModelRunnable) -> bool:
+    """Return whether langchain-anthropic's ChatAnthropic, or a class made of it, answers in every case.
+
+    It is known by the name of its class: the package is the host's.
+    """
+    names = [{made.__name__ for made in type(each).__mro__} for each in chat_models(model)]
+    return bool(names) and all("ChatAnthropic" in each for each in names)

@@ -69,6 +69,7 @@ from skills_agent.graph.threads.requests import request_in, turn_of
 from skills_agent.nodes.asking import UNANSWERABLE, AskedAttempt
 from skills_agent.nodes.cancellation import Cancellation
 from skills_agent.nodes.effects import INVOCATION_KEY, Invocation, Journal
+from skills_agent.nodes.model_call import AGENT_NAME
 from skills_agent.state.context import Context
 from skills_agent.state.schema import AgentInput, AgentOutput, AgentState
 from skills_agent.state.whole_text import with_whole_text
@@ -78,6 +79,8 @@ logger = logging.getLogger(__name__)
 ThreadStatus = Literal["done", "waiting", "unfinished"]
 """`unfinished`: cut off in the middle, by a crash, Ctrl-C or SIGTERM."""
 
+DEFAULT_NAME: Final = "skills-agent"
+"""Of an agent that the host did not name."""
 _LOOKOUT_SECONDS: Final = 0.02
 """Between two looks whether a cancelled run has ended."""
 _LEADING_TO_DECIDE: Final = frozenset({"discover", "summarize", "select", "load", "gate", "approve", "act"})
@@ -272,6 +275,7 @@ class CompiledAgent(CompiledGraphHooks[AgentState, Context, AgentInput, AgentOut
         """Return the config of an invocation, with what its nodes have to know of it."""
         marked = _marked(config, run)
         marked["configurable"][UNANSWERABLE] = not is_kept(self, self._whole(config))
+        marked["configurable"][AGENT_NAME] = self.name
         return marked
 
     def _thread_of(self, config: RunnableConfig | None) -> "_Thread | None":
@@ -362,8 +366,12 @@ class AgentGraph(StateGraph[AgentState, Context, AgentInput, AgentOutput]):
         self.services = services
 
     @override
-    def compile(self, checkpointer: Checkpointer = None, **options: Any) -> CompiledAgent:
-        return compiled_as(CompiledAgent, super().compile(checkpointer, **options), services=self.services)
+    def compile(
+        self, checkpointer: Checkpointer = None, *, name: str | None = None, **options: Any
+    ) -> CompiledAgent:
+        """Return the agent, to be called; its messages carry `name`."""
+        compiled = super().compile(checkpointer, name=name or DEFAULT_NAME, **options)
+        return compiled_as(CompiledAgent, compiled, services=self.services)
 
 
 def status_of(snapshot: StateSnapshot) -> ThreadStatus:

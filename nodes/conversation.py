@@ -1,0 +1,131 @@
+"""What providers ask of the messages of a prompt. Pure.
+
+OpenAI, Anthropic and Gemini refuse a request over one message of it, and a thread that holds such a message
+would be refused for ever: the caller brings messages of any order and kind. tests/strict_providers.py has
+the rules, each with its source.
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import takewhile
+from typing import Any, Final, NamedTuple
+
+from langchain_core.messages import (
+    AIMessage,
+    AnyMessage,
+    ChatMessage,
+    HumanMessage,
+    ToolMessage,
+)
+
+from skills_agent.state.transcript import SYNTHETIC
+
+NO_TEXT: Final = "[This message has no text.]"
+BEFORE_A_REPLY: Final = "[Nothing was said before this reply.]"
+"""Stands where a caller brings a reply that follows nothing, or another reply: Gemini refuses both."""
+CALLERS_NOTE: Final = "A note from the operator of this conversation, not from the user:\n{}"
+
+_SYSTEM_ROLES: Final = frozenset({"system", "developer"})
+_NAME: Final = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+"""What OpenAI takes for the name of who speaks; others do not read it."""
+
+
+class Parted(NamedTuple):
+    """A transcript without the system messages that it begins with."""
+
+    system: str
+    """Their text."""
+    messages: list[AnyMessage]
+
+
+def part_system(messages: Sequence[AnyMessage]) -> Parted:
+    """Return the text of the system messages at the beginning, and the messages after them."""
+    leading = [*takewhile(_is_system, messages)]
+    texts = (str(each.text).strip() for each in leading)
+    return Parted("\n\n".join(filter(None, texts)), list(messages[len(leading) :]))
+
+
+def conversation(messages: Sequence[AnyMessage], own_name: str = "") -> list[AnyMessage]:
+    """Return messages as every provider takes them, after one system message.
+
+    A system message among them becomes a marked note: Anthropic has no place for it, and Gemini would move
+    it to the head. Results follow their calls at once. No text is blank. The name of who speaks stays where
+    providers take it; `own_name` is that of this agent, which a model need not be told.
+    """
+    made: list[AnyMessage] = []
+    for message in _results_first(messages):
+        taken = _taken(message, own_name)
+        if taken is None:
+            continue
+        if taken.type == "ai" and (not made or made[-1].type == "ai"):
+            made.append(HumanMessage(BEFORE_A_REPLY, additional_kwargs=dict(SYNTHETIC)))
+        made.append(taken)
+    return made
+
+
+def _results_first(messages: Sequence[AnyMessage]) -> Iterator[AnyMessage]:
+    """Yield what came between calls and their results after the results."""
+    waiting: set[str | None] = set()
+    held: list[AnyMessage] = []
+    for message in messages:
+        if isinstance(message, ToolMessage):
+            waiting.discard(message.tool_call_id)
+            yield message
+        elif message.type != "human" and isinstance(message, AIMessage):
+            yield from held
+            held.clear()
+            waiting = {call["id"] for call in message.tool_calls}
+            yield message
+        elif waiting:
+            held.append(message)
+            continue
+        else:
+            yield message
+        if held and not waiting:
+            yield from held
+            held.clear()
+    yield from held
+
+
+def _taken(message: AnyMessage, own_name: str) -> AnyMessage | None:
+    if _is_system(message):
+        text = str(message.text).strip()
+        note = CALLERS_NOTE.format(text)
+        return HumanMessage(note, id=message.id, additional_kwargs=dict(SYNTHETIC)) if text else None
+    if isinstance(message, ChatMessage):
+        of_role = AIMessage if message.role in {"assistant", "ai", "model"} else HumanMessage
+        message = of_role(message.content, id=message.id)
+    update: dict[str, Any] = {}
+    if (name := message.name) and not isinstance(message, ToolMessage):
+        is_told = name != own_name and _NAME.fullmatch(name)
+        update = {} if is_told else {"name": None}
+    content = message.content
+    is_blank = not content or content.isspace() if isinstance(content, str) else _has_blank(content)
+    if is_blank:
+        update["content"] = _said(message)
+    return message.model_copy(update=update) if update else message
+
+
+def _said(message: AnyMessage) -> Any:
+    """Return content without blank texts; one that would be nothing says so, where it must be something."""
+    blocks = [] if isinstance(message.content, str) else [b for b in message.content if not _is_blank(b)]
+    if isinstance(message, ToolMessage) or (isinstance(message, AIMessage) and message.tool_calls):
+        return blocks or ""
+    return blocks or NO_TEXT
+
+
+def _has_blank(blocks: Sequence[str | Mapping[str, Any]]) -> bool:
+    return not blocks or any(map(_is_blank, blocks))
+
+
+def _is_blank(block: str | Mapping[str, Any]) -> bool:
+    if not isinstance(block, str):
+        if block.get("type") != "text":
+            return False
+        block = str(block.get("text") or "")
+    return not block.strip()
+
+
+def _is_system(message: AnyMessage) -> bool:
+    kind = message.type
+    return kind == "system" or (isinstance(message, ChatMessage) and message.role in _SYSTEM_ROLES)

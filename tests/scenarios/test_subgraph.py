@@ -1,0 +1,90 @@
+"""The agent as a node of another graph, and beside other agents."""
+
+from pathlib import Path
+from typing import Any
+
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.graph import START, MessagesState, StateGraph
+
+from skills_agent.graph import Settings, build_graph
+from skills_agent.graph.models.scripted import ScriptedChatModel
+from tests.agents import call, calls, write_skill
+from tests.conftest import MakeAgent
+from tests.scenarios.test_prompt_prefix import Recorder
+
+CONFIG: Any = {"configurable": {"thread_id": "1"}}
+
+
+def outer(workspace: Path, recorder: Recorder, **compiled: Any) -> Any:
+    settings = Settings(workspace=workspace, home=workspace, bundled_skills=False)
+    agent = build_graph(settings, model=ScriptedChatModel(recorder.entries)).compile(**compiled)
+    builder = StateGraph(MessagesState)
+    builder.add_node("agent", agent)
+    builder.add_edge(START, "agent")
+    return builder.compile(checkpointer=InMemorySaver())
+
+
+def loading_and_then_talking(skills_dir: Path) -> Recorder:
+    write_skill(skills_dir, "alpha", "Counts apples.", "APRICOT\n")
+    return Recorder([calls(call("load_skill", name="alpha")), "first", "second"])
+
+
+def receipts(prompt: list[BaseMessage]) -> list[str]:
+    return [str(each.content) for each in prompt if isinstance(each, ToolMessage)]
+
+
+def test_a_subgraph_without_a_thread_of_its_own_says_that_its_skill_is_not_loaded_any_more(
+    workspace: Path, skills_dir: Path
+) -> None:
+    recorder = loading_and_then_talking(skills_dir)
+    graph = outer(workspace, recorder)
+    graph.invoke({"messages": [HumanMessage("x")]}, CONFIG)
+    graph.invoke({"messages": [HumanMessage("y")]}, CONFIG)
+    (loaded,), (afterwards,) = map(receipts, recorder.prompts[1:])
+    assert "APRICOT" in loaded
+    assert afterwards.startswith("Not loaded any more: load it again")
+    assert "Loaded skills" not in str(recorder.prompts[2][-1].content)
+
+
+def test_a_subgraph_with_a_thread_of_its_own_keeps_its_skills(workspace: Path, skills_dir: Path) -> None:
+    recorder = loading_and_then_talking(skills_dir)
+    graph = outer(workspace, recorder, checkpointer=True)
+    graph.invoke({"messages": [HumanMessage("x")]}, CONFIG)
+    result = graph.invoke({"messages": [HumanMessage("y")]}, CONFIG)
+    assert [str(each.content) for each in result["messages"][-2:]] == ["y", "second"]
+    (afterwards,) = receipts(recorder.prompts[2])
+    assert "APRICOT" in afterwards
+    assert "alpha" in str(recorder.prompts[2][-1].content)
+
+
+def test_the_receipt_of_an_unloaded_skill_says_so_and_that_of_the_next_load_is_its_own(
+    make_agent: MakeAgent, skills_dir: Path
+) -> None:
+    write_skill(skills_dir, "alpha", "Counts apples.", "APRICOT\n")
+    load = calls(call("load_skill", name="alpha"))
+    recorder = Recorder([load, calls(call("unload_skill", name="alpha")), "first", load, "second"])
+    agent = make_agent(recorder.entries)
+    agent.say("x")
+    agent.say("y")
+    assert [text.startswith("Not loaded any more") for text in receipts(recorder.prompts[3])] == [True, False]
+    first, _, newest = receipts(recorder.prompts[4])
+    assert first.startswith("Not loaded any more")
+    assert "APRICOT" in newest
+
+
+def test_replies_carry_the_name_of_the_agent(workspace: Path, skills_dir: Path) -> None:
+    recorder = loading_and_then_talking(skills_dir)
+    graph = outer(workspace, recorder, name="farmer", checkpointer=True)
+    brought = [HumanMessage("x", name="Ada Lovelace"), AIMessage("Hello.", name="greeter")]
+    result = graph.invoke({"messages": [*brought, HumanMessage("/alpha y")]}, CONFIG)
+    names = [each.name for each in result["messages"] if isinstance(each, AIMessage)]
+    assert names == ["greeter", "farmer", "farmer"]
+    told = {each.name for each in recorder.prompts[-1] if not isinstance(each, ToolMessage)}
+    assert told == {None, "greeter"}, "its own name, and one that OpenAI refuses, are left out"
+
+
+def test_an_agent_without_a_name_of_the_hosts_has_the_products(make_agent: MakeAgent) -> None:
+    agent = make_agent(["Hello."])
+    agent.say("x")
+    assert agent.transcript[-1].name == "skills-agent"
