@@ -37,6 +37,7 @@ from skills_agent.state.transcript import (
     last_human,
     open_calls,
     refusal,
+    typed_text,
     wants_skills,
 )
 
@@ -269,7 +270,7 @@ def _named_by_user(human: HumanMessage | None, catalog: Catalog) -> Iterator[tup
 
     In `/a /b text` both are named, and `text` is for each.
     """
-    text = str(human.text) if human else ""
+    text = typed_text(human) if human else ""
     commands: list[str] = []
     rest = text
     while (command := _COMMAND.match(rest)) and len(commands) < _MAX_COMMANDS:

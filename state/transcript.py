@@ -89,6 +89,14 @@ def last_human(messages: Sequence[AnyMessage]) -> HumanMessage | None:
     return next((message for message in reversed(messages) if isinstance(message, HumanMessage)), None)
 
 
+def typed_text(message: HumanMessage) -> str:
+    """Return what a person typed: the first text of a message. What follows is attached to it."""
+    if isinstance(message.content, str):
+        return message.content
+    texts = (each if isinstance(each, str) else each.get("text") for each in message.content)
+    return next((text for text in texts if isinstance(text, str)), "")
+
+
 def is_synthetic(message: AnyMessage) -> bool:
     """Return True if the agent wrote a message itself."""
     return bool(marks_of(message).get("synthetic"))

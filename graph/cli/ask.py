@@ -13,6 +13,8 @@ Examples:
   skills-agent ask "How many rows has orders.csv?"
   skills-agent ask "/csv-report total amount by region in orders.csv" --yes run
   skills-agent ask "Summarise the log" --skills-dir ~/my-skills --model openai:gpt-5-mini
+  cat orders.csv | skills-agent ask "Which region sold most?"
+  skills-agent ask -c "And the least?"
   cat question.txt | skills-agent ask - --json
 """
 
@@ -21,6 +23,7 @@ Examples:
 @click.argument("question")
 @click.option("--skill", "skills", metavar="NAME", multiple=True, help="Load this skill first. Repeatable.")
 @options.thread
+@options.newest
 @click.option(
     "--request-id",
     "request_id",
@@ -33,27 +36,35 @@ def ask(
     *,
     skills: tuple[str, ...],
     thread: str | None,
+    newest: bool,
     request_id: str | None,
     as_json: bool,
     **chosen: Any,
 ) -> None:
     """Ask QUESTION and print the answer (`-` reads the question from stdin).
 
+    What is piped in beside a question is attached to it: a short text as it is, all else as a file.
     Each step is printed as it happens. Calls that do more than read need an approval: on a
     terminal you are asked; elsewhere the run stops with exit code 3 and prints the command that
     resumes it.
     """
+    from skills_agent.graph.cli.attached import read_piped, with_attached
+
+    piped = b"" if question == "-" else read_piped()
     text = sys.stdin.read() if question == "-" else question
     if not text.strip():
         raise click.UsageError("the question is empty")
     if request_id is not None and not (request_id and thread):
         raise click.UsageError("--request-id is an id of a question of a thread: name that with --thread")
 
+    from skills_agent.graph.cli.chat import unknown_command
     from skills_agent.graph.cli.progress import Progress
     from skills_agent.graph.cli.thread import open_thread, person_says, print_turn, run_once
     from skills_agent.graph.cli.threads import earlier_threads
 
-    with open_thread(thread, quiet=as_json, **chosen) as current:
+    with open_thread(thread, newest=newest, quiet=as_json, **chosen) as current:
+        if fault := unknown_command(current, text):
+            raise click.UsageError(fault)
         try:
             for name in skills:
                 current.registry.refresh().find(name)
@@ -63,7 +74,7 @@ def ask(
         progress.did("thread", current.name)
         if offer := earlier_threads(current.agent.services.settings):
             progress.did("note", offer)
-        said = person_says(text, skills, request_id)
+        said = person_says(with_attached(text, piped, current.workspace), skills, request_id)
         if turn := current.earlier_turn(said):
             if turn.is_over:
                 current.look_back(turn)

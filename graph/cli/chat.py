@@ -2,7 +2,7 @@
 
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -22,20 +22,22 @@ HELP = """\
 /help                    this
 /quit                    end (or Ctrl-D); the thread is kept"""
 
+_COMMANDS = ("skills", "plan", "help", "quit")
 _COMMAND = re.compile(r"/(?P<name>[^\s/]+)(?=\s|$)")
 
 
 @click.command(epilog=options.examples("chat", "chat --thread t-1f2e3d4c --yes run"))
 @options.thread
+@options.newest
 @options.choices
-def chat(thread: str | None, **chosen: Any) -> None:
+def chat(thread: str | None, *, newest: bool, **chosen: Any) -> None:
     """Talk with the agent until /quit or Ctrl-D. From a pipe, each line is a message.
 
     /SKILL-NAME and a task loads that skill first. /skills, /plan and /help need no model.
     """
     from skills_agent.graph.cli.thread import open_thread
 
-    with open_thread(thread, **chosen) as current:
+    with open_thread(thread, newest=newest, **chosen) as current:
         _converse(current)
 
 
@@ -60,11 +62,29 @@ def _answer(thread: "OpenThread", line: str) -> bool:
             _print_plan(thread)
         case "help":
             click.echo(HELP)
-        case name if name and not _is_skill(thread, name):
-            click.echo(f"There is no command and no skill {'/' + name!r} here. /help lists what there is.")
+        case _ if fault := unknown_command(thread, line, _COMMANDS):
+            click.echo(f"{fault} /help lists what there is.")
         case _:
             _turn(thread, line)
     return True
+
+
+def unknown_command(thread: "OpenThread", text: str, commands: Sequence[str] = ()) -> str:
+    """Say that a text begins with `/NAME` and nothing has that name; empty for any other text."""
+    command = _COMMAND.match(text)
+    if command is None:
+        return ""
+    from difflib import get_close_matches
+
+    catalog, name = thread.registry.refresh(), command["name"]
+    try:
+        catalog.find(name)
+    except UnknownSkillError:
+        names = [*commands, *(skill.name for skill in catalog.skills if skill.user_invocable)]
+        near = " or ".join(f"/{each}" for each in get_close_matches(name, names))
+        what = "command and no skill" if commands else "skill"
+        return f"There is no {what} {'/' + name!r} here.{f' Did you mean {near}?' if near else ''}"
+    return ""
 
 
 def _lines() -> Iterator[str]:
@@ -104,14 +124,6 @@ def _turn(thread: "OpenThread", text: str | None) -> None:
         return
     if code := exit_code_of(thread.control):  # the turn was done before the signal could end it
         leave(code, thread.command("chat", "--thread", thread.name))
-
-
-def _is_skill(thread: "OpenThread", name: str) -> bool:
-    try:
-        thread.registry.refresh().find(name)
-    except UnknownSkillError:
-        return False
-    return True
 
 
 def _print_skills(thread: "OpenThread") -> None:

@@ -96,6 +96,9 @@ show_secrets = click.option(
 thread = click.option(
     "--thread", callback=thread_id, metavar="ID", help="Continue this thread, or begin one of this name."
 )
+newest = click.option(
+    "-c", "--continue", "newest", is_flag=True, help="Go on with the newest thread of this workspace."
+)
 
 
 def choices(command: Decorated) -> Decorated:

@@ -1,11 +1,14 @@
 """skills-agent resume: go on with a thread that waits or was cut off."""
 
 import json
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, TextIO
 
 import click
 
 from skills_agent.graph.cli import options
+from skills_agent.graph.threads.errors import ThreadError
 from skills_agent.skills.text import count
 
 EXAMPLES = """\b
@@ -66,6 +69,7 @@ def resume(
 ) -> None:
     """Go on with THREAD: answer its open question, or finish a turn that was cut off.
 
+    Without THREAD it is the only one that waits or was cut off; of several, their names are printed.
     Without an answer you are asked on a terminal; elsewhere the open question is printed. Each of
     --decisions is {"type": "approve"} (with "grant": {"scope": "skill"}, "thread", or "pattern" and
     "pattern": ENTRY), {"type": "reject", "message": TEXT}, {"type": "edit", "edited_action":
@@ -76,7 +80,7 @@ def resume(
     other, and asks about what waits; elsewhere than on a terminal it says which threads wait.
     """
     answer, message = _with_words(answer, words, message)
-    if is_all == bool(thread):
+    if is_all and thread:
         raise click.UsageError("name a THREAD, or --all")
     if is_all and (answer or decisions):
         raise click.UsageError("--all takes no answer: it is for one thread")
@@ -98,6 +102,7 @@ def resume(
     from skills_agent.graph.cli.thread import open_thread, run_once
     from skills_agent.skills.policy.verdict import AnswerRefusedError
 
+    thread = thread or _the_open_one(as_json=as_json, **chosen)
     decision = _read(decisions) if decisions else _decision(answer, message, always, pattern)
     with open_thread(thread, must_exist=True, quiet=as_json, **chosen) as current:
         graph_input = current.resume_input(decision, attempts)
@@ -115,19 +120,41 @@ def _with_words(answer: str | None, words: str | None, message: str) -> tuple[st
     return "respond", words
 
 
+def _the_open_one(*, as_json: bool, **chosen: Any) -> str:
+    """Return the thread that waits or was cut off; more than one is wrong usage, and they are named."""
+    names = _open_ones(**chosen)
+    if not names:
+        raise ThreadError("No thread waits here, and none was cut off.")
+    if len(names) > 1:
+        listed = ", ".join(f"{name} ({status})" for name, status in names.items())
+        raise click.UsageError(f"name one of these threads, or --all: {listed}")
+    (name,) = names
+    if not as_json:
+        click.echo(f"Thread {name}:")
+    return name
+
+
+def _open_ones(
+    *, workspace: Path | None = None, checkpointer: str | None = None, **_: Any
+) -> Mapping[str, str]:
+    """Return the status of each thread that waits or was cut off, the newest first."""
+    from skills_agent.graph.cli.threads import open_threads
+
+    with open_threads(workspace, checkpointer) as opened:
+        return {
+            each.thread: each.status for each in opened.list() if each.status in {"waiting", "unfinished"}
+        }
+
+
 def _resume_all(*, as_json: bool, **chosen: Any) -> None:
     """Go on with every thread that is not done; a fault of one keeps no other from it.
 
     Exits with 1 where one has failed, else with 3 where one waits.
     """
     from skills_agent.graph.cli.thread import open_thread, run_once
-    from skills_agent.graph.settings import Settings
-    from skills_agent.graph.threads.threads import Threads
     from skills_agent.skills.errors import SkillsAgentError
 
-    settings = Settings.load(chosen.get("workspace"), checkpointer=chosen.get("checkpointer"))
-    with Threads.open(settings) as threads:
-        open_ones = [each.thread for each in threads.list() if each.status in {"waiting", "unfinished"}]
+    open_ones = _open_ones(**chosen)
     codes = {0}
     for name in open_ones:
         if not as_json:

@@ -11,6 +11,7 @@ from typing import Any, Final
 import click
 from langchain_core.messages import HumanMessage
 from langchain_core.runnables import RunnableConfig
+from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.errors import GraphDrained
 from langgraph.runtime import RunControl
 from langgraph.types import Command, Interrupt, StateSnapshot
@@ -104,6 +105,11 @@ class OpenThread:
     def __post_init__(self) -> None:
         self.snapshot = self.agent.get_state(self.config)
         self.verdicts = dict(self.snapshot.values.get("verdicts") or {})
+
+    @property
+    def workspace(self) -> Path:
+        """Return the folder where the agent works."""
+        return self.policy.workspace
 
     @property
     def status(self) -> ThreadStatus:
@@ -247,9 +253,11 @@ class OpenThread:
         return self.command("resume", self.name, *answer)
 
 
-def person_says(text: str, skills: Sequence[str] = (), request_id: str | None = None) -> AgentInput:
+def person_says(
+    text: str | list[str | dict[str, str]], skills: Sequence[str] = (), request_id: str | None = None
+) -> AgentInput:
     """Return the input for something that a person says; the skills are loaded first."""
-    return AgentInput(messages=[HumanMessage(text, id=request_id)], skills=list(skills))
+    return AgentInput(messages=[HumanMessage(content=text, id=request_id)], skills=list(skills))
 
 
 @contextmanager
@@ -257,6 +265,7 @@ def open_thread(
     name: str | None,
     *,
     must_exist: bool = False,
+    newest: bool = False,
     quiet: bool = False,
     show_secrets: bool = False,
     workspace: Path | None = None,
@@ -268,16 +277,21 @@ def open_thread(
 ) -> Iterator[OpenThread]:
     """Open a thread, or begin one, with the options it was started with; explicit ones win.
 
-    Its skill folders and its model are stored with it; `approval` and `yes` never are. Raises
-    UnknownThreadError, SettingsError, ModelError, and TurnError where the database goes away.
+    With `newest` it is the one that moved last. Its skill folders and its model are stored with it;
+    `approval` and `yes` never are. Raises UnknownThreadError, SettingsError, ModelError, and TurnError where
+    the database goes away.
     """
     if show_secrets and not quiet:
         raise click.UsageError("--show-secrets goes with --json")
+    if newest and name:
+        raise click.UsageError("--continue takes the newest thread, and --thread another one: leave out one")
     settings = Settings.load(workspace, checkpointer=checkpointer)
     thread: OpenThread | None = None
     stored: Mapping[str, Any] | None = None
     try:
         with open_database(settings) as database:
+            if newest:
+                name, must_exist = _newest(database.saver), True
             stored = options_of(strict_saver(database.saver, {}, name), name) if name else None
             if must_exist and stored is None:
                 raise UnknownThreadError(name or "", thread_ids(database.saver))
@@ -313,6 +327,13 @@ def open_thread(
         raise failure from error
 
 
+def _newest(saver: BaseCheckpointSaver[Any]) -> str:
+    names = thread_ids(saver)
+    if not names:
+        raise ThreadError('There is no thread to go on with here. Begin one: skills-agent ask "QUESTION"')
+    return names[0]
+
+
 def _apply_options(settings: Settings, options: Mapping[str, Any], approval: Approval | None) -> Settings:
     return replace(
         settings,
@@ -333,7 +354,7 @@ def take_turn(thread: OpenThread, graph_input: GraphInput) -> None:
             thread.invoke(graph_input)
         while thread.interrupts and is_terminal() and not thread.quiet and not thread.control.drain_requested:
             with ending_on_sigterm(thread.resume_command()):
-                answer = ask_person(thread.interrupts, thread.view, thread.policy.workspace)
+                answer = ask_person(thread.interrupts, thread.view, thread.workspace)
             if answer is None:
                 return
             thread.invoke(answer)

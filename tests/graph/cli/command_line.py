@@ -142,7 +142,7 @@ class CommandLine:
 
     def run_process(self, *args: str, stdin: str = "", **variables: str) -> Finished:
         """Run the command as a process of its own, without a terminal."""
-        process = self.start(*args, **variables)
+        process = self.start_piped(*args, **variables)
         try:
             out, err = process.communicate(stdin, timeout=PATIENCE)
         finally:
@@ -150,12 +150,19 @@ class CommandLine:
         return _finished(process.returncode, out, err)
 
     def start(self, *args: str, **variables: str) -> subprocess.Popen[str]:
-        """Start the command in pipes."""
+        """Start the command; nothing can be written to it."""
+        return self._start(args, variables, subprocess.DEVNULL)
+
+    def start_piped(self, *args: str, **variables: str) -> subprocess.Popen[str]:
+        """Start the command with a pipe to its stdin."""
+        return self._start(args, variables, subprocess.PIPE)
+
+    def _start(self, args: Sequence[str], variables: dict[str, str], stdin: int) -> subprocess.Popen[str]:
         return subprocess.Popen(
             self._command(args),
             cwd=self.workspace,
             env=self.environment(variables),
-            stdin=subprocess.PIPE,
+            stdin=stdin,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,

@@ -50,6 +50,15 @@ def test_an_unknown_command_is_not_sent_to_the_model(talk: Finished) -> None:
     assert "no command and no skill '/frobnicate'" in talk.out
 
 
+def test_a_chat_goes_on_with_the_newest_thread(tmp_path: Path) -> None:
+    cli = CommandLine(tmp_path)
+    cli.run("ask", "First?", "--thread", "first", "--model", cli.script("One.", "Two."))
+    assert cli.run("chat", "-c", stdin="Second?\n/skils\n").out.startswith("thread first.")
+    assert "Did you mean /skills?" in cli.run("chat", "-c", stdin="/skils\n").out
+    messages = cli.run("threads", "show", "first", "--json").value["messages"]
+    assert [each["text"] for each in messages] == ["First?", "One.", "Second?", "Two."]
+
+
 def test_an_open_question_ends_a_chat_without_a_person(tmp_path: Path) -> None:
     cli = CommandLine(tmp_path)
     folder, model = str(cli.write_skill()), cli.script(LOAD, RUN, "544 mm.")

@@ -63,7 +63,7 @@ def test_a_signal_ends_a_script_and_all_it_started_and_keeps_what_was_done(
     if command == "ask":
         process = cli.start("ask", "Rain?", "--thread", "rain", *options, **settings)
     elif command == "chat":
-        process = cli.start("chat", "--thread", "rain", *options, **settings)
+        process = cli.start_piped("chat", "--thread", "rain", *options, **settings)
         assert process.stdin
         process.stdin.write("Rain?\nMore?\n")
         process.stdin.flush()
@@ -176,7 +176,7 @@ def ask_silent_model(cli: CommandLine, silent: socket.socket) -> "subprocess.Pop
 
 def test_sigterm_ends_a_chat_that_waits_for_its_person(tmp_path: Path) -> None:
     cli = CommandLine(tmp_path)
-    process = cli.start("chat", "--thread", "rain", "--model", cli.script("Hello."))
+    process = cli.start_piped("chat", "--thread", "rain", "--model", cli.script("Hello."))
     assert process.stdin
     assert process.stdout
     process.stdin.write("Hello?\n")
