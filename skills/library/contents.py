@@ -6,6 +6,8 @@ snapshot, so it cannot be read or run from one.
 
 import hashlib
 import os
+import posixpath
+import re
 import stat
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -36,6 +38,10 @@ PLUGIN: Final = "plugin"
 SKILL: Final = "skill"
 """A snapshot of a skill with its plugin has the plugin's folder, and a link to the skill's in it."""
 _PLUGIN_VARIABLE: Final = b"CLAUDE_PLUGIN_ROOT"
+_ABOVE: Final = re.compile(rb"(?<!\.)(?:\.\./)+[\w@+-][\w@+./-]*")
+"""A path that leads up first: `../../scripts/report.py`."""
+_MAX_PATHS: Final = 1_000
+"""Such paths of one skill; what has more is no text of an author."""
 _SEARCHED: Final = 1 << 20
 """Bytes of a file that may name its plugin; larger ones are no text of an author."""
 
@@ -127,11 +133,41 @@ def read_digest(folder: Path, members: Iterable[Member], skill: str = "") -> str
     return whole.hexdigest()
 
 
-def names_plugin(folder: Path, members: Iterable[Member]) -> bool:
-    """Return whether a file of a skill names the folder of its plugin. Raises SnapshotError."""
+class Mentions(NamedTuple):
+    """What the files of a skill name above its folder."""
+
+    plugin: bool
+    """Whether one has the variable for the plugin's folder."""
+    paths: frozenset[str]
+    """Relative to the skill's folder; each begins with `..`. Whether anything is there is not known."""
+
+    def lead_to(self, skill: str, is_there: Callable[[str], bool]) -> bool:
+        """Return whether they are in a plugin, and not in the skill alone.
+
+        `skill` is the path of the skill's folder in the plugin's, and `is_there` tells it of any other path.
+        """
+        places = {posixpath.normpath(f"{skill}/{path}") for path in self.paths}
+        inside = (each for each in places if each != ".." and not each.startswith("../"))
+        return self.plugin or any(is_there(each) for each in inside if not f"{each}/".startswith(f"{skill}/"))
+
+
+def mentions_in(folder: Path, members: Iterable[Member]) -> Mentions:
+    """Return what the files of a skill name above its folder. Raises SnapshotError.
+
+    A path may be relative to the file that has it, or to the skill's folder.
+    """
     own = (each for each in members if each.kind != "link" and "node_modules/" not in each.path)
-    files = (each for each in own if each.status.st_size <= _SEARCHED)
-    return any(_PLUGIN_VARIABLE in b"".join(pieces_of(folder, each)) for each in files)
+    plugin, paths = False, set[str]()
+    for member in own:
+        if member.status.st_size > _SEARCHED:
+            continue
+        content = b"".join(pieces_of(folder, member))
+        plugin = plugin or _PLUGIN_VARIABLE in content
+        for match in islice(_ABOVE.finditer(content), _MAX_PATHS):
+            text = match[0].decode(errors="replace").rstrip(".")
+            spelled = (text, posixpath.join(posixpath.dirname(member.path), text))
+            paths.update(each for each in map(posixpath.normpath, spelled) if each.startswith("../"))
+    return Mentions(plugin, frozenset(sorted(paths)[:_MAX_PATHS]))
 
 
 class Measured(NamedTuple):
@@ -151,22 +187,29 @@ def measure(
     plugin: Plugin | None,
     limits: ContentLimits,
     *,
-    names: Callable[[Path, list[Member]], bool] = names_plugin,
+    mentions: Callable[[Path, list[Member]], Mentions] = mentions_in,
     read: Callable[[Path, list[Member], str], str] = read_digest,
 ) -> Measured:
     """Return what a snapshot of a skill's folder holds, as it is now: with its plugin, if a file names that.
 
-    A plugin that cannot be copied is left out. `names` and `read` may answer in place of `names_plugin` and
+    A plugin that cannot be copied is left out. `mentions` and `read` may answer in place of `mentions_in` and
     `read_digest`. Raises SnapshotError.
     """
     members = list_contents(folder, limits)
     above = plugin.folder if plugin is not None and plugin.state == "apart" else folder
-    if above != folder and names(folder, members):
+    if above != folder and any(mentioned := mentions(folder, members)):
         with suppress(SnapshotError):
             skill, whole = folder.relative_to(above).as_posix(), list_contents(above, limits)
-            if any(each.path.startswith(f"{skill}/") for each in whole):
+            places = {place for each in whole for place in _with_folders(each.path)}
+            if skill in places and mentioned.lead_to(skill, places.__contains__):
                 return Measured(above, whole, read(above, whole, skill), skill)
     return Measured(folder, members, read(folder, members, ""))
+
+
+def _with_folders(path: str) -> Iterator[str]:
+    while path:
+        yield path
+        path = path.rpartition("/")[0]
 
 
 def pieces_of(folder: Path, member: Member) -> Iterator[bytes]:

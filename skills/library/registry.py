@@ -211,7 +211,7 @@ class Registry:
         snapshot = self.snapshot(ref)
         if copied := snapshot.plugin_at(place):
             return f"Its plugin is copied with it: {copied}."
-        is_named = self.snapshots.names_plugin(snapshot.folder)
+        is_named = self.snapshots.names_plugin(snapshot.folder, place, plugin)
         return without_plugin(plugin, self.snapshots.refusal(plugin.folder)) if is_named else ""
 
     def resources(self, ref: SkillRef) -> ResourceListing:

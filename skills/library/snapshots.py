@@ -11,6 +11,7 @@ import errno
 import hashlib
 import logging
 import os
+import posixpath
 import shutil
 import stat
 import tempfile
@@ -30,10 +31,11 @@ from skills_agent.skills.library.contents import (
     ContentLimits,
     Measured,
     Member,
+    Mentions,
     SnapshotError,
     list_contents,
     measure,
-    names_plugin,
+    mentions_in,
     pieces_of,
     read_digest,
     relative_to,
@@ -90,8 +92,10 @@ class Snapshot(NamedTuple):
         if self.plugin is None or at is None:
             return SnapshotPath(self.folder, relative_to(variables, own))
         path = relative_to((at, self.plugin, *variables), own)
-        is_own = path == own and not path.startswith("/")
-        return SnapshotPath(self.plugin, f"{self.inside}/{own}" if is_own else path)
+        if path == own and not path.startswith("/"):
+            path = f"{self.inside}/{own}"
+            path = posixpath.normpath(path) if own.startswith("../") else path
+        return SnapshotPath(self.plugin, path)
 
 
 class CachedSnapshot(NamedTuple):
@@ -129,8 +133,8 @@ class SnapshotStore:
         self._limits = limits
         self._digests: dict[str, tuple[str, str]] = {}
         """Of folders, by path: the signature of the contents that were measured, and their digest."""
-        self._naming: dict[str, bool] = {}
-        """Of skills, by their digest: whether a file names the plugin."""
+        self._mentions: dict[str, Mentions] = {}
+        """Of skills, by their digest: what their files name above them."""
 
     def take(self, root: Path, plugin: Plugin | None = None) -> Snapshot:
         """Return the snapshot of a skill's folder as it is now; unchanged files cost one `stat` each.
@@ -166,9 +170,14 @@ class SnapshotStore:
         """
         return self._measure(root, plugin).digest
 
-    def names_plugin(self, folder: Path) -> bool:
-        """Return whether a file in a skill's folder names its plugin. Raises SnapshotError."""
-        return self._names_plugin(folder, list_contents(folder, self._limits))
+    def names_plugin(self, folder: Path, place: Path, plugin: Plugin) -> bool:
+        """Return whether a file in the copy of a skill, which expects to be at `place`, names its plugin.
+
+        Raises SnapshotError.
+        """
+        mentioned = self._mentions_in(folder, list_contents(folder, self._limits))
+        skill = Path(os.path.relpath(place, plugin.folder)).as_posix()
+        return mentioned.lead_to(skill, lambda path: os.path.lexists(plugin.folder / path))
 
     def refusal(self, folder: Path) -> str:
         """Return why a folder cannot be copied; empty where it can, as far as a look at it tells."""
@@ -222,7 +231,7 @@ class SnapshotStore:
         return self.folder / f"{digest}.needed"
 
     def _measure(self, root: Path, plugin: Plugin | None) -> Measured:
-        return measure(root, plugin, self._limits, names=self._names_plugin, read=self._read)
+        return measure(root, plugin, self._limits, mentions=self._mentions_in, read=self._read)
 
     def _read(self, root: Path, members: list[Member], skill: str) -> str:
         signature, key = signature_of(members), f"{root}\0{skill}"
@@ -236,11 +245,11 @@ class SnapshotStore:
             self._digests[key] = (signature, digest)
         return digest
 
-    def _names_plugin(self, folder: Path, members: list[Member]) -> bool:
+    def _mentions_in(self, folder: Path, members: list[Member]) -> Mentions:
         digest = self._read(folder, members, "")
-        if digest not in self._naming:
-            self._naming[digest] = names_plugin(folder, members)
-        return self._naming[digest]
+        if digest not in self._mentions:
+            self._mentions[digest] = mentions_in(folder, members)
+        return self._mentions[digest]
 
     def _signature(self, root: Path) -> str:
         return signature_of(list_contents(root, self._limits))

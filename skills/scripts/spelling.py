@@ -81,8 +81,10 @@ def _with_words(path: str) -> Iterator[tuple[str, list[str]]]:
 
 
 def _meant(path: str, files: SkillFiles) -> str:
-    if "\0" in path or ".." in path.split("/"):
+    if "\0" in path:
         return ""
+    if ".." in path.split("/"):  # a script of the skill's plugin
+        return path if files.is_file(path) else ""
     if meant := next((each for each in _within(path, files.names) if files.is_file(each)), ""):
         return meant
     if "/" in path.removeprefix("./"):

@@ -56,6 +56,8 @@ def last(agent: Agent, tool: str = "run_script") -> str:
         "${{CLAUDE_PLUGIN_ROOT}}/scripts/x.py",
         "python3 $CLAUDE_PLUGIN_ROOT/scripts/x.py",
         "${{CLAUDE_PLUGIN_ROOT}}/skills/other/scripts/y.py",
+        "../../scripts/x.py",
+        "python3 ../other/scripts/y.py",
     ],
 )
 def test_a_script_of_the_plugin_runs_as_one_of_the_skill(

@@ -124,6 +124,63 @@ def test_a_script_that_names_the_plugin_is_enough(tmp_path: Path, plugin: Path) 
     assert registry.snapshot(loaded(registry, "alone")).plugin
 
 
+@pytest.mark.parametrize(
+    ("file", "text"),
+    [
+        ("SKILL.md", "Run `python3 ../../scripts/x.py`.\n"),
+        ("SKILL.md", "See [help](../../docs/help.md).\n"),
+        ("SKILL.md", "First do what ../deploy/SKILL.md says.\n"),
+        ("references/more.md", "See ../../../docs/help.md.\n"),
+        ("references/more.md", "Run ../../scripts/x.py in the folder of the skill.\n"),
+        ("scripts/x.py", 'subprocess.run([HERE + "/../../../scripts/x.py"])\n'),
+    ],
+)
+def test_a_path_above_the_skill_that_is_in_the_plugin_names_it(
+    tmp_path: Path, plugin: Path, file: str, text: str
+) -> None:
+    place = plugin / "skills" / "alone" / file
+    place.parent.mkdir(exist_ok=True)
+    place.write_text((place.read_text() if place.exists() else "") + text)
+    registry = registry_of(tmp_path, plugin)
+    ref = loaded(registry, "alone")
+    assert registry.snapshot(ref).plugin
+    assert registry.read_resource(ref, "../../docs/help.md") == "Help.\n"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "import { x } from '../../lib/x'",
+        "cd ../.. and look into ../alone/scripts/x.py",
+        "../../../secret",
+        ".../scripts/x.py",
+        "../../scripts/x.pyc",
+    ],
+)
+def test_a_path_above_the_skill_that_is_not_in_the_plugin_does_not_name_it(
+    tmp_path: Path, plugin: Path, text: str
+) -> None:
+    (tmp_path / "secret").write_text("secret")
+    with (plugin / "skills" / "alone" / "SKILL.md").open("a") as file:
+        file.write(text)
+    registry = registry_of(tmp_path, plugin)
+    ref = loaded(registry, "alone")
+    assert registry.snapshot(ref).plugin is None
+    assert not registry.plugin_note(ref)
+    with pytest.raises(ResourceOutsideError):
+        registry.read_resource(ref, "../../docs/help.md")
+
+
+def test_a_skill_that_names_a_plugin_too_large_by_a_path_is_told_without(
+    tmp_path: Path, plugin: Path
+) -> None:
+    (plugin / "large").write_bytes(b"x" * 20_000)
+    with (plugin / "skills" / "alone" / "SKILL.md").open("a") as file:
+        file.write("Run ../../scripts/x.py.")
+    registry = registry_of(tmp_path, plugin, max_bytes=10_000)
+    assert "without its plugin" in registry.plugin_note(loaded(registry, "alone"))
+
+
 def test_what_is_no_part_of_a_skill_is_no_part_of_its_plugin(tmp_path: Path, plugin: Path) -> None:
     (tmp_path / "secret").write_text("secret")
     (plugin / ".git").mkdir()
@@ -205,7 +262,8 @@ def test_files_of_the_plugin_are_read_by_any_spelling_and_nothing_outside(
             registry.read_resource(ref, f"{spelling}/../secret")
         with pytest.raises(ResourceNotFoundError):
             registry.read_resource(ref, f"{spelling}/nothing.md")
-    for path in (f"{plugin.parent}/tools2/x", "/etc/passwd", "../alone/SKILL.md"):
+    assert registry.read_resource(ref, "../../docs/help.md") == "Help.\n"
+    for path in (f"{plugin.parent}/tools2/x", "/etc/passwd", "../../../secret", "notes/../../../../secret"):
         with pytest.raises(ResourceOutsideError):
             registry.read_resource(ref, path)
     assert registry.read_resource(ref, "notes.md") == "Notes.\n"
