@@ -348,10 +348,15 @@ def test_what_the_caller_says_as_system_stays_when_its_turn_is_summed_up(
     workspace: Path, provider: Provider
 ) -> None:
     thread = Thread(workspace)
-    thread.say("What now?", SystemMessage("Speak like a pirate."), *past(20))
+    later = SystemMessage("The captain left.")
+    thread.say("What now?", SystemMessage("Speak like a pirate."), *past(2), later, *past(20))
+    assert provider.summaries
     roles = [message["role"] for message in provider.prompts[-1]["messages"]]
-    assert roles[:3] == ["system", "system", "user"]
-    assert texts(provider.prompts[-1])[1] == "Speak like a pirate."
+    assert roles[:3] == ["system", "user", "user"]
+    head, note, summary = texts(provider.prompts[-1])[:3]
+    assert head.endswith("\n\nSpeak like a pirate.")
+    assert note == "A note from the operator of this conversation, not from the user:\nThe captain left."
+    assert summary.startswith("Summary of the ")
 
 
 def test_a_turn_that_outgrows_the_window_is_shown_with_its_older_results_shortened(
