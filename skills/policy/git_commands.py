@@ -4,7 +4,7 @@ A `.git` is protected, for git obeys what is in it. What a commit, a branch or a
 obeys: objects, references, the index. So that is opened, and its configuration, hooks and attributes are not.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import dropwhile, pairwise
 from pathlib import Path
 from typing import Final
@@ -17,7 +17,7 @@ STATE: Final = (
     "BISECT_TERMS", "CHERRY_PICK_HEAD", "COMMIT_EDITMSG", "FETCH_HEAD", "HEAD", "MERGE_AUTOSTASH",
     "MERGE_HEAD", "MERGE_MODE", "MERGE_MSG", "MERGE_RR", "NOTES_EDITMSG", "ORIG_HEAD", "REBASE_HEAD",
     "REVERT_HEAD", "SQUASH_MSG", "TAG_EDITMSG", "gc.log", "index", "logs", "objects", "packed-refs",
-    "rebase-apply", "rebase-merge", "refs", "rr-cache", "sequencer", "shallow",
+    "refs", "rr-cache", "shallow",
 )  # fmt: skip
 """What git writes in a repository and runs nothing of. Source: gitrepository-layout(5)."""
 WRITES: Final = frozenset(
@@ -47,14 +47,30 @@ _READS: Final[Mapping[str, frozenset[str]]] = {
 _VALUED: Final = frozenset({"-c", "-C", "--git-dir", "--work-tree", "--namespace", "--config-env"})
 """Options of git itself that take a value."""
 _VALUED_OF_COMMANDS: Final = frozenset({"-b", "-B", "--initial-branch", "--template", "--reason"})
-_OBEYED: Final[Mapping[str, tuple[str, ...]]] = {"config": ("config",), "remote": ("config",)}
-"""What git obeys and these commands change all the same."""
+_TODO: Final = ("rebase-apply", "rebase-merge", "sequencer")
+_OBEYED: Final[Mapping[str, tuple[str, ...]]] = {
+    "config": ("config",),
+    "remote": ("config",),
+    "worktree": ("worktrees",),
+    **dict.fromkeys(("am", "cherry-pick", "pull", "rebase", "revert"), _TODO),
+}
+"""What git obeys and these commands change all the same: an `exec` in a rebase is run when it goes on."""
+_HARMLESS: Final = frozenset({"cd", "echo", "git", "ls", "mkdir", "printf", "pwd", "touch", "true"})
 
 
-def written_by(command: SimpleCommand, folder: Path, workspace: Path) -> Iterator[tuple[str, Path]]:
+def is_of_git_alone(line: Iterable[SimpleCommand]) -> bool:
+    """Return whether a line runs git, and nothing that could write beside it in what is opened for git."""
+    return all(each.program and Path(each.program).name in _HARMLESS for each in line)
+
+
+def written_by(
+    command: SimpleCommand, folder: Path, workspace: Path, *, alone: bool
+) -> Iterator[tuple[str, Path | None]]:
     """Yield what a git command writes of the repository that it works on, and its name for people.
 
-    `folder`: where it runs. Nothing for a command that only reads, and for a repository outside of the
+    `folder`: where it runs. `alone`: no other program runs in its line. Beside another one, what git obeys is
+    named or left closed, and a repository that is made is not opened (None): that program could write there
+    what git runs for the person. Nothing for a command that only reads, and for a repository outside of the
     workspace, which no command sees.
     """
     if not command.program or Path(command.program).name != "git":
@@ -67,13 +83,15 @@ def written_by(command: SimpleCommand, folder: Path, workspace: Path) -> Iterato
         if not word.startswith("-") and before not in _VALUED_OF_COMMANDS
     ]
     if name == "init":
-        yield f"{GIT} (git init)", folder.joinpath(*operands[:1]) / GIT
+        yield f"{GIT} (git init)", folder.joinpath(*operands[:1]) / GIT if alone else None
     elif name in WRITES and not _only_reads(name, rest, whole=len(command.known) == len(command.words)):
         if repository := _repository(folder, workspace):
-            more = (*_OBEYED.get(name, ()), *(["worktrees"] if name == "worktree" else []))
+            more = _OBEYED.get(name, ()) if alone else ()
             yield from ((f"{GIT} (git {name})", repository / each) for each in (*STATE, *more))
         if name == "worktree":
-            yield from ((f"{GIT} (git {name})", folder / each / GIT) for each in operands[1:])
+            yield from (
+                (f"{GIT} (git {name})", folder / each / GIT if alone else None) for each in operands[1:]
+            )
 
 
 def _behind_options(folder: Path, words: Sequence[str]) -> tuple[Path, list[str]]:

@@ -15,7 +15,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
-from skills_agent.skills.policy.git_commands import GIT, written_by
+from skills_agent.skills.policy.git_commands import GIT, is_of_git_alone, written_by
 from skills_agent.skills.policy.reading import read_paths
 from skills_agent.skills.policy.shell import SimpleCommand, take_apart
 
@@ -175,27 +175,28 @@ def protected_in_command(
     if line is None:
         yield from _perhaps(re.split(r"[\s;|&<>()]+", plain), workspace, more, top / cwd)
         return
+    alone = is_of_git_alone(line)
     for each in line:
-        yield from _protected_of(each, workspace, more, top / cwd)
+        yield from _protected_of(each, workspace, more, top / cwd, alone=alone)
 
 
 def _protected_of(
-    command: SimpleCommand, workspace: Path, more: Iterable[str], workdir: Path
+    command: SimpleCommand, workspace: Path, more: Iterable[str], workdir: Path, *, alone: bool
 ) -> Iterator[ProtectedPath]:
     words = list(command.every_word)
     known = [word.text for word in words if word.text is not None]
     for folder in command.folders or ("",):
         yield from protected_in(known, workspace, more, workdir / folder)
-        yield from _of_git(command, workspace, workdir / folder)
+        yield from _of_git(command, workspace, workdir / folder, alone=alone)
         yield from _perhaps(
             [word.shape for word in words if word.text is None], workspace, more, workdir / folder
         )
 
 
-def _of_git(command: SimpleCommand, workspace: Path, folder: Path) -> Iterator[ProtectedPath]:
+def _of_git(command: SimpleCommand, workspace: Path, folder: Path, *, alone: bool) -> Iterator[ProtectedPath]:
     root = Path(os.path.realpath(workspace))
-    for shown, place in written_by(command, Path(os.path.realpath(folder)), root):
-        real = Path(os.path.realpath(place))
+    for shown, place in written_by(command, Path(os.path.realpath(folder)), root, alone=alone):
+        real = Path(os.path.realpath(place or root))
         is_plain = real == place and _inside(str(real), str(root)) != str(real)
         yield ProtectedPath(shown, GIT, place if is_plain else None)
 

@@ -71,9 +71,7 @@ def test_what_is_large_is_a_file_that_the_agent_can_read(cli: CommandLine) -> No
     done = cli.run("ask", "How much?", "--thread", "t", "--model", cli.script("Much."), stdin=text)
     assert done.code == 0
     (said, _) = cli.run("threads", "show", "t", "--json").value["messages"]
-    question, _, path = (
-        said["text"].removesuffix(" (5001 lines of text).").partition("Stdin is in the file ")
-    )
+    question, _, path = said["text"].removesuffix(" (5001 lines of text).").partition("Stdin is in the file ")
     assert question == "How much?\n\n"
     model = cli.script(calls(call("read_file", path=path, start=5001)), "done", name="second.json")
     cli.run("ask", "Read it", "--thread", "second", "--model", model)

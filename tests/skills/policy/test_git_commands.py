@@ -81,3 +81,23 @@ def test_a_link_is_asked_about_and_opens_nothing(repository: Path) -> None:
     found = list(protected_in_command("cd linked && git commit -m x", repository))
     assert any(each.place is None for each in found)
     assert not any(str(each.place).startswith(str(repository / "linked")) for each in found)
+
+
+@pytest.mark.parametrize(
+    ("command", "place"),
+    [
+        ("git config user.name a", ".git/config"), ("git remote add o url", ".git/config"),
+        ("git rebase main", ".git/rebase-merge"), ("git revert HEAD", ".git/sequencer"),
+        ("git worktree add trees/x", ".git/worktrees"), ("git worktree add trees/x", "trees/x/.git"),
+        ("git init new", "new/.git"),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize(
+    "beside", ["{}; sh build.sh", "./x | {}", "cd . && {} && make", "{} $(./x)", "$X; {}"]
+)
+def test_what_git_obeys_is_not_opened_beside_another_program(
+    repository: Path, command: str, place: str, beside: str
+) -> None:
+    assert place in opened(repository, f"cd . && {command} && echo done")
+    assert place not in opened(repository, beside.format(command))
+    assert list(protected_in_command(beside.format(command), repository))
