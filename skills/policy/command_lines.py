@@ -4,7 +4,7 @@ import posixpath
 from collections.abc import Collection
 from typing import Final
 
-from skills_agent.skills.policy.commands import ANY, Words, permits, touches_words
+from skills_agent.skills.policy.commands import ANY, Words, is_of_folder, permits, touches_words
 from skills_agent.skills.policy.shell import Redirection, SimpleCommand, cd_target
 from skills_agent.skills.policy.wrappers import is_harmless_variable, wrapped
 
@@ -60,6 +60,8 @@ def _permits(patterns: Collection[Words], command: SimpleCommand, workspace: str
 
 def _permits_words(pattern: Words, command: SimpleCommand) -> bool:
     """Return whether a pattern says the words of a command; from a dynamic one on, only a wide end does."""
+    if is_of_folder(pattern):  # in a line, what stands for the variable is a text, or anything
+        return False
     known = command.known
     if not known or ("/" in known[0] and not known[0].startswith("/") and command.folders != ("",)):
         return False

@@ -18,20 +18,26 @@ _BLANKS: Final = re.compile("[ \t]+")
 _PROGRAM: Final = re.compile(r"[\w.+@-]+(?:/[\w.+@*-]+)*|\./[\w.+@*-]+(?:/[\w.+@*-]+)*|(?:/[\w.+@-]+)+")
 """A program by name, by a path that begins with a folder, or by an absolute path."""
 Words = tuple[str, ...]
+SKILL_FOLDER: Final = "${CLAUDE_SKILL_DIR}"
+"""The folder of the skill that has an entry; that of its plugin has the same form."""
+_FOLDER: Final = re.compile(r"(?<!\S)\$(?P<brace>\{)?CLAUDE_(?P<name>SKILL_DIR|PLUGIN_ROOT)(?(brace)\})(?=/)")
 
 
 def command_pattern(text: str) -> Words | None:
     """Return the pattern of `git:*`, `git diff *` or `npm test`; None if it is not understood.
 
-    The program has to be spelled out. A `*` at the end (also `:*`) is any further words or none, one
+    The program has to be spelled out, a script also behind the variable for the folder of the skill or of its
+    plugin. A `*` at the end (also `:*`) is any further words or none, one
     between words at least one word, and one in a word any text within that word.
     """
     plain = text.strip()
     rest: list[str] = []
     if plain.endswith(":*"):
         plain, rest = plain.removesuffix(":*").rstrip(), [ANY]
-    words = tuple(filter(None, _BLANKS.split(plain)))
-    if not words or _NO_PATTERN.search(plain) or not _PROGRAM.fullmatch(words[0]):
+    words = tuple(filter(None, _BLANKS.split(_FOLDER.sub(r"${CLAUDE_\g<name>}", plain))))
+    if not words or _NO_PATTERN.search(_FOLDER.sub(".", plain)):
+        return None
+    if not _PROGRAM.fullmatch(_FOLDER.sub(".", words[0])):
         return None
     if any(_OPERATORS & set(word) or word.startswith("#") for word in words):
         return None
@@ -41,6 +47,11 @@ def command_pattern(text: str) -> Words | None:
         words, rest = words[:-1], [ANY]
     spread = (part for word in words for part in (("*", ANY) if word == "*" else (word,)))
     return (*spread, *rest)
+
+
+def is_of_folder(pattern: Words) -> bool:
+    """Return whether a pattern has the variable for a folder: it speaks of scripts, not of command lines."""
+    return any(map(_FOLDER.match, pattern))
 
 
 def permits(pattern: Words, words: Words) -> bool:

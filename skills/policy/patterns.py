@@ -274,12 +274,14 @@ class Grammar:
     def parse_ban(self, text: str) -> Entry:
         """Return what an entry forbids: the whole tool where only its parenthesis is not understood.
 
+        A command that is named by the folder of a skill has other names, too: it forbids the whole tool.
         Raises EntryNotUnderstoodError.
         """
-        try:
-            return self.parse(text)
-        except EntryNotUnderstoodError:
-            return replace(self.parse(text.partition("(")[0]), text=text.strip())
+        with suppress(EntryNotUnderstoodError):
+            entry = self.parse(text)
+            if not commands.is_of_folder(entry.command or ()):
+                return entry
+        return replace(self.parse(text.partition("(")[0]), text=text.strip())
 
     def parse_asked(self, text: str) -> Entry:
         """Return the calls that an entry wants a question about: of tools here, of MCP servers, to hosts.
@@ -292,6 +294,8 @@ class Grammar:
             raise EntryNotUnderstoodError(
                 text, "loading a skill is not asked about; exclude_tools can forbid it"
             )
+        if commands.is_of_folder(entry.command or ()):
+            raise EntryNotUnderstoodError(text, "a setting has no skill, whose folder it could name")
         if text.startswith("mcp__") or NETWORK in entry.tools or any(map(entry.names, self.specs)):
             return entry
         # Only a wrong name needs it.
@@ -399,7 +403,8 @@ def _forms_of_script(call: Call) -> Sequence[Words]:
         return []
     path = "/".join(parts)
     ways = _INTERPRETERS.get(posixpath.splitext(path)[1], ())
-    return [(*way, spelled, *args) for way in ((), *ways) for spelled in (path, f"./{path}")]
+    own = path if path.startswith(f"{PLUGIN_ROOT}/") else f"{commands.SKILL_FOLDER}/{path}"
+    return [(*way, spelled, *args) for way in ((), *ways) for spelled in (path, f"./{path}", own)]
 
 
 def _split_by_depth(text: str) -> list[str]:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skills_agent.skills.policy.patterns import GRAMMAR, Call, EntryNotUnderstoodError, Grammar
+from skills_agent.skills.policy.patterns import GRAMMAR, Call, EntryNotUnderstoodError, Grammar, any_permits
 from skills_agent.skills.policy.tool_spec import ToolSpec
 
 
@@ -257,6 +257,11 @@ def test_a_command_that_is_something_else_is_not_permitted(entry: str, text: obj
         "Bash(X=1 git *)",
         "Bash($HOME/x *)",
         "Bash(`x`)",
+        "Bash(x${CLAUDE_SKILL_DIR}/x)",
+        "Bash(${CLAUDE_SKILL_DIR}x)",
+        "Bash(${CLAUDE_SKILL_DIR)",
+        "Bash(${CLAUDE_SKILL_DIR}/../x)",
+        "Bash(${CLAUDE_SKILL_DIR}/$HOME/x)",
         "Bash(git log 'a b')",
         "Bash(../x *)",
         "Bash(scripts/../../x)",
@@ -308,6 +313,16 @@ def test_an_entry_that_is_not_understood_leaves_its_neighbours() -> None:
         ("Bash(scripts/run.py)", script("scripts/run.py"), True),
         ("Bash(scripts/run.py)", script("scripts/run.py", "more"), False),
         ("Bash(git:*)", script("scripts/git.py"), False),
+        ("Bash(${CLAUDE_SKILL_DIR}/scripts/run.py:*)", script("scripts/run.py", "a"), True),
+        ("Bash($CLAUDE_SKILL_DIR/scripts/*.py)", script("scripts/run.py"), True),
+        ("Bash(python3 ${CLAUDE_SKILL_DIR}/scripts/run.py *)", script("scripts/run.py", "a"), True),
+        ("Bash(bash ${CLAUDE_SKILL_DIR}/scripts/run.py)", script("scripts/run.py"), False),
+        ("Bash(${CLAUDE_SKILL_DIR}/run.py)", script("scripts/run.py"), False),
+        ("Bash(${CLAUDE_SKILL_DIR}/x.py)", script("${CLAUDE_PLUGIN_ROOT}/x.py"), False),
+        ("Bash(${CLAUDE_PLUGIN_ROOT}/x.py:*)", script("${CLAUDE_PLUGIN_ROOT}/x.py", "a"), True),
+        ("Bash(python3 $CLAUDE_PLUGIN_ROOT/x.py)", script("${CLAUDE_PLUGIN_ROOT}/x.py"), True),
+        ("Bash(${CLAUDE_PLUGIN_ROOT}/x.py)", script("x.py"), False),
+        ("Bash(${CLAUDE_PLUGIN_ROOT}/x.py)", script("${CLAUDE_PLUGIN_ROOT}/../x.py"), False),
         ("Read(docs/**)", file("read_file", "docs/a/b.md"), True),
         ("Read(docs/**)", file("read_file", "docs/../secret"), False),
         ("Read(docs/**)", file("read_file", "other/docs/x"), False),
@@ -338,6 +353,24 @@ def test_an_entry_with_an_argument_speaks_of_the_skills_own_files(entry: str) ->
     )  # fmt: skip
     assert GRAMMAR.parse(entry).permits(call, "alpha")
     assert not GRAMMAR.parse(entry).permits(call, "beta")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "'${CLAUDE_SKILL_DIR}/x.py'",
+        "python3 '${CLAUDE_SKILL_DIR}/x.py'",
+        "${CLAUDE_SKILL_DIR}/x.py",
+        "CLAUDE_SKILL_DIR=.; $CLAUDE_SKILL_DIR/x.py",
+        "x.py",
+    ],
+)
+def test_an_entry_with_a_folder_of_the_skill_speaks_of_no_command_line(text: str) -> None:
+    """A folder of the workspace may have the variable as its name, and a line may set it."""
+    entries = [f"Bash({way}${{CLAUDE_SKILL_DIR}}/x.py:*)" for way in ("", "python3 ")]
+    for entry in GRAMMAR.understood(entries):
+        assert not entry.permits(command(text))
+        assert not any_permits([entry], command(text))
 
 
 def test_an_entry_without_an_argument_speaks_of_every_skill() -> None:
@@ -398,6 +431,8 @@ def test_a_ban_sees_past_options_before_the_word() -> None:
         ("Bash(python scripts/drop.py *)", script("scripts/drop.py", "--all")),
         ("write_file", file("write_file", "x")),
         ("Bash(a | b)", command("ls")),
+        ("Bash(python3 ${CLAUDE_PLUGIN_ROOT}/skills/alpha/scripts/drop.py)", script("scripts/drop.py")),
+        ("Bash(${CLAUDE_SKILL_DIR}/scripts/drop.py)", command("sh -c 'x/scripts/drop.py'")),
         ("Bash(rm:*)", GRAMMAR.call("run_command", {"command": ["rm"]})),
         ("Write(/etc/*)", file("write_file", "x")),
     ],
@@ -485,3 +520,8 @@ def test_the_skill_of_a_call_is_in_the_argument_that_the_spec_names() -> None:
     grammar = Grammar({"deploy": ToolSpec(name="deploy", skill_argument="recipe")})
     assert grammar.call("deploy", {"recipe": "alpha", "skill": "beta"}).skill == "alpha"
     assert grammar.call("send_mail", {"skill": "beta"}).skill is None
+
+
+def test_a_setting_that_names_the_folder_of_a_skill_is_refused() -> None:
+    with pytest.raises(EntryNotUnderstoodError, match="has no skill"):
+        GRAMMAR.parse_asked("Bash(${CLAUDE_SKILL_DIR}/x.py)")
