@@ -34,12 +34,13 @@ if TYPE_CHECKING:  # `skills list` imports this module, and has to be quick
     + options.examples("skills lint my-skills/csv-report", "skills lint my-skills --json")
 )
 @click.argument("folder", metavar="DIR", type=click.Path(exists=True, path_type=Path))
+@click.option("--spec", is_flag=True, help="Fields that only some clients know are errors, too.")
 @options.as_json
-def lint(folder: Path, as_json: bool) -> None:
+def lint(folder: Path, spec: bool, as_json: bool) -> None:
     """Check the skill in DIR, or every skill below it, against agentskills.io/specification."""
     from skills_agent.skills.format.lint import lint as lint_folder
 
-    report = lint_folder(folder)
+    report = lint_folder(folder, spec=spec)
     errors, warnings = report.count("error"), report.count("warning")
     if as_json:
         counts = {"errors": errors, "warnings": warnings}
@@ -105,6 +106,7 @@ def doctor(workspace: Path | None, skills_dirs: tuple[Path, ...], as_json: bool)
     print_section("Skipped", map(entry_text, checkup.skipped))
     repairs = [diagnostic for entry in checkup.repaired for diagnostic in entry.diagnostics]
     print_section("Repaired: used, though not as written", map(diagnostic_line, repairs))
+    print_section("Requirements", map(diagnostic_line, checkup.requirements))
     print_section("Passed over", map(diagnostic_line, checkup.diagnostics))
     print_section("MCP servers", map(_server_text, servers))
     print_section("Programs that scripts want", map(_program_line, programs))

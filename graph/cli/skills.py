@@ -35,7 +35,7 @@ _NAME = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
 _TEMPLATE = """\
 ---
 name: {name}
-description: "What the skill does, and when to use it: the words that a request for it would have."
+description: "TODO: what the skill does, and when to use it, in the words that a request for it would have."
 ---
 
 # {title}
@@ -166,7 +166,7 @@ def new_skill(name: str, folder: Path | None, workspace: Path | None) -> None:
     except OSError as error:
         raise click.ClickException(f"Cannot make {made}: {error.strerror}.") from error
     where = visible_line(str(made))
-    echo(f"Made {where}. Say in {where}/SKILL.md what the skill does and when to use it.")
+    echo(f"Made {where}. Say in {where}/SKILL.md what the skill does and when to use it: then it is used.")
 
 
 @skills.command("search", epilog=options.examples('skills search "totals from a spreadsheet" --limit 3'))

@@ -102,8 +102,10 @@ _BY_NAME: Final[Mapping[str, Field]] = {field.name: field for field in FIELDS} |
 }
 _PLAIN: Final = frozenset(field.name for field in FIELDS if field.in_spec and field.effect != "none")
 """Keys of which there is nothing to report: nearly all of nearly every skill."""
-_ALSO_IN_METADATA: Final = ("version", "author")
-"""Fields that are looked for under `metadata`, too: the specification has no other place for them."""
+_ALSO_IN_METADATA: Final = frozenset(
+    field.name for field in FIELDS if field.read and not field.in_spec and field.effect != "none"
+)
+"""Fields that are read under `metadata`, too: the specification has no other place for them."""
 _CAMEL: Final = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
 
@@ -137,9 +139,19 @@ def read_fields(frontmatter: Frontmatter, findings: list[Finding]) -> dict[str, 
                 value.report(f"{field}-too-long", message)
         if content is not None:
             values[row.attribute or field.replace("-", "_")] = content
-    for field in _ALSO_IN_METADATA:
-        if field not in values and values.get("metadata", {}).get(field):
-            values[field] = values["metadata"][field]
+    return _of_metadata(frontmatter, findings) | values
+
+
+def _of_metadata(frontmatter: Frontmatter, findings: list[Finding]) -> dict[str, Any]:
+    """Return what fields say that stand under `metadata`; at the top they are stronger."""
+    written = frontmatter.fields.get("metadata")
+    values: dict[str, Any] = {}
+    for key, value in written.items() if isinstance(written, dict) else ():
+        row = find_field(str(key))
+        if row and row.read and row.name in _ALSO_IN_METADATA:
+            content = row.read(FieldValue(row.name, value, frontmatter.lines.get("metadata"), findings))
+            if content is not None:
+                values[row.attribute or row.name.replace("-", "_")] = content
     return values
 
 
@@ -166,7 +178,8 @@ def _key_notes(key: str, field: Field | None, earlier: str | None) -> Iterator[t
     if key not in _BY_NAME:
         yield "field-spelling", f"`{key}` was read as `{field.name}`."
     elif not field.in_spec:
-        yield "field-not-in-spec", f"`{key}` is a field of some clients, not of the specification."
+        code = "field-not-in-spec" if field.effect == "none" else "field-extension"
+        yield code, f"`{key}` is a field of some clients, not of the specification."
     if field.effect == "none":
         yield "field-not-acted-on", f"`{key}` is read and has no effect here."
     if earlier is not None:

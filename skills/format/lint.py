@@ -4,16 +4,21 @@ A finding that is only a warning at discovery may be an error here: rules.py has
 """
 
 import os
+import re
 from collections.abc import Iterable, Iterator
 from itertools import groupby, islice
 from operator import attrgetter
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from msgspec.structs import replace
+
 from skills_agent.skills.confined import read_beneath
 from skills_agent.skills.errors import SkillUndecodableError
+from skills_agent.skills.format.frontmatter import body_start
 from skills_agent.skills.format.reading import read_body
-from skills_agent.skills.format.rules import Finding, as_strict, diagnostic
+from skills_agent.skills.format.rules import EXTENSIONS, Finding, as_strict, check_for_authors, diagnostic
+from skills_agent.skills.library.admission import requirement_findings
 from skills_agent.skills.library.catalog import Catalog
 from skills_agent.skills.library.contents import (
     ContentLimits,
@@ -36,6 +41,9 @@ MAX_FILE_BYTES: Final = 2_000_000
 MAX_LINES_REPORTED: Final = 10
 """Of one file."""
 MAX_MARKS: Final = 1_000
+_NAMED_FILE: Final = re.compile(
+    r"(?<![\w./}>~*-])(?:\./)?(?P<path>(?:scripts|references|assets)/(?:[\w-]+/)*[\w-]+(?:\.\w+)+)(?![\w/*<{])"
+)
 _PROSE: Final = frozenset({".md", ".markdown", ".rst", ".txt"})
 _PROGRAMS: Final = frozenset(
     {
@@ -58,17 +66,28 @@ class LintReport(NamedTuple):
         return sum(finding.severity == severity for finding in self.findings)
 
 
-def lint(path: Path, strictness: Strictness = Strictness()) -> LintReport:  # noqa: B008 - an immutable value
-    """Check a skill's folder (or its SKILL.md), or every skill in a folder of skills."""
+def lint(
+    path: Path,
+    strictness: Strictness = Strictness(),  # noqa: B008 - an immutable value
+    *,
+    spec: bool = False,
+) -> LintReport:
+    """Check a skill's folder (or its SKILL.md), or every skill in a folder of skills.
+
+    Fields that are not of the specification and have an effect here are notes; errors with `spec`.
+    """
     folder = path.parent if path.name.upper() == SKILL_FILE.upper() and path.is_file() else path
     source = DirectorySource(folder, _LABEL, required=True)
     seen, reported = Discovery([source], strictness._replace(each_note=True), None).scan()
     # Only a catalog compares them all: two skills of one name, and names that look alike.
-    findings = [as_strict(finding) for finding in Catalog(seen, reported, [_LABEL]).diagnostics]
+    catalog = Catalog(seen, reported, [_LABEL])
+    findings = [as_strict(finding) for finding in (*catalog.diagnostics, *requirement_findings(catalog))]
     for skill in seen:
         if skill.metadata is not None:
             found = [diagnostic(finding, skill.entry.path) for finding in _check_body(source, skill)]
             findings += map(as_strict, [*found, *_check_files(Path(skill.entry.path))])
+    if not spec:
+        findings = [replace(each, severity="info") if each.code == EXTENSIONS else each for each in findings]
     if not seen and not any(finding.severity == "error" for finding in findings):
         missing = Finding("skill-file-missing", "There is no SKILL.md in the folder.")
         findings.append(diagnostic(missing, os.fspath(source.folder / SKILL_FILE)))
@@ -80,13 +99,30 @@ def lint(path: Path, strictness: Strictness = Strictness()) -> LintReport:  # no
 def _check_body(source: DirectorySource, skill: SkillReading) -> Iterable[Finding]:
     path = skill.entry.path
     try:
-        found = read_body(source.read(path, skill.entry.size), path).findings
+        raw = source.read(path, skill.entry.size)
+        body = read_body(raw, path)
+        first_line = 1 + raw.count(b"\n", 0, body_start(raw))
+        known = skill.metadata
+        about = f"{known.description} {known.when_to_use or ''}" if known else ""
+        found = [
+            *body.findings,
+            *check_for_authors(about, body.text, first_line),
+            *_missing_files(Path(path).parent, body.text, first_line),
+        ]
         # The files are searched for these line by line; what a language needs in its prose is none there.
         return [finding for finding in found if finding.code != HIDDEN]
     except OSError as error:
         return [Finding("skill-unreadable", f"The file cannot be read: {error.strerror or error}.")]
     except SkillUndecodableError as error:
         return [Finding("skill-undecodable", f"Not UTF-8 text: {error.cause}.")]
+
+
+def _missing_files(folder: Path, instructions: str, first_line: int) -> Iterator[Finding]:
+    """Find files that the instructions name and the skill does not have."""
+    for named in _NAMED_FILE.finditer(instructions):
+        if not (folder / named["path"]).exists():
+            line = first_line + instructions.count("\n", 0, named.start())
+            yield Finding("file-missing", f"`{named['path']}` is named, and is not in the skill.", line)
 
 
 def _check_files(skill_file: Path) -> Iterator[Diagnostic]:

@@ -30,6 +30,14 @@ _IN_CODE: Final = re.compile("`[^`]*`")
 _KEBAB: Final = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
 _COMMAND: Final = re.compile(r"(?<!\S)(?:!`[^`\n]+`|```!.*)")
 
+_PLACEHOLDER: Final = re.compile(r"(?is)\[?TODO\b.*|<[^<>]*>|Describe what\b.*")
+_SAYS_WHEN: Final = re.compile(
+    r"(?i)\b(when(ever)?|use[ds]?|if|for|before|after|while|during|triggers?|invoke[ds]?)\b"
+)
+_LEFT_TO_WRITE: Final = re.compile(
+    r"(?m)^[ \t#>*-]*(?:TODO|TBD|FIXME)\b.*|<\.\.\.>|\[TODO\b[^\]\n]*\]?|^Describe what\b.*"
+)
+
 
 class Finding(NamedTuple):
     """One broken rule at one place of one file."""
@@ -104,6 +112,8 @@ RULES: Final[dict[str, Rule]] = {
     ),
     "name-lookalike": Rule("error", "error", "Use the letters that the name seems to have."),
     "description-missing": Rule("error", "error", "Say what the skill does and when to use it."),
+    "description-placeholder": Rule("error", "error", "Say what the skill does and when to use it."),
+    "description-without-when": Rule("info", "warning", "Say when to use the skill: `Use for ...`."),
     "description-not-text": Rule("warning", "error", _QUOTE, repair=True),
     "description-too-long": Rule("warning", "error", "Keep the description within 1,024 characters."),
     "compatibility-too-long": Rule("warning", "error", "Keep compatibility within 500 characters."),
@@ -118,14 +128,19 @@ RULES: Final[dict[str, Rule]] = {
     # Fields of clients in the wild
     "field-unknown": Rule("info", "error", _MOVE),
     "field-not-in-spec": Rule("info", "error", _MOVE),
+    "field-extension": Rule("info", "error", _MOVE),
     "field-not-acted-on": Rule("info", "warning", "Do not rely on this field here."),
     "field-spelling": Rule("info", "error", "Use the usual spelling."),
     "field-repeated": Rule("warning", "error", "Keep one of them."),
     "field-not-boolean": Rule("warning", "error", "Write true or false."),
+    "requires-missing": Rule("info", "warning", "Add the skill, or take its name out of requires."),
+    "requires-cycle": Rule("info", "warning", "Let one of them stand without the other."),
     "requires-not-skills": Rule("info", "warning", "Name the skills that this one needs."),
     # The instructions
     "instructions-long": Rule("info", "warning", "Move detail into references/."),
     "command-in-instructions": Rule("warning", "warning", "Put the command into scripts/ and name it."),
+    "placeholder": Rule("info", "warning", "Write what belongs there, or remove it."),
+    "file-missing": Rule("info", "warning", "Add the file, or correct its path."),
     "notes": Rule("info", "warning", "skills-agent skills lint says more about each."),
     # Sources and catalog
     "source-unreachable": Rule("warning", "warning", "Check the address, the credentials and the network."),
@@ -140,6 +155,8 @@ RULES: Final[dict[str, Rule]] = {
 }
 
 
+EXTENSIONS: Final = "field-extension"
+"""The breach of the specification that has an effect here: `lint` without `--spec` takes it for a note."""
 REPAIRS: Final = frozenset(code for code, rule in RULES.items() if rule.repair)
 """Rules after whose breach a skill is used otherwise than it is written."""
 
@@ -180,6 +197,8 @@ def check_fields(
     line = lines.get("description")
     if not description:
         yield Finding("description-missing", "The skill has no description.", line)
+    if _PLACEHOLDER.fullmatch(description):
+        yield Finding("description-placeholder", "The description is not filled in.", line)
     if "<" in description or ">" in description:
         yield Finding("angle-brackets", "The description has `<` or `>` in it.", line)
 
@@ -194,6 +213,16 @@ def check_instructions(instructions: str, first_line: int) -> Iterator[Finding]:
         message = f"`{one_line(command[0], _COMMAND_CHARACTERS)}` is not run here: it stays text."
         line = first_line + instructions.count("\n", 0, command.start())
         yield Finding("command-in-instructions", message, line)
+
+
+def check_for_authors(description: str, instructions: str, first_line: int) -> Iterator[Finding]:
+    """Find what is left to write: the model can use the skill as it is, but not well."""
+    if description.isascii() and not _SAYS_WHEN.search(description):
+        yield Finding("description-without-when", "The description says what the skill does, and not when.")
+    for left in islice(_LEFT_TO_WRITE.finditer(instructions), _COMMANDS_REPORTED):
+        line = first_line + instructions.count("\n", 0, left.start())
+        message = f"`{one_line(left[0].strip(), _COMMAND_CHARACTERS)}` is left to be written."
+        yield Finding("placeholder", message, line)
 
 
 def _check_name(name: str | None, folder: str, line: int | None) -> Iterator[Finding]:

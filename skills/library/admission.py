@@ -8,8 +8,10 @@ from collections.abc import Collection, Iterator
 from typing import Literal, NamedTuple
 
 from skills_agent.skills.errors import SkillError, UnknownSkillError
+from skills_agent.skills.format.rules import MAX_NAME, Finding, diagnostic
 from skills_agent.skills.library.catalog import Catalog
-from skills_agent.skills.skill import SkillMetadata, SkillRef
+from skills_agent.skills.skill import Diagnostic, SkillMetadata, SkillRef
+from skills_agent.skills.text import one_line
 
 Asker = Literal["user", "caller", "model", "operator"]
 
@@ -135,4 +137,40 @@ def _is_offered(skill: SkillMetadata) -> bool:
 
 
 def _is_any(_: SkillMetadata) -> bool:
+    return True
+
+
+def requirement_findings(catalog: Catalog) -> Iterator[Diagnostic]:
+    """Find requirements that no skill meets, and those that lead back to the skill itself."""
+    for skill in catalog.skills:
+        for name in skill.requires:
+            try:
+                required = catalog.find(name)
+            except UnknownSkillError:
+                message = f"It requires `{one_line(name, MAX_NAME)}`, and there is no such skill here."
+                yield diagnostic(Finding("requires-missing", message), skill.path)
+                continue
+            if way := _way(catalog, required.name, skill.name):
+                message = f"The requirements form a cycle: {' -> '.join([skill.name, *way])}."
+                yield diagnostic(Finding("requires-cycle", message), skill.path)
+
+
+def _way(catalog: Catalog, start: str, end: str) -> list[str]:
+    """Return the shortest way of requirements from a skill to another one; empty where there is none."""
+    ways, seen = [[start]], {start}
+    for way in ways:  # grows while it is walked
+        if way[-1] == end:
+            return way
+        for name in catalog.find(way[-1]).requires:
+            if name not in seen and _is_there(catalog, name):
+                seen.add(name)
+                ways.append([*way, name])
+    return []
+
+
+def _is_there(catalog: Catalog, name: str) -> bool:
+    try:
+        catalog.find(name)
+    except UnknownSkillError:
+        return False
     return True

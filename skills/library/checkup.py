@@ -7,6 +7,7 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from skills_agent.skills.format.rules import REPAIRS
+from skills_agent.skills.library.admission import requirement_findings
 from skills_agent.skills.library.catalog import CatalogEntry, EntryStatus
 from skills_agent.skills.library.registry import Registry
 from skills_agent.skills.skill import Diagnostic
@@ -36,6 +37,8 @@ class Checkup(NamedTuple):
     skipped: tuple[CatalogEntry, ...]
     repaired: tuple[CatalogEntry, ...]
     """Used otherwise than written; the diagnostics are those of the repairs alone."""
+    requirements: tuple[Diagnostic, ...]
+    """What skills require and is not here, or leads back to them."""
     diagnostics: tuple[Diagnostic, ...]
     """What sources passed over, and is no skill."""
 
@@ -55,6 +58,7 @@ def check_up(registry: Registry) -> Checkup:
             for entry in entries
             if entry.status != "skipped" and (repairs := _repairs(entry))
         ),
+        requirements=tuple(requirement_findings(catalog)),
         diagnostics=tuple(each for each in catalog.diagnostics if each.path not in paths),
     )
 

@@ -130,15 +130,25 @@ def test_an_unknown_skill_is_an_error_that_names_the_known_ones(cli: CommandLine
     assert done.err.startswith("error: There is no skill named 'nothing'. Known skills: ")
 
 
-def test_a_new_skill_is_valid_and_found_at_once(cli: CommandLine) -> None:
+def test_a_new_skill_is_used_when_its_description_is_filled_in(cli: CommandLine) -> None:
     made = cli.run("skills", "new", "tide-table")
     folder = cli.workspace / ".agent" / "skills" / "tide-table"
     assert made.code == 0
     assert str(folder) in made.out
     assert sorted(path.name for path in folder.iterdir()) == ["SKILL.md", "assets", "references", "scripts"]
+    assert "tide-table" not in cli.run("skills", "list", "--json").out
+    (skipped,) = [
+        each for each in cli.run("skills", "list", "--all", "--json").value if each["status"] == "skipped"
+    ]
+    assert [each["code"] for each in skipped["diagnostics"]] == ["description-placeholder"]
+    assert cli.run("skills", "lint", str(folder)).code == 1
+    lines = (folder / "SKILL.md").read_text().splitlines()
+    filled = "\n".join("description: Tides. Use for tides." if "TODO" in each else each for each in lines)
+    (folder / "SKILL.md").write_text(filled)
     told = cli.run("skills", "list", "--json").value
     (skill,) = [skill for skill in told if skill["name"] == "tide-table"]
     assert (skill["source"], skill["diagnostics"]) == ("project", [])
+    assert cli.run("skills", "lint", str(folder)).out == "1 skill, 0 errors, 0 warnings\n"
 
 
 def test_a_new_skill_never_replaces_one(cli: CommandLine) -> None:
@@ -231,7 +241,7 @@ def test_lint_exits_with_1_for_errors_alone(cli: CommandLine) -> None:
     folder = cli.write_skill()
     good = cli.run("skills", "lint", str(folder))
     assert (good.code, good.out) == (0, "1 skill, 0 errors, 0 warnings\n")
-    cli.write_skill("---\nname: warned\ndescription: Less <than> good.\n---\n", "warned")
+    cli.write_skill("---\nname: warned\ndescription: Use for less <than> good.\n---\n", "warned")
     warned = cli.run("skills", "lint", str(folder))
     assert (warned.code, warned.out.splitlines()[-1]) == (0, "2 skills, 0 errors, 1 warning")
     cli.write_skill(BROKEN, "broken")
@@ -242,7 +252,7 @@ def test_lint_exits_with_1_for_errors_alone(cli: CommandLine) -> None:
 
 
 def test_lint_tells_a_machine_code_file_line_and_advice(cli: CommandLine) -> None:
-    folder = cli.write_skill("---\nname: rain-gauge\ndescription: d\ncontext: fork\n---\n")
+    folder = cli.write_skill("---\nname: rain-gauge\ndescription: For d.\ncontext: fork\n---\n")
     done = cli.run("skills", "lint", str(folder / "rain-gauge"), "--json")
     told = done.value
     path = str(folder / "rain-gauge" / "SKILL.md")
@@ -309,3 +319,9 @@ def test_the_doctor_tells_a_machine_the_same(cli: CommandLine) -> None:
     assert [each["name"] for each in told["skipped"]] == ["broken"]
     assert [each["diagnostics"][0]["code"] for each in told["repaired"]] == ["yaml-repaired"]
     assert [each["name"] for each in told["programs"]] == ["python", "bash", "node", "uv", "git"]
+
+
+def test_doctor_names_requirements_that_nothing_meets(cli: CommandLine) -> None:
+    cli.write_skill(MINE.replace("---\n", "---\nrequires: nowhere\n", 1))
+    told = cli.run("skills", "doctor", "--skills-dir", str(cli.skills))
+    assert "It requires `nowhere`, and there is no such skill here." in told.out

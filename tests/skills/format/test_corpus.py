@@ -75,7 +75,7 @@ def test_descriptions_and_tools_are_as_they_were_written() -> None:
 
 
 CODES_OF_FLAGS = {
-    "unknown_fields": {"field-unknown", "field-not-in-spec", "field-spelling"},
+    "unknown_fields": {"field-unknown", "field-not-in-spec", "field-extension", "field-spelling"},
     "name_ne_dir": {"name-not-folder"},
     "name_not_kebab": {"name-not-kebab", "name-unsafe"},
     "metadata_nested": {"metadata-nested"},

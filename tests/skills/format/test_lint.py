@@ -8,7 +8,7 @@ import pytest
 from skills_agent.skills.format.lint import lint
 from skills_agent.skills.library.index import Strictness
 
-GOOD = "---\nname: csv-report\ndescription: Profile a CSV file.\n---\n\n# Title\n"
+GOOD = "---\nname: csv-report\ndescription: Profile a CSV file. Use for tables.\n---\n\n# Title\n"
 
 
 def write(place: Path, text: str | bytes = GOOD, folder: str = "csv-report", file: str = "SKILL.md") -> Path:
@@ -29,9 +29,9 @@ def test_a_good_skill_has_no_findings(tmp_path: Path) -> None:
 
 
 def test_a_finding_names_file_line_and_advice(tmp_path: Path) -> None:
-    path = write(tmp_path, "---\nname: csv-report\nversion: 1.0\ndescription: d\n---\n")
+    path = write(tmp_path, "---\nname: csv-report\ncontext: fork\ndescription: Used for d.\n---\n")
 
-    (found,) = lint(tmp_path).findings
+    found = lint(tmp_path).findings[0]
 
     assert (found.code, found.severity, found.path, found.line) == (
         "field-not-in-spec",
@@ -176,3 +176,58 @@ def test_what_languages_and_emoji_need_is_no_finding(tmp_path: Path, file: str, 
     write(tmp_path)
     write(tmp_path, text, file=file)
     assert codes(tmp_path) == []
+
+
+def test_a_field_that_has_an_effect_is_no_error_but_for_the_letter_of_the_specification(
+    tmp_path: Path,
+) -> None:
+    write(tmp_path, GOOD.replace("---\n\n", "argument-hint: '[file]'\n---\n\n"))
+    (note,), (error,) = lint(tmp_path).findings, lint(tmp_path, spec=True).findings
+    assert (note.code, note.severity, error.severity) == ("field-extension", "info", "error")
+
+
+@pytest.mark.parametrize(
+    "description", ["TODO: say it", "[TODO: say it]", "<what it does>", "Describe what it does"]
+)
+def test_a_description_that_is_not_filled_in_is_an_error(tmp_path: Path, description: str) -> None:
+    write(tmp_path, f'---\nname: csv-report\ndescription: "{description}"\n---\n')
+    assert "description-placeholder" in codes(tmp_path)
+
+
+def test_a_description_that_says_no_when_is_found(tmp_path: Path) -> None:
+    write(tmp_path, GOOD.replace(" Use for tables.", ""))
+    assert codes(tmp_path) == ["description-without-when"]
+    write(tmp_path, GOOD.replace(" Use for tables.", "\nwhen_to_use: Use for tables."))
+    assert codes(tmp_path) == ["field-extension"]
+
+
+def test_what_is_left_to_write_is_found_with_its_line(tmp_path: Path) -> None:
+    path = write(tmp_path, GOOD + "Find TODO comments.\n\nTODO: the steps\n\n<...>\n")
+    assert [(each.code, each.line) for each in lint(path).findings] == [
+        ("placeholder", 9),
+        ("placeholder", 11),
+    ]
+
+
+def test_files_that_are_named_and_missing_are_found(tmp_path: Path) -> None:
+    path = write(
+        tmp_path, GOOD + "Run `scripts/a.py`, read ./references/b.md and assets/*.csv, /tmp/scripts/x.py.\n"
+    )
+    assert [each.message.split("`")[1] for each in lint(path).findings] == ["scripts/a.py", "references/b.md"]
+    write(tmp_path, "", file="scripts/a.py")
+    write(tmp_path, "", file="references/b.md")
+    assert codes(tmp_path) == []
+
+
+def test_requirements_that_are_missing_or_in_a_circle_are_found(tmp_path: Path) -> None:
+    for name, requires in (("a", "b"), ("b", "c"), ("c", "a nowhere"), ("d", "a")):
+        write(tmp_path, f"---\nname: {name}\ndescription: For {name}.\nrequires: {requires}\n---\n", name)
+    found = [
+        (each.code, each.message) for each in lint(tmp_path).findings if each.code.startswith("requires")
+    ]
+    assert sorted(found) == [
+        ("requires-cycle", "The requirements form a cycle: a -> b -> c -> a."),
+        ("requires-cycle", "The requirements form a cycle: b -> c -> a -> b."),
+        ("requires-cycle", "The requirements form a cycle: c -> a -> b -> c."),
+        ("requires-missing", "It requires `nowhere`, and there is no such skill here."),
+    ]

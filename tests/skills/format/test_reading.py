@@ -351,7 +351,7 @@ def test_metadata_cannot_be_changed() -> None:
             "warning",
         ),
         ("name: csv-report\ndescription: d\ntags: x", "field-unknown", "info"),
-        ("name: csv-report\ndescription: d\nversion: 1", "field-not-in-spec", "info"),
+        ("name: csv-report\ndescription: d\nversion: 1", "field-extension", "info"),
         ("name: csv-report\ndescription: a: b", "yaml-repaired", "warning"),
         ("name: csv-report\ndescription: d\ndescription: d", "yaml-duplicate-key", "warning"),
     ],
@@ -526,3 +526,27 @@ def test_a_skill_of_one_endless_line_is_cut_and_says_so() -> None:
     assert len(text) == 100_000
     assert "cut after 100,000 characters" in note
     assert cut("short\n" * 500, 501, "good") == ("short\n" * 500, "")
+
+
+@pytest.mark.parametrize(
+    ("written", "attribute", "value"),
+    [
+        ("disable-model-invocation: true", "model_invocable", False),
+        ('disable-model-invocation: "true"', "model_invocable", False),
+        ("user-invocable: false", "user_invocable", False),
+        ("requires: one two", "requires", ("one", "two")),
+        ("disallowed-tools: Bash", "disallowed_tools", ("Bash",)),
+        ('argument-hint: "[file]"', "argument_hint", "[file]"),
+        ("when_to_use: always", "when_to_use", "always"),
+    ],
+)
+def test_a_field_has_its_effect_under_metadata_too(written: str, attribute: str, value: object) -> None:
+    raw = f"---\nname: csv-report\ndescription: d\nmetadata:\n  {written}\n---\n".encode()
+    metadata = read_metadata(raw, PLACE).metadata
+    assert getattr(metadata, attribute) == value
+    key, _, _ = written.partition(":")
+    strong = raw.replace(
+        b"metadata:",
+        f"{key}: {'other' if value else 'false' if 'disable' in key else 'true'}\nmetadata:".encode(),
+    )
+    assert getattr(read_metadata(strong, PLACE).metadata, attribute) != value
