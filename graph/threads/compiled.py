@@ -80,7 +80,9 @@ ThreadStatus = Literal["done", "waiting", "unfinished"]
 """`unfinished`: cut off in the middle, by a crash, Ctrl-C or SIGTERM."""
 
 DEFAULT_NAME: Final = "skills-agent"
-"""Of an agent that the host did not name."""
+"""In the messages of an agent that the host did not name."""
+_UNNAMED: Final = "LangGraph"
+"""LangGraph's name for a graph that nobody named. Its server puts the graph's id in the place of this one."""
 _LOOKOUT_SECONDS: Final = 0.02
 """Between two looks whether a cancelled run has ended."""
 _LEADING_TO_DECIDE: Final = frozenset({"discover", "summarize", "select", "load", "gate", "approve", "act"})
@@ -275,7 +277,7 @@ class CompiledAgent(CompiledGraphHooks[AgentState, Context, AgentInput, AgentOut
         """Return the config of an invocation, with what its nodes have to know of it."""
         marked = _marked(config, run)
         marked["configurable"][UNANSWERABLE] = not is_kept(self, self._whole(config))
-        marked["configurable"][AGENT_NAME] = self.name
+        marked["configurable"][AGENT_NAME] = DEFAULT_NAME if self.name == _UNNAMED else self.name
         return marked
 
     def _thread_of(self, config: RunnableConfig | None) -> "_Thread | None":
@@ -366,12 +368,8 @@ class AgentGraph(StateGraph[AgentState, Context, AgentInput, AgentOutput]):
         self.services = services
 
     @override
-    def compile(
-        self, checkpointer: Checkpointer = None, *, name: str | None = None, **options: Any
-    ) -> CompiledAgent:
-        """Return the agent, to be called; its messages carry `name`."""
-        compiled = super().compile(checkpointer, name=name or DEFAULT_NAME, **options)
-        return compiled_as(CompiledAgent, compiled, services=self.services)
+    def compile(self, checkpointer: Checkpointer = None, **options: Any) -> CompiledAgent:
+        return compiled_as(CompiledAgent, super().compile(checkpointer, **options), services=self.services)
 
 
 def status_of(snapshot: StateSnapshot) -> ThreadStatus:

@@ -41,7 +41,9 @@ def provided(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
     place = tmp_path_factory.mktemp(request.param)
     write_skill(place / ".agent" / "skills", "alpha", "Counts apples.", "APRICOT $ARGUMENTS\n")
     write_skill(place / ".agent" / "skills", "beta", "Counts pears.", "BLUEBERRY\n")
-    settings = Settings(workspace=place, home=place, bundled_skills=False, context_window=16_000)
+    settings = Settings(
+        workspace=place, home=place, bundled_skills=False, context_window=16_000, max_model_calls=3
+    )
     with strict_server(request.param) as server:
         yield Provided(server, build_graph(settings, model=server.model()).compile(InMemorySaver()))
 
