@@ -5,7 +5,6 @@ from functools import partial
 from inspect import isgeneratorfunction
 from typing import Any, Final
 
-from langchain_core.tools import BaseTool
 from langgraph.graph import END, START
 
 from skills_agent.graph import routes
@@ -16,6 +15,7 @@ from skills_agent.graph.services import Services, make_services
 from skills_agent.graph.settings import Settings
 from skills_agent.graph.threads.compiled import AgentGraph
 from skills_agent.graph.threads.locks import ThreadLocks
+from skills_agent.graph.tools.brought import HostTool
 from skills_agent.nodes.act import act
 from skills_agent.nodes.answer import answer
 from skills_agent.nodes.approve import approve
@@ -82,7 +82,7 @@ def build_graph(  # noqa: PLR0913 - the parts that a host may bring, each by its
     settings: Settings | None = None,
     *,
     model: str | ModelRunnable | None = None,
-    tools: Sequence[BaseTool] = (),
+    tools: Sequence[HostTool] = (),
     runner: ScriptRunner | None = None,
     sources: Sequence[Source] | None = None,
     embeddings: Embedder | None = None,
@@ -95,7 +95,8 @@ def build_graph(  # noqa: PLR0913 - the parts that a host may bring, each by its
 
     `settings` default to `Settings.load()`: docs/settings.md has the layers. What a host may bring:
     `model` replaces the settings' model: a name (`anthropic:claude-sonnet-4-5`), a chat model, or a Runnable
-    around one. `tools` join the agent's own; what each may do is read from
+    around one. `tools` (LangChain's, functions, dicts of
+    tools that the provider runs) join the agent's own; what each may do is read from
     `tool.metadata["risk"]` (read, run, write, network, delete) or `tool.metadata["spec"]`, and taken as
     `network` where both are missing. `runner` replaces the one that the settings choose. `sources` replace
     the folders that the settings name, lowest precedence first. `embeddings`, any LangChain `Embeddings`, let

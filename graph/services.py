@@ -7,7 +7,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from langchain_core.tools import BaseTool
 from langgraph.prebuilt import ToolNode, ToolRuntime
 from langgraph.prebuilt.tool_node import ToolCallRequest
 from langgraph.runtime import Runtime
@@ -39,6 +38,7 @@ from skills_agent.graph.shared_folders import shared_folders
 from skills_agent.graph.threads.backends import ThreadServices
 from skills_agent.graph.threads.locks import ThreadLocks
 from skills_agent.graph.tools import CommandLimits, Kept, Workdir, build_tools
+from skills_agent.graph.tools.brought import HostTool, brought
 from skills_agent.graph.tools.change import changes_in
 from skills_agent.graph.tools.offered import OfferedTools
 from skills_agent.graph.tools.workspace import Workspace
@@ -95,7 +95,7 @@ def make_services(  # noqa: PLR0913 - those of `build_graph`, and what the comma
     settings: Settings,
     *,
     model: str | ModelRunnable | None = None,
-    tools: Sequence[BaseTool] = (),
+    tools: Sequence[HostTool] = (),
     runner: ScriptRunner | None = None,
     sources: Sequence[Source] | None = None,
     embeddings: Embedder | None = None,
@@ -162,11 +162,13 @@ def make_services(  # noqa: PLR0913 - those of `build_graph`, and what the comma
     )
     search_path = process_environment().get("PATH", "")
     places = Places(str(settings.workspace), search_path, closed=tuple(map(str, closed)))
-    offered = OfferedTools(own, tools, settings.tool_timeout, places)
+    of_host = brought(tools)
+    offered = OfferedTools(own, of_host.own, settings.tool_timeout, places, of_host.provider)
     offer_tools(servers, offered, settings, threads.invocations.cancellation)
     budget = description_budget(settings, stated_window(model))
     policy = Policy(
         tools=offered,
+        provider_tools=offered.provider,
         grammar=offered.grammar,
         ask_for=_risks(settings.require_approval_for),
         ask_about=_asked(settings.require_approval_for, offered.grammar),
@@ -203,6 +205,7 @@ def make_services(  # noqa: PLR0913 - those of `build_graph`, and what the comma
             policy.skills_left_out,
             audit,
             policy.named_missing,
+            offered.provider,
         ),
         tool_node=_tool_node(offered, TimedCalls(offered.limits, threads.invocations, audit.still_runs)),
         coroutines=offered.coroutines,

@@ -15,7 +15,7 @@ from skills_agent.state.context import Context
 from skills_agent.state.reducers import add_usage
 from skills_agent.state.schema import AgentState, AgentUpdate
 from skills_agent.state.transcript import SEARCH_SKILLS, wants_calls
-from skills_agent.state.turn_end import ended
+from skills_agent.state.turn_end import direct_result, ended
 
 
 def decide(
@@ -32,8 +32,12 @@ def decide(
     It ends here and not in a step of its own, which would cost a checkpoint more in every turn.
     Which tools are bound does not depend on what is loaded: a changed list costs the provider's
     prompt cache, so the gate refuses instead. Ids of calls that are empty or known are replaced. Where the
-    prompt cannot be made to fit into the model's window, a message that says so stands for the model's.
+    prompt cannot be made to fit into the model's window, a message that says so stands for the model's. The
+    result of a tool that is `return_direct` is the answer itself.
     """
+    messages = state.get("messages") or []
+    if result := direct_result(messages, lambda name: _is_direct(policy, name)):
+        return ended(state, result)
     context = Context.of(runtime.context)
     narrowed = context.narrow(limits)
     skills = requests.shown_skills(state, runtime)
@@ -42,7 +46,6 @@ def decide(
     # The bound tools never change: the text says what loaded skills allow and forbid.
     rules = [text for text in (permission.allowed_now(), permission.forbidden_now()) if text]
     status = prompt.status_text(state, narrowed, rules)
-    messages = state.get("messages") or []
     left = narrowed.max_model_calls - counts_of_turn(state)["model_calls"]
     reply = yield from requests.ask(state, runtime, messages, skills, status, hidden, left)
     message = with_own_ids(reply.message, messages, partial(_is_in_journal, running.current()))
@@ -53,6 +56,11 @@ def decide(
     if budget := spent_budget({**state, "usage": usage}, narrowed):
         update["spent_budget"] = budget
     return update
+
+
+def _is_direct(policy: Policy, name: str) -> bool:
+    tool = policy.tools.get(name)
+    return tool is not None and tool.return_direct
 
 
 def _is_in_journal(invocation: Invocation | None, call_id: str) -> bool:

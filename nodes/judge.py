@@ -86,6 +86,8 @@ class Policy:
     """Returns the codes of the thread that the calling node runs for."""
     running: Callable[[], Invocation | None]
     """Returns the invocation that the calling node is part of."""
+    provider_tools: Collection[str] = ()
+    """Names of tools that the model's provider runs: all that can be done is not to offer them."""
     absent: Callable[[], Mapping[str, str]] = dict
     """Returns the tools that this machine cannot offer, each with the reason."""
     mode: Mode = "recommend"
@@ -170,7 +172,8 @@ class Policy:
     def hidden(self, context: Context) -> set[str]:
         """Return the tools that a model is not offered, because no call of this request could use them."""
         absent = self.absent()
-        return {name for name in self.tools if name in absent or self.is_left_out(name, context)}
+        names = (*self.tools, *self.provider_tools)
+        return {name for name in names if name in absent or self.is_left_out(name, context)}
 
     def is_left_out(self, tool: str, context: Context) -> bool:
         """Return whether a tool as a whole is out of this request's reach. Raises EntryNotUnderstoodError."""
@@ -222,7 +225,8 @@ class Policy:
         return tuple(map(self._entry, context.exclude_tools)), only
 
     def _entry(self, text: str) -> Entry:
-        return self.grammar.named(text) if text in self.tools else self.grammar.parse(text)
+        is_name = text in self.tools or text in self.provider_tools
+        return self.grammar.named(text) if is_name else self.grammar.parse(text)
 
     def schema(self, tool: BaseTool) -> type[BaseModel] | None:
         """Return the class of a tool's arguments; None where its schema is none."""

@@ -36,6 +36,7 @@ from skills_agent.nodes.reply import (
     noted_as_empty,
     why_broken,
     with_strict_calls,
+    without_calls_of,
 )
 from skills_agent.nodes.wrapped_models import ModelRunnable, changed_inside
 from skills_agent.skills.library.catalog import Catalog
@@ -152,7 +153,7 @@ class ModelRequests:
     make than all the rest.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913, PLR0917 - what a request is made of, each by its name
         self,
         models: Models,
         registry: RegistryOf,
@@ -161,11 +162,12 @@ class ModelRequests:
         left_out: Callable[[Catalog, Context], frozenset[str]],
         observer: ReplyObserver,
         missing: Callable[[SkillMetadata], str],
+        provider_tools: Mapping[str, dict[str, Any]] = MappingProxyType({}),
     ) -> None:
         """`catalog_budget` is in characters of descriptions; `left_out` are skills that no prompt shows.
 
         `missing` names what a skill needs and is not here: it is asked once for a catalog, so that a prompt
-        stays the same.
+        stays the same. `provider_tools` are bound, and run by the model's provider.
         """
         self.models = models
         self._observer = observer
@@ -174,6 +176,7 @@ class ModelRequests:
         self._left_out = left_out
         self._missing = missing
         self._tools = tools
+        self._provider_tools = provider_tools
         self._tokens: dict[str, int] = {}
         self._bound: dict[tuple[str, ...], tuple[Runnable[LanguageModelInput, AIMessage], int]] = {}
         self._show = lru_cache(_MAX_CACHED)(self._show_anew)
@@ -195,7 +198,8 @@ class ModelRequests:
         """
         chosen = self.models.choose(Context.of(runtime.context))
         load_skill = skills.catalog.load_skill if skills and hidden is not None else None
-        names = () if hidden is None else tuple(name for name in self._tools if name not in hidden)
+        offered = () if hidden is None else (*self._tools, *self._provider_tools)
+        names = tuple(name for name in offered if name not in (hidden or ()))
         model, schema_tokens = self._bind(chosen, names, load_skill)
         room = room_of(chosen.window) - schema_tokens
         own_name = agent_name()
@@ -206,7 +210,8 @@ class ModelRequests:
         arguments = {"records": PromptRecords(messages, skills)} if chosen.reads_records else {}
         shown = with_breakpoints(rendered.messages) if chosen.takes_breakpoints else rendered.messages
         reply = yield from self.reply(state, runtime, chosen.name, Waiting(model, shown, arguments), calls)
-        return _named(reply, own_name)
+        own = without_calls_of(reply.message, self._provider_tools)
+        return _named(reply._replace(message=own), own_name)
 
     def reply(
         self,
@@ -302,7 +307,9 @@ class ModelRequests:
         if bound is None:
             if len(self._bound) >= _MAX_CACHED:
                 self._bound.clear()
-            tools: list[BaseTool | dict[str, Any]] = [self._tools[name] for name in names]
+            tools: list[BaseTool | dict[str, Any]] = [
+                self._tools.get(name) or self._provider_tools[name] for name in names
+            ]
             tokens = sum(map(self._tokens_of, names))
             if load_skill:
                 tools.insert(0, load_skill)
@@ -317,7 +324,9 @@ class ModelRequests:
 
     def _tokens_of(self, name: str) -> int:
         if name not in self._tokens:
-            self._tokens[name] = _schema_tokens(convert_to_openai_tool(self._tools[name]))
+            tool = self._tools.get(name)
+            schema = convert_to_openai_tool(tool) if tool else self._provider_tools[name]
+            self._tokens[name] = _schema_tokens(schema)
         return self._tokens[name]
 
 

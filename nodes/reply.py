@@ -7,7 +7,7 @@ becomes `rm -rf data`. So the text of the arguments is watched as it comes in, a
 import asyncio
 import json
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final, NamedTuple, Protocol
 from uuid import UUID
 
@@ -157,6 +157,12 @@ def as_arrived(message: AIMessage) -> AIMessage:
         invalid = [*cut, *message.invalid_tool_calls]
         return message.model_copy(update={"tool_calls": [], "invalid_tool_calls": invalid})
     return message.model_copy(update={"content": _with_note(message, f"[This answer was {fault}.]")})
+
+
+def without_calls_of(message: AIMessage, names: Collection[str]) -> AIMessage:
+    """Return a reply without its calls of tools that the provider runs: nobody here answers them."""
+    own = [call for call in message.tool_calls if call["name"] not in names]
+    return message.model_copy(update={"tool_calls": own}) if len(own) < len(message.tool_calls) else message
 
 
 def is_empty(message: AIMessage) -> bool:

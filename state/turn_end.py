@@ -1,26 +1,43 @@
 """Where a turn ends and the next one begins: what the thread holds of its answer."""
 
+from collections.abc import Callable, Sequence
 from itertools import takewhile
 
-from langchain_core.messages import AIMessage, HumanMessage
+from langchain_core.messages import AnyMessage, HumanMessage, ToolMessage
 
 from skills_agent.state.records import active_skills
 from skills_agent.state.schema import AgentState, AgentUpdate
 from skills_agent.state.transcript import last_ai, wants_calls
 
 
-def ended(state: AgentState, message: AIMessage | None) -> AgentUpdate:
-    """Return the update that ends a turn with a message of the model."""
+def ended(state: AgentState, message: AnyMessage | None) -> AgentUpdate:
+    """Return the update that ends a turn with a message of the model, or with a tool's result."""
     return AgentUpdate(answer=_text_of(message), loaded=sorted(active_skills(state.get("skills_loaded"))))
 
 
 def is_ended(state: AgentState) -> bool:
-    """Return whether the newest message of the model is the answer of the turn.
+    """Return whether the newest message of the model, or a tool's result after it, is the turn's answer.
 
     It is not where somebody else wrote that message (`update_state`).
     """
     messages = state["messages"]
-    return not wants_calls(messages) and state.get("answer") == _text_of(last_ai(messages))
+    newest = messages[-1] if messages and isinstance(messages[-1], ToolMessage) else last_ai(messages)
+    return not wants_calls(messages) and state.get("answer") == _text_of(newest)
+
+
+def direct_result(messages: Sequence[AnyMessage], is_direct: Callable[[str], bool]) -> ToolMessage | None:
+    """Return the result that is the answer: the last one, where all of this step come from such tools.
+
+    One that failed is for the model, and so is a step that also called something else.
+    """
+    results: list[ToolMessage] = []
+    for message in reversed(messages):
+        if not isinstance(message, ToolMessage):
+            break
+        if message.status != "success" or not is_direct(message.name or ""):
+            return None
+        results.append(message)
+    return results[0] if results else None
 
 
 def begins_turn(state: AgentState) -> bool:
@@ -43,7 +60,7 @@ def next_turn(state: AgentState) -> int:
     return (usage["turn"] if usage else 0) + (max(1, asked) if begins_turn(state) else 1)
 
 
-def _text_of(message: AIMessage | None) -> str:
+def _text_of(message: AnyMessage | None) -> str:
     """Return the text as every saver can keep it: PostgreSQL's takes this channel for JSON.
 
     That has no NUL, which can be in what a model repeats of a file.

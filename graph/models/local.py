@@ -40,7 +40,9 @@ class LocalChatModel(BaseChatModel):
         self, tools: Sequence[dict[str, Any] | type | Callable[..., Any] | BaseTool], **kwargs: Any
     ) -> Runnable[LanguageModelInput, AIMessage]:
         """Return this model with tools that it may call."""
-        return self.bind(tools=[convert_to_openai_tool(tool) for tool in tools], **kwargs)
+        # What a provider would run has no name of a function.
+        own = [tool for tool in tools if not (isinstance(tool, dict) and tool.get("type") != "function")]
+        return self.bind(tools=[convert_to_openai_tool(tool) for tool in own], **kwargs)
 
     @override
     def _generate(self, messages: list[BaseMessage], *args: Any, **kwargs: Any) -> ChatResult:

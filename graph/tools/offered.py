@@ -1,7 +1,8 @@
 """The tools that models are offered: the agent's own, the host's, and later those of MCP servers."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import Final
+from types import MappingProxyType
+from typing import Any, Final
 
 from langchain_core.tools import BaseTool
 from typing_extensions import override
@@ -11,6 +12,7 @@ from skills_agent.graph.settings import SettingsError
 from skills_agent.graph.tools.declare import spec_of
 from skills_agent.nodes.results import KEEP
 from skills_agent.skills.policy.patterns import NOWHERE, Grammar, Places
+from skills_agent.skills.policy.tool_spec import ToolSpec
 
 TIMEOUT: Final = "timeout"
 """In a tool's metadata: its seconds."""
@@ -28,9 +30,15 @@ class OfferedTools(Mapping[str, BaseTool]):
         host: Sequence[BaseTool],
         timeout: float | None,
         places: Places = NOWHERE,
+        provider: Mapping[str, dict[str, Any]] = MappingProxyType({}),
     ) -> None:
-        """`timeout` is the seconds of a host's tool that says nothing else. Raises SettingsError."""
-        self.grammar = Grammar({tool.name: spec_of(tool) for tool in host}, places)
+        """`timeout` is the seconds of a host's tool that says nothing else. Raises SettingsError.
+
+        `provider` are tools that the model's provider runs, by name.
+        """
+        specs = {name: ToolSpec(name=name) for name in provider}
+        self.grammar = Grammar({**specs, **{tool.name: spec_of(tool) for tool in host}}, places)
+        self.provider = provider
         self.limits = {tool.name: _time_limit(tool, timeout) for tool in host}
         """Seconds of each tool that is not the agent's own; None: it has no limit, or one of its own."""
         self.kept = {tool.name: bool((tool.metadata or {}).get(KEEP)) for tool in host}

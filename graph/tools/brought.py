@@ -1,0 +1,82 @@
+"""What a host brings as tools: LangChain's, functions, and tools that the model's provider runs."""
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from functools import wraps
+from typing import Any, NamedTuple, TypeAlias
+
+from langchain_core.tools import BaseTool, StructuredTool
+from langchain_core.tools import tool as tool_of
+
+from skills_agent.graph.settings import SettingsError
+
+HostTool: TypeAlias = BaseTool | Callable[..., Any] | Mapping[str, Any]
+
+
+class BroughtTools(NamedTuple):
+    """A host's tools, apart by who runs them."""
+
+    own: list[BaseTool]
+    """Run by the agent."""
+    provider: dict[str, dict[str, Any]]
+    """Run by the provider, by name: models are offered them, and no call of them arrives here."""
+
+
+def brought(tools: Sequence[HostTool]) -> BroughtTools:
+    """Return a host's tools. Raises SettingsError for what is none."""
+    own, provider = list[BaseTool](), dict[str, dict[str, Any]]()
+    for each in tools:
+        if isinstance(each, BaseTool):
+            own.append(_with_sync_path(each))
+        elif isinstance(each, Mapping):
+            name = _provider_name(each)
+            if name in provider:
+                raise SettingsError(f"Two of the provider's tools are named {name}.")
+            provider[name] = dict(each)
+        else:
+            own.append(_with_sync_path(_made_of(each)))
+    if both := provider.keys() & {tool.name for tool in own}:
+        raise SettingsError(f"A tool and one of the provider's are both named {min(both)}.")
+    return BroughtTools(own, provider)
+
+
+def _made_of(function: Any) -> BaseTool:
+    try:
+        made = tool_of(function)
+    except (AttributeError, TypeError, ValueError) as error:
+        name = getattr(function, "__name__", type(function).__name__)
+        raise SettingsError(f"{name} in `tools` cannot be made a tool: {error}") from error
+    if not isinstance(made, BaseTool):
+        raise SettingsError(f"`tools` takes tools, functions and provider tools, not {function!r}.")
+    return made
+
+
+def _provider_name(tool: Mapping[str, Any]) -> str:
+    """Return what a provider's tool is called: `{"type": "web_search_20250305", "name": "web_search"}`.
+
+    Gemini's have no type: `{"google_search": {}}`.
+    """
+    is_described = tool.get("type") in {"function", "custom"} or {"input_schema", "parameters"} & tool.keys()
+    name = tool.get("name") or tool.get("type") or next(iter(tool), None)
+    if is_described or not isinstance(name, str):
+        raise SettingsError(
+            "A dict in `tools` is a tool that the model's provider runs, as {'type': 'web_search'}. Of one "
+            "that describes a function, bring the function itself."
+        )
+    return name
+
+
+def _with_sync_path(tool: BaseTool) -> BaseTool:
+    """Return a tool that `invoke` can call, too: a lone coroutine is run in the call's own thread."""
+    if not isinstance(tool, StructuredTool) or tool.func is not None or tool.coroutine is None:
+        return tool
+    coroutine = tool.coroutine
+
+    @wraps(coroutine)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        async def wait() -> Any:
+            return await coroutine(*args, **kwargs)
+
+        return asyncio.run(wait())
+
+    return tool.model_copy(update={"func": call})

@@ -1,0 +1,127 @@
+"""What a host may bring as a tool: functions, coroutines, tools that the provider runs, direct answers."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from langchain_core.messages import AIMessage
+from langchain_core.tools import ToolException, tool
+from langchain_openai import ChatOpenAI
+from langgraph.checkpoint.memory import InMemorySaver
+from pydantic import SecretStr
+
+from skills_agent.graph import Context, Settings, build_graph
+from skills_agent.graph.models.scripted import ScriptedChatModel
+from skills_agent.graph.settings import SettingsError
+from tests.agents import call, calls
+from tests.openai_server import KEY, Call, Completion, OpenAIServer, openai_server
+
+ASKED: Any = {"messages": [("user", "go")]}
+SEARCH = {"type": "web_search"}
+
+
+@pytest.fixture
+def server() -> Iterator[OpenAIServer]:
+    with openai_server() as server:
+        yield server
+
+
+def agent_of(workspace: Path, model: Any, tools: Any, **settings: Any) -> Any:
+    chosen = {"approval": "deny", "require_approval_for": frozenset(), **settings}
+    place = Settings(workspace=workspace, home=workspace, bundled_skills=False, **chosen)
+    replies = ScriptedChatModel(model) if isinstance(model, list) else model
+    return build_graph(place, model=replies, tools=tools).compile(checkpointer=InMemorySaver())
+
+
+def config(thread: str = "1") -> Any:
+    return {"configurable": {"thread_id": thread}}
+
+
+def double(number: int) -> int:
+    """Double a number."""
+    return 2 * number
+
+
+async def fetch(number: int) -> str:
+    """Fetch something."""
+    return f"fetched {number}"
+
+
+@tool(return_direct=True)
+def price(item: str) -> str:
+    """Say a price."""
+    if item == "nothing":
+        raise ToolException("no such item")
+    return f"{item}: 7"
+
+
+price.handle_tool_error = True
+
+
+async def test_a_function_is_a_tool_and_a_coroutine_works_in_invoke_too(workspace: Path) -> None:
+    replies: list[Any] = [calls(call("double", number=4), call("fetch", number=3)), "done"]
+    agent = agent_of(workspace, replies, [double, fetch])
+    for result in (agent.invoke(ASKED, config("1")), await agent.ainvoke(ASKED, config("2"))):
+        assert [each.text for each in result["messages"] if each.type == "tool"] == ["8", "fetched 3"]
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"type": "function", "function": {"name": "x"}}, {"name": "x", "input_schema": {}}, 7, {}]
+)
+def test_what_nobody_could_run_is_refused(workspace: Path, wrong: Any) -> None:
+    with pytest.raises(SettingsError, match="tool"):
+        agent_of(workspace, ["done"], [wrong])
+
+
+def chat(server: OpenAIServer) -> ChatOpenAI:
+    key = SecretStr(KEY)
+    return ChatOpenAI(model="m", base_url=server.base_url, api_key=key, use_responses_api=False)
+
+
+def test_a_tool_of_the_provider_is_offered_and_left_out_as_any_other(
+    server: OpenAIServer, workspace: Path
+) -> None:
+    server.respond = lambda _: Completion("done")
+    agent = agent_of(workspace, chat(server), [SEARCH])
+    agent.invoke(ASKED, config())
+    agent.invoke(ASKED, config(), context=Context(exclude_tools=("web_search",)))
+    agent.invoke(ASKED, config(), context=Context(only_tools=("read_file",)))
+    assert [SEARCH in request.body["tools"] for request in server.requests] == [True, False, False]
+
+
+def test_a_call_that_the_provider_made_is_no_call_of_ours(server: OpenAIServer, workspace: Path) -> None:
+    server.answers.append(Completion("found it", [Call("web_search", {"query": "x"}, "call_1")]))
+    done = agent_of(workspace, chat(server), [SEARCH]).invoke(ASKED, config())
+    assert done["answer"] == "found it"
+    assert [each.type for each in done["messages"]] == ["human", "ai"]
+
+
+def test_models_of_this_process_are_not_offered_what_a_provider_runs(workspace: Path) -> None:
+    tools = [{"type": "web_search_20250305", "name": "web_search"}, {"google_search": {}}]
+    assert agent_of(workspace, ["done"], tools).invoke(ASKED, config())["answer"] == "done"
+
+
+def test_the_result_of_a_direct_tool_is_the_answer(workspace: Path) -> None:
+    replies: list[Any] = [calls(call("price", item="tea")), "never", "not asked"]
+    agent = agent_of(workspace, replies, [price])
+    done = agent.invoke(ASKED, config())
+    assert (done["answer"], done["messages"][-1].type) == ("tea: 7", "tool")
+    assert done["usage"]["this_turn"]["model_calls"] == 1
+    assert agent.get_state(config()).next == ()
+
+
+def test_the_next_turn_goes_on_after_a_direct_answer(server: OpenAIServer, workspace: Path) -> None:
+    server.answers.extend([Completion(calls=[Call("price", {"item": "tea"}, "a")]), Completion("again")])
+    agent = agent_of(workspace, chat(server), [price])
+    assert agent.invoke(ASKED, config())["answer"] == "tea: 7"
+    assert agent.invoke(ASKED, config())["answer"] == "again"
+
+
+@pytest.mark.parametrize("other", [call("price", item="nothing"), call("double", number=1)])
+def test_a_direct_tool_that_failed_or_had_company_is_the_models_to_answer(
+    workspace: Path, other: dict[str, Any]
+) -> None:
+    agent = agent_of(workspace, [calls(call("price", item="tea"), other), "done"], [price, double])
+    done = agent.invoke(ASKED, config())
+    assert (done["answer"], isinstance(done["messages"][-1], AIMessage)) == ("done", True)
