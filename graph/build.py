@@ -131,7 +131,14 @@ def wire(services: Services) -> AgentGraph:
     nodes: dict[str, Any] = {
         "discover": partial(discover, registry=registry, requests=requests, running=running, codes=codes),
         "summarize": partial(summarize, requests=requests),
-        "select": partial(select, policy=policy, limits=settings, on_change=settings.on_change),
+        "select": partial(
+            select,
+            policy=policy,
+            limits=settings,
+            on_change=settings.on_change,
+            window=requests.models.window,
+            max_body_lines=max_lines,
+        ),
         "load": partial(
             load,
             policy=policy,

@@ -118,6 +118,7 @@ TIGHTER: Final[Mapping[str, Tighten]] = {
     "max_script_runs": _LOWER,
     "max_loaded_skills": _LOWER,
     "max_skills_per_step": _LOWER,
+    "skill_content_share": _LOWER,
     "max_snapshot_bytes": _LOWER,
     "max_snapshot_files": _LOWER,
     "enable_skills": _OFF,

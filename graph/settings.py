@@ -58,7 +58,7 @@ from skills_agent.skills.policy.secret_places import is_wide, secret_places
 from skills_agent.skills.policy.trust import TrustedPath, TrustFileError, TrustList
 from skills_agent.skills.sources import Source
 from skills_agent.skills.sources.directory import standard_sources
-from skills_agent.state.budget import Limits, OnChange, Positive, with_new_names
+from skills_agent.state.budget import Limits, OnChange, Positive, Share, with_new_names
 
 if TYPE_CHECKING:
     from skills_agent.skills.library.contents import ContentLimits
@@ -75,7 +75,6 @@ CHARACTERS_PER_TOKEN: Final = 4
 UNKNOWN_WINDOW: Final = 128_000
 """The context window in tokens of a model that does not state its own."""
 
-Share = Annotated[float, msgspec.Meta(gt=0, le=1)]
 Seconds = Annotated[float, msgspec.Meta(gt=0)]
 Sandbox = Literal["auto", "require", "off"]
 Offer = Literal["auto", "on", "off"]

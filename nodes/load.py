@@ -10,8 +10,9 @@ from langgraph.runtime import Runtime
 from skills_agent.nodes.codes import ThreadCodes
 from skills_agent.nodes.effects import Invocations
 from skills_agent.nodes.judge import Policy
+from skills_agent.nodes.prompt import bounded_instructions
 from skills_agent.skills.errors import SkillError
-from skills_agent.skills.format.instructions import cut, shows_commands
+from skills_agent.skills.format.instructions import shows_commands
 from skills_agent.skills.library.admission import NotAdmittedError
 from skills_agent.skills.library.contents import summarize
 from skills_agent.skills.library.registry import Registry
@@ -174,7 +175,7 @@ def _ledger_entry(skill: Skill, admission: Admission, order: int, max_body_lines
         source=metadata.source,
         path=metadata.path,
         digest=skill.digest,
-        instructions=_instructions(skill, max_body_lines),
+        instructions=bounded_instructions(skill, max_body_lines),
         arguments=admission["arguments"] if metadata.name == admission["skills"][-1]["name"] else "",
         argument_names=list(metadata.arguments),
         lines=skill.lines,
@@ -187,8 +188,3 @@ def _ledger_entry(skill: Skill, admission: Admission, order: int, max_body_lines
         order=order,
         unloaded=False,
     )
-
-
-def _instructions(skill: Skill, max_body_lines: int) -> str:
-    excerpt = cut(skill.instructions, max_body_lines, skill.metadata.name)
-    return f"{excerpt.text}\n\n{excerpt.note}" if excerpt.note else excerpt.text

@@ -12,10 +12,10 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemM
 from langchain_core.messages.tool import ToolCall, tool_call
 
 from skills_agent.nodes.conversation import conversation, part_system
-from skills_agent.skills.format.instructions import fill_in
+from skills_agent.skills.format.instructions import cut, fill_in
 from skills_agent.skills.library.catalog import Catalog, CatalogListing, ListedSkill
 from skills_agent.skills.library.contents import summarize
-from skills_agent.skills.skill import SkillMetadata
+from skills_agent.skills.skill import Skill, SkillMetadata
 from skills_agent.skills.text import escape_markup, one_line
 from skills_agent.state.budget import Limits, counts_of_turn
 from skills_agent.state.claims import with_origin
@@ -267,6 +267,21 @@ def _catalog_line(listed: ListedSkill, missing: str) -> str:
     if notes and listed.description:
         line += f" ({'; '.join(notes)})"
     return escape_markup(line)
+
+
+def bounded_instructions(skill: Skill, max_lines: int) -> str:
+    """Return the instructions of a skill as they are kept when it is loaded: at most so many lines."""
+    excerpt = cut(skill.instructions, max_lines, skill.metadata.name)
+    return f"{excerpt.text}\n\n{excerpt.note}" if excerpt.note else excerpt.text
+
+
+def content_tokens(skills: Mapping[str, LoadedSkill], messages: Sequence[AnyMessage]) -> dict[str, int]:
+    """Return about how many tokens each loaded skill's instructions take, in all places that show them."""
+    given = _arguments_given(messages, skills)
+    return {
+        name: tokens_in(instructions_of(skill)) * max(1, len(given.get(name, ())))
+        for name, skill in skills.items()
+    }
 
 
 def instructions_of(skill: LoadedSkill, arguments: str | None = None) -> str:

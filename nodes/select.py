@@ -2,7 +2,7 @@
 
 import logging
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
 
@@ -13,13 +13,14 @@ from langgraph.runtime import Runtime
 from skills_agent.nodes.asking import SKILL_CHANGED
 from skills_agent.nodes.judge import Policy
 from skills_agent.nodes.model_call import agent_name
-from skills_agent.nodes.prompt import instructions_of
+from skills_agent.nodes.prompt import bounded_instructions, content_tokens, instructions_of
 from skills_agent.skills.errors import SkillError, UnknownSkillError
 from skills_agent.skills.format.values import safe_name
 from skills_agent.skills.library.admission import (
     AdmissionControl,
     AdmittedSkills,
     Asker,
+    ContentBudget,
     LimitReachedError,
     LoadedAlreadyError,
     NotAdmittedError,
@@ -29,6 +30,7 @@ from skills_agent.skills.library.registry import Registry
 from skills_agent.skills.skill import SkillRef
 from skills_agent.state.budget import Limits, OnChange
 from skills_agent.state.context import Context
+from skills_agent.state.history import tokens_in
 from skills_agent.state.records import Admission, LoadedSkill, SkillPlace, VerdictRecord, active_skills
 from skills_agent.state.schema import AgentState, AgentUpdate
 from skills_agent.state.transcript import (
@@ -62,7 +64,14 @@ class SkillRequest(NamedTuple):
 
 
 def select(
-    state: AgentState, runtime: Runtime[Context], *, policy: Policy, limits: Limits, on_change: OnChange
+    state: AgentState,
+    runtime: Runtime[Context],
+    *,
+    policy: Policy,
+    limits: Limits,
+    on_change: OnChange,
+    window: Callable[[Context], int],
+    max_body_lines: int,
 ) -> AgentUpdate:
     """Admit or refuse every request for a skill.
 
@@ -70,7 +79,8 @@ def select(
     arguments` at the beginning or `$name` anywhere. They enter the transcript as tool calls of a message
     that is marked as not the model's, so that all receipts have one form. Later, requests are the
     `load_skill` calls of the model's message. A loaded skill that changed on disk is loaded anew where
-    `on_change` says so; with `ask`, after a question to a person.
+    `on_change` says so; with `ask`, after a question to a person. `window` returns the tokens that the
+    caller's model reads: loaded skills may take a share of it.
     """
     context = Context.of(runtime.context)
     update = AgentUpdate(admissions=[])
@@ -91,8 +101,12 @@ def select(
             message = AIMessage("", tool_calls=calls, id=own_id, name=agent_name() or None)
             message.additional_kwargs = dict(SYNTHETIC)
             messages = [message]
+    if not requests:
+        return update
+    limits = context.narrow(limits)
+    content = _content_budget(state, skills, limits, window(context), max_body_lines)
     admissions, refusals = _admit(
-        requests, state, catalog, context.narrow(limits), is_shut=policy.is_left_out(LOAD_SKILL, context)
+        requests, state, catalog, limits, content, is_shut=policy.is_left_out(LOAD_SKILL, context)
     )
     if on_change == "ask":
         update["verdicts"] = _questions(requests, admissions)
@@ -121,6 +135,7 @@ def _admit(
     state: AgentState,
     catalog: Catalog,
     limits: Limits,
+    content: ContentBudget,
     *,
     is_shut: bool,
 ) -> tuple[list[Admission], list[AnyMessage]]:
@@ -130,6 +145,7 @@ def _admit(
         active_skills(ledger),
         max_loaded=limits.max_loaded_skills,
         max_requests=limits.max_skills_per_step,
+        content=content,
     )
     order = 1 + max((skill["order"] for skill in ledger.values()), default=0)
     admissions: list[Admission] = []
@@ -143,6 +159,10 @@ def _admit(
             admitted = control.admit(call["args"].get("name"), call["args"].get("source"), request.asker)
         except NotAdmittedError as error:
             if isinstance(error, LoadedAlreadyError) and _is_other(request, error.ref, ledger):
+                text = instructions_of(ledger[error.ref.name], request.arguments)
+                if refused := control.refuse_activation(error.ref.name, tokens_in(text)):
+                    refusals.append(refusal(call["id"] or "", LOAD_SKILL, refused))
+                    continue
                 admissions.append(_admission(request, AdmittedSkills((error.ref,)), order, state, again=True))
                 order += 1
                 continue
@@ -156,6 +176,19 @@ def _admit(
         admissions.append(_admission(request, admitted, order, state))
         order += len(admitted.refs)
     return admissions, refusals
+
+
+def _content_budget(
+    state: AgentState, registry: Registry, limits: Limits, window: int, max_body_lines: int
+) -> ContentBudget:
+    def tokens_of(ref: SkillRef) -> int:
+        with suppress(SkillError):  # `load` says so.
+            return tokens_in(bounded_instructions(registry.load(ref), max_body_lines))
+        return 0
+
+    active = active_skills(state.get("skills_loaded"))
+    of_loaded = content_tokens(active, state.get("messages") or ())
+    return ContentBudget(int(limits.skill_content_share * window), window, of_loaded, tokens_of)
 
 
 def _admission(

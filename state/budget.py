@@ -17,6 +17,8 @@ logger = logging.getLogger(__name__)
 
 Positive = Annotated[int, msgspec.Meta(ge=1)]
 
+Share = Annotated[float, msgspec.Meta(gt=0, le=1)]
+
 OnChange = Literal["pin", "refresh", "ask"]
 """What becomes of a loaded skill that changed on disk: keep the loaded text, load anew, or ask a person."""
 
@@ -35,6 +37,8 @@ class Limits:
     """Skills that are loaded at the same time."""
     max_skills_per_step: Positive = 3
     """Skills that one model message may load."""
+    skill_content_share: Share = 0.5
+    """Share of the model's window that the instructions of loaded skills may take (0.5 is half)."""
 
 
 _NEW_NAMES: Final = {"max_turns": "max_model_calls"}

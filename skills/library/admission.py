@@ -4,10 +4,10 @@ What a skill `requires` comes before it. One object judges all requests of a ste
 requests cannot exceed a limit together. The graph's `select` node uses it.
 """
 
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Literal, NamedTuple
 
-from skills_agent.skills.errors import SkillError, UnknownSkillError
+from skills_agent.skills.errors import SkillError, UnknownSkillError, list_names
 from skills_agent.skills.format.rules import MAX_NAME, Finding, diagnostic
 from skills_agent.skills.library.catalog import Catalog
 from skills_agent.skills.skill import Diagnostic, SkillMetadata, SkillRef
@@ -24,6 +24,18 @@ class LimitReachedError(NotAdmittedError):
     """As many skills are loaded as may be."""
 
     code = "load-limit"
+
+
+class ContentBudget(NamedTuple):
+    """The tokens that the instructions of all loaded skills may take together."""
+
+    tokens: int
+    window: int
+    """Tokens that the model reads: the budget is a share of it."""
+    of_loaded: Mapping[str, int]
+    """What each loaded skill takes."""
+    tokens_of: Callable[[SkillRef], int]
+    """Returns what a skill would take; 0 where it cannot be read, which is told when it is loaded."""
 
 
 class AdmittedSkills(NamedTuple):
@@ -46,9 +58,17 @@ class AdmissionControl:
     """Admits one request after another, counting what the earlier ones of the step took."""
 
     def __init__(
-        self, catalog: Catalog, loaded: Collection[str], *, max_loaded: int, max_requests: int
+        self,
+        catalog: Catalog,
+        loaded: Collection[str],
+        *,
+        max_loaded: int,
+        max_requests: int,
+        content: ContentBudget,
     ) -> None:
         """Begin a step: `loaded` are names, `max_requests` is the limit of one step."""
+        self._content = content
+        self._tokens = dict(content.of_loaded)
         self._catalog = catalog
         self._loaded = frozenset(loaded)
         self._taken: list[str] = []
@@ -77,9 +97,18 @@ class AdmissionControl:
         required = self._with_required(skill, asker, (), set(), notes)
         needed = [each for each in required if each is skill or self._is_new(each.name)]
         self._check_limit(skill.name, [each.name for each in needed if self._is_new(each.name)])
+        needed = self._within_content(skill, needed, notes)
         self._requests_left -= asker == "model"
         self._taken += [each.name for each in needed]
         return AdmittedSkills(tuple(each.ref for each in needed), tuple(dict.fromkeys(notes)))
+
+    def refuse_activation(self, name: str, tokens: int) -> str | None:
+        """Take the tokens of a loaded skill's text once more; return why there is no room for them."""
+        if tokens + sum(self._tokens.values()) > self._content.tokens:
+            text = f"Skill {name} was not activated again: its instructions take {_about(tokens)} tokens"
+            return f"{text}; {self._room_text(self._tokens)}"
+        self._tokens[name] += tokens
+        return None
 
     def _is_new(self, name: str) -> bool:
         return name not in self._loaded and name not in self._taken
@@ -128,8 +157,46 @@ class AdmissionControl:
         with_what = f" with what it requires ({', '.join(new[:-1])})" if new[1:] else ""
         raise LimitReachedError(
             f"Skill {name} was not loaded{with_what}: the limit of {self._max_loaded} loaded skills is "
-            f"reached (loaded: {', '.join(loaded) or 'none'}). Unload one with unload_skill first."
+            f"reached (loaded: {', '.join(loaded) or 'none'}). Unload one first: "
+            "unload_skill does it, or the user with /unload NAME."
         )
+
+    def _within_content(
+        self, skill: SkillMetadata, needed: list[SkillMetadata], notes: list[str]
+    ) -> list[SkillMetadata]:
+        """Take the tokens of a skill, and of what it requires as far as it fits; a note names the rest."""
+        others = {name: tokens for name, tokens in self._tokens.items() if name != skill.name}
+        own = self._content.tokens_of(skill.ref)
+        if own + sum(others.values()) > self._content.tokens:
+            text = f"Skill {skill.name} was not loaded: its instructions take {_about(own)} tokens"
+            raise LimitReachedError(f"{text}; {self._room_text(others)}")
+        self._tokens = {**others, skill.name: own}
+        fitting = []
+        for each in needed:
+            tokens = own if each is skill else self._content.tokens_of(each.ref)
+            if each is not skill and tokens + sum(self._tokens.values()) > self._content.tokens:
+                text = f"{skill.name} requires {each.name}, which was not loaded: its instructions take"
+                notes.append(f"{text} {_about(tokens)} tokens; {self._room_text(self._tokens)}")
+                continue
+            self._tokens[each.name] = tokens
+            fitting.append(each)
+        return fitting
+
+    def _room_text(self, loaded: Mapping[str, int]) -> str:
+        limit = f"the {self._content.tokens:,} that loaded skills may take of the model's window"
+        whole = f"{limit} ({self._content.window:,}; the setting skill_content_share)"
+        if not loaded:
+            return f"that is more than {whole}."
+        takes = "take" if len(loaded) > 1 else "takes"
+        names = list_names(sorted(loaded))
+        return (
+            f"{names} {takes} {sum(loaded.values()):,} of {whole}. Unload one that is not needed any more: "
+            "unload_skill does it, or the user with /unload NAME."
+        )
+
+
+def _about(tokens: int) -> str:
+    return f"about {tokens:,}"
 
 
 def _is_offered(skill: SkillMetadata) -> bool:

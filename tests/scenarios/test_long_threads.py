@@ -420,7 +420,7 @@ def test_loaded_skills_that_leave_no_room_are_named_as_the_cause(
     workspace: Path, skills_dir: Path, server: OpenAIServer, provider: Provider
 ) -> None:
     write_skill(skills_dir, "tome", "Long.", "Do the next thing with care.\n" * 490)
-    thread = Thread(workspace, context_window=4_000)
+    thread = Thread(workspace, context_window=4_000, skill_content_share=1.0)
     answer = thread.say("/tome")["answer"]
     assert server.requests == []
     assert "the loaded skills about 3,5" in answer

@@ -1,0 +1,92 @@
+"""What the instructions of loaded skills may take of the model's window; and how a person unloads one."""
+
+from pathlib import Path
+
+import pytest
+
+from skills_agent.state.context import Context
+from tests.agents import Agent, call, calls, write_skill
+from tests.conftest import MakeAgent
+
+SIZE = 60_000
+"""Bytes of a skill, which are about 15,000 tokens."""
+NAMES = [f"skill-{number}" for number in range(9)]
+
+
+@pytest.fixture(autouse=True)
+def skills(skills_dir: Path) -> None:
+    for name in NAMES:
+        write_skill(skills_dir, name, "Large.", f"{name} " + "x" * SIZE)
+    write_skill(skills_dir, "small", "Small.", "SMALL\n")
+
+
+def loaded(agent: Agent) -> list[str]:
+    return sorted(name for name, each in agent.values["skills_loaded"].items() if not each["unloaded"])
+
+
+def test_large_skills_that_a_person_names_leave_the_thread_able_to_answer(make_agent: MakeAgent) -> None:
+    """Nine of 60 KB each: `I could not ask the model: 136,978 tokens`, in each turn that followed."""
+    agent = make_agent(["one", "two"])
+    assert agent.say("go", skills=NAMES)["answer"] == "one"
+    assert loaded(agent) == NAMES[:4]
+    refused = [each for each in agent.tool_messages("load_skill") if each.status == "error"]
+    assert len(refused) == 5
+    assert refused[0].text.startswith(
+        "Skill skill-4 was not loaded: its instructions take about 15,002 tokens; skill-0, skill-1, "
+        "skill-2, skill-3 take 60,008 of the 64,000 that loaded skills may take of the model's window "
+        "(128,000; the setting skill_content_share). Unload one"
+    )
+    assert "/unload NAME" in refused[0].text
+    assert agent.say("again")["answer"] == "two"
+
+
+def test_parallel_requests_cannot_overspend_together_and_what_fits_is_loaded(make_agent: MakeAgent) -> None:
+    wanted = [call("load_skill", name=name) for name in (*NAMES[:2], "small")]
+    agent = make_agent([calls(*wanted), "done"], skill_content_share=0.2)
+    agent.say("go")
+    assert loaded(agent) == ["skill-0", "small"]
+
+
+def test_a_line_of_two_megabytes_is_refused_alone(make_agent: MakeAgent, skills_dir: Path) -> None:
+    write_skill(skills_dir, "one-line", "Huge.", "y" * 2_000_000)
+    agent = make_agent(["answered"], skill_content_share=0.1)
+    assert agent.say("/one-line go")["answer"] == "answered"
+    (refused,) = agent.tool_messages("load_skill")
+    assert "tokens; that is more than the 12,800 that loaded skills may take" in refused.text
+
+
+def test_a_caller_can_lower_the_share_and_not_raise_it(make_agent: MakeAgent) -> None:
+    agent = make_agent(["one", "two"], skill_content_share=0.2)
+    agent.say("/skill-0", context=Context(skill_content_share=0.1))
+    assert agent.values.get("skills_loaded", {}) == {}
+    agent.say("go", skills=NAMES[:2], context=Context(skill_content_share=1.0))
+    assert loaded(agent) == ["skill-0"]
+
+
+def test_a_required_skill_that_does_not_fit_is_noted(make_agent: MakeAgent, skills_dir: Path) -> None:
+    write_skill(skills_dir, "report", "Reports.\nrequires: [skill-0, skill-1]", "REPORT\n")
+    agent = make_agent(["done"], skill_content_share=0.2)
+    agent.say("/report")
+    assert loaded(agent) == ["report", "skill-0"]
+    (receipt,) = agent.tool_messages("load_skill")
+    assert "report requires skill-1, which was not loaded: its instructions take about 15,002" in receipt.text
+
+
+def test_what_is_shown_counts_and_not_what_is_cut(make_agent: MakeAgent, skills_dir: Path) -> None:
+    write_skill(skills_dir, "long", "Long.", "\n".join(["z" * 99] * 6_000))
+    agent = make_agent(["done"])
+    agent.say("/long")
+    assert loaded(agent) == ["long"]
+
+
+def test_activations_with_other_arguments_count_each(make_agent: MakeAgent, skills_dir: Path) -> None:
+    write_skill(skills_dir, "deploy", "Deploys.", "Deploy to $ARGUMENTS. " + "x" * SIZE)
+    agent = make_agent(["one", "two", "three"], skill_content_share=0.25)
+    for place in ("a", "b", "c"):
+        agent.say(f"/deploy {place}")
+    texts = [(each.status, each.text.partition(":")[0]) for each in agent.tool_messages("load_skill")]
+    assert texts == [
+        ("success", "Loaded deploy"),
+        ("success", "Activated deploy again, with other arguments."),
+        ("error", "Skill deploy was not activated again"),
+    ]
