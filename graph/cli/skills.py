@@ -1,6 +1,7 @@
 """skills-agent skills: list, show, search and begin skills. Imports no LangGraph."""
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -22,16 +23,20 @@ from skills_agent.graph.cli.needs import needs
 from skills_agent.graph.cli.printing import echo, line_of, print_json, print_section, table
 from skills_agent.graph.settings import Settings, registry_of
 from skills_agent.skills.confined import is_beneath
+from skills_agent.skills.errors import SkillError
 from skills_agent.skills.format.rules import MAX_NAME
 from skills_agent.skills.library.catalog import Catalog, first_sentence
 from skills_agent.skills.library.registry import Registry
-from skills_agent.skills.skill import Need, Skill, SkillRef
+from skills_agent.skills.skill import Need, ResourceListing, Skill, SkillMetadata, SkillRef
+from skills_agent.skills.text import count
 from skills_agent.skills.visible import visible_line
 
 if TYPE_CHECKING:
     from skills_agent.skills.search.words import Term
 
 _NAME = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
+_KNOWN = ("model_invocable", "user_invocable", "argument_hint", "requires", "trusted")
+"""What discovery knows of a skill, for `list --json`."""
 _TEMPLATE = """\
 ---
 name: {name}
@@ -52,33 +57,92 @@ def skills() -> None:
 
 @skills.command("list", epilog=options.examples("skills list", "skills list --all --json"))
 @click.option("--all", "everything", is_flag=True, help="Also list shadowed and skipped skills, and why.")
+@click.option("--long", "is_long", is_flag=True, help="Also show files, trust and digest: reads every skill.")
 @options.folders
 @options.as_json
 def list_skills(
-    everything: bool, workspace: Path | None, skills_dirs: tuple[Path, ...], as_json: bool
+    *,
+    everything: bool,
+    is_long: bool,
+    workspace: Path | None,
+    skills_dirs: tuple[Path, ...],
+    as_json: bool,
 ) -> None:
-    """List skills with their source and description."""
+    """List skills with their source, who may load them, what they require, and their description."""
     settings = Settings.load(workspace)
-    catalog = registry_of(settings, skills_dirs).refresh()
+    registry = registry_of(settings, skills_dirs)
+    catalog = registry.refresh()
     in_place = untrusted_in_place(settings, catalog)
     if as_json:
         more = {
-            (each.source, each.path): {"description": each.description, "note": in_place.get(each.name, "")}
+            (each.source, each.path): {
+                "description": each.description,
+                "note": in_place.get(each.name, ""),
+                **{key: getattr(each, key) for key in _KNOWN},
+            }
             for each in catalog.skills
         }
-        unused = {"description": None, "note": ""}
+        unused = {"description": None, "note": "", **dict.fromkeys(_KNOWN)}
         entries = [entry for entry in catalog.entries if everything or entry.status == "shown"]
         print_json([structs.asdict(each) | more.get((each.source, each.path), unused) for each in entries])
         return
     places = (folder / ".agent" / "skills" for folder in (settings.workspace, settings.home))
     here, home = (visible_line(str(place)) for place in places)
+    rows = [
+        (each.name, each.source, f"{_marks(each)}{first_sentence(each.description)}")
+        for each in catalog.skills
+    ]
+    if is_long:
+        for (name, source, description), skill in zip(rows, catalog.skills, strict=True):
+            echo(f"{name}  {source}\n  {line_of(description)}\n  {line_of(_facts(registry, catalog, skill))}")
     table(
-        [(skill.name, skill.source, first_sentence(skill.description)) for skill in catalog.skills],
-        empty=f"No skills yet. Put folders with a SKILL.md under {here} (this project) or {home} (all your "
+        [] if is_long and rows else rows,
+        empty=""
+        if rows
+        else f"No skills yet. Put folders with a SKILL.md under {here} (this project) or {home} (all your "
         "projects), or begin one: skills-agent skills new NAME",
     )
     print_section("Untrusted", map(line_of, in_place.values()))
     _print_problems(catalog, everything=everything)
+
+
+def _marks(skill: SkillMetadata) -> str:
+    """Return what discovery knows of a skill beside its description, in parentheses; often nothing."""
+    marks = [
+        "" if skill.model_invocable else "only you load it",
+        "" if skill.user_invocable else "only the model loads it",
+        skill.argument_hint or "",
+        f"requires {', '.join(skill.requires)}" if skill.requires else "",
+    ]
+    said = "; ".join(filter(None, marks))
+    return f"({said}) " if said else ""
+
+
+def _facts(registry: Registry, catalog: Catalog, skill: SkillMetadata) -> str:
+    """Return what is known of a skill that was read whole: its files, trust, digest, and what it hides."""
+    try:
+        digest = registry.load(skill.ref).digest
+        files = _files_text(registry.resources(skill.ref._replace(digest=digest)))
+    except SkillError as error:
+        return str(error)
+    return "; ".join(filter(None, [files, _trust_text(catalog, skill), f"digest {digest[:12]}"]))
+
+
+def _files_text(listing: ResourceListing) -> str:
+    """Count the files by what they are: `2 scripts, 1 reference`."""
+    counts = Counter[str](each.type for each in listing.resources)
+    kinds = {"script": "script", "reference": "reference", "asset": "asset", "other": "other file"}
+    more = f", and {listing.omitted:,} more" if listing.omitted else ""
+    return ", ".join(count(counts[kind], noun) for kind, noun in kinds.items() if counts[kind]) + more
+
+
+def _trust_text(catalog: Catalog, skill: SkillMetadata) -> str:
+    """Say whether the source of a skill is trusted, and which skills of its name it takes the place of."""
+    hidden = [
+        each.source for each in catalog.entries if each.status == "shadowed" and each.name == skill.name
+    ]
+    shadows = f"; in place of that of {', '.join(hidden)}" if hidden else ""
+    return f"source {'trusted' if skill.trusted else 'not trusted'}{shadows}"
 
 
 @skills.command("show", epilog=options.examples("skills show csv-report"))
@@ -89,10 +153,12 @@ def show_skill(name: str, workspace: Path | None, skills_dirs: tuple[Path, ...],
     """Show the instructions and the files of skill NAME (or NAME@SOURCE)."""
     settings = Settings.load(workspace)
     registry = registry_of(settings, skills_dirs)
-    metadata = registry.refresh().find(name)
+    catalog = registry.refresh()
+    metadata = catalog.find(name)
     skill = registry.load(metadata.ref)
     ref = metadata.ref._replace(digest=skill.digest)
-    resources, needed = registry.resources(ref).resources, registry.needs(ref)
+    listing, needed = registry.resources(ref), registry.needs(ref)
+    resources = listing.resources
     if as_json:
         known = {**structs.asdict(metadata), "metadata": dict(metadata.metadata), "digest": skill.digest}
         known |= {"needs": [structs.asdict(need) for need in needed]}
@@ -104,7 +170,11 @@ def show_skill(name: str, workspace: Path | None, skills_dirs: tuple[Path, ...],
     facts = [
         *((field, getattr(metadata, field)) for field in fields),
         ("allowed-tools", " ".join(metadata.allowed_tools or ())),
+        ("use", _marks(metadata).strip(" ()")),
+        ("trust", _trust_text(catalog, metadata)),
+        ("digest", skill.digest),
         ("plugin", registry.plugin_note(ref)),
+        ("has", _files_text(listing)),
         ("files", ", ".join(resource.path for resource in resources)),
         ("needs", ", ".join(need.name for need in needed)),
         ("not here", f"{missing}. See: skills-agent skills needs {name}" if missing else ""),

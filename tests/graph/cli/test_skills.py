@@ -325,3 +325,21 @@ def test_doctor_names_requirements_that_nothing_meets(cli: CommandLine) -> None:
     cli.write_skill(MINE.replace("---\n", "---\nrequires: nowhere\n", 1))
     told = cli.run("skills", "doctor", "--skills-dir", str(cli.skills))
     assert "It requires `nowhere`, and there is no such skill here." in told.out
+
+
+def test_list_and_show_say_who_loads_a_skill_and_what_it_requires_and_has(cli: CommandLine) -> None:
+    more = "disable-model-invocation: true\nargument-hint: '[file]'\nrequires: other\n"
+    cli.write_skill(MINE.replace("---\n", f"---\n{more}", 1))
+    cli.write(".agent/skills/rain-gauge/SKILL.md", MINE)
+    chosen = ("--skills-dir", str(cli.skills))
+    marks = "only you load it; [file]; requires other"
+    assert f"  ({marks}) " in cli.run("skills", "list", *chosen).out
+    told = cli.run("skills", "list", "--json", *chosen).value
+    (known,) = [each for each in told if each["name"] == "rain-gauge"]
+    assert (known["model_invocable"], known["requires"], known["trusted"]) == (False, ["other"], True)
+    shown = cli.run("skills", "show", "rain-gauge", *chosen).out
+    rows = {line.partition("  ")[0]: line.partition("  ")[2].strip() for line in shown.splitlines()}
+    assert (rows["use"], rows["has"]) == (marks, "1 script")
+    assert rows["trust"] == "source trusted; in place of that of project"
+    long = cli.run("skills", "list", "--long", *chosen).out
+    assert f"1 script; {rows['trust']}; digest {rows['digest'][:12]}\n" in long
