@@ -104,19 +104,21 @@ def render_within(
 
     `own_name` is the agent's, in the messages that are its own.
     """
-    system, rest = part_system(_sendable(with_origin(in_call_order(messages))))
+    system, rest = part_system(messages)
+    # Parted as it is stored: in the order of the calls, another message may be the last of the summary.
     history = history_of(rest, summary)
+    transcript = _sendable(with_origin(in_call_order(history.messages)))
     before = earlier_turns(history)
 
     def rendered(shown: Sequence[AnyMessage]) -> list[AnyMessage]:
         head, *others = render(shown, skills, status, before, system)
         return [head, *conversation(others, own_name)]
 
-    whole = rendered(history.messages)
+    whole = rendered(transcript)
     if (tokens := tokens_of(whole)) <= room:
         return Rendered(whole, tokens)
     fixed = tokens_of(rendered([]))
-    shortened = rendered(fit(history.messages, room - fixed))
+    shortened = rendered(fit(transcript, room - fixed))
     return Rendered(shortened, tokens_of(shortened))
 
 

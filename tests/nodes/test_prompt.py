@@ -1,0 +1,100 @@
+"""Prompts of transcripts as callers bring them."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from langchain_core.messages import (
+    AIMessage,
+    AnyMessage,
+    ChatMessage,
+    HumanMessage,
+    SystemMessage,
+    ToolMessage,
+)
+
+from skills_agent.nodes.conversation import BEFORE_A_REPLY, NO_TEXT
+from skills_agent.nodes.prompt import render_within
+from skills_agent.state.records import SummaryRecord
+
+STATUS = "<status>\n</status>"
+NOTE = "A note from the operator of this conversation, not from the user:\nBe brief."
+
+
+def calling(*ids: str) -> AIMessage:
+    made: Any = [{"name": "look", "args": {}, "id": each} for each in ids]
+    return AIMessage("", tool_calls=made)
+
+
+def result(of: str) -> ToolMessage:
+    return ToolMessage("seen", tool_call_id=of, name="look", id=f"result-{of}")
+
+
+def prompt_of(messages: Sequence[AnyMessage], last: str | None = None) -> list[AnyMessage]:
+    """Return the prompt between its system message and its status; `last` is what a summary covers last."""
+    covered = SummaryRecord(text="All.", last=last or "", turns=1, turn=1, by="x", failure="")
+    head, *conversation, status = render_within(100_000, messages, covered if last else None, None, STATUS)[0]
+    assert isinstance(head, SystemMessage)
+    assert not any(isinstance(each, SystemMessage) for each in conversation)
+    assert status.content == STATUS
+    return conversation
+
+
+def test_the_system_messages_at_the_beginning_are_the_end_of_the_one_at_the_head() -> None:
+    brought: list[AnyMessage] = [
+        SystemMessage("Be kind."),
+        ChatMessage(content="Be brief.", role="developer"),
+        HumanMessage("x"),
+    ]
+    head, *others = render_within(100_000, brought, None, None, STATUS).messages
+    assert str(head.content).endswith("\n\nBe kind.\n\nBe brief.")
+    assert [each.content for each in others] == ["x", STATUS]
+
+
+def test_a_later_system_message_is_a_note_behind_the_results_that_it_came_before() -> None:
+    shown = prompt_of([HumanMessage("x"), calling("a"), SystemMessage("Be brief."), result("a")])
+    assert [each.type for each in shown] == ["human", "ai", "tool", "human"]
+    assert shown[-1].content == NOTE
+
+
+def test_a_covered_system_message_stays_as_a_note_and_that_of_the_head_is_not_there_twice() -> None:
+    brought: list[AnyMessage] = [SystemMessage("Be kind."), HumanMessage("x"), SystemMessage("Be brief.")]
+    shown = prompt_of([*brought, AIMessage("y", id="last"), HumanMessage("z")], last="last")
+    assert [str(each.content) for each in shown][::2] == [NOTE, "z"]
+    assert len(shown) == 3
+
+
+def test_a_summary_that_ends_with_results_leaves_none_of_them_behind() -> None:
+    brought: list[AnyMessage] = [
+        HumanMessage("x"),
+        calling("a", "b"),
+        result("b"),
+        result("a"),
+        HumanMessage("y"),
+    ]
+    shown = prompt_of(brought, last="result-a")
+    assert [each.type for each in shown] == ["human", "human"]
+
+
+def test_a_reply_that_follows_nothing_is_given_a_place() -> None:
+    shown = prompt_of([AIMessage("Hello."), AIMessage("Again."), HumanMessage("x")])
+    assert [each.content for each in shown] == [BEFORE_A_REPLY, "Hello.", BEFORE_A_REPLY, "Again.", "x"]
+
+
+IMAGE = {"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBORw0KGgo="}}
+
+
+@pytest.mark.parametrize(
+    ("content", "shown"),
+    [
+        ("", NO_TEXT),
+        (" \n", NO_TEXT),
+        ([], NO_TEXT),
+        ([{"type": "text", "text": ""}], NO_TEXT),
+        ([{"type": "text", "text": " "}, IMAGE], [IMAGE]),
+        (" x", " x"),
+    ],
+)
+def test_no_blank_text_is_sent(content: Any, shown: Any) -> None:
+    (only,) = prompt_of([HumanMessage(content)])
+    assert only.content == shown
