@@ -15,9 +15,11 @@ from langgraph.graph import END, START, StateGraph
 from langgraph.types import Command
 
 from skills_agent.graph import build_graph
+from skills_agent.graph.audit.events import line_of
 from skills_agent.graph.audit.log import AuditError, RunLog, without_repetitions
 from skills_agent.graph.audit.recorder import record_node
 from skills_agent.graph.build import wire
+from skills_agent.graph.cli.run_records import RunRecord
 from skills_agent.graph.models.errors import ModelError
 from skills_agent.graph.models.scripted import ScriptedChatModel
 from skills_agent.graph.private_files import folder_name
@@ -64,6 +66,32 @@ def told(workspace: Path, *kinds: str, thread: str = "thread") -> list[dict[str,
 
 def kinds(workspace: Path, thread: str = "thread") -> list[str]:
     return [each["type"] for each in told(workspace, thread=thread)]
+
+
+@pytest.mark.parametrize(
+    "details",
+    [
+        {"cache_read": 60, "cache_creation": 30},
+        {"cache_read": 60, "cache_creation": 0, "ephemeral_5m_input_tokens": 30},  # Anthropic's
+    ],
+)
+def test_the_tokens_of_the_providers_cache_are_counted_and_recorded(
+    make_agent: MakeAgent, workspace: Path, details: Any
+) -> None:
+    usage: Any = {
+        "input_tokens": 100,
+        "output_tokens": 5,
+        "total_tokens": 105,
+        "input_token_details": details,
+    }
+    agent = make_agent([AIMessage("Hello.", usage_metadata=usage)])
+    counted = agent.say("x")["usage"]["thread"]
+    assert (counted["cache_read_tokens"], counted["cache_creation_tokens"]) == (60, 30)
+    (called,) = told(workspace, "model_called")
+    assert (called["cache_read_tokens"], called["cache_creation_tokens"]) == (60, 30)
+    assert "100 + 5 tokens, 60 of them cached" in line_of(called)
+    story = RunRecord("thread.1", told(workspace), is_last=True).story()
+    assert story.endswith("100 + 5 tokens, 60 of them cached")
 
 
 def test_a_run_with_a_skill_a_question_and_a_script_is_one_story(
