@@ -369,7 +369,8 @@ def too_large(state: AgentState, tokens: int, model: str, window: int) -> AIMess
     parts = [f"your message about {tokens_of([request]):,}"] if request else []
     if skills:
         parts.append(f"the loaded skills about {sum(tokens_in(each['instructions']) for each in skills):,}")
-    fewer = "go on in a new thread with fewer skills; " if skills else ""
+    names = ", ".join(sorted(each["name"] for each in skills))
+    fewer = f"unload a skill with /unload NAME (loaded: {names}); " if skills else ""
     return AIMessage(
         f"I could not ask the model: it would have to read about {tokens:,} tokens, and {model} reads "
         f"{window:,} ({', '.join(parts)}). Send less at a time, or put a long text into a file of the "

@@ -4,9 +4,9 @@ import logging
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
-from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
+from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
 from langchain_core.messages.tool import ToolCall, tool_call
 from langgraph.runtime import Runtime
 
@@ -31,7 +31,14 @@ from skills_agent.skills.skill import SkillRef
 from skills_agent.state.budget import Limits, OnChange
 from skills_agent.state.context import Context
 from skills_agent.state.history import tokens_in
-from skills_agent.state.records import Admission, LoadedSkill, SkillPlace, VerdictRecord, active_skills
+from skills_agent.state.records import (
+    Admission,
+    LoadedSkill,
+    SkillPlace,
+    VerdictRecord,
+    active_skills,
+    tombstone,
+)
 from skills_agent.state.schema import AgentState, AgentUpdate
 from skills_agent.state.transcript import (
     LOAD_SKILL,
@@ -46,6 +53,9 @@ from skills_agent.state.transcript import (
 logger = logging.getLogger(__name__)
 
 SHUT = "No skill is loaded: load_skill is turned off, by the operator or by the caller of this run."
+_UNLOAD = re.compile(r"\s*/unload(?:[ \t]+(?P<name>[^\s/]+))?(?=\s|$)")
+UNLOAD: Final = "unload"
+UNLOAD_SKILL: Final = "unload_skill"
 _COMMAND = re.compile(r"\s*/(?P<name>[^\s/@]+(?:@[^\s/]+)?)(?=\s|$)")
 _MAX_COMMANDS = 6
 """Skills that one message names at its beginning, as in `/a /b text`; what follows is text."""
@@ -93,7 +103,12 @@ def select(
     messages: list[AnyMessage] = []
     calls = [call for call in open_calls(state["messages"]) if call["name"] == LOAD_SKILL]
     requests = [SkillRequest(call, "model", _given(call)) for call in calls]
+    unloaded: list[AnyMessage] = []
     if not requests:
+        unloaded, tombstones = _unload(state, catalog)
+        if tombstones:
+            update["skills_loaded"] = tombstones
+            state = {**state, "skills_loaded": {**state["skills_loaded"], **tombstones}}
         requests = [*_reloads(state, on_change, skills), *_requests(state, catalog)]
         calls = [request.call for request in requests]
         if calls:
@@ -101,6 +116,8 @@ def select(
             message = AIMessage("", tool_calls=calls, id=own_id, name=agent_name() or None)
             message.additional_kwargs = dict(SYNTHETIC)
             messages = [message]
+    if unloaded:
+        update["messages"] = unloaded
     if not requests:
         return update
     limits = context.narrow(limits)
@@ -112,8 +129,34 @@ def select(
         update["verdicts"] = _questions(requests, admissions)
     update["admissions"] = [policy.codes().signed("admission", each) for each in admissions]
     if messages or refusals:
-        update["messages"] = [*messages, *refusals]
+        update["messages"] = [*unloaded, *messages, *refusals]
     return update
+
+
+def _unload(state: AgentState, catalog: Catalog) -> tuple[list[AnyMessage], dict[str, LoadedSkill]]:
+    """Unload what a person names, as in `/unload NAME`; return the receipt with its call, and the record.
+
+    The call is of a message that is marked as not the model's. Needs no model: a prompt may be too large.
+    """
+    human = last_human(state.get("messages", []))
+    command = _unload_command(str(human.text) if human else "", catalog)
+    if command is None:
+        return [], {}
+    name, active = command["name"] or "", active_skills(state.get("skills_loaded"))
+    call = tool_call(name=UNLOAD_SKILL, args={"name": name}, id=f"unload-{state['usage']['turn']}-{name}")
+    asked = AIMessage("", tool_calls=[call], id=f"ai-{call['id']}", name=agent_name() or None)
+    asked.additional_kwargs = dict(SYNTHETIC)
+    if name not in active:
+        text = f"Skill {name!r} is not loaded. Loaded skills: {', '.join(sorted(active)) or 'none'}."
+        return [asked, refusal(call["id"] or "", UNLOAD_SKILL, text)], {}
+    text = f"The user unloaded {name}. Its instructions are out of the conversation."
+    receipt = ToolMessage(text, tool_call_id=call["id"], name=UNLOAD_SKILL, id=f"receipt-{call['id']}")
+    return [asked, receipt], {name: tombstone(active[name])}
+
+
+def _unload_command(text: str, catalog: Catalog) -> re.Match[str] | None:
+    """Return the command at the beginning of a message; None where there is a skill of that name."""
+    return None if _is_known(UNLOAD, catalog) else _UNLOAD.match(text)
 
 
 def may_ask_for_skills(state: AgentState) -> bool:
@@ -305,7 +348,8 @@ def _named_by_user(human: HumanMessage | None, catalog: Catalog) -> Iterator[tup
     """
     text = typed_text(human) if human else ""
     commands: list[str] = []
-    rest = text
+    unload = _unload_command(text, catalog)
+    rest = text[unload.end() :] if unload else text
     while (command := _COMMAND.match(rest)) and len(commands) < _MAX_COMMANDS:
         if commands and not _is_known(command["name"], catalog):
             break

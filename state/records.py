@@ -92,6 +92,11 @@ def active_skills(ledger: Mapping[str, LoadedSkill] | None) -> dict[str, LoadedS
     return {name: skill for name, skill in (ledger or {}).items() if not skill["unloaded"]}
 
 
+def tombstone(skill: LoadedSkill) -> LoadedSkill:
+    """Return the record that takes a loaded skill out of the ledger."""
+    return LoadedSkill(**{**skill, "unloaded": True, "order": skill["order"] + 1})
+
+
 class ResourceRecord(TypedDict):
     """One file of a loaded skill."""
 

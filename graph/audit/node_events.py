@@ -21,7 +21,7 @@ from skills_agent.state.endings import fault_of
 from skills_agent.state.records import Counts
 from skills_agent.state.reducers import add_usage
 from skills_agent.state.schema import AgentState, CallRequest
-from skills_agent.state.transcript import last_ai, last_human, outcome_of, reused_since
+from skills_agent.state.transcript import LOAD_SKILL, last_ai, last_human, outcome_of, reused_since
 from skills_agent.state.turn_end import next_turn
 
 State = Mapping[str, Any]
@@ -189,7 +189,11 @@ def _selected(step: NodeStep) -> Iterator[Event]:
     message = last_ai([*(step.before.get("messages") or []), *(step.update.get("messages") or [])])
     calls = {call["id"]: call["args"] for call in message.tool_calls} if message else {}
     for answer in step.answers:
-        yield _skill_refused(answer, calls.get(answer.tool_call_id, {}))
+        if answer.name == LOAD_SKILL:
+            yield _skill_refused(answer, calls.get(answer.tool_call_id, {}))
+    receipt = next((each.tool_call_id for each in step.answers if each.name != LOAD_SKILL), "")
+    for name, skill in (step.update.get("skills_loaded") or {}).items():
+        yield _pick(events.SkillUnloaded, skill, call_id=receipt, skill=name)
 
 
 def _loaded(step: NodeStep) -> Iterator[Event]:

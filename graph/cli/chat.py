@@ -18,11 +18,12 @@ if TYPE_CHECKING:  # `skills-agent -h` imports this module: LangGraph is importe
 HELP = """\
 /SKILL-NAME what to do   load a skill and use it
 /skills                  all skills; * marks the loaded ones
+/unload SKILL-NAME       take a skill out of the thread
 /plan                    the agent's plan
 /help                    this
 /quit                    end (or Ctrl-D); the thread is kept"""
 
-_COMMANDS = ("skills", "plan", "help", "quit")
+_COMMANDS = ("skills", "unload", "plan", "help", "quit")
 _COMMAND = re.compile(r"/(?P<name>[^\s/]+)(?=\s|$)")
 
 
@@ -77,6 +78,8 @@ def unknown_command(thread: "OpenThread", text: str, commands: Sequence[str] = (
     from difflib import get_close_matches
 
     catalog, name = thread.registry.refresh(), command["name"]
+    if name == "unload":  # The graph does it, in any client.
+        return ""
     try:
         catalog.find(name)
     except UnknownSkillError:

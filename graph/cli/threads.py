@@ -158,6 +158,17 @@ def prune(
         echo(f"Not done, so kept: {kept}. One of them: skills-agent threads delete THREAD")
 
 
+@threads.command("unload", epilog=options.examples("threads unload t-1f2e3d4c csv-report"))
+@click.argument("thread", callback=options.thread_id)
+@click.argument("skill", metavar="NAME")
+@options.database
+def unload(thread: str, skill: str, **database: Any) -> None:
+    """Take the skill NAME out of THREAD; no model is asked."""
+    with open_threads(**database) as opened:
+        opened.unload(thread, skill)
+    echo(f"Unloaded {skill} in {thread}.")
+
+
 @threads.command("delete", epilog=options.examples("threads delete t-1f2e3d4c"))
 @click.argument("thread", callback=options.thread_id)
 @click.option("--yes", is_flag=True, help="Do not ask.")

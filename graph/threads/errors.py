@@ -115,6 +115,15 @@ class UnknownGrantError(DetailedError, ThreadError):
     grants: Sequence[str]
 
 
+class SkillNotLoadedError(DetailedError, ThreadError):
+    """A skill that is to be unloaded is not loaded in the thread."""
+
+    sentence = "Skill {skill!r} is not loaded in thread {thread}. Loaded: {loaded}."
+    thread: str
+    skill: str
+    loaded: Sequence[str]
+
+
 class ForkError(ThreadError):
     """A step cannot be forked in this way: a name is taken, a skill not loaded, a call not open."""
 

@@ -22,6 +22,7 @@ from skills_agent.graph.threads.compiled import CompiledAgent, ThreadStatus, sta
 from skills_agent.graph.threads.database import compact, config_of, open_database, options_of
 from skills_agent.graph.threads.errors import (
     AgeError,
+    SkillNotLoadedError,
     ThreadError,
     UnfinishedError,
     UnknownGrantError,
@@ -29,7 +30,14 @@ from skills_agent.graph.threads.errors import (
 )
 from skills_agent.graph.threads.fork import Fork, fork_thread
 from skills_agent.graph.threads.steps import ThreadStep, read_steps
-from skills_agent.state.records import GrantRecord, LoadedSkill, PlanRecord, UsageRecord
+from skills_agent.state.records import (
+    GrantRecord,
+    LoadedSkill,
+    PlanRecord,
+    UsageRecord,
+    active_skills,
+    tombstone,
+)
 from skills_agent.state.transcript import answers_by_step, is_synthetic, shown_calls_of
 
 Ruling = Literal["allowed", "approved", "edited", "rejected", "refused", "open"]
@@ -195,6 +203,22 @@ class Threads:
                 self.graph.services.audit.record_update(thread, self.snapshot(thread), updates)
             case "done":
                 self.graph.update_state(config, update, as_node="answer")
+
+    def unload(self, thread: str, skill: str) -> None:
+        """Take a loaded skill out of a thread that is done.
+
+        Raises UnknownThreadError, SkillNotLoadedError, and UnfinishedError for a thread that waits or was cut
+        off.
+        """
+        snapshot = self.snapshot(thread)
+        active = active_skills(snapshot.values.get("skills_loaded"))
+        if skill not in active:
+            raise SkillNotLoadedError(thread, skill, sorted(active))
+        if status_of(snapshot) != "done":
+            raise UnfinishedError(thread, f"skills-agent resume {thread}")
+        config = config_of(thread, options_of(self.graph.saver_of(thread), thread) or None)
+        update = {"skills_loaded": {skill: tombstone(active[skill])}}
+        self.graph.update_state(config, update, as_node="answer")
 
     def delete(self, *threads: str) -> None:
         """Delete threads whole, whatever their status.

@@ -19,7 +19,7 @@ from skills_agent.skills.library.registry import Library, Registry
 from skills_agent.skills.skill import SkillRef
 from skills_agent.skills.text import escape_markup, one_line
 from skills_agent.state.context import Context, caller_of
-from skills_agent.state.records import LoadedSkill, active_skills
+from skills_agent.state.records import LoadedSkill, active_skills, tombstone
 
 MAX_HITS = 5
 MAX_DESCRIPTION = 300
@@ -72,13 +72,12 @@ class _SkillTools:
     def unload_skill(self, name: str, runtime: ThreadRuntime) -> Command[None]:
         """Take a skill's instructions out of the conversation when it is no longer needed."""
         record = loaded_skill(runtime, name)
-        tombstone: LoadedSkill = {**record, "unloaded": True, "order": record["order"] + 1}
         receipt = ToolMessage(
             f"Unloaded {name}. Its instructions are out of the conversation; load_skill brings them back.",
             tool_call_id=runtime.tool_call_id or "",
             name="unload_skill",
         )
-        return Command(update={"skills_loaded": {name: tombstone}, "messages": [receipt]})
+        return Command(update={"skills_loaded": {name: tombstone(record)}, "messages": [receipt]})
 
     def read_resource(
         self,

@@ -4,6 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from skills_agent.graph.threads.errors import SkillNotLoadedError
+from skills_agent.graph.threads.threads import Threads
 from skills_agent.state.context import Context
 from tests.agents import Agent, call, calls, write_skill
 from tests.conftest import MakeAgent
@@ -90,3 +92,42 @@ def test_activations_with_other_arguments_count_each(make_agent: MakeAgent, skil
         ("success", "Activated deploy again, with other arguments."),
         ("error", "Skill deploy was not activated again"),
     ]
+
+
+def test_a_person_unloads_a_skill_with_a_message(make_agent: MakeAgent) -> None:
+    agent = make_agent(["one", "two", "three"])
+    agent.say("go", skills=["small", "skill-0"])
+    assert agent.say("/unload small")["answer"] == "two"
+    assert loaded(agent) == ["skill-0"]
+    (receipt,) = agent.tool_messages("unload_skill")
+    assert receipt.text == "The user unloaded small. Its instructions are out of the conversation."
+    agent.say("/unload nothing")
+    assert (
+        agent.tool_messages("unload_skill")[-1].text
+        == "Skill 'nothing' is not loaded. Loaded skills: skill-0."
+    )
+    assert loaded(agent) == ["skill-0"]
+
+
+def test_what_a_person_unloads_makes_room_in_the_same_message(make_agent: MakeAgent) -> None:
+    agent = make_agent(["one", "two"], skill_content_share=0.2)
+    agent.say("/skill-0")
+    agent.say("/unload skill-0 /skill-1 go on")
+    assert loaded(agent) == ["skill-1"]
+
+
+def test_a_skill_of_that_name_keeps_its_command(make_agent: MakeAgent, skills_dir: Path) -> None:
+    write_skill(skills_dir, "unload", "Unloads ships.", "SHIPS\n")
+    agent = make_agent(["one"])
+    agent.say("/unload small")
+    assert loaded(agent) == ["unload"]
+
+
+def test_threads_unload_needs_no_model(make_agent: MakeAgent) -> None:
+    agent = make_agent(["one", "two"])
+    agent.say("/small")
+    threads = Threads(agent.graph)
+    threads.unload("thread", "small")
+    assert loaded(agent) == []
+    with pytest.raises(SkillNotLoadedError, match="Loaded: none"):
+        threads.unload("thread", "small")

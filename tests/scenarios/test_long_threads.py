@@ -424,7 +424,9 @@ def test_loaded_skills_that_leave_no_room_are_named_as_the_cause(
     answer = thread.say("/tome")["answer"]
     assert server.requests == []
     assert "the loaded skills about 3,5" in answer
-    assert "fewer skills" in answer
+    assert "unload a skill with /unload NAME (loaded: tome)" in answer
+    thread.say("/unload tome")
+    assert server.requests
 
 
 def test_without_skills_it_is_the_same_and_no_word_is_said_of_skills(
