@@ -107,9 +107,6 @@ def discover(
         record = _catalog_record(state, {**loaded, **upgraded}, skills, requests)
     if record != before or turn % CATALOG_TURNS == 0:
         update["catalog"] = record
-    if record != before and (omitted := record["total"] - len(record["shown"])):
-        extra = {"omitted": omitted, "budget": requests.catalog_budget}
-        logger.warning("description budget exceeded", extra=extra)
     now: AgentState = {**state, "messages": messages, "catalog": record}
     too_long = bool(requests.turns_to_cover(now, requests.models.window(context)))
     if too_long != state.get("history_too_long", False):
@@ -175,7 +172,7 @@ def _catalog_record(
     ]
     if not catalog.skills and catalog.sources:
         diagnostics.append(NO_SKILLS)
-    return CatalogRecord(
+    record = CatalogRecord(
         digest=catalog.digest,
         total=len(catalog.skills),
         shown=[listed.skill.name for listed in shown.listing.lines],
@@ -186,6 +183,11 @@ def _catalog_record(
         diagnostics=diagnostics,
         size=len(shown.text),
     )
+    # Skills that no model may load are never listed, whatever the budget.
+    if record != before and shown.listing.omitted:
+        figures = {"omitted": shown.listing.omitted, "budget": requests.catalog_budget}
+        logger.warning("description budget exceeded", extra=figures)
+    return record
 
 
 def _upgraded(

@@ -102,6 +102,18 @@ def test_the_description_budget_cuts_counts_and_says_how_to_see_the_rest(
     assert record.__dict__["omitted"] == 30 - len(shown)
 
 
+def test_a_skill_that_is_never_listed_is_no_reason_to_warn_of_the_budget(
+    make_agent: MakeAgent, skills_dir: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    write_skill(skills_dir, "by-hand", "Hidden.\ndisable-model-invocation: true")
+    write_skill(skills_dir, "listed", "Shown.")
+    agent = make_agent(["one"])
+    with caplog.at_level(logging.WARNING, logger="skills_agent"):
+        agent.say("hi")
+    assert agent.values["catalog"]["shown"] == ["listed"]
+    assert "description budget exceeded" not in caplog.messages
+
+
 def test_with_sources_but_no_skills_a_person_is_told_where_to_put_some_and_the_model_nothing(
     make_agent: MakeAgent,
 ) -> None:
