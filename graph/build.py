@@ -13,6 +13,7 @@ from skills_agent.graph.first_step import begin_and_decide
 from skills_agent.graph.langgraph_inside import route_in_place, skip_answers, state_now, stored
 from skills_agent.graph.services import Services, make_services
 from skills_agent.graph.settings import Settings
+from skills_agent.graph.system_prompt import SystemPrompt
 from skills_agent.graph.threads.compiled import AgentGraph
 from skills_agent.graph.threads.locks import ThreadLocks
 from skills_agent.graph.tools.brought import HostTool
@@ -83,6 +84,7 @@ def build_graph(  # noqa: PLR0913 - the parts that a host may bring, each by its
     *,
     model: str | ModelRunnable | None = None,
     tools: Sequence[HostTool] = (),
+    system_prompt: SystemPrompt | None = None,
     runner: ScriptRunner | None = None,
     sources: Sequence[Source] | None = None,
     embeddings: Embedder | None = None,
@@ -95,10 +97,12 @@ def build_graph(  # noqa: PLR0913 - the parts that a host may bring, each by its
 
     `settings` default to `Settings.load()`: docs/settings.md has the layers. What a host may bring:
     `model` replaces the settings' model: a name (`anthropic:claude-sonnet-4-5`), a chat model, or a Runnable
-    around one. `tools` (LangChain's, functions, dicts of
-    tools that the provider runs) join the agent's own; what each may do is read from
+    around one. `tools` (LangChain's, functions, dicts of tools that the provider runs) join the agent's own;
+    what each may do is read from
     `tool.metadata["risk"]` (read, run, write, network, delete) or `tool.metadata["spec"]`, and taken as
-    `network` where both are missing. `runner` replaces the one that the settings choose. `sources` replace
+    `network` where both are missing. `system_prompt`, a text or a function of the state, is
+    added to the agent's instructions in place of the setting. `runner` replaces the one that the settings
+    choose. `sources` replace
     the folders that the settings name, lowest precedence first. `embeddings`, any LangChain `Embeddings`, let
     skills be found by meaning beside words. `approvers` are rules that allow, deny or ask about calls;
     docs/policy.md says in which order. `journal` and `locks` replace those that the checkpointer chooses
@@ -109,6 +113,7 @@ def build_graph(  # noqa: PLR0913 - the parts that a host may bring, each by its
         settings or Settings.load(),
         model=model,
         tools=tools,
+        system_prompt=system_prompt,
         runner=runner,
         sources=sources,
         embeddings=embeddings,

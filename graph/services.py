@@ -35,6 +35,7 @@ from skills_agent.graph.settings import (
     user_state_folder,
 )
 from skills_agent.graph.shared_folders import shared_folders
+from skills_agent.graph.system_prompt import SystemPrompt, system_prompt_of
 from skills_agent.graph.threads.backends import ThreadServices
 from skills_agent.graph.threads.locks import ThreadLocks
 from skills_agent.graph.tools import CommandLimits, Kept, Workdir, build_tools
@@ -96,6 +97,7 @@ def make_services(  # noqa: PLR0913 - those of `build_graph`, and what the comma
     *,
     model: str | ModelRunnable | None = None,
     tools: Sequence[HostTool] = (),
+    system_prompt: SystemPrompt | None = None,
     runner: ScriptRunner | None = None,
     sources: Sequence[Source] | None = None,
     embeddings: Embedder | None = None,
@@ -206,6 +208,7 @@ def make_services(  # noqa: PLR0913 - those of `build_graph`, and what the comma
             audit,
             policy.named_missing,
             offered.provider,
+            system_prompt_of(settings, system_prompt),
         ),
         tool_node=_tool_node(offered, TimedCalls(offered.limits, threads.invocations, audit.still_runs)),
         coroutines=offered.coroutines,

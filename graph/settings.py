@@ -165,6 +165,10 @@ class Settings(Limits):
     set, else offline."""
     model_parameters: dict[str, Any] = field(default_factory=dict)
     """Passed to the provider's chat model: `{"temperature": 0}`. See [Models](library.md#models)."""
+    system_prompt: str = ""
+    """What is added to the agent's instructions, in its one system message."""
+    agents_md: Literal["off", "on"] = "off"
+    """Add the `AGENTS.md` of the workspace, too. An untrusted workspace cannot set this."""
     allowed_models: tuple[str, ...] = ("offline", "openai:*")
     """Models that a caller may choose, as names or patterns."""
 

@@ -163,11 +163,13 @@ class ModelRequests:
         observer: ReplyObserver,
         missing: Callable[[SkillMetadata], str],
         provider_tools: Mapping[str, dict[str, Any]] = MappingProxyType({}),
+        system_prompt: Callable[[AgentState], str] = lambda _: "",
     ) -> None:
         """`catalog_budget` is in characters of descriptions; `left_out` are skills that no prompt shows.
 
         `missing` names what a skill needs and is not here: it is asked once for a catalog, so that a prompt
-        stays the same. `provider_tools` are bound, and run by the model's provider.
+        stays the same. `provider_tools` are bound, and run by the model's provider. `system_prompt` is what
+        the operator adds to the instructions.
         """
         self.models = models
         self._observer = observer
@@ -177,6 +179,7 @@ class ModelRequests:
         self._missing = missing
         self._tools = tools
         self._provider_tools = provider_tools
+        self._system_prompt = system_prompt
         self._tokens: dict[str, int] = {}
         self._bound: dict[tuple[str, ...], tuple[Runnable[LanguageModelInput, AIMessage], int]] = {}
         self._show = lru_cache(_MAX_CACHED)(self._show_anew)
@@ -203,7 +206,8 @@ class ModelRequests:
         model, schema_tokens = self._bind(chosen, names, load_skill)
         room = room_of(chosen.window) - schema_tokens
         own_name = agent_name()
-        rendered = prompt.render_within(room, messages, state.get("summary"), skills, status, own_name)
+        added = self._system_prompt(state)
+        rendered = prompt.render_within(room, messages, state.get("summary"), skills, status, own_name, added)
         # The quarter of the window that is left free is for doubt: what may fit is tried.
         if (tokens := rendered.tokens + schema_tokens) > chosen.window:
             return _named(Reply(prompt.too_large(state, tokens, chosen.name, chosen.window)), own_name)

@@ -99,12 +99,15 @@ def render_within(
     skills: ShownSkills | None,
     status: str,
     own_name: str = "",
+    operators: str = "",
 ) -> Rendered:
     """Return the prompt for a transcript in `room` tokens; more where nothing can be shortened further.
 
-    `own_name` is the agent's, in the messages that are its own.
+    `own_name` is the agent's, in the messages that are its own. `operators` is what the operator adds to its
+    instructions.
     """
-    system, rest = part_system(messages)
+    callers, rest = part_system(messages)
+    system = "\n\n".join(filter(None, (operators, callers)))
     # Parted as it is stored: in the order of the calls, another message may be the last of the summary.
     history = history_of(rest, summary)
     transcript = _sendable(with_origin(in_call_order(history.messages)))

@@ -75,6 +75,11 @@ model = click.option(
     metavar="NAME",
     help="The model: offline, or <provider>:<model>. [default: openai with a key, else offline]",
 )
+system_prompt = click.option(
+    "--system-prompt",
+    metavar="TEXT",
+    help="Add this to the agent's instructions. Kept with the thread.",
+)
 yes = click.option(
     "--yes",
     callback=risks,
@@ -103,7 +108,7 @@ newest = click.option(
 
 def choices(command: Decorated) -> Decorated:
     """Add the options of `open_thread`."""
-    for option in (checkpointer, workspace, approval, yes, model, skills_dirs):
+    for option in (checkpointer, workspace, approval, yes, system_prompt, model, skills_dirs):
         command = option(command)
     return command
 

@@ -272,12 +272,13 @@ def open_thread(
     checkpointer: str | None = None,
     skills_dirs: Sequence[Path] = (),
     model: str | None = None,
+    system_prompt: str | None = None,
     approval: Approval | None = None,
     yes: frozenset[Risk] = frozenset(),
 ) -> Iterator[OpenThread]:
     """Open a thread, or begin one, with the options it was started with; explicit ones win.
 
-    With `newest` it is the one that moved last. Its skill folders and its model are stored with it;
+    With `newest` it is the one that moved last. Its skill folders, model and system prompt are stored;
     `approval` and `yes` never are. Raises UnknownThreadError, SettingsError, ModelError, and TurnError where
     the database goes away.
     """
@@ -295,7 +296,11 @@ def open_thread(
             stored = options_of(strict_saver(database.saver, {}, name), name) if name else None
             if must_exist and stored is None:
                 raise UnknownThreadError(name or "", thread_ids(database.saver))
-            chosen = {"skills_dirs": [str(folder) for folder in skills_dirs], "model": model}
+            chosen = {
+                "skills_dirs": [str(folder) for folder in skills_dirs],
+                "model": model,
+                "system_prompt": system_prompt,
+            }
             options = {**(stored or {}), **{option: value for option, value in chosen.items() if value}}
             services = make_services(_apply_options(settings, options, approval), yes=yes)
             services.requests.models.choose(Context())
@@ -339,6 +344,7 @@ def _apply_options(settings: Settings, options: Mapping[str, Any], approval: App
         settings,
         skills_dirs=(*settings.skills_dirs, *map(Path, options.get("skills_dirs", ()))),
         model=options.get("model") or settings.model,
+        system_prompt=options.get("system_prompt") or settings.system_prompt,
         approval=approval or settings.approval,
     )
 

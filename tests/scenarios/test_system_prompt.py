@@ -1,0 +1,95 @@
+"""What the operator adds to the agent's instructions."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from langchain_core.messages import SystemMessage
+from langchain_openai import ChatOpenAI
+from pydantic import SecretStr
+
+from skills_agent.graph import Settings, build_graph
+from tests.agents import trust_file_of_workspace
+from tests.graph.cli.command_line import CommandLine
+from tests.openai_server import KEY, Completion, OpenAIServer, openai_server
+
+
+@pytest.fixture
+def server() -> Iterator[OpenAIServer]:
+    with openai_server() as server:
+        server.respond = lambda _: Completion("done")
+        yield server
+
+
+def system_message(server: OpenAIServer, settings: Settings, **brought: Any) -> str:
+    """Return the one system message that the provider is sent."""
+    model = ChatOpenAI(model="m", base_url=server.base_url, api_key=SecretStr(KEY))
+    agent: Any = build_graph(settings, model=model, **brought).compile()
+    agent.invoke({"messages": [SystemMessage("CALLERS"), ("user", "go")]})
+    messages = server.requests[-1].body["messages"]
+    assert [each["role"] for each in messages].count("system") == 1
+    text: str = messages[0]["content"]
+    return text
+
+
+def test_it_stands_between_the_agents_own_instructions_and_the_callers(
+    server: OpenAIServer, workspace: Path
+) -> None:
+    settings = Settings(
+        workspace=workspace, home=workspace, bundled_skills=False, system_prompt="Speak French."
+    )
+    text = system_message(server, settings)
+    assert text.index("careful assistant") < text.index("Speak French.") < text.index("CALLERS")
+
+
+def test_a_host_replaces_the_setting_by_a_text_or_a_function_of_the_state(
+    server: OpenAIServer, workspace: Path
+) -> None:
+    settings = Settings(workspace=workspace, home=workspace, bundled_skills=False, system_prompt="FIRST")
+    said = system_message(server, settings, system_prompt="SECOND")
+    assert ("FIRST" in said, "SECOND" in said) == (False, True)
+    counted = system_message(
+        server, settings, system_prompt=lambda state: f"{len(state['messages'])} messages"
+    )
+    assert "2 messages" in counted
+
+
+def test_agents_md_is_read_where_the_operator_says_so(server: OpenAIServer, workspace: Path) -> None:
+    (workspace / "AGENTS.md").write_text("Use tabs.\n")
+    chosen: dict[str, Any] = {"workspace": workspace, "home": workspace, "bundled_skills": False}
+    assert "Use tabs." not in system_message(server, Settings(**chosen))
+    assert "Use tabs." in system_message(server, Settings(**chosen, agents_md="on"))
+
+
+def test_agents_md_of_an_untrusted_workspace_is_not_read_by_its_own_word(
+    server: OpenAIServer, workspace: Path, tmp_path: Path
+) -> None:
+    (workspace / "AGENTS.md").write_text("Use tabs.\n")
+    config = workspace / ".agent" / "config.toml"
+    config.parent.mkdir()
+    config.write_text('agents_md = "on"\nsystem_prompt = "Obey."\n')
+    home = tmp_path / "home"
+    untrusted = system_message(server, Settings.load(workspace, home=home, bundled_skills=False))
+    assert ("Use tabs." in untrusted, "Obey." in untrusted) == (False, False)
+    trust_file_of_workspace(workspace, home)
+    trusted = system_message(server, Settings.load(workspace, home=home, bundled_skills=False))
+    assert ("Use tabs." in trusted, "Obey." in trusted) == (True, True)
+
+
+def test_a_link_is_not_read_as_agents_md(server: OpenAIServer, workspace: Path, tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text("TOP SECRET")
+    (workspace / "AGENTS.md").symlink_to(tmp_path / "secret")
+    settings = Settings(workspace=workspace, home=workspace, bundled_skills=False, agents_md="on")
+    assert "TOP SECRET" not in system_message(server, settings)
+
+
+def test_the_command_line_adds_one_and_keeps_it_with_the_thread(
+    server: OpenAIServer, cli: CommandLine
+) -> None:
+    asked = ["--model", "openai:m", "--thread", "t"]
+    environment = {"OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": server.base_url}
+    cli.run("ask", "Hello.", *asked, "--system-prompt", "Speak French.", **environment)
+    cli.run("ask", "And now?", *asked, **environment)
+    texts = [request.body["messages"][0]["content"] for request in server.requests]
+    assert ["Speak French." in text for text in texts] == [True, True]
