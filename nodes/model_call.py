@@ -183,6 +183,10 @@ class ModelRequests:
         self._tokens: dict[str, int] = {}
         self._bound: dict[tuple[str, ...], tuple[Runnable[LanguageModelInput, AIMessage], int]] = {}
         self._show = lru_cache(_MAX_CACHED)(self._show_anew)
+        # Asked in every turn; a catalog of thousands takes milliseconds.
+        self._is_whole = lru_cache(_MAX_CACHED)(
+            lambda catalog: catalog.is_whole(self.catalog_budget, self._note)
+        )
 
     def ask(
         self,
@@ -290,14 +294,17 @@ class ModelRequests:
 
         Cached, because every model call of a thread shows the same, and a thousand lines take a millisecond.
         """
-        if catalog.is_whole(self.catalog_budget):
+        if self._is_whole(catalog):
             pinned, request = (), ""  # Every thread is shown the same.
         return self._show(catalog, tuple(pinned), request, left_out)
+
+    def _note(self, skill: SkillMetadata) -> str:
+        return prompt.catalog_note(skill, self._missing(skill))
 
     def _show_anew(
         self, catalog: Catalog, pinned: tuple[str, ...], request: str, left_out: frozenset[str]
     ) -> ShownCatalog:
-        listing = catalog.listing(self.catalog_budget, pinned, request, left_out)
+        listing = catalog.listing(self.catalog_budget, pinned, request, left_out, self._note)
         names = [each.name for each in catalog.skills if each.model_invocable and each.name not in left_out]
         is_offered = len(left_out) < len(catalog.skills)
         load_skill = prompt.load_skill_schema(names, catalog.sources) if is_offered else None

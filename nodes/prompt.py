@@ -255,7 +255,14 @@ def catalog_text(listing: CatalogListing, missing: Callable[[SkillMetadata], str
 
 
 def _catalog_line(listed: ListedSkill, missing: str) -> str:
-    skill = listed.skill
+    line = f"- {listed.skill.name}"
+    if listed.description:
+        line += f": {one_line(listed.description)}{catalog_note(listed.skill, missing)}"
+    return escape_markup(line)
+
+
+def catalog_note(skill: SkillMetadata, missing: str) -> str:
+    """Return what a line of the catalog says behind the description; often nothing."""
     notes = [
         f"{label}: {one_line(value, MAX_NOTE)}"
         for label, value in (
@@ -266,12 +273,7 @@ def _catalog_line(listed: ListedSkill, missing: str) -> str:
         )
         if value
     ]
-    line = f"- {skill.name}"
-    if listed.description:
-        line += f": {one_line(listed.description)}"
-    if notes and listed.description:
-        line += f" ({'; '.join(notes)})"
-    return escape_markup(line)
+    return f" ({'; '.join(notes)})" if notes else ""
 
 
 def bounded_instructions(skill: Skill, max_lines: int) -> str:

@@ -141,30 +141,28 @@ class Catalog:
         pinned: Iterable[str] = (),
         request: str = "",
         left_out: Collection[str] = (),
+        note_of: Callable[[SkillMetadata], str] = lambda _: "",
     ) -> CatalogListing:
         """Return what a prompt shows of the skills that a model may load, within a budget of characters.
 
         In name order while everything fits whole: then threads share their prompts, and a provider's
         cache. Otherwise what is pinned comes first, then what fits the request, best first, then the rest
-        by name.
+        by name. `note_of` returns what a line says behind its description: it counts, too.
         """
         visible = [each for each in self.skills if each.model_invocable and each.name not in left_out]
         first = frozenset(pinned)
-        if not self.is_whole(budget):
+        if not self.is_whole(budget, note_of):
             hits = self.search(request, len(self.skills))
             ranks = {hit.skill.name: rank for rank, hit in enumerate(hits)}
             last = len(hits)
             visible.sort(key=lambda skill: (skill.name not in first, ranks.get(skill.name, last), skill.name))
-        return fit(visible, budget, first)
+        return fit(visible, budget, first, note_of)
 
-    def is_whole(self, budget: int) -> bool:
+    def is_whole(self, budget: int, note_of: Callable[[SkillMetadata], str] = lambda _: "") -> bool:
         """Return whether all descriptions fit: then nothing depends on what is pinned or requested."""
-        return self._whole_cost <= budget
-
-    @cached_property
-    def _whole_cost(self) -> int:
         visible = [skill for skill in self.skills if skill.model_invocable]
-        return sum(_cost(skill.name) + _FRAME + _cost(one_line(skill.description)) for skill in visible)
+        texts = (f"{one_line(skill.description)}{note_of(skill)}" for skill in visible)
+        return sum(map(_cost, texts)) + sum(_cost(skill.name) + _FRAME for skill in visible) <= budget
 
     def search(self, query: str, limit: int = 5) -> list[SearchHit]:
         """Return the skills in effect that match any word of the query, best first.
@@ -273,11 +271,16 @@ def _digest_of(skills: Sequence[SkillMetadata], hidden: Sequence[SkillMetadata])
     return digest.hexdigest()
 
 
-def fit(skills: Sequence[SkillMetadata], budget_chars: int, always: Collection[str] = ()) -> CatalogListing:
+def fit(
+    skills: Sequence[SkillMetadata],
+    budget_chars: int,
+    always: Collection[str] = (),
+    note_of: Callable[[SkillMetadata], str] = lambda _: "",
+) -> CatalogListing:
     """Fit skills into a budget of characters; the first in order are the last to lose anything.
 
     Descriptions go from whole to their first sentence, to nothing; only then are skills left out. Skills
-    named in `always` (the loaded ones) are shown whole and cost nothing.
+    named in `always` (the loaded ones) are shown whole and cost nothing. A note goes with its description.
     """
     paying = [skill for skill in skills if skill.name not in always]
     names = list(accumulate(_cost(skill.name) + _FRAME for skill in paying))
@@ -289,7 +292,9 @@ def fit(skills: Sequence[SkillMetadata], budget_chars: int, always: Collection[s
     for shorten in (first_sentence, str):
         for skill in shown:
             text = shorten(one_line(skill.description))
-            more = _cost(text) - _cost(descriptions[skill.name] or "")
+            before = descriptions[skill.name]
+            note = note_of(skill) if text and before is None else ""
+            more = _cost(text + note) - _cost(before or "")
             if more <= left:
                 descriptions[skill.name] = text
                 left -= more

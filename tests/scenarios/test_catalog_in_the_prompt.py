@@ -102,6 +102,22 @@ def test_the_description_budget_cuts_counts_and_says_how_to_see_the_rest(
     assert record.__dict__["omitted"] == 30 - len(shown)
 
 
+def test_what_stands_behind_descriptions_counts_in_their_budget(
+    make_agent: MakeAgent, skills_dir: Path
+) -> None:
+    """34,420 characters were shown at a budget of 16,000."""
+    for number in range(40):
+        more = f"license: {'L' * 110}\ncompatibility: {'C' * 110}\nallowed-tools: {'Read ' * 20}"
+        write_skill(skills_dir, f"skill-{number:02}", f"Does thing {number}.\n{more}")
+    look = Look("done")
+    agent = make_agent(look.entries, catalog_budget=4_000)
+    agent.say("hi")
+    listed = look.system.partition("<available_skills>\n")[2].partition("\n[")[0].partition("</av")[0]
+    assert 3_000 < len(listed) <= 4_000
+    assert "license: LLL" in listed
+    assert len(agent.values["catalog"]["shown"]) == 40
+
+
 def test_a_skill_that_is_never_listed_is_no_reason_to_warn_of_the_budget(
     make_agent: MakeAgent, skills_dir: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
