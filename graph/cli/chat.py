@@ -20,10 +20,12 @@ HELP = """\
 /skills                  all skills; * marks the loaded ones
 /unload SKILL-NAME       take a skill out of the thread
 /plan                    the agent's plan
+/model                   which model answers
+/usage                   what the thread has cost
 /help                    this
 /quit                    end (or Ctrl-D); the thread is kept"""
 
-_COMMANDS = ("skills", "unload", "plan", "help", "quit")
+_COMMANDS = ("skills", "unload", "plan", "model", "usage", "help", "quit")
 _COMMAND = re.compile(r"/(?P<name>[^\s/]+)(?=\s|$)")
 
 
@@ -34,7 +36,7 @@ _COMMAND = re.compile(r"/(?P<name>[^\s/]+)(?=\s|$)")
 def chat(thread: str | None, *, newest: bool, **chosen: Any) -> None:
     """Talk with the agent until /quit or Ctrl-D. From a pipe, each line is a message.
 
-    /SKILL-NAME and a task loads that skill first. /skills, /plan and /help need no model.
+    /SKILL-NAME and a task loads that skill first. /skills, /plan, /model, /usage and /help need no model.
     """
     from skills_agent.graph.cli.thread import open_thread
 
@@ -61,6 +63,10 @@ def _answer(thread: "OpenThread", line: str) -> bool:
             _print_skills(thread)
         case "plan":
             _print_plan(thread)
+        case "model":
+            echo(thread.model)
+        case "usage":
+            _print_usage(thread)
         case "help":
             click.echo(HELP)
         case _ if fault := unknown_command(thread, line, _COMMANDS):
@@ -141,6 +147,13 @@ def _print_skills(thread: "OpenThread") -> None:
     table(rows, empty="No skills yet. Put folders with a SKILL.md under .agent/skills.")
     in_place = untrusted_in_place(thread.agent.services.settings, catalog)
     print_section("Untrusted", map(line_of, in_place.values()))
+
+
+def _print_usage(thread: "OpenThread") -> None:
+    from skills_agent.graph.cli.transcript import cost_text
+
+    usage = thread.snapshot.values.get("usage")
+    click.echo(cost_text(usage["thread"]) if usage else "Nothing was asked yet.")
 
 
 def _print_plan(thread: "OpenThread") -> None:

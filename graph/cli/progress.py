@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Final
 
-from langchain_core.messages import AIMessageChunk, ToolMessage
+from langchain_core.messages import AIMessage, AIMessageChunk, ToolMessage
 from langgraph.types import StreamMode
 from rich.console import Console
 from rich.text import Text
@@ -96,7 +96,16 @@ class Progress:
         elif name != kind and name not in _IN_PROGRESS:
             self.did(str(event["node"]), events.line_of({**event, "type": name}))
 
+    def _keep_words(self, message: object) -> None:
+        """Leave on the screen what the model said beside its calls: the question is about these."""
+        if isinstance(message, AIMessage) and message.tool_calls and str(message.text).strip():
+            for line in shown(str(message.text).strip(), "prose").splitlines():
+                # Each line is marked: none can pass for a question of ours.
+                self._console.print(Text.assemble((f"{'':<{NODE_COLUMN}} | ", "dim"), line), soft_wrap=True)
+
     def _take_update(self, node: str, update: Mapping[str, Any]) -> None:
+        for message in update.get("messages", []) if node == "decide" and is_terminal() else []:
+            self._keep_words(message)
         if node in {"gate", "approve"}:
             self._verdicts.update(update.get("verdicts") or {})
         for message in update.get("messages", []) if node == "act" else []:

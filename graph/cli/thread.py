@@ -6,6 +6,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
+from time import monotonic
 from typing import Any, Final
 
 import click
@@ -26,9 +27,10 @@ from skills_agent.graph.cli.signals import INTERRUPTED, draining, ending_on_sigt
 from skills_agent.graph.cli.start import imports_done
 from skills_agent.graph.langgraph_inside import thread_ids
 from skills_agent.graph.models.errors import ModelError
+from skills_agent.graph.models.provider import default_model
 from skills_agent.graph.serialisation import strict_saver
 from skills_agent.graph.services import make_services
-from skills_agent.graph.settings import Settings
+from skills_agent.graph.settings import Settings, process_environment
 from skills_agent.graph.threads.compiled import CompiledAgent, ThreadStatus, status_of
 from skills_agent.graph.threads.database import config_of, open_database, options_of
 from skills_agent.graph.threads.errors import DatabaseError, ThreadError, UnknownThreadError
@@ -97,6 +99,8 @@ class OpenThread:
     control: RunControl = field(default_factory=RunControl)
     """A signal drains an invocation by it: running scripts end, and no node begins."""
     snapshot: StateSnapshot = field(init=False)
+    seconds: float = 0.0
+    """How long the agent worked on this turn in this command; a person's time to answer is not in it."""
     steps: int = 0
     """What nodes wrote in this command: where there is more than one, the first is stored."""
     verdicts: dict[str, VerdictRecord] = field(init=False)
@@ -105,6 +109,12 @@ class OpenThread:
     def __post_init__(self) -> None:
         self.snapshot = self.agent.get_state(self.config)
         self.verdicts = dict(self.snapshot.values.get("verdicts") or {})
+
+    @property
+    def model(self) -> str:
+        """Return the name of the model that answers here."""
+        settings = self.agent.services.settings
+        return settings.model or default_model(process_environment())
 
     @property
     def workspace(self) -> Path:
@@ -134,8 +144,10 @@ class OpenThread:
 
     def invoke(self, graph_input: GraphInput) -> None:
         """Let the agent work until it has an answer or a question."""
+        began = monotonic()
         if isinstance(graph_input, dict):
             self.verdicts.clear()
+            self.seconds = 0.0
         try:
             progress = Progress(self.verdicts, quiet=self.quiet)
             with (
@@ -157,6 +169,7 @@ class OpenThread:
                     self.steps += part["type"] == "updates"
         finally:
             self.snapshot = self.agent.get_state(self.config)
+            self.seconds += monotonic() - began
 
     def as_json(self) -> dict[str, Any]:
         """Return the thread for a machine, with the command that answers its open question."""
@@ -411,8 +424,21 @@ def print_turn(thread: OpenThread) -> None:
         click.echo(f"\n{questions}\n\nTo {does} it: {command}")
     else:
         answer = (thread.snapshot.values.get("answer") or "").strip()
-        echo(f"\n{answer or '(The model gave no text.)'}", "prose")
+        _print_answer(thread, answer or "(The model gave no text.)")
     if thread.interrupts:
         raise click.exceptions.Exit(WAITING)
     if thread.answer_fault:
         raise thread.answer_fault
+
+
+def _print_answer(thread: OpenThread, answer: str) -> None:
+    if not is_terminal():
+        echo(f"\n{answer}", "prose")
+        return
+    from skills_agent.graph.cli.answer import print_markdown
+    from skills_agent.graph.cli.transcript import cost_text
+
+    click.echo()
+    print_markdown(answer)
+    if usage := thread.snapshot.values.get("usage"):
+        click.secho(f"\n{cost_text(usage['this_turn'])}, {thread.seconds:.1f} s", dim=True)

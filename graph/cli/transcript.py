@@ -12,7 +12,7 @@ from skills_agent.graph.threads.threads import ThreadMessage, ThreadRecord
 from skills_agent.nodes.prompt import plan_text
 from skills_agent.skills.policy.patterns import GRAMMAR, split_entries
 from skills_agent.skills.text import count
-from skills_agent.state.records import GrantRecord, LoadedSkill
+from skills_agent.state.records import Counts, GrantRecord, LoadedSkill
 
 MAX_RESULT_LINES = 15
 _ROLES = {"user": "you", "agent": "agent", "request": "asked for"}
@@ -85,12 +85,16 @@ def _summary_lines(record: ThreadRecord) -> Iterator[str]:
         decisions = (f"{grant['tool']}: {grant['decision']} ({holds_for(grant)})" for grant in record.grants)
         yield f"Your decisions: {', '.join(decisions)}"
     if record.usage:
-        spent = record.usage["thread"]
-        counts = [count(spent["model_calls"], "model call"), count(spent["tool_calls"], "tool call")]
-        cached = spent.get("cache_read_tokens", 0)
-        of_input = f" ({cached:,} of them cached)" if cached else ""
-        tokens = f"{spent['input_tokens']:,} tokens in{of_input}, {spent['output_tokens']:,} out"
-        yield f"Cost: {', '.join([*counts, count(spent['script_runs'], 'script run'), tokens])}"
+        yield f"Cost: {cost_text(record.usage['thread'])}"
+
+
+def cost_text(spent: Counts) -> str:
+    """Return numbers of calls, runs and tokens as one line."""
+    counts = [count(spent["model_calls"], "model call"), count(spent["tool_calls"], "tool call")]
+    cached = spent.get("cache_read_tokens", 0)
+    of_input = f" ({cached:,} of them cached)" if cached else ""
+    tokens = f"{spent['input_tokens']:,} tokens in{of_input}, {spent['output_tokens']:,} out"
+    return ", ".join([*counts, count(spent["script_runs"], "script run"), tokens])
 
 
 def _skill(skill: LoadedSkill) -> str:

@@ -19,7 +19,7 @@ def talk(tmp_path_factory: pytest.TempPathFactory) -> Finished:
     cli = CommandLine(tmp_path_factory.mktemp("chat"))
     lines = [
         "/help", "/plan", "Hello", "/plan", "/rain-gauge how much?", "/skills", "/frobnicate now",
-        "/etc/hosts is a path", "/quit", "never said",
+        "/usage", "/model", "/etc/hosts is a path", "/quit", "never said",
     ]  # fmt: skip
     model = cli.script(PLAN, "Hello yourself.", "It rained.", "So it is.")
     folder = str(cli.write_skill())
@@ -44,6 +44,11 @@ def test_the_plan_and_the_commands_are_shown(talk: Finished) -> None:
     assert "There is no plan." in talk.out
     assert "[x] 1. Greet" in talk.out
     assert "load a skill and use it" in talk.out
+
+
+def test_what_the_thread_cost_and_who_answers_is_told(talk: Finished) -> None:
+    assert "\n3 model calls, 1 tool call, " in talk.out
+    assert "\nscripted:" in talk.out
 
 
 def test_an_unknown_command_is_not_sent_to_the_model(talk: Finished) -> None:

@@ -1,5 +1,7 @@
 """The command on a terminal: a person sees what is going on, and is asked."""
 
+import re
+
 import pytest
 
 from tests.agents import call, calls
@@ -18,7 +20,28 @@ def test_a_person_sees_the_steps_and_approves_a_call(cli: CommandLine) -> None:
     assert "Approval needed for this call:" in done.out
     assert "scripts/add_up.py rainfall.csv" in done.out
     assert "exit code 0" in done.out
-    assert done.out.endswith("\r\nIt rained 544 mm.\r\n")
+    _, _, end = done.out.rpartition("It rained 544 mm.")
+    cost = r"3 model calls, 1 tool call, 1 script run, [\d,]+ tokens in, [\d,]+ out, \d+\.\d s"
+    assert re.fullmatch(rf"\s+\x1b\[2m\s+{cost}\x1b\[0m\s+", end)
+
+
+def test_an_answer_is_shown_as_markdown_and_loses_nothing(cli: CommandLine) -> None:
+    text = "**Rain** of <station>: see [the map](https://evil.example/x)\n\n| a | b |\n|---|---|\n| 1 | 2 |\n"
+    done = cli.on_terminal("ask", "Rain?", "--model", cli.script(text))
+    _, _, end = done.out.rpartition("\x1b[?25h")  # before it, a spinner shows what comes in
+    plain = re.sub(r"\x1b\[[\d;]*m", "", end)
+    assert "**" not in plain
+    assert "Rain of <station>: see the map (https://evil.example/x)" in plain
+    assert "|---|" not in plain
+    assert cli.run("ask", "Rain?", "--model", cli.script(text)).out.endswith(f"\n\n{text}")
+
+
+def test_what_the_model_says_beside_a_call_stays_above_the_question(cli: CommandLine) -> None:
+    said = {**WRITE, "content": "I keep it in a note, so that you find it."}
+    done = cli.on_terminal("ask", "Note it", "--model", cli.script(said, "Done."), answers=[(PROMPT, "a\n")])
+    before, _, _ = done.out.partition("Approval needed")
+    kept = re.search(r"\| (\x1b\[0m)?I keep it in a note, so that you find it\.\r\n", before)
+    assert kept
 
 
 def test_a_person_changes_the_arguments_of_a_call(cli: CommandLine) -> None:
@@ -87,7 +110,7 @@ def test_a_person_leaves_a_question_open_and_comes_back(cli: CommandLine) -> Non
     assert "skills-agent resume note --approve" in left.out
     back = cli.on_terminal("resume", "note", answers=[(PROMPT, "yes\n")])
     assert back.code == 0
-    assert back.out.endswith("Written.\r\n")
+    assert "Written." in back.out
     assert (cli.workspace / "note.txt").read_text() == "draft"
 
 
