@@ -2,19 +2,20 @@
 
 from functools import partial
 
+from langchain_core.messages import AIMessage
 from langgraph.runtime import Runtime
 
 from skills_agent.nodes import prompt
 from skills_agent.nodes.effects import Invocation, Invocations
 from skills_agent.nodes.judge import Policy
-from skills_agent.nodes.model_call import ModelRequests, Steps, usage_of
+from skills_agent.nodes.model_call import ModelRequests, Steps, agent_name, usage_of
 from skills_agent.nodes.prompt import ShownSkills
 from skills_agent.state.budget import Limits, counts_of_turn, spent_budget
 from skills_agent.state.call_ids import with_own_ids
 from skills_agent.state.context import Context
 from skills_agent.state.reducers import add_usage
 from skills_agent.state.schema import AgentState, AgentUpdate
-from skills_agent.state.transcript import SEARCH_SKILLS, wants_calls
+from skills_agent.state.transcript import SEARCH_SKILLS, SYNTHETIC, said_of_unloading, wants_calls
 from skills_agent.state.turn_end import direct_result, ended
 
 
@@ -46,6 +47,11 @@ def decide(
     # The bound tools never change: the text says what loaded skills allow and forbid.
     rules = [text for text in (permission.allowed_now(), permission.forbidden_now()) if text]
     status = prompt.status_text(state, narrowed, rules)
+    if said := said_of_unloading(messages):  # A model would take it for a request.
+        receipt = messages[-1].id
+        own = AIMessage(said, id=f"said-{receipt}", name=agent_name() or None)
+        own.additional_kwargs = dict(SYNTHETIC)
+        return AgentUpdate(messages=[own]) | ended(state, own)
     left = narrowed.max_model_calls - counts_of_turn(state)["model_calls"]
     reply = yield from requests.ask(state, runtime, messages, skills, status, hidden, left)
     message = with_own_ids(reply.message, messages, partial(_is_in_journal, running.current()))

@@ -47,6 +47,17 @@ def edited_args(message: BaseMessage) -> Mapping[str, Any] | None:
     return args if isinstance(args, dict) else None
 
 
+def said_of_unloading(messages: Sequence[AnyMessage]) -> str:
+    """Return what came of `/unload NAME` where a person said nothing else; empty for any other transcript."""
+    if len(messages) < 3 or not is_synthetic(messages[-2]):
+        return ""
+    human, receipt = messages[-3], messages[-1]
+    is_alone = isinstance(human, HumanMessage) and str(human.text).lstrip().startswith("/unload")
+    is_alone = is_alone and len(str(human.text).split()) <= 2
+    is_receipt = isinstance(receipt, ToolMessage) and receipt.name == "unload_skill"
+    return str(receipt.text) if is_alone and is_receipt else ""
+
+
 def reused_since(message: AnyMessage) -> str:
     """Return the start of the earlier run whose result a tool message repeats; empty where the call ran."""
     return str(marks_of(message).get("reused", ""))

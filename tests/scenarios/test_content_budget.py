@@ -95,9 +95,9 @@ def test_activations_with_other_arguments_count_each(make_agent: MakeAgent, skil
 
 
 def test_a_person_unloads_a_skill_with_a_message(make_agent: MakeAgent) -> None:
-    agent = make_agent(["one", "two", "three"])
+    agent = make_agent(["one"])  # No model is asked about the others.
     agent.say("go", skills=["small", "skill-0"])
-    assert agent.say("/unload small")["answer"] == "two"
+    assert agent.say("/unload small")["answer"].startswith("The user unloaded small.")
     assert loaded(agent) == ["skill-0"]
     (receipt,) = agent.tool_messages("unload_skill")
     assert receipt.text == "The user unloaded small. Its instructions are out of the conversation."
