@@ -62,7 +62,10 @@ async def _start(
     server: McpServer, environment: Mapping[str, str], workspace: Path, home: Path
 ) -> tuple[asyncio.subprocess.Process, asyncio.SubprocessTransport, int]:
     path = absolute_entries(environment.get("PATH", os.defpath))
-    program = _program(server.command, path, workspace)
+    # In a thread, for they look at files: LangGraph's server refuses that in the thread of any event loop.
+    program = await asyncio.to_thread(_program, server.command, path, workspace)
+    supervisor = await asyncio.to_thread(supervisor_file)
+    folder = await asyncio.to_thread(server.cwd.expanduser) if server.cwd else home
     own = {name: environment[name] for name in INHERITED if name in environment}
     control, lifeline = os.pipe()
     status = os.open(os.devnull, os.O_WRONLY)  # The end of the streams says enough.
@@ -72,12 +75,12 @@ async def _start(
         loop = asyncio.get_running_loop()
         transport, protocol = await loop.subprocess_exec(
             lambda: SubprocessStreamProtocol(limit=MAX_MESSAGE, loop=loop),
-            *(*ISOLATED, supervisor_file(), *map(str, options), program, *server.args),
+            *(*ISOLATED, supervisor, *map(str, options), program, *server.args),
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
             env={**own, "PATH": path, **filled(server.env, environment)},
-            cwd=server.cwd.expanduser() if server.cwd else home,
+            cwd=folder,
             pass_fds=(control, status),
             start_new_session=True,
         )

@@ -202,6 +202,6 @@ def test_resume_all_finishes_what_it_may_and_says_what_waits(cut: Cut) -> None:
     assert cli.run("skills", "doctor", "--json").value["open_threads"] == {}
 
 
-@pytest.mark.parametrize("words", [[], ["t", "--all"], ["--all", "--approve"]])
+@pytest.mark.parametrize("words", [["t", "--all"], ["--all", "--approve"]])
 def test_resume_takes_one_thread_or_all_of_them(cli: CommandLine, words: list[str]) -> None:
     assert cli.run("resume", *words).code == 2
