@@ -262,7 +262,10 @@ def test_an_open_question_takes_an_answer_of_its_owner_and_no_jump_beside_it(
         answer = owner(
             "POST", f"/threads/{thread}/runs/wait", {"assistant_id": "agent", "command": {"resume": text}}
         )
-        assert "__error__" in answer.json() or answer.status_code >= 400, answer.text
+        (again,) = answer.json()["__interrupt__"]
+        assert again["id"] == question["id"]
+        told = again["value"]["action_requests"][0]["description"]
+        assert told.startswith("Your answer was not understood"), answer.text
     resumed = {"assistant_id": "agent", "command": {"resume": {question["id"]: approval}}}
     assert stranger("POST", f"/threads/{thread}/runs/wait", resumed).status_code == 404
     assert "24" in owner("POST", f"/threads/{thread}/runs/wait", resumed).json()["answer"]

@@ -195,7 +195,7 @@ def test_a_conversation_goes_on_after_the_server_crashed(
     cli: CommandLine, dsn: str, postgres: Postgres
 ) -> None:
     options = ["--thread", "talk", "--model", cli.script("First.", "Second."), "--checkpointer", dsn]
-    process = cli.start("chat", *options)
+    process = cli.start_piped("chat", *options)
     assert process.stdin
     assert process.stdout
     say(process, "One?")
@@ -211,7 +211,7 @@ def test_a_server_that_goes_away_ends_the_command_in_one_line(
     cli: CommandLine, dsn: str, postgres: Postgres
 ) -> None:
     options = ["--thread", "talk", "--model", cli.script("First.", "Second."), "--checkpointer", dsn]
-    process = cli.start("chat", *options)
+    process = cli.start_piped("chat", *options)
     assert process.stdout
     say(process, "One?")
     assert any(line == "First.\n" for line in process.stdout)
