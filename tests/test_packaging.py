@@ -58,6 +58,7 @@ def test_the_domain_is_imported_without_langgraph(module: str) -> None:
     assert done.stdout.strip() == "[]"
 
 
+@pytest.mark.slow
 def test_importing_does_nothing_visible(tmp_path: Path) -> None:
     probe = "import skills_agent.graph.build, skills_agent.graph"
     done = subprocess.run(

@@ -259,6 +259,7 @@ def test_a_process_that_goes_on_with_the_thread_knows_that_it_has_ended(
 # --- on the command line ---
 
 
+@pytest.mark.slow
 def test_the_terminal_shows_what_a_long_command_prints_and_what_ended_with_the_run(
     cli: CommandLine,
 ) -> None:

@@ -90,6 +90,7 @@ def test_a_provider_is_sent_text_that_it_can_read(
     assert contents.index(WHOLE) < contents.index(WHOLE * 2)
 
 
+@pytest.mark.slow
 def test_bytes_of_the_command_line_and_of_stdin_that_are_no_text_are_read_as_text(cli: CommandLine) -> None:
     model = cli.script("First.", "Second.", "Third.")
     asked = cli.run_process("ask", "caf\udce9?", "--thread", "t", "--model", model)

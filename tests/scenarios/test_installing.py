@@ -82,6 +82,7 @@ def test_a_no_installs_nothing_and_the_model_is_told(
     assert kept(agent) == []
 
 
+@pytest.mark.slow
 def test_what_was_shown_is_installed_whatever_the_index_has_by_then(
     packed: Path, index: Path, make_agent: MakeAgent
 ) -> None:
@@ -94,6 +95,7 @@ def test_what_was_shown_is_installed_whatever_the_index_has_by_then(
     assert "outer 1.0 inner 2.5" in result(again)
 
 
+@pytest.mark.slow
 def test_another_file_than_was_shown_is_not_installed(
     packed: Path, index: Path, make_agent: MakeAgent
 ) -> None:
@@ -162,6 +164,7 @@ def test_nothing_is_installed_where_nobody_is_asked(
     assert "outer 1.0" not in result(agent)
 
 
+@pytest.mark.slow
 def test_an_edit_to_another_skill_installs_nothing(
     packed: Path, index: Path, skills_dir: Path, make_agent: MakeAgent
 ) -> None:
@@ -176,6 +179,7 @@ def test_an_edit_to_another_skill_installs_nothing(
 
 
 @needs_npm
+@pytest.mark.slow
 def test_node_packages_are_offered_too(
     skills_dir: Path, make_agent: MakeAgent, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

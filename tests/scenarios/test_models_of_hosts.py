@@ -129,6 +129,7 @@ def test_a_name_is_a_model_of_the_settings(
         agent.invoke(ASKED, context=Context(model="openai:third"))
 
 
+@pytest.mark.slow
 def test_other_providers_are_known_by_their_names() -> None:
     pytest.importorskip("langchain_anthropic")
     parameters = {"max_tokens": 7, "api_key": KEY}

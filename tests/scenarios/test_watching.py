@@ -19,6 +19,7 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="inotify is Linu
 
 
 @pytest.mark.parametrize("is_async", [False, True])
+@pytest.mark.slow
 def test_watching_begins_when_the_second_turn_is_over(tmp_path: Path, is_async: bool) -> None:
     seen: list[list[int]] = []
 

@@ -321,6 +321,7 @@ print(json.dumps([faults, begun, kinds, [fault.line for fault in log.verify(file
     [("\n", ["call_started"] * 2, [2]), ("", ["call_started", "torn_line", "call_started"], [])],
     ids=["a whole line", "a line without an end"],
 )
+@pytest.mark.slow
 def test_a_line_that_does_not_fit_into_memory_is_a_damaged_one(
     log: RunLog, end: str, kinds: list[str], left: list[int]
 ) -> None:

@@ -218,6 +218,7 @@ def test_text_of_a_model_cannot_steer_the_terminal(cli: CommandLine) -> None:
     assert done.out.endswith("\n\n<U+001B>]0;owned<U+0007><U+001B>[2Jclear<U+202E>\n")
 
 
+@pytest.mark.slow
 def test_ctrl_c_keeps_what_was_done(cli: CommandLine) -> None:
     """The first one waits for the call that runs; nothing of it is lost, and nothing runs twice."""
     cli.write_skill()
@@ -271,6 +272,7 @@ def test_a_request_id_goes_with_a_thread(cli: CommandLine) -> None:
     assert (refused.code, "--thread" in refused.err) == (2, True)
 
 
+@pytest.mark.slow
 def test_a_request_that_was_killed_goes_on(cli: CommandLine) -> None:
     (cli.skills / "rain-gauge" / "scripts" / "add_up.py").write_text(SLOW)
     model = cli.script(LOAD, RUN, ANSWER)

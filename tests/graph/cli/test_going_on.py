@@ -100,6 +100,7 @@ def test_a_link_in_the_workspace_does_not_lead_what_is_piped_in_out_of_it(
     )
 
 
+@pytest.mark.slow
 def test_a_pipe_that_nobody_writes_to_keeps_no_question_waiting(cli: CommandLine) -> None:
     process = cli.start_piped("ask", "How much?", "--model", cli.script("Much."))
     assert process.stdout

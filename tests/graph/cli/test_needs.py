@@ -174,6 +174,7 @@ def registry(cli: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 
 
 @needs_npm
+@pytest.mark.slow
 def test_node_packages_are_shown_approved_and_used(cli: CommandLine, registry: Registry) -> None:
     del registry
     install = ["skills", "needs", "noded", "--install", "--skills-dir", str(cli.skills)]

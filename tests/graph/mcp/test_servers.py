@@ -309,6 +309,7 @@ def test_an_old_sdk_is_refused_with_the_command_that_brings_the_new_one(
         McpServers({"x": McpServer(command="a")}, os.environ, workspace=tmp_path, home=tmp_path)
 
 
+@pytest.mark.slow
 def test_tools_are_listed_again_where_they_may_be_new_and_at_no_other_time(tmp_path: Path) -> None:
     with connected({"notes": {**command("notes"), **PATIENT}}, tmp_path) as (servers, offered):
         first = offered.pop("notes")

@@ -121,6 +121,7 @@ def test_a_package_that_nobody_has_is_an_error_of_ours(environments: Environment
         environments.resolve(["no-such-package"], "python")
 
 
+@pytest.mark.slow
 def test_a_login_is_not_shown(tmp_path: Path) -> None:
     environment = {
         **offline(tmp_path),

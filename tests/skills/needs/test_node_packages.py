@@ -77,6 +77,7 @@ def test_what_is_approved_is_what_is_installed(environments: Environments, tmp_p
     assert not list(environments.folder.glob("resolving-*"))
 
 
+@pytest.mark.slow
 def test_other_versions_are_asked_about_anew(environments: Environments, tmp_path: Path) -> None:
     folder = skill(tmp_path / "s", {"dependencies": {"outer": "^1.0.0"}})
     prepared(environments, folder).carry_out(environments, gather.__wrapped__(folder))
@@ -96,6 +97,7 @@ def test_no_script_runs(environments: Environments, registry: Registry, tmp_path
     assert not list(tmp_path.glob("ran*"))
 
 
+@pytest.mark.slow
 def test_a_skill_says_nothing_about_the_registry(
     environments: Environments, registry: Registry, tmp_path: Path
 ) -> None:
@@ -117,6 +119,7 @@ def test_a_skill_says_nothing_about_the_registry(
     assert registry.requests
 
 
+@pytest.mark.slow
 def test_a_project_above_does_not_take_part(environments: Environments, tmp_path: Path) -> None:
     (tmp_path / "package.json").write_text(json.dumps({"name": "top", "workspaces": ["**"]}))
     (tmp_path / ".npmrc").write_text("registry=http://127.0.0.1:9/\n")
@@ -153,6 +156,7 @@ def test_what_comes_from_an_address_is_left_out(
 @pytest.mark.parametrize(
     "address", ["git+ssh://git@127.0.0.1:9/x.git", "file:../../../x", "http://127.0.0.1:9/x.tgz"]
 )
+@pytest.mark.slow
 def test_a_package_that_needs_another_from_an_address_is_refused(
     environments: Environments, registry: Registry, tmp_path: Path, address: str
 ) -> None:
@@ -229,6 +233,7 @@ def test_a_lock_file_puts_nothing_elsewhere(place: str) -> None:
         pinned(lock({place: {"version": "1.0.0", "integrity": HASH}}), [])
 
 
+@pytest.mark.slow
 def test_another_file_of_the_same_version_is_refused(
     environments: Environments, registry: Registry, tmp_path: Path
 ) -> None:
@@ -241,6 +246,7 @@ def test_another_file_of_the_same_version_is_refused(
     assert environments.of(needs, "node") is None
 
 
+@pytest.mark.slow
 def test_what_was_cut_off_is_made_anew(environments: Environments, tmp_path: Path) -> None:
     folder = skill(tmp_path / "s", {"dependencies": {"outer": "1"}})
     needs = gather.__wrapped__(folder)
@@ -253,6 +259,7 @@ def test_what_was_cut_off_is_made_anew(environments: Environments, tmp_path: Pat
     assert modules(place) == ["inner", "outer"]
 
 
+@pytest.mark.slow
 def test_a_registry_that_does_not_answer_is_an_error_of_ours(tmp_path: Path) -> None:
     environment = Registry(address="http://me:secret@127.0.0.1:9").environment(tmp_path / "home")
     environments = Environments(folder=tmp_path / "environments", environment=environment)

@@ -219,6 +219,7 @@ def test_what_is_written_into_other_files_costs_no_look(tmp_path: Path) -> None:
     assert looks(source) == 1
 
 
+@pytest.mark.slow
 def test_a_change_at_any_moment_of_a_scan_is_seen_by_the_next(tmp_path: Path) -> None:
     root = write_many(tmp_path / "root")
     moments = count_moments(root)
@@ -280,6 +281,7 @@ def test_files_that_changed_a_moment_ago_are_looked_at_until_a_change_would_show
     assert looks(source) == 1
 
 
+@pytest.mark.slow
 def test_a_source_with_a_link_in_it_is_not_watched(tmp_path: Path) -> None:
     root = write_many(tmp_path / "root")
     (tmp_path / "SKILL.md").write_text("x")
@@ -444,6 +446,7 @@ def test_a_change_is_seen_after_a_scan_that_was_interrupted(tmp_path: Path) -> N
     assert is_up_to_date(source)
 
 
+@pytest.mark.slow
 def test_file_systems_that_change_from_elsewhere_are_not_watched(tmp_path: Path) -> None:
     from skills_agent.skills.sources.inotify import FolderWatch  # noqa: PLC0415 - Linux only
 
@@ -559,6 +562,7 @@ STEPS = (
 @given(
     st.lists(st.tuples(st.sampled_from(STEPS), st.sampled_from(PLACES), st.integers(0, 4)), max_size=12),
 )
+@pytest.mark.slow
 def test_random_changes_are_seen_at_once(
     steps: list[tuple[Callable[[Path, str, Path], None], str, int]],
 ) -> None:
