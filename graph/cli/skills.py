@@ -24,7 +24,7 @@ from skills_agent.graph.cli.printing import echo, line_of, print_json, print_sec
 from skills_agent.graph.settings import Settings, registry_of
 from skills_agent.skills.confined import is_beneath
 from skills_agent.skills.errors import SkillError
-from skills_agent.skills.format.rules import MAX_NAME
+from skills_agent.skills.format.rules import MAX_NAME, NEW_DESCRIPTION
 from skills_agent.skills.library.catalog import Catalog, first_sentence
 from skills_agent.skills.library.registry import Registry
 from skills_agent.skills.skill import Need, ResourceListing, Skill, SkillMetadata, SkillRef
@@ -40,7 +40,7 @@ _KNOWN = ("model_invocable", "user_invocable", "argument_hint", "requires", "tru
 _TEMPLATE = """\
 ---
 name: {name}
-description: "TODO: what the skill does, and when to use it, in the words that a request for it would have."
+description: "{description}"
 ---
 
 # {title}
@@ -225,7 +225,7 @@ def new_skill(name: str, folder: Path | None, workspace: Path | None) -> None:
         raise click.ClickException(
             f"{made.parent} leads out of the workspace. Name the folder you mean: --dir"
         )
-    text = _TEMPLATE.format(name=name, title=name.replace("-", " ").capitalize())
+    text = _TEMPLATE.format(name=name, description=NEW_DESCRIPTION, title=name.replace("-", " ").capitalize())
     try:
         made.mkdir(parents=True)
         for part in ("scripts", "references", "assets"):

@@ -30,7 +30,11 @@ _IN_CODE: Final = re.compile("`[^`]*`")
 _KEBAB: Final = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
 _COMMAND: Final = re.compile(r"(?<!\S)(?:!`[^`\n]+`|```!.*)")
 
-_PLACEHOLDER: Final = re.compile(r"(?is)\[?TODO\b.*|<[^<>]*>|Describe what\b.*")
+NEW_DESCRIPTION: Final = (
+    "TODO: what the skill does, and when to use it, in the words that a request for it would have."
+)
+"""Of a skill that `skills new` began: it is not used before somebody fills it in."""
+_PLACEHOLDER: Final = re.compile(r"(?s)\[?TODO\b.*|<[^<>/]*>|Describe what\b.*")
 _SAYS_WHEN: Final = re.compile(
     r"(?i)\b(when(ever)?|use[ds]?|if|for|before|after|while|during|triggers?|invoke[ds]?)\b"
 )
@@ -197,8 +201,10 @@ def check_fields(
     line = lines.get("description")
     if not description:
         yield Finding("description-missing", "The skill has no description.", line)
-    if _PLACEHOLDER.fullmatch(description):
+    if description == NEW_DESCRIPTION:
         yield Finding("description-placeholder", "The description is not filled in.", line)
+    elif _PLACEHOLDER.fullmatch(description):
+        yield Finding("placeholder", "The description seems not to be filled in.", line)
     if "<" in description or ">" in description:
         yield Finding("angle-brackets", "The description has `<` or `>` in it.", line)
 

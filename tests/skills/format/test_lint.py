@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from skills_agent.skills.format.lint import lint
+from skills_agent.skills.format.rules import NEW_DESCRIPTION
 from skills_agent.skills.library.index import Strictness
 
 GOOD = "---\nname: csv-report\ndescription: Profile a CSV file. Use for tables.\n---\n\n# Title\n"
@@ -186,12 +187,25 @@ def test_a_field_that_has_an_effect_is_no_error_but_for_the_letter_of_the_specif
     assert (note.code, note.severity, error.severity) == ("field-extension", "info", "error")
 
 
+def test_the_description_of_a_new_skill_is_an_error(tmp_path: Path) -> None:
+    write(tmp_path, f'---\nname: csv-report\ndescription: "{NEW_DESCRIPTION}"\n---\n')
+    assert "description-placeholder" in codes(tmp_path)
+
+
 @pytest.mark.parametrize(
     "description", ["TODO: say it", "[TODO: say it]", "<what it does>", "Describe what it does"]
 )
-def test_a_description_that_is_not_filled_in_is_an_error(tmp_path: Path, description: str) -> None:
+def test_a_description_that_seems_not_to_be_filled_in_is_a_finding_of_a_skill_that_loads(
+    tmp_path: Path, description: str
+) -> None:
     write(tmp_path, f'---\nname: csv-report\ndescription: "{description}"\n---\n')
-    assert "description-placeholder" in codes(tmp_path)
+    assert "placeholder" in codes(tmp_path)
+    assert not lint(tmp_path).count("error")
+
+
+def test_a_skill_for_lists_of_things_to_do_is_no_placeholder(tmp_path: Path) -> None:
+    write(tmp_path, "---\nname: csv-report\ndescription: Todo lists. Use for what is to be done.\n---\n")
+    assert codes(tmp_path) == []
 
 
 def test_a_description_that_says_no_when_is_found(tmp_path: Path) -> None:
