@@ -217,6 +217,7 @@ with SqliteSaver.from_conn_string(str(place / "threads.sqlite")) as saver:
 """
 
 
+@pytest.mark.slow
 def test_another_process_is_refused_until_the_first_is_killed(
     make_agent: MakeAgent, workspace: Path, tmp_path: Path
 ) -> None:

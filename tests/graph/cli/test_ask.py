@@ -256,6 +256,7 @@ def test_a_request_that_is_sent_again_is_the_same_turn(cli: CommandLine) -> None
     assert [each["text"] for each in shown["messages"]] == ["q1", "one", "q2", "two"]
 
 
+@pytest.mark.slow
 def test_a_request_that_waits_shows_its_question_again(cli: CommandLine) -> None:
     write = calls(call("write_file", path="a", content="b"))
     ask = ("ask", "q", "--thread", "t", "--request-id", "r", "--model", cli.script(write, "done"))

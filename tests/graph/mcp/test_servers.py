@@ -84,6 +84,7 @@ def test_a_program_gets_its_variables_and_works_at_home(tmp_path: Path) -> None:
     assert "NOTES_TOKEN=" not in said
 
 
+@pytest.mark.slow
 def test_a_server_that_was_killed_is_started_again_for_the_next_call(tmp_path: Path) -> None:
     with connected({"notes": {**command("notes"), **PATIENT}}, tmp_path) as (servers, _):
         first = int(text_of(servers, "pid").split()[0])

@@ -141,6 +141,7 @@ def test_a_project_above_does_not_take_part(environments: Environments, tmp_path
         "link:./x",
     ],
 )
+@pytest.mark.slow
 def test_what_comes_from_an_address_is_left_out(
     environments: Environments, registry: Registry, tmp_path: Path, address: str
 ) -> None:

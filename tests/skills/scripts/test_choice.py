@@ -80,6 +80,7 @@ def test_a_required_sandbox_that_does_not_work_refuses(request_here: ScriptReque
     [("#!/bin/sh\nexec sleep 600\n", "did not start within 0.5 seconds"), ("no program", "cannot be run")],
     ids=["too slow", "not started"],
 )
+@pytest.mark.slow
 def test_a_sandbox_that_nobody_could_try_is_not_one_that_does_not_work(
     request_here: ScriptRequest,
     broken: str,

@@ -221,6 +221,7 @@ def test_nobody_waits_for_a_place_that_hangs_and_its_late_answer_is_used(web: We
     assert len([path for path in web.requests if path == "GET /skills/"]) == 1
 
 
+@pytest.mark.slow
 def test_after_one_file_that_hangs_the_others_are_not_waited_for(tmp_path: Path, web: WebFolder) -> None:
     for number in range(50):
         (tmp_path / f"skills/a/{number}.md").write_text("x")

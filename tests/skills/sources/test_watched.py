@@ -303,6 +303,7 @@ def test_few_folders_are_not_watched(tmp_path: Path) -> None:
     assert watching_descriptors() == []
 
 
+@pytest.mark.slow
 def test_watching_begins_after_the_second_look_that_finds_nothing_changed(tmp_path: Path) -> None:
     root = write_many(tmp_path / "root")
     source = source_of(root)
@@ -338,6 +339,7 @@ def test_a_watch_of_another_state_than_the_last_is_not_kept(tmp_path: Path) -> N
     assert is_up_to_date(source)
 
 
+@pytest.mark.slow
 def test_folders_that_an_index_kept_are_watched(tmp_path: Path) -> None:
     root = write_many(tmp_path / "root")
     earlier, source = source_of(root), source_of(root)
@@ -380,6 +382,7 @@ def test_after_a_burst_of_events_the_watch_is_trusted_again(tmp_path: Path) -> N
     assert looks(source) == 1
 
 
+@pytest.mark.slow
 def test_nothing_is_left_open_when_a_source_is_gone(tmp_path: Path) -> None:
     root = write_many(tmp_path / "root")
     for _ in range(20):
@@ -388,6 +391,7 @@ def test_nothing_is_left_open_when_a_source_is_gone(tmp_path: Path) -> None:
     assert watching_descriptors() == []
 
 
+@pytest.mark.slow
 def test_no_program_inherits_what_watches(tmp_path: Path) -> None:
     source = watched(write_many(tmp_path / "root"))
 
@@ -398,6 +402,7 @@ def test_no_program_inherits_what_watches(tmp_path: Path) -> None:
     assert looks(source) == 1
 
 
+@pytest.mark.slow
 def test_threads_that_share_a_source_each_see_every_change(tmp_path: Path) -> None:
     root = write_many(tmp_path / "root")
     source = watched(root)
@@ -482,6 +487,7 @@ def test_in_a_process_of_its_own(tmp_path: Path, command: str) -> None:
         ("elsewhere", "mount -t ramfs none /mnt"),
     ],
 )
+@pytest.mark.slow
 def test_in_a_namespace_of_its_own(tmp_path: Path, command: str, needed: str) -> None:
     namespace = ("unshare", "--map-root-user", "--mount")
     if shutil.which("unshare") is None or subprocess.run([*namespace, "sh", "-c", needed]).returncode:
