@@ -10,10 +10,12 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeVar
+
+State = TypeVar("State")
 
 KEY = "loopback-key"
 USAGE = {"prompt_tokens": 11, "completion_tokens": 7, "total_tokens": 18}
@@ -91,10 +93,13 @@ class OpenAIServer:
 
 
 @contextmanager
-def openai_server() -> Iterator[OpenAIServer]:
-    """Serve on a free port of loopback until the block ends."""
-    with ThreadingHTTPServer(("127.0.0.1", 0), _ChatCompletions) as http:
-        state = OpenAIServer(f"http://127.0.0.1:{http.server_address[1]}/v1")
+def served(handler: type[BaseHTTPRequestHandler], made: Callable[[str], State]) -> Iterator[State]:
+    """Serve on a free port of loopback until the block ends; `made` makes the state from the address.
+
+    A handler finds the state as `self.server.state`.
+    """
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as http:
+        state = made(f"http://127.0.0.1:{http.server_address[1]}")
         http.state = state  # type: ignore[attr-defined]
         thread = threading.Thread(target=http.serve_forever, kwargs={"poll_interval": 0.02})
         thread.start()
@@ -103,6 +108,11 @@ def openai_server() -> Iterator[OpenAIServer]:
         finally:
             http.shutdown()
             thread.join()
+
+
+def openai_server() -> AbstractContextManager[OpenAIServer]:
+    """Serve chat completions until the block ends."""
+    return served(_ChatCompletions, lambda address: OpenAIServer(f"{address}/v1"))
 
 
 class _ChatCompletions(BaseHTTPRequestHandler):

@@ -12,18 +12,17 @@ What a provider would refuse is refused with status 400, and kept: nothing that 
 
 import json
 import re
-import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import Any, Final
 
 from langchain_core.language_models import BaseChatModel
 from pydantic import SecretStr
 
-from tests.openai_server import Call, Completion
+from tests.openai_server import Call, Completion, served
 
 Body = dict[str, Any]
 KEY: Final = SecretStr("loopback-key")
@@ -64,19 +63,9 @@ class Provider:
     encode: Callable[[Completion], Body]
 
 
-@contextmanager
-def strict_server(name: str) -> Iterator[StrictServer]:
-    """Serve one of PROVIDERS on a free port of loopback until the block ends."""
-    with ThreadingHTTPServer(("127.0.0.1", 0), _Requests) as http:
-        state = StrictServer(PROVIDERS[name], f"http://127.0.0.1:{http.server_address[1]}")
-        http.state = state  # type: ignore[attr-defined]
-        thread = threading.Thread(target=http.serve_forever, kwargs={"poll_interval": 0.02})
-        thread.start()
-        try:
-            yield state
-        finally:
-            http.shutdown()
-            thread.join()
+def strict_server(name: str) -> AbstractContextManager[StrictServer]:
+    """Serve one of PROVIDERS until the block ends."""
+    return served(_Requests, lambda address: StrictServer(PROVIDERS[name], address))
 
 
 class _Requests(BaseHTTPRequestHandler):
