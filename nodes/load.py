@@ -70,8 +70,8 @@ def load(
         return AgentUpdate(messages=[refusal(admission["call_id"], LOAD_SKILL, text)])
     refs = (skill.metadata.ref._replace(digest=skill.digest) for skill, _ in loaded)
     for ref in refs:
-        notes += filter(None, (policy.in_place_of(ref, skills), _missing(ref, policy, skills)))
-        notes += filter(None, [skills.plugin_note(ref)])
+        said = (policy.in_place_of(ref, skills), _missing(ref, policy, skills), skills.plugin_note(ref))
+        notes += filter(None, said)
     notes += filter(None, (_no_shell(skill, policy) for skill, _ in loaded))
     notes += filter(None, [_other_names([skill for skill, _ in loaded], policy, context)])
     receipt = ToolMessage(

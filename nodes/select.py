@@ -43,6 +43,7 @@ from skills_agent.state.schema import AgentState, AgentUpdate
 from skills_agent.state.transcript import (
     LOAD_SKILL,
     SYNTHETIC,
+    UNLOAD_SKILL,
     last_human,
     open_calls,
     refusal,
@@ -55,7 +56,6 @@ logger = logging.getLogger(__name__)
 SHUT = "No skill is loaded: load_skill is turned off, by the operator or by the caller of this run."
 _UNLOAD = re.compile(r"\s*/unload(?:[ \t]+(?P<name>[^\s/]+))?(?=\s|$)")
 UNLOAD: Final = "unload"
-UNLOAD_SKILL: Final = "unload_skill"
 _COMMAND = re.compile(r"\s*/(?P<name>[^\s/@]+(?:@[^\s/]+)?)(?=\s|$)")
 _MAX_COMMANDS = 6
 """Skills that one message names at its beginning, as in `/a /b text`; what follows is text."""
@@ -112,10 +112,7 @@ def select(
         requests = [*_reloads(state, on_change, skills), *_requests(state, catalog)]
         calls = [request.call for request in requests]
         if calls:
-            own_id = f"ai-{calls[0]['id']}"
-            message = AIMessage("", tool_calls=calls, id=own_id, name=agent_name() or None)
-            message.additional_kwargs = dict(SYNTHETIC)
-            messages = [message]
+            messages = [_own_message(calls)]
     if unloaded:
         update["messages"] = unloaded
     if not requests:
@@ -139,19 +136,25 @@ def _unload(state: AgentState, catalog: Catalog) -> tuple[list[AnyMessage], dict
     The call is of a message that is marked as not the model's. Needs no model: a prompt may be too large.
     """
     human = last_human(state.get("messages", []))
-    command = _unload_command(str(human.text) if human else "", catalog)
+    command = _unload_command(typed_text(human) if human else "", catalog)
     if command is None:
         return [], {}
     name, active = command["name"] or "", active_skills(state.get("skills_loaded"))
     call = tool_call(name=UNLOAD_SKILL, args={"name": name}, id=f"unload-{state['usage']['turn']}-{name}")
-    asked = AIMessage("", tool_calls=[call], id=f"ai-{call['id']}", name=agent_name() or None)
-    asked.additional_kwargs = dict(SYNTHETIC)
+    asked = _own_message([call])
     if name not in active:
         text = f"Skill {name!r} is not loaded. Loaded skills: {', '.join(sorted(active)) or 'none'}."
         return [asked, refusal(call["id"] or "", UNLOAD_SKILL, text)], {}
     text = f"The user unloaded {name}. Its instructions are out of the conversation."
     receipt = ToolMessage(text, tool_call_id=call["id"], name=UNLOAD_SKILL, id=f"receipt-{call['id']}")
     return [asked, receipt], {name: tombstone(active[name])}
+
+
+def _own_message(calls: Sequence[ToolCall]) -> AIMessage:
+    """Return a message with calls that is marked as not the model's."""
+    message = AIMessage("", tool_calls=[*calls], id=f"ai-{calls[0]['id']}", name=agent_name() or None)
+    message.additional_kwargs = dict(SYNTHETIC)
+    return message
 
 
 def _unload_command(text: str, catalog: Catalog) -> re.Match[str] | None:

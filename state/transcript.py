@@ -18,6 +18,7 @@ from skills_agent.state.budget import MAX_SAME_REFUSALS
 from skills_agent.state.call_ids import with_new_ids
 
 LOAD_SKILL = "load_skill"
+UNLOAD_SKILL = "unload_skill"
 SEARCH_SKILLS = "search_skills"
 SYNTHETIC = {"skills_agent": {"synthetic": True}}
 """Marks a message that neither a model nor a person wrote: the AI message with the calls for skills that
@@ -54,7 +55,7 @@ def said_of_unloading(messages: Sequence[AnyMessage]) -> str:
     human, receipt = messages[-3], messages[-1]
     is_alone = isinstance(human, HumanMessage) and str(human.text).lstrip().startswith("/unload")
     is_alone = is_alone and len(str(human.text).split()) <= 2
-    is_receipt = isinstance(receipt, ToolMessage) and receipt.name == "unload_skill"
+    is_receipt = isinstance(receipt, ToolMessage) and receipt.name == UNLOAD_SKILL
     return str(receipt.text) if is_alone and is_receipt else ""
 
 

@@ -20,6 +20,7 @@ from skills_agent.skills.skill import SkillRef
 from skills_agent.skills.text import escape_markup, one_line
 from skills_agent.state.context import Context, caller_of
 from skills_agent.state.records import LoadedSkill, active_skills, tombstone
+from skills_agent.state.transcript import UNLOAD_SKILL
 
 MAX_HITS = 5
 MAX_DESCRIPTION = 300
@@ -75,7 +76,7 @@ class _SkillTools:
         receipt = ToolMessage(
             f"Unloaded {name}. Its instructions are out of the conversation; load_skill brings them back.",
             tool_call_id=runtime.tool_call_id or "",
-            name="unload_skill",
+            name=UNLOAD_SKILL,
         )
         return Command(update={"skills_loaded": {name: tombstone(record)}, "messages": [receipt]})
 
