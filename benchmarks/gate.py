@@ -19,7 +19,8 @@ from langgraph.runtime import Runtime
 
 from skills_agent.graph.services import make_services
 from skills_agent.graph.settings import Settings
-from skills_agent.nodes.judge import Judge, Policy
+from skills_agent.nodes.judge import Judge
+from skills_agent.nodes.policy import Policy
 from skills_agent.skills.policy.permission import Mode
 from skills_agent.state.context import Context
 from skills_agent.state.records import GrantRecord, LoadedSkill

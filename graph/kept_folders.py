@@ -16,6 +16,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from skills_agent.graph.places import make_state_folder, state_folder, user_state_folder
 from skills_agent.graph.private_files import (
     PrivateFileError,
     folder_name,
@@ -23,7 +24,7 @@ from skills_agent.graph.private_files import (
     make_private_folder,
     read_private,
 )
-from skills_agent.graph.settings import Settings, make_state_folder, state_folder, user_state_folder
+from skills_agent.graph.settings import Settings
 from skills_agent.skills.errors import ScriptError
 from skills_agent.skills.scripts.run_folders import open_up, weigh
 from skills_agent.skills.skill import SkillRef

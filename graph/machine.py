@@ -2,7 +2,8 @@
 
 from collections.abc import Callable, Mapping
 
-from skills_agent.graph.settings import Settings, process_environment, user_state_folder
+from skills_agent.graph.places import process_environment, user_state_folder
+from skills_agent.graph.settings import Settings
 from skills_agent.skills.needs.environments import Environments
 from skills_agent.skills.needs.here import Machine
 

@@ -20,19 +20,21 @@ from skills_agent.graph.machine import machine_of
 from skills_agent.graph.mcp.client import make_servers
 from skills_agent.graph.mcp.offer import offer_tools
 from skills_agent.graph.models.provider import default_model, make_models, model_name, stated_window
-from skills_agent.graph.serialisation import keyed, stored_size
-from skills_agent.graph.settings import (
-    Settings,
-    SettingsError,
+from skills_agent.graph.places import (
     cache_folder,
     closed_places,
-    content_limits,
-    description_budget,
-    make_registry,
     make_state_folder,
     process_environment,
     trust_file_of,
     user_state_folder,
+)
+from skills_agent.graph.serialisation import keyed, stored_size
+from skills_agent.graph.settings import (
+    Settings,
+    SettingsError,
+    content_limits,
+    description_budget,
+    make_registry,
 )
 from skills_agent.graph.shared_folders import shared_folders
 from skills_agent.graph.system_prompt import SystemPrompt, system_prompt_of
@@ -46,8 +48,8 @@ from skills_agent.graph.tools.workspace import Workspace
 from skills_agent.nodes import RegistryOf
 from skills_agent.nodes.act import keep_reply
 from skills_agent.nodes.effects import Journal
-from skills_agent.nodes.judge import Policy
 from skills_agent.nodes.model_call import ModelRequests
+from skills_agent.nodes.policy import Policy
 from skills_agent.nodes.results import ResultLimits, shown
 from skills_agent.nodes.timeouts import TimedCalls
 from skills_agent.nodes.wrapped_models import ModelRunnable

@@ -1,4 +1,4 @@
-"""The operator's settings, and what follows from them alone. Only this file reads the environment.
+"""The operator's settings, and what follows from them alone.
 
 Layers, in order of increasing strength: defaults, the file `.agent/config.json` or `.agent/config.toml` of a
 trusted workspace, the user's file `~/.config/skills-agent/config.toml`, environment variables
@@ -9,35 +9,21 @@ others say (`layers.py`).
 Imports no LangGraph: `skills list` must answer at once.
 """
 
-import errno
-import hashlib
-import json
 import logging
-import os
-import re
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import InitVar, dataclass, field, fields, replace
 from functools import cache, partial
 from pathlib import Path
 from typing import (
     TYPE_CHECKING,
-    Annotated,
     Any,
     Final,
-    Generic,
     Literal,
     NamedTuple,
     Self,
-    TypeAlias,
-    TypeVar,
     cast,
-    get_args,
-    get_origin,
     get_type_hints,
 )
-
-import msgspec
 
 from skills_agent.graph.layers import (
     DEFAULT,
@@ -50,11 +36,27 @@ from skills_agent.graph.layers import (
 )
 from skills_agent.graph.layers import SettingsError as SettingsError  # noqa: PLC0414 - for whoever imports it
 from skills_agent.graph.mcp.servers import McpServer, ServerName
+from skills_agent.graph.places import (
+    SHORTEST_KEY,
+    cache_folder,
+    process_environment,
+    trust_file_of,
+    user_folder,
+)
+from skills_agent.graph.setting_values import (
+    PREFIX,
+    Offer,
+    Place,
+    PlaceOrNone,
+    Places,
+    Seconds,
+    checked,
+    from_environment,
+)
 from skills_agent.skills.library.index import Strictness
 from skills_agent.skills.library.registry import Registry
 from skills_agent.skills.policy.permission import ALWAYS_ALLOWED, Mode
 from skills_agent.skills.policy.risk import Approval
-from skills_agent.skills.policy.secret_places import is_wide, secret_places
 from skills_agent.skills.policy.trust import TrustedPath, TrustFileError, TrustList
 from skills_agent.skills.sources import Source
 from skills_agent.skills.sources.directory import standard_sources
@@ -67,49 +69,15 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-PREFIX: Final = "SKILLS_AGENT_"
-SHORTEST_KEY: Final = 32
-"""Characters of the operator's key."""
 CHARACTERS_PER_TOKEN: Final = 4
 """A rule of thumb for English text."""
 UNKNOWN_WINDOW: Final = 128_000
 """The context window in tokens of a model that does not state its own."""
 
-Seconds = Annotated[float, msgspec.Meta(gt=0)]
 Sandbox = Literal["auto", "require", "off"]
-Offer = Literal["auto", "on", "off"]
 
-Kept = TypeVar("Kept")
-Taken = TypeVar("Taken")
-
-
-class Takes(Generic[Kept, Taken]):
-    """The type of a field of `Kept` that the constructor also takes as `Taken`.
-
-    A descriptor for type checkers; at runtime it is `Kept`, and values of both are checked and converted.
-    """
-
-    if TYPE_CHECKING:
-
-        def __get__(self, instance: object, owner: Any) -> Kept: ...
-        def __set__(self, instance: object, value: Taken) -> None: ...
-    else:
-
-        def __class_getitem__(cls, kinds: tuple[Any, Any]) -> Any:
-            return kinds[0]
-
-
-Place: TypeAlias = Takes[Path, str | Path]
-PlaceOrNone: TypeAlias = Takes[Path | None, str | Path | None]
-Places: TypeAlias = Takes[tuple[Path, ...], Sequence[str | Path]]
-
-_NOT_PLAIN: Final = re.compile(r"[^A-Za-z0-9._-]")
-_OTHER_NAMES_OF_FOLDERS: Final = re.compile(r"skills?_?(roots?|paths?|folders?|director(y|ies)|dirs?)")
-"""What other clients call `skills_dirs`."""
 _NO_SETTINGS: Final = frozenset({"origins", "offered_dirs", "waived_risks"})
 """Fields that say what of the settings is from where; nobody can set them."""
-_MAY_HOLD_SECRETS: Final = frozenset({"key", "mcp_servers"})
-"""What an error does not repeat."""
 _OUTSIDE: Final = frozenset({"home", "trust_file"})
 """What is believed is there, and the folder that the agent starts in may have come from somebody else."""
 
@@ -269,7 +237,7 @@ class Settings(Limits):
         values = {name: getattr(self, name) for name in setting_kinds()}
         if max_turns is not None:
             values |= with_new_names({"max_turns": max_turns}, "code")
-        values = _checked(values, "code")
+        values = checked(values, "code", setting_kinds())
         if 0 < len(values["key"]) < SHORTEST_KEY:
             raise SettingsError(
                 f"Setting key must have {SHORTEST_KEY} characters or more, from a source of chance: "
@@ -304,14 +272,14 @@ class Settings(Limits):
         """Return the settings without the file of the workspace, as `load` does. Raises SettingsError."""
         environment = process_environment()
         from_code = _checked({name: value for name, value in code.items() if value is not None}, "code")
-        from_environment = _from_environment(environment)
-        place = workspace or from_environment.get("workspace") or Path.cwd()
-        home = from_code.get("home") or from_environment.get("home") or Path.home()
-        user_file = _user_folder("XDG_CONFIG_HOME", home.expanduser() / ".config") / "config.toml"
+        of_environment = from_environment(environment, setting_kinds())
+        place = workspace or of_environment.get("workspace") or Path.cwd()
+        home = from_code.get("home") or of_environment.get("home") or Path.home()
+        user_file = user_folder("XDG_CONFIG_HOME", home.expanduser() / ".config") / "config.toml"
         from_user = _from_user_file(user_file)
         places = (
             dict.fromkeys(from_user, str(user_file)),
-            {name: f"{PREFIX}{name.upper()}" for name in from_environment},
+            {name: f"{PREFIX}{name.upper()}" for name in of_environment},
             dict.fromkeys([*from_code, *(["workspace"] if workspace else [])], "code"),
         )
         origins = dict.fromkeys(setting_kinds(), DEFAULT)
@@ -319,7 +287,7 @@ class Settings(Limits):
             origins |= each
         for name in JOINED & {name for each in places for name in each}:
             origins[name] = ", ".join(each[name] for each in places if name in each)
-        values = {**joined(from_user, from_environment, from_code), "workspace": place}
+        values = {**joined(from_user, of_environment, from_code), "workspace": place}
         settings = cls(**values, origins=origins)
         # A relative one of the environment is in whatever workspace is opened.
         is_of_environment = origins["skills_dirs"].startswith(PREFIX)
@@ -344,26 +312,6 @@ def description_budget(settings: Settings, window: int | None) -> int:
     return max(1, min(settings.catalog_budget, share))
 
 
-def closed_places(settings: Settings) -> tuple[Path, ...]:
-    """Return what tools and scripts do not see of the workspace: secrets, and what the agent believes.
-
-    Raises SettingsError where nobody said that the agent shall work in so wide a folder.
-    """
-    if settings.origins.get("workspace") == DEFAULT and is_wide(settings.workspace, settings.home):
-        raise SettingsError(
-            f"The agent would work in {settings.workspace}, and that is your home folder, or holds it. Go to "
-            f"the folder of a project, or say that you mean it: --workspace {settings.workspace} (or "
-            "SKILLS_AGENT_WORKSPACE)."
-        )
-    own = [user_state_folder(settings), trust_file_of(settings).parent, user_config_folder(settings)]
-    return secret_places(settings.workspace, settings.home, own)
-
-
-def cache_folder(settings: Settings) -> Path:
-    """Return the folder below XDG_CACHE_HOME or `~/.cache`."""
-    return _user_folder("XDG_CACHE_HOME", settings.home / ".cache")
-
-
 def open_snapshots(settings: Settings) -> "SnapshotStore":
     """Return the store of the copies of loaded skills."""
     from skills_agent.skills.library.snapshots import SnapshotStore  # noqa: PLC0415
@@ -378,34 +326,6 @@ def content_limits(settings: Settings) -> "ContentLimits":
     return ContentLimits(settings.max_snapshot_bytes, settings.max_snapshot_files)
 
 
-def trust_file_of(settings: Settings) -> Path:
-    """Return the file of the trust list; by default below XDG_CONFIG_HOME, or `.config` at home."""
-    if settings.trust_file is not None:
-        return settings.trust_file
-    return user_config_folder(settings) / "trust.json"
-
-
-def user_config_folder(settings: Settings) -> Path:
-    """Return the folder of the user's settings, below XDG_CONFIG_HOME or `~/.config`."""
-    return _user_folder("XDG_CONFIG_HOME", settings.home / ".config")
-
-
-def user_state_folder(settings: Settings) -> Path:
-    """Return the folder of what the agent keeps for this user, below XDG_STATE_HOME or `~/.local/state`."""
-    return _user_folder("XDG_STATE_HOME", settings.home / ".local" / "state")
-
-
-def state_folder(settings: Settings) -> Path:
-    """Return where threads, journal, locks and grants of the workspace are: never in the workspace itself.
-
-    The digest of its real path keeps workspaces of one name apart. `make_state_folder` makes it.
-    """
-    workspace = settings.workspace.resolve()
-    name = _NOT_PLAIN.sub("_", workspace.name)[:64] or "root"
-    digest = hashlib.sha256(os.fsencode(workspace)).hexdigest()[:12]
-    return user_state_folder(settings) / f"{name}-{digest}"
-
-
 def server_database(settings: Settings) -> str:
     """Return the connection string of the database that LangGraph's server keeps threads in; empty for none.
 
@@ -414,59 +334,6 @@ def server_database(settings: Settings) -> str:
     environment = process_environment()
     named = [settings.checkpointer, environment.get("DATABASE_URI"), environment.get("POSTGRES_URI")]
     return next((dsn for dsn in named if dsn and dsn.startswith(("postgres://", "postgresql://"))), "")
-
-
-def operator_key(settings: Settings) -> bytes:
-    """Return the key of the codes that tell what the agent wrote from what a client wrote.
-
-    It is the setting `key`, else the file `key` of the user's state folder, which the first use makes.
-    Raises PrivateFileError.
-    """
-    if settings.key:
-        return settings.key.encode()
-    from skills_agent.graph.private_files import PrivateFileError, keep_private  # noqa: PLC0415
-
-    path = user_state_folder(settings) / "key"
-    key = keep_private(path, os.urandom(32).hex().encode("ascii"))
-    if len(key) < SHORTEST_KEY:
-        raise PrivateFileError(path, "holds no key", "Remove it; the agent makes it anew.")
-    return key
-
-
-def make_state_folder(settings: Settings) -> Path:
-    """Make the state folder, check that it is this user's alone, and return it.
-
-    Its file `workspace` names the workspace. Raises PrivateFileError.
-    """
-    from skills_agent.graph.private_files import (  # noqa: PLC0415
-        PrivateFileError,
-        make_private_folder,
-        open_private,
-    )
-
-    make_private_folder(user_state_folder(settings))
-    folder = make_private_folder(state_folder(settings))
-    try:
-        file = open_private(folder / "workspace", os.O_WRONLY | os.O_EXCL)
-        os.write(file, os.fsencode(settings.workspace.resolve()) + b"\n")
-        os.close(file)
-    except OSError as error:
-        # On a disk that cannot be written, what is there can be read without that name.
-        if error.errno not in {errno.EEXIST, errno.EROFS, errno.EACCES, errno.EPERM}:
-            advice = "Free some room, or set XDG_STATE_HOME to a folder on another disk."
-            raise PrivateFileError(folder, f"cannot be written ({error.strerror})", advice) from error
-    return folder
-
-
-def _user_folder(variable: str, default: Path) -> Path:
-    """Return the agent's folder in one that XDG's variable names; a relative one does not count (XDG)."""
-    folder = Path(process_environment().get(variable, ""))
-    return (folder if folder.is_absolute() else default) / "skills-agent"
-
-
-def process_environment() -> Mapping[str, str]:
-    """Return the environment of this process. All other code gets it as an argument."""
-    return os.environ
 
 
 class ShownSetting(NamedTuple):
@@ -542,26 +409,8 @@ def setting_kinds() -> Mapping[str, Any]:
     return {each.name: hints[each.name] for each in fields(Settings) if each.name not in _NO_SETTINGS}
 
 
-def _from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
-    values: dict[str, Any] = {}
-    for variable, text in environment.items():
-        if variable.startswith(PREFIX):
-            name = variable.removeprefix(PREFIX).lower()
-            # Text may mean a number or a boolean; elsewhere types are exact.
-            values |= _checked({name: _parsed(name, text)}, f"environment variable {variable}", strict=False)
-    return values
-
-
-def _parsed(name: str, text: str) -> Any:
-    """Return the text of a variable as a JSON-like value: lists are comma-separated, objects are JSON."""
-    kind = setting_kinds().get(name)
-    if get_origin(kind) is dict:
-        with suppress(ValueError):  # A text is refused where an object is due.
-            return json.loads(text)
-    if get_origin(kind) in (tuple, frozenset):
-        separator = os.pathsep if Path in get_args(kind) else ","
-        return [part.strip() for part in text.split(separator) if part.strip()]
-    return text
+def _checked(values: Mapping[str, Any], origin: str) -> dict[str, Any]:
+    return checked(values, origin, setting_kinds())
 
 
 def _from_user_file(path: Path) -> dict[str, Any]:
@@ -595,50 +444,3 @@ def _trusted(settings: Settings) -> Mapping[str, str]:
     except TrustFileError as error:
         logger.warning("Nothing is trusted. %s", error)
         return {}
-
-
-def _checked(values: Mapping[str, Any], origin: str, *, strict: bool = True) -> dict[str, Any]:
-    checked: dict[str, Any] = {}
-    for name, value in with_new_names(values, origin).items():
-        if name not in setting_kinds():
-            raise _unknown(name, origin)
-        if setting_kinds()[name] is Offer:
-            value = _as_offer(value)  # noqa: PLW2901
-        try:
-            checked[name] = msgspec.convert(value, setting_kinds()[name], strict=strict, dec_hook=_path)
-        except (msgspec.ValidationError, UnicodeEncodeError) as error:  # half a character is no text
-            given = "" if name in _MAY_HOLD_SECRETS else f" Given: {value!r}."
-            values_text = (
-                f" Values: {', '.join(choices)}." if (choices := _choices(setting_kinds()[name])) else ""
-            )
-            raise SettingsError(f"Setting {name} (from {origin}): {error}.{given}{values_text}") from error
-    return checked
-
-
-def _as_offer(value: Any) -> Any:
-    """Read true and false, which the setting was in older versions, also as texts of the environment."""
-    words = {"true": "on", "1": "on", "false": "off", "0": "off"}
-    return words.get(str(value).lower(), value) if isinstance(value, bool | str) else value
-
-
-def _path(kind: type, value: Any) -> Any:
-    if kind is Path and isinstance(value, str | Path):
-        return Path(value)
-    raise msgspec.ValidationError(f"Expected `{kind.__name__}`, got `{type(value).__name__}`")
-
-
-def _choices(kind: Any) -> tuple[str, ...]:
-    """Return the words that a setting takes; none where it takes others, too."""
-    if get_origin(kind) is Literal:
-        return get_args(kind)
-    return next(filter(None, map(_choices, get_args(kind))), ())
-
-
-def _unknown(name: str, origin: str) -> SettingsError:
-    # Only a wrong name needs it.
-    from difflib import get_close_matches  # noqa: PLC0415
-
-    is_folders = _OTHER_NAMES_OF_FOLDERS.fullmatch(name)
-    near = ["skills_dirs"] if is_folders else get_close_matches(name, setting_kinds(), n=1, cutoff=0.5)
-    hint = f" Did you mean {near[0]}?" if near else f" Known: {', '.join(sorted(setting_kinds()))}."
-    return SettingsError(f"Unknown setting {name} (from {origin}).{hint}")

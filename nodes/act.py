@@ -41,8 +41,9 @@ from skills_agent.nodes.effects import (
     effect_of,
     tool_messages,
 )
-from skills_agent.nodes.judge import Judge, Policy
+from skills_agent.nodes.judge import Judge
 from skills_agent.nodes.model_call import Steps, Waiting
+from skills_agent.nodes.policy import Policy
 from skills_agent.nodes.question import RUN_AGAIN, STILL_RUNS, describe_question
 from skills_agent.nodes.results import ResultLimits
 from skills_agent.nodes.timeouts import ATTEMPT
@@ -124,7 +125,7 @@ def act(  # noqa: PLR0913 - the services of a node, each by its name
     tools because some exist only as coroutines, as those of MCP servers do; their names are in `coroutines`.
     """
     state, sent = state_now(), request["call"]
-    judge = policy.judge(state, runtime)
+    judge = Judge.of(policy, state, runtime)
     confirmed = _confirmed_request(sent, state, judge)
     if confirmed is None:
         return _doubt(sent, state, observer, running.current())

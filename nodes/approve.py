@@ -20,7 +20,8 @@ from skills_agent.nodes.asking import (
     with_words,
 )
 from skills_agent.nodes.installing import list_of
-from skills_agent.nodes.judge import Judge, Policy
+from skills_agent.nodes.judge import Judge
+from skills_agent.nodes.policy import Policy
 from skills_agent.nodes.question import describe_question
 from skills_agent.skills.policy.grants import Scope, grant_fault
 from skills_agent.skills.policy.patterns import Grammar
@@ -70,7 +71,7 @@ def approve(state: AgentState, runtime: Runtime[Context], *, policy: Policy) -> 
     An edited call is judged again: what policy denies stays denied. A call that changed since the question
     is not run. A question that this agent did not write for this thread is put anew, from the transcript.
     """
-    judge = policy.judge(state, runtime)
+    judge = Judge.of(policy, state, runtime)
     questions = {
         call_id: verdict if judge.confirms(call_id, verdict) else _put_anew(call_id, verdict, state, judge)
         for call_id, verdict in state["verdicts"].items()

@@ -7,8 +7,8 @@ from langgraph.runtime import Runtime
 
 from skills_agent.nodes import prompt
 from skills_agent.nodes.effects import Invocation, Invocations
-from skills_agent.nodes.judge import Policy
 from skills_agent.nodes.model_call import ModelRequests, Steps, agent_name, usage_of
+from skills_agent.nodes.policy import Policy
 from skills_agent.nodes.prompt import ShownSkills
 from skills_agent.state.budget import Limits, counts_of_turn, spent_budget
 from skills_agent.state.call_ids import with_own_ids

@@ -12,7 +12,8 @@ from langgraph.runtime import Runtime
 from skills_agent.nodes.asking import check_answerable, over_budget_text
 from skills_agent.nodes.effects import Invocations
 from skills_agent.nodes.installing import with_installation
-from skills_agent.nodes.judge import Judge, Policy
+from skills_agent.nodes.judge import Judge
+from skills_agent.nodes.policy import Policy
 from skills_agent.skills.policy.patterns import Call
 from skills_agent.skills.policy.verdict import ApprovalNeededError, Verdict
 from skills_agent.state.budget import Limits, counts_of_turn, spent_on_calls
@@ -43,7 +44,7 @@ def gate(
     holds for the digest of what was judged, and for nothing else. Raises ApprovalNeededError, before any
     call of the step runs, where nobody may be asked, and UnanswerableError where nobody can answer.
     """
-    judge = policy.judge(state, runtime)
+    judge = Judge.of(policy, state, runtime)
     counts = counts_of_turn(state)
     limits = Context.of(runtime.context).narrow(limits)
     tool_calls, script_runs = counts["tool_calls"], counts["script_runs"]

@@ -8,7 +8,8 @@ person approves just that list, a resume does not resolve anew, and nothing else
 from collections.abc import Mapping
 from typing import Final
 
-from skills_agent.nodes.judge import Judge, Policy
+from skills_agent.nodes.judge import Judge
+from skills_agent.nodes.policy import Policy
 from skills_agent.skills.errors import SkillError
 from skills_agent.skills.needs.installation import Installation, prepare
 from skills_agent.skills.needs.packages import InstallError

@@ -9,7 +9,7 @@ from langgraph.runtime import Runtime
 
 from skills_agent.nodes.codes import ThreadCodes
 from skills_agent.nodes.effects import Invocations
-from skills_agent.nodes.judge import Policy
+from skills_agent.nodes.policy import Policy
 from skills_agent.nodes.prompt import bounded_instructions
 from skills_agent.skills.errors import SkillError
 from skills_agent.skills.format.instructions import shows_commands

@@ -12,7 +12,8 @@ import shlex
 from collections.abc import Sequence
 from typing import Any, Final
 
-from skills_agent.nodes.judge import Judge, Policy
+from skills_agent.nodes.judge import Judge
+from skills_agent.nodes.policy import Policy
 from skills_agent.skills.errors import SkillError
 from skills_agent.skills.policy.patterns import Call
 from skills_agent.skills.policy.question import (

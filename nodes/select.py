@@ -11,8 +11,8 @@ from langchain_core.messages.tool import ToolCall, tool_call
 from langgraph.runtime import Runtime
 
 from skills_agent.nodes.asking import SKILL_CHANGED
-from skills_agent.nodes.judge import Policy
 from skills_agent.nodes.model_call import agent_name
+from skills_agent.nodes.policy import Policy
 from skills_agent.nodes.prompt import bounded_instructions, content_tokens, instructions_of
 from skills_agent.skills.errors import SkillError, UnknownSkillError
 from skills_agent.skills.format.values import safe_name

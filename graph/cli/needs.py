@@ -9,7 +9,8 @@ from msgspec import structs
 
 from skills_agent.graph.cli import options
 from skills_agent.graph.cli.printing import echo, is_terminal, print_json, print_section, table
-from skills_agent.graph.settings import Settings, registry_of, user_state_folder
+from skills_agent.graph.places import user_state_folder
+from skills_agent.graph.settings import Settings, registry_of
 from skills_agent.skills.text import count
 
 if TYPE_CHECKING:  # `skills list` imports this module, and has to be quick

@@ -39,7 +39,7 @@ def page(text: str, workspace: Path) -> None:
     """Show a text in the person's pager. One that only the workspace has is not run: this is no sandbox."""
     import subprocess
 
-    from skills_agent.graph.settings import process_environment
+    from skills_agent.graph.places import process_environment
     from skills_agent.skills.scripts.programs import find_program
 
     environment = process_environment()

@@ -28,15 +28,16 @@ from skills_agent.graph.cli.start import imports_done
 from skills_agent.graph.langgraph_inside import thread_ids
 from skills_agent.graph.models.errors import ModelError
 from skills_agent.graph.models.provider import default_model
+from skills_agent.graph.places import process_environment
 from skills_agent.graph.serialisation import strict_saver
 from skills_agent.graph.services import make_services
-from skills_agent.graph.settings import Settings, process_environment
+from skills_agent.graph.settings import Settings
 from skills_agent.graph.threads.compiled import CompiledAgent, ThreadStatus, status_of
 from skills_agent.graph.threads.database import config_of, open_database, options_of
 from skills_agent.graph.threads.errors import DatabaseError, ThreadError, UnknownThreadError
 from skills_agent.graph.threads.requests import Turn, request_in, turn_of
 from skills_agent.nodes.asking import REFUSED, AskedAttempt
-from skills_agent.nodes.judge import Policy
+from skills_agent.nodes.policy import Policy
 from skills_agent.nodes.question import contents_of
 from skills_agent.skills.errors import DetailedError, SkillsAgentError
 from skills_agent.skills.library.registry import Registry

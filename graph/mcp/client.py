@@ -13,7 +13,8 @@ from typing import Any, Final, NamedTuple, TypeVar
 from skills_agent.graph.mcp.connection import Connection, McpServerError
 from skills_agent.graph.mcp.definitions import MAX_SHOWN, ToolDefinition, check_tools
 from skills_agent.graph.mcp.servers import McpServer
-from skills_agent.graph.settings import Settings, SettingsError, process_environment
+from skills_agent.graph.places import process_environment
+from skills_agent.graph.settings import Settings, SettingsError
 from skills_agent.skills.text import cut
 from skills_agent.skills.visible import visible_line
 

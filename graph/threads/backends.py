@@ -15,15 +15,10 @@ from langgraph.store.memory import InMemoryStore
 
 from skills_agent.graph.audit.recorder import Audit
 from skills_agent.graph.langgraph_inside import identity_of, kind_of
+from skills_agent.graph.places import make_state_folder, operator_key, state_folder
 from skills_agent.graph.private_files import PrivateFileError, make_private_folder
 from skills_agent.graph.serialisation import Key
-from skills_agent.graph.settings import (
-    Settings,
-    make_state_folder,
-    operator_key,
-    server_database,
-    state_folder,
-)
+from skills_agent.graph.settings import Settings, server_database
 from skills_agent.graph.threads.journals import FileJournal, StoreJournal
 from skills_agent.graph.threads.locks import FileLocks, LockTable, PostgresLocks, ThreadLocks, conninfo_of
 from skills_agent.graph.threads.postgres_journal import PostgresJournal, has_psycopg

@@ -20,9 +20,10 @@ from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.store.base import BaseStore
 
 from skills_agent.graph.langgraph_inside import has_current_tables
+from skills_agent.graph.places import make_state_folder, state_folder
 from skills_agent.graph.private_files import is_busy, is_read_only, open_sqlite
 from skills_agent.graph.serialisation import strict
-from skills_agent.graph.settings import Settings, make_state_folder, state_folder
+from skills_agent.graph.settings import Settings
 from skills_agent.graph.threads.errors import DatabaseError
 from skills_agent.graph.threads.postgres_journal import make_once
 from skills_agent.graph.threads.references import address_of

@@ -20,9 +20,10 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMes
 from langgraph.types import Overwrite
 
 from skills_agent.graph.langgraph_inside import whole_value
+from skills_agent.graph.places import make_state_folder, state_folder
 from skills_agent.graph.private_files import open_private
 from skills_agent.graph.serialisation import strict
-from skills_agent.graph.settings import Settings, make_state_folder, state_folder
+from skills_agent.graph.settings import Settings
 from skills_agent.graph.threads.compiled import CompiledAgent
 from skills_agent.graph.threads.database import CompressedSerializer, config_of
 from skills_agent.graph.threads.errors import DatabaseError

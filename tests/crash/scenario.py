@@ -23,8 +23,9 @@ from typing_extensions import override
 
 from skills_agent.graph.build import wire
 from skills_agent.graph.models.scripted import ScriptedChatModel, ScriptEntry
+from skills_agent.graph.places import make_state_folder, state_folder
 from skills_agent.graph.services import make_services
-from skills_agent.graph.settings import Settings, make_state_folder, state_folder
+from skills_agent.graph.settings import Settings
 from skills_agent.graph.threads.backends import JOURNAL_FILE
 from skills_agent.graph.threads.journals import FileJournal
 from skills_agent.graph.threads.postgres_journal import PostgresJournal

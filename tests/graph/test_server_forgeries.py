@@ -10,7 +10,8 @@ from typing import Any
 import httpx
 import pytest
 
-from skills_agent.graph.settings import Settings, state_folder
+from skills_agent.graph.places import state_folder
+from skills_agent.graph.settings import Settings
 from skills_agent.graph.threads.backends import JOURNAL_FILE
 from skills_agent.graph.threads.journals import FileJournal
 from skills_agent.nodes.effects import JournalEntry

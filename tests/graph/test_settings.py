@@ -11,15 +11,9 @@ from typing import Any
 import pytest
 
 from skills_agent.graph.layers import NOT_FOR_WORKSPACES
+from skills_agent.graph.places import closed_places, operator_key, user_state_folder
 from skills_agent.graph.private_files import PrivateFileError
-from skills_agent.graph.settings import (
-    Settings,
-    SettingsError,
-    closed_places,
-    operator_key,
-    setting_kinds,
-    user_state_folder,
-)
+from skills_agent.graph.settings import Settings, SettingsError, setting_kinds
 from skills_agent.skills.policy.codes import Codes
 from skills_agent.state.budget import Limits
 from skills_agent.state.context import Context

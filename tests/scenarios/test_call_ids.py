@@ -15,7 +15,7 @@ from langgraph.graph.state import CompiledStateGraph
 from langgraph.types import StateUpdate
 from pydantic import SecretStr
 
-from skills_agent.graph.settings import state_folder
+from skills_agent.graph.places import state_folder
 from skills_agent.graph.threads.backends import JOURNAL_FILE
 from skills_agent.graph.threads.journals import FileJournal
 from tests.agents import Agent, call

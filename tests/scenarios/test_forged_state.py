@@ -11,7 +11,8 @@ from langgraph.types import Command, Send
 
 from skills_agent.graph import build_graph
 from skills_agent.graph.models.scripted import ScriptedChatModel
-from skills_agent.graph.settings import Settings, operator_key
+from skills_agent.graph.places import operator_key
+from skills_agent.graph.settings import Settings
 from skills_agent.graph.threads.threads import Threads
 from skills_agent.nodes.codes import ThreadCodes
 from skills_agent.skills.policy.codes import Codes

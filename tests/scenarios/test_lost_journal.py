@@ -17,7 +17,8 @@ from langgraph.types import Command
 
 from skills_agent.graph import build_graph
 from skills_agent.graph.models.scripted import ScriptedChatModel
-from skills_agent.graph.settings import Settings, state_folder
+from skills_agent.graph.places import state_folder
+from skills_agent.graph.settings import Settings
 from skills_agent.graph.threads.backends import JOURNAL_FILE
 from skills_agent.graph.threads.errors import JournalError
 from tests.agents import call, calls

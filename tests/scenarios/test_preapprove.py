@@ -11,7 +11,8 @@ from langgraph.types import Command
 
 from skills_agent.graph import build_graph
 from skills_agent.graph.models.scripted import ScriptedChatModel
-from skills_agent.graph.settings import Settings, SettingsError, trust_file_of
+from skills_agent.graph.places import trust_file_of
+from skills_agent.graph.settings import Settings, SettingsError
 from skills_agent.skills.policy.trust import TrustList
 from skills_agent.skills.scripts.bwrap import probe
 from skills_agent.skills.scripts.controlled import ControlledRunner

@@ -9,6 +9,7 @@ import pytest
 
 from skills_agent.graph.services import make_services
 from skills_agent.graph.settings import Settings
+from skills_agent.nodes.judge import Judge
 from skills_agent.skills.policy import Call, Opinion
 from skills_agent.skills.policy.verdict import ApprovalNeededError, Verdict
 from skills_agent.skills.scripts.bwrap import probe
@@ -31,7 +32,7 @@ def verdict(settings: Settings, tool: str, args: dict[str, Any], **state: Any) -
     services = make_services(settings, yes=["run", "write", "network", "delete"])
     runtime: Any = type("Runtime", (), {"context": Context(), "store": None, "server_info": None})()
     given: Any = {"messages": [], **state}
-    judge = services.policy.judge(given, runtime)
+    judge = Judge.of(services.policy, given, runtime)
     return judge.verdict(judge.call(tool, args))
 
 

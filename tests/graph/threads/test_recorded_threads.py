@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 from langgraph.checkpoint.sqlite import SqliteSaver
 
-from skills_agent.graph.settings import Settings, make_state_folder
+from skills_agent.graph.places import make_state_folder
+from skills_agent.graph.settings import Settings
 from tests.conftest import MakeAgent
 from tests.graph.cli.command_line import CommandLine
 from tests.recorded.record import LOAD, RUN

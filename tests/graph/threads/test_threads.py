@@ -18,7 +18,7 @@ from langgraph.types import Command
 
 from skills_agent.graph import Settings, Threads, build_graph
 from skills_agent.graph.models.scripted import ScriptedChatModel
-from skills_agent.graph.settings import state_folder
+from skills_agent.graph.places import state_folder
 from skills_agent.graph.threads.errors import (
     AgeError,
     ThreadError,

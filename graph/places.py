@@ -1,0 +1,123 @@
+"""Where the agent keeps what is of this user: folders and files that follow from the settings.
+
+Only this file reads the environment.
+"""
+
+import errno
+import hashlib
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from skills_agent.graph.layers import DEFAULT, SettingsError
+from skills_agent.skills.policy.secret_places import is_wide, secret_places
+
+if TYPE_CHECKING:
+    from skills_agent.graph.settings import Settings
+
+SHORTEST_KEY: Final = 32
+"""Characters of the operator's key."""
+_NOT_PLAIN: Final = re.compile(r"[^A-Za-z0-9._-]")
+
+
+def closed_places(settings: "Settings") -> tuple[Path, ...]:
+    """Return what tools and scripts do not see of the workspace: secrets, and what the agent believes.
+
+    Raises SettingsError where nobody said that the agent shall work in so wide a folder.
+    """
+    if settings.origins.get("workspace") == DEFAULT and is_wide(settings.workspace, settings.home):
+        raise SettingsError(
+            f"The agent would work in {settings.workspace}, and that is your home folder, or holds it. Go to "
+            f"the folder of a project, or say that you mean it: --workspace {settings.workspace} (or "
+            "SKILLS_AGENT_WORKSPACE)."
+        )
+    own = [user_state_folder(settings), trust_file_of(settings).parent, user_config_folder(settings)]
+    return secret_places(settings.workspace, settings.home, own)
+
+
+def cache_folder(settings: "Settings") -> Path:
+    """Return the folder below XDG_CACHE_HOME or `~/.cache`."""
+    return user_folder("XDG_CACHE_HOME", settings.home / ".cache")
+
+
+def trust_file_of(settings: "Settings") -> Path:
+    """Return the file of the trust list; by default below XDG_CONFIG_HOME, or `.config` at home."""
+    if settings.trust_file is not None:
+        return settings.trust_file
+    return user_config_folder(settings) / "trust.json"
+
+
+def user_config_folder(settings: "Settings") -> Path:
+    """Return the folder of the user's settings, below XDG_CONFIG_HOME or `~/.config`."""
+    return user_folder("XDG_CONFIG_HOME", settings.home / ".config")
+
+
+def user_state_folder(settings: "Settings") -> Path:
+    """Return the folder of what the agent keeps for this user, below XDG_STATE_HOME or `~/.local/state`."""
+    return user_folder("XDG_STATE_HOME", settings.home / ".local" / "state")
+
+
+def state_folder(settings: "Settings") -> Path:
+    """Return where threads, journal, locks and grants of the workspace are: never in the workspace itself.
+
+    The digest of its real path keeps workspaces of one name apart. `make_state_folder` makes it.
+    """
+    workspace = settings.workspace.resolve()
+    name = _NOT_PLAIN.sub("_", workspace.name)[:64] or "root"
+    digest = hashlib.sha256(os.fsencode(workspace)).hexdigest()[:12]
+    return user_state_folder(settings) / f"{name}-{digest}"
+
+
+def operator_key(settings: "Settings") -> bytes:
+    """Return the key of the codes that tell what the agent wrote from what a client wrote.
+
+    It is the setting `key`, else the file `key` of the user's state folder, which the first use makes.
+    Raises PrivateFileError.
+    """
+    if settings.key:
+        return settings.key.encode()
+    from skills_agent.graph.private_files import PrivateFileError, keep_private  # noqa: PLC0415
+
+    path = user_state_folder(settings) / "key"
+    key = keep_private(path, os.urandom(32).hex().encode("ascii"))
+    if len(key) < SHORTEST_KEY:
+        raise PrivateFileError(path, "holds no key", "Remove it; the agent makes it anew.")
+    return key
+
+
+def make_state_folder(settings: "Settings") -> Path:
+    """Make the state folder, check that it is this user's alone, and return it.
+
+    Its file `workspace` names the workspace. Raises PrivateFileError.
+    """
+    from skills_agent.graph.private_files import (  # noqa: PLC0415
+        PrivateFileError,
+        make_private_folder,
+        open_private,
+    )
+
+    make_private_folder(user_state_folder(settings))
+    folder = make_private_folder(state_folder(settings))
+    try:
+        file = open_private(folder / "workspace", os.O_WRONLY | os.O_EXCL)
+        os.write(file, os.fsencode(settings.workspace.resolve()) + b"\n")
+        os.close(file)
+    except OSError as error:
+        # On a disk that cannot be written, what is there can be read without that name.
+        if error.errno not in {errno.EEXIST, errno.EROFS, errno.EACCES, errno.EPERM}:
+            advice = "Free some room, or set XDG_STATE_HOME to a folder on another disk."
+            raise PrivateFileError(folder, f"cannot be written ({error.strerror})", advice) from error
+    return folder
+
+
+def user_folder(variable: str, default: Path) -> Path:
+    """Return the agent's folder in one that XDG's variable names; a relative one does not count (XDG)."""
+    folder = Path(process_environment().get(variable, ""))
+    return (folder if folder.is_absolute() else default) / "skills-agent"
+
+
+def process_environment() -> Mapping[str, str]:
+    """Return the environment of this process. All other code gets it as an argument."""
+    return os.environ

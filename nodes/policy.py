@@ -1,0 +1,256 @@
+"""What the operator allows, and what a call is held against: its schema, the caller's word, the machine."""
+
+import json
+import logging
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from langchain_core.tools import BaseTool
+from pydantic import BaseModel, ValidationError
+
+from skills_agent.nodes import RegistryOf
+from skills_agent.nodes.codes import ThreadCodes
+from skills_agent.nodes.effects import Invocation
+from skills_agent.skills.library.catalog import Catalog, in_place_text
+from skills_agent.skills.library.registry import Registry
+from skills_agent.skills.needs.here import Machine, Missing
+from skills_agent.skills.policy.patterns import Call, Entry, Grammar, any_permits
+from skills_agent.skills.policy.permission import ALWAYS_ALLOWED, Declared, Mode, Permission
+from skills_agent.skills.policy.question import FileChange
+from skills_agent.skills.policy.risk import Approval, Risk
+from skills_agent.skills.policy.tool_spec import RUN_COMMAND, SHELL_TOOLS
+from skills_agent.skills.policy.trust import TrustFileError, TrustList
+from skills_agent.skills.policy.verdict import Approver, Verdict
+from skills_agent.skills.scripts.runner import ScriptRunner
+from skills_agent.skills.skill import SkillMetadata, SkillRef
+from skills_agent.state.context import Context
+from skills_agent.state.records import active_skills
+from skills_agent.state.schema import AgentState
+from skills_agent.state.transcript import LOAD_SKILL, SEARCH_SKILLS
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """What the operator allows: which tools there are, and what is asked about."""
+
+    tools: Mapping[str, BaseTool]
+    grammar: Grammar
+    """Knows the spec of every tool."""
+    ask_for: Collection[Risk]
+    registry: RegistryOf
+    trust: TrustList
+    runner: ScriptRunner
+    """Knows how isolated a script would run, and why one cannot."""
+    workspace: Path
+    changes: Mapping[str, Callable[[Mapping[str, Any]], FileChange | None]]
+    """By tool, what says what a call with these arguments would change in a file of the workspace."""
+    workdir: Callable[[], Path]
+    """Returns the folder that commands work in, for the thread that the calling node runs for."""
+    codes: Callable[[], ThreadCodes]
+    """Returns the codes of the thread that the calling node runs for."""
+    running: Callable[[], Invocation | None]
+    """Returns the invocation that the calling node is part of."""
+    provider_tools: Collection[str] = ()
+    """Names of tools that the model's provider runs: all that can be done is not to offer them."""
+    absent: Callable[[], Mapping[str, str]] = dict
+    """Returns the tools that this machine cannot offer, each with the reason."""
+    mode: Mode = "recommend"
+    always_allowed: Collection[str] = ALWAYS_ALLOWED
+    excluded: tuple[Entry, ...] = ()
+    """What nobody may call."""
+    approvers: Sequence[Approver] = ()
+    """Rules of the host, in any order: the strictest opinion counts."""
+    approval: Approval = "ask"
+    yes: Collection[Risk] = ()
+    """Risks that a person approved in advance."""
+    protected: tuple[str, ...] = ()
+    """What is asked about every time, beside `PROTECTED`."""
+    protected_arguments: tuple[str, ...] = ()
+    """Of that, what programs may not name unasked. The rest (folders of skills, the agent itself) a sandbox
+    shows read-only in any case, and reading from it is usual.
+    """
+    ask_about: tuple[Entry, ...] = ()
+    """Calls that are asked about whatever they risk; one that is unclear counts."""
+    ask_for_untrusted: Collection[Risk] = ()
+    """Risks that are asked about, too, where an untrusted skill was loaded."""
+    ask_about_untrusted: tuple[Entry, ...] = ()
+    """Calls that are asked about, too, where an untrusted skill was loaded."""
+    machine: Machine | None = None
+    """What needs of skills are held against; None where scripts run elsewhere."""
+    unreached: Callable[[str], str] = lambda _: ""
+    """Says why the tool of an MCP server is not there, by its name; empty where that is unknown."""
+    schemas: dict[str, Any] = field(default_factory=dict)
+    """Of the tools' arguments: LangChain makes them anew at every look."""
+
+    def permission(self, state: AgentState) -> Permission:
+        """Return what the loaded skills permit now: nothing, by what a client may have written."""
+        codes = self.codes()
+        declared = [
+            Declared(
+                name,
+                skill["allowed_tools"] if codes.confirms("skill", skill, name) else (),
+                skill.get("disallowed_tools") or (),
+            )
+            for name, skill in active_skills(state.get("skills_loaded")).items()
+        ]
+        return Permission(declared, self.mode, self.always_allowed, self.grammar)
+
+    def trusts(self, ref: SkillRef, registry: Registry) -> bool:
+        """Return whether the operator or a person vouches for this version of a skill."""
+        if registry.is_vouched_for(ref):
+            return True
+        try:
+            return self.trust.vouches_for(Path(ref.path).parent, ref.digest)
+        except TrustFileError as error:
+            logger.warning("trust file unusable", extra={"cause": error.cause})
+            return False
+
+    def in_place_of(self, ref: SkillRef, registry: Registry) -> str:
+        """Say which skills an untrusted one hides, and how to ask for them; empty where it hides none."""
+        hidden = registry.hidden_by(ref)
+        is_said = hidden and not self.trusts(ref, registry)
+        return in_place_text(ref.name, ref.source, hidden) if is_said else ""
+
+    def missing(self, ref: SkillRef, registry: Registry) -> list[Missing]:
+        """Return what a version of a skill needs, and this machine lacks. Raises as `Registry.needs` does."""
+        if self.machine is None:
+            return []
+        return self.machine.missing(registry.needs(ref), ref, trusted=registry.is_vouched_for(ref))
+
+    def named_missing(self, skill: SkillMetadata) -> str:
+        """Name what the frontmatter of a skill says that it needs, and this machine lacks; often empty.
+
+        Packages are left out: a command brings them.
+        """
+        needs = [need for need in skill.needs if need.kind not in {"python", "node"}]
+        if not needs or self.machine is None:
+            return ""
+        missing = self.machine.missing(needs, skill.ref, trusted=skill.trusted)
+        return ", ".join(each.need.name for each in missing)
+
+    def hidden(self, context: Context) -> set[str]:
+        """Return the tools that a model is not offered, because no call of this request could use them."""
+        absent = self.absent()
+        names = (*self.tools, *self.provider_tools)
+        return {name for name in names if name in absent or self.is_left_out(name, context)}
+
+    def is_left_out(self, tool: str, context: Context) -> bool:
+        """Return whether a tool as a whole is out of this request's reach. Raises EntryNotUnderstoodError."""
+        if tool == SEARCH_SKILLS and self.is_left_out(LOAD_SKILL, context):
+            return True  # What is found could not be loaded.
+        if tool in SHELL_TOOLS - {RUN_COMMAND} and self.is_left_out(RUN_COMMAND, context):
+            return True  # Nothing could be started.
+        excluded, only = self._narrowed(context)
+        if any(entry.is_whole and entry.names(tool) for entry in (*self.excluded, *excluded)):
+            return True
+        return not (
+            only is None or self.grammar.spec(tool).framework or any(entry.names(tool) for entry in only)
+        )
+
+    def refusal(self, context: Context, *spellings: Call) -> Verdict | None:
+        """Return why the operator or the caller left out a call, given in every spelling; None: nobody did.
+
+        Raises EntryNotUnderstoodError for a context that says what cannot be understood.
+        """
+        excluded, only = self._narrowed(context)
+        tool = spellings[0].spec
+        if entry := next((each for each in self.excluded if any(map(each.may_mean, spellings))), None):
+            return Verdict("deny", f"Not run: the operator turned off {entry.text}.", "policy")
+        if entry := next((each for each in excluded if any(map(each.may_mean, spellings))), None):
+            return Verdict("deny", f"Not run: the caller of this run left out {entry.text}.", "caller")
+        if only is None or any(any_permits(only, call) for call in spellings):
+            return None
+        if tool.framework and not any(entry.names(tool.name) for entry in only):
+            return None
+        return Verdict("deny", f"The caller of this run left out this call of {tool.name}.", "caller")
+
+    def skill_refusal(self, skill: SkillMetadata, context: Context) -> str | None:
+        """Return why nobody may load a skill in this request; None where it may be loaded."""
+        names = (skill.name, f"{skill.name}@{skill.source}")
+        calls = (self.grammar.call(LOAD_SKILL, {"name": name}) for name in names)
+        refusal = self.refusal(context, *calls)
+        return refusal.reason.replace("Not run: the", "The", 1) if refusal else None
+
+    def skills_left_out(self, catalog: Catalog, context: Context) -> frozenset[str]:
+        """Return the names of the skills that nobody may load in this request: no prompt shows them."""
+        excluded, only = self._narrowed(context)
+        if not any(entry.names(LOAD_SKILL) for entry in (*self.excluded, *excluded, *(only or ()))):
+            return frozenset()
+        return frozenset(each.name for each in catalog.skills if self.skill_refusal(each, context))
+
+    def _narrowed(self, context: Context) -> tuple[tuple[Entry, ...], tuple[Entry, ...] | None]:
+        """Return what the caller left out, and what alone the caller lets pass (None: everything)."""
+        only = None if context.only_tools is None else tuple(map(self._entry, context.only_tools))
+        return tuple(map(self._entry, context.exclude_tools)), only
+
+    def _entry(self, text: str) -> Entry:
+        is_name = text in self.tools or text in self.provider_tools
+        return self.grammar.named(text) if is_name else self.grammar.parse(text)
+
+    def schema(self, tool: BaseTool) -> type[BaseModel] | None:
+        """Return the class of a tool's arguments; None where its schema is none."""
+        if tool.name not in self.schemas:
+            self.schemas[tool.name] = tool.tool_call_schema
+        schema = self.schemas[tool.name]
+        return schema if isinstance(schema, type) and issubclass(schema, BaseModel) else None
+
+    def arguments(self, call: Call) -> Mapping[str, Any]:
+        """Return the arguments as the tool gets them: a schema may split a text into words."""
+        tool = self.tools.get(call.tool)
+        schema = self.schema(tool) if tool else None
+        try:
+            return schema.model_validate(call.args).model_dump() if schema else call.args
+        except ValidationError:
+            return call.args
+
+    def fitted(self, tool: str, args: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the arguments that a person wrote as the schema of the tool reads them, as JSON.
+
+        A UI may send lists, objects and numbers as text. What does not fit stays as it is, and is refused.
+        """
+        offered = self.tools.get(tool)
+        schema = self.schema(offered) if offered else None
+        if schema is None:
+            return dict(args)
+        for given in (args, _with_json_read(schema, args)):
+            with suppress(ValueError):  # of validation, or of what is no JSON
+                return schema.model_validate(given).model_dump(mode="json", exclude_unset=True, by_alias=True)
+        return dict(args)
+
+    def change(self, call: Call) -> FileChange | None:
+        """Return what a call would change in a file, as it is now; None for calls that write no one file."""
+        change = self.changes.get(call.tool)
+        return change(self.arguments(call)) if change else None
+
+    def fault(self, tool: BaseTool, args: Mapping[str, Any]) -> str | None:
+        """Say what is wrong with a call's arguments; None where they fit or the schema is not a class."""
+        try:
+            if schema := self.schema(tool):
+                schema.model_validate(args)
+        except ValidationError as error:
+            return "; ".join(
+                f"{'.'.join(str(part) for part in fault['loc']) or 'arguments'}: {fault['msg']}"
+                for fault in error.errors(include_url=False)
+            )
+        return None
+
+
+def _with_json_read(schema: type[BaseModel], args: Mapping[str, Any]) -> dict[str, Any]:
+    """Return arguments in which the texts that do not fit are read as JSON."""
+    try:
+        schema.model_validate(args)
+    except ValidationError as error:
+        faulty = {str(fault["loc"][0]) for fault in error.errors() if fault["loc"]}
+    else:
+        faulty = set()
+    read = dict(args)
+    for name in faulty & read.keys():
+        if isinstance(read[name], str):
+            with suppress(ValueError):
+                read[name] = json.loads(read[name])
+    return read
