@@ -4,13 +4,13 @@ Exit codes: 0 done, 1 our error, 2 wrong usage, 3 waiting for an approval, 130 i
 """
 
 import sys
-from importlib import import_module
 from io import TextIOWrapper
-from typing import Final, cast
+from typing import Final
 
 import click
 from click.exceptions import NoArgsIsHelpError
 
+from skills_agent.graph.cli.lazy import Late, LazyGroup
 from skills_agent.graph.cli.options import examples
 from skills_agent.graph.cli.printing import Output, print_error, print_json, print_warnings
 from skills_agent.graph.cli.signals import INTERRUPTED
@@ -26,6 +26,7 @@ _COMMANDS: Final = {
     "trust": "Vouch for what came with a project, as it is now.",
     "skills": "List, search, check and begin skills.",
     "cache": "See and clear the snapshots of loaded skills.",
+    "graph": "Print the graph that every run follows, as a Mermaid diagram.",
 }
 """In the order in which a newcomer needs them, with what the list says: to make it imports none."""
 
@@ -33,37 +34,9 @@ _USAGE: Final = 2
 """The exit code of click for a command that is written wrongly."""
 
 
-class _LazyGroup(click.Group):
-    """Imports a command, the function named like its file, when it is run."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        del ctx
-        return [*_COMMANDS, *self.commands]
-
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Name what is near to an unknown command: click looks among those that are imported."""
-        try:
-            return super().resolve_command(ctx, args)
-        except click.NoSuchCommand as error:
-            raise click.NoSuchCommand(args[0], possibilities=self.list_commands(ctx), ctx=ctx) from error
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in _COMMANDS:
-            return super().get_command(ctx, cmd_name)
-        module = import_module(f"skills_agent.graph.cli.{cmd_name}")
-        return cast("click.Command", getattr(module, cmd_name))
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        del ctx
-        here = [(name, command.get_short_help_str(80)) for name, command in self.commands.items()]
-        with formatter.section("Commands"):
-            formatter.write_dl([*_COMMANDS.items(), *here])
-
-
 @click.group(
-    cls=_LazyGroup,
+    cls=LazyGroup,
+    late={name: Late(name, text) for name, text in _COMMANDS.items()},
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     epilog=examples(
         'ask "How many rows has orders.csv?"',
@@ -79,14 +52,6 @@ def cli() -> None:
     Without a key it answers with the offline model; set OPENAI_API_KEY (and OPENAI_BASE_URL) for
     a language model. Conversations are kept as threads in your own folder, ~/.local/state/skills-agent.
     """
-
-
-@cli.command()
-def graph() -> None:
-    """Print the graph that every run follows, as a Mermaid diagram."""
-    from skills_agent.graph.build import build_graph
-
-    click.echo(build_graph().compile().get_graph().draw_mermaid().rstrip())
 
 
 def main() -> None:

@@ -1,10 +1,9 @@
 """skills-agent skills: list, show, search and begin skills. Imports no LangGraph."""
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import click
 from msgspec import structs
@@ -12,19 +11,15 @@ from msgspec import structs
 from skills_agent.graph.cli import options
 from skills_agent.graph.cli.doctor import (
     diagnostic_line,
-    doctor,
     entry_text,
-    lint,
     untrusted_in_place,
 )
-from skills_agent.graph.cli.environments import environments
-from skills_agent.graph.cli.homes import home
-from skills_agent.graph.cli.needs import needs
+from skills_agent.graph.cli.lazy import Late, LazyGroup
 from skills_agent.graph.cli.printing import echo, line_of, print_json, print_section, table
 from skills_agent.graph.settings import Settings, registry_of
 from skills_agent.skills.confined import is_beneath
 from skills_agent.skills.errors import SkillError
-from skills_agent.skills.format.rules import MAX_NAME, NEW_DESCRIPTION
+from skills_agent.skills.format.rules import MAX_NAME, NEW_DESCRIPTION, is_spec_name
 from skills_agent.skills.library.catalog import Catalog, first_sentence
 from skills_agent.skills.library.registry import Registry
 from skills_agent.skills.skill import Need, ResourceListing, Skill, SkillMetadata, SkillRef
@@ -34,7 +29,6 @@ from skills_agent.skills.visible import visible_line
 if TYPE_CHECKING:
     from skills_agent.skills.search.words import Term
 
-_NAME = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
 _KNOWN = ("model_invocable", "user_invocable", "argument_hint", "requires", "trusted")
 """What discovery knows of a skill, for `list --json`."""
 _TEMPLATE = """\
@@ -50,7 +44,17 @@ is not always needed into `references/`, programs into `scripts/`, and name the 
 """
 
 
-@click.group(commands=[lint, doctor, needs, environments, home])
+_LATE: Final = {
+    "install": Late("install", "Install skills from a folder, an archive, a repository or a URL."),
+    "lint": Late("doctor", "Check skills against agentskills.io/specification."),
+    "doctor": Late("doctor", "Show where skills are from, what is wrong with them, and all settings."),
+    "needs": Late("needs", "Show what a skill needs of this machine, and what is missing."),
+    "environments": Late("environments", "Show the packages that are kept for scripts, or remove some."),
+    "home": Late("homes", "Show what scripts of a skill keep in their HOME, or remove it."),
+}
+
+
+@click.group(cls=LazyGroup, late=_LATE)
 def skills() -> None:
     """List, search, check and begin skills."""
 
@@ -216,7 +220,7 @@ def _written(registry: Registry, skill: Skill) -> str:
 @options.workspace
 def new_skill(name: str, folder: Path | None, workspace: Path | None) -> None:
     """Begin skill NAME: a SKILL.md to fill in, and folders for scripts, references and assets."""
-    if not _NAME.fullmatch(name) or len(name) > MAX_NAME:
+    if not is_spec_name(name):
         rule = f"lowercase letters and digits with single hyphens between, at most {MAX_NAME} characters"
         raise click.UsageError(f"{name!r} is no name for a skill: use {rule}.")
     place = Settings.load(workspace).workspace

@@ -193,6 +193,11 @@ def as_strict(lenient: Diagnostic) -> Diagnostic:
     return replace(lenient, severity=RULES[lenient.code].strict)
 
 
+def is_spec_name(name: str) -> bool:
+    """Return whether a name is one by the specification, which is safe as that of a folder, too."""
+    return len(name) <= MAX_NAME and _KEBAB.fullmatch(name) is not None
+
+
 def check_fields(
     name: str | None, description: str, folder: str, lines: Mapping[str, int]
 ) -> Iterator[Finding]:
@@ -235,7 +240,7 @@ def _check_name(name: str | None, folder: str, line: int | None) -> Iterator[Fin
     if name is None:
         yield Finding("name-missing", f"The skill has no name; its folder `{folder}` gives it one.", line)
         return
-    if name == folder and len(name) <= MAX_NAME and _KEBAB.fullmatch(name):
+    if name == folder and is_spec_name(name):
         return
     plain = name if name.isascii() else unicodedata.normalize("NFKC", name)
     if len(plain) > MAX_NAME:

@@ -114,23 +114,46 @@ def signature_of(members: Iterable[Member]) -> str:
     return hashlib.sha256(repr(stamps).encode(errors="surrogateescape")).hexdigest()
 
 
+class MemberDigest(NamedTuple):
+    """The digest of one member: one line of what a folder's digest is made of."""
+
+    path: str
+    kind: Kind
+    digest: str
+    """SHA-256 of a file's bytes, or of the path that a link leads to."""
+
+
+def read_digests(folder: Path, members: Iterable[Member]) -> Iterator[MemberDigest]:
+    """Read the members of a folder and yield the digest of each. Raises SnapshotError."""
+    for member in members:
+        content = hashlib.sha256()
+        for piece in [os.fsencode(member.target)] if member.kind == "link" else pieces_of(folder, member):
+            content.update(piece)
+        yield MemberDigest(member.path, member.kind, content.hexdigest())
+
+
+def digest_of(members: Iterable[MemberDigest]) -> str:
+    """Return the digest of a folder, by those of its members in the order of their paths' bytes."""
+    whole = hashlib.sha256()
+    for path, kind, digest in members:
+        whole.update(b"\0".join((kind.encode(), os.fsencode(path), digest.encode())) + b"\n")
+    return whole.hexdigest()
+
+
 def read_digest(folder: Path, members: Iterable[Member], skill: str = "") -> str:
     """Read the members of a folder and return the digest. Raises SnapshotError.
 
     Where it is a plugin's folder and `skill` a skill's in it, the digest is that of the two together: of a
     folder with the plugin's as `plugin`, and the link `skill`.
     """
-    whole = hashlib.sha256()
-    above = f"{PLUGIN}/" if skill else ""
-    for member in members:
-        content = hashlib.sha256()
-        is_link = member.kind == "link"
-        for piece in [os.fsencode(above + member.target)] if is_link else pieces_of(folder, member):
-            content.update(piece)
-        whole.update(_line(member.kind, f"{above}{member.path}", content.hexdigest()))
-    if skill:
-        whole.update(_line("link", SKILL, hashlib.sha256(os.fsencode(f"{above}{skill}")).hexdigest()))
-    return whole.hexdigest()
+    if not skill:
+        return digest_of(read_digests(folder, members))
+    inner = [
+        each._replace(target=f"{PLUGIN}/{each.target}") if each.kind == "link" else each for each in members
+    ]
+    digests = [each._replace(path=f"{PLUGIN}/{each.path}") for each in read_digests(folder, inner)]
+    target = hashlib.sha256(os.fsencode(f"{PLUGIN}/{skill}")).hexdigest()
+    return digest_of([*digests, MemberDigest(SKILL, "link", target)])
 
 
 class Mentions(NamedTuple):
@@ -228,10 +251,6 @@ def pieces_of(folder: Path, member: Member) -> Iterator[bytes]:
         raise SnapshotError(folder, f"{member.path}: {error.strerror or type(error).__name__}") from error
     if not is_same:
         raise SnapshotError(folder, f"{member.path}: it changes while it is read")
-
-
-def _line(kind: Kind, path: str, content: str) -> bytes:
-    return b"\0".join((kind.encode(), os.fsencode(path), content.encode())) + b"\n"
 
 
 def _members(root: str) -> Iterator[Member]:

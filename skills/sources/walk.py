@@ -23,8 +23,11 @@ from skills_agent.skills.text import is_text, readable
 
 SKILL_FILE: Final = "SKILL.md"
 _SKILL_FILE_UPPER: Final = SKILL_FILE.upper()
+INSTALLING: Final = ".installing"
+"""In a folder of skills: what is being installed, which nobody has agreed to yet."""
 SKIPPED_FOLDERS: Final = frozenset(
     {
+        INSTALLING,
         ".git", ".hg", ".svn", ".venv", "venv", "node_modules", "__pycache__", "__MACOSX",
         ".mypy_cache", ".pytest_cache", ".ruff_cache", ".tox", ".nox", ".idea", ".vscode",
     }

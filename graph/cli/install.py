@@ -1,0 +1,94 @@
+"""skills-agent skills install: fetch skills, show what that would change, and do just that."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+
+from skills_agent.graph.cli import options
+from skills_agent.graph.cli.packages import origin, target_of, to
+from skills_agent.graph.cli.printing import echo, is_terminal, line_of, print_json
+from skills_agent.graph.settings import Settings
+from skills_agent.skills.packages.address import parse_address
+from skills_agent.skills.packages.fetch import fetch
+from skills_agent.skills.packages.installation import Change, plan
+from skills_agent.skills.packages.installation import install as install_changes
+from skills_agent.skills.packages.offer import Wanted
+from skills_agent.skills.text import count
+
+
+@click.command(
+    epilog=options.examples(
+        "skills install ./shared-skills --skill csv-report",
+        "skills install acme/skills@v1.2 --to user",
+        "skills install https://example.org/csv-report.zip --yes",
+    )
+)
+@click.argument("sources", metavar="SOURCE...", nargs=-1, required=True)
+@click.option(
+    "--skill", "names", metavar="NAME", multiple=True, help="Only this skill of SOURCE. Repeatable."
+)
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option(
+    "--force", is_flag=True, help="Also replace what was changed, or not installed by skills-agent."
+)
+@to
+@options.workspace
+@options.as_json
+def install(
+    sources: tuple[str, ...],
+    names: tuple[str, ...],
+    yes: bool,
+    force: bool,
+    place: str,
+    workspace: Path | None,
+    as_json: bool,
+) -> None:
+    """Install skills from SOURCE: a folder, an archive, a repository (owner/repo@ref) or a URL.
+
+    First shows what is new, what changes and what it may do. What is shown is what is installed, and
+    skills.lock in the folder says from where.
+    """
+    settings = Settings.load(workspace)
+    addresses = [parse_address(each, Path.cwd()) for each in sources]
+    target = target_of(settings, place)
+    with target.draft() as draft:
+        offers = []
+        for number, address in enumerate(addresses):
+            into = draft / str(number)
+            into.mkdir()
+            offers.append(fetch(Wanted(address, into, frozenset(names), target.limits)))
+        changes = plan(target, offers)
+        if not as_json:
+            _show(changes, target.folder)
+        todo = [each for each in changes if each.kind != "same"]
+        if todo:
+            _confirm(todo, yes=yes)
+        install_changes(target, draft, changes, origin(), force=force)
+    if as_json:
+        print_json(
+            {
+                "folder": str(target.folder),
+                "skills": [
+                    {"name": each.skill.name, "change": each.kind, "digest": each.skill.digest}
+                    for each in changes
+                ],
+            }
+        )
+    elif todo:
+        echo(f"Installed {count(len(todo), 'skill')} in {target.folder}.")
+
+
+def _show(changes: Sequence[Change], folder: Path) -> None:
+    for each in changes:
+        echo(f"{each.skill.name}  {each.kind}  {line_of(each.offer.address.text)}  {each.skill.digest[:12]}")
+    if all(each.kind == "same" for each in changes):
+        echo(f"Nothing to do: {folder} has these already.")
+
+
+def _confirm(changes: Sequence[Change], *, yes: bool) -> None:
+    if yes:
+        return
+    if not is_terminal():
+        raise click.ClickException("nobody is here to say yes. Look at it, then add --yes.")
+    click.confirm(f"Install {count(len(changes), 'skill')}?", abort=True)

@@ -1,0 +1,45 @@
+"""What the commands about installed skills share: which folder, and by whom. Imports no LangGraph."""
+
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+
+import click
+
+from skills_agent.graph.settings import Settings, content_limits
+from skills_agent.skills.confined import is_beneath
+from skills_agent.skills.packages.installation import Origin
+from skills_agent.skills.packages.target import Target
+
+SKILLS = Path(".agent", "skills")
+
+to = click.option(
+    "--to",
+    "place",
+    metavar="user|project|DIR",
+    default="project",
+    show_default=True,
+    help="Where: .agent/skills of this project, or of your home folder, or a folder.",
+)
+
+
+def target_of(settings: Settings, place: str) -> Target:
+    """Return the folder of skills that `--to` means."""
+    if place == "user":
+        folder = settings.home / SKILLS
+    elif place == "project":
+        folder = settings.workspace / SKILLS
+        if not is_beneath(settings.workspace, folder):  # a repository can bring links
+            raise click.ClickException(
+                f"{folder} leads out of the workspace. Name the folder you mean: --to DIR"
+            )
+    else:
+        folder = Path(place).expanduser().absolute()
+        if (folder / "SKILL.md").exists():
+            raise click.UsageError(f"{folder} is a skill; name the folder that it lies in.")
+    return Target(folder, content_limits(settings))
+
+
+def origin() -> Origin:
+    """Return that this program installs, now."""
+    return Origin(f"skills-agent {version('skills-agent')}", datetime.now(UTC).replace(microsecond=0))

@@ -1,0 +1,143 @@
+"""The grammar of what people type to name a place of skills: `skills install ADDRESS`.
+
+    ./folder  /folder  ~/folder                       a folder of skills, or of one
+    ./x.zip  x.skill  x.tar.gz                        an archive
+    owner/repo  owner/repo/path@ref  owner/repo#ref   a repository of GitHub
+    https://github.com/owner/repo/tree/ref/path       the same
+    git+https://host/x.git@ref#path  ssh://...  git@host:owner/repo    a repository of any host
+    https://host/x.zip                                an archive
+    https://host/marketplace.json                     a marketplace of Claude Code
+    https://host[/path]                               a site with /.well-known/agent-skills/
+    mcp+https://host/path                             a server of MCP
+    name  name>=1.2                                   a name of the operator's market
+
+The order of the rules is that of `npx skills` 1.7, where it has one: what its users type means the same here.
+"""
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Literal
+from urllib.parse import urlsplit
+
+from skills_agent.skills.packages.errors import AddressError
+from skills_agent.skills.text import one_line
+
+Kind = Literal["folder", "archive", "git", "url", "well-known", "marketplace", "mcp", "market"]
+
+ARCHIVES: Final = (".zip", ".skill", ".tar.gz", ".tgz")
+_MAX: Final = 2_000
+_SCP: Final = re.compile(r"(?P<user>[\w.-]+)@(?P<host>[\w.-]+):(?P<path>[\w./~-]+)")
+_OWNER: Final = re.compile(r"(?P<owner>[A-Za-z0-9][\w-]*)/(?P<repo>[\w.-]+?)(?:\.git)?(?P<path>(?:/[^@#]+)?)")
+_MARKET: Final = re.compile(r"(?P<name>[a-z0-9]+(?:-[a-z0-9]+)*)\s*(?P<version>(?:[<>=!~]=?[^\s;]+)?)")
+_TREE: Final = re.compile(
+    r"/(?P<owner>[\w.-]+)/(?P<repo>[\w.-]+?)(?:\.git)?(?:/tree/(?P<ref>[^/]+)(?P<path>/.*)?)?/?"
+)
+_REF: Final = re.compile(r"[\w][\w./+-]*")
+_GIT_SCHEMES: Final = frozenset({"git+https", "git+http", "git+ssh", "git+file", "ssh", "git"})
+
+
+@dataclass(frozen=True)
+class Address:
+    """A place of skills, taken apart."""
+
+    text: str
+    """As it stands in the lock: what was typed, without a password."""
+    kind: Kind
+    place: str
+    """The folder or the file as an absolute path; or the URL to ask; of a market the name."""
+    ref: str = ""
+    """A branch, a tag or a commit of a repository; of a market the versions that will do."""
+    path: str = ""
+    """A folder within; relative, with `/`; empty for all of it."""
+
+
+def parse_address(text: str, base: Path) -> Address:
+    """Take apart what a person typed; relative paths are those of `base`. Raises AddressError."""
+    shown = one_line(text, 200)
+    if not text.strip() or len(text) > _MAX or text.startswith("-") or not text.isprintable():
+        raise AddressError(shown or "An empty text", "write a folder, an archive, owner/repo or a URL")
+    if text.startswith(("/", "./", "../", "~")) or text in {".", ".."}:
+        return _local(text, base)
+    scheme, separator, _ = text.partition("://")
+    if separator:
+        return _url(text, scheme.lower())
+    if match := _SCP.fullmatch(text.partition("#")[0]):
+        rest = text.partition("#")[2]
+        return Address(text, "git", match[0], *_ref_and_path(text, rest, ""))
+    if (base / text.partition("#")[0]).exists():
+        return _local(text, base)
+    plain, _, ref = text.partition("#")
+    if "/" in plain:
+        plain, at, tag = plain.partition("@")
+        if match := _OWNER.fullmatch(plain):
+            url = f"https://github.com/{match['owner']}/{match['repo']}.git"
+            return Address(
+                text, "git", url, _checked_ref(text, tag if at else ref), _checked_path(text, match["path"])
+            )
+    elif plain.endswith(ARCHIVES):
+        raise AddressError(shown, "there is no such file")
+    elif match := _MARKET.fullmatch(text):
+        return Address(text, "market", match["name"], match["version"])
+    raise AddressError(shown, "write a folder, an archive, owner/repo or a URL")
+
+
+def _local(text: str, base: Path) -> Address:
+    path = Path(text).expanduser()
+    place = path if path.is_absolute() else base / path
+    if place.is_dir():
+        return Address(text, "folder", str(place))
+    if not place.exists():
+        raise AddressError(one_line(text, 200), "there is no such file or folder")
+    if not text.endswith(ARCHIVES):
+        raise AddressError(one_line(text, 200), f"a file of skills ends in {', '.join(ARCHIVES)}")
+    return Address(text, "archive", str(place))
+
+
+def _url(text: str, scheme: str) -> Address:
+    parts = urlsplit(text)
+    shown = parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl() if parts.password else text
+    if scheme.startswith("mcp+"):
+        return Address(shown, "mcp", text.removeprefix("mcp+"))
+    if scheme in _GIT_SCHEMES or parts.path.endswith(".git") or ".git@" in parts.path:
+        return _git_url(text, shown)
+    if scheme not in {"https", "http"}:
+        raise AddressError(one_line(shown, 200), f"nothing is fetched by {scheme}")
+    if parts.hostname == "github.com" and (match := _TREE.fullmatch(parts.path)):
+        url = f"https://github.com/{match['owner']}/{match['repo']}.git"
+        ref = match["ref"] or parts.fragment
+        return Address(shown, "git", url, _checked_ref(shown, ref), _checked_path(shown, match["path"] or ""))
+    if parts.path.endswith(ARCHIVES):
+        return Address(shown, "url", text.partition("#")[0])
+    return Address(shown, "marketplace" if parts.path.endswith("marketplace.json") else "well-known", text)
+
+
+def _git_url(text: str, shown: str) -> Address:
+    plain, _, path = text.removeprefix("git+").partition("#")
+    head, at, ref = plain.rpartition("@")
+    if at and "/" in head.partition("://")[2]:  # the `@` of a user stands before the first slash
+        plain = head
+    else:
+        ref = ""
+    return Address(shown, "git", plain, *_ref_and_path(shown, path, ref))
+
+
+def _ref_and_path(text: str, fragment: str, ref: str) -> tuple[str, str]:
+    """Read `#path`, `#ref` and `#ref:path`: what follows a repository's URL."""
+    first, colon, second = fragment.partition(":")
+    if colon:
+        return _checked_ref(text, first), _checked_path(text, second)
+    return (_checked_ref(text, ref), _checked_path(text, first)) if ref else (_checked_ref(text, first), "")
+
+
+def _checked_ref(text: str, ref: str) -> str:
+    if ref and (not _REF.fullmatch(ref) or ".." in ref):
+        raise AddressError(one_line(text, 200), f"{one_line(ref, 80)} is no branch, tag or commit")
+    return ref
+
+
+def _checked_path(text: str, path: str) -> str:
+    parts = [each for each in path.split("/") if each not in {"", "."}]
+    if ".." in parts:
+        raise AddressError(one_line(text, 200), "its path leads out of the repository")
+    return "/".join(parts)

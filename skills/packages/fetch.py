@@ -1,0 +1,25 @@
+"""One way to each kind of place."""
+
+from pathlib import Path
+from typing import Final
+
+from skills_agent.skills.packages.address import Kind
+from skills_agent.skills.packages.errors import OfferError
+from skills_agent.skills.packages.offer import Fetch, Offer, Wanted
+from skills_agent.skills.packages.staging import stage
+
+
+def fetch(wanted: Wanted) -> Offer:
+    """Reach a place by its kind, and copy what is wanted. Raises PackageError."""
+    reach = _WAYS.get(wanted.address.kind)
+    if reach is None:
+        raise OfferError(wanted.address.text, f"a {wanted.address.kind} cannot be reached from here")
+    return reach(wanted)
+
+
+def from_folder(wanted: Wanted) -> Offer:
+    """Offer the skills of a folder on this machine."""
+    return Offer(wanted.address, stage(Path(wanted.address.place), wanted))
+
+
+_WAYS: Final[dict[Kind, Fetch]] = {"folder": from_folder}

@@ -1,0 +1,106 @@
+"""`skills.lock`: what is installed in a folder of skills, from where, and the digest of each file.
+
+It lies in that folder and is TOML, made to be read in a diff: sorted, one line for each file, no date that
+changes without the skill. It records what was shown when somebody said yes. It vouches for nothing: who can
+write it can write the skills, so trust goes by the digest (policy/trust.py) or by a signature.
+"""
+
+import tomllib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from operator import attrgetter
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+import tomli_w
+
+from skills_agent.skills.confined import read_beneath
+from skills_agent.skills.packages.errors import LockFileError
+
+LOCK_FILE: Final = "skills.lock"
+VERSION: Final = 1
+MAX_BYTES: Final = 32_000_000
+_HEAD: Final = "# What is installed here, and from where. To check it:\n# skills-agent skills verify\n"
+
+
+class LockedSkill(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+    """One installed skill."""
+
+    name: str
+    """Also that of its folder."""
+    source: str
+    """The address as it was typed."""
+    path: str = ""
+    """The skill's folder in the source."""
+    resolved: str = ""
+    """What the address meant then: a commit, or the URL of the archive; empty for a folder."""
+    digest: str
+    """Of the skill (docs/skills.md has the rule): 64 hexadecimal digits."""
+    archive: str = ""
+    """SHA-256 of the archive that it came in."""
+    version: str = ""
+    """As its frontmatter says."""
+    signer: str = ""
+    """Who signed it, as the file of allowed signers names them."""
+    installed: str = ""
+    """When: ISO 8601 in UTC, to the second."""
+    by: str = ""
+    """The program and its version."""
+    files: Mapping[str, str] = msgspec.field(default_factory=dict)
+    """SHA-256 of each file by its path; with ` exec` after it where it may be run, ` link` of a link."""
+
+
+@dataclass(frozen=True)
+class SkillsLock:
+    """What a lock holds."""
+
+    skills: Mapping[str, LockedSkill] = field(default_factory=dict)
+    """By name."""
+
+    def with_skills(self, put: Iterable[LockedSkill], without: Iterable[str] = ()) -> "SkillsLock":
+        """Return a lock with some skills more, or other ones, and without others."""
+        skills = {**self.skills, **{each.name: each for each in put}}
+        return SkillsLock({name: each for name, each in skills.items() if name not in set(without)})
+
+    def text(self) -> str:
+        """Return the file's content."""
+        ordered = sorted(self.skills.values(), key=attrgetter("name"))
+        tables = [_table(each) for each in ordered]
+        return _HEAD + tomli_w.dumps({"version": VERSION, "skill": tables})
+
+
+def read_lock(folder: Path) -> SkillsLock:
+    """Return the lock of a folder of skills; an empty one where there is none. Raises LockFileError."""
+    file = folder / LOCK_FILE
+    try:
+        return parse_lock(read_beneath(folder, LOCK_FILE, MAX_BYTES + 1, follow=False), file)
+    except FileNotFoundError:
+        return SkillsLock()
+    except OSError as error:
+        raise LockFileError(file, error.strerror or str(error)) from error
+
+
+def parse_lock(raw: bytes, file: Path) -> SkillsLock:
+    """Read what a file holds. Raises LockFileError."""
+    try:
+        read = tomllib.loads(raw.decode())
+        version = read.get("version")
+        if isinstance(version, int) and version > VERSION:
+            raise LockFileError(file, "it was written by a newer version of skills-agent: use that one")
+        if version != VERSION or len(raw) > MAX_BYTES:
+            raise LockFileError(file, f"it does not hold version {VERSION} of a lock")
+        skills = msgspec.convert(read.get("skill", []), list[LockedSkill])
+    except (ValueError, RecursionError) as error:  # of TOML, of UTF-8, and of a value that does not fit
+        raise LockFileError(file, f"it cannot be read: {error}") from error
+    by_name = {each.name: each for each in skills}
+    if len(by_name) < len(skills):
+        raise LockFileError(file, "it has two skills of one name")
+    return SkillsLock(by_name)
+
+
+def _table(skill: LockedSkill) -> dict[str, Any]:
+    table: dict[str, Any] = msgspec.to_builtins(skill)
+    if files := table.pop("files", None):
+        table["files"] = dict(sorted(files.items()))
+    return table

@@ -1,0 +1,143 @@
+"""From a tree of files to an offer: find the skills in it, and copy each as it is, or not at all."""
+
+import os
+import stat
+from collections.abc import Iterator
+from itertools import groupby
+from operator import attrgetter
+from pathlib import Path
+from typing import Final
+
+from skills_agent.skills.errors import list_names
+from skills_agent.skills.format.rules import MAX_NAME, is_spec_name
+from skills_agent.skills.library.contents import (
+    LEFT_OUT,
+    ContentLimits,
+    MemberDigest,
+    SnapshotError,
+    digest_of,
+    list_contents,
+    pieces_of,
+    read_digests,
+)
+from skills_agent.skills.library.discovery import Discovery
+from skills_agent.skills.library.index import Strictness
+from skills_agent.skills.packages.entry_names import EntryNames
+from skills_agent.skills.packages.errors import EntryError, OfferError
+from skills_agent.skills.packages.offer import OfferedSkill, Wanted
+from skills_agent.skills.sources.directory import DirectorySource
+
+_LABEL: Final = "offer"
+_COPIES: Final = "skills"
+"""The folder of the copies in that of an offer."""
+
+
+def stage(tree: Path, wanted: Wanted) -> tuple[OfferedSkill, ...]:
+    """Copy the wanted skills of a tree into the folder of the offer, by name. Raises PackageError.
+
+    A skill in the folder of another one is a part of that. Of two with one name, the same files are one.
+    """
+    found = list(_found(tree / wanted.address.path, wanted))
+    names = {name for name, _ in found}
+    if missing := sorted(wanted.names - names):
+        offered = f"it has {list_names(sorted(names))}" if names else "it has no skill"
+        raise OfferError(wanted.address.text, f"there is no {missing[0]} in it: {offered}")
+    copies = []
+    for name, folders in groupby(sorted(found), key=lambda each: each[0]):
+        if not wanted.names or name in wanted.names:
+            copies.append(_only(name, [folder for _, folder in folders], tree, wanted))
+    if not copies:
+        raise OfferError(wanted.address.text, "it has no skill: no folder with a SKILL.md")
+    return tuple(copies)
+
+
+def files_of(digests: list[MemberDigest]) -> dict[str, str]:
+    """Return digests of files as a lock has them."""
+    return {path: digest if kind == "file" else f"{digest} {kind}" for path, kind, digest in digests}
+
+
+def _found(folder: Path, wanted: Wanted) -> Iterator[tuple[str, Path]]:
+    if not folder.is_dir():
+        raise OfferError(wanted.address.text, f"there is no folder {wanted.address.path} in it")
+    source = DirectorySource(folder, _LABEL, trusted=False, within=folder)
+    seen, _ = Discovery([source], Strictness(), None).scan()
+    tops: set[str] = set()
+    for skill in sorted(seen, key=attrgetter("entry.path")):
+        place = Path(skill.entry.path).parent
+        if any(str(above) in tops for above in place.parents):
+            continue
+        tops.add(str(place))
+        if skill.metadata is not None:
+            yield skill.metadata.name, place
+        elif not wanted.names or place.name in wanted.names:
+            why = next((each.message for each in skill.diagnostics if each.severity == "error"), "")
+            raise EntryError(
+                wanted.address.text, _relative(place / "SKILL.md", folder), why or "it cannot be read"
+            )
+
+
+def _only(name: str, folders: list[Path], tree: Path, wanted: Wanted) -> OfferedSkill:
+    if not is_spec_name(name):
+        rule = f"lower-case letters, digits and single hyphens, at most {MAX_NAME} characters"
+        raise EntryError(wanted.address.text, _relative(folders[0], tree), f"its name has to be {rule}")
+    first, *others = [_copied(name, folder, tree, wanted, number) for number, folder in enumerate(folders)]
+    if other := next((each for each in others if each.digest != first.digest), None):
+        reason = (
+            f"{first.path or '.'} and {other.path or '.'} in it are both named {name}: name one by its path"
+        )
+        raise OfferError(wanted.address.text, reason)
+    return first
+
+
+def _copied(name: str, folder: Path, tree: Path, wanted: Wanted, number: int) -> OfferedSkill:
+    target = wanted.into / _COPIES / str(number) / name
+    try:
+        copy_skill(folder, target, wanted.address.text, wanted.limits)
+        digests = list(read_digests(target, list_contents(target, wanted.limits)))
+    except SnapshotError as error:
+        raise OfferError(wanted.address.text, error.reason) from error
+    except OSError as error:
+        raise OfferError(wanted.address.text, error.strerror or str(error)) from error
+    return OfferedSkill(name, target, digest_of(digests), files_of(digests), _relative(folder, tree))
+
+
+def copy_skill(folder: Path, target: Path, package: str, limits: ContentLimits) -> None:
+    """Copy a skill's folder strictly: what is no file, folder or link within it is refused.
+
+    What is no part of a skill (contents.py) is left out. Raises EntryError, SnapshotError and OSError.
+    """
+    _check(folder, package)
+    target.mkdir(parents=True)
+    for member in list_contents(folder, limits):
+        place = target / member.path
+        place.parent.mkdir(parents=True, exist_ok=True)
+        if member.kind == "link":
+            place.symlink_to(os.path.relpath(member.target, os.path.dirname(member.path) or "."))  # noqa: PTH120
+            continue
+        with place.open("xb") as copy:
+            copy.writelines(pieces_of(folder, member))
+            os.fchmod(copy.fileno(), 0o755 if member.kind == "exec" else 0o644)
+
+
+def _check(folder: Path, package: str) -> None:
+    """Refuse what `list_contents` passes over silently, and names that mean something else elsewhere."""
+    names = EntryNames(package)
+    real = os.path.realpath(folder)
+    for path, inner, files in os.walk(folder):
+        inner[:] = [each for each in inner if each not in LEFT_OUT]
+        for name in (*inner, *files):
+            if name in LEFT_OUT:
+                continue
+            place = Path(path, name)
+            relative = _relative(place, folder)
+            mode = place.lstat().st_mode
+            names.add(relative, is_folder=stat.S_ISDIR(mode))
+            if stat.S_ISLNK(mode) and not os.path.realpath(place).startswith(f"{real}/"):
+                raise names.refused(relative, "it is a link that leads out of the skill")
+            if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode) or stat.S_ISLNK(mode)):
+                raise names.refused(relative, "it is no file and no folder")
+
+
+def _relative(place: Path, tree: Path) -> str:
+    relative = place.relative_to(tree).as_posix()
+    return "" if relative == "." else relative
