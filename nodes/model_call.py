@@ -33,6 +33,8 @@ from skills_agent.nodes.reply import (
     ReplyWatch,
     as_arrived,
     is_empty,
+    is_paused,
+    joined,
     noted_as_empty,
     why_broken,
     with_strict_calls,
@@ -231,10 +233,10 @@ class ModelRequests:
     ) -> Steps[Reply]:
         """Wait for a model's reply, and make the call again where one breaks off: nothing of it is used.
 
-        What was shown of it is withdrawn. An empty reply is asked for once more. Raises what went wrong the
-        last time.
+        What was shown of it is withdrawn. An empty reply is asked for once more, and the rest of one that
+        the provider paused. Raises what went wrong the last time.
         """
-        was_empty = False
+        was_empty, part = False, None
         for attempt in count(1):
             watch = ReplyWatch()
             config = merge_configs(get_config(), RunnableConfig(callbacks=[watch]))
@@ -245,7 +247,11 @@ class ModelRequests:
                 message = with_strict_calls(message, watch.calls())
                 if broken := why_broken(message, watch):
                     raise self.models.incomplete(broken)
-                message = with_whole_text(as_arrived(message))
+                if is_paused(message) and attempt < min(calls, MAX_TRIES):
+                    waiting = waiting._replace(input=[*waiting.input, message])
+                    part = joined(part, message)
+                    continue
+                message = with_whole_text(as_arrived(joined(part, message)))
                 if not is_empty(message):
                     return Reply(message, attempt)
                 if was_empty or attempt >= min(calls, MAX_TRIES):

@@ -13,7 +13,7 @@ from uuid import UUID
 
 from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage, InvalidToolCall
-from langchain_core.messages.ai import add_ai_message_chunks
+from langchain_core.messages.ai import add_ai_message_chunks, add_usage
 from langchain_core.messages.tool import ToolCall, ToolCallChunk, invalid_tool_call
 from langchain_core.outputs import ChatGenerationChunk, GenerationChunk
 from langchain_core.runnables import Runnable, RunnableConfig
@@ -163,6 +163,29 @@ def without_calls_of(message: AIMessage, names: Collection[str]) -> AIMessage:
     """Return a reply without its calls of tools that the provider runs: nobody here answers them."""
     own = [call for call in message.tool_calls if call["name"] not in names]
     return message.model_copy(update={"tool_calls": own}) if len(own) < len(message.tool_calls) else message
+
+
+def is_paused(message: AIMessage) -> bool:
+    """Return whether the provider takes the rest of a reply in another call, which begins with this part.
+
+    Source: https://platform.claude.com/docs/en/build-with-claude/handling-stop-reasons#pause_turn
+    """
+    return ending_of(message) == "paused"
+
+
+def joined(part: AIMessage | None, rest: AIMessage) -> AIMessage:
+    """Return a reply that came in two parts as one."""
+    if part is None:
+        return rest
+    content = [*_blocks(part), *_blocks(rest)]
+    usage = add_usage(part.usage_metadata, rest.usage_metadata)
+    return rest.model_copy(update={"content": content, "usage_metadata": usage})
+
+
+def _blocks(message: AIMessage) -> list[str | dict[Any, Any]]:
+    if isinstance(message.content, list):
+        return message.content
+    return [{"type": "text", "text": message.content}] if message.content else []
 
 
 def is_empty(message: AIMessage) -> bool:

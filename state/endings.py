@@ -6,10 +6,11 @@ from typing import Any, Final, Literal
 
 from langchain_core.messages import AIMessage
 
-Ending = Literal["complete", "cut", "filtered", "refused", "broken", "unknown", "unsaid", "empty"]
+Ending = Literal["complete", "cut", "filtered", "refused", "broken", "unknown", "unsaid", "empty", "paused"]
 """`cut`: at the model's limit. `broken`: the provider gave up on it. `unknown`: a word that is not in the
 table. `unsaid`: no word at all, as of models in this process and of streams that were cut off. `empty`: there
-was neither a text nor a call in it, twice."""
+was neither a text nor a call in it, twice. `paused`: the provider, which runs
+tools of its own, takes a long turn in parts."""
 
 EMPTY_REPLY: Final = "skills_agent_empty"
 """In `response_metadata` of a reply that was empty: no provider has a word for that."""
@@ -24,7 +25,8 @@ _WORDS: Final[Mapping[Ending, str]] = {
     "filtered": "contentfilter contentfiltered safety imagesafety recitation imagerecitation language "
     "blocklist prohibitedcontent imageprohibitedcontent spii guardrailintervened errortoxic",
     "refused": "refusal",
-    "complete": "stop endturn pauseturn stopsequence toolcalls toolcall tooluse functioncall complete "
+    "paused": "pauseturn",
+    "complete": "stop endturn stopsequence toolcalls toolcall tooluse functioncall complete "
     "completed eos eostoken",
 }
 """What OpenAI (both APIs), Anthropic, Gemini, Ollama, Bedrock, Mistral, DeepSeek, Cohere, vLLM, Hugging Face
@@ -45,6 +47,7 @@ FAULTS: Final[Mapping[Ending, str]] = {
     "filtered": "stopped by the provider's filter",
     "refused": "refused by the model",
     "empty": "empty",
+    "paused": "paused by the provider before its end",
 }
 """Of replies that are kept although they are not whole; none of their calls is run."""
 

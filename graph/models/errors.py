@@ -167,6 +167,8 @@ def explain(error: Exception, model: str) -> ModelCallError | None:
         unreadable = UnreadableReplyError(cause_of(error))
         unreadable.is_retryable = error.doc.strip()[:1] in {"", "{"}  # It may have been cut off.
         return unreadable
+    if isinstance(error, IndexError):  # LangChain takes the first choice, and there may be none.
+        return UnreadableReplyError("there is no choice in it")
     if isinstance(error, UnicodeDecodeError) or _broke_off(error):
         return IncompleteReplyError(f"the connection ended in the middle ({cause_of(error).rstrip('. ')})")
     if not _is_of_provider(error):

@@ -14,7 +14,7 @@ from langchain_core.messages.tool import tool_call_chunk
 from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
 from langchain_openai import ChatOpenAI
 from langgraph.checkpoint.memory import InMemorySaver
-from pydantic import SecretStr
+from pydantic import Field, SecretStr
 
 from skills_agent.graph import Settings, build_graph
 from skills_agent.graph.models.errors import IncompleteReplyError, ModelCallError
@@ -518,6 +518,66 @@ def test_a_body_that_is_no_reply_is_still_told(files: Path, server: OpenAIServer
     with pytest.raises(ModelCallError, match="not a chat completion"):
         graph_of(files).invoke(INPUT, CONFIG)
     assert len(server.requests) == 1
+
+
+def test_a_body_without_a_choice_is_told(files: Path, server: OpenAIServer) -> None:
+    body = {"id": "1", "object": "chat.completion", "created": 1, "model": "m", "choices": []}
+    server.answers.append(Raw(200, json.dumps(body).encode(), "application/json"))
+    model = ChatOpenAI(model="m", base_url=server.base_url, api_key=SecretStr(KEY), disable_streaming=True)
+    with pytest.raises(ModelCallError, match="there is no choice in it"):
+        graph_of(files, model).invoke(INPUT, CONFIG)
+
+
+# Replies that come in parts
+
+
+def search(query: str) -> dict[str, Any]:
+    return {"type": "server_tool_use", "id": f"s-{query}", "name": "web_search", "input": {"query": query}}
+
+
+def part(content: Any, ending: str) -> AIMessage:
+    metadata = {"stop_reason": ending, "model_provider": "anthropic"}
+    usage: Any = {"input_tokens": 10, "output_tokens": 1, "total_tokens": 11}
+    return AIMessage(content, response_metadata=metadata, usage_metadata=usage)
+
+
+class InParts(GenericFakeChatModel):
+    """Plays replies and keeps the prompts that it was shown."""
+
+    prompts: list[list[BaseMessage]] = Field(default_factory=list)
+
+    def _generate(self, messages: list[BaseMessage], *args: Any, **kwargs: Any) -> ChatResult:
+        self.prompts.append(messages)
+        return super()._generate(messages, *args, **kwargs)
+
+    def bind_tools(self, tools: Any, **kwargs: Any) -> Any:
+        return self
+
+
+@WAYS
+async def test_the_rest_of_a_reply_that_the_provider_paused_is_asked_for(
+    files: Path, way: Callable[[Any], Any]
+) -> None:
+    parts = [
+        part([search("a")], "pause_turn"),
+        part([search("b")], "pause_turn"),
+        part("It rains.", "end_turn"),
+    ]
+    model = InParts(messages=iter(parts), disable_streaming=True)
+    graph = graph_of(files, model)
+    await way(graph)
+    values = graph.get_state(CONFIG).values
+    assert [each.content for each in model.prompts[2][-2:]] == [[search("a")], [search("b")]]
+    assert values["messages"][-1].content == [search("a"), search("b"), {"type": "text", "text": "It rains."}]
+    assert values["answer"] == "It rains."
+    counts = values["usage"]["this_turn"]
+    assert (counts["model_calls"], counts["output_tokens"]) == (3, 3)
+
+
+def test_a_reply_that_stays_paused_at_the_end_of_the_budget_says_so(files: Path) -> None:
+    model = InParts(messages=iter([part("I look it up.", "pause_turn")]), disable_streaming=True)
+    values = graph_of(files, model, max_model_calls=1).invoke(INPUT, CONFIG)
+    assert values["answer"] == "I look it up.\n\n[This answer was paused by the provider before its end.]"
 
 
 # Replies with nothing in them

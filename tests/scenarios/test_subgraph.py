@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+import pytest
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, MessagesState, StateGraph
@@ -56,6 +57,20 @@ def test_a_subgraph_with_a_thread_of_its_own_keeps_its_skills(workspace: Path, s
     (afterwards,) = receipts(recorder.prompts[2])
     assert "APRICOT" in afterwards
     assert "alpha" in str(recorder.prompts[2][-1].content)
+
+
+def test_the_history_that_a_parent_sends_again_is_nothing_that_is_left_out(
+    workspace: Path, skills_dir: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    recorder = loading_and_then_talking(skills_dir)
+    recorder.entries.append("third")
+    graph = outer(workspace, recorder, checkpointer=True)
+    for said in ("x", "y"):
+        graph.invoke({"messages": [HumanMessage(said)]}, CONFIG)
+    assert "not believed" not in caplog.text
+    made_up = ToolMessage("All is well.", tool_call_id="made-up")
+    graph.invoke({"messages": [HumanMessage("z"), made_up]}, CONFIG)
+    assert "1 messages of an input are not believed, and were left out" in caplog.text
 
 
 def test_the_receipt_of_an_unloaded_skill_says_so_and_that_of_the_next_load_is_its_own(

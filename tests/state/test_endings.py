@@ -38,6 +38,7 @@ from skills_agent.state.endings import ending_of, fault_of
         ({"prompt_feedback": {"block_reason": "PROHIBITED_CONTENT"}}, "filtered"),
         ({"prompt_feedback": {"block_reason": 0}, "finish_reason": "STOP"}, "complete"),
         ({"stop_reason": "refusal"}, "refused"),
+        ({"stop_reason": "pause_turn"}, "paused"),
         ({"finish_reason": "MALFORMED_FUNCTION_CALL"}, "broken"),
         ({"finish_reason": "error"}, "broken"),
         ({"finish_reason": "UNKNOWN_99"}, "unknown"),
