@@ -10,7 +10,8 @@ from langgraph.graph import END, START
 from skills_agent.graph import routes
 from skills_agent.graph.audit.recorder import record_node, record_steps
 from skills_agent.graph.first_step import begin_and_decide
-from skills_agent.graph.langgraph_inside import route_in_place, skip_answers, state_now, stored
+from skills_agent.graph.langgraph_inside import route_in_place, skip_answers, state_now
+from skills_agent.graph.response_format import ResponseFormat, form_of
 from skills_agent.graph.services import Services, make_services
 from skills_agent.graph.settings import Settings
 from skills_agent.graph.system_prompt import SystemPrompt
@@ -85,6 +86,7 @@ def build_graph(  # noqa: PLR0913 - the parts that a host may bring, each by its
     model: str | ModelRunnable | None = None,
     tools: Sequence[HostTool] = (),
     system_prompt: SystemPrompt | None = None,
+    response_format: ResponseFormat | None = None,
     runner: ScriptRunner | None = None,
     sources: Sequence[Source] | None = None,
     embeddings: Embedder | None = None,
@@ -101,7 +103,9 @@ def build_graph(  # noqa: PLR0913 - the parts that a host may bring, each by its
     what each may do is read from
     `tool.metadata["risk"]` (read, run, write, network, delete) or `tool.metadata["spec"]`, and taken as
     `network` where both are missing. `system_prompt`, a text or a function of the state, is
-    added to the agent's instructions in place of the setting. `runner` replaces the one that the settings
+    added to the agent's instructions in place of the setting. `response_format` is the form of every answer,
+    which is in the output as `structured_response`: a pydantic model, a dataclass, a TypedDict, a union of
+    these, a JSON schema, or a strategy of LangChain. `runner` replaces the one that the settings
     choose. `sources` replace
     the folders that the settings name, lowest precedence first. `embeddings`, any LangChain `Embeddings`, let
     skills be found by meaning beside words. `approvers` are rules that allow, deny or ask about calls;
@@ -114,6 +118,7 @@ def build_graph(  # noqa: PLR0913 - the parts that a host may bring, each by its
         model=model,
         tools=tools,
         system_prompt=system_prompt,
+        form=form_of(response_format),
         runner=runner,
         sources=sources,
         embeddings=embeddings,
@@ -122,15 +127,15 @@ def build_graph(  # noqa: PLR0913 - the parts that a host may bring, each by its
         locks=locks,
         allowed_types=allowed_types,
     )
-    return wire(services)
+    return wire(services, response_format)
 
 
-def wire(services: Services) -> AgentGraph:
+def wire(services: Services, response_format: ResponseFormat | None = None) -> AgentGraph:
     """Return the graph over its services."""
     registry, requests, policy = services.registry, services.requests, services.policy
     settings, running = services.settings, services.threads.invocations
     max_lines, codes = settings.max_skill_body_lines, policy.codes
-    graph = AgentGraph(services.threads)
+    graph = AgentGraph(services.threads, response_format)
 
     # The input schema is named, because LangGraph would take the fields of a worker's input for channels.
     nodes: dict[str, Any] = {
@@ -176,7 +181,7 @@ def wire(services: Services) -> AgentGraph:
     recorded["decide"] = begin_and_decide(recorded["discover"], recorded["decide"])
     for name, made in recorded.items():
         node = two_paths(name, made, running) if isgeneratorfunction(made) else made
-        graph.add_node(name, node, input_schema=stored(AgentState))
+        graph.add_node(name, node, input_schema=graph.state_schema)
 
     for node, route in ROUTES.items():
         ends: dict[Hashable, str] = {label: end for start, label, end in EDGES if start == node}

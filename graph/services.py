@@ -47,6 +47,7 @@ from skills_agent.graph.tools.offered import OfferedTools
 from skills_agent.graph.tools.workspace import Workspace
 from skills_agent.nodes import RegistryOf
 from skills_agent.nodes.act import keep_reply
+from skills_agent.nodes.answer_form import AnswerForm
 from skills_agent.nodes.effects import Journal
 from skills_agent.nodes.model_call import ModelRequests
 from skills_agent.nodes.policy import Policy
@@ -70,6 +71,7 @@ from skills_agent.skills.sources import Source
 from skills_agent.skills.sources.directory import DirectorySource
 from skills_agent.skills.text import cut
 from skills_agent.state.context import Context, caller_of
+from skills_agent.state.transcript import LOAD_SKILL
 
 logger = logging.getLogger(__name__)
 
@@ -100,6 +102,7 @@ def make_services(  # noqa: PLR0913 - those of `build_graph`, and what the comma
     model: str | ModelRunnable | None = None,
     tools: Sequence[HostTool] = (),
     system_prompt: SystemPrompt | None = None,
+    form: AnswerForm | None = None,
     runner: ScriptRunner | None = None,
     sources: Sequence[Source] | None = None,
     embeddings: Embedder | None = None,
@@ -168,6 +171,8 @@ def make_services(  # noqa: PLR0913 - those of `build_graph`, and what the comma
     places = Places(str(settings.workspace), search_path, closed=tuple(map(str, closed)))
     of_host = brought(tools)
     offered = OfferedTools(own, of_host.own, settings.tool_timeout, places, of_host.provider)
+    if form and (taken := form.tools.keys() & {*offered, *of_host.provider, LOAD_SKILL}):
+        raise SettingsError(f"A tool is named {min(taken)}, as the form of `response_format`: rename one.")
     offer_tools(servers, offered, settings, threads.invocations.cancellation)
     budget = description_budget(settings, stated_window(model))
     policy = Policy(
@@ -202,7 +207,7 @@ def make_services(  # noqa: PLR0913 - those of `build_graph`, and what the comma
         library=library,
         registry=registry,
         requests=ModelRequests(
-            make_models(settings, model),
+            make_models(settings, model, in_a_form=form is not None),
             registry,
             offered,
             budget,
@@ -211,6 +216,7 @@ def make_services(  # noqa: PLR0913 - those of `build_graph`, and what the comma
             policy.named_missing,
             offered.provider,
             system_prompt_of(settings, system_prompt),
+            form,
         ),
         tool_node=_tool_node(offered, TimedCalls(offered.limits, threads.invocations, audit.still_runs)),
         coroutines=offered.coroutines,

@@ -7,8 +7,9 @@ from langchain_core.messages import AIMessage, AnyMessage
 from langgraph.runtime import Runtime
 
 from skills_agent.nodes import prompt
-from skills_agent.nodes.model_call import ModelRequests, Steps, usage_of
-from skills_agent.nodes.reply import as_arrived
+from skills_agent.nodes.answer_tries import ask_in_form
+from skills_agent.nodes.model_call import ModelRequests, Steps
+from skills_agent.nodes.reply import MAX_TRIES, as_arrived
 from skills_agent.state.budget import MAX_SAME_REFUSALS
 from skills_agent.state.call_ids import with_own_ids
 from skills_agent.state.context import Context
@@ -23,8 +24,9 @@ def answer(state: AgentState, runtime: Runtime[Context], *, requests: ModelReque
     """End a turn that cannot go on.
 
     When a budget is spent while the model wants more calls, or it repeats a refused call, its calls are
-    answered as not run, and it is asked once more, without tools. A message without calls is the answer as
-    it is: `decide` ends such a turn itself, but for one that somebody else wrote, or an earlier release.
+    answered as not run, and it is asked once more, without tools but for that of the host's form of answers.
+    A message without calls is the answer as it is: `decide` ends such a turn itself, but for one that
+    somebody else wrote, or an earlier release.
     """
     messages = state["messages"]
     reason = _reason(messages, state.get("spent_budget"))
@@ -34,14 +36,18 @@ def answer(state: AgentState, runtime: Runtime[Context], *, requests: ModelReque
     known = {id(each) for each in messages}
     skills = requests.shown_skills(state, runtime)
     status = prompt.last_word_text(reason)
-    reply = yield from requests.ask(state, runtime, answered, skills, status, hidden=None)
-    logger.warning("turn cut short", extra={"reason": reason})
-    final = with_own_ids(_without_calls(reply.message, reason), answered)
-    return AgentUpdate(
-        messages=[*(each for each in answered if id(each) not in known), final],
-        **ended(state, final),
-        **usage_of(state, reply),
+
+    def own(reply: AIMessage, transcript: Sequence[AnyMessage]) -> AIMessage:
+        is_given = requests.form and requests.form.read(reply).structured is not None
+        return with_own_ids(reply if is_given else _without_calls(reply, reason), transcript)
+
+    asked = yield from ask_in_form(
+        requests, state, runtime, answered, skills, status, None, MAX_TRIES, own, tries=1
     )
+    logger.warning("turn cut short", extra={"reason": reason})
+    before = [each for each in answered if id(each) not in known]
+    update = AgentUpdate(messages=[*before, *asked.messages]) | asked.usage
+    return update | ended(state, asked.messages[-1], asked.structured)
 
 
 def _reason(messages: Sequence[AnyMessage], spent_budget: str | None) -> str:

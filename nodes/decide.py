@@ -6,8 +6,9 @@ from langchain_core.messages import AIMessage
 from langgraph.runtime import Runtime
 
 from skills_agent.nodes import prompt
+from skills_agent.nodes.answer_tries import ask_in_form, given_up
 from skills_agent.nodes.effects import Invocation, Invocations
-from skills_agent.nodes.model_call import ModelRequests, Steps, agent_name, usage_of
+from skills_agent.nodes.model_call import ModelRequests, Steps, agent_name
 from skills_agent.nodes.policy import Policy
 from skills_agent.nodes.prompt import ShownSkills
 from skills_agent.state.budget import Limits, counts_of_turn, spent_budget
@@ -29,6 +30,8 @@ def decide(
     running: Invocations,
 ) -> Steps[AgentUpdate]:
     """Render the prompt, call the model and append its message; one without calls ends the turn.
+
+    Where the host wants answers in a form, one that is not in it is asked for again (`answer_tries.py`).
 
     It ends here and not in a step of its own, which would cost a checkpoint more in every turn.
     Which tools are bound does not depend on what is loaded: a changed list costs the provider's
@@ -53,12 +56,14 @@ def decide(
         own.additional_kwargs = dict(SYNTHETIC)
         return AgentUpdate(messages=[own]) | ended(state, own)
     left = narrowed.max_model_calls - counts_of_turn(state)["model_calls"]
-    reply = yield from requests.ask(state, runtime, messages, skills, status, hidden, left)
-    message = with_own_ids(reply.message, messages, partial(_is_in_journal, running.current()))
-    update = AgentUpdate(messages=[message], **usage_of(state, reply))
+    own_ids = partial(with_own_ids, is_taken=partial(_is_in_journal, running.current()))
+    asked = yield from ask_in_form(requests, state, runtime, messages, skills, status, hidden, left, own_ids)
+    if asked.fault and requests.form:
+        asked.messages.append(given_up(requests.form, asked))
+    update = AgentUpdate(messages=asked.messages) | asked.usage
     usage = add_usage(state.get("usage"), update.get("usage"))
-    if not wants_calls([message]):
-        return update | ended(state, message)
+    if not wants_calls(asked.messages):
+        return update | ended(state, asked.messages[-1], asked.structured)
     if budget := spent_budget({**state, "usage": usage}, narrowed):
         update["spent_budget"] = budget
     return update

@@ -118,6 +118,8 @@ def _emptied(state: AgentState) -> AgentUpdate:
     """Return the update that clears the last turn's channels; an empty one is left out, as a write costs."""
     empty = AgentUpdate(admissions=[], verdicts={}, spent_budget="")
     update = {name: value for name, value in empty.items() if state.get(name)}
+    if state.get("structured_response") is not None:
+        update["structured_response"] = None
     if state.get("answer") != "":  # It is there from the beginning: callers look at it.
         update["answer"] = ""
     return cast("AgentUpdate", update)

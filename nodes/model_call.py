@@ -20,6 +20,7 @@ from langgraph.runtime import Runtime, get_runtime
 from typing_extensions import override
 
 from skills_agent.nodes import RegistryOf, prompt
+from skills_agent.nodes.answer_form import AnswerForm
 from skills_agent.nodes.cancellation import Cancellation
 from skills_agent.nodes.effects import Invocations
 from skills_agent.nodes.prompt import ShownCatalog, ShownSkills
@@ -166,12 +167,13 @@ class ModelRequests:
         missing: Callable[[SkillMetadata], str],
         provider_tools: Mapping[str, dict[str, Any]] = MappingProxyType({}),
         system_prompt: Callable[[AgentState], str] = lambda _: "",
+        form: AnswerForm | None = None,
     ) -> None:
         """`catalog_budget` is in characters of descriptions; `left_out` are skills that no prompt shows.
 
         `missing` names what a skill needs and is not here: it is asked once for a catalog, so that a prompt
         stays the same. `provider_tools` are bound, and run by the model's provider. `system_prompt` is what
-        the operator adds to the instructions.
+        the operator adds to the instructions. `form` is what the host wants answers in.
         """
         self.models = models
         self._observer = observer
@@ -182,6 +184,7 @@ class ModelRequests:
         self._tools = tools
         self._provider_tools = provider_tools
         self._system_prompt = system_prompt
+        self.form = form
         self._tokens: dict[str, int] = {}
         self._bound: dict[tuple[str, ...], tuple[Runnable[LanguageModelInput, AIMessage], int]] = {}
         self._show = lru_cache(_MAX_CACHED)(self._show_anew)
@@ -202,8 +205,8 @@ class ModelRequests:
     ) -> Steps[Reply]:
         """Ask the caller's model about a transcript; return its reply, or one that says that none can fit.
 
-        `hidden` are the tools that the model is not offered; None: it is offered none at all. `calls` is how
-        many model calls there may be, if replies break off.
+        `hidden` are the tools that the model is not offered; None: it is offered none at all, but for what it
+        answers with. `calls` is how many model calls there may be, if replies break off.
         """
         chosen = self.models.choose(Context.of(runtime.context))
         load_skill = skills.catalog.load_skill if skills and hidden is not None else None
@@ -212,7 +215,9 @@ class ModelRequests:
         model, schema_tokens = self._bind(chosen, names, load_skill)
         room = room_of(chosen.window) - schema_tokens
         own_name = agent_name()
-        added = self._system_prompt(state)
+        added = "\n\n".join(
+            filter(None, (self._system_prompt(state), self.form.instruction if self.form else ""))
+        )
         rendered = prompt.render_within(room, messages, state.get("summary"), skills, status, own_name, added)
         # The quarter of the window that is left free is for doubt: what may fit is tried.
         if (tokens := rendered.tokens + schema_tokens) > chosen.window:
@@ -328,14 +333,17 @@ class ModelRequests:
                 self._tools.get(name) or self._provider_tools[name] for name in names
             ]
             tokens = sum(map(self._tokens_of, names))
-            if load_skill:
-                tools.insert(0, load_skill)
-                tokens += _schema_tokens(load_skill)
+            # First, as the last tool is to carry a breakpoint.
+            first = [*(self.form.tools.values() if self.form else ()), *([load_skill] if load_skill else [])]
+            tools = [*first, *tools]
+            tokens += sum(map(_schema_tokens, first))
             if chosen.takes_breakpoints:
                 tools = with_tool_breakpoint(tools)
-            model = chosen.chat
+            model, beside = chosen.chat, self.form.bound if self.form else {}
             if tools:
-                model = changed_inside(model, lambda chat: chat.bind_tools(tools))
+                model = changed_inside(model, lambda chat: chat.bind_tools(tools, **beside))
+            elif beside:
+                model = changed_inside(model, lambda chat: chat.bind(**beside))
             bound = self._bound[key] = model, tokens
         return bound
 

@@ -3,7 +3,7 @@
 How they are stored is the graph's subject: `graph/langgraph_inside.py`.
 """
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from langchain_core.messages import AnyMessage
 from langchain_core.messages.tool import ToolCall
@@ -40,6 +40,9 @@ class AgentOutput(TypedDict, total=False):
 
     messages: Messages
     answer: str
+    structured_response: Any
+    """The answer in the form of `build_graph(response_format=...)`; None where the turn has none. It is kept
+    as plain values."""
     loaded: list[str]
     """Names of the skills that are loaded after the turn."""
     usage: Annotated[UsageRecord, add_usage]

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from itertools import takewhile
+from typing import Any
 
 from langchain_core.messages import AnyMessage, HumanMessage, ToolMessage
 
@@ -10,9 +11,15 @@ from skills_agent.state.schema import AgentState, AgentUpdate
 from skills_agent.state.transcript import last_ai, wants_calls
 
 
-def ended(state: AgentState, message: AnyMessage | None) -> AgentUpdate:
-    """Return the update that ends a turn with a message of the model, or with a tool's result."""
-    return AgentUpdate(answer=_text_of(message), loaded=sorted(active_skills(state.get("skills_loaded"))))
+def ended(state: AgentState, message: AnyMessage | None, structured: Any = None) -> AgentUpdate:
+    """Return the update that ends a turn with a message of the model, or with a tool's result.
+
+    `structured` is the answer in the host's form, as plain values.
+    """
+    update = AgentUpdate(answer=_text_of(message), loaded=sorted(active_skills(state.get("skills_loaded"))))
+    if structured is not None:
+        update["structured_response"] = structured
+    return update
 
 
 def is_ended(state: AgentState) -> bool:

@@ -281,13 +281,16 @@ def _decided(step: NodeStep) -> Iterator[Event]:
 
 
 def _finished(step: NodeStep) -> Iterator[Event]:
-    yield from (events.CallDropped(**_dropped(each)) for each in step.answers)
+    said = last_ai(step.update.get("messages") or [])
+    own = {call["id"] for call in said.tool_calls} if said else set()  # of the host's form of answers
+    dropped = [each for each in step.answers if each.tool_call_id not in own]
+    yield from (events.CallDropped(**_dropped(each)) for each in dropped)
     yield from _model_called(step)
     if not any(isinstance(each, AIMessage) for each in step.update.get("messages") or []):
         fault = fault_of(last_ai(step.before.get("messages") or []))
         yield _run_ended(step, "incomplete" if fault else "done", fault)
         return
-    reason = str(step.answers[0].text) if step.answers else "the same call was refused again and again"
+    reason = str(dropped[0].text) if dropped else "the same call was refused again and again"
     yield _run_ended(step, "cut short", reason)
 
 

@@ -8,13 +8,14 @@
         ├── ModelPackageMissingError      model-package-missing   the provider's package is not installed
         ├── ModelNotMadeError             model-not-made          the provider's package refused a value
         ├── ModelParameterError           model-parameter         a parameter that the provider does not take
+        ├── ModelWithoutFormsError        model-without-forms     the offline model cannot fill a form
         ├── ReplyScriptError              model-script-invalid    a scripted model's file cannot be read
         ├── ScriptExhaustedError          model-script-exhausted  a scripted model has no reply left
         └── ModelCallError                model-call-failed       the provider was not reached, or failed
             ├── IncompleteReplyError      model-reply-incomplete  its answer broke off
             └── UnreadableReplyError      model-reply-unreadable  its answer is no reply of a model
 
-The first seven are raised before a model is asked. `calling` turns what providers raise during a turn into a
+The first eight are raised before a model is asked. `calling` turns what providers raise during a turn into a
 ModelCallError; anything else that a model raises is a bug and propagates.
 """
 
@@ -98,6 +99,15 @@ class ModelParameterError(DetailedError, ModelError):
     name: str
     cause: str
     known: Sequence[str]
+
+
+class ModelWithoutFormsError(DetailedError, ModelError):
+    code = "model-without-forms"
+    sentence = (
+        "The model {name} answers by fixed rules, and not in the form that `response_format` wants. Choose "
+        "another one: build_graph(model=...), or the setting `model`."
+    )
+    name: str
 
 
 class ReplyScriptError(DetailedError, ModelError):

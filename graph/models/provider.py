@@ -18,6 +18,7 @@ from skills_agent.graph.models.errors import (
     ModelNotMadeError,
     ModelPackageMissingError,
     ModelParameterError,
+    ModelWithoutFormsError,
     UnknownModelError,
     calling,
     is_retryable,
@@ -119,10 +120,11 @@ _MAX_CLIENTS: Final = 16
 """Clients of models that callers chose by name, kept for their next call."""
 
 
-def make_models(settings: Settings, model: ModelRunnable | None) -> Models:
+def make_models(settings: Settings, model: ModelRunnable | None, *, in_a_form: bool = False) -> Models:
     """Return where models come from: the host's model, the settings' one, or the caller's allowed choice.
 
-    Raises SettingsError for a Runnable that holds no chat model, or one that has tools already.
+    `in_a_form` says that answers are wanted in a form, which the offline model cannot give. Raises
+    SettingsError for a Runnable that holds no chat model, or one that has tools already.
     """
     if model is not None:
         _check_wrapped(model)
@@ -142,12 +144,15 @@ def make_models(settings: Settings, model: ModelRunnable | None) -> Models:
             name = None  # It names the models of the graph around this one.
         label = name or own if model is None else model_name(model)
         chat = resolve(label) if model is None else model
+        is_offline = all(isinstance(each, OfflineChatModel) for each in chat_models(chat))
+        if is_offline and in_a_form:
+            raise ModelWithoutFormsError(label)
         return ChosenModel(
             label,
             chat,
             window=settings.context_window or stated_window(chat) or UNKNOWN_WINDOW,
             writes=not any(isinstance(each, LocalChatModel) for each in chat_models(chat)),
-            reads_records=all(isinstance(each, OfflineChatModel) for each in chat_models(chat)),
+            reads_records=is_offline,
             takes_breakpoints=takes_breakpoints(chat),
         )
 

@@ -46,6 +46,7 @@ from skills_agent.graph.langgraph_inside import (
     stored,
     values_parts,
 )
+from skills_agent.graph.response_format import ResponseFormat, with_channel
 from skills_agent.graph.serialisation import strict, strict_saver
 from skills_agent.graph.threads.backends import ThreadServices
 from skills_agent.graph.threads.checkpoint_order import ordered
@@ -360,10 +361,13 @@ class CompiledAgent(CompiledGraphHooks[AgentState, Context, AgentInput, AgentOut
 class AgentGraph(StateGraph[AgentState, Context, AgentInput, AgentOutput]):
     """The agent, ready to be compiled."""
 
-    def __init__(self, services: ThreadServices) -> None:
+    def __init__(self, services: ThreadServices, response_format: ResponseFormat | None = None) -> None:
         """Begin without nodes, with the declared schemas as they are stored."""
         super().__init__(
-            stored(AgentState), Context, input_schema=stored(AgentInput), output_schema=stored(AgentOutput)
+            with_channel(stored(AgentState), response_format),
+            Context,
+            input_schema=stored(AgentInput),
+            output_schema=with_channel(stored(AgentOutput), response_format),
         )
         self.services = services
 

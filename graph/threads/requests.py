@@ -22,6 +22,8 @@ class Turn(NamedTuple):
     """Answered, or superseded by a later message; else it was cut off, or waits for a person."""
     messages: Sequence[AnyMessage]
     """The transcript up to the end of its turn."""
+    is_newest: bool
+    """The channels are those of this turn."""
 
     @property
     def answer(self) -> str:
@@ -32,7 +34,10 @@ class Turn(NamedTuple):
 
     def values(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """Return the channels of a thread as this turn left what it said."""
-        return {**values, "messages": list(self.messages), "answer": self.answer}
+        if self.is_newest:
+            return dict(values)
+        left = {"structured_response": None} if "structured_response" in values else {}
+        return {**values, **left, "messages": list(self.messages), "answer": self.answer}
 
 
 def request_in(given: Any) -> HumanMessage | None:
@@ -59,7 +64,7 @@ def turn_of(request: HumanMessage, snapshot: StateSnapshot, *, is_done: bool) ->
         raise RequestIdError(snapshot.config["configurable"]["thread_id"], str(request.id))
     later = (number for number in range(at + 1, len(messages)) if isinstance(messages[number], HumanMessage))
     end = next(later, None)
-    return Turn(is_done or end is not None, messages[:end])
+    return Turn(is_done or end is not None, messages[:end], is_newest=end is None)
 
 
 def _text(message: AnyMessage) -> str:

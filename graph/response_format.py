@@ -1,0 +1,250 @@
+"""`response_format`: the form that a host wants answers in, and the channel that holds one.
+
+The channel is written as plain values, so that whoever reads the thread (another process, the command line, a
+client of a server) needs no class of the host; the host gets objects of its own class, as of `create_agent`.
+"""
+
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import is_dataclass
+from functools import partial
+from types import UnionType
+from typing import Annotated, Any, Final, Self, TypeAlias, TypeVar, Union, cast, get_args, get_origin
+
+from langchain_core.utils.json_schema import dereference_refs
+from langgraph.channels import LastValue
+from pydantic import BaseModel, TypeAdapter, ValidationError
+from pydantic.errors import PydanticUserError
+from typing_extensions import TypedDict, get_type_hints, is_typeddict, override
+
+from skills_agent.graph.settings import SettingsError
+from skills_agent.nodes.answer_form import MAX_ANSWERS, AnswerForm
+
+ResponseFormat: TypeAlias = Any
+"""A pydantic model, a dataclass, a TypedDict, a union of these, a JSON schema of an object as a dict; or
+one of LangChain's strategies (`ToolStrategy`, `ProviderStrategy`, `AutoStrategy`) with one of them."""
+
+_STRATEGIES: Final = frozenset({"ToolStrategy", "ProviderStrategy", "AutoStrategy"})
+_MAX_NAME: Final = 64
+"""Characters of a tool's name that every provider takes."""
+_USUAL_NAME: Final = "answer"
+
+Schema = TypeVar("Schema")
+
+
+def form_of(response_format: ResponseFormat | None) -> AnswerForm | None:
+    """Return what the nodes know of a form; None for none. Raises SettingsError."""
+    if response_format is None:
+        return None
+    if _is_strategy(response_format):
+        return _of_strategy(response_format)
+    return _of_schema(response_format)
+
+
+def _is_strategy(response_format: Any) -> bool:
+    """Return whether it is one of LangChain's, which is an extra: known by its name."""
+    kind = type(response_format)
+    return kind.__module__.startswith("langchain.") and kind.__name__ in _STRATEGIES
+
+
+def _of_strategy(strategy: Any) -> AnswerForm:
+    form = _of_schema(strategy.schema)
+    match type(strategy).__name__:
+        case "ToolStrategy":
+            complaint, tries = strategy.handle_errors, MAX_ANSWERS
+            return AnswerForm(
+                form.name,
+                form.check,
+                form.tools,
+                tries=1 if complaint is False else tries,
+                complaint=_complaint(complaint),
+                receipt=strategy.tool_message_content or "",
+            )
+        case "ProviderStrategy":
+            return AnswerForm(form.name, form.check, bound=strategy.to_model_kwargs())
+        case _:
+            return form
+
+
+def _complaint(handle_errors: Any) -> Callable[[ValueError], str] | None:
+    if isinstance(handle_errors, str):
+        return lambda _: handle_errors
+    if callable(handle_errors) and not isinstance(handle_errors, type):
+        return cast("Callable[[ValueError], str]", handle_errors)
+    return None
+
+
+def _of_schema(schema: Any) -> AnswerForm:
+    variants = get_args(schema) if get_origin(schema) in {UnionType, Union} else (schema,)
+    checks: dict[str, Callable[[Any], Any]] = {}
+    tools: dict[str, dict[str, Any]] = {}
+    for variant in variants:
+        described, check = _described(variant)
+        name = _tool_name(described.get("title"))
+        if name in tools:
+            raise SettingsError(f"Two forms of `response_format` are named {name}.")
+        checks[name], tools[name] = check, _tool(name, described)
+    return AnswerForm(" or ".join(tools), partial(_checked, checks), tools)
+
+
+def _described(schema: Any) -> tuple[dict[str, Any], Callable[[Any], Any]]:
+    """Return a schema as JSON schema, and what checks an answer by it."""
+    if isinstance(schema, Mapping):
+        described = dict(schema)
+        check = _json_schema_check(described)
+    else:
+        adapter = _adapter(schema)
+        described, check = adapter.json_schema(), partial(_plain, adapter)
+    if described.get("type") != "object" and "properties" not in described:
+        raise SettingsError(
+            "A JSON schema in `response_format` is that of an object: {'type': 'object', ...}."
+        )
+    return described, check
+
+
+def _adapter(schema: Any) -> TypeAdapter[Any]:
+    is_model = isinstance(schema, type) and (
+        issubclass(schema, BaseModel) or is_dataclass(schema) or is_typeddict(schema)
+    )
+    if not is_model:
+        raise SettingsError(
+            "`response_format` takes a pydantic model, a dataclass, a TypedDict, a union of these, a JSON "
+            f"schema of an object, or a strategy of LangChain with one of them, not {schema!r}."
+        )
+    try:
+        return TypeAdapter(schema)
+    except PydanticUserError as error:
+        raise SettingsError(
+            f"{schema.__name__} in `response_format` cannot be used: {error.message}"
+        ) from error
+
+
+def _plain(adapter: TypeAdapter[Any], given: Any) -> Any:
+    try:
+        checked = adapter.validate_json(json.dumps(given))
+    except ValidationError as error:
+        faults = [": ".join([".".join(map(str, each["loc"])), each["msg"]]) for each in error.errors()]
+        raise ValueError("; ".join(fault.removeprefix(": ") for fault in faults)) from error
+    return adapter.dump_python(checked, mode="json", by_alias=True, round_trip=True)
+
+
+def _json_schema_check(schema: Mapping[str, Any]) -> Callable[[Any], Any]:
+    try:
+        from jsonschema import Draft202012Validator, SchemaError  # noqa: PLC0415 - of an extra
+    except ModuleNotFoundError as error:
+        raise SettingsError(
+            "A JSON schema in `response_format` needs a package: pip install 'skills-agent[models]'."
+        ) from error
+    try:
+        Draft202012Validator.check_schema(schema)
+    except SchemaError as error:
+        raise SettingsError(f"`response_format` is no JSON schema: {error.message}") from error
+    validator = Draft202012Validator(schema)
+
+    def check(given: Any) -> Any:
+        faults = [
+            ": ".join([".".join(map(str, each.path)), each.message]) for each in validator.iter_errors(given)
+        ]
+        if faults:
+            raise ValueError("; ".join(fault.removeprefix(": ") for fault in faults))
+        return given
+
+    return check
+
+
+def _checked(checks: Mapping[str, Callable[[Any], Any]], given: Any, name: str | None) -> Any:
+    """Return an answer that fits the form of a name, or any one (None)."""
+    if name is not None:
+        return checks[name](given)
+    faults: list[ValueError] = []
+    for check in checks.values():
+        try:
+            return check(given)
+        except ValueError as error:
+            faults.append(error)
+    raise faults[0]
+
+
+def _tool_name(title: Any) -> str:
+    return re.sub("[^a-zA-Z0-9_-]+", "_", str(title or _USUAL_NAME)).strip("_")[:_MAX_NAME] or _USUAL_NAME
+
+
+def _tool(name: str, described: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a tool as OpenAI describes them: LangChain's models take it in this form, without references."""
+    whole = dereference_refs(dict(described))
+    about = str(described.get("description") or "").strip()
+    parameters = {key: each for key, each in whole.items() if key not in {"$defs", "title", "description"}}
+    said = "Give the final answer. Call it alone, when nothing else is left to do."
+    function = {"name": name, "description": f"{about}\n\n{said}".lstrip(), "parameters": parameters}
+    return {"type": "function", "function": function}
+
+
+class StructuredResponse(LastValue[Any]):
+    """Holds an answer as plain values, and gives it as an object of the host's class; None for none.
+
+    An answer that does not fit the class any more, of an earlier release of the host, is given as it is.
+    """
+
+    __slots__ = ("made", "restore")
+
+    def __init__(self, typ: Any, key: str = "", restore: Callable[[Any], Any] = lambda plain: plain) -> None:
+        super().__init__(typ, key)
+        self.restore = restore
+        self.made: Any = None
+        """The object that was made of the value: it is asked for at every step."""
+
+    @override
+    def copy(self) -> Self:
+        return self._holding(self.value)
+
+    @override
+    def from_checkpoint(self, checkpoint: Any) -> Self:
+        return self._holding(checkpoint)
+
+    @override
+    def update(self, values: Sequence[Any]) -> bool:
+        self.made = None if values else self.made
+        return super().update(values)
+
+    @override
+    def is_available(self) -> bool:
+        return True
+
+    @override
+    def get(self) -> Any:
+        if self.made is None and super().is_available() and self.value is not None:
+            self.made = self.restore(self.value)
+        return self.made
+
+    def _holding(self, value: Any) -> Self:
+        held = self.__class__(self.typ, self.key, self.restore)
+        held.value = value
+        return held
+
+
+def with_channel(schema: type[Schema], response_format: ResponseFormat | None) -> type[Schema]:
+    """Return a schema of the state whose channel `structured_response` gives objects of the host's class."""
+    if response_format is None:
+        return schema
+    wanted = response_format.schema if _is_strategy(response_format) else response_format
+    if isinstance(wanted, Mapping):
+        kind, restore = dict[str, Any], _as_it_is
+    else:
+        kind, restore = wanted, partial(_restored, TypeAdapter(wanted))
+    fields = get_type_hints(schema, include_extras=True)
+    fields["structured_response"] = Annotated[kind | None, StructuredResponse(kind, restore=restore)]
+    made: Any = TypedDict(schema.__name__, fields, total=False)  # type: ignore[misc]  # a dynamic one
+    made.__doc__ = schema.__doc__
+    return cast("type[Schema]", made)
+
+
+def _as_it_is(plain: Any) -> Any:
+    return plain
+
+
+def _restored(adapter: TypeAdapter[Any], plain: Any) -> Any:
+    try:
+        return adapter.validate_json(json.dumps(plain))
+    except (ValidationError, TypeError):
+        return plain

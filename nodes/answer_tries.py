@@ -1,0 +1,82 @@
+"""Ask the model until its answer is in the form that the host wants, a few times."""
+
+from collections.abc import Callable, Collection, Sequence
+from typing import Any, NamedTuple
+
+from langchain_core.messages import AIMessage, AnyMessage
+from langgraph.runtime import Runtime
+
+from skills_agent.nodes.answer_form import MAX_ANSWERS, MAX_FAULT, AnswerForm, Given
+from skills_agent.nodes.model_call import ModelRequests, Steps, agent_name, usage_of
+from skills_agent.nodes.prompt import ShownSkills
+from skills_agent.skills.text import cut
+from skills_agent.state.context import Context
+from skills_agent.state.reducers import add_usage
+from skills_agent.state.schema import AgentState, AgentUpdate
+from skills_agent.state.transcript import SYNTHETIC
+
+
+class Asked(NamedTuple):
+    """What came of asking the model, perhaps again and again."""
+
+    messages: list[AnyMessage]
+    """What to append: its replies, and the answers to their calls of the form."""
+    usage: AgentUpdate
+    structured: Any
+    fault: str
+    """Why its last answer is not in the form; empty where it is, or where it is none."""
+
+    @property
+    def reply(self) -> AIMessage:
+        """Return the model's last reply."""
+        return next(each for each in reversed(self.messages) if isinstance(each, AIMessage))
+
+
+def ask_in_form(  # noqa: PLR0913, PLR0917 - those of `ModelRequests.ask`, and what is made of a reply
+    requests: ModelRequests,
+    state: AgentState,
+    runtime: Runtime[Context],
+    messages: Sequence[AnyMessage],
+    skills: ShownSkills | None,
+    status: str,
+    hidden: Collection[str] | None,
+    calls: int,
+    own: Callable[[AIMessage, Sequence[AnyMessage]], AIMessage],
+    tries: int = MAX_ANSWERS,
+) -> Steps[Asked]:
+    """Ask the model until its reply is no answer, or one in the form, within the tries and the model calls.
+
+    Where the host wants no form, that is once. `own` makes of a reply what is kept, from it and from the
+    transcript before.
+    """
+    form, given = requests.form, Given()
+    new: list[AnyMessage] = []
+    usage = AgentUpdate()
+    for _ in range(min(tries, form.tries) if form else 1):
+        shown = f"{status}\n{given.fault}\n{form.instruction}" if form and given.fault else status
+        reply = yield from requests.ask(state, runtime, [*messages, *new], skills, shown, hidden, calls)
+        message = own(reply.message, [*messages, *new])
+        usage = _summed(usage, usage_of(state, reply))
+        given = form.read(message) if form else given
+        new += [message, *given.results]
+        calls -= reply.calls
+        if not given.fault or calls <= 0:
+            break
+    return Asked(new, usage, given.structured, given.fault)
+
+
+def given_up(form: AnswerForm, asked: Asked) -> AIMessage:
+    """Return the agent's own word at the end of a turn in which no answer had the form."""
+    count = sum(isinstance(each, AIMessage) for each in asked.messages)
+    times = "once" if count == 1 else f"{count} times"
+    fault = " ".join(asked.fault.removeprefix("Not taken as the answer: ").split())
+    text = f"The model answered {times}, and not in the form {form.name}. The last time: {fault}"
+    said = AIMessage(cut(text, MAX_FAULT), name=agent_name() or None)
+    said.additional_kwargs = dict(SYNTHETIC)
+    return said
+
+
+def _summed(one: AgentUpdate, other: AgentUpdate) -> AgentUpdate:
+    if "usage" in one and "usage" in other:
+        return AgentUpdate(usage=add_usage(one["usage"], other["usage"]))
+    return one or other
