@@ -2,17 +2,21 @@
 
 import logging
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from itertools import islice
+from typing import Final, NamedTuple
 
 from msgspec.structs import replace
 
 from skills_agent.skills.errors import SkillUnreadableError
 from skills_agent.skills.format.frontmatter import HEAD_BYTES
-from skills_agent.skills.format.reading import Place, ReadMetadata, read_metadata
+from skills_agent.skills.format.reading import Place, ReadMetadata, SkillHead, read_each_metadata
 from skills_agent.skills.format.rules import Finding, diagnostic, one_note
 from skills_agent.skills.library.index import Readings, SkillIndex, SkillReading, Strictness
 from skills_agent.skills.skill import Diagnostic, SkillRef
 from skills_agent.skills.sources.protocol import Scan, SkillEntry, Source
+
+_READ_TOGETHER: Final = 64
+"""Files whose first bytes are in memory at a time: at most a megabyte."""
 
 logger = logging.getLogger(__name__)
 
@@ -99,17 +103,32 @@ class Discovery:
         """
         if _is_all_of(before, scan):
             return before
-        readings: dict[str, SkillReading] = {}
-        for entry in sorted(reversed(scan.skills), key=_depth, reverse=True):  # noqa: C414 - sorting is stable
-            reading = before.get(entry.path)
-            if reading is None or reading.entry != entry or not entry.settled or reading.is_unreadable:
-                metadata, diagnostics = self._read(source, entry)
+        entries = sorted(reversed(scan.skills), key=_depth, reverse=True)  # noqa: C414 - sorting is stable
+        changed = iter([entry for entry in entries if not _is_known(before.get(entry.path), entry)])
+        read: dict[str, SkillReading] = {}
+        while block := list(islice(changed, _READ_TOGETHER)):
+            for entry, (metadata, diagnostics) in zip(block, self._read(source, block), strict=True):
                 reading = SkillReading(entry, source.label, metadata, diagnostics)
                 self._again = self._again or not entry.settled or reading.is_unreadable
-            readings[entry.path] = reading
-        return dict(sorted(readings.items(), key=_is_named_like_its_folder))
+                read[entry.path] = reading
+        readings = [(entry.path, read.get(entry.path) or before[entry.path]) for entry in entries]
+        return dict(sorted(readings, key=_is_named_like_its_folder))
 
-    def _read(self, source: Source, entry: SkillEntry) -> ReadMetadata:
+    def _read(self, source: Source, entries: Sequence[SkillEntry]) -> list[ReadMetadata]:
+        heads = [self._head(source, entry) for entry in entries]
+        read = iter(
+            read_each_metadata(
+                [each for each in heads if isinstance(each, SkillHead)],
+                block_angle_brackets=self._strictness.block_angle_brackets,
+                by_title=self._strictness.by_title,
+            )
+        )
+        every = [next(read) if isinstance(each, SkillHead) else each for each in heads]
+        if self._strictness.each_note:
+            return every
+        return [ReadMetadata(metadata, one_note(diagnostics)) for metadata, diagnostics in every]
+
+    def _head(self, source: Source, entry: SkillEntry) -> SkillHead | ReadMetadata:
         limit = self._strictness.max_skill_bytes
         if entry.size > limit:
             message = f"The file is {entry.size:,} bytes, over the limit of {limit:,}."
@@ -119,14 +138,7 @@ class Discovery:
         except SkillUnreadableError as error:
             finding = Finding("skill-unreadable", f"The file cannot be read: {error.cause}.")
             return ReadMetadata(None, (diagnostic(finding, entry.path),))
-        place = Place(source.label, entry.path, entry.folder, source.trusted)
-        metadata, diagnostics = read_metadata(
-            head,
-            place,
-            block_angle_brackets=self._strictness.block_angle_brackets,
-            by_title=self._strictness.by_title,
-        )
-        return ReadMetadata(metadata, diagnostics if self._strictness.each_note else one_note(diagnostics))
+        return SkillHead(head, Place(source.label, entry.path, entry.folder, source.trusted))
 
 
 def read_file(source: Source, path: str, limit: int) -> bytes:
@@ -147,11 +159,17 @@ def cause_of(error: OSError) -> str:
 def _is_all_of(readings: Readings, scan: Scan) -> bool:
     """Return whether these are of all that a scan has found, and nothing is to be read again."""
     return len(readings) == len(scan.skills) and all(
+        _is_known(readings.get(entry.path), entry) for entry in scan.skills
+    )
+
+
+def _is_known(reading: SkillReading | None, entry: SkillEntry) -> bool:
+    """Return whether a reading is of a file as it is now, and need not be repeated."""
+    return (
         entry.settled
-        and (reading := readings.get(entry.path)) is not None
+        and reading is not None
         and (reading.entry is entry or reading.entry == entry)
         and not reading.is_unreadable
-        for entry in scan.skills
     )
 
 

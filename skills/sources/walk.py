@@ -106,6 +106,7 @@ class Walk:
         changed = _changed(path)
         tells = self._is_settled(changed)
         inner: list[str] = []
+        own: list[os.DirEntry[str]] = []
         file: os.DirEntry[str] | None = None
         left = limit
         with os.scandir(path) as entries:
@@ -115,7 +116,9 @@ class Walk:
                 if len(name) == len(SKILL_FILE) and name.upper() == _SKILL_FILE_UPPER:
                     file = entry if file is None or name == SKILL_FILE else file
                 elif entry.is_dir(follow_symlinks=False):
-                    if not self._is_text(entry.path):
+                    if name in OWN_FOLDERS:
+                        own.append(entry)
+                    elif not self._is_text(entry.path):
                         tells = False
                     elif name not in SKIPPED_FOLDERS:
                         inner.append(entry.path)
@@ -127,8 +130,8 @@ class Walk:
             skill = self._skill(file, path)
             is_plain = file.name == SKILL_FILE and not file.is_symlink()
             tells = tells and skill is not None and skill.settled and is_plain
-        if skill is not None and inner:
-            inner = [each for each in inner if each[each.rfind(os.sep) + 1 :] not in OWN_FOLDERS]
+        if skill is None:
+            inner += [entry.path for entry in own]
         return FolderState(path, changed if tells and left else 0, limit - left, tuple(inner), skill)
 
     def _skill(self, entry: os.DirEntry[str], folder: str) -> SkillEntry | None:

@@ -145,6 +145,32 @@ def test_a_bad_skill_never_hides_a_good_one() -> None:
     assert all(entry.reason for entry in catalog.entries if entry.status == "skipped")
 
 
+def test_among_many_files_each_keeps_its_own_metadata_and_findings(tmp_path: Path) -> None:
+    folders = [f"skill-{number:03}" for number in range(150)]
+    for folder in folders:
+        put(tmp_path / folder, description=f"About {folder}.")
+    faults = {
+        folders[10]: "Nothing.",
+        folders[64]: text(folders[64]) + "x" * 1_000,
+        folders[127]: "---\n- a\n---\n",
+    }
+    for folder, content in faults.items():
+        (tmp_path / folder / "SKILL.md").write_text(content)
+
+    catalog = Registry([DirectorySource(tmp_path, "user")], Strictness(max_skill_bytes=500)).refresh()
+
+    assert [(skill.folder, skill.description) for skill in catalog.skills] == [
+        (folder, f"About {folder}.") for folder in folders if folder not in faults
+    ]
+    assert [
+        (found.path, found.code) for found in sorted(catalog.diagnostics, key=lambda found: found.path)
+    ] == [
+        (str(tmp_path / folders[10] / "SKILL.md"), "frontmatter-missing"),
+        (str(tmp_path / folders[64] / "SKILL.md"), "skill-too-large"),
+        (str(tmp_path / folders[127] / "SKILL.md"), "frontmatter-not-mapping"),
+    ]
+
+
 BAD: list[str | bytes] = [
     "",
     "# Title",
