@@ -42,7 +42,7 @@ from skills_agent.skills.sources.plugin import PLUGIN_ROOT
 from skills_agent.skills.text import cut
 from skills_agent.skills.visible import visible_line
 from skills_agent.state.context import Context, caller_of
-from skills_agent.state.records import GrantRecord, LoadedSkill, VerdictRecord, active_skills
+from skills_agent.state.records import GrantRecord, LoadedSkill, VerdictRecord, active_skills, not_loaded_text
 from skills_agent.state.schema import AgentState
 from skills_agent.state.transcript import LOAD_SKILL, answered_ids
 
@@ -272,7 +272,13 @@ class Judge:
             return Verdict("deny", refusal, "skill")
         if fault := policy.fault(tool, call.args):
             return Verdict("deny", f"The arguments of {tool.name} are not valid: {fault}", "error")
-        return None
+        return self._unloaded(call)
+
+    def _unloaded(self, call: Call) -> Verdict | None:
+        """Refuse to run what is of a skill that is not loaded: an approval could not make it run."""
+        if call.spec.counts_as not in {"script", "command"} or not call.skill or call.skill in self.loaded:
+            return None
+        return Verdict("deny", not_loaded_text(call.skill, self.loaded), "error")
 
     def _answer(self, call: Call) -> Verdict | None:
         policy, risk, words = self._policy, call.risk, _risk_text(call)

@@ -3,7 +3,7 @@
 What is NotRequired is absent in records of older versions, where nothing else is said.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, Literal, NotRequired
 
 from typing_extensions import TypedDict  # pydantic needs this one before Python 3.12
@@ -90,6 +90,12 @@ class LoadedSkill(TypedDict):
 def active_skills(ledger: Mapping[str, LoadedSkill] | None) -> dict[str, LoadedSkill]:
     """Return the skills that are loaded and were not unloaded, by name; none before the first load."""
     return {name: skill for name, skill in (ledger or {}).items() if not skill["unloaded"]}
+
+
+def not_loaded_text(name: str, loaded: Collection[str]) -> str:
+    """Say that a call needs a skill that is not loaded, and which are."""
+    named = ", ".join(sorted(loaded)) or "none"
+    return f"Skill {name} is not loaded. Call load_skill first. Loaded skills: {named}."
 
 
 def tombstone(skill: LoadedSkill) -> LoadedSkill:

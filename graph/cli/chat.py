@@ -10,7 +10,7 @@ import click
 from skills_agent.graph.cli import options
 from skills_agent.graph.cli.printing import echo, is_terminal, line_of, print_error, print_section, table
 from skills_agent.graph.cli.signals import ending_on_sigterm, exit_code_of, leave
-from skills_agent.skills.errors import UnknownSkillError
+from skills_agent.skills.errors import SkillSkippedError, UnknownSkillError
 
 if TYPE_CHECKING:  # `skills-agent -h` imports this module: LangGraph is imported where it runs
     from skills_agent.graph.cli.thread import OpenThread
@@ -77,7 +77,7 @@ def _answer(thread: "OpenThread", line: str) -> bool:
 
 
 def unknown_command(thread: "OpenThread", text: str, commands: Sequence[str] = ()) -> str:
-    """Say that a text begins with `/NAME` and nothing has that name; empty for any other text."""
+    """Say that a text begins with `/NAME` and nothing usable has that name; empty for any other text."""
     command = _COMMAND.match(text)
     if command is None:
         return ""
@@ -88,6 +88,8 @@ def unknown_command(thread: "OpenThread", text: str, commands: Sequence[str] = (
         return ""
     try:
         catalog.find(name)
+    except SkillSkippedError as error:
+        return str(error)
     except UnknownSkillError:
         names = [*commands, *(skill.name for skill in catalog.skills if skill.user_invocable)]
         near = " or ".join(f"/{each}" for each in get_close_matches(name, names))

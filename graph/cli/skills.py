@@ -39,7 +39,7 @@ description: "{description}"
 
 # {title}
 
-Say here, step by step, what to do. Only this text is read when the skill is loaded: put detail that
+TODO: say here, step by step, what to do. Only this text is read when the skill is loaded: put detail that
 is not always needed into `references/`, programs into `scripts/`, and name the file where it is needed.
 """
 

@@ -19,7 +19,7 @@ from skills_agent.skills.library.registry import Library, Registry
 from skills_agent.skills.skill import SkillRef
 from skills_agent.skills.text import escape_markup, one_line
 from skills_agent.state.context import Context, caller_of
-from skills_agent.state.records import LoadedSkill, active_skills, tombstone
+from skills_agent.state.records import LoadedSkill, active_skills, not_loaded_text, tombstone
 from skills_agent.state.transcript import UNLOAD_SKILL
 
 MAX_HITS = 5
@@ -43,8 +43,7 @@ def loaded_skill(runtime: ThreadRuntime, name: str) -> LoadedSkill:
     """Return a loaded skill. Raises ToolException for one that is not."""
     ledger = active_skills(runtime.state.get("skills_loaded"))
     if name not in ledger:
-        loaded = ", ".join(sorted(ledger)) or "none"
-        raise ToolException(f"Skill {name} is not loaded. Call load_skill first. Loaded skills: {loaded}.")
+        raise ToolException(not_loaded_text(name, ledger))
     return ledger[name]
 
 

@@ -153,3 +153,19 @@ def test_a_new_file_that_came_after_the_question_is_not_overwritten(
     (workspace / "notes.md").write_text("precious\n")
     agent.answer({"type": "approve"})
     assert (workspace / "notes.md").read_text() == "precious\n"
+
+
+@pytest.mark.parametrize(
+    "asked_for",
+    [call("run_script", skill="beta", path="scripts/x.py"), call("run_command", command="ls", skill="beta")],
+)
+def test_nobody_is_asked_about_a_call_of_a_skill_that_is_not_loaded(
+    make_agent: MakeAgent, skills_dir: Path, asked_for: dict[str, str]
+) -> None:
+    """A person was asked to approve a script of a skill that there was not, and approving it ran nothing."""
+    write_skill(skills_dir, "beta", "Counts pears.", scripts__x_py="print(1)")
+    agent = make_agent([calls(asked_for), "done"], enable_run_command="on")
+    agent.say("go")
+    assert not agent.state.interrupts
+    (refused,) = agent.tool_messages(asked_for["name"])
+    assert refused.content == "Skill beta is not loaded. Call load_skill first. Loaded skills: none."
