@@ -24,7 +24,7 @@ from skills_agent.nodes.answer_form import AnswerForm
 from skills_agent.nodes.cancellation import Cancellation
 from skills_agent.nodes.effects import Invocations
 from skills_agent.nodes.prompt import ShownCatalog, ShownSkills
-from skills_agent.nodes.prompt_cache import with_breakpoints, with_tool_breakpoint
+from skills_agent.nodes.prompt_cache import BreakpointStyle, with_breakpoints, with_tool_breakpoint
 from skills_agent.nodes.reply import (
     FIRST_WAIT,
     MAX_TRIES,
@@ -97,8 +97,8 @@ class ChosenModel(NamedTuple):
     """False for one that answers by rules or from a script: it cannot write a summary."""
     reads_records: bool = False
     """True for the offline model: it gets the records that a prompt is rendered from. No provider does."""
-    takes_breakpoints: bool = False
-    """True for one whose prompt cache keeps what breakpoints say."""
+    breakpoints: BreakpointStyle | None = None
+    """How it takes breakpoints, where its prompt cache keeps what they say."""
 
 
 class Models(NamedTuple):
@@ -223,7 +223,8 @@ class ModelRequests:
         if (tokens := rendered.tokens + schema_tokens) > chosen.window:
             return _named(Reply(prompt.too_large(state, tokens, chosen.name, chosen.window)), own_name)
         arguments = {"records": PromptRecords(messages, skills)} if chosen.reads_records else {}
-        shown = with_breakpoints(rendered.messages) if chosen.takes_breakpoints else rendered.messages
+        style = chosen.breakpoints
+        shown = with_breakpoints(rendered.messages, style) if style else rendered.messages
         reply = yield from self.reply(state, runtime, chosen.name, Waiting(model, shown, arguments), calls)
         own = without_calls_of(reply.message, self._provider_tools)
         return _named(reply._replace(message=own), own_name)
@@ -337,8 +338,8 @@ class ModelRequests:
             first = [*(self.form.tools.values() if self.form else ()), *([load_skill] if load_skill else [])]
             tools = [*first, *tools]
             tokens += sum(map(_schema_tokens, first))
-            if chosen.takes_breakpoints:
-                tools = with_tool_breakpoint(tools)
+            if chosen.breakpoints and tools:
+                tools = with_tool_breakpoint(tools, chosen.breakpoints)
             model, beside = chosen.chat, self.form.bound if self.form else {}
             if tools:
                 model = changed_inside(model, lambda chat: chat.bind_tools(tools, **beside))

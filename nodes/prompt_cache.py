@@ -6,7 +6,7 @@ https://platform.claude.com/docs/en/build-with-claude/prompt-caching
 """
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
 from langchain_core.tools import BaseTool
@@ -14,9 +14,16 @@ from langchain_core.tools import BaseTool
 from skills_agent.state.transcript import is_synthetic
 
 BREAKPOINT: Final = {"cache_control": {"type": "ephemeral"}}
+CACHE_POINT: Final = {"cachePoint": {"type": "default"}}
+"""https://docs.aws.amazon.com/bedrock/latest/userguide/prompt-caching.html"""
+
+BreakpointStyle = Literal["anthropic", "vertex", "converse"]
+"""How a model's LangChain package takes breakpoints: langchain-anthropic lifts that of a tool message's last
+block, `ChatAnthropicVertex` (langchain-google-vertexai 3.2) takes it from its `additional_kwargs`, and
+`ChatBedrockConverse` (langchain-aws 1.9) has a block of its own for it."""
 
 
-def with_breakpoints(prompt: Sequence[AnyMessage]) -> list[AnyMessage]:
+def with_breakpoints(prompt: Sequence[AnyMessage], style: BreakpointStyle = "anthropic") -> list[AnyMessage]:
     """Return a prompt with breakpoints: its system message, and twice in the conversation.
 
     The last message is the status, which changes with every step: the breakpoint is before it. The other one
@@ -28,22 +35,38 @@ def with_breakpoints(prompt: Sequence[AnyMessage]) -> list[AnyMessage]:
     before_reply = _last_markable(prompt, replies[-1]) if replies else None
     for at in {0, before_reply, _last_markable(prompt, len(prompt) - 1)}:
         if at is not None:
-            blocks: Any = marked[at].content
-            marked[at] = marked[at].model_copy(
-                update={"content": [*blocks[:-1], {**blocks[-1], **BREAKPOINT}]}
-            )
+            marked[at] = _marked(marked[at], style)
     return marked
 
 
-def with_tool_breakpoint(tools: Sequence[BaseTool | dict[str, Any]]) -> list[BaseTool | dict[str, Any]]:
-    """Return tools of which the last that can carry it has a breakpoint: a schema as a dict cannot."""
+def with_tool_breakpoint(
+    tools: Sequence[BaseTool | dict[str, Any]], style: BreakpointStyle = "anthropic"
+) -> list[BaseTool | dict[str, Any]]:
+    """Return tools of which the last that can carry it has a breakpoint: a schema as a dict cannot.
+
+    `ChatAnthropicVertex` has none on tools: they are kept with the system message, before which they stand.
+    """
     marked = list(tools)
+    if style == "converse":
+        return [*marked, dict(CACHE_POINT)]
+    if style == "vertex":
+        return marked
     for at in reversed(range(len(marked))):
         tool = marked[at]
         if isinstance(tool, BaseTool):
             marked[at] = tool.model_copy(update={"extras": {**(tool.extras or {}), **BREAKPOINT}})
             break
     return marked
+
+
+def _marked(message: AnyMessage, style: BreakpointStyle) -> AnyMessage:
+    if style == "vertex" and isinstance(message, ToolMessage):
+        return message.model_copy(update={"additional_kwargs": {**message.additional_kwargs, **BREAKPOINT}})
+    blocks: Any = message.content
+    own = (
+        [*blocks, dict(CACHE_POINT)] if style == "converse" else [*blocks[:-1], {**blocks[-1], **BREAKPOINT}]
+    )
+    return message.model_copy(update={"content": own})
 
 
 def _last_markable(prompt: Sequence[AnyMessage], end: int) -> int | None:

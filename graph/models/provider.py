@@ -1,6 +1,7 @@
 """Chat models by name, and which of them a request gets."""
 
 import fnmatch
+import re
 from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
@@ -29,6 +30,7 @@ from skills_agent.graph.models.scripted import ScriptedChatModel, read_script
 from skills_agent.graph.places import process_environment
 from skills_agent.graph.settings import UNKNOWN_WINDOW, Settings, SettingsError
 from skills_agent.nodes.model_call import ChosenModel, Models
+from skills_agent.nodes.prompt_cache import BreakpointStyle
 from skills_agent.nodes.wrapped_models import ModelRunnable, chat_models, has_bound_tools
 from skills_agent.state.context import Context
 
@@ -153,7 +155,7 @@ def make_models(settings: Settings, model: ModelRunnable | None, *, in_a_form: b
             window=settings.context_window or stated_window(chat) or UNKNOWN_WINDOW,
             writes=not any(isinstance(each, LocalChatModel) for each in chat_models(chat)),
             reads_records=is_offline,
-            takes_breakpoints=takes_breakpoints(chat),
+            breakpoints=breakpoint_style(chat),
         )
 
     def window(context: Context) -> int:
@@ -188,10 +190,29 @@ def stated_window(model: ModelRunnable | None) -> int | None:
     return min((size for each in stated if (size := each.get("max_input_tokens"))), default=None)
 
 
-def takes_breakpoints(model: ModelRunnable) -> bool:
-    """Return whether langchain-anthropic's ChatAnthropic, or a class made of it, answers in every case.
+_STYLES: Final[Mapping[str, BreakpointStyle]] = {
+    "ChatAnthropic": "anthropic",
+    "ChatAnthropicVertex": "vertex",
+    "ChatBedrockConverse": "converse",
+}
+_CACHING_ON_BEDROCK: Final = re.compile("anthropic[.]claude-([a-z]+-[0-9]|3-7-sonnet|3-5-haiku)")
+"""Models of Anthropic that take cache points on Bedrock, which has others that refuse them."""
 
-    It is known by the name of its class: the package is the host's.
+
+def breakpoint_style(model: ModelRunnable) -> BreakpointStyle | None:
+    """Return how a model of Anthropic takes breakpoints for its prompt cache; None where one may not.
+
+    One of these classes, or one made of it, must answer in every case. They are known by their names: the
+    packages are the host's.
     """
-    names = [{made.__name__ for made in type(each).__mro__} for each in chat_models(model)]
-    return bool(names) and all("ChatAnthropic" in each for each in names)
+    styles = {_style_of(each) for each in chat_models(model)}
+    return styles.pop() if len(styles) == 1 else None
+
+
+def _style_of(model: BaseChatModel) -> BreakpointStyle | None:
+    names = [made.__name__ for made in type(model).__mro__]
+    style = next((_STYLES[name] for name in names if name in _STYLES), None)
+    on_bedrock = [str(getattr(model, name, None) or "") for name in ("base_model_id", "model_id")]
+    if style == "converse" and not any(map(_CACHING_ON_BEDROCK.search, on_bedrock)):
+        return None
+    return style
