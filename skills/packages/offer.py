@@ -45,6 +45,9 @@ class Wanted(NamedTuple):
     """The skills that are wanted; empty: all that there are."""
     limits: ContentLimits = ContentLimits()
     """Of each skill, and of an archive."""
+    resolved: str = ""
+    """Fetch exactly this, which an `Offer.resolved` of the address was: of a repository the commit, whatever
+    the ref means by now; of an index the URL. A source that has it no more raises OfferError."""
 
 
 Fetch = Callable[[Wanted], Offer]
