@@ -46,6 +46,7 @@ is not always needed into `references/`, programs into `scripts/`, and name the 
 
 _LATE: Final = {
     "install": Late("install", "Install skills from a folder, an archive, a repository or a URL."),
+    "serve": Late("serve", "Publish skills to any client of MCP."),
     "lint": Late("doctor", "Check skills against agentskills.io/specification."),
     "doctor": Late("doctor", "Show where skills are from, what is wrong with them, and all settings."),
     "needs": Late("needs", "Show what a skill needs of this machine, and what is missing."),

@@ -1,0 +1,88 @@
+"""The skills of a registry as MCP lists them: each as the snapshot that it is now."""
+
+import hashlib
+import logging
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from skills_agent.skills.confined import read_beneath
+from skills_agent.skills.errors import SkillError
+from skills_agent.skills.format.json_fields import json_fields
+from skills_agent.skills.format.rules import is_spec_name
+from skills_agent.skills.library.contents import ContentLimits, Member, list_contents
+from skills_agent.skills.library.registry import Registry
+from skills_agent.skills.skill import SkillMetadata
+from skills_agent.skills.sources.mcp_entries import MAX_BYTES, MAX_FILES, McpEntry, McpFile, uri_of
+
+logger = logging.getLogger(__name__)
+
+
+class PublishedSkill(NamedTuple):
+    """A skill that is published."""
+
+    entry: McpEntry
+    folder: Path
+    """Its snapshot: the bytes that the entry has digests of."""
+
+    def read(self, path: str) -> bytes:
+        """Return a file of the skill. Raises OSError."""
+        return read_beneath(self.folder, path, MAX_BYTES)
+
+
+class Publisher:
+    """Publishes the skills of a registry, without reading twice what has not changed."""
+
+    def __init__(self, registry: Registry, names: frozenset[str] = frozenset()) -> None:
+        """Publish skills of these names; of none: all that a model may load."""
+        self._registry = registry
+        self._names = names
+        self._known: dict[str, PublishedSkill] = {}
+        """By the digest of the skill."""
+
+    def skills(self) -> Mapping[str, PublishedSkill]:
+        """Return what is published now, by URI. What cannot be is left out, and logged."""
+        catalog = self._registry.refresh()
+        chosen = [each for each in catalog.skills if self._is_meant(each)]
+        published = {each.entry.uri: each for skill in chosen for each in self._published(skill)}
+        self._known = {digest: each for digest, each in self._known.items() if each in published.values()}
+        return published
+
+    def _is_meant(self, skill: SkillMetadata) -> bool:
+        return skill.name in self._names if self._names else skill.model_invocable
+
+    def _published(self, skill: SkillMetadata) -> Iterator[PublishedSkill]:
+        try:
+            snapshot = self._registry.snapshot(skill.ref)
+            if snapshot.digest not in self._known:
+                self._known[snapshot.digest] = PublishedSkill(
+                    _entry(skill.name, snapshot.folder), snapshot.folder
+                )
+            yield self._known[snapshot.digest]
+        except (SkillError, OSError) as error:
+            logger.warning("skill %s is not published: %s", skill.name, error)
+
+
+def _entry(name: str, folder: Path) -> McpEntry:
+    """Describe a skill's folder. Raises SkillError."""
+    files = dict(_files(name, folder))
+    fields = json_fields(read_beneath(folder, "SKILL.md", MAX_BYTES))
+    if not is_spec_name(name) or fields.get("name") != name:
+        raise SkillError("its frontmatter has no name by the specification")
+    if len(files) > MAX_FILES or sum(each.size for each in files.values()) > MAX_BYTES:
+        raise SkillError(
+            f"it has more than {MAX_FILES} files, or {MAX_BYTES:,} bytes, which MCP does not take"
+        )
+    return McpEntry(uri_of(name), fields, files)
+
+
+def _files(name: str, folder: Path) -> Iterator[tuple[str, McpFile]]:
+    for member in list_contents(folder, ContentLimits(MAX_BYTES, MAX_FILES)):
+        if _is_file(folder, member):
+            content = read_beneath(folder, member.path, MAX_BYTES)
+            digest = hashlib.sha256(content).hexdigest()
+            yield member.path, McpFile(uri_of(name, member.path), f"sha256:{digest}", len(content))
+
+
+def _is_file(folder: Path, member: Member) -> bool:
+    return member.kind != "link" or (folder / member.path).is_file()
