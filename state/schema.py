@@ -40,9 +40,6 @@ class AgentOutput(TypedDict, total=False):
 
     messages: Messages
     answer: str
-    structured_response: Any
-    """The answer in the form of `build_graph(response_format=...)`; None where the turn has none. It is kept
-    as plain values."""
     loaded: list[str]
     """Names of the skills that are loaded after the turn."""
     usage: Annotated[UsageRecord, add_usage]
@@ -69,6 +66,9 @@ class AgentState(AgentInput, AgentOutput, total=False):
     grants: Annotated[dict[str, GrantRecord], merge_records]
     spent_budget: str
     """The budget that is spent while the model wants more calls; empty otherwise. Written by `decide`."""
+    structured_response: Any
+    """The answer in the form of `build_graph(response_format=...)`; None where the turn has none. It is kept
+    as plain values, and part of the output where a form is wanted."""
     remaining_steps: RemainingSteps
 
 

@@ -55,7 +55,8 @@ def second_prompt(workspace: Path, model: Recording) -> list[BaseMessage]:
     model.script = [calls(call("read_file", path="notes.txt")), "12."]
     settings = Settings(workspace=workspace, home=workspace, bundled_skills=False)
     agent = build_graph(settings, model=model).compile(InMemorySaver())
-    agent.invoke({"messages": [("user", "How many?")]}, {"configurable": {"thread_id": "1"}})
+    asked: Any = {"messages": [("user", "How many?")]}
+    agent.invoke(asked, {"configurable": {"thread_id": "1"}})
     return list(model.prompts[-1])
 
 
