@@ -142,12 +142,18 @@ def test_a_new_skill_is_used_when_its_description_is_filled_in(cli: CommandLine)
     ]
     assert [each["code"] for each in skipped["diagnostics"]] == ["description-placeholder"]
     assert cli.run("skills", "lint", str(folder)).code == 1
+    asked = cli.run("ask", "/tide-table of today")
+    assert (asked.code, "is there, and cannot be used: The description is not" in asked.err) == (2, True)
     lines = (folder / "SKILL.md").read_text().splitlines()
-    filled = "\n".join("description: Tides. Use for tides." if "TODO" in each else each for each in lines)
+    filled = "\n".join(
+        "description: Tides. Use for tides." if "TODO: what" in each else each for each in lines
+    )
     (folder / "SKILL.md").write_text(filled)
     told = cli.run("skills", "list", "--json").value
     (skill,) = [skill for skill in told if skill["name"] == "tide-table"]
     assert (skill["source"], skill["diagnostics"]) == ("project", [])
+    assert "is left to be written" in cli.run("skills", "lint", str(folder)).out
+    (folder / "SKILL.md").write_text(filled.partition("TODO: say")[0] + "Look them up.\n")
     assert cli.run("skills", "lint", str(folder)).out == "1 skill, 0 errors, 0 warnings\n"
 
 
