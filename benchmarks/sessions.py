@@ -10,8 +10,9 @@ to that, and the peak of memory. Every combination is a process of its own.
 With `--relaxed` a commit does not wait for the disk (SQLite: `synchronous = NORMAL`, PostgreSQL:
 `synchronous_commit = off`). With `--bare` the agent is a bare graph of two nodes: what is left is the
 machine's, langchain-openai's and the saver's. With `--compare N` both run plain turns on SQLite,
-N times by turns, and the medians of the CPU a session are printed. Exits with 1 where a thread is not as it
-should be, or the ratio of the two is over its goal.
+N times by turns, and the medians of the CPU a session are printed. With `--loop uvloop` that loop runs async
+sessions; a comparison has a line more with it. Exits with 1 where a thread is not as it should be, or the
+ratio of the two is over its goal.
 """
 
 import argparse
@@ -26,7 +27,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Coroutine, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, closing, contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -36,7 +37,7 @@ from typing import Annotated, Any, NamedTuple
 from langchain_core.tools import tool
 
 KEY = "loopback-key"
-BARE, RELAXED = "SESSIONS_BARE", "SESSIONS_RELAXED"
+BARE, RELAXED, LOOP = "SESSIONS_BARE", "SESSIONS_RELAXED", "SESSIONS_LOOP"
 """Variables that tell a child about the options."""
 GOAL = 1.3
 """CPU of a session with a plain turn on SQLite, to that of the bare graph."""
@@ -279,6 +280,15 @@ async def run_async(way: Way, sessions: int, place: Path, dsn: str) -> Outcome:
     return Outcome(took, cpu, wrong)
 
 
+def run_on_loop(sessions: Coroutine[Any, Any, Outcome]) -> Outcome:
+    """Run sessions on the event loop that was asked for."""
+    if os.environ.get(LOOP) != "uvloop":
+        return asyncio.run(sessions)
+    import uvloop
+
+    return uvloop.run(sessions)
+
+
 def child(saver: str, path: str, turn: str, sessions: str, dsn: str) -> None:
     """Run one combination and print what came of it as JSON."""
     way = Way(saver, path, turn)
@@ -286,7 +296,7 @@ def child(saver: str, path: str, turn: str, sessions: str, dsn: str) -> None:
         if path == "sync":
             outcome = run_sync(way, int(sessions), Path(place), dsn)
         else:
-            outcome = asyncio.run(run_async(way, int(sessions), Path(place), dsn))
+            outcome = run_on_loop(run_async(way, int(sessions), Path(place), dsn))
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     print(json.dumps({**outcome._asdict(), "peak": peak}))
 
@@ -305,6 +315,7 @@ def main() -> int:
     parser.add_argument("--only", default="", help="combinations that hold this word, as sync")
     parser.add_argument("--bare", action="store_true", help="a graph of two nodes instead of ours")
     parser.add_argument("--relaxed", action="store_true", help="commits do not wait for the disk")
+    parser.add_argument("--loop", default="asyncio", choices=["asyncio", "uvloop"])
     parser.add_argument("--compare", type=int, default=0, metavar="N", help="CPU beside the bare graph")
     chosen = parser.parse_args()
     if chosen.compare:
@@ -348,11 +359,14 @@ def tell(way: Way, chosen: argparse.Namespace, url: str, dsn: str) -> bool:
     return bool(outcome["wrong"])
 
 
-def run(way: Way, chosen: argparse.Namespace, url: str, dsn: str, *, is_bare: bool) -> dict[str, float]:
+def run(
+    way: Way, chosen: argparse.Namespace, url: str, dsn: str, *, is_bare: bool, loop: str | None = None
+) -> dict[str, float]:
     """Run one combination in a process of its own and return what came of it."""
     environment = {**os.environ, "OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": url}
     environment |= {BARE: "1"} if is_bare else {}
     environment |= {RELAXED: "1"} if chosen.relaxed else {}
+    environment |= {LOOP: chosen.loop if loop is None else loop}
     done = subprocess.run(
         [sys.executable, __file__, "--child", *way, str(chosen.sessions), dsn],
         env=environment,
@@ -370,18 +384,23 @@ def compare(chosen: argparse.Namespace) -> int:
     """Print the CPU of a session beside the bare graph's; 1 where it is over the goal, or one is wrong."""
     failed = False
     print(f"{chosen.sessions} sessions with a plain turn on SQLite; medians of {chosen.compare} rounds\n")
-    print("| path | bare graph, ms | skills-agent, ms | ratio | goal |\n|---|---:|---:|---:|---:|")
+    print("| path | loop | bare graph, ms | skills-agent, ms | ratio | goal |\n|---|---|---:|---:|---:|---:|")
+    lines = [("async", "asyncio"), ("sync", "")]
+    if chosen.loop != "asyncio":
+        lines.insert(1, ("async", chosen.loop))
+    cpu: dict[tuple[str, str, bool], list[float]] = {
+        (*line, is_bare): [] for line in lines for is_bare in (True, False)
+    }
     with model_server(chosen.seconds) as url:
-        for path in ("async", "sync"):
-            cpu: dict[bool, list[float]] = {True: [], False: []}
-            for _ in range(chosen.compare):
-                for is_bare, costs in cpu.items():
-                    outcome = run(Way("sqlite", path, "plain"), chosen, url, "", is_bare=is_bare)
-                    failed |= bool(outcome["wrong"])
-                    costs.append(1000 * outcome["cpu"] / chosen.sessions)
-            bare, ours = statistics.median(cpu[True]), statistics.median(cpu[False])
-            failed |= ours / bare > GOAL
-            print(f"| {path} | {bare:.1f} | {ours:.1f} | {ours / bare:.2f} | {GOAL} |", flush=True)
+        for (path, loop, is_bare), costs in [*cpu.items()] * chosen.compare:
+            way = Way("sqlite", path, "plain")
+            outcome = run(way, chosen, url, "", is_bare=is_bare, loop=loop)
+            failed |= bool(outcome["wrong"])
+            costs.append(1000 * outcome["cpu"] / chosen.sessions)
+    for line in lines:
+        bare, ours = statistics.median(cpu[*line, True]), statistics.median(cpu[*line, False])
+        failed |= ours / bare > GOAL
+        print(f"| {' | '.join(line)} | {bare:.1f} | {ours:.1f} | {ours / bare:.2f} | {GOAL} |")
     return int(failed)
 
 

@@ -32,6 +32,8 @@ GO: Any = {"messages": [HumanMessage("go")]}
 LOAD = calls(call("load_skill", name="count"))
 RUN = call("run_script", skill="count", path="scripts/run.py", args=["a"])
 FREE: dict[str, Any] = {"require_approval_for": frozenset()}
+QUICKLY = 20
+"""Seconds for what does not wait for a tool that blocks, which does so for 60."""
 
 
 @pytest.fixture
@@ -59,8 +61,9 @@ async def there(place: Path) -> None:
 
 
 async def cancel(run: "asyncio.Future[Any]") -> None:
-    """Cancel a run, and wait for its end."""
+    """Cancel a run, and wait for its end, not as long as a tool that blocks."""
     run.cancel()
+    assert (await asyncio.wait({run}, timeout=QUICKLY))[0], "the cancelled run goes on"
     with pytest.raises(asyncio.CancelledError):
         await run
 
@@ -358,7 +361,7 @@ async def give_up(agent: Agent, slow: Slow, monkeypatch: pytest.MonkeyPatch) -> 
 
 async def ask_about(agent: Agent, message: Any = None) -> Interrupt:
     """Go on with a thread whose tool was given up, and return the question about it."""
-    async with asyncio.timeout(20):  # The tool itself is not waited for.
+    async with asyncio.timeout(QUICKLY):  # The tool itself is not waited for.
         await agent.graph.ainvoke(message, agent.config)
     question: Interrupt
     (question,) = agent.state.interrupts
@@ -444,7 +447,8 @@ async def test_a_tool_that_was_given_up_stays_unknown_when_it_returns_in_between
 ) -> None:
     agent = make_agent([calls(call("slow")), "well", calls(call("slow")), "done"], tools=[slow.tool], **FREE)
     await give_up(agent, slow, monkeypatch)
-    await agent.graph.ainvoke({"messages": [HumanMessage("never mind")]}, agent.config)
+    async with asyncio.timeout(QUICKLY):
+        await agent.graph.ainvoke({"messages": [HumanMessage("never mind")]}, agent.config)
     assert "Outcome unknown" in agent.tool_messages("slow")[0].text
     await let_return(agent, slow)
     await agent.graph.ainvoke({"messages": [HumanMessage("after all")]}, agent.config)

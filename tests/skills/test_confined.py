@@ -137,7 +137,11 @@ def test_is_beneath_looks_through_links(root: Path) -> None:
     (root / "out").symlink_to("..")
 
     assert is_beneath(root, root / "a/file")
+    assert is_beneath(root, root)
+    assert is_beneath(root, root / "out" / root.name / "a")
     assert not is_beneath(root, root / "out")
+    assert not is_beneath(root, root / "out/elsewhere/file")
+    assert not is_beneath(root, root / "a/../../elsewhere")
     assert not is_beneath(root, Path(f"{root}-sibling"))
 
 

@@ -136,9 +136,9 @@ def test_streamed_tool_calls_are_put_together(server: OpenAIServer) -> None:
     assert [(call["name"], call["args"], call["id"]) for call in whole.tool_calls] == [LOAD, READ]
 
 
-@pytest.mark.parametrize("skip_conversion", [False, True])
+@pytest.mark.parametrize("skip_conversion", [False, "tools", True])
 def test_messages_and_tools_are_sent_alike_with_and_without_the_clients_conversion(
-    server: OpenAIServer, skip_conversion: bool
+    server: OpenAIServer, skip_conversion: bool | str
 ) -> None:
     server.answers += [Completion("ok"), Completion("{}")]
     model = model_on(server, skip_conversion=skip_conversion)
@@ -150,9 +150,20 @@ def test_messages_and_tools_are_sent_alike_with_and_without_the_clients_conversi
     assert formatted["response_format"] == {"type": "json_object"}
 
 
-@pytest.mark.parametrize("skip_conversion", [False, True])
-def test_what_instruments_the_client_sees_the_messages_that_the_client_converts(
-    server: OpenAIServer, monkeypatch: pytest.MonkeyPatch, skip_conversion: bool
+@pytest.mark.parametrize(
+    ("parameters", "sees_messages", "sees_tools"),
+    [
+        ({}, True, False),
+        ({"skip_conversion": False}, True, True),
+        ({"skip_conversion": True}, False, False),
+    ],
+)
+def test_what_instruments_the_client_sees_what_the_client_converts(
+    server: OpenAIServer,
+    monkeypatch: pytest.MonkeyPatch,
+    parameters: dict[str, bool],
+    sees_messages: bool,
+    sees_tools: bool,
 ) -> None:
     seen: list[Any] = []
     create = Completions.create
@@ -163,9 +174,11 @@ def test_what_instruments_the_client_sees_the_messages_that_the_client_converts(
 
     monkeypatch.setattr(Completions, "create", record)
     server.answers.append(Completion("ok"))
-    model_on(server, skip_conversion=skip_conversion).bind_tools(TOOLS).invoke("Go.")
-    shown: Any = ([], []) if skip_conversion else ([{"content": "Go.", "role": "user"}], TOOLS)
-    assert seen == [shown], "See how ChatOpenAI makes its payload now, and graph/models/compatible.py."
+    model_on(server, **parameters).bind_tools(TOOLS).invoke("Go.")
+    messages = [{"content": "Go.", "role": "user"}] if sees_messages else []
+    assert seen == [(messages, TOOLS if sees_tools else [])], (
+        "See how ChatOpenAI makes its payload now, and graph/models/compatible.py."
+    )
 
 
 async def _asynchronous(model: BaseChatModel) -> tuple[AIMessage, list[AIMessageChunk]]:
