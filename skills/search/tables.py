@@ -14,14 +14,17 @@ if TYPE_CHECKING:
 
 _WAIT: Final = 2.0
 """Seconds, for another process that fills the tables."""
-# Labels and bodies (instructions) are two tables, because BM25 divides by the length of a whole row: in one
-# table a skill with long instructions could hardly be found by its description.
+# Each field has a table of its own, because BM25 divides by the length of a whole row, and weighs a word by
+# how many rows have it: in one table a skill with long instructions could hardly be found by its description,
+# and one with a long description hardly by its name.
 _TABLES: Final = (
     """CREATE TABLE IF NOT EXISTS texts
     (key TEXT, digest TEXT, description_scripts TEXT, instruction_scripts TEXT)""",
     "CREATE TABLE IF NOT EXISTS filled (state TEXT, totals TEXT)",
-    f'CREATE VIRTUAL TABLE IF NOT EXISTS labels USING fts5(name, description, tokenize = "{TOKENIZER}")',
-    f'CREATE VIRTUAL TABLE IF NOT EXISTS bodies USING fts5(instructions, tokenize = "{TOKENIZER}")',
+    *(
+        f'CREATE VIRTUAL TABLE IF NOT EXISTS {field} USING fts5(words, tokenize = "{TOKENIZER}")'
+        for field in ("name", "description", "instructions")
+    ),
 )
 _Result = TypeVar("_Result")
 

@@ -23,16 +23,15 @@ if TYPE_CHECKING:
     from sqlite3 import Connection
 
 Field = Literal["name", "description", "instructions"]
-_Table = Literal["labels", "bodies"]
-_MATCHES: Final[Mapping[_Table, str]] = {
-    "labels": "SELECT rowid, bm25(labels, ?, ?) FROM labels WHERE labels MATCH ?",
-    "bodies": "SELECT rowid, bm25(bodies, ?, ?) FROM bodies WHERE bodies MATCH ?",
+_MATCHES: Final[Mapping[Field, str]] = {
+    "name": "SELECT rowid, bm25(name, ?) FROM name WHERE name MATCH ?",
+    "description": "SELECT rowid, bm25(description, ?) FROM description WHERE description MATCH ?",
+    "instructions": "SELECT rowid, bm25(instructions, ?) FROM instructions WHERE instructions MATCH ?",
 }
-_FIELDS: Final[Mapping[Field, str]] = {
-    "name": "SELECT rowid FROM labels WHERE labels MATCH 'name : ' || ?",
-    "description": "SELECT rowid FROM labels WHERE labels MATCH 'description : ' || ?",
-    "instructions": "SELECT rowid FROM bodies WHERE bodies MATCH ?",
-}
+_IN_SENTENCES: Final[tuple[Field, ...]] = ("description", "instructions")
+"""Where neighbouring words say more than each of them: a name is hardly more than a pair."""
+_LEAST_BEGINNING: Final = 5
+"""Letters of a word that may be the beginning of another one. At four, requests find skills by chance."""
 _LEAST_IDF: Final = 1e-6
 """What SQLite takes for the weight of a word that half of the texts have."""
 ENOUGH: Final = 1.3
@@ -45,7 +44,7 @@ _Answer = TypeVar("_Answer")
 class SearchSetting(NamedTuple):
     """The weight of each kind of text, and how much of each skill is indexed."""
 
-    name: float = 8.0
+    name: float = 1.0
     description: float = 1.0
     instructions: float = 1.0
     neighbours: float = 1.0
@@ -88,14 +87,14 @@ class Term(NamedTuple):
 
 
 class _Totals(NamedTuple):
-    """How many rows the tables have, and how many rows of each are written in a script."""
+    """How many rows the tables have, and how many rows of the longer ones are written in a script."""
 
     mark: str
     """Another one whenever rows were added or removed."""
-    rows: Mapping[_Table, int]
-    scripts: Mapping[_Table, Mapping[str, int]]
+    rows: Mapping[Field, int]
+    scripts: Mapping[Field, Mapping[str, int]]
 
-    def shares(self, word: str) -> dict[_Table, float]:
+    def shares(self, word: str) -> dict[Field, float]:
         """Return what descriptions and instructions count for a word: by how many have its script.
 
         Where only the instructions of three skills are in Chinese, any Chinese request would go to them.
@@ -104,9 +103,10 @@ class _Totals(NamedTuple):
         if not any(script in counts for counts in self.scripts.values()):
             return dict.fromkeys(self.rows, 1.0)
         shares = {
-            each: (self.scripts[each].get(script, 0) + 1) / (rows + 1) for each, rows in self.rows.items()
+            field: (counts.get(script, 0) + 1) / (self.rows[field] + 1)
+            for field, counts in self.scripts.items()
         }
-        return {table: share / max(shares.values()) for table, share in shares.items()}
+        return {"name": 1.0, **{field: share / max(shares.values()) for field, share in shares.items()}}
 
 
 class SearchIndex:
@@ -185,7 +185,7 @@ class SearchIndex:
             for row, key, digest in connection.execute("SELECT rowid, key, digest FROM texts")
         }
         for text in indexed.keys() - wanted.keys():
-            for table in ("texts", "labels", "bodies"):
+            for table in ("texts", *_MATCHES):
                 connection.execute(f"DELETE FROM {table} WHERE rowid = ?", (indexed[text],))  # noqa: S608 - constants
         for key, digest in wanted.keys() - indexed.keys():
             position = wanted[key, digest]
@@ -202,18 +202,16 @@ class SearchIndex:
         instructions = written[: self._setting.instruction_characters]
         scripts = (" ".join(scripts_of(description)), " ".join(scripts_of(instructions)))
         added = connection.execute("INSERT INTO texts VALUES (?, ?, ?, ?)", (key, digest, *scripts))
-        label = (added.lastrowid, text.name, spaced(description))
-        connection.execute("INSERT INTO labels (rowid, name, description) VALUES (?, ?, ?)", label)
-        if instructions:
-            body = (added.lastrowid, spaced(instructions))
-            connection.execute("INSERT INTO bodies (rowid, instructions) VALUES (?, ?)", body)
+        for field, words in zip(_MATCHES, (text.name, description, instructions), strict=True):
+            row = (added.lastrowid, spaced(words))
+            connection.execute(f"INSERT INTO {field} (rowid, words) VALUES (?, ?)", row)  # noqa: S608 - a constant
 
     def _best(self, query: Query, limit: int, connection: "Connection", totals: _Totals) -> list[Match]:
         scores = _Scoring(connection, self._setting, totals).scores(query)
         rows = self._rows_of(connection, totals)
         factors, ranks = self._factors, self._ranks
         found = [(-score * factors[rows[row]], ranks[rows[row]]) for row, score in scores.items()]
-        scale = 1 / (_weight(totals.rows["labels"], 0) * math.sqrt(len(query.words)))
+        scale = 1 / (_weight(totals.rows["name"], 0) * math.sqrt(len(query.words)))
         best = ((self._by_name[rank], -score * scale) for score, rank in nsmallest(limit, found))
         return [Match(position, score, score) for position, score in best]
 
@@ -231,12 +229,11 @@ class SearchIndex:
         of_position = {at: row for row, at in self._rows_of(connection, totals).items()}
         terms = []
         for words in query.terms:
-            found = {
-                field: {row for (row,) in connection.execute(select, (_expression(words),))}
-                for field, select in _FIELDS.items()
-            }
-            rarity = _weight(totals.rows["labels"], len(set().union(*found.values())))
-            fields = tuple(field for field in _FIELDS if of_position[position] in found[field])
+            found = _rows_with(connection, _expression(words))
+            if len(words) == 1 and not any(found.values()) and len(words[0]) >= _LEAST_BEGINNING:
+                found = _rows_with(connection, _beginning(words[0]))
+            rarity = _weight(totals.rows["name"], len(set().union(*found.values())))
+            fields = tuple(field for field in found if of_position[position] in found[field])
             terms.append(Term(words, rarity, fields))
         return terms
 
@@ -254,36 +251,59 @@ class _Scoring:
         self._setting = setting
         self._totals = totals
         self._sums: defaultdict[int, float] = defaultdict(float)
-        self._found: dict[tuple[_Table, str], int] = {}
+        self._found: dict[tuple[Field, str], int] = {}
         """How many rows of a table have a word."""
 
     def scores(self, query: Query) -> Mapping[int, float]:
-        """Return the sum of each row that has any of the words; two that stand side by side count again."""
-        for words in query.terms:
-            if len(words) == 1 or self._setting.neighbours:
-                shares = [self._totals.shares(word) for word in words]
-                for table in self._totals.rows:
-                    self._add(table, words, max(share[table] for share in shares))
+        """Return the sum of each row that has any of the words; two that stand side by side count again.
+
+        A word that no text has counts where one begins with it: `postgres` for `PostgreSQL`.
+        """
+        for word in query.words:
+            shares = self._totals.shares(word)
+            rows = [self._add(field, (word,), _expression((word,)), shares[field]) for field in _MATCHES]
+            if not any(rows) and len(word) >= _LEAST_BEGINNING:
+                for field in _MATCHES:
+                    self._add(field, (word,), _beginning(word), shares[field])
+        for pair in query.neighbours if self._setting.neighbours else ():
+            one, other = map(self._totals.shares, pair)
+            for field in _IN_SENTENCES:
+                if self._found.get((field, pair[0])) and self._found.get((field, pair[1])):
+                    self._add(field, pair, _expression(pair), max(one[field], other[field]))
         return self._sums
 
-    def _add(self, table: _Table, words: tuple[str, ...], share: float) -> None:
-        name, description, instructions, neighbours, *_ = self._setting
-        weights = (name, description * share) if table == "labels" else (instructions * share, 0.0)
-        if not any(weights) or (len(words) > 1 and not all(self._found[table, word] for word in words)):
-            return
-        rows = self._connection.execute(_MATCHES[table], (*weights, _expression(words))).fetchall()
+    def _add(self, field: Field, words: tuple[str, ...], expression: str, share: float) -> int:
+        """Add what a field says, and return how many rows it has them in."""
+        weight = getattr(self._setting, field) * share
+        if not weight:
+            return 0
+        rows = self._connection.execute(_MATCHES[field], (weight, expression)).fetchall()
         if len(words) == 1:
-            self._found[table, words[0]] = len(rows)
-        total = self._totals.rows[table]
-        of_sqlite = sum(_sqlite_weight(total, self._found[table, word]) for word in words)
-        scale = -_weight(total, len(rows)) / of_sqlite * (neighbours if len(words) > 1 else 1.0)
+            self._found[field, words[0]] = len(rows)
+        total = self._totals.rows[field]
+        of_sqlite = sum(_sqlite_weight(total, self._found[field, word]) for word in words)
+        scale = -_weight(total, len(rows)) / of_sqlite
+        if len(words) > 1:
+            scale *= self._setting.neighbours
         for row, score in rows:
             self._sums[row] += scale * score
+        return len(rows)
+
+
+def _rows_with(connection: "Connection", expression: str) -> dict[Field, set[int]]:
+    return {
+        field: {row for row, _ in connection.execute(select, (1.0, expression))}
+        for field, select in _MATCHES.items()
+    }
 
 
 def _expression(words: tuple[str, ...]) -> str:
     quoted = " ".join(f'"{word}"' for word in words)
     return quoted if len(words) == 1 else f"NEAR({quoted}, 1)"
+
+
+def _beginning(word: str) -> str:
+    return f'"{word}" *'
 
 
 def _weight(texts: int, found: int) -> float:
@@ -296,12 +316,13 @@ def _sqlite_weight(texts: int, found: int) -> float:
 
 def _totals(connection: "Connection") -> _Totals:
     kept = connection.execute("SELECT description_scripts, instruction_scripts FROM texts").fetchall()
-    bodies = connection.execute("SELECT count(*) FROM bodies").fetchone()[0]
-    counts = [Counter(script for texts in kept for script in texts[column].split()) for column in (0, 1)]
+    described, instructed = (
+        Counter(script for texts in kept for script in texts[column].split()) for column in (0, 1)
+    )
     return _Totals(
         os.urandom(8).hex(),
-        {"labels": len(kept), "bodies": bodies},
-        {"labels": counts[0], "bodies": counts[1]},
+        dict.fromkeys(_MATCHES, len(kept)),
+        {"description": described, "instructions": instructed},
     )
 
 

@@ -121,6 +121,9 @@ def test_a_search_finds_the_skill_for_an_everyday_request(
         ("What changed since v1.2?", "git-release-notes"),
         ("how many words are there?", "text-stats"),
         ("which errors are in this log?", "text-stats"),
+        ("is README.md easy to read?", "text-stats"),
+        ("record why we chose postgres", "decision-record"),
+        ("record why we chose kafka", "decision-record"),
         ("document an architecture decision", "decision-record"),
     ],
 )

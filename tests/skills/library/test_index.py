@@ -346,7 +346,7 @@ def test_a_bad_file_is_made_anew(
     [
         "UPDATE filled SET totals = '{\"rows\": 1}'",
         "UPDATE filled SET totals = 'nonsense'",
-        "UPDATE filled SET totals = replace(totals, '\"labels\": 3', '\"labels\": 1')",
+        "UPDATE filled SET totals = replace(totals, '\"description\": 3', '\"description\": 1')",
         "UPDATE texts SET key = 'nonsense'",
         "DROP TABLE texts",
         "ALTER TABLE filled DROP COLUMN totals",

@@ -179,6 +179,36 @@ def test_a_few_chinese_instructions_do_not_take_every_chinese_request() -> None:
     assert SearchIndex(texts).search("做个预算", 4)[-1].position == 11
 
 
+def test_a_word_in_a_name_counts_as_much_however_long_the_description_is() -> None:
+    others = [("ledger", "Sums up."), ("other", "Does more.")]
+    filler = " ".join(f"word{number}" for number in range(200))
+
+    short = search_texts([("invoice", "Does it."), *others], "an invoice", 1)
+    assert search_texts([("invoice", filler), *others], "an invoice", 1) == short
+
+
+def names_of(entries: list[tuple[str, str]], query: str) -> list[str]:
+    return [name for name, _ in search_texts(entries, query, 5)]
+
+
+def test_a_word_that_no_text_has_counts_where_one_begins_with_it() -> None:
+    entries = [("tables", "Tunes PostgreSQL."), ("posts", "Writes posts."), ("art", "Draws.")]
+
+    assert names_of(entries, "postgres") == ["tables"]
+    index = SearchIndex(SearchText(*entry) for entry in entries)
+    assert [term.fields for term in index.terms("postgres", 0)] == [("description",)]
+
+
+def test_a_word_that_a_text_has_is_no_beginning() -> None:
+    entries = [("tables", "Tunes PostgreSQL."), ("other", "Tunes Postgres."), ("third", "Does more.")]
+
+    assert names_of(entries, "postgres") == ["other"]
+
+
+def test_a_short_word_is_no_beginning() -> None:
+    assert names_of([("a", "Plans a career."), ("b", "Does more.")], "care") == []
+
+
 def test_scripts_change_nothing_where_there_is_one() -> None:
     with_numbers = [SearchText("a", "2024", "2025"), SearchText("b", "2025"), SearchText("c", "1999")]
 
