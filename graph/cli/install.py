@@ -6,8 +6,8 @@ from pathlib import Path
 import click
 
 from skills_agent.graph.cli import options
-from skills_agent.graph.cli.packages import origin, target_of, to
-from skills_agent.graph.cli.printing import echo, is_terminal, line_of, print_json
+from skills_agent.graph.cli.packages import confirm, force, origin, target_of, to, yes
+from skills_agent.graph.cli.printing import echo, line_of, print_json
 from skills_agent.graph.settings import Settings
 from skills_agent.skills.packages.address import parse_address
 from skills_agent.skills.packages.fetch import fetch
@@ -28,10 +28,8 @@ from skills_agent.skills.text import count
 @click.option(
     "--skill", "names", metavar="NAME", multiple=True, help="Only this skill of SOURCE. Repeatable."
 )
-@click.option("--yes", is_flag=True, help="Do not ask.")
-@click.option(
-    "--force", is_flag=True, help="Also replace what was changed, or not installed by skills-agent."
-)
+@yes
+@force
 @to
 @options.workspace
 @options.as_json
@@ -60,10 +58,10 @@ def install(
             offers.append(fetch(Wanted(address, into, frozenset(names), target.limits)))
         changes = plan(target, offers)
         if not as_json:
-            _show(changes, target.folder)
+            show_changes(changes, target.folder)
         todo = [each for each in changes if each.kind != "same"]
         if todo:
-            _confirm(todo, yes=yes)
+            confirm(f"Install {count(len(todo), 'skill')}?", yes=yes)
         install_changes(target, draft, changes, origin(), force=force)
     if as_json:
         print_json(
@@ -79,16 +77,9 @@ def install(
         echo(f"Installed {count(len(todo), 'skill')} in {target.folder}.")
 
 
-def _show(changes: Sequence[Change], folder: Path) -> None:
+def show_changes(changes: Sequence[Change], folder: Path) -> None:
+    """Show what installing would change."""
     for each in changes:
         echo(f"{each.skill.name}  {each.kind}  {line_of(each.offer.address.text)}  {each.skill.digest[:12]}")
     if all(each.kind == "same" for each in changes):
         echo(f"Nothing to do: {folder} has these already.")
-
-
-def _confirm(changes: Sequence[Change], *, yes: bool) -> None:
-    if yes:
-        return
-    if not is_terminal():
-        raise click.ClickException("nobody is here to say yes. Look at it, then add --yes.")
-    click.confirm(f"Install {count(len(changes), 'skill')}?", abort=True)

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import click
 
+from skills_agent.graph.cli.printing import is_terminal
+from skills_agent.graph.places import user_state_folder
 from skills_agent.graph.settings import Settings, content_limits
 from skills_agent.skills.confined import is_beneath
 from skills_agent.skills.packages.installation import Origin
@@ -22,6 +24,20 @@ to = click.option(
     help="Where: .agent/skills of this project, or of your home folder, or a folder.",
 )
 
+yes = click.option("--yes", is_flag=True, help="Do not ask.")
+force = click.option(
+    "--force", is_flag=True, help="Also replace what was changed, or not installed by skills-agent."
+)
+
+
+def confirm(question: str, *, yes: bool) -> None:
+    """Return when a person says yes, or has said so before. Raises Abort, and ClickException for nobody."""
+    if yes:
+        return
+    if not is_terminal():
+        raise click.ClickException("nobody is here to say yes. Look at it, then add --yes.")
+    click.confirm(question, abort=True)
+
 
 def target_of(settings: Settings, place: str) -> Target:
     """Return the folder of skills that `--to` means."""
@@ -37,9 +53,9 @@ def target_of(settings: Settings, place: str) -> Target:
         folder = Path(place).expanduser().absolute()
         if (folder / "SKILL.md").exists():
             raise click.UsageError(f"{folder} is a skill; name the folder that it lies in.")
-    return Target(folder, content_limits(settings))
+    return Target(folder.resolve(), user_state_folder(settings), content_limits(settings))
 
 
 def origin() -> Origin:
     """Return that this program installs, now."""
-    return Origin(f"skills-agent {version('skills-agent')}", datetime.now(UTC).replace(microsecond=0))
+    return Origin(f"skills-agent {version('skills-agent')}", datetime.now(UTC))

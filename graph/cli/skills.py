@@ -47,6 +47,11 @@ is not always needed into `references/`, programs into `scripts/`, and name the 
 _LATE: Final = {
     "install": Late("install", "Install skills from a folder, an archive, a repository or a URL."),
     "serve": Late("serve", "Publish skills to any client of MCP."),
+    "sync": Late("sync", "Make installed skills what skills.lock says, or check that they are."),
+    "verify": Late("verify", "Compare installed skills with skills.lock, file by file."),
+    "outdated": Late("update", "Show which installed skills have other versions at their sources."),
+    "update": Late("update", "Install what the sources of installed skills have now."),
+    "uninstall": Late("uninstall", "Remove installed skills, and keep a backup."),
     "lint": Late("doctor", "Check skills against agentskills.io/specification."),
     "doctor": Late("doctor", "Show where skills are from, what is wrong with them, and all settings."),
     "needs": Late("needs", "Show what a skill needs of this machine, and what is missing."),

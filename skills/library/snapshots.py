@@ -160,7 +160,7 @@ class SnapshotStore:
         if self.digest_of(folder) == digest:
             return _snapshot(digest, folder)
         logger.warning("snapshot damaged, removed", extra={"digest": digest})
-        _remove(folder)
+        remove_tree(folder)
         return None
 
     def digest_of(self, root: Path, plugin: Plugin | None = None) -> str:
@@ -212,8 +212,8 @@ class SnapshotStore:
 
     def remove(self, digest: str) -> None:
         """Remove a snapshot, and what was noted of it."""
-        _remove(self.folder / digest)
-        _remove(self._references(digest))
+        remove_tree(self.folder / digest)
+        remove_tree(self._references(digest))
 
     def _cached(self, folder: Path) -> CachedSnapshot:
         files = [os.lstat(os.path.join(path, name)) for path, _, names in os.walk(folder) for name in names]  # noqa: PTH118
@@ -269,7 +269,7 @@ class SnapshotStore:
             raise SnapshotError(self.folder, error.strerror or type(error).__name__) from error
         finally:
             if draft is not None:
-                _remove(draft)
+                remove_tree(draft)
         return snapshot
 
     def _put_in_place(self, draft: Path, digest: str) -> Snapshot:
@@ -290,7 +290,7 @@ class SnapshotStore:
             for draft in self.folder.glob(f"{_DRAFT}*"):
                 with suppress(FileNotFoundError):
                     if time.time() - draft.lstat().st_mtime > _DRAFT_SECONDS:
-                        _remove(draft)
+                        remove_tree(draft)
             return Path(tempfile.mkdtemp(prefix=_DRAFT, dir=self.folder))
         except OSError as error:
             if self._is_temporary:
@@ -302,7 +302,7 @@ class SnapshotStore:
     def _be_temporary(self) -> None:
         self._is_temporary = True
         self.folder = Path(tempfile.mkdtemp(prefix="skills-agent-snapshots-"))
-        weakref.finalize(self, _remove, self.folder)
+        weakref.finalize(self, remove_tree, self.folder)
 
     def _copy(self, root: Path, skill: str, draft: Path) -> None:
         if skill:
@@ -365,8 +365,8 @@ def _name_in(folder: Path) -> str:
     return ""
 
 
-def _remove(folder: Path) -> None:
-    """Remove a snapshot or a draft, of which folders are read-only."""
+def remove_tree(folder: Path) -> None:
+    """Remove a folder, as far as that is possible, also where folders in it are read-only."""
     for path, _, _ in os.walk(folder):
         with suppress(OSError):
             os.chmod(path, 0o700)  # noqa: PTH101 - as above

@@ -14,6 +14,7 @@
 The order of the rules is that of `npx skills` 1.7, where it has one: what its users type means the same here.
 """
 
+import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -80,6 +81,14 @@ def parse_address(text: str, base: Path) -> Address:
     elif match := _MARKET.fullmatch(text):
         return Address(text, "market", match["name"], match["version"])
     raise AddressError(shown, "write a folder, an archive, owner/repo or a URL")
+
+
+def portable(address: Address, folder: Path) -> str:
+    """Return an address as the lock of a folder has it: a place on this machine relative to that folder."""
+    if address.kind not in {"folder", "archive"}:
+        return address.text
+    relative = os.path.relpath(os.path.realpath(address.place), os.path.realpath(folder))
+    return relative if relative.startswith("..") else f"./{relative}"
 
 
 def _local(text: str, base: Path) -> Address:

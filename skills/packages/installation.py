@@ -7,11 +7,11 @@ from typing import Literal, NamedTuple
 
 from msgspec import structs
 
-from skills_agent.skills.library.contents import SnapshotError
+from skills_agent.skills.packages.address import portable
 from skills_agent.skills.packages.errors import InstalledError, OfferError
 from skills_agent.skills.packages.lock import LockedSkill, read_lock
 from skills_agent.skills.packages.offer import Offer, OfferedSkill
-from skills_agent.skills.packages.target import Target
+from skills_agent.skills.packages.target import Copy, Target
 
 ChangeKind = Literal["new", "update", "same"]
 
@@ -25,7 +25,7 @@ class Change(NamedTuple):
     before: LockedSkill | None = None
     """What the lock has of it now."""
     found: str = ""
-    """The digest of what is there now; empty for nothing."""
+    """What is there now, as `Target.found` says it."""
 
     @property
     def is_foreign(self) -> bool:
@@ -69,24 +69,25 @@ def install(
             name = change.skill.name
             if change.is_foreign and not force and change.kind != "same":
                 raise InstalledError(name, _why_foreign(change))
-            if _digest(target, name) != change.found or lock.skills.get(name) != change.before:
+            if target.found(name) != change.found or lock.skills.get(name) != change.before:
                 raise InstalledError(name, "it was changed while this was shown; look at it again")
-        locked = [_locked(change, origin) for change in changes]
-        put = {each.skill.name: each.skill.folder for each in changes if each.kind != "same"}
-        target.commit(draft, put, [], lock.with_skills(locked))
+        after = lock.with_skills(_locked(target, change, origin) for change in changes)
+        todo = [each for each in changes if each.kind != "same"]
+        if not todo and after == lock:
+            return
+        put = {}
+        for each in todo:
+            name = each.skill.name
+            if each.found:
+                target.backups.keep(target.folder / name, each.found, each.before, origin.at)
+            put[name] = Copy(each.skill.folder, each.skill.digest, each.found)
+        target.commit(draft, put, {}, None if after == lock else after)
 
 
 def _change(target: Target, before: LockedSkill | None, offer: Offer, skill: OfferedSkill) -> Change:
-    found = _digest(target, skill.name)
+    found = target.found(skill.name)
     kind: ChangeKind = "new" if not found else "same" if found == skill.digest else "update"
     return Change(offer, skill, kind, before, found)
-
-
-def _digest(target: Target, name: str) -> str:
-    try:
-        return target.digest_of(name)
-    except SnapshotError as error:
-        raise InstalledError(name, error.reason) from error
 
 
 def _why_foreign(change: Change) -> str:
@@ -95,11 +96,11 @@ def _why_foreign(change: Change) -> str:
     return "it was changed since it was installed; --force puts it aside"
 
 
-def _locked(change: Change, origin: Origin) -> LockedSkill:
+def _locked(target: Target, change: Change, origin: Origin) -> LockedSkill:
     offer, skill, before = change.offer, change.skill, change.before
     locked = LockedSkill(
         name=skill.name,
-        source=offer.address.text,
+        source=portable(offer.address, target.folder),
         path=skill.path,
         resolved=offer.resolved,
         digest=skill.digest,

@@ -5,6 +5,7 @@ changes without the skill. It records what was shown when somebody said yes. It 
 write it can write the skills, so trust goes by the digest (policy/trust.py) or by a signature.
 """
 
+import re
 import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -16,11 +17,14 @@ import msgspec
 import tomli_w
 
 from skills_agent.skills.confined import read_beneath
+from skills_agent.skills.format.rules import is_spec_name
 from skills_agent.skills.packages.errors import LockFileError
+from skills_agent.skills.visible import visible_line
 
 LOCK_FILE: Final = "skills.lock"
 VERSION: Final = 1
 MAX_BYTES: Final = 32_000_000
+_DIGEST: Final = re.compile(r"[0-9a-f]{64}")
 _HEAD: Final = "# What is installed here, and from where. To check it:\n# skills-agent skills verify\n"
 
 
@@ -30,7 +34,7 @@ class LockedSkill(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True,
     name: str
     """Also that of its folder."""
     source: str
-    """The address as it was typed."""
+    """The address as it was typed; of a folder or file of the machine, relative to the lock's folder."""
     path: str = ""
     """The skill's folder in the source."""
     resolved: str = ""
@@ -84,15 +88,22 @@ def read_lock(folder: Path) -> SkillsLock:
 def parse_lock(raw: bytes, file: Path) -> SkillsLock:
     """Read what a file holds. Raises LockFileError."""
     try:
+        if len(raw) > MAX_BYTES:
+            raise LockFileError(file, f"it has more than {MAX_BYTES:,} bytes")
         read = tomllib.loads(raw.decode())
         version = read.get("version")
         if isinstance(version, int) and version > VERSION:
             raise LockFileError(file, "it was written by a newer version of skills-agent: use that one")
-        if version != VERSION or len(raw) > MAX_BYTES:
+        if version != VERSION or isinstance(version, bool):
             raise LockFileError(file, f"it does not hold version {VERSION} of a lock")
         skills = msgspec.convert(read.get("skill", []), list[LockedSkill])
     except (ValueError, RecursionError) as error:  # of TOML, of UTF-8, and of a value that does not fit
         raise LockFileError(file, f"it cannot be read: {error}") from error
+    for each in skills:
+        if not is_spec_name(each.name):
+            raise LockFileError(file, f"{visible_line(each.name)} is no name of a skill")
+        if not _DIGEST.fullmatch(each.digest):
+            raise LockFileError(file, f"the digest of {each.name} is none")
     by_name = {each.name: each for each in skills}
     if len(by_name) < len(skills):
         raise LockFileError(file, "it has two skills of one name")

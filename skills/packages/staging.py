@@ -37,6 +37,7 @@ def stage(tree: Path, wanted: Wanted) -> tuple[OfferedSkill, ...]:
 
     A skill in the folder of another one is a part of that. Of two with one name, the same files are one.
     """
+    tree = tree.resolve()  # as discovery names what it finds
     found = list(_found(tree / wanted.address.path, wanted))
     names = {name for name, _ in found}
     if missing := sorted(wanted.names - names):

@@ -2,65 +2,97 @@
 
 What is to be installed is prepared in a draft beside it, which belongs to the process that made it. Then:
 
-    .installing/draft-x/     copies, and what is shown to a person
-    .installing/commit-x/    the same folder, renamed, with plan.json: from here on it is decided
-    name/                    exchanged with the copy, one skill after the other
-    skills.lock              put in place last
+    .installing/draft-x/              copies, and what is shown to a person
+    STATE/installing/KEY.json         the decision (journal.py): from here on it will be done
+    name/                             exchanged with its copy, one skill after the other
+    skills.lock                       put in place last
 
-Whoever finds a `commit-x` finishes it, and whoever finds a draft without its process removes it. So after a
-kill each skill is the old one or the new one, and after the next command all are what the lock says.
+Whoever comes next does what was decided, and removes a draft whose process has ended. So after a kill each
+skill is the old one or the new one, and after the next command all are what the lock says. What somebody
+changed in between stays as it is, for `skills verify` to tell.
 """
 
+import hashlib
 import os
-import shutil
+import stat
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
-import msgspec
-
-from skills_agent.skills.confined import sync_folder
 from skills_agent.skills.library.contents import ContentLimits, SnapshotError, list_contents, read_digest
-from skills_agent.skills.packages.errors import TargetError
+from skills_agent.skills.library.snapshots import remove_tree
+from skills_agent.skills.packages.backups import Backups
+from skills_agent.skills.packages.errors import InstalledError, TargetError
+from skills_agent.skills.packages.journal import Decision, Journal, Put, sync
 from skills_agent.skills.packages.lock import LOCK_FILE, SkillsLock
-from skills_agent.skills.packages.swap import swap
+from skills_agent.skills.packages.swap import exchange, flush
 from skills_agent.skills.posix import fcntl, flags
 from skills_agent.skills.sources.walk import INSTALLING
 
 _DRAFT: Final = "draft-"
-_COMMIT: Final = "commit-"
-_PLAN: Final = "plan.json"
 _NEW: Final = "new"
-_OLD: Final = "old"
-_FOLDER: Final = flags("O_RDONLY", "O_DIRECTORY", "O_CLOEXEC")
+_OLD: Final = "old-"
+_FOLDER: Final = flags("O_RDONLY", "O_DIRECTORY", "O_CLOEXEC", "O_NOFOLLOW")
 
 
-class _Plan(msgspec.Struct, frozen=True):
-    put: dict[str, str]
-    """Digest of each new skill, by its name."""
-    remove: list[str]
+class Copy(NamedTuple):
+    """A skill of a draft that is to be installed."""
+
+    folder: Path
+    digest: str
+    """What was shown; a copy that is another one by now is not installed."""
+    before: str
+    """What there is in its place, as `Target.found` said it."""
 
 
 class Target:
     """A folder of skills that is installed into."""
 
-    def __init__(self, folder: Path, limits: ContentLimits = ContentLimits()) -> None:  # noqa: B008 - immutable
-        """Name a folder, which is made when it is needed."""
+    def __init__(
+        self,
+        folder: Path,
+        state: Path,
+        limits: ContentLimits = ContentLimits(),  # noqa: B008 - immutable
+    ) -> None:
+        """Name a folder, and that of this user's state; both are made when they are needed.
+
+        What is half done is believed from `state` alone.
+        """
         self.folder = folder
         self.limits = limits
+        self.backups = Backups(state, folder)
         self._work = folder / INSTALLING
+        self._journal = Journal(state, folder)
 
-    def digest_of(self, name: str) -> str:
-        """Return the digest of a skill's folder as it is now; empty where there is none.
+    def found(self, name: str) -> str:
+        """Return the digest of a skill's folder as it is now; empty where nothing is there.
 
-        Raises SnapshotError.
+        Of what is no folder, or cannot be measured, a sentence that says so, and that is no digest.
         """
         place = self.folder / name
+        if place.is_symlink():
+            return f"a link to {place.readlink()}"
         if not os.path.lexists(place):
             return ""
-        return read_digest(place, list_contents(place, self.limits))
+        try:
+            return read_digest(place, list_contents(place, self.limits))
+        except SnapshotError as error:
+            return error.reason
+
+    def settle(self) -> None:
+        """Finish what an interrupted command left; costs two looks where there is nothing.
+
+        Raises TargetError.
+        """
+        try:
+            is_settled = not os.path.lexists(self._work) and self._journal.read() is None
+        except OSError as error:
+            raise TargetError(self.folder, error.strerror or str(error)) from error
+        if not is_settled:
+            with self.exclusive():
+                pass
 
     @contextmanager
     def draft(self) -> Iterator[Path]:
@@ -68,114 +100,145 @@ class Target:
 
         Raises TargetError.
         """
+        missing = [each for each in (self.folder, *self.folder.parents) if not each.exists()]
         with self.exclusive():
-            draft = Path(tempfile.mkdtemp(prefix=_DRAFT, dir=self._work))
+            draft = Path(tempfile.mkdtemp(prefix=_DRAFT, dir=self._make_work()))
             descriptor = os.open(draft, _FOLDER)
             fcntl.flock(descriptor, fcntl.LOCK_EX)
         try:
             yield draft
         finally:
             os.close(descriptor)
-            shutil.rmtree(draft, ignore_errors=True)
+            with suppress(TargetError), self.exclusive():  # which removes what nobody holds
+                pass
             with suppress(OSError):
-                self._work.rmdir()
-                self.folder.rmdir()
+                for folder in missing:
+                    folder.rmdir()
 
     @contextmanager
     def exclusive(self) -> Iterator[None]:
         """Keep other programs out; what an interrupted one left is finished first. Raises TargetError."""
-        descriptor = self._open()
+        descriptor = -1
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
-            self._work.mkdir(exist_ok=True, mode=0o700)
+            descriptor = self._locked()
             self._recover()
             yield
         except OSError as error:
             raise TargetError(self.folder, error.strerror or str(error)) from error
         finally:
-            with suppress(OSError):
-                self._work.rmdir()
-            os.close(descriptor)
+            if descriptor >= 0:
+                with suppress(OSError):
+                    self._work.rmdir()
+                os.close(descriptor)
 
-    def commit(self, draft: Path, put: Mapping[str, Path], remove: list[str], lock: SkillsLock) -> None:
-        """Install copies of a draft by their names, remove others, and write the lock, as one.
+    def commit(
+        self, draft: Path, put: Mapping[str, Copy], remove: Mapping[str, str], lock: SkillsLock | None
+    ) -> None:
+        """Install copies of a draft by their names, remove what was found of others, and write the lock.
 
-        To be called within `exclusive`. Raises OSError while nothing has been changed.
+        All of it, or nothing. `None` leaves the lock as it is. To be called within `exclusive`. Raises
+        InstalledError and OSError while nothing has been changed.
         """
-        (draft / _NEW).mkdir()
-        (draft / _OLD).mkdir()
-        digests = {}
+        new = draft / _NEW
+        new.mkdir()
         for name, copy in put.items():
-            place = copy.rename(draft / _NEW / name)
-            digests[name] = read_digest(place, list_contents(place, self.limits))
-        (draft / LOCK_FILE).write_text(lock.text(), encoding="utf-8")
-        (draft / _PLAN).write_bytes(msgspec.json.encode(_Plan(digests, remove)))
-        os.sync()
-        decided = draft.rename(draft.with_name(draft.name.replace(_DRAFT, _COMMIT, 1)))
-        self._sync(self._work)
-        self._finish(decided)
-
-    def _open(self) -> int:
+            copy.folder.rename(new / name)
+            if not self._is(new / name, copy.digest):
+                raise InstalledError(name, "its copy was changed while it was shown; look at it again")
+        written = lock.text().encode() if lock is not None else b""
+        if written:
+            (draft / LOCK_FILE).write_bytes(written)
+        descriptor = os.open(draft, _FOLDER)
         try:
+            flush(descriptor)
+            inode = os.fstat(descriptor).st_ino
+        finally:
+            os.close(descriptor)
+        decision = Decision(
+            draft=draft.name,
+            inode=inode,
+            put={name: Put(copy.digest, copy.before) for name, copy in put.items()},
+            remove=remove,
+            lock=hashlib.sha256(written).hexdigest() if written else "",
+        )
+        self._journal.write(decision)
+        self._finish(decision)
+        self._journal.clear()
+
+    def _locked(self) -> int:
+        """Open the folder, made where it is missing, and lock it; return its descriptor."""
+        while True:
             self.folder.mkdir(parents=True, exist_ok=True)
-            return os.open(self.folder, _FOLDER | os.O_NOFOLLOW)
-        except OSError as error:
-            raise TargetError(self.folder, error.strerror or str(error)) from error
+            descriptor = os.open(self.folder, _FOLDER)
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            with suppress(FileNotFoundError):
+                if os.path.samestat(os.fstat(descriptor), self.folder.lstat()):
+                    return descriptor
+            os.close(descriptor)  # another program has removed the folder, empty as it was, and made it anew
+
+    def _make_work(self) -> Path:
+        with suppress(FileExistsError):
+            self._work.mkdir(mode=0o700)
+        if not _is_folder(self._work):  # a repository can bring a link
+            raise TargetError(self.folder, f"{INSTALLING} in it is no folder; remove it")
+        return self._work
 
     def _recover(self) -> None:
-        for place in sorted(self._work.iterdir()):
-            if place.name.startswith(_COMMIT):
-                self._finish(place)
-            elif _is_left(place):
-                shutil.rmtree(place)
+        if decision := self._journal.read():
+            self._finish(decision)
+        self._journal.clear()
+        if _is_folder(self._work):
+            for place in sorted(self._work.glob(f"{_DRAFT}*")):
+                if _is_left(place):
+                    remove_tree(place)
 
-    def _finish(self, decided: Path) -> None:
+    def _finish(self, decision: Decision) -> None:
         """Do what was decided, from wherever it was interrupted."""
-        if (decided / _PLAN).exists():  # else all was done, and its removal was interrupted
-            plan = msgspec.json.decode((decided / _PLAN).read_bytes(), type=_Plan)
-            for name, digest in plan.put.items():
-                self._put(name, decided / _NEW / name, digest)
-            for name in plan.remove:
-                if os.path.lexists(self.folder / name):
-                    (self.folder / name).rename(decided / _OLD / name)
-            self._sync(self.folder)
-            with suppress(FileNotFoundError):
-                (decided / LOCK_FILE).replace(self.folder / LOCK_FILE)
-            self._sync(self.folder)
-            (decided / _PLAN).unlink()
-        shutil.rmtree(decided)
+        draft = self._work / decision.draft
+        if _is_folder(self._work) and _is_folder(draft) and draft.lstat().st_ino == decision.inode:
+            for name, put in decision.put.items():
+                self._put(name, draft / _NEW / name, put)
+            for name, before in decision.remove.items():
+                if before and self.found(name) == before:
+                    self._put_aside(self.folder / name, draft)
+            sync(self.folder)
+            self._put_lock(draft / LOCK_FILE, decision.lock)
+            sync(self.folder)
 
-    def _put(self, name: str, copy: Path, digest: str) -> None:
-        between, place = copy.with_name(f"{name}.between"), self.folder / name
-        if between.exists():  # a swap in three steps was interrupted
-            if not os.path.lexists(place):
-                copy.rename(place)
-            between.rename(copy) if not copy.exists() else shutil.rmtree(between)
-            return
-        if not copy.exists() or not self._is(copy, digest):
+    def _put(self, name: str, copy: Path, put: Put) -> None:
+        if not self._is(copy, put.digest):
             return  # it is in place, and what was there is here
-        if os.path.lexists(place):
-            swap(copy, place)
-        else:
+        place, found = self.folder / name, self.found(name)
+        if found and found == put.before:
+            _make_movable(place)
+            if exchange(copy, place):
+                return
+            self._put_aside(place, copy.parent.parent)
+            found = ""
+        if not found:  # else somebody has put something there since
             copy.rename(place)
 
+    def _put_aside(self, place: Path, draft: Path) -> None:
+        _make_movable(place)
+        place.rename(Path(tempfile.mkdtemp(prefix=_OLD, dir=draft)) / place.name)
+
+    def _put_lock(self, file: Path, digest: str) -> None:
+        if digest and file.is_file() and hashlib.sha256(file.read_bytes()).hexdigest() == digest:
+            file.replace(self.folder / LOCK_FILE)
+
     def _is(self, folder: Path, digest: str) -> bool:
+        if not _is_folder(folder):
+            return False
         try:
             return read_digest(folder, list_contents(folder, self.limits)) == digest
         except SnapshotError:
             return False
 
-    @staticmethod
-    def _sync(folder: Path) -> None:
-        descriptor = os.open(folder, _FOLDER)
-        try:
-            sync_folder(descriptor)
-        finally:
-            os.close(descriptor)
-
 
 def _is_left(draft: Path) -> bool:
-    """Return whether the process that made a draft has ended."""
+    """Return whether the process that made a draft has ended; False for what is no draft of this user."""
+    if not _is_folder(draft) or draft.lstat().st_uid != os.geteuid():
+        return False
     descriptor = os.open(draft, _FOLDER)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -184,3 +247,17 @@ def _is_left(draft: Path) -> bool:
     finally:
         os.close(descriptor)
     return True
+
+
+def _is_folder(place: Path) -> bool:
+    """Return whether a folder is there, and no link to one."""
+    try:
+        return stat.S_ISDIR(place.lstat().st_mode)
+    except FileNotFoundError:
+        return False
+
+
+def _make_movable(place: Path) -> None:
+    """A folder goes elsewhere only where it can be written: its `..` changes."""
+    if _is_folder(place) and not os.access(place, os.W_OK):
+        place.chmod(place.lstat().st_mode | stat.S_IWUSR)

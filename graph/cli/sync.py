@@ -1,0 +1,88 @@
+"""skills-agent skills sync: make a folder of skills what its lock says, or fail where it is not."""
+
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import click
+
+from skills_agent.graph.cli import options
+from skills_agent.graph.cli.packages import confirm, origin, target_of, to, yes
+from skills_agent.graph.cli.printing import echo, line_of, print_json
+from skills_agent.graph.settings import Settings
+from skills_agent.skills.packages.lock import SkillsLock, read_lock
+from skills_agent.skills.packages.syncing import Drift, drifts
+from skills_agent.skills.packages.target import Target
+from skills_agent.skills.text import count
+
+
+@click.command(
+    epilog="Exit codes: 0 all is as the lock says, 1 it is not, or a source does not have it.\n\n"
+    + options.examples("skills sync --yes", "skills sync --frozen")
+)
+@click.option("--frozen", "--locked", is_flag=True, help="Write nothing, and fail on any difference: for CI.")
+@yes
+@to
+@options.workspace
+@options.as_json
+def sync(frozen: bool, yes: bool, place: str, workspace: Path | None, as_json: bool) -> None:
+    """Make installed skills what skills.lock says: each from its source, at the commit of the lock.
+
+    Nothing is resolved anew, and bytes of another digest are refused. What was there is kept as a backup.
+    Skills that the lock does not have are left alone. With --frozen, folder, lock and sources are compared.
+    """
+    target = target_of(Settings.load(workspace), place)
+    if frozen:
+        _check(target, as_json=as_json)
+        return
+    target.settle()
+    lock = read_lock(target.folder)
+    todo = drifts(target, lock)
+    if todo:
+        _restore(target, todo, yes=yes, as_json=as_json)
+    if as_json:
+        print_json({"folder": str(target.folder), "installed": [each.locked.name for each in todo]})
+    elif todo:
+        echo(f"Installed {count(len(todo), 'skill')} in {target.folder}, as skills.lock says.")
+    else:
+        echo(f"Nothing to do: {count(len(lock.skills), 'skill')} in {target.folder} as skills.lock says.")
+
+
+def _restore(target: Target, todo: Sequence[Drift], *, yes: bool, as_json: bool) -> None:
+    from skills_agent.skills.packages.syncing import Place, fetch_locked, restore
+
+    with target.draft() as draft:
+        offered = fetch_locked((each.locked for each in todo), Place(target.folder, draft, target.limits))
+        if not as_json:
+            for each in todo:
+                change = f"replaces {each.found[:12]}, which is kept" if each.found else "new"
+                echo(f"{each.locked.name}  {line_of(change)}  {line_of(each.locked.source)}")
+        confirm(f"Install {count(len(todo), 'skill')}?", yes=yes)
+        restore(target, draft, todo, offered, origin().at)
+
+
+def _check(target: Target, *, as_json: bool) -> None:
+    lock = read_lock(target.folder)
+    differences = list(_differences(target, lock))
+    if as_json:
+        print_json({"folder": str(target.folder), "differences": differences})
+    else:
+        for each in differences:
+            echo(line_of(each))
+        if not differences:
+            echo(f"{count(len(lock.skills), 'skill')} as skills.lock and the sources say.")
+    if differences:
+        raise click.exceptions.Exit(1)
+
+
+def _differences(target: Target, lock: SkillsLock) -> Iterator[str]:
+    from skills_agent.skills.packages.syncing import Place, fetch_current
+    from skills_agent.skills.packages.verification import verify
+
+    for check in verify(target, lock).checks:
+        if check.state != "same":
+            files = ", ".join(f"{each.kind} {each.path}" for each in check.differences)
+            yield f"{check.name}: {check.reason or files or check.state} in {target.folder}"
+    with tempfile.TemporaryDirectory() as folder:
+        place = Place(target.folder, Path(folder), target.limits)
+        yield from filter(None, (each.difference() for each in fetch_current(lock.skills.values(), place)))

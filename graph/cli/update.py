@@ -1,0 +1,118 @@
+"""skills-agent skills outdated and update: what the sources of installed skills have now."""
+
+import tempfile
+from collections.abc import Iterable
+from pathlib import Path
+
+import click
+
+from skills_agent.graph.cli import options
+from skills_agent.graph.cli.install import show_changes
+from skills_agent.graph.cli.packages import confirm, force, origin, target_of, to, yes
+from skills_agent.graph.cli.printing import echo, line_of, print_error, print_json
+from skills_agent.graph.settings import Settings
+from skills_agent.skills.packages.errors import InstalledError, OfferError
+from skills_agent.skills.packages.installation import install, plan
+from skills_agent.skills.packages.lock import LockedSkill, SkillsLock, read_lock
+from skills_agent.skills.packages.syncing import Fetched, Place, fetch_current, offers_of
+from skills_agent.skills.text import count
+
+_SHORT = 12
+
+
+@click.command(epilog=options.examples("skills outdated", "skills outdated --to user --json"))
+@to
+@options.workspace
+@options.as_json
+def outdated(place: str, workspace: Path | None, as_json: bool) -> None:
+    """Show which installed skills have another version at their source, and which cannot be looked up."""
+    target = target_of(Settings.load(workspace), place)
+    lock = read_lock(target.folder)
+    with tempfile.TemporaryDirectory() as folder:
+        fetched = fetch_current(lock.skills.values(), Place(target.folder, Path(folder), target.limits))
+    if as_json:
+        records = [
+            {
+                "name": each.locked.name,
+                "state": _state(each),
+                "source": each.locked.source,
+                "locked": {"resolved": each.locked.resolved, "digest": each.locked.digest},
+                "now": {
+                    "resolved": each.offer.resolved if each.offer else "",
+                    "digest": each.skill.digest if each.skill else "",
+                },
+                "reason": each.reason,
+            }
+            for each in fetched
+        ]
+        print_json({"folder": str(target.folder), "skills": records})
+        return
+    for each in fetched:
+        if _state(each) == "unknown":
+            print_error(f"{each.locked.name}: {each.reason}")
+        elif not each.is_same:
+            was, now = _version(each.locked.resolved, each.locked.digest), _version_now(each)
+            echo(f"{each.locked.name}  {was} -> {now}  {line_of(each.locked.source)}")
+    news = sum(_state(each) == "outdated" for each in fetched)
+    echo(
+        f"{news} of {count(len(fetched), 'skill')} outdated."
+        + " To see what is new: skills-agent skills update" * bool(news)
+    )
+
+
+@click.command(epilog=options.examples("skills update", "skills update csv-report --yes"))
+@click.argument("names", metavar="NAME...", nargs=-1)
+@yes
+@force
+@to
+@options.workspace
+@options.as_json
+def update(
+    names: tuple[str, ...], yes: bool, force: bool, place: str, workspace: Path | None, as_json: bool
+) -> None:
+    """Install what the sources of installed skills have now, by default of all; the same as `install` does.
+
+    Skills that were changed here are left alone without --force, which keeps a backup of them.
+    """
+    target = target_of(Settings.load(workspace), place)
+    wanted = _wanted(read_lock(target.folder), names)
+    with target.draft() as draft:
+        fetched = fetch_current(wanted, Place(target.folder, draft, target.limits))
+        lost = [each for each in fetched if each.skill is None]
+        for each in lost:
+            print_error(f"{each.locked.name}: {each.reason}")
+        if lost and (names or len(lost) == len(fetched)):
+            raise OfferError(lost[0].locked.source, "see above" if len(lost) > 1 else "it cannot be fetched")
+        changes = plan(target, offers_of(fetched))
+        if not as_json:
+            show_changes(changes, target.folder)
+        todo = [each for each in changes if each.kind != "same"]
+        if todo:
+            confirm(f"Update {count(len(todo), 'skill')}?", yes=yes)
+        install(target, draft, changes, origin(), force=force)
+    if as_json:
+        updated = [{"name": each.skill.name, "digest": each.skill.digest} for each in todo]
+        print_json({"folder": str(target.folder), "updated": updated})
+    elif todo:
+        echo(f"Updated {count(len(todo), 'skill')} in {target.folder}.")
+
+
+def _wanted(lock: SkillsLock, names: Iterable[str]) -> list[LockedSkill]:
+    if unknown := next((each for each in names if each not in lock.skills), ""):
+        raise InstalledError(unknown, "skills.lock does not have it")
+    return [lock.skills[name] for name in sorted(set(names) or lock.skills)]
+
+
+def _state(fetched: Fetched) -> str:
+    if fetched.skill is None:
+        return "unknown"
+    return "current" if fetched.is_same else "outdated"
+
+
+def _version(resolved: str, digest: str) -> str:
+    return (resolved or digest)[:_SHORT]
+
+
+def _version_now(fetched: Fetched) -> str:
+    assert fetched.offer is not None and fetched.skill is not None  # noqa: S101, PT018
+    return _version(fetched.offer.resolved, fetched.skill.digest)

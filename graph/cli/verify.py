@@ -1,0 +1,109 @@
+"""skills-agent skills verify: is what is installed what skills.lock says?"""
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+
+from skills_agent.graph.cli import options
+from skills_agent.graph.cli.packages import target_of, to
+from skills_agent.graph.cli.printing import echo, line_of, print_json
+from skills_agent.graph.settings import Settings, open_snapshots
+from skills_agent.skills.packages.lock import read_lock
+from skills_agent.skills.packages.verification import Check, Difference, Verification
+from skills_agent.skills.packages.verification import verify as compare
+from skills_agent.skills.text import count
+
+_SHORT = 12
+
+
+@click.command(
+    epilog="Exit codes: 0 all is as the lock says, 1 something is not.\n\n"
+    + options.examples("skills verify", "skills verify csv-report --json")
+)
+@click.argument("names", metavar="NAME...", nargs=-1)
+@to
+@options.workspace
+@options.as_json
+def verify(names: tuple[str, ...], place: str, workspace: Path | None, as_json: bool) -> None:
+    """Compare installed skills with skills.lock: each changed, added and removed file, and changed mode.
+
+    Says, too, which threads go on with a version that is not installed any more.
+    """
+    settings = Settings.load(workspace)
+    target = target_of(settings, place)
+    target.settle()
+    verification = compare(target, read_lock(target.folder), names)
+    pinned = list(_pinned(settings, verification.checks))
+    if as_json:
+        print_json(
+            {
+                "folder": str(target.folder),
+                "skills": [_record(each) for each in verification.checks],
+                "not_locked": verification.not_locked,
+                "threads": pinned,
+            }
+        )
+    else:
+        _print(verification, target.folder)
+        for each in pinned:
+            version = f"{each['digest'][:_SHORT]} of {each['skill']}"
+            echo(f"Thread {line_of(each['thread'])} goes on with {version}, which is not what is installed.")
+    if not verification.is_same:
+        raise click.exceptions.Exit(1)
+
+
+def _print(verification: Verification, folder: Path) -> None:
+    for each in verification.checks:
+        echo(f"{each.name}  {each.state}  {each.digest or each.locked.digest}  {line_of(each.locked.source)}")
+        if each.state == "changed" and each.digest != each.locked.digest:
+            echo(f"  skills.lock says {each.locked.digest}")
+        if each.reason:
+            echo(f"  {line_of(each.reason)}")
+        for difference in each.differences:
+            echo(f"  {_line(difference)}")
+    if verification.not_locked:
+        echo(f"Not in skills.lock: {line_of(', '.join(verification.not_locked))}.")
+    bad = sum(each.state != "same" for each in verification.checks)
+    checked = count(len(verification.checks), "skill")
+    if bad:
+        echo(f"{bad} of {checked} not as {folder}/skills.lock says. To restore: skills-agent skills sync")
+    else:
+        echo(f"{checked} as {folder}/skills.lock says.")
+
+
+def _line(difference: Difference) -> str:
+    before, now = (_short(each) for each in (difference.locked, difference.found))
+    values = f"{before} -> {now}" if before and now else before or now
+    return f"{difference.kind:<8} {line_of(difference.path)}  {line_of(values)}"
+
+
+def _short(value: str) -> str:
+    digest, blank, kind = value.partition(" ")
+    return f"{digest[:_SHORT]}{blank}{kind}" if len(digest) > len("link to") * 2 else value
+
+
+def _record(check: Check) -> dict[str, Any]:
+    return {
+        "name": check.name,
+        "state": check.state,
+        "source": check.locked.source,
+        "locked": check.locked.digest,
+        "digest": check.digest,
+        "reason": check.reason,
+        "differences": [each._asdict() for each in check.differences],
+    }
+
+
+def _pinned(settings: Settings, checks: Iterable[Check]) -> Iterator[dict[str, str]]:
+    """Yield the threads that loaded another version of a skill than is there, where that can be told."""
+    current = {each.name: each.digest for each in checks}
+    for snapshot in open_snapshots(settings).cached():
+        if current.get(snapshot.skill, snapshot.digest) == snapshot.digest:
+            continue
+        from skills_agent.graph.threads.references import threads_with
+
+        for address in snapshot.addresses:
+            for thread in threads_with(snapshot.digest, address):
+                yield {"thread": thread, "skill": snapshot.skill, "digest": snapshot.digest}
