@@ -63,6 +63,7 @@ from skills_agent.graph.threads.inputs import (
     believed,
     believed_updates,
     makes_claims,
+    read_input,
 )
 from skills_agent.graph.threads.locks import LockTable, Release, ThreadKey
 from skills_agent.graph.threads.references import address_of
@@ -73,7 +74,6 @@ from skills_agent.nodes.effects import INVOCATION_KEY, Invocation, Journal
 from skills_agent.nodes.model_call import AGENT_NAME
 from skills_agent.state.context import Context
 from skills_agent.state.schema import AgentInput, AgentOutput, AgentState
-from skills_agent.state.whole_text import with_whole_text
 
 logger = logging.getLogger(__name__)
 
@@ -121,7 +121,7 @@ class CompiledAgent(CompiledGraphHooks[AgentState, Context, AgentInput, AgentOut
     @override
     def stream(self, input: Any, config: RunnableConfig | None = None, **options: Any) -> Iterator[Any]:
         thread, cancellation = self._thread_of(config), Cancellation()
-        input = with_whole_text(input)  # noqa: A001 - LangGraph's name
+        input = read_input(input)  # noqa: A001 - LangGraph's name
         if before_turn := self.services.before_turn:
             before_turn()
         with _locked(thread, cancellation), self._invoked(thread, cancellation) as (run, invocation):
@@ -154,7 +154,7 @@ class CompiledAgent(CompiledGraphHooks[AgentState, Context, AgentInput, AgentOut
         self, input: Any, config: RunnableConfig | None = None, **options: Any
     ) -> AsyncIterator[Any]:
         thread, cancellation = self._thread_of(config), Cancellation()
-        input = with_whole_text(input)  # noqa: A001 - LangGraph's name
+        input = read_input(input)  # noqa: A001 - LangGraph's name
         if before_turn := self.services.before_turn:
             await asyncio.to_thread(before_turn)
         async with _locked_async(thread, cancellation):

@@ -8,8 +8,22 @@ from typing import Any, cast
 from langgraph.types import Command, StateSnapshot, StateUpdate
 
 from skills_agent.state.claims import is_claim, messages_in, without_claims
+from skills_agent.state.reducers import flatten
+from skills_agent.state.whole_text import with_whole_text
 
 logger = logging.getLogger(__name__)
+
+
+def read_input(given: Any) -> Any:
+    """Return an input or a command in which every text is whole, and messages are messages.
+
+    LangGraph applies an input at each look at the state of the step that it begins: what a client wrote as
+    `("user", "hi")` would be read as often.
+    """
+    whole = with_whole_text(given)
+    if not isinstance(whole, dict) or not isinstance(whole.get("messages"), list):
+        return whole
+    return {**whole, "messages": flatten(whole["messages"])}
 
 
 def makes_claims(given: Any) -> bool:
