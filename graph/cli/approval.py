@@ -74,6 +74,7 @@ def make_answer(interrupts: Sequence[Interrupt], decision: Decision | list[Any])
 def ask_person(interrupts: Sequence[Interrupt], view: View, workspace: Path) -> Command[Any] | None:
     """Ask on the terminal; None when the person leaves the questions open."""
     decisions: list[Decision] = []
+    _drop_typed_ahead()
     try:
         for interrupt in interrupts:
             click.echo(f"\n{question_text(interrupt, more='; v: view all')}\n{_keys_of(interrupt)}")
@@ -84,6 +85,13 @@ def ask_person(interrupts: Sequence[Interrupt], view: View, workspace: Path) -> 
     except (EOFError, click.Abort):
         return None
     return make_answer(interrupts, decisions)
+
+
+def _drop_typed_ahead() -> None:
+    """Forget what was typed before the question was on the screen: it is no answer to it."""
+    import termios  # Windows has none, and imports this module
+
+    termios.tcflush(sys.stdin, termios.TCIFLUSH)
 
 
 def _requests(interrupt: Interrupt) -> Sequence[Request]:
@@ -172,18 +180,36 @@ def _decision(word: str, request: Request, rest: str) -> Decision | None:
 
 
 def _edit(request: Request, rest: str) -> Decision | None:
-    if not rest:
-        click.echo(f"now:  {line_of(json.dumps(request['args'], ensure_ascii=False))}")
-        rest = input("new arguments as JSON: ")
+    if rest:
+        if fault := fault_of_arguments(rest):
+            click.echo(f"{fault[1]}. To edit the arguments that are there: e")
+            return None
+    else:
+        from skills_agent.graph.cli.prompt import TextPrompt
+
+        click.echo("Edit the arguments. Enter: done, Esc-Enter: new line, Ctrl-C: leave them as they are")
+        try:
+            rest = TextPrompt().read("", begun=arguments_text(request["args"]), fault_of=fault_of_arguments)
+        except KeyboardInterrupt:
+            return None
+    return {"type": "edit", "edited_action": {"name": request["name"], "args": json.loads(rest)}}
+
+
+def arguments_text(args: Mapping[str, Any]) -> str:
+    """Return arguments as JSON to be edited; a character that nobody can see is written as `\\u202e`."""
+    text = json.dumps(args, indent=2, ensure_ascii=False)
+    return "".join(each if each == "\n" or visible(each) == each else json.dumps(each)[1:-1] for each in text)
+
+
+def fault_of_arguments(text: str) -> tuple[int, str] | None:
+    """Return where a text stops to be a JSON object, in characters, and why."""
     try:
-        args = json.loads(rest)
-    except ValueError as error:
-        click.echo(f"That is not JSON ({error}).")
-        return None
-    if not isinstance(args, dict):
-        click.echo("The arguments must be a JSON object.")
-        return None
-    return {"type": "edit", "edited_action": {"name": request["name"], "args": args}}
+        args = json.loads(text)
+    except json.JSONDecodeError as error:
+        return error.pos, f"That is not JSON: line {error.lineno}, column {error.colno}: {error.msg}"
+    except (ValueError, RecursionError) as error:
+        return 0, f"That is not JSON that can be read: {error}"
+    return None if isinstance(args, dict) else (0, "The arguments must be a JSON object")
 
 
 def _ask_pattern(request: Request) -> str:

@@ -37,6 +37,7 @@ from skills_agent.graph.threads.database import config_of, open_database, option
 from skills_agent.graph.threads.errors import DatabaseError, ThreadError, UnknownThreadError
 from skills_agent.graph.threads.requests import Turn, request_in, turn_of
 from skills_agent.nodes.asking import REFUSED, AskedAttempt
+from skills_agent.nodes.model_call import Models
 from skills_agent.nodes.policy import Policy
 from skills_agent.nodes.question import contents_of
 from skills_agent.skills.errors import DetailedError, SkillsAgentError
@@ -87,7 +88,11 @@ class OpenThread:
 
     name: str
     agent: CompiledAgent
-    config: RunnableConfig
+    options: Mapping[str, Any]
+    """What is kept with the thread: its skill folders, model and system prompt."""
+    models: Models
+    saver: BaseCheckpointSaver[Any]
+    """Of all threads of the database."""
     registry: Registry
     """The skills of this thread's sources."""
     policy: Policy
@@ -99,6 +104,8 @@ class OpenThread:
     """Takes secrets out of that object; None: the person wants them in it."""
     control: RunControl = field(default_factory=RunControl)
     """A signal drains an invocation by it: running scripts end, and no node begins."""
+    context: Context = field(default_factory=Context)
+    config: RunnableConfig = field(init=False)
     snapshot: StateSnapshot = field(init=False)
     seconds: float = 0.0
     """How long the agent worked on this turn in this command; a person's time to answer is not in it."""
@@ -108,6 +115,7 @@ class OpenThread:
     """The last verdict on every call of this turn, as far as this command has seen it."""
 
     def __post_init__(self) -> None:
+        self.config = config_of(self.name, self.options)
         self.snapshot = self.agent.get_state(self.config)
         self.verdicts = dict(self.snapshot.values.get("verdicts") or {})
 
@@ -115,7 +123,18 @@ class OpenThread:
     def model(self) -> str:
         """Return the name of the model that answers here."""
         settings = self.agent.services.settings
-        return settings.model or default_model(process_environment())
+        return self.context.model or settings.model or default_model(process_environment())
+
+    def use_model(self, name: str) -> None:
+        """Let a model answer from the next turn on, and keep it with the thread.
+
+        Raises ModelError for one that the operator does not allow, or that cannot be asked.
+        """
+        context = Context(model=name)
+        self.models.choose(context)
+        self.context = context
+        self.options = {**self.options, "model": name}
+        self.config = config_of(self.name, self.options)
 
     @property
     def workspace(self) -> Path:
@@ -160,6 +179,7 @@ class OpenThread:
                 parts: Iterator[Any] = self.agent.stream(
                     graph_input,
                     self.config,
+                    context=self.context,
                     stream_mode=list(STREAM_MODES),
                     durability="sync",
                     version="v2",
@@ -326,7 +346,9 @@ def open_thread(
             thread = OpenThread(
                 name=name,
                 agent=graph.compile(checkpointer=database.saver, store=database.store, name="skills-agent"),
-                config=config_of(name, options),
+                options=options,
+                models=services.requests.models,
+                saver=database.saver,
                 registry=services.library.shared,
                 policy=services.policy,
                 command=partial(shell_command, workspace=settings.workspace, checkpointer=checkpointer),

@@ -16,6 +16,7 @@ import time
 from collections.abc import Sequence
 from contextlib import chdir
 from pathlib import Path
+from signal import Signals
 from typing import Any, NamedTuple
 from unittest.mock import patch
 
@@ -27,6 +28,9 @@ from skills_agent.graph.settings import Settings
 from skills_agent.skills.scripts.environment import AS_ROOT
 from tests.agents import call, calls
 from tests.waiting import PATIENCE
+
+READY = "\x1b[?2004h"
+"""A chat writes it when it begins to read keys: from now on what is pasted comes in brackets."""
 
 RAINFALL = (
     "station,month,millimetres\nBergen,Jan,201.5\nBergen,Feb,152\nOslo,Jan,54.5\nOslo,Feb,41\nTromso,Jan,95\n"
@@ -170,8 +174,8 @@ class CommandLine:
             errors="surrogateescape",  # so that a test can send bytes that are no text
         )
 
-    def on_terminal(self, *args: str, answers: Sequence[tuple[str, str]] = ()) -> Finished:
-        """Run the command on a terminal; each answer is typed when its prompt has appeared."""
+    def on_terminal(self, *args: str, answers: Sequence[tuple[str, str | Signals]] = ()) -> Finished:
+        """Run the command on a terminal; each answer is typed, or sent, when its prompt has appeared."""
         terminal, its_end = pty.openpty()
         process = subprocess.Popen(
             self._command(args),
@@ -187,7 +191,10 @@ class CommandLine:
         try:
             for prompt, answer in answers:
                 screen.wait_for(prompt)
-                os.write(terminal, answer.encode())
+                if isinstance(answer, str):
+                    os.write(terminal, answer.encode())
+                else:
+                    process.send_signal(answer)
             screen.wait_for(None)
             process.wait(PATIENCE)
         finally:

@@ -78,3 +78,24 @@ def test_the_list_of_commands_imports_none_of_them() -> None:
     assert "skills_agent.graph.settings" not in imported
     for name in commands:
         assert any(line.split()[:1] == [name] for line in printed)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("command", ["ask", "chat"])
+def test_what_reads_keys_is_imported_for_a_chat_on_a_terminal_alone(cli: CommandLine, command: str) -> None:
+    program = (
+        "import atexit, sys\n"
+        "from skills_agent.graph.cli.main import main\n"
+        "atexit.register(lambda: print('prompt_toolkit' in sys.modules))\n"
+        f"sys.argv = ['skills-agent', {command!r}, '--model', 'offline']\n"
+        "main()\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=cli.workspace,
+        env=cli.environment({}),
+        input="Hello\n",
+        capture_output=True,
+        text=True,
+    )
+    assert done.stdout.splitlines()[-1] == "False", done.stderr

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from tests.agents import call, calls
-from tests.graph.cli.command_line import LOAD, RUN, CommandLine
+from tests.graph.cli.command_line import LOAD, READY, RUN, CommandLine
 
 pytestmark = pytest.mark.slow
 
@@ -116,6 +116,6 @@ def test_a_person_leaves_a_question_open_and_comes_back(cli: CommandLine) -> Non
 
 def test_a_chat_on_a_terminal_ends_with_ctrl_d(cli: CommandLine) -> None:
     chosen = ["--model", cli.script("Hello yourself.")]
-    done = cli.on_terminal("chat", *chosen, answers=[("> ", "Hello\n"), ("> ", "\x04")])
+    done = cli.on_terminal("chat", *chosen, answers=[(READY, "Hello\n"), (READY, "\x04")])
     assert done.code == 0
     assert "Hello yourself." in done.out
