@@ -1,8 +1,7 @@
 """What the commands about installed skills share: which folder, and by whom. Imports no LangGraph."""
 
-from datetime import UTC, datetime
-from importlib.metadata import version
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -10,8 +9,10 @@ from skills_agent.graph.cli.printing import is_terminal
 from skills_agent.graph.places import user_state_folder
 from skills_agent.graph.settings import Settings, content_limits
 from skills_agent.skills.confined import is_beneath
-from skills_agent.skills.packages.installation import Origin
-from skills_agent.skills.packages.target import Target
+
+if TYPE_CHECKING:  # `skills sync` with nothing to do imports none of it
+    from skills_agent.skills.packages.installation import Origin
+    from skills_agent.skills.packages.target import Target
 
 SKILLS = Path(".agent", "skills")
 
@@ -39,8 +40,8 @@ def confirm(question: str, *, yes: bool) -> None:
     click.confirm(question, abort=True)
 
 
-def target_of(settings: Settings, place: str) -> Target:
-    """Return the folder of skills that `--to` means."""
+def folder_of(settings: Settings, place: str) -> Path:
+    """Return the path, links resolved, that `--to` means. Raises ClickException and UsageError."""
     if place == "user":
         folder = settings.home / SKILLS
     elif place == "project":
@@ -53,9 +54,21 @@ def target_of(settings: Settings, place: str) -> Target:
         folder = Path(place).expanduser().absolute()
         if (folder / "SKILL.md").exists():
             raise click.UsageError(f"{folder} is a skill; name the folder that it lies in.")
-    return Target(folder.resolve(), user_state_folder(settings), content_limits(settings))
+    return folder.resolve()
 
 
-def origin() -> Origin:
+def target_of(settings: Settings, place: str) -> "Target":
+    """Return the folder of skills that `--to` means."""
+    from skills_agent.skills.packages.target import Target
+
+    return Target(folder_of(settings, place), user_state_folder(settings), content_limits(settings))
+
+
+def origin() -> "Origin":
     """Return that this program installs, now."""
+    from datetime import UTC, datetime
+    from importlib.metadata import version
+
+    from skills_agent.skills.packages.installation import Origin
+
     return Origin(f"skills-agent {version('skills-agent')}", datetime.now(UTC))

@@ -1,19 +1,25 @@
 """skills-agent skills sync: make a folder of skills what its lock says, or fail where it is not."""
 
 import tempfile
+import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from skills_agent.graph.cli import options
-from skills_agent.graph.cli.packages import confirm, origin, target_of, to, yes
+from skills_agent.graph.cli.packages import confirm, folder_of, origin, target_of, to, yes
 from skills_agent.graph.cli.printing import echo, line_of, print_json
-from skills_agent.graph.settings import Settings
-from skills_agent.skills.packages.lock import SkillsLock, read_lock
-from skills_agent.skills.packages.syncing import Drift, drifts
-from skills_agent.skills.packages.target import Target
+from skills_agent.graph.places import user_state_folder
+from skills_agent.graph.settings import Settings, content_limits
+from skills_agent.skills.packages.stamp import read_stamp, write_stamp
 from skills_agent.skills.text import count
+
+if TYPE_CHECKING:  # with nothing to do, none of it is imported
+    from skills_agent.skills.packages.lock import SkillsLock
+    from skills_agent.skills.packages.syncing import Drift
+    from skills_agent.skills.packages.target import Target
 
 
 @click.command(
@@ -31,24 +37,37 @@ def sync(frozen: bool, yes: bool, place: str, workspace: Path | None, as_json: b
     Nothing is resolved anew, and bytes of another digest are refused. What was there is kept as a backup.
     Skills that the lock does not have are left alone. With --frozen, folder, lock and sources are compared.
     """
-    target = target_of(Settings.load(workspace), place)
+    settings = Settings.load(workspace)
     if frozen:
-        _check(target, as_json=as_json)
+        _check(target_of(settings, place), as_json=as_json)
         return
+    folder, state, limits = folder_of(settings, place), user_state_folder(settings), content_limits(settings)
+    if stamp := read_stamp(state, folder, limits):
+        _say(folder, (), len(stamp.names), as_json=as_json)
+        return
+    from skills_agent.skills.packages.lock import read_lock
+    from skills_agent.skills.packages.syncing import drifts
+
+    target = target_of(settings, place)
     target.settle()
-    lock = read_lock(target.folder)
-    todo = drifts(target, lock)
-    if todo:
+    lock, looked_at = read_lock(folder), time.time_ns()
+    if todo := drifts(target, lock):
         _restore(target, todo, yes=yes, as_json=as_json)
-    if as_json:
-        print_json({"folder": str(target.folder), "installed": [each.locked.name for each in todo]})
-    elif todo:
-        echo(f"Installed {count(len(todo), 'skill')} in {target.folder}, as skills.lock says.")
     else:
-        echo(f"Nothing to do: {count(len(lock.skills), 'skill')} in {target.folder} as skills.lock says.")
+        write_stamp(state, folder, lock.skills, limits, looked_at)
+    _say(folder, [each.locked.name for each in todo], len(lock.skills), as_json=as_json)
 
 
-def _restore(target: Target, todo: Sequence[Drift], *, yes: bool, as_json: bool) -> None:
+def _say(folder: Path, installed: Sequence[str], known: int, *, as_json: bool) -> None:
+    if as_json:
+        print_json({"folder": str(folder), "installed": installed})
+    elif installed:
+        echo(f"Installed {count(len(installed), 'skill')} in {folder}, as skills.lock says.")
+    else:
+        echo(f"Nothing to do: {count(known, 'skill')} in {folder} as skills.lock says.")
+
+
+def _restore(target: "Target", todo: Sequence["Drift"], *, yes: bool, as_json: bool) -> None:
     from skills_agent.skills.packages.syncing import Place, fetch_locked, restore
 
     with target.draft() as draft:
@@ -61,7 +80,9 @@ def _restore(target: Target, todo: Sequence[Drift], *, yes: bool, as_json: bool)
         restore(target, draft, todo, offered, origin().at)
 
 
-def _check(target: Target, *, as_json: bool) -> None:
+def _check(target: "Target", *, as_json: bool) -> None:
+    from skills_agent.skills.packages.lock import read_lock
+
     lock = read_lock(target.folder)
     differences = list(_differences(target, lock))
     if as_json:
@@ -75,7 +96,7 @@ def _check(target: Target, *, as_json: bool) -> None:
         raise click.exceptions.Exit(1)
 
 
-def _differences(target: Target, lock: SkillsLock) -> Iterator[str]:
+def _differences(target: "Target", lock: "SkillsLock") -> Iterator[str]:
     from skills_agent.skills.packages.syncing import Place, fetch_current
     from skills_agent.skills.packages.verification import verify
 

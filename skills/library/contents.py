@@ -93,10 +93,14 @@ class Member(NamedTuple):
     """Of a link: the path, in the folder, of what it leads to."""
 
 
-def list_contents(folder: Path, limits: ContentLimits) -> list[Member]:
-    """List the files and links of a folder in the order of their paths' bytes. Raises SnapshotError."""
+def list_contents(folder: Path, limits: ContentLimits, skipped: list[str] | None = None) -> list[Member]:
+    """List the files and links of a folder in the order of their paths' bytes. Raises SnapshotError.
+
+    `skipped` gets the paths of what no digest covers: links that lead out, and what is no file and no folder.
+    """
     try:
-        members = list(islice(_members(os.path.realpath(folder, strict=True)), limits.max_files + 1))
+        real = os.path.realpath(folder, strict=True)
+        members = list(islice(_members(real, skipped), limits.max_files + 1))
     except OSError as error:
         raise SnapshotError(folder, error.strerror or type(error).__name__) from error
     sizes = {each.path: 0 if each.kind == "link" else each.status.st_size for each in members}
@@ -253,7 +257,7 @@ def pieces_of(folder: Path, member: Member) -> Iterator[bytes]:
         raise SnapshotError(folder, f"{member.path}: it changes while it is read")
 
 
-def _members(root: str) -> Iterator[Member]:
+def _members(root: str, skipped: list[str] | None) -> Iterator[Member]:
     waiting = [""]
     while waiting:
         prefix = waiting.pop()
@@ -266,6 +270,8 @@ def _members(root: str) -> Iterator[Member]:
                     waiting.append(f"{relative}/")
                 elif member := _member(root, relative, entry):
                     yield member
+                elif skipped is not None:
+                    skipped.append(relative)
 
 
 def _member(root: str, relative: str, entry: os.DirEntry[str]) -> Member | None:

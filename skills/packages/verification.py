@@ -4,10 +4,10 @@ import os
 import stat
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 from skills_agent.skills.library.contents import (
-    LEFT_OUT,
+    Member,
     SnapshotError,
     digest_of,
     list_contents,
@@ -20,6 +20,8 @@ from skills_agent.skills.packages.target import Target
 from skills_agent.skills.sources.walk import SKILL_FILE
 
 State = Literal["same", "changed", "missing"]
+_OPEN: Final = stat.S_IWOTH | stat.S_ISUID | stat.S_ISGID
+"""Modes that no installed file has: others may write it, or it runs as its owner."""
 FileState = Literal["changed", "added", "removed", "mode"]
 
 
@@ -84,14 +86,14 @@ def _check(target: Target, locked: LockedSkill) -> Check:
         return Check(name, "missing", locked)
     if place.is_symlink():
         return Check(name, "changed", locked, reason=f"it is a link to {place.readlink()}")
+    skipped: list[str] = []
     try:
-        members = list_contents(place, target.limits)
+        members = list_contents(place, target.limits, skipped)
         digests = list(read_digests(place, members))
     except SnapshotError as error:
         return Check(name, "changed", locked, reason=error.reason)
     digest = digest_of(digests)
-    listed = {each.path: each.status.st_mode for each in members}
-    differences = [*_files(locked.files, files_of(digests)), *_beside(place, listed)]
+    differences = [*_files(locked.files, files_of(digests)), *_beside(place, members, skipped)]
     is_same = digest == locked.digest and not differences
     differences.sort(key=lambda each: each.path)
     return Check(name, "same" if is_same else "changed", locked, digest, differences=tuple(differences))
@@ -108,22 +110,12 @@ def _files(locked: Mapping[str, str], found: Mapping[str, str]) -> Iterator[Diff
             yield Difference(path, kind, before, now)
 
 
-def _beside(place: Path, listed: Mapping[str, int]) -> Iterator[Difference]:
-    """Yield what no digest covers: links that lead out, what is no file, and files open to others."""
-    waiting = [""]
-    while waiting:
-        prefix = waiting.pop()
-        with os.scandir(place / prefix) as entries:
-            for each in entries:
-                path = f"{prefix}{each.name}"
-                if each.is_dir(follow_symlinks=False):
-                    waiting += [f"{path}/"] * (each.name not in LEFT_OUT)
-                elif path not in listed and each.name not in LEFT_OUT:
-                    yield Difference(path, "added", "", _described(each))
-    for path, mode in listed.items():
-        if stat.S_ISREG(mode) and mode & (stat.S_IWOTH | stat.S_ISUID | stat.S_ISGID):
-            yield Difference(path, "mode", "0644 or 0755", f"{stat.S_IMODE(mode):04o}")
-
-
-def _described(entry: os.DirEntry[str]) -> str:
-    return f"a link to {os.readlink(entry.path)}" if entry.is_symlink() else "no file and no folder"  # noqa: PTH115
+def _beside(place: Path, members: Iterable[Member], skipped: Iterable[str]) -> Iterator[Difference]:
+    """Yield what no digest covers: links that lead out, what is no file, and modes open to others."""
+    for path in skipped:
+        file = place / path
+        found = f"a link to {file.readlink()}" if file.is_symlink() else "no file and no folder"
+        yield Difference(path, "added", "", found)
+    for path, kind, status, _ in members:
+        if status.st_mode & _OPEN and kind != "link":
+            yield Difference(path, "mode", "0644 or 0755", f"{stat.S_IMODE(status.st_mode):04o}")
