@@ -27,17 +27,33 @@ if TYPE_CHECKING:  # with nothing to do, none of it is imported
     + options.examples("skills sync --yes", "skills sync --frozen")
 )
 @click.option("--frozen", "--locked", is_flag=True, help="Write nothing, and fail on any difference: for CI.")
+@click.option(
+    "--from",
+    "npx_lock",
+    metavar="FILE",
+    type=click.Path(exists=True, dir_okay=False, resolve_path=True, path_type=Path),
+    help="Install what this lock of `npx skills` lists (skills-lock.json), and write skills.lock.",
+)
 @yes
 @to
 @options.workspace
 @options.as_json
-def sync(frozen: bool, yes: bool, place: str, workspace: Path | None, as_json: bool) -> None:
+def sync(
+    frozen: bool, npx_lock: Path | None, yes: bool, place: str, workspace: Path | None, as_json: bool
+) -> None:
     """Make installed skills what skills.lock says: each from its source, at the commit of the lock.
 
     Nothing is resolved anew, and bytes of another digest are refused. What was there is kept as a backup.
     Skills that the lock does not have are left alone. With --frozen, folder, lock and sources are compared.
     """
     settings = Settings.load(workspace)
+    if npx_lock is not None:
+        if frozen:
+            raise click.UsageError("--from writes skills.lock, and --frozen writes nothing.")
+        from skills_agent.graph.cli.npx import install_npx
+
+        install_npx(target_of(settings, place), npx_lock, yes=yes, as_json=as_json)
+        return
     if frozen:
         _check(target_of(settings, place), as_json=as_json)
         return

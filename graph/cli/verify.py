@@ -1,6 +1,6 @@
 """skills-agent skills verify: is what is installed what skills.lock says?"""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,7 @@ from skills_agent.graph.cli.packages import target_of, to
 from skills_agent.graph.cli.printing import echo, line_of, print_json
 from skills_agent.graph.settings import Settings, open_snapshots
 from skills_agent.skills.packages.lock import read_lock
+from skills_agent.skills.packages.npx_lock import USER_LOCK, NpxSkill, read_npx_lock
 from skills_agent.skills.packages.verification import Check, Difference, Verification
 from skills_agent.skills.packages.verification import verify as compare
 from skills_agent.skills.text import count
@@ -29,13 +30,15 @@ _SHORT = 12
 def verify(names: tuple[str, ...], place: str, workspace: Path | None, as_json: bool) -> None:
     """Compare installed skills with skills.lock: each changed, added and removed file, and changed mode.
 
-    Says, too, which threads go on with a version that is not installed any more.
+    Says, too, which threads go on with a version that is not installed any more, and whether what
+    `npx skills` installed is what its own lock says, as far as its hashes tell.
     """
     settings = Settings.load(workspace)
     target = target_of(settings, place)
     target.settle()
     verification = compare(target, read_lock(target.folder), names)
     pinned = list(_pinned(settings, verification.checks))
+    npx = [(each, each.state()) for each in _by_npx(settings, place) if not names]
     if as_json:
         print_json(
             {
@@ -43,6 +46,7 @@ def verify(names: tuple[str, ...], place: str, workspace: Path | None, as_json: 
                 "skills": [_record(each) for each in verification.checks],
                 "not_locked": verification.not_locked,
                 "threads": pinned,
+                "npx": [{"name": each.name, "source": each.source, "state": state} for each, state in npx],
             }
         )
     else:
@@ -50,8 +54,16 @@ def verify(names: tuple[str, ...], place: str, workspace: Path | None, as_json: 
         for each in pinned:
             version = f"{each['digest'][:_SHORT]} of {each['skill']}"
             echo(f"Thread {line_of(each['thread'])} goes on with {version}, which is not what is installed.")
-    if not verification.is_same:
+        for skill, state in npx:
+            echo(f"{skill.name}  {state}  installed by npx skills from {line_of(skill.source)}")
+    if not verification.is_same or any(state in {"changed", "missing"} for _, state in npx):
         raise click.exceptions.Exit(1)
+
+
+def _by_npx(settings: Settings, place: str) -> Sequence[NpxSkill]:
+    if place == "project":
+        return read_npx_lock(settings.workspace)
+    return read_npx_lock(settings.home, USER_LOCK) if place == "user" else ()
 
 
 def _print(verification: Verification, folder: Path) -> None:

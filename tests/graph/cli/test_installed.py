@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from skills_agent.skills.packages.npx_lock import computed_hash
 from tests.graph.cli.command_line import CommandLine
 
 
@@ -193,3 +194,31 @@ def test_a_lock_of_a_repository_does_not_steer_the_terminal(cli: CommandLine, in
         done = cli.run("skills", command)
         assert "\x1b" not in done.out + done.err
         assert "\u202e" not in done.out + done.err
+
+
+def npx_lock(cli: CommandLine, computed_hash: str) -> None:
+    entry = {"source": "my-npx-skills", "sourceType": "local", "computedHash": computed_hash}
+    cli.write("skills-lock.json", json.dumps({"version": 1, "skills": {"rain-gauge": entry}}))
+
+
+def test_what_npx_installed_is_recognised_and_taken_over(cli: CommandLine) -> None:
+    shutil.copytree(cli.write_skill(), cli.workspace / "my-npx-skills")
+    there = cli.workspace / ".agents" / "skills" / "rain-gauge"
+    shutil.copytree(cli.workspace / "my-npx-skills" / "rain-gauge", there)
+    npx_lock(cli, computed_hash(there))
+    done = cli.run("skills", "verify")
+    assert done.code == 0
+    assert "rain-gauge  same  installed by npx skills from my-npx-skills" in done.out
+    assert cli.run("skills", "sync", "--from", "skills-lock.json", "--yes").code == 0
+    assert (cli.workspace / ".agent" / "skills" / "rain-gauge" / "SKILL.md").exists()
+    (there / "SKILL.md").write_text("changed")
+    assert cli.run("skills", "verify").code == 1
+
+
+def test_what_npx_has_another_hash_of_is_not_taken_over(cli: CommandLine) -> None:
+    shutil.copytree(cli.write_skill(), cli.workspace / "my-npx-skills")
+    npx_lock(cli, "0" * 64)
+    done = cli.run("skills", "sync", "--from", "skills-lock.json", "--yes")
+    assert done.code == 1
+    assert "not what skills-lock.json says" in done.err
+    assert not (cli.workspace / ".agent").exists()

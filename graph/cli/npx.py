@@ -1,0 +1,46 @@
+"""skills-agent skills sync --from skills-lock.json: take over what `npx skills` has in its lock."""
+
+from pathlib import Path
+
+from skills_agent.graph.cli.install import show_changes
+from skills_agent.graph.cli.packages import confirm, origin
+from skills_agent.graph.cli.printing import echo, print_json
+from skills_agent.skills.packages.address import parse_address
+from skills_agent.skills.packages.errors import OfferError
+from skills_agent.skills.packages.fetch import fetch
+from skills_agent.skills.packages.installation import install, plan
+from skills_agent.skills.packages.npx_lock import computed_hash, read_npx_lock
+from skills_agent.skills.packages.offer import Wanted
+from skills_agent.skills.packages.target import Target
+from skills_agent.skills.text import count
+
+
+def install_npx(target: Target, file: Path, *, yes: bool, as_json: bool) -> None:
+    """Fetch the skills of a lock, check its hashes, show what changes, ask, install. Raises PackageError."""
+    with target.draft() as draft:
+        offers = []
+        for number, skill in enumerate(read_npx_lock(file.parent, file.name)):
+            if not skill.address:
+                raise OfferError(
+                    skill.source, f"npx skills has {skill.name} from a place that is not fetched"
+                )
+            into = draft / str(number)
+            into.mkdir()
+            address = parse_address(skill.address, file.parent)
+            offer = fetch(Wanted(address, into, frozenset({skill.name}), target.limits))
+            found = computed_hash(offer.skills[0].folder)
+            if found and skill.computed_hash and found != skill.computed_hash:
+                reason = f"{skill.name} is not what {file.name} says: its computedHash is {found[:12]} there"
+                raise OfferError(skill.source, reason)
+            offers.append(offer)
+        changes = plan(target, offers)
+        if not as_json:
+            show_changes(changes, target.folder)
+        todo = [each for each in changes if each.kind != "same"]
+        if todo:
+            confirm(f"Install {count(len(todo), 'skill')}?", yes=yes)
+        install(target, draft, changes, origin())
+    if as_json:
+        print_json({"folder": str(target.folder), "installed": [each.skill.name for each in todo]})
+    elif todo:
+        echo(f"Installed {count(len(todo), 'skill')} in {target.folder}.")

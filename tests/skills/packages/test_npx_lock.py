@@ -1,0 +1,69 @@
+"""The locks of `npx skills`: what it installed is recognised, and compared by its own rule."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from skills_agent.skills.packages.errors import LockFileError
+from skills_agent.skills.packages.npx_lock import computed_hash, read_npx_lock
+
+HASH = "e9a257c6f5d9d95037b96ece13ce466e60d5daa341b5007147bdbaea76d80bee"
+"""Of the files below; by a program for node that sorts by `localeCompare`."""
+
+
+def write_skill(base: Path) -> Path:
+    folder = base / ".agents" / "skills" / "alpha"
+    (folder / "scripts").mkdir(parents=True)
+    (folder / ".git").mkdir()
+    for path in ("SKILL.md", "b.md", "scripts/C.py", "scripts/c.py", "a-b", "a_b", "a.b", ".git/config"):
+        (folder / path).write_text(path)
+    (folder / "link").symlink_to("SKILL.md")
+    return folder
+
+
+def write_lock(base: Path, **fields: object) -> None:
+    entry = {"source": "acme/skills", "sourceType": "github", "ref": "main", "computedHash": HASH, **fields}
+    (base / "skills-lock.json").write_text(json.dumps({"version": 1, "skills": {"alpha": entry}}))
+
+
+def test_the_hash_is_that_of_npx(tmp_path: Path) -> None:
+    assert computed_hash(write_skill(tmp_path)) == HASH
+
+
+def test_a_skill_is_recognised_and_compared(tmp_path: Path) -> None:
+    write_lock(tmp_path)
+    (skill,) = read_npx_lock(tmp_path)
+    assert (skill.name, skill.source, skill.address) == ("alpha", "acme/skills", "acme/skills#main")
+    assert skill.state() == "missing"
+    folder = write_skill(tmp_path)
+    assert skill.state() == "same"
+    (folder / "b.md").write_text("changed")
+    assert skill.state() == "changed"
+    (folder / "é.md").touch()
+    assert skill.state() == "unknown"
+
+
+@pytest.mark.parametrize(
+    ("fields", "address"),
+    [
+        ({"sourceType": "local", "source": "skills/alpha", "ref": ""}, "./skills/alpha"),
+        ({"sourceType": "git", "sourceUrl": "https://x.example/y.git"}, "git+https://x.example/y.git@main"),
+        ({"sourceType": "well-known", "sourceUrl": "https://x.example"}, "https://x.example"),
+        ({"sourceType": "node_modules"}, ""),
+    ],
+)
+def test_a_source_is_an_address_of_ours(tmp_path: Path, fields: dict[str, str], address: str) -> None:
+    write_lock(tmp_path, **fields)
+    assert read_npx_lock(tmp_path)[0].address == address
+
+
+BAD_NAMES = ("../x", "", "..", "a/b", "\x1b[2J")
+BAD = [json.dumps({"skills": {name: {"source": "a"}}}) for name in BAD_NAMES]
+
+
+@pytest.mark.parametrize("text", ["", "[", "[" * 100_000, '{"skills": 1}', *BAD])
+def test_a_lock_that_cannot_be_used_is_one_sentence(tmp_path: Path, text: str) -> None:
+    (tmp_path / "skills-lock.json").write_text(text)
+    with pytest.raises(LockFileError):
+        read_npx_lock(tmp_path)
