@@ -74,6 +74,14 @@ def route_in_place(route: Callable[[Any], Any]) -> Runnable[Any, Any]:
     return TwoPaths(route.__name__, route, async_route)
 
 
+def both_runs(kind: type[BaseTool]) -> tuple[Callable[..., Any], Callable[..., Any]]:
+    """Return what a class of tools does under `invoke` and under `ainvoke`.
+
+    LangChain tells authors to write these two methods; only their names are private.
+    """
+    return kind._run, kind._arun  # noqa: SLF001
+
+
 SNAPSHOTS: Final = {
     "messages": 100,
     "catalog": 1,

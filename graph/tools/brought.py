@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, TypeAlias
 from langchain_core.tools import BaseTool, StructuredTool
 from langchain_core.tools import tool as tool_of
 
-from skills_agent.graph.langgraph_inside import is_coroutine
+from skills_agent.graph.langgraph_inside import both_runs, is_coroutine
 from skills_agent.graph.settings import SettingsError
 
 HostTool: TypeAlias = BaseTool | Callable[..., Any] | Mapping[str, Any]
@@ -91,8 +91,8 @@ def _awaited_where_it_must_be(tool: BaseTool) -> BaseTool:
 
     LangChain tells authors of classes to write these two methods.
     """
-    kind: Any = type(tool)
-    run, wait = kind._run, kind._arun  # noqa: SLF001
+    kind = type(tool)
+    run, wait = both_runs(kind)
 
     @wraps(run)
     def _run(self: BaseTool, *args: Any, **kwargs: Any) -> Any:
