@@ -38,7 +38,7 @@ def outdated(place: str, workspace: Path | None, as_json: bool) -> None:
                 "source": each.locked.source,
                 "locked": {"resolved": each.locked.resolved, "digest": each.locked.digest},
                 "now": {
-                    "resolved": each.offer.resolved if each.offer else "",
+                    "resolved": each.resolved,
                     "digest": each.skill.digest if each.skill else "",
                 },
                 "reason": each.reason,
@@ -114,5 +114,5 @@ def _version(resolved: str, digest: str) -> str:
 
 
 def _version_now(fetched: Fetched) -> str:
-    assert fetched.offer is not None and fetched.skill is not None  # noqa: S101, PT018
-    return _version(fetched.offer.resolved, fetched.skill.digest)
+    assert fetched.skill is not None  # noqa: S101
+    return _version(fetched.resolved, fetched.skill.digest)

@@ -21,6 +21,10 @@ class OfferedSkill(NamedTuple):
     """As in the lock."""
     path: str = ""
     """Its folder in the place."""
+    resolved: str = ""
+    """As `Offer.resolved`, where each skill of a place has its own."""
+    archive: str = ""
+    """As `Offer.archive`, where each skill has its own."""
 
 
 class Offer(NamedTuple):
@@ -33,6 +37,16 @@ class Offer(NamedTuple):
     """What the address means now: a commit, the URL of an archive."""
     archive: str = ""
     """SHA-256 of the archive that they came in; empty for what is none."""
+    archive_signature: str = ""
+    """What lies beside the archive as `ARCHIVE.sig`: an armoured SSHSIG, unchecked; empty where there is none."""
+
+    def resolved_of(self, skill: OfferedSkill) -> str:
+        """Return what to fetch for exactly this skill."""
+        return skill.resolved or self.resolved
+
+    def archive_of(self, skill: OfferedSkill) -> str:
+        """Return the SHA-256 of the archive that this skill came in; empty for none."""
+        return skill.archive or self.archive
 
 
 class Wanted(NamedTuple):
@@ -48,6 +62,8 @@ class Wanted(NamedTuple):
     resolved: str = ""
     """Fetch exactly this, which an `Offer.resolved` of the address was: of a repository the commit, whatever
     the ref means by now; of an index the URL. A source that has it no more raises OfferError."""
+    market: str = ""
+    """The operator's market, a file or a URL, in which names are looked up; empty: there is none."""
 
 
 Fetch = Callable[[Wanted], Offer]

@@ -46,9 +46,14 @@ class Fetched(NamedTuple):
     @property
     def has_moved(self) -> bool:
         """Return whether the ref that was asked for means another commit now."""
-        if self.offer is None or not self.offer.address.ref:
+        if self.offer is None or self.offer.address.kind != "git" or not self.offer.address.ref:
             return False  # nobody asked for a fixed ref
-        return self.offer.resolved != self.locked.resolved
+        return self.resolved != self.locked.resolved
+
+    @property
+    def resolved(self) -> str:
+        """Return what the source means now."""
+        return "" if self.offer is None or self.skill is None else self.offer.resolved_of(self.skill)
 
     def difference(self) -> str:
         """Say in one sentence how the source differs from the lock; empty where it does not."""
@@ -56,7 +61,7 @@ class Fetched(NamedTuple):
         if skill is None or offer is None:
             return f"{locked.name}: {self.reason}"
         if self.has_moved:
-            was, now = locked.resolved[:_SHOWN] or "nothing", offer.resolved[:_SHOWN]
+            was, now = locked.resolved[:_SHOWN] or "nothing", self.resolved[:_SHOWN]
             return (
                 f"{locked.name}: {offer.address.ref} of {locked.source} has moved: it was {was} and is {now}"
             )
@@ -78,10 +83,14 @@ def fetch_locked(skills: Iterable[LockedSkill], place: Place) -> tuple[OfferedSk
         offer = fetch(Wanted(address, _folder(place, number), names, place.limits, resolved))
         for skill in offer.skills:
             locked = next(each for each in group if each.name == skill.name)
-            if difference := Fetched(locked, offer._replace(resolved=resolved), skill).difference():
+            if difference := _fetched_at(resolved, locked, offer, skill).difference():
                 raise OfferError(source, f"{difference}; skills update takes what is there now")
             offered.append(skill)
     return tuple(offered)
+
+
+def _fetched_at(resolved: str, locked: LockedSkill, offer: Offer, skill: OfferedSkill) -> Fetched:
+    return Fetched(locked, offer._replace(resolved=resolved), skill._replace(resolved=resolved))
 
 
 def fetch_current(skills: Iterable[LockedSkill], place: Place) -> tuple[Fetched, ...]:
