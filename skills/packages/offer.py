@@ -38,7 +38,7 @@ class Offer(NamedTuple):
     archive: str = ""
     """SHA-256 of the archive that they came in; empty for what is none."""
     archive_signature: str = ""
-    """What lies beside the archive as `ARCHIVE.sig`: an armoured SSHSIG, unchecked; empty where there is none."""
+    """What lies beside it as `ARCHIVE.sig`: an armoured SSHSIG, unchecked; empty where there is none."""
 
     def resolved_of(self, skill: OfferedSkill) -> str:
         """Return what to fetch for exactly this skill."""
