@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Final
 
 from skills_agent.skills.packages.address import Kind
+from skills_agent.skills.packages.archive import offer_of_archive
 from skills_agent.skills.packages.errors import OfferError
 from skills_agent.skills.packages.offer import Fetch, Offer, Wanted
 from skills_agent.skills.packages.staging import stage
@@ -22,4 +23,9 @@ def from_folder(wanted: Wanted) -> Offer:
     return Offer(wanted.address, stage(Path(wanted.address.place), wanted))
 
 
-_WAYS: Final[dict[Kind, Fetch]] = {"folder": from_folder}
+def from_archive(wanted: Wanted) -> Offer:
+    """Offer the skills of an archive on this machine."""
+    return offer_of_archive(Path(wanted.address.place), wanted)
+
+
+_WAYS: Final[dict[Kind, Fetch]] = {"folder": from_folder, "archive": from_archive}

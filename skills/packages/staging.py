@@ -21,21 +21,30 @@ from skills_agent.skills.library.contents import (
     read_digests,
 )
 from skills_agent.skills.library.discovery import Discovery
-from skills_agent.skills.library.index import Strictness
+from skills_agent.skills.library.index import SkillReading, Strictness
 from skills_agent.skills.packages.entry_names import EntryNames
 from skills_agent.skills.packages.errors import EntryError, OfferError
 from skills_agent.skills.packages.offer import OfferedSkill, Wanted
 from skills_agent.skills.sources.directory import DirectorySource
+from skills_agent.skills.sources.walk import SKILL_FILE
+from skills_agent.skills.text import cut
+from skills_agent.skills.visible import visible_line
 
 _LABEL: Final = "offer"
-_COPIES: Final = "skills"
+_MISREAD: Final = frozenset({"name-unsafe", "name-not-text", "invisible-characters"})
+"""Rules after whose breach discovery takes another name than the one that is written, or another text."""
+_SHOWN: Final = 120
+"""Characters of a name in an error."""
+COPIES: Final = "skills"
 """The folder of the copies in that of an offer."""
 
 
-def stage(tree: Path, wanted: Wanted) -> tuple[OfferedSkill, ...]:
+def stage(tree: Path, wanted: Wanted, *, is_ours: bool = False) -> tuple[OfferedSkill, ...]:
     """Copy the wanted skills of a tree into the folder of the offer, by name. Raises PackageError.
 
     A skill in the folder of another one is a part of that. Of two with one name, the same files are one.
+    With `is_ours` the tree was written by this process, in the folder of the offer, and holds what is a part
+    of a skill alone: then it is moved, and not copied.
     """
     tree = tree.resolve()  # as discovery names what it finds
     found = list(_found(tree / wanted.address.path, wanted))
@@ -46,7 +55,7 @@ def stage(tree: Path, wanted: Wanted) -> tuple[OfferedSkill, ...]:
     copies = []
     for name, folders in groupby(sorted(found), key=lambda each: each[0]):
         if not wanted.names or name in wanted.names:
-            copies.append(_only(name, [folder for _, folder in folders], tree, wanted))
+            copies.append(_only(name, [folder for _, folder in folders], tree, wanted, is_ours))
     if not copies:
         raise OfferError(wanted.address.text, "it has no skill: no folder with a SKILL.md")
     return tuple(copies)
@@ -68,20 +77,40 @@ def _found(folder: Path, wanted: Wanted) -> Iterator[tuple[str, Path]]:
         if any(str(above) in tops for above in place.parents):
             continue
         tops.add(str(place))
-        if skill.metadata is not None:
-            yield skill.metadata.name, place
-        elif not wanted.names or place.name in wanted.names:
-            why = next((each.message for each in skill.diagnostics if each.severity == "error"), "")
-            raise EntryError(
-                wanted.address.text, _relative(place / "SKILL.md", folder), why or "it cannot be read"
-            )
+        name = skill.metadata.name if skill.metadata is not None else place.name
+        is_wanted = not wanted.names or not wanted.names.isdisjoint({name, place.name})
+        if is_wanted and (reason := _fault(skill, folder)):
+            entry = _relative(Path(skill.entry.path), folder)
+            raise EntryError(wanted.address.text, cut(visible_line(entry), _SHOWN), reason)
+        yield name, place
 
 
-def _only(name: str, folders: list[Path], tree: Path, wanted: Wanted) -> OfferedSkill:
+def _fault(skill: SkillReading, tree: Path) -> str:
+    """Return why a skill is not installed as it is written; empty for one that is."""
+    place = Path(skill.entry.path)
+    if skill.metadata is None:
+        why = next((each.message for each in skill.diagnostics if each.severity == "error"), "")
+        return _sentence(why) or "it cannot be read"
+    if place.name != SKILL_FILE:
+        return f"its name has to be {SKILL_FILE}"
+    if place.parent == tree and any(each.code == "name-missing" for each in skill.diagnostics):
+        return "it has no name, and no folder that gives it one"
+    misread = next((each.message for each in skill.diagnostics if each.code in _MISREAD), "")
+    return f"it is not installed under a name that is read otherwise: {_sentence(misread)}" if misread else ""
+
+
+def _sentence(message: str) -> str:
+    return message.rstrip(".")
+
+
+def _only(name: str, folders: list[Path], tree: Path, wanted: Wanted, is_ours: bool) -> OfferedSkill:
     if not is_spec_name(name):
         rule = f"lower-case letters, digits and single hyphens, at most {MAX_NAME} characters"
         raise EntryError(wanted.address.text, _relative(folders[0], tree), f"its name has to be {rule}")
-    first, *others = [_copied(name, folder, tree, wanted, number) for number, folder in enumerate(folders)]
+    first, *others = [
+        _copied(folder, tree, wanted, wanted.into / COPIES / str(number) / name, is_ours)
+        for number, folder in enumerate(folders)
+    ]
     if other := next((each for each in others if each.digest != first.digest), None):
         reason = (
             f"{first.path or '.'} and {other.path or '.'} in it are both named {name}: name one by its path"
@@ -90,16 +119,25 @@ def _only(name: str, folders: list[Path], tree: Path, wanted: Wanted) -> Offered
     return first
 
 
-def _copied(name: str, folder: Path, tree: Path, wanted: Wanted, number: int) -> OfferedSkill:
-    target = wanted.into / _COPIES / str(number) / name
+def _copied(folder: Path, tree: Path, wanted: Wanted, target: Path, is_ours: bool) -> OfferedSkill:
     try:
-        copy_skill(folder, target, wanted.address.text, wanted.limits)
+        place_skill = _move_skill if is_ours else copy_skill
+        place_skill(folder, target, wanted.address.text, wanted.limits)
         digests = list(read_digests(target, list_contents(target, wanted.limits)))
     except SnapshotError as error:
         raise OfferError(wanted.address.text, error.reason) from error
     except OSError as error:
         raise OfferError(wanted.address.text, error.strerror or str(error)) from error
-    return OfferedSkill(name, target, digest_of(digests), files_of(digests), _relative(folder, tree))
+    return OfferedSkill(target.name, target, digest_of(digests), files_of(digests), _relative(folder, tree))
+
+
+def _move_skill(folder: Path, target: Path, package: str, limits: ContentLimits) -> None:
+    """Move a folder that this process wrote. One with links is copied: a link may lead by a way that ends."""
+    if _check(folder, package):
+        copy_skill(folder, target, package, limits)
+    else:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        folder.rename(target)
 
 
 def copy_skill(folder: Path, target: Path, package: str, limits: ContentLimits) -> None:
@@ -120,10 +158,14 @@ def copy_skill(folder: Path, target: Path, package: str, limits: ContentLimits) 
             os.fchmod(copy.fileno(), 0o755 if member.kind == "exec" else 0o644)
 
 
-def _check(folder: Path, package: str) -> None:
-    """Refuse what `list_contents` passes over silently, and names that mean something else elsewhere."""
+def _check(folder: Path, package: str) -> bool:
+    """Refuse what `list_contents` passes over silently, and names that mean something else elsewhere.
+
+    Returns whether there are links in it.
+    """
     names = EntryNames(package)
     real = os.path.realpath(folder)
+    has_links = False
     for path, inner, files in os.walk(folder):
         inner[:] = [each for each in inner if each not in LEFT_OUT]
         for name in (*inner, *files):
@@ -133,10 +175,12 @@ def _check(folder: Path, package: str) -> None:
             relative = _relative(place, folder)
             mode = place.lstat().st_mode
             names.add(relative, is_folder=stat.S_ISDIR(mode))
+            has_links = has_links or stat.S_ISLNK(mode)
             if stat.S_ISLNK(mode) and not os.path.realpath(place).startswith(f"{real}/"):
                 raise names.refused(relative, "it is a link that leads out of the skill")
             if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode) or stat.S_ISLNK(mode)):
                 raise names.refused(relative, "it is no file and no folder")
+    return has_links
 
 
 def _relative(place: Path, tree: Path) -> str:
