@@ -5,9 +5,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 DOCS = Path(__file__).resolve().parent.parent / "docs"
 
 
+@pytest.mark.slow
 def test_the_generated_tables_are_those_of_the_code() -> None:
     generate = DOCS / "generate.py"
     done = subprocess.run([sys.executable, generate, "--check"], capture_output=True, text=True, check=False)

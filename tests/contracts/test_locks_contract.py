@@ -131,6 +131,7 @@ def test_what_was_given_back_is_free_at_once(kind: Kind) -> None:
     other()
 
 
+@pytest.mark.slow
 def test_another_process_is_kept_out_and_keeps_out(kind: Kind) -> None:
     process = kind.other_process()
     with pytest.raises(ThreadBusyError):

@@ -201,6 +201,7 @@ def test_a_time_limit_ends_the_script_and_keeps_what_it_said(make_runner: MakeRu
     assert result.stdout == "begun\n"
 
 
+@pytest.mark.slow
 def test_a_script_that_refuses_to_end_is_ended(make_runner: MakeRunner, place: Path) -> None:
     body = "trap '' TERM INT HUP; echo begun; while :; do sleep 1; done"
     request = request_for(place, body, name="script.sh")
@@ -402,6 +403,7 @@ def test_a_limit_of_processes_holds(make_local_runner: MakeRunner, place: Path) 
     assert result.seconds < 100
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("limits", "body", "shown"),
     [
@@ -450,12 +452,14 @@ def test_a_command_line_starts_where_it_is_told(make_runner: MakeRunner, place: 
     assert (place / "work/made").exists()
 
 
+@pytest.mark.slow
 def test_a_request_may_have_another_time_limit_than_its_runner(make_runner: MakeRunner, place: Path) -> None:
     longer = make_runner(timeout=0.1).run(line(place, "sleep 0.5; echo whole", timeout=60))
     assert (longer.exit_code, longer.stdout) == (0, "whole\n")
     assert make_runner(timeout=600).run(line(place, "sleep 600", timeout=0.5)).stopped == "time"
 
 
+@pytest.mark.slow
 def test_output_is_told_as_it_comes_and_holds_no_secret(
     make_local_runner: MakeRunner, place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -4,6 +4,8 @@ import subprocess
 import sys
 import textwrap
 
+import pytest
+
 PROGRAM = """
     import os, signal, sys
     import skills_agent.graph.build  # What the libraries import of the system is theirs to find.
@@ -31,6 +33,7 @@ PROGRAM = """
 """
 
 
+@pytest.mark.slow
 def test_the_package_is_imported_where_posix_modules_are_missing() -> None:
     program = [sys.executable, "-c", textwrap.dedent(PROGRAM)]
     done = subprocess.run(program, capture_output=True, text=True, check=False)

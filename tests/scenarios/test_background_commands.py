@@ -104,6 +104,7 @@ def test_a_server_is_started_asked_and_stopped(
     assert "stopped: stop_command asked for it" in looks[-1]
 
 
+@pytest.mark.slow
 def test_one_that_ends_by_itself_says_what_it_came_to(
     make_agent: MakeAgent, workspace: Path, free: dict[str, Any]
 ) -> None:
@@ -129,6 +130,7 @@ def test_one_that_cannot_begin_says_so_at_once(make_agent: MakeAgent, free: dict
     assert " has ended: exit code 3 (" in told(agent, "command_output")
 
 
+@pytest.mark.slow
 def test_it_has_a_time_limit_of_its_own(make_agent: MakeAgent, workspace: Path) -> None:
     settings = {**FREE, "sandbox": "off", "background_timeout": 1.0, "script_timeout": 60.0}
     agent = make_agent([start(forever(workspace)), about_last("command_output", wait=60), "done"], **settings)
@@ -173,6 +175,7 @@ def ended(parts: Any) -> list[dict[str, Any]]:
     return [each for each in parts if each["type"] == "skills_agent.command_ended"]
 
 
+@pytest.mark.slow
 def test_it_ends_with_the_answer_and_what_it_printed_last_is_told(
     make_agent: MakeAgent, workspace: Path, free: dict[str, Any]
 ) -> None:

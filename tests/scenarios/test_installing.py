@@ -50,6 +50,7 @@ def result(agent: Agent) -> str:
     return str(agent.tool_messages("run_script")[-1].content)
 
 
+@pytest.mark.slow
 def test_the_question_shows_the_list_and_a_yes_installs_it(
     packed: Path, index: Path, make_agent: MakeAgent
 ) -> None:
@@ -108,6 +109,7 @@ def test_another_file_than_was_shown_is_not_installed(
     assert kept(agent) == []
 
 
+@pytest.mark.slow
 def test_a_list_that_a_client_wrote_is_not_installed(
     packed: Path, index: Path, make_agent: MakeAgent
 ) -> None:

@@ -122,6 +122,7 @@ def test_images_stay_whole_up_to_a_limit(run: Callable[[BaseTool], ToolMessage])
     assert "left out" in left_out["text"]
 
 
+@pytest.mark.slow
 def test_the_whole_is_kept_as_the_artifact_where_the_tool_asks_for_it(
     run: Callable[[BaseTool], ToolMessage],
 ) -> None:
@@ -130,6 +131,7 @@ def test_the_whole_is_kept_as_the_artifact_where_the_tool_asks_for_it(
     assert message.artifact == HUGE
 
 
+@pytest.mark.slow
 def test_a_tools_own_artifact_is_kept_whole(run: Callable[[BaseTool], ToolMessage]) -> None:
     message = run(make_tool(lambda: ("Short.", {"rows": HUGE}), response_format="content_and_artifact"))
     assert (message.content, message.artifact) == ("Short.", {"rows": HUGE})

@@ -28,6 +28,7 @@ async def until_there(file: Path) -> None:
     raise AssertionError(f"{file.name} never came")
 
 
+@pytest.mark.slow
 def test_a_servers_tool_is_asked_about_and_called(make_agent: MakeAgent) -> None:
     agent = make_agent([calls(call("mcp__notes__echo", text="milk")), "done"], mcp_servers=NOTES)
     agent.say("go")
@@ -197,6 +198,7 @@ def test_a_workspace_names_servers_only_where_it_is_trusted(workspace: Path, tmp
     assert set(Settings.load(workspace, home=home).mcp_servers) == {"evil"}
 
 
+@pytest.mark.slow
 def test_a_skill_that_needs_a_server_says_that_it_cannot_be_reached(
     make_agent: MakeAgent, skills_dir: Path
 ) -> None:
@@ -213,6 +215,7 @@ def test_a_skill_that_needs_a_server_says_that_it_cannot_be_reached(
     assert "skills-agent skills doctor" in not_reached
 
 
+@pytest.mark.slow
 def test_tools_that_a_server_changed_are_there_at_a_later_turn(make_agent: MakeAgent) -> None:
     """The next one, where the server's word of the change has come by then."""
     wanted = [call(f"mcp__notes__{name}") for name in ("change", "long")]

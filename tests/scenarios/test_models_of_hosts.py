@@ -137,6 +137,7 @@ def test_other_providers_are_known_by_their_names() -> None:
     assert (type(model).__name__, model.model, model.max_tokens) == ("ChatAnthropic", "claude-x", 7)
 
 
+@pytest.mark.slow
 def test_a_provider_that_is_unknown_or_not_installed_or_refuses_is_said_without_the_key() -> None:
     with pytest.raises(UnknownModelError, match="nobody:x"):
         resolve_model("nobody:x", environment={})

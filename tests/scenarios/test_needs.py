@@ -138,6 +138,7 @@ def test_a_script_that_may_work_is_asked_about(skills_dir: Path, make_agent: Mak
     assert agent.state.interrupts
 
 
+@pytest.mark.slow
 def test_a_command_line_of_a_skill_finds_its_packages(
     skills_dir: Path, make_agent: MakeAgent, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

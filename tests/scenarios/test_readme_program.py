@@ -23,6 +23,7 @@ def program_of_the_readme() -> str:
     return str(program)
 
 
+@pytest.mark.slow
 def test_the_program_of_the_readme_answers_after_an_approval(tmp_path: Path) -> None:
     done = run(program_of_the_readme(), tmp_path, "approve\n")
     assert done.returncode == 0, done.stderr

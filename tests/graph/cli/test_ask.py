@@ -76,6 +76,7 @@ def test_a_call_that_is_not_reading_stops_the_run_with_exit_code_3(
     assert ANSWER not in done.out
 
 
+@pytest.mark.slow
 def test_the_printed_command_resumes_it_in_a_new_process(waiting: tuple[CommandLine, Finished]) -> None:
     cli, done = waiting
     commands = [line.partition(": ")[2] for line in done.out.splitlines() if "skills-agent resume" in line]

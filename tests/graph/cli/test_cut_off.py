@@ -64,6 +64,7 @@ def cut(cli: CommandLine) -> Iterator[Cut]:
     cut.gate.close()
 
 
+@pytest.mark.slow
 def test_a_second_command_on_a_busy_thread_is_told_so_in_one_line(cut: Cut) -> None:
     refused = cut.cli.run("resume", "t")
     assert refused.code == 1
@@ -77,6 +78,7 @@ def test_a_second_command_on_a_busy_thread_is_told_so_in_one_line(cut: Cut) -> N
     assert told.value["resume"] == "skills-agent resume t"
 
 
+@pytest.mark.slow
 def test_resume_asks_about_the_unknown_outcome_and_takes_the_answer(cut: Cut) -> None:
     cut.kill()
     asked = cut.cli.run("resume", "t")

@@ -2,11 +2,14 @@
 
 import json
 
+import pytest
+
 from tests.agents import call, calls, write_skill
 from tests.graph.cli.command_line import CommandLine
 from tests.mcp_servers import command
 
 
+@pytest.mark.slow
 def test_doctor_says_which_servers_can_be_reached_and_which_tools_are_not_offered(cli: CommandLine) -> None:
     servers = {
         "strange": {**command("hostile"), "connect_timeout": 60},
@@ -32,6 +35,7 @@ def test_doctor_counts_no_server_that_is_not_there_as_a_need_that_is_met(cli: Co
     assert "gone (configured, but it cannot be reached" in told.value["missing"]["of-gone"]
 
 
+@pytest.mark.slow
 def test_a_tool_of_a_server_is_called_in_a_turn_of_the_command_line(cli: CommandLine) -> None:
     servers = {"strange": {**command("hostile"), "connect_timeout": 60}}
     script = cli.script(calls(call("mcp__strange__last", x="1")), "It was called.")

@@ -41,6 +41,7 @@ def cli(tmp_path: Path) -> CommandLine:
     return CommandLine(tmp_path)
 
 
+@pytest.mark.slow
 def test_nothing_is_collected_while_a_command_is_imported_and_as_usual_after(cli: CommandLine) -> None:
     collections, frozen, _ = seen_of(cli, "skills", "list")
     _, frozen_by_ask, threshold = seen_of(cli, "ask", "Hello?", "--model", "offline")

@@ -159,6 +159,7 @@ def test_a_link_to_a_folder_of_the_workspace_is_that_folder(
 # --- what ends it ---
 
 
+@pytest.mark.slow
 def test_a_timeout_ends_it_with_all_it_started(
     make_agent: MakeAgent, workspace: Path, free: dict[str, Any]
 ) -> None:

@@ -542,6 +542,7 @@ def written(amount: Decimal | None, style: str) -> str:
     return text.translate(str.maketrans(",.", ".,")) if "comma" in style else text
 
 
+@pytest.mark.slow
 @trying(80, with_fixtures=True)
 @given(
     rows=st.lists(st.tuples(KEYS, st.none() | AMOUNTS), min_size=1, max_size=25),
@@ -581,6 +582,7 @@ def test_sums_and_counts_are_those_of_an_independent_count(
     assert column(found, "key")["distinct"] == len(counts.keys() - {"(missing)"})
 
 
+@pytest.mark.slow
 @trying(60, with_fixtures=True)
 @given(content=st.binary(max_size=200) | st.text(max_size=200).map(str.encode))
 def test_any_bytes_give_a_report_or_one_clear_line(content: bytes, tmp_path: Path) -> None:

@@ -408,6 +408,7 @@ def test_a_file_in_place_of_the_folder_is_no_obstacle(skills: Path, tmp_path: Pa
     assert found(catalog, "instructions about b")[0] == "b"
 
 
+@pytest.mark.slow
 def test_a_locked_file_changes_no_answer(skills: Path, index: Path) -> None:
     discover(skills, index)[0].search("herons")
     change(skills)

@@ -60,6 +60,7 @@ def lock(entries: dict[str, Any]) -> str:
     return json.dumps({"name": "s", "lockfileVersion": 3, "packages": entries})
 
 
+@pytest.mark.slow
 def test_what_is_approved_is_what_is_installed(environments: Environments, tmp_path: Path) -> None:
     folder = skill(tmp_path / "s", {"dependencies": {"outer": "^1.0.0"}})
     needs = gather.__wrapped__(folder)
@@ -175,6 +176,7 @@ def test_no_git_is_run(environments: Environments, registry: Registry, tmp_path:
     assert not (tmp_path / "ran").exists()
 
 
+@pytest.mark.slow
 def test_an_author_s_lock_file_pins(environments: Environments, registry: Registry, tmp_path: Path) -> None:
     registry.add("outer", "1.5.0", dependencies={"inner": "^2.0.0"})
     registry.add("inner", "2.9.0")

@@ -2,6 +2,7 @@
 
 import threading
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -407,6 +408,7 @@ def test_a_skill_that_vanished_since_is_no_fault_of_a_search() -> None:
 texts = st.lists(st.builds(SearchText, st.text(max_size=8), st.text(max_size=30), st.text(max_size=30)))
 
 
+@pytest.mark.slow
 @given(texts, texts, st.text(max_size=20))
 def test_shared_tables_answer_like_those_of_one_index(
     one: list[SearchText], other: list[SearchText], query: str
