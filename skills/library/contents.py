@@ -26,10 +26,12 @@ from skills_agent.skills.sources.plugin import Plugin
 LEFT_OUT: Final = frozenset(
     {
         ".git", ".hg", ".svn", ".venv", "venv", ".tox", ".nox", "__pycache__", "__MACOSX",
-        ".mypy_cache", ".pytest_cache", ".ruff_cache", ".DS_Store", "Thumbs.db",
+        ".mypy_cache", ".pytest_cache", ".ruff_cache", ".DS_Store", "Thumbs.db", ".skill-manifest.json",
     }
 )  # fmt: skip
-"""Names of folders and files that are no part of a skill. `node_modules` is one: scripts need it to run."""
+"""Names of folders and files that are no part of a skill. `node_modules` is one: scripts need it to run.
+
+The last is what a package says of the others (packages/manifest.py)."""
 _PIECE: Final = 1 << 20
 _NAMED: Final = 3
 """Files or folders that an error about size names."""

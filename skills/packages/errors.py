@@ -6,6 +6,7 @@ SkillError
     ├── OfferError           offer                 a place that cannot be reached, or has no such skill
     ├── EntryError           entry                 one file of a package that is refused
     ├── LockFileError        lock-file             a skills.lock that cannot be used
+    ├── ManifestError        manifest              in manifest.py: one that cannot be used
     ├── TargetError          target                a folder that nothing can be installed into
     └── InstalledError       installed             what is there stands in the way
 """

@@ -24,6 +24,12 @@ from skills_agent.skills.library.discovery import Discovery
 from skills_agent.skills.library.index import SkillReading, Strictness
 from skills_agent.skills.packages.entry_names import EntryNames
 from skills_agent.skills.packages.errors import EntryError, OfferError
+from skills_agent.skills.packages.manifest import (
+    MANIFEST_FILE,
+    ManifestError,
+    read_manifest,
+    read_manifest_file,
+)
 from skills_agent.skills.packages.offer import OfferedSkill, Wanted
 from skills_agent.skills.sources.directory import DirectorySource
 from skills_agent.skills.sources.walk import SKILL_FILE
@@ -124,16 +130,25 @@ def _copied(folder: Path, tree: Path, wanted: Wanted, target: Path, is_ours: boo
         place_skill = _move_skill if is_ours else copy_skill
         place_skill(folder, target, wanted.address.text, wanted.limits)
         digests = list(read_digests(target, list_contents(target, wanted.limits)))
+        digest, files = digest_of(digests), files_of(digests)
+        if manifest := read_manifest(target):
+            manifest.check(target.name, digest, files, target / MANIFEST_FILE)
+    except ManifestError as error:
+        path = _relative(folder / MANIFEST_FILE, tree)
+        raise EntryError(wanted.address.text, cut(visible_line(path), _SHOWN), error.reason) from error
     except SnapshotError as error:
         raise OfferError(wanted.address.text, error.reason) from error
     except OSError as error:
         raise OfferError(wanted.address.text, error.strerror or str(error)) from error
-    return OfferedSkill(target.name, target, digest_of(digests), files_of(digests), _relative(folder, tree))
+    return OfferedSkill(target.name, target, digest, files, _relative(folder, tree))
 
 
 def _move_skill(folder: Path, target: Path, package: str, limits: ContentLimits) -> None:
-    """Move a folder that this process wrote. One with links is copied: a link may lead by a way that ends."""
-    if _check(folder, package):
+    """Move a folder that this process wrote, if it holds files of a skill alone.
+
+    One with links is copied: a link may lead by a way that is gone then.
+    """
+    if not _check(folder, package):
         copy_skill(folder, target, package, limits)
     else:
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -143,7 +158,8 @@ def _move_skill(folder: Path, target: Path, package: str, limits: ContentLimits)
 def copy_skill(folder: Path, target: Path, package: str, limits: ContentLimits) -> None:
     """Copy a skill's folder strictly: what is no file, folder or link within it is refused.
 
-    What is no part of a skill (contents.py) is left out. Raises EntryError, SnapshotError and OSError.
+    What is no part of a skill (contents.py) is left out, and the manifest is not. Raises EntryError,
+    ManifestError, SnapshotError and OSError.
     """
     _check(folder, package)
     target.mkdir(parents=True)
@@ -156,31 +172,37 @@ def copy_skill(folder: Path, target: Path, package: str, limits: ContentLimits) 
         with place.open("xb") as copy:
             copy.writelines(pieces_of(folder, member))
             os.fchmod(copy.fileno(), 0o755 if member.kind == "exec" else 0o644)
+    if (manifest := read_manifest_file(folder)) is not None:
+        with (target / MANIFEST_FILE).open("xb") as copy:
+            copy.write(manifest)
+            os.fchmod(copy.fileno(), 0o644)
 
 
 def _check(folder: Path, package: str) -> bool:
     """Refuse what `list_contents` passes over silently, and names that mean something else elsewhere.
 
-    Returns whether there are links in it.
+    Returns whether there is nothing else in it, and no link.
     """
     names = EntryNames(package)
     real = os.path.realpath(folder)
-    has_links = False
+    is_plain = True
     for path, inner, files in os.walk(folder):
-        inner[:] = [each for each in inner if each not in LEFT_OUT]
+        parts = [each for each in inner if each not in LEFT_OUT]
+        is_plain, inner[:] = is_plain and parts == inner, parts
         for name in (*inner, *files):
             if name in LEFT_OUT:
+                is_plain = is_plain and name == MANIFEST_FILE and Path(path) == folder
                 continue
             place = Path(path, name)
             relative = _relative(place, folder)
             mode = place.lstat().st_mode
             names.add(relative, is_folder=stat.S_ISDIR(mode))
-            has_links = has_links or stat.S_ISLNK(mode)
+            is_plain = is_plain and not stat.S_ISLNK(mode)
             if stat.S_ISLNK(mode) and not os.path.realpath(place).startswith(f"{real}/"):
                 raise names.refused(relative, "it is a link that leads out of the skill")
             if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode) or stat.S_ISLNK(mode)):
                 raise names.refused(relative, "it is no file and no folder")
-    return has_links
+    return is_plain
 
 
 def _relative(place: Path, tree: Path) -> str:
