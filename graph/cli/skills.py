@@ -46,6 +46,7 @@ is not always needed into `references/`, programs into `scripts/`, and name the 
 
 _LATE: Final = {
     "install": Late("install", "Install skills from a folder, an archive, a repository or a URL."),
+    "pack": Late("pack", "Make an archive of skills that anybody can make again."),
     "serve": Late("serve", "Publish skills to any client of MCP."),
     "sync": Late("sync", "Make installed skills what skills.lock says, or check that they are."),
     "verify": Late("verify", "Compare installed skills with skills.lock, file by file."),

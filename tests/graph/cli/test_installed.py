@@ -222,3 +222,41 @@ def test_what_npx_has_another_hash_of_is_not_taken_over(cli: CommandLine) -> Non
     assert done.code == 1
     assert "not what skills-lock.json says" in done.err
     assert not (cli.workspace / ".agent").exists()
+
+
+def test_a_packed_skill_is_installed_from_its_archive(cli: CommandLine) -> None:
+    folder = str(cli.write_skill() / "rain-gauge")
+    done = cli.run("skills", "pack", folder)
+    assert done.code == 0, done.errors
+    digest, archive = (line.split()[index] for line, index in zip(done.out.splitlines(), (1, 0), strict=True))
+    value = cli.run("skills", "pack", folder, "--force", "--json").value
+    assert value["file"] == "rain-gauge.skill"
+    assert value["sha256"] == archive
+    [skill] = value["skills"]
+    assert (skill["name"], skill["digest"], skill["files"]) == ("rain-gauge", digest, 2)
+    assert cli.run("skills", "install", "./rain-gauge.skill", "--to", "elsewhere", "--yes").code == 0
+    lock = (cli.workspace / "elsewhere" / "skills.lock").read_text()
+    assert f'digest = "{digest}"' in lock
+    assert f'archive = "{archive}"' in lock
+    assert cli.run("skills", "verify", "--to", "elsewhere").code == 0
+
+
+def test_packing_says_what_is_in_its_way(cli: CommandLine) -> None:
+    folder = str(cli.write_skill() / "rain-gauge")
+    assert cli.run("skills", "pack", folder).code == 0
+    done = cli.run("skills", "pack", folder)
+    assert done.code == 1
+    assert "rain-gauge.skill is not packed: it is there already; --force replaces it." in done.errors
+    assert cli.run("skills", "pack", folder, folder).code == 2
+    done = cli.run("skills", "pack", folder, "-o", "missing/x.zip")
+    assert done.code == 1
+    assert "No such file or directory" in done.errors
+    cli.write_skill("---\nname: rain-gauge\ndescription: Adds up rainfall.\n---\nTODO: write this.\n")
+    done = cli.run("skills", "pack", folder, "-o", "x.zip")
+    assert done.code == 1
+    assert "description-without-when" in done.out
+    assert "rain-gauge is not packed: skills lint finds" in done.errors
+    value = cli.run("skills", "pack", folder, "-o", "x.zip", "--json").value
+    assert {each["severity"] for each in value["findings"]} == {"warning"}
+    assert not (cli.workspace / "x.zip").exists()
+    assert cli.run("skills", "pack", folder, "-o", "x.zip", "--allow-warnings").code == 0
