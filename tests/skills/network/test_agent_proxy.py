@@ -13,7 +13,8 @@ import pytest
 
 from skills_agent.skills.network.addresses import AddressRefusedError, NotConnectedError
 from skills_agent.skills.network.agent_proxy import ProxyError, proxy_for
-from skills_agent.skills.network.fetch import FetchError, Page, fetch
+from skills_agent.skills.network.fetch import Page, fetch
+from skills_agent.skills.network.get import FetchError
 from skills_agent.skills.network.hosts import Target
 from tests.skills.network.conftest import HOST, PAGE
 

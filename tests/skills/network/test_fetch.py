@@ -9,7 +9,8 @@ import pytest
 
 from skills_agent.skills.errors import NetworkError
 from skills_agent.skills.network.addresses import AddressRefusedError
-from skills_agent.skills.network.fetch import MAX_BYTES, FetchError, Page, fetch
+from skills_agent.skills.network.fetch import MAX_BYTES, Page, fetch
+from skills_agent.skills.network.get import FetchError
 from skills_agent.skills.network.hosts import UrlError
 from tests.skills.network.conftest import Answers, RawServer
 
