@@ -3,7 +3,7 @@
     ./folder  /folder  ~/folder                       a folder of skills, or of one
     ./x.zip  x.skill  x.tar.gz                        an archive
     owner/repo  owner/repo/path@ref  owner/repo#ref   a repository of GitHub
-    https://github.com/owner/repo/tree/ref/path       the same
+    https://github.com/owner/repo/tree/ref/path       the same; of GitLab https://host/group/repo/-/tree/ref/path
     git+https://host/x.git@ref#path  ssh://...  git@host:owner/repo    a repository of any host
     https://host/x.zip                                an archive
     https://host/marketplace.json                     a marketplace of Claude Code
@@ -19,10 +19,12 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
+from skills_agent.skills.packages.credentials import without_secrets
 from skills_agent.skills.packages.errors import AddressError
-from skills_agent.skills.text import one_line
+from skills_agent.skills.text import cut
+from skills_agent.skills.visible import visible_line
 
 Kind = Literal["folder", "archive", "git", "url", "well-known", "marketplace", "mcp", "market"]
 
@@ -30,10 +32,12 @@ ARCHIVES: Final = (".zip", ".skill", ".tar.gz", ".tgz")
 _MAX: Final = 2_000
 _SCP: Final = re.compile(r"(?P<user>[\w.-]+)@(?P<host>[\w.-]+):(?P<path>[\w./~-]+)")
 _OWNER: Final = re.compile(r"(?P<owner>[A-Za-z0-9][\w-]*)/(?P<repo>[\w.-]+?)(?:\.git)?(?P<path>(?:/[^@#]+)?)")
-_MARKET: Final = re.compile(r"(?P<name>[a-z0-9]+(?:-[a-z0-9]+)*)\s*(?P<version>(?:[<>=!~]=?[^\s;]+)?)")
-_TREE: Final = re.compile(
-    r"/(?P<owner>[\w.-]+)/(?P<repo>[\w.-]+?)(?:\.git)?(?:/tree/(?P<ref>[^/]+)(?P<path>/.*)?)?/?"
+_MARKET: Final = re.compile(
+    r"(?P<name>[a-z0-9]+(?:-[a-z0-9]+)*)\s*(?P<version>(?:(?:[<>=!~]=|[<>])\s*[\w.][\w.+*,<>=!~ -]*)?)"
 )
+_GITHUB: Final = frozenset({"github.com", "www.github.com"})
+_TREE: Final = re.compile(r"/(?P<repo>[\w.-]+/[\w.-]+?)(?:\.git)?(?:/tree/(?P<ref>[^/]+)(?P<path>/.*)?)?/?")
+_GITLAB_TREE: Final = re.compile(r"/(?P<repo>[\w./-]+?)/-/tree/(?P<ref>[^/]+)(?P<path>/.*)?")
 _REF: Final = re.compile(r"[\w][\w./+-]*")
 _GIT_SCHEMES: Final = frozenset({"git+https", "git+http", "git+ssh", "git+file", "ssh", "git"})
 
@@ -43,10 +47,10 @@ class Address:
     """A place of skills, taken apart."""
 
     text: str
-    """As it stands in the lock: what was typed, without a password."""
+    """As it stands in the lock: what was typed, without a password, and of HTTP without a user."""
     kind: Kind
     place: str
-    """The folder or the file as an absolute path; or the URL to ask; of a market the name."""
+    """The folder or the file as an absolute path; the URL to ask, with its secrets; of a market the name."""
     ref: str = ""
     """A branch, a tag or a commit of a repository; of a market the versions that will do."""
     path: str = ""
@@ -55,18 +59,18 @@ class Address:
 
 def parse_address(text: str, base: Path) -> Address:
     """Take apart what a person typed; relative paths are those of `base`. Raises AddressError."""
-    shown = one_line(text, 200)
+    shown = _shown(without_secrets(text))
     if not text.strip() or len(text) > _MAX or text.startswith("-") or not text.isprintable():
         raise AddressError(shown or "An empty text", "write a folder, an archive, owner/repo or a URL")
     if text.startswith(("/", "./", "../", "~")) or text in {".", ".."}:
         return _local(text, base)
     scheme, separator, _ = text.partition("://")
     if separator:
-        return _url(text, scheme.lower())
+        return _url(f"{scheme.lower()}{text[len(scheme) :]}", scheme.lower())
     if match := _SCP.fullmatch(text.partition("#")[0]):
         rest = text.partition("#")[2]
         return Address(text, "git", match[0], *_ref_and_path(text, rest, ""))
-    if (base / text.partition("#")[0]).exists():
+    if os.path.exists(base / text.partition("#")[0]):  # noqa: PTH110 - False also for too long a name
         return _local(text, base)
     plain, _, ref = text.partition("#")
     if "/" in plain:
@@ -79,7 +83,7 @@ def parse_address(text: str, base: Path) -> Address:
     elif plain.endswith(ARCHIVES):
         raise AddressError(shown, "there is no such file")
     elif match := _MARKET.fullmatch(text):
-        return Address(text, "market", match["name"], match["version"])
+        return Address(text, "market", match["name"], match["version"].strip())
     raise AddressError(shown, "write a folder, an archive, owner/repo or a URL")
 
 
@@ -91,34 +95,65 @@ def portable(address: Address, folder: Path) -> str:
     return relative if relative.startswith("..") else f"./{relative}"
 
 
+def pinned(address: Address, resolved: str) -> str:
+    """Return an address that means exactly what `address` was resolved to: a commit, or a URL."""
+    if address.kind != "git":
+        return resolved
+    place, path = without_secrets(address.place), address.path
+    if "://" not in place:  # user@host:path
+        return f"{place}#{resolved}:{path}"
+    return f"git+{place}@{resolved}{'#' * bool(path)}{path}"
+
+
 def _local(text: str, base: Path) -> Address:
-    path = Path(text).expanduser()
-    place = path if path.is_absolute() else base / path
-    if place.is_dir():
+    try:
+        place = base / Path(text).expanduser()
+        is_folder, is_there = place.is_dir(), place.exists()
+    except (OSError, RuntimeError) as error:  # too long a name, or a home that nobody has
+        reason = getattr(error, "strerror", None) or "there is no such home folder"
+        raise AddressError(_shown(text), reason) from error
+    if is_folder:
         return Address(text, "folder", str(place))
-    if not place.exists():
-        raise AddressError(one_line(text, 200), "there is no such file or folder")
+    if not is_there:
+        raise AddressError(_shown(text), "there is no such file or folder")
     if not text.endswith(ARCHIVES):
-        raise AddressError(one_line(text, 200), f"a file of skills ends in {', '.join(ARCHIVES)}")
+        raise AddressError(_shown(text), f"a file of skills ends in {', '.join(ARCHIVES)}")
     return Address(text, "archive", str(place))
 
 
 def _url(text: str, scheme: str) -> Address:
-    parts = urlsplit(text)
-    shown = parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl() if parts.password else text
+    shown = without_secrets(text)
+    parts = _parts(shown, scheme)
     if scheme.startswith("mcp+"):
         return Address(shown, "mcp", text.removeprefix("mcp+"))
     if scheme in _GIT_SCHEMES or parts.path.endswith(".git") or ".git@" in parts.path:
         return _git_url(text, shown)
     if scheme not in {"https", "http"}:
-        raise AddressError(one_line(shown, 200), f"nothing is fetched by {scheme}")
-    if parts.hostname == "github.com" and (match := _TREE.fullmatch(parts.path)):
-        url = f"https://github.com/{match['owner']}/{match['repo']}.git"
+        raise AddressError(_shown(shown), f"nothing is fetched by {scheme}")
+    if match := (_TREE if parts.hostname in _GITHUB else _GITLAB_TREE).fullmatch(parts.path):
+        host = "github.com" if parts.hostname in _GITHUB else parts.netloc
+        user, at, _ = text.partition("://")[2].partition("/")[0].rpartition("@")
+        url = f"{scheme}://{user}{at}{host}/{match['repo']}.git"
         ref = match["ref"] or parts.fragment
         return Address(shown, "git", url, _checked_ref(shown, ref), _checked_path(shown, match["path"] or ""))
     if parts.path.endswith(ARCHIVES):
         return Address(shown, "url", text.partition("#")[0])
     return Address(shown, "marketplace" if parts.path.endswith("marketplace.json") else "well-known", text)
+
+
+def _parts(shown: str, scheme: str) -> SplitResult:
+    """Take a URL without secrets apart. Raises AddressError, which shows nothing of what cannot be read."""
+    try:
+        parts = urlsplit(shown)
+        host, _ = parts.hostname or "", parts.port
+    except ValueError as error:
+        reason = "its host cannot be read; in a password, write / and @ as %2F and %40"
+        raise AddressError(f"{_shown(scheme)}://...", reason) from error
+    if not host and scheme != "git+file":
+        raise AddressError(_shown(shown), "it names no host")
+    if parts.netloc.startswith("-") or host.startswith("-"):
+        raise AddressError(_shown(shown), "a host does not begin with a hyphen")
+    return parts
 
 
 def _git_url(text: str, shown: str) -> Address:
@@ -128,6 +163,8 @@ def _git_url(text: str, shown: str) -> Address:
         plain = head
     else:
         ref = ""
+    if shown != text and "http" not in plain.partition("://")[0]:
+        raise AddressError(_shown(shown), "a password is sent by HTTPS alone; ssh takes a key")
     return Address(shown, "git", plain, *_ref_and_path(shown, path, ref))
 
 
@@ -139,14 +176,18 @@ def _ref_and_path(text: str, fragment: str, ref: str) -> tuple[str, str]:
     return (_checked_ref(text, ref), _checked_path(text, first)) if ref else (_checked_ref(text, first), "")
 
 
+def _shown(text: str) -> str:
+    return cut(visible_line(text), 200)
+
+
 def _checked_ref(text: str, ref: str) -> str:
     if ref and (not _REF.fullmatch(ref) or ".." in ref):
-        raise AddressError(one_line(text, 200), f"{one_line(ref, 80)} is no branch, tag or commit")
+        raise AddressError(_shown(text), f"{_shown(ref)} is no branch, tag or commit")
     return ref
 
 
 def _checked_path(text: str, path: str) -> str:
     parts = [each for each in path.split("/") if each not in {"", "."}]
     if ".." in parts:
-        raise AddressError(one_line(text, 200), "its path leads out of the repository")
+        raise AddressError(_shown(text), "its path leads out of the repository")
     return "/".join(parts)
