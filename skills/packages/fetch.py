@@ -6,6 +6,7 @@ from typing import Final
 from skills_agent.skills.packages.address import Kind
 from skills_agent.skills.packages.archive import offer_of_archive
 from skills_agent.skills.packages.errors import OfferError
+from skills_agent.skills.packages.git import from_git
 from skills_agent.skills.packages.offer import Fetch, Offer, Wanted
 from skills_agent.skills.packages.staging import stage
 
@@ -28,4 +29,4 @@ def from_archive(wanted: Wanted) -> Offer:
     return offer_of_archive(Path(wanted.address.place), wanted)
 
 
-_WAYS: Final[dict[Kind, Fetch]] = {"folder": from_folder, "archive": from_archive}
+_WAYS: Final[dict[Kind, Fetch]] = {"folder": from_folder, "archive": from_archive, "git": from_git}
