@@ -163,10 +163,22 @@ def is_beneath(root: Path, path: Path) -> bool:
 
 
 def _has_no_link_beneath(root: Path, path: Path) -> bool:
-    if not path.is_relative_to(root):
-        return False
+    place, below = os.fspath(root), os.fspath(path)
+    if not below.startswith(place.rstrip(os.sep) + os.sep):
+        return below == place
     parts = path.parts[len(root.parts) :]
-    return ".." not in parts and not any(map(os.path.islink, (path, *path.parents)[: len(parts)]))
+    if ".." in parts:
+        return False
+    for part in parts:
+        place = f"{place}{os.sep}{part}"
+        try:
+            if stat.S_ISLNK(os.lstat(place).st_mode):
+                return False
+        except FileNotFoundError:
+            return True  # and so nothing beneath
+        except OSError:
+            return False
+    return True
 
 
 def _size_of_regular(descriptor: int, relative: str) -> int:

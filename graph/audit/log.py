@@ -200,9 +200,9 @@ class RunLog:
         if not drafts:
             return []
         name = folder_name(thread)
-        with self._folder(make=True) as folder, self._opened(name, folder) as file:
-            head, fragment = _read_end(file)
-            size = os.fstat(file).st_size - fragment.size
+        with self._folder(make=True) as folder, self._opened(name, folder) as (file, found):
+            head, fragment = _read_end(file, found)
+            size = found - fragment.size
             if fragment.size:
                 os.ftruncate(file, size)
             records, content = [], b""
@@ -299,15 +299,16 @@ class RunLog:
             yield file
 
     @contextmanager
-    def _opened(self, name: str, folder: int) -> Iterator[int]:
-        """Open a thread's file for one writer at a time, of all processes."""
+    def _opened(self, name: str, folder: int) -> Iterator[tuple[int, int]]:
+        """Open a thread's file for one writer at a time, of all processes; with its size."""
         file = self._to_write(f"{name}{SUFFIX}", os.O_RDWR | os.O_APPEND, folder)
         try:
             # Released with the descriptor, also where the process dies.
             posix.fcntl.flock(file, posix.fcntl.LOCK_EX)
-            if not stat.S_ISREG(os.fstat(file).st_mode):
+            facts = os.fstat(file)
+            if not stat.S_ISREG(facts.st_mode):
                 raise OSError(f"{self.folder / name}{SUFFIX} is no regular file")
-            yield file
+            yield file, facts.st_size
         finally:
             os.close(file)
 
@@ -321,8 +322,11 @@ class RunLog:
     def _to_write(self, name: str, flags: int, folder: int) -> int:
         # A FIFO that came with the workspace is not waited for.
         flags |= os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-        with refusing_links(self.folder / name):
+        try:
             return os.open(name, flags, 0o600, dir_fd=folder)
+        except OSError:
+            with refusing_links(self.folder / name):
+                raise
 
     @contextmanager
     def _folder(self, *, make: bool = False) -> Iterator[int]:
@@ -391,9 +395,13 @@ def _torn(fragment: Fragment, draft: Mapping[str, Any]) -> Iterator[Record]:
         yield {**{name: draft.get(name, "") for name in names}, **torn.as_record()}
 
 
-def _read_end(file: int) -> tuple[Head, Fragment]:
+def _read_end(file: int, size: int) -> tuple[Head, Fragment]:
     """Return the head of the last record of a file, and what a killed writer left behind its last line."""
-    size = os.fstat(file).st_size
+    tail = os.pread(file, CHUNK, max(0, size - CHUNK)) if size else b""
+    if tail.endswith(b"\n"):  # nearly always, and then one look is enough
+        start = tail.rfind(b"\n", 0, -1) + 1
+        if (start or size <= CHUNK) and (record := read(tail[start:-1])):
+            return head_of(record), Fragment(0, b"")
     end = line_start(file, size)
     fragment = Fragment(size - end, os.pread(file, MAX_FRAGMENT, end))
     while end:
