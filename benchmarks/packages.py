@@ -1,9 +1,12 @@
-"""What checking installed skills costs, for 100 skills of 10 files: `python benchmarks/packages.py`.
+"""What installing and checking skills costs: `python benchmarks/packages.py`.
 
-Prints CPU milliseconds, medians of several rounds, and exits with 1 where a goal is missed: `verify` at most
-1.5 times hashing the same bytes, and `skills sync` with nothing to do, as a process, below 150 ms.
+Prints CPU milliseconds, medians of several rounds, and exits with 1 where a goal is missed. Of an archive of
+1,000 files: to install it, from the archive to the written lock, at most 3 times what `zipfile` needs to
+unpack it without a check. Of 100 skills of 10 files: `verify` at most 1.5 times hashing the same bytes, and
+`skills sync` with nothing to do, as a process, below 150 ms.
 """
 
+import functools
 import hashlib
 import os
 import resource
@@ -12,6 +15,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import zipfile
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -29,6 +33,9 @@ FILES = 10
 BYTES = 16_000
 """Of each file; the median of skills in the wild is smaller, and then the files' number is the cost."""
 ROUNDS = 9
+ARCHIVED = 1_000
+"""Files of the archive, of 4,000 bytes each, which pack to half of it."""
+INSTALL_BUDGET = 3.0
 VERIFY_BUDGET = 1.5
 SYNC_BUDGET = 150.0
 
@@ -39,11 +46,44 @@ def main() -> int:
         target = installed(Path(place))
         hashing, verifying = verify_costs(target)
         syncing = sync_cost(Path(place))
+    with tempfile.TemporaryDirectory() as place:
+        unpacking, installing = install_costs(Path(place))
+    print(f"unpacking by zipfile    {unpacking:8.1f} ms")
+    ratio = f"{installing / unpacking:.2f} times (at most {INSTALL_BUDGET})"
+    print(f"install of an archive   {installing:8.1f} ms   {ratio}")
     print(f"hashing the bytes       {hashing:8.1f} ms")
     ratio = f"{verifying / hashing:.2f} times (at most {VERIFY_BUDGET})"
     print(f"verify                  {verifying:8.1f} ms   {ratio}")
     print(f"sync with nothing to do {syncing:8.1f} ms   (below {SYNC_BUDGET:.0f})")
-    return int(verifying > VERIFY_BUDGET * hashing or syncing > SYNC_BUDGET)
+    is_over = installing > INSTALL_BUDGET * unpacking or verifying > VERIFY_BUDGET * hashing
+    return int(is_over or syncing > SYNC_BUDGET)
+
+
+def install_costs(place: Path) -> tuple[float, float]:
+    """Return milliseconds of CPU for unpacking an archive unchecked, and for installing it."""
+    file = place / "big.skill"
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("big/SKILL.md", "---\nname: big\ndescription: Answers. Use when asked.\n---\n")
+        for number in range(ARCHIVED - 1):
+            archive.writestr(f"big/references/{number // 100}/{number}.md", os.urandom(2_000).hex())
+
+    def unpack(round_: int) -> None:
+        with zipfile.ZipFile(file) as archive:
+            archive.extractall(place / f"plain-{round_}")
+
+    def install_all(round_: int) -> None:
+        target = Target(place / f"skills-{round_}", place / "state")
+        with target.draft() as draft:
+            into = draft / "0"
+            into.mkdir()
+            offer = fetch(Wanted(parse_address(str(file), place), into))
+            install(target, draft, plan(target, [offer]), Origin("benchmark", datetime.now(UTC)))
+
+    rounds = [
+        (_cpu(functools.partial(unpack, each)), _cpu(functools.partial(install_all, each)))
+        for each in range(ROUNDS)
+    ]
+    return statistics.median(each[0] for each in rounds), statistics.median(each[1] for each in rounds)
 
 
 def installed(place: Path) -> Target:

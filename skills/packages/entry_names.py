@@ -89,8 +89,9 @@ _FAULTS: Final[Sequence[tuple[Callable[[str, list[str]], bool], str]]] = (
         "its path leads out of the package, or has an empty part",
     ),
     (
-        lambda path, _: any(
-            unicodedata.category(each) in _HIDDEN and each not in _EMOJI_JOINERS for each in path
+        lambda path, _: (
+            not (path.isascii() and path.isprintable())  # nearly all
+            and any(unicodedata.category(each) in _HIDDEN and each not in _EMOJI_JOINERS for each in path)
         ),
         "its name has characters that nobody can see",
     ),
