@@ -99,6 +99,7 @@ class SkillMetadata(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     argument_hint: str | None = None
     arguments: tuple[str, ...] = ()
     requires: tuple[str, ...] = ()
+    """Names of other skills, with the versions that will do: `chart-kit>=1.2` (format/requirements.py)."""
     needs: tuple[Need, ...] = ()
     """What the frontmatter says that the skill needs; its files may show more."""
     model_invocable: bool = True

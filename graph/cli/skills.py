@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 from msgspec import structs
@@ -84,16 +84,25 @@ def list_skills(
     registry = registry_of(settings, skills_dirs)
     catalog = registry.refresh()
     in_place = untrusted_in_place(settings, catalog)
+    unmet = _unmet(catalog)
     if as_json:
         more = {
             (each.source, each.path): {
                 "description": each.description,
                 "note": in_place.get(each.name, ""),
+                "version": each.version,
+                "unmet": unmet.get(each.path, []),
                 **{key: getattr(each, key) for key in _KNOWN},
             }
             for each in catalog.skills
         }
-        unused = {"description": None, "note": "", **dict.fromkeys(_KNOWN)}
+        unused: dict[str, Any] = {
+            "description": None,
+            "note": "",
+            "version": None,
+            "unmet": [],
+            **dict.fromkeys(_KNOWN),
+        }
         entries = [entry for entry in catalog.entries if everything or entry.status == "shown"]
         print_json([structs.asdict(each) | more.get((each.source, each.path), unused) for each in entries])
         return
@@ -114,7 +123,22 @@ def list_skills(
         "projects), or begin one: skills-agent skills new NAME",
     )
     print_section("Untrusted", map(line_of, in_place.values()))
+    names = {each.path: each.name for each in catalog.skills}
+    print_section("Not met", (line_of(f"{names[path]}: {' '.join(texts)}") for path, texts in unmet.items()))
     _print_problems(catalog, everything=everything)
+
+
+def _unmet(catalog: Catalog) -> dict[str, list[str]]:
+    """Say of each skill, by path, what it requires and is not here, or in no version that will do."""
+    if not any(skill.requires for skill in catalog.skills):
+        return {}
+    from skills_agent.skills.library.admission import requirement_findings
+
+    unmet: dict[str, list[str]] = {}
+    for finding in requirement_findings(catalog):
+        if finding.code != "requires-cycle":
+            unmet.setdefault(finding.path, []).append(finding.message)
+    return unmet
 
 
 def _marks(skill: SkillMetadata) -> str:
@@ -173,6 +197,7 @@ def show_skill(name: str, workspace: Path | None, skills_dirs: tuple[Path, ...],
     if as_json:
         known = {**structs.asdict(metadata), "metadata": dict(metadata.metadata), "digest": skill.digest}
         known |= {"needs": [structs.asdict(need) for need in needed]}
+        known |= {"unmet": _unmet(catalog).get(metadata.path, [])}
         read = {"resources": resources, "diagnostics": skill.diagnostics, "instructions": skill.instructions}
         print_json(known | read)
         return
@@ -182,6 +207,7 @@ def show_skill(name: str, workspace: Path | None, skills_dirs: tuple[Path, ...],
         *((field, getattr(metadata, field)) for field in fields),
         ("allowed-tools", " ".join(metadata.allowed_tools or ())),
         ("use", _marks(metadata).strip(" ()")),
+        ("not met", " ".join(_unmet(catalog).get(metadata.path, ()))),
         ("trust", _trust_text(catalog, metadata)),
         ("digest", skill.digest),
         ("plugin", registry.plugin_note(ref)),

@@ -72,7 +72,7 @@ FIELDS: Final = (
         spellings="tools|allowed-tool",
     ),
     # Fields of other clients
-    Field("version", "shown", "", _LINE),
+    Field("version", "acted-on", "what `requires` of other skills is compared with, by PEP 440", _LINE),
     Field("author", "shown", "", _LINE),
     Field("when-to-use", "acted-on", "searched like the description", _LINE),
     Field(
@@ -83,7 +83,8 @@ FIELDS: Final = (
     Field("argument-hint", "acted-on", _HINT_MEANING, FieldValue.argument_hint, spellings="argument-hints"),
     Field("arguments", "acted-on", "names for the words after `/skill-name`", FieldValue.names),
     Field(
-        "requires", "acted-on", "skills to load first: names, or a mapping with `skills`",
+        "requires", "acted-on",
+        "skills to load first: names with versions (`chart-kit>=1.2`), or a mapping with `skills`",
         FieldValue.required_skills,
     ),
     Field("dependencies", "acted-on", _DEPENDENCIES_MEANING),

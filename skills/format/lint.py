@@ -17,7 +17,15 @@ from skills_agent.skills.confined import read_beneath
 from skills_agent.skills.errors import SkillUndecodableError
 from skills_agent.skills.format.frontmatter import body_start
 from skills_agent.skills.format.reading import read_body
-from skills_agent.skills.format.rules import EXTENSIONS, Finding, as_strict, check_for_authors, diagnostic
+from skills_agent.skills.format.requirements import is_version
+from skills_agent.skills.format.rules import (
+    EXTENSIONS,
+    MAX_NAME,
+    Finding,
+    as_strict,
+    check_for_authors,
+    diagnostic,
+)
 from skills_agent.skills.library.admission import requirement_findings
 from skills_agent.skills.library.catalog import Catalog
 from skills_agent.skills.library.contents import (
@@ -29,9 +37,10 @@ from skills_agent.skills.library.contents import (
 )
 from skills_agent.skills.library.discovery import Discovery
 from skills_agent.skills.library.index import SkillReading, Strictness
-from skills_agent.skills.skill import Diagnostic, Severity
+from skills_agent.skills.skill import Diagnostic, Severity, SkillMetadata
 from skills_agent.skills.sources.directory import DirectorySource
 from skills_agent.skills.sources.walk import SKILL_FILE
+from skills_agent.skills.text import one_line
 from skills_agent.skills.visible import Kind, hidden_in
 
 _LABEL = "lint"
@@ -87,7 +96,7 @@ def lint(
             found = [diagnostic(finding, skill.entry.path) for finding in _check_body(source, skill)]
             findings += map(as_strict, [*found, *_check_files(Path(skill.entry.path))])
     if not spec:
-        findings = [replace(each, severity="info") if each.code == EXTENSIONS else each for each in findings]
+        findings = [replace(each, severity="info") if each.code in EXTENSIONS else each for each in findings]
     if not seen and not any(finding.severity == "error" for finding in findings):
         missing = Finding("skill-file-missing", "There is no SKILL.md in the folder.")
         findings.append(diagnostic(missing, os.fspath(source.folder / SKILL_FILE)))
@@ -107,6 +116,7 @@ def _check_body(source: DirectorySource, skill: SkillReading) -> Iterable[Findin
         found = [
             *body.findings,
             *check_for_authors(about, body.text, first_line),
+            *_check_version(known),
             *_missing_files(Path(path).parent, body.text, first_line),
         ]
         # The files are searched for these line by line; what a language needs in its prose is none there.
@@ -115,6 +125,12 @@ def _check_body(source: DirectorySource, skill: SkillReading) -> Iterable[Findin
         return [Finding("skill-unreadable", f"The file cannot be read: {error.strerror or error}.")]
     except SkillUndecodableError as error:
         return [Finding("skill-undecodable", f"Not UTF-8 text: {error.cause}.")]
+
+
+def _check_version(skill: SkillMetadata | None) -> Iterator[Finding]:
+    if skill is not None and skill.version and not is_version(skill.version):
+        shown = one_line(skill.version, MAX_NAME)
+        yield Finding("version-form", f"`{shown}` is no version by PEP 440: it cannot be compared.")
 
 
 def _missing_files(folder: Path, instructions: str, first_line: int) -> Iterator[Finding]:
@@ -139,7 +155,7 @@ def _check_files(skill_file: Path) -> Iterator[Diagnostic]:
             text = read_beneath(folder, member.path, MAX_FILE_BYTES, follow=False).decode("utf-8")
         except (OSError, UnicodeDecodeError):
             continue
-        kind: Kind = "program" if _is_program(member) else "prose"
+        kind: Kind = "program" if is_program(member) else "prose"
         hidden = [] if "\0" in text else hidden_in(text, kind)
         lines = groupby(hidden, key=attrgetter("line"))
         for line, characters in islice(lines, MAX_LINES_REPORTED):
@@ -148,7 +164,8 @@ def _check_files(skill_file: Path) -> Iterator[Diagnostic]:
             yield diagnostic(finding, os.fspath(folder / member.path))
 
 
-def _is_program(member: Member) -> bool:
+def is_program(member: Member) -> bool:
+    """Return whether a file is there to be run, and not to be read: then it needs no joiners and marks."""
     by_place = member.kind == "exec" or resource_type(member.path) == "script"
     suffix = Path(member.path).suffix.lower()
     return suffix not in _PROSE and (by_place or suffix in _PROGRAMS)

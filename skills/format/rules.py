@@ -72,6 +72,7 @@ class Rule(NamedTuple):
 
 _QUOTE = "Put the value in double quotes."
 _PLAIN_YAML = "Write plain YAML: keys, texts, lists."
+_NO_BRACKETS = "Write one `- entry` or `key: value` a line, without brackets."
 _TOOLS = "Write allowed-tools as names with blanks between."
 _MOVE = "Keep only fields of the specification; put others under metadata."
 
@@ -100,7 +101,8 @@ RULES: Final[dict[str, Rule]] = {
     "yaml-tag": Rule("error", "error", _PLAIN_YAML),
     "yaml-directive": Rule("error", "error", _PLAIN_YAML),
     "yaml-too-deep": Rule("error", "error", "Nest lists and mappings less."),
-    "yaml-flow-style": Rule("info", "error", "Write one `- entry` or `key: value` a line, without brackets."),
+    "yaml-flow-style": Rule("info", "error", _NO_BRACKETS),
+    "yaml-flow-extension": Rule("info", "error", _NO_BRACKETS),
     "yaml-repaired": Rule("warning", "error", _QUOTE, repair=True),
     "yaml-line-dropped": Rule("warning", "error", "Indent the line, or remove it.", repair=True),
     "yaml-duplicate-key": Rule("warning", "error", "Keep one of them.", repair=True),
@@ -139,6 +141,9 @@ RULES: Final[dict[str, Rule]] = {
     "field-not-boolean": Rule("warning", "error", "Write true or false."),
     "requires-missing": Rule("info", "warning", "Add the skill, or take its name out of requires."),
     "requires-cycle": Rule("info", "warning", "Let one of them stand without the other."),
+    "requires-version": Rule("info", "warning", "Install a version of it that will do, or change requires."),
+    "requires-version-form": Rule("warning", "warning", "Write the versions as in `chart-kit>=1.2,<2`."),
+    "version-form": Rule("info", "warning", "Write the version as PEP 440 does, e.g. 1.2 or 1.2.0rc1."),
     "requires-not-skills": Rule("info", "warning", "Name the skills that this one needs."),
     # The instructions
     "instructions-long": Rule("info", "warning", "Move detail into references/."),
@@ -159,8 +164,8 @@ RULES: Final[dict[str, Rule]] = {
 }
 
 
-EXTENSIONS: Final = "field-extension"
-"""The breach of the specification that has an effect here: `lint` without `--spec` takes it for a note."""
+EXTENSIONS: Final = frozenset({"field-extension", "yaml-flow-extension"})
+"""Breaches of the specification that have an effect here: `lint` without `--spec` takes them for notes."""
 REPAIRS: Final = frozenset(code for code, rule in RULES.items() if rule.repair)
 """Rules after whose breach a skill is used otherwise than it is written."""
 

@@ -12,6 +12,7 @@ from typing import Final
 import msgspec
 
 from skills_agent.skills.format.frontmatter import Value
+from skills_agent.skills.format.requirements import is_specifier, requirement_of, split_requirements
 from skills_agent.skills.format.rules import Finding
 from skills_agent.skills.policy.patterns import GRAMMAR, EntryNotUnderstoodError, split_entries
 from skills_agent.skills.text import clean_text, one_line, without_joiners
@@ -118,12 +119,25 @@ class FieldValue(msgspec.Struct):
         return self._names(self.value)
 
     def required_skills(self) -> tuple[str, ...]:
-        """Read names of skills; some clients also name programs and variables, in a mapping."""
-        if not isinstance(self.value, dict):
-            return self._names(self.value)
-        if "skills" not in self.value:
-            self.report("requires-not-skills", f"`{self.field}` is a mapping without `skills`.")
-        return self._names(self.value.get("skills"))
+        """Read names of skills, each with the versions that will do: `chart-kit>=1.2`.
+
+        Some clients also name programs and variables, in a mapping.
+        """
+        value = self.value
+        if isinstance(value, dict):
+            if "skills" not in value:
+                self.report("requires-not-skills", f"`{self.field}` is a mapping without `skills`.")
+            value = value.get("skills")
+        written = split_requirements(self._clean(value)) if isinstance(value, str) else self._names(value)
+        return tuple(map(self._requirement, written))
+
+    def _requirement(self, written: str) -> str:
+        name, specifier = requirement_of(written)
+        if specifier and not is_specifier(specifier):
+            message = f"`{one_line(written, NAME_LIMIT)}` names no versions by PEP 440: any version will do."
+            self.report("requires-version-form", message)
+            return name
+        return f"{name}{specifier}"
 
     def flag(self) -> bool | None:
         """Read true or false."""

@@ -57,6 +57,8 @@ class _YamlReader:
         self._lines: dict[str, int] = {}
         self._findings: list[Finding] = []
         self._unsafe: Finding | None = None
+        self._top = ""
+        """The key of the first level that is read now."""
 
     def document(self, depth: int) -> Frontmatter:
         value: Value = None
@@ -89,9 +91,8 @@ class _YamlReader:
         if depth >= MAX_DEPTH:
             message = f"The frontmatter nests deeper than {MAX_DEPTH} levels."
             raise FrontmatterError(Finding("yaml-too-deep", message, self._line(event)))
-        if event.flow_style and all(each.code != "yaml-flow-style" for each in self._findings):
-            message = "A list or a mapping stands in brackets, which the reference validator does not read."
-            self._report("yaml-flow-style", message, event)
+        if event.flow_style:
+            self._report_brackets(event)
         if isinstance(event, yaml.SequenceStartEvent):
             return [self._value(item, depth + 1) for item in self._until(yaml.SequenceEndEvent)]
         return self._mapping(depth + 1)
@@ -106,8 +107,20 @@ class _YamlReader:
                 self._findings.append(_duplicate(key, self._line(event)))
             if depth == 1:
                 self._lines[key] = self._line(event)
+                self._top = key
             mapping[key] = self._value(next(self._events), depth)
         return mapping
+
+    def _report_brackets(self, event: yaml.Event) -> None:
+        """Report brackets once, and once in fields that the specification does not have."""
+        from skills_agent.skills.format.fields import find_field  # noqa: PLC0415 - which imports this module
+
+        field = find_field(self._top)
+        is_extension = field is not None and not field.in_spec
+        code = "yaml-flow-extension" if is_extension else "yaml-flow-style"
+        if all(each.code != code for each in self._findings):
+            message = "A list or a mapping stands in brackets, which the reference validator does not read."
+            self._report(code, message, event)
 
     def _until(self, end: type[yaml.Event]) -> Iterator[yaml.Event]:
         return takewhile(lambda event: not isinstance(event, end), self._events)

@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Literal, NamedTuple
 
 from skills_agent.skills.errors import SkillError, UnknownSkillError, list_names
+from skills_agent.skills.format.requirements import meets, requirement_of, version_text
 from skills_agent.skills.format.rules import MAX_NAME, Finding, diagnostic
 from skills_agent.skills.library.catalog import Catalog
 from skills_agent.skills.skill import Diagnostic, SkillMetadata, SkillRef
@@ -133,7 +134,8 @@ class AdmissionControl:
         path = (*path, skill.name)
         done.add(skill.name)
         # A chain that is longer than the limit of loaded skills is refused in any case.
-        for name in skill.requires if len(path) <= self._max_loaded else ():
+        for written in skill.requires if len(path) <= self._max_loaded else ():
+            name, specifier = requirement_of(written)
             if name in path:
                 cycle = " -> ".join([*path[path.index(name) :], name])
                 notes.append(f"The requirements form a cycle ({cycle}); each of them is loaded once.")
@@ -142,6 +144,10 @@ class AdmissionControl:
                 required = self._catalog.find(name)
             except UnknownSkillError:
                 notes.append(f"{skill.name} requires {name}, and there is no such skill here.")
+                continue
+            if not meets(required.version, specifier):
+                here = f"{name} {version_text(required.version)}"
+                notes.append(f"{skill.name} requires {written}, which was not loaded: {here}.")
                 continue
             if asker == "model" and not required.model_invocable:
                 # A skill of anybody's could load what its author keeps for people.
@@ -210,13 +216,19 @@ def _is_any(_: SkillMetadata) -> bool:
 def requirement_findings(catalog: Catalog) -> Iterator[Diagnostic]:
     """Find requirements that no skill meets, and those that lead back to the skill itself."""
     for skill in catalog.skills:
-        for name in skill.requires:
+        for written in skill.requires:
+            name, specifier = requirement_of(written)
+            shown = one_line(written, MAX_NAME)
             try:
                 required = catalog.find(name)
             except UnknownSkillError:
-                message = f"It requires `{one_line(name, MAX_NAME)}`, and there is no such skill here."
+                message = f"It requires `{shown}`, and there is no such skill here."
                 yield diagnostic(Finding("requires-missing", message), skill.path)
                 continue
+            if not meets(required.version, specifier):
+                here = f"{required.name} {version_text(required.version)}"
+                message = f"It requires `{shown}`, and {here}."
+                yield diagnostic(Finding("requires-version", message), skill.path)
             if way := _way(catalog, required.name, skill.name):
                 message = f"The requirements form a cycle: {' -> '.join([skill.name, *way])}."
                 yield diagnostic(Finding("requires-cycle", message), skill.path)
@@ -228,7 +240,7 @@ def _way(catalog: Catalog, start: str, end: str) -> list[str]:
     for way in ways:  # grows while it is walked
         if way[-1] == end:
             return way
-        for name in catalog.find(way[-1]).requires:
+        for name, _ in map(requirement_of, catalog.find(way[-1]).requires):
             if name not in seen and _is_there(catalog, name):
                 seen.add(name)
                 ways.append([*way, name])

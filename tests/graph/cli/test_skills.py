@@ -333,6 +333,20 @@ def test_doctor_names_requirements_that_nothing_meets(cli: CommandLine) -> None:
     assert "It requires `nowhere`, and there is no such skill here." in told.out
 
 
+def test_list_show_and_doctor_say_which_version_is_missing(cli: CommandLine) -> None:
+    cli.write(".agent/skills/chart/SKILL.md", "---\nname: chart\ndescription: Charts.\nversion: 1.0\n---\n")
+    cli.write(
+        ".agent/skills/report/SKILL.md",
+        "---\nname: report\ndescription: Reports.\nrequires: chart>=1.2\n---\n",
+    )
+    said = "It requires `chart>=1.2`, and chart is 1.0 here."
+    for command in (("list",), ("show", "report"), ("doctor",)):
+        assert said in cli.run("skills", *command).out
+    told = cli.run("skills", "list", "--json").value
+    assert {each["name"]: each["unmet"] for each in told if each["unmet"]} == {"report": [said]}
+    assert cli.run("skills", "show", "report", "--json").value["unmet"] == [said]
+
+
 def test_list_and_show_say_who_loads_a_skill_and_what_it_requires_and_has(cli: CommandLine) -> None:
     more = "disable-model-invocation: true\nargument-hint: '[file]'\nrequires: other\n"
     cli.write_skill(MINE.replace("---\n", f"---\n{more}", 1))

@@ -245,3 +245,30 @@ def test_requirements_that_are_missing_or_in_a_circle_are_found(tmp_path: Path) 
         ("requires-cycle", "The requirements form a cycle: c -> a -> b -> c."),
         ("requires-missing", "It requires `nowhere`, and there is no such skill here."),
     ]
+
+
+def test_versions_of_requirements_are_compared_by_pep_440(tmp_path: Path) -> None:
+    for name, more in (
+        ("chart", "version: 1.10"),
+        ("plain", "license: MIT"),
+        ("odd", "version: latest"),
+        ("good", "requires: chart>=1.9,<2"),
+        ("old", "requires: chart >= 2"),
+        ("blind", "requires: plain>=1 odd>=1"),
+    ):
+        write(tmp_path, f"---\nname: {name}\ndescription: For {name}.\n{more}\n---\n", name)
+    found = [each for each in lint(tmp_path).findings if each.code in {"requires-version", "version-form"}]
+    assert sorted((each.severity, each.message) for each in found) == [
+        ("warning", "It requires `chart>=2`, and chart is 1.10 here."),
+        ("warning", "It requires `odd>=1`, and odd says latest, which is no version by PEP 440."),
+        ("warning", "It requires `plain>=1`, and plain says no version."),
+        ("warning", "`latest` is no version by PEP 440: it cannot be compared."),
+    ]
+
+
+def test_brackets_in_fields_that_have_an_effect_here_are_notes(tmp_path: Path) -> None:
+    path = write(tmp_path, GOOD.replace("---\n", "---\nrequires: []\narguments: [a]\n", 1))
+    assert {each.severity for each in lint(path).findings} == {"info"}
+    assert "error" in {each.severity for each in lint(path, spec=True).findings}
+    path = write(tmp_path, GOOD.replace("---\n", "---\nallowed-tools: [Read]\n", 1))
+    assert ("yaml-flow-style", "error") in {(each.code, each.severity) for each in lint(path).findings}

@@ -311,10 +311,19 @@ def test_every_field_that_is_read_has_an_effect_or_is_reported() -> None:
         ("requires:\n  skills: [a]\n  bins: [jq]", ("a",)),
         ("requires:\n  bins: [jq]", ()),
         ("requires:", ()),
+        ("requires: a>=1.2, b", ("a>=1.2", "b")),
+        ("requires: a >= 1.2, < 2 b", ("a>=1.2,<2", "b")),
+        ("requires: a==1.*,b@user~=1.0", ("a==1.*", "b@user~=1.0")),
+        ("requires: ['a >=1, <2', 'My skill']", ("a>=1,<2", "My skill")),
+        ("requires: ['a>=not-a-version', b]", ("a", "b")),
     ],
 )
 def test_requires_names_skills_and_nothing_else(written: str, read: tuple[str, ...]) -> None:
     assert metadata(written).requires == read
+
+
+def test_versions_that_are_none_are_reported() -> None:
+    assert codes("description: d\nrequires: a>=latest")["requires-version-form"] == "warning"
 
 
 def test_programs_under_requires_are_reported() -> None:
