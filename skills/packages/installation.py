@@ -105,6 +105,7 @@ def _locked(target: Target, change: Change, origin: Origin) -> LockedSkill:
         resolved=offer.resolved_of(skill),
         digest=skill.digest,
         archive=offer.archive_of(skill),
+        version=(skill.metadata.version or "") if skill.metadata is not None else "",
         installed=f"{origin.at:%Y-%m-%dT%H:%M:%SZ}",
         by=origin.by,
         files=skill.files,

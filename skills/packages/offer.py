@@ -1,11 +1,12 @@
 """What a place of skills holds, as copies that nobody else writes: these are shown, and these installed."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from skills_agent.skills.library.contents import ContentLimits
 from skills_agent.skills.packages.address import Address
+from skills_agent.skills.skill import SkillMetadata
 
 
 class OfferedSkill(NamedTuple):
@@ -25,6 +26,22 @@ class OfferedSkill(NamedTuple):
     """As `Offer.resolved`, where each skill of a place has its own."""
     archive: str = ""
     """As `Offer.archive`, where each skill has its own."""
+    metadata: SkillMetadata | None = None
+    """What the copy's SKILL.md says; its paths are those of the copy."""
+
+
+class Listed(NamedTuple):
+    """A skill that a place has, before it is copied: what it says of itself, for a choice."""
+
+    name: str
+    description: str = ""
+    version: str = ""
+    requires: tuple[str, ...] = ()
+    """As `SkillMetadata.requires`."""
+
+
+Choose = Callable[[frozenset[str], Sequence[Listed]], frozenset[str]]
+"""Returns which skills are wanted, of the names that were asked for and what a place has; none: all."""
 
 
 class Offer(NamedTuple):
@@ -64,6 +81,14 @@ class Wanted(NamedTuple):
     the ref means by now; of an index the URL. A source that has it no more raises OfferError."""
     market: str = ""
     """The operator's market, a file or a URL, in which names are looked up; empty: there is none."""
+    choose: Choose | None = None
+    """Asked once it is known what the place has, and before anything is copied; what it raises ends it."""
+
+    def among(self, listed: Sequence[Listed]) -> "Wanted":
+        """Return what is wanted of a place that has these skills: whoever chooses has been asked then."""
+        if self.choose is None:
+            return self
+        return self._replace(names=self.choose(self.names, listed), choose=None)
 
 
 Fetch = Callable[[Wanted], Offer]

@@ -2,13 +2,17 @@
 
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
+from difflib import get_close_matches
 from itertools import groupby
 from operator import attrgetter
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
+from skills_agent.skills.confined import read_beneath
 from skills_agent.skills.errors import list_names
+from skills_agent.skills.format.frontmatter import HEAD_BYTES
+from skills_agent.skills.format.reading import Place, read_metadata
 from skills_agent.skills.format.rules import MAX_NAME, is_spec_name
 from skills_agent.skills.library.contents import (
     LEFT_OUT,
@@ -30,7 +34,8 @@ from skills_agent.skills.packages.manifest import (
     read_manifest,
     read_manifest_file,
 )
-from skills_agent.skills.packages.offer import OfferedSkill, Wanted
+from skills_agent.skills.packages.offer import Listed, OfferedSkill, Wanted
+from skills_agent.skills.skill import SkillMetadata
 from skills_agent.skills.sources.directory import DirectorySource
 from skills_agent.skills.sources.walk import SKILL_FILE
 from skills_agent.skills.text import cut
@@ -54,14 +59,20 @@ def stage(tree: Path, wanted: Wanted, *, is_ours: bool = False) -> tuple[Offered
     """
     tree = tree.resolve()  # as discovery names what it finds
     found = list(_found(tree / wanted.address.path, wanted))
-    names = {name for name, _ in found}
+    listed = {each.name: _listed(each) for each in found if not each.fault}
+    wanted = wanted.among([listed[name] for name in sorted(listed)])
+    for each in found:
+        if each.fault and (not wanted.names or not wanted.names.isdisjoint({each.name, each.folder.name})):
+            raise EntryError(wanted.address.text, cut(visible_line(each.entry), _SHOWN), each.fault)
+    names = {each.name for each in found}
     if missing := sorted(wanted.names - names):
-        offered = f"it has {list_names(sorted(names))}" if names else "it has no skill"
-        raise OfferError(wanted.address.text, f"there is no {missing[0]} in it: {offered}")
+        raise OfferError(
+            wanted.address.text, f"there is no {missing[0]} in it{_other_names(missing[0], names)}"
+        )
     copies = []
-    for name, folders in groupby(sorted(found), key=lambda each: each[0]):
+    for name, places in groupby(sorted(found, key=attrgetter("name", "folder")), key=attrgetter("name")):
         if not wanted.names or name in wanted.names:
-            copies.append(_only(name, [folder for _, folder in folders], tree, wanted, is_ours))
+            copies.append(_only(name, [each.folder for each in places], tree, wanted, is_ours))
     if not copies:
         raise OfferError(wanted.address.text, "it has no skill: no folder with a SKILL.md")
     return tuple(copies)
@@ -72,7 +83,32 @@ def files_of(digests: list[MemberDigest]) -> dict[str, str]:
     return {path: digest if kind == "file" else f"{digest} {kind}" for path, kind, digest in digests}
 
 
-def _found(folder: Path, wanted: Wanted) -> Iterator[tuple[str, Path]]:
+class _Found(NamedTuple):
+    name: str
+    folder: Path
+    entry: str
+    """Its SKILL.md in the place."""
+    fault: str
+    """Why it is not installed; empty where it can be."""
+    reading: SkillReading
+
+
+def _listed(found: _Found) -> Listed:
+    said = found.reading.metadata
+    if said is None:
+        return Listed(found.name)
+    return Listed(found.name, said.description, said.version or "", said.requires)
+
+
+def _other_names(missing: str, names: Collection[str]) -> str:
+    if not names:
+        return ": it has no skill"
+    near = get_close_matches(missing, names, n=1)
+    has = f"has {list_names([visible_line(name) for name in sorted(names)])}"
+    return f"; did you mean {visible_line(near[0])}? It {has}" if near else f": it {has}"
+
+
+def _found(folder: Path, wanted: Wanted) -> Iterator[_Found]:
     if not folder.is_dir():
         raise OfferError(wanted.address.text, f"there is no folder {wanted.address.path} in it")
     source = DirectorySource(folder, _LABEL, trusted=False, within=folder)
@@ -84,11 +120,8 @@ def _found(folder: Path, wanted: Wanted) -> Iterator[tuple[str, Path]]:
             continue
         tops.add(str(place))
         name = skill.metadata.name if skill.metadata is not None else place.name
-        is_wanted = not wanted.names or not wanted.names.isdisjoint({name, place.name})
-        if is_wanted and (reason := _fault(skill, folder)):
-            entry = _relative(Path(skill.entry.path), folder)
-            raise EntryError(wanted.address.text, cut(visible_line(entry), _SHOWN), reason)
-        yield name, place
+        entry = _relative(Path(skill.entry.path), folder)
+        yield _Found(name, place, entry, _fault(skill, folder), skill)
 
 
 def _fault(skill: SkillReading, tree: Path) -> str:
@@ -133,6 +166,7 @@ def _copied(folder: Path, tree: Path, wanted: Wanted, target: Path, is_ours: boo
         digest, files = digest_of(digests), files_of(digests)
         if manifest := read_manifest(target):
             manifest.check(target.name, digest, files, target / MANIFEST_FILE)
+        metadata = _metadata_of(target)
     except ManifestError as error:
         path = _relative(folder / MANIFEST_FILE, tree)
         raise EntryError(wanted.address.text, cut(visible_line(path), _SHOWN), error.reason) from error
@@ -140,7 +174,14 @@ def _copied(folder: Path, tree: Path, wanted: Wanted, target: Path, is_ours: boo
         raise OfferError(wanted.address.text, error.reason) from error
     except OSError as error:
         raise OfferError(wanted.address.text, error.strerror or str(error)) from error
-    return OfferedSkill(target.name, target, digest, files, _relative(folder, tree))
+    if metadata is None or metadata.name != target.name:
+        raise OfferError(wanted.address.text, f"{_relative(folder, tree)} was changed while it was copied")
+    return OfferedSkill(target.name, target, digest, files, _relative(folder, tree), metadata=metadata)
+
+
+def _metadata_of(copy: Path) -> SkillMetadata | None:
+    head = read_beneath(copy, SKILL_FILE, HEAD_BYTES)
+    return read_metadata(head, Place(_LABEL, str(copy / SKILL_FILE), copy.name, trusted=False)).metadata
 
 
 def _move_skill(folder: Path, target: Path, package: str, limits: ContentLimits) -> None:
