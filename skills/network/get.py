@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 MAX_REDIRECTS: Final = 5
 CHUNK_BYTES: Final = 1 << 16
+IDLE_SECONDS: Final = 30.0
+"""That a server may say nothing."""
 REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
 
 
@@ -77,7 +79,7 @@ def get(place: Url, way: Way, headers: Sequence[tuple[str, str]]) -> Iterator[An
     request = h11.Request(method="GET", target=place.path, headers=[*own, *headers])
     try:
         with _connected(place, way) as connection:
-            connection.settimeout(_left(way.end))
+            connection.settimeout(min(_left(way.end), IDLE_SECONDS))
             connection.sendall((client.send(request) or b"") + (client.send(h11.EndOfMessage()) or b""))
             yield _answer(_events(client, connection, way.end))
     except TimeoutError as error:
@@ -99,7 +101,7 @@ def _connected(place: Url, way: Way) -> socket.socket:
     if place.scheme == "http":
         return connection
     try:
-        connection.settimeout(_left(way.end))
+        connection.settimeout(min(_left(way.end), IDLE_SECONDS))
         return ssl.create_default_context().wrap_socket(connection, server_hostname=place.target.host)
     except BaseException:
         connection.close()
@@ -119,7 +121,7 @@ def _events(client: "h11.Connection", connection: socket.socket, end: float) -> 
     while True:
         event = client.next_event()
         if event is h11.NEED_DATA:
-            connection.settimeout(_left(end))
+            connection.settimeout(min(_left(end), IDLE_SECONDS))
             client.receive_data(connection.recv(CHUNK_BYTES))
             continue
         yield event

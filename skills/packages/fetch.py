@@ -3,12 +3,15 @@
 from pathlib import Path
 from typing import Final
 
+from skills_agent.skills.confined import read_beneath
 from skills_agent.skills.packages.address import Kind
 from skills_agent.skills.packages.archive import offer_of_archive
+from skills_agent.skills.packages.download import MAX_SIGNATURE, from_url, signature_text
 from skills_agent.skills.packages.errors import OfferError
 from skills_agent.skills.packages.git import from_git
 from skills_agent.skills.packages.offer import Fetch, Offer, Wanted
 from skills_agent.skills.packages.staging import stage
+from skills_agent.skills.packages.well_known import from_well_known
 
 
 def fetch(wanted: Wanted) -> Offer:
@@ -25,8 +28,24 @@ def from_folder(wanted: Wanted) -> Offer:
 
 
 def from_archive(wanted: Wanted) -> Offer:
-    """Offer the skills of an archive on this machine."""
-    return offer_of_archive(Path(wanted.address.place), wanted)
+    """Offer the skills of an archive on this machine, with the signature beside it."""
+    file = Path(wanted.address.place)
+    offer = offer_of_archive(file, wanted)
+    try:
+        raw = read_beneath(file.parent, f"{file.name}.sig", MAX_SIGNATURE)
+    except FileNotFoundError:
+        return offer
+    except OSError as error:
+        raise OfferError(
+            wanted.address.text, f"its .sig cannot be read: {error.strerror or error}"
+        ) from error
+    return offer._replace(archive_signature=signature_text(raw))
 
 
-_WAYS: Final[dict[Kind, Fetch]] = {"folder": from_folder, "archive": from_archive, "git": from_git}
+_WAYS: Final[dict[Kind, Fetch]] = {
+    "folder": from_folder,
+    "archive": from_archive,
+    "git": from_git,
+    "url": from_url,
+    "well-known": from_well_known,
+}
