@@ -7,7 +7,7 @@ written once, into a folder that is ours, under the rule of names of all package
 import os
 import re
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path, PurePosixPath
 from typing import IO, Final, NamedTuple
 
@@ -15,7 +15,7 @@ from skills_agent.skills.library.contents import LEFT_OUT, ContentLimits
 from skills_agent.skills.packages.entry_names import EntryNames
 from skills_agent.skills.packages.errors import EntryError, OfferError
 from skills_agent.skills.packages.git_program import Git
-from skills_agent.skills.packages.offer import OfferedSkill, Wanted
+from skills_agent.skills.packages.offer import Listed, OfferedSkill, Wanted
 from skills_agent.skills.packages.staging import stage
 
 _MAX_LISTING: Final = 30_000_000
@@ -77,15 +77,22 @@ class SkillsTree:
 
     def stage(self, wanted: Wanted) -> tuple[OfferedSkill, ...]:
         """Copy the wanted skills, as `staging.stage` does. Raises PackageError."""
-        for top, fault in self._faults.items():
-            if not wanted.names or PurePosixPath(top).name in wanted.names:
-                raise fault
+        names = [wanted.names]
+
+        def choose(asked: frozenset[str], listed: Sequence[Listed]) -> frozenset[str]:
+            names.append(wanted.choose(asked, listed) if wanted.choose else asked)
+            return names[-1]
+
         try:
-            return stage(self.folder, wanted)
+            skills = stage(self.folder, wanted._replace(choose=choose))
         except OfferError:
             for fault in self._faults.values():  # it may be the one that is missing
                 raise fault from None
             raise
+        for top, fault in self._faults.items():
+            if not names[-1] or PurePosixPath(top).name in names[-1]:
+                raise fault
+        return skills
 
     def read(self, path: str, limit: int) -> bytes | None:
         """Return a file of the commit; None where there is none. Raises OfferError and GitFailedError."""

@@ -24,7 +24,7 @@ from skills_agent.skills.packages.archive import offer_of_archive
 from skills_agent.skills.packages.credentials import split_credentials, without_secrets
 from skills_agent.skills.packages.download import Downloaded, Site, shown
 from skills_agent.skills.packages.entry_names import EntryNames
-from skills_agent.skills.packages.offer import Offer, OfferedSkill, Wanted
+from skills_agent.skills.packages.offer import Listed, Offer, OfferedSkill, Wanted
 from skills_agent.skills.packages.staging import stage
 from skills_agent.skills.packages.tar_archive import GZIP_MAGIC
 from skills_agent.skills.packages.zip_archive import ZIP_MAGIC
@@ -47,6 +47,7 @@ class _Entry(msgspec.Struct, frozen=True):
     """A skill of an index. What it holds beyond that is for others."""
 
     name: str
+    description: str = ""
     type: str = ""
     url: str = ""
     digest: str = ""
@@ -106,7 +107,8 @@ class _WellKnown:
 
     def _of_index(self, url: str, index: dict[str, Any]) -> list[OfferedSkill]:
         entries = self._entries(url, index["skills"])
-        names = self._wanted.names or entries.keys()
+        listed = [Listed(name, entries[name].description) for name in sorted(entries)]
+        names = self._wanted.among(listed).names or entries.keys()
         if missing := sorted(names - entries.keys()):
             offered = f"it has {list_names(sorted(entries))}" if entries else "it has none"
             raise self._site.refused(f"there is no {missing[0]} in its list: {offered}")
@@ -214,7 +216,7 @@ class _WellKnown:
         into = self._wanted.into / f"skill-{number}"
         into.mkdir()
         address = self._wanted.address
-        return self._wanted._replace(into=into, names=frozenset(), resolved="", address=address)
+        return self._wanted._replace(into=into, names=frozenset(), resolved="", address=address, choose=None)
 
     def _checked(self, skills: Iterable[OfferedSkill], name: str) -> OfferedSkill:
         first, *others = skills

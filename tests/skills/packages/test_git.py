@@ -302,7 +302,7 @@ def test_hostile_names_are_refused(repository: Repository, ask: Asking, path: st
     with pytest.raises(EntryError, match=reason) as refused:
         ask(repository.address)
     assert str(refused.value).isprintable()
-    assert not list(ask.place.glob("into-1/skills/*"))
+    assert not list(ask.place.glob("into-1/skills/*/*/SKILL.md"))
 
 
 def test_a_bad_file_elsewhere_does_not_matter_to_a_skill(repository: Repository, ask: Asking) -> None:
