@@ -93,6 +93,8 @@ class GitSite:
         """Paths, and the header `Authorization` of each request."""
         self.authorization = ""
         """What it has to be; empty: everybody may."""
+        self.pages: dict[str, bytes] = {}
+        """What is at other paths."""
         self.leads_to = ""
         """Where every request is redirected."""
 
@@ -115,6 +117,11 @@ class _Backend(BaseHTTPRequestHandler):
             self.send_response(401)
             self.send_header("WWW-Authenticate", 'Basic realm="x"')
             self.end_headers()
+            return
+        if path in self._site.pages:
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(self._site.pages[path])
             return
         environment = {
             "PATH": os.environ["PATH"], **NOBODY,

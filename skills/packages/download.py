@@ -90,6 +90,17 @@ class Site:
         found = self.read(f"{head}.sig{mark}{query}", MAX_SIGNATURE)
         return signature_text(found.body) if found else ""
 
+    def is_typed(self, place: Url) -> bool:
+        """Return whether a place is at the scheme, the host and the port that a person typed."""
+        typed = self._typed
+        return typed is not None and (place.scheme, place.target) == (typed.scheme, typed.target)
+
+    def place_of(self, url: str) -> Url:
+        """Return a URL in its parts, if it may be asked. Raises OfferError."""
+        place = self._parsed(split_credentials(url).url)
+        self._addresses_for(place)
+        return place
+
     @contextmanager
     def _answer(self, url: str) -> Iterator[tuple[Url, Answer]]:
         place = self._parsed(split_credentials(url).url)
@@ -119,16 +130,12 @@ class Site:
             yield piece
 
     def _headers(self, place: Url) -> tuple[tuple[str, str], ...]:
-        if self._authorization and self._is_typed(place):
+        if self._authorization and self.is_typed(place):
             return (*_HEADERS, ("Authorization", self._authorization))
         return _HEADERS
 
-    def _is_typed(self, place: Url) -> bool:
-        typed = self._typed
-        return typed is not None and (place.scheme, place.target) == (typed.scheme, typed.target)
-
     def _addresses_for(self, place: Url) -> IsAllowed:
-        if self._is_typed(place):
+        if self.is_typed(place):
             return is_no_metadata
         if place.scheme != "https":
             raise self.refused(f"{place} is no https://, and is not what was typed")

@@ -1,5 +1,6 @@
 """One way to each kind of place."""
 
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -9,6 +10,7 @@ from skills_agent.skills.packages.archive import offer_of_archive
 from skills_agent.skills.packages.download import MAX_SIGNATURE, from_url, signature_text
 from skills_agent.skills.packages.errors import OfferError
 from skills_agent.skills.packages.git import from_git
+from skills_agent.skills.packages.marketplace import from_marketplace, from_repository
 from skills_agent.skills.packages.offer import Fetch, Offer, Wanted
 from skills_agent.skills.packages.staging import stage
 from skills_agent.skills.packages.well_known import from_well_known
@@ -42,10 +44,16 @@ def from_archive(wanted: Wanted) -> Offer:
     return offer._replace(archive_signature=signature_text(raw))
 
 
+def _from_plain(wanted: Wanted) -> Offer:
+    """Reach what a marketplace may name: no other index."""
+    return from_git(wanted) if wanted.address.kind == "git" else from_url(wanted)
+
+
 _WAYS: Final[dict[Kind, Fetch]] = {
     "folder": from_folder,
     "archive": from_archive,
-    "git": from_git,
+    "git": partial(from_repository, reach=_from_plain),
+    "marketplace": partial(from_marketplace, reach=_from_plain),
     "url": from_url,
     "well-known": from_well_known,
 }

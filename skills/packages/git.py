@@ -33,9 +33,22 @@ _REFUSALS: Final = (
 def from_git(wanted: Wanted) -> Offer:
     """Offer the skills of a repository, at one commit. Raises PackageError."""
     tree, commit = fetch_tree(wanted)
+    return offer_of_tree(tree, commit, wanted)
+
+
+def offer_of_tree(tree: SkillsTree, commit: str, wanted: Wanted) -> Offer:
+    """Offer the skills of a commit that was fetched. Raises PackageError."""
     try:
         tree.write(wanted.address.path, wanted.limits)
         return Offer(wanted.address, tree.stage(wanted), commit)
+    except GitFailedError as error:
+        raise OfferError(wanted.address.text, sentence(error.said)) from error
+
+
+def file_of(tree: SkillsTree, path: str, limit: int, wanted: Wanted) -> bytes | None:
+    """Return one file of a commit that was fetched; None where there is none. Raises OfferError."""
+    try:
+        return tree.read(path, limit)
     except GitFailedError as error:
         raise OfferError(wanted.address.text, sentence(error.said)) from error
 
