@@ -6,7 +6,7 @@ from pathlib import Path
 import click
 
 from skills_agent.graph.cli import options
-from skills_agent.graph.cli.packages import confirm, force, origin, target_of, to, yes
+from skills_agent.graph.cli.packages import confirm, force, market_of, origin, target_of, to, yes
 from skills_agent.graph.cli.printing import echo, line_of, print_json
 from skills_agent.graph.settings import Settings
 from skills_agent.skills.packages.address import parse_address
@@ -22,6 +22,7 @@ from skills_agent.skills.text import count
         "skills install ./shared-skills --skill csv-report",
         "skills install acme/skills@v1.2 --to user",
         "skills install https://example.org/csv-report.zip --yes",
+        'skills install "csv-report>=1.2"',
     )
 )
 @click.argument("sources", metavar="SOURCE...", nargs=-1, required=True)
@@ -42,7 +43,7 @@ def install(
     workspace: Path | None,
     as_json: bool,
 ) -> None:
-    """Install skills from SOURCE: a folder, an archive, a repository (owner/repo@ref) or a URL.
+    """Install skills from SOURCE: a folder, an archive, a repository (owner/repo@ref), a URL or a name.
 
     First shows what is new, what changes and what it may do. What is shown is what is installed, and
     skills.lock in the folder says from where.
@@ -55,7 +56,8 @@ def install(
         for number, address in enumerate(addresses):
             into = draft / str(number)
             into.mkdir()
-            offers.append(fetch(Wanted(address, into, frozenset(names), target.limits)))
+            wanted = Wanted(address, into, frozenset(names), target.limits)
+            offers.append(fetch(wanted._replace(market=market_of(settings))))
         changes = plan(target, offers)
         if not as_json:
             show_changes(changes, target.folder)

@@ -64,6 +64,13 @@ def target_of(settings: Settings, place: str) -> "Target":
     return Target(folder_of(settings, place), user_state_folder(settings), content_limits(settings))
 
 
+def market_of(settings: Settings) -> str:
+    """Return the operator's market: a URL, or an absolute path; empty where there is none."""
+    if not settings.market or "://" in settings.market:
+        return settings.market
+    return str(settings.workspace / Path(settings.market).expanduser())
+
+
 def origin() -> "Origin":
     """Return that this program installs, now."""
     from datetime import UTC, datetime

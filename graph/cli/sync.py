@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from skills_agent.graph.cli import options
-from skills_agent.graph.cli.packages import confirm, folder_of, origin, target_of, to, yes
+from skills_agent.graph.cli.packages import confirm, folder_of, market_of, origin, target_of, to, yes
 from skills_agent.graph.cli.printing import echo, line_of, print_json
 from skills_agent.graph.places import user_state_folder
 from skills_agent.graph.settings import Settings, content_limits
@@ -55,7 +55,7 @@ def sync(
         install_npx(target_of(settings, place), npx_lock, yes=yes, as_json=as_json)
         return
     if frozen:
-        _check(target_of(settings, place), as_json=as_json)
+        _check(target_of(settings, place), market_of(settings), as_json=as_json)
         return
     folder, state, limits = folder_of(settings, place), user_state_folder(settings), content_limits(settings)
     if stamp := read_stamp(state, folder, limits):
@@ -68,7 +68,7 @@ def sync(
     target.settle()
     lock, looked_at = read_lock(folder), time.time_ns()
     if todo := drifts(target, lock):
-        _restore(target, todo, yes=yes, as_json=as_json)
+        _restore(target, market_of(settings), todo, yes=yes, as_json=as_json)
     else:
         write_stamp(state, folder, lock.skills, limits, looked_at)
     _say(folder, [each.locked.name for each in todo], len(lock.skills), as_json=as_json)
@@ -83,11 +83,13 @@ def _say(folder: Path, installed: Sequence[str], known: int, *, as_json: bool) -
         echo(f"Nothing to do: {count(known, 'skill')} in {folder} as skills.lock says.")
 
 
-def _restore(target: "Target", todo: Sequence["Drift"], *, yes: bool, as_json: bool) -> None:
+def _restore(target: "Target", market: str, todo: Sequence["Drift"], *, yes: bool, as_json: bool) -> None:
     from skills_agent.skills.packages.syncing import Place, fetch_locked, restore
 
     with target.draft() as draft:
-        offered = fetch_locked((each.locked for each in todo), Place(target.folder, draft, target.limits))
+        offered = fetch_locked(
+            (each.locked for each in todo), Place(target.folder, draft, target.limits, market)
+        )
         if not as_json:
             for each in todo:
                 change = f"replaces {each.found[:12]}, which is kept" if each.found else "new"
@@ -96,11 +98,11 @@ def _restore(target: "Target", todo: Sequence["Drift"], *, yes: bool, as_json: b
         restore(target, draft, todo, offered, origin().at)
 
 
-def _check(target: "Target", *, as_json: bool) -> None:
+def _check(target: "Target", market: str, *, as_json: bool) -> None:
     from skills_agent.skills.packages.lock import read_lock
 
     lock = read_lock(target.folder)
-    differences = list(_differences(target, lock))
+    differences = list(_differences(target, lock, market))
     if as_json:
         print_json({"folder": str(target.folder), "differences": differences})
     else:
@@ -112,7 +114,7 @@ def _check(target: "Target", *, as_json: bool) -> None:
         raise click.exceptions.Exit(1)
 
 
-def _differences(target: "Target", lock: "SkillsLock") -> Iterator[str]:
+def _differences(target: "Target", lock: "SkillsLock", market: str) -> Iterator[str]:
     from skills_agent.skills.packages.syncing import Place, fetch_current
     from skills_agent.skills.packages.verification import verify
 
@@ -121,5 +123,5 @@ def _differences(target: "Target", lock: "SkillsLock") -> Iterator[str]:
             files = ", ".join(f"{each.kind} {each.path}" for each in check.differences)
             yield f"{check.name}: {check.reason or files or check.state} in {target.folder}"
     with tempfile.TemporaryDirectory() as folder:
-        place = Place(target.folder, Path(folder), target.limits)
+        place = Place(target.folder, Path(folder), target.limits, market)
         yield from filter(None, (each.difference() for each in fetch_current(lock.skills.values(), place)))

@@ -8,7 +8,7 @@ import click
 
 from skills_agent.graph.cli import options
 from skills_agent.graph.cli.install import show_changes
-from skills_agent.graph.cli.packages import confirm, force, origin, target_of, to, yes
+from skills_agent.graph.cli.packages import confirm, force, market_of, origin, target_of, to, yes
 from skills_agent.graph.cli.printing import echo, line_of, print_error, print_json
 from skills_agent.graph.settings import Settings
 from skills_agent.skills.packages.errors import InstalledError, OfferError
@@ -26,10 +26,13 @@ _SHORT = 12
 @options.as_json
 def outdated(place: str, workspace: Path | None, as_json: bool) -> None:
     """Show which installed skills have another version at their source, and which cannot be looked up."""
-    target = target_of(Settings.load(workspace), place)
+    settings = Settings.load(workspace)
+    target = target_of(settings, place)
     lock = read_lock(target.folder)
     with tempfile.TemporaryDirectory() as folder:
-        fetched = fetch_current(lock.skills.values(), Place(target.folder, Path(folder), target.limits))
+        fetched = fetch_current(
+            lock.skills.values(), Place(target.folder, Path(folder), target.limits, market_of(settings))
+        )
     if as_json:
         records = [
             {
@@ -74,10 +77,11 @@ def update(
 
     Skills that were changed here are left alone without --force, which keeps a backup of them.
     """
-    target = target_of(Settings.load(workspace), place)
+    settings = Settings.load(workspace)
+    target = target_of(settings, place)
     wanted = _wanted(read_lock(target.folder), names)
     with target.draft() as draft:
-        fetched = fetch_current(wanted, Place(target.folder, draft, target.limits))
+        fetched = fetch_current(wanted, Place(target.folder, draft, target.limits, market_of(settings)))
         lost = [each for each in fetched if each.skill is None]
         for each in lost:
             print_error(f"{each.locked.name}: {each.reason}")

@@ -10,6 +10,7 @@ from skills_agent.skills.packages.archive import offer_of_archive
 from skills_agent.skills.packages.download import MAX_SIGNATURE, from_url, signature_text
 from skills_agent.skills.packages.errors import OfferError
 from skills_agent.skills.packages.git import from_git
+from skills_agent.skills.packages.market import from_market
 from skills_agent.skills.packages.marketplace import from_marketplace, from_repository
 from skills_agent.skills.packages.offer import Fetch, Offer, Wanted
 from skills_agent.skills.packages.staging import stage
@@ -44,6 +45,12 @@ def from_archive(wanted: Wanted) -> Offer:
     return offer._replace(archive_signature=signature_text(raw))
 
 
+def _from_named(wanted: Wanted) -> Offer:
+    """Reach what a market may name: neither another market nor a list of skills."""
+    ways = {"folder": from_folder, "archive": from_archive, "git": from_git, "url": from_url}
+    return ways[wanted.address.kind](wanted)
+
+
 def _from_plain(wanted: Wanted) -> Offer:
     """Reach what a marketplace may name: no other index."""
     return from_git(wanted) if wanted.address.kind == "git" else from_url(wanted)
@@ -54,6 +61,7 @@ _WAYS: Final[dict[Kind, Fetch]] = {
     "archive": from_archive,
     "git": partial(from_repository, reach=_from_plain),
     "marketplace": partial(from_marketplace, reach=_from_plain),
+    "market": partial(from_market, reach=_from_named),
     "url": from_url,
     "well-known": from_well_known,
 }

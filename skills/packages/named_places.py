@@ -38,7 +38,7 @@ def offer_of_named(address: Address, wanted: Wanted, number: int, reach: Fetch) 
         raise OfferError(package, f"of {error.address}, which it names: {error.reason}") from error
     skills = tuple(
         each._replace(
-            resolved=pinned(address, offer.resolved_of(each)) or address.text, archive=offer.archive_of(each)
+            resolved=pinned(address, offer.resolved_of(each)) or address.place, archive=offer.archive_of(each)
         )
         for each in offer.skills
     )
@@ -47,7 +47,7 @@ def offer_of_named(address: Address, wanted: Wanted, number: int, reach: Fetch) 
 
 def offer_of_pinned(wanted: Wanted, kinds: Iterable[Kind], reach: Fetch) -> Offer:
     """Fetch what a skill was resolved to by an index. Raises PackageError."""
-    if not is_pinned_place(wanted.resolved):
+    if not (is_pinned_place(wanted.resolved) or wanted.resolved.startswith("/")):
         raise OfferError(wanted.address.text, f"{shown(wanted.resolved)} is nothing that it may name")
     match = _PINNED.fullmatch(wanted.resolved)
     address = parse_address(match["url"] if match else wanted.resolved, Path("/"))

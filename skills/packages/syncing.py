@@ -26,6 +26,8 @@ class Place(NamedTuple):
     into: Path
     """An empty folder for the copies, of this process alone."""
     limits: ContentLimits
+    market: str = ""
+    """As in `Wanted`."""
 
 
 class Fetched(NamedTuple):
@@ -80,7 +82,9 @@ def fetch_locked(skills: Iterable[LockedSkill], place: Place) -> tuple[OfferedSk
     for number, (source, resolved, group) in enumerate(_groups(skills, pinned=True)):
         address = parse_address(source, place.base)
         names = frozenset(each.name for each in group)
-        offer = fetch(Wanted(address, _folder(place, number), names, place.limits, resolved))
+        offer = fetch(
+            Wanted(address, _folder(place, number), names, place.limits, resolved, market=place.market)
+        )
         for skill in offer.skills:
             locked = next(each for each in group if each.name == skill.name)
             if difference := _fetched_at(resolved, locked, offer, skill).difference():
@@ -118,7 +122,9 @@ def _fetched(group: list[LockedSkill], place: Place, into: Path) -> list[Fetched
     into.mkdir()
     try:
         address = parse_address(group[0].source, place.base)
-        offer = fetch(Wanted(address, into, frozenset(each.name for each in group), place.limits))
+        offer = fetch(
+            Wanted(address, into, frozenset(each.name for each in group), place.limits, market=place.market)
+        )
     except PackageError as error:
         return [Fetched(each, reason=str(error)) for each in group]
     by_name = {each.name: each for each in offer.skills}
