@@ -47,6 +47,7 @@ _MAX_DOTS: Final = 100
 _WILDCARDS: Final = frozenset("*?[")
 NOT_FOR_WORKSPACES: Final = frozenset(
     {"workspace", "home", "trust_file", "checkpointer", "key"}
+    | {"allowed_signers", "revoked_signers", "require_signature"}
     | {"tokens", "jwt_issuer", "jwt_audience", "jwt_keys"}
 )
 """Settings that no file of a workspace may set, trusted or not: it comes with a repository."""

@@ -34,6 +34,7 @@ def closed_places(settings: "Settings") -> tuple[Path, ...]:
             "SKILLS_AGENT_WORKSPACE)."
         )
     own = [user_state_folder(settings), trust_file_of(settings).parent, user_config_folder(settings)]
+    own += [each for each in (settings.allowed_signers, settings.revoked_signers) if each is not None]
     return secret_places(settings.workspace, settings.home, own)
 
 
@@ -47,6 +48,11 @@ def trust_file_of(settings: "Settings") -> Path:
     if settings.trust_file is not None:
         return settings.trust_file
     return user_config_folder(settings) / "trust.json"
+
+
+def signers_file_of(settings: "Settings") -> Path:
+    """Return the file of allowed signers; by default in the user's folder of settings."""
+    return settings.allowed_signers or user_config_folder(settings) / "allowed_signers"
 
 
 def user_config_folder(settings: "Settings") -> Path:

@@ -25,6 +25,7 @@ from skills_agent.graph.places import (
     closed_places,
     make_state_folder,
     process_environment,
+    signers_file_of,
     trust_file_of,
     user_state_folder,
 )
@@ -55,6 +56,7 @@ from skills_agent.nodes.results import ResultLimits, shown
 from skills_agent.nodes.timeouts import TimedCalls
 from skills_agent.nodes.wrapped_models import ModelRunnable
 from skills_agent.skills.library.registry import Library, Registry
+from skills_agent.skills.packages.signed import Signers
 from skills_agent.skills.policy.patterns import Entry, EntryNotUnderstoodError, Grammar, Places
 from skills_agent.skills.policy.risk import RISKS, Risk
 from skills_agent.skills.policy.secret_places import obeyed_in_homes
@@ -185,6 +187,9 @@ def make_services(  # noqa: PLR0913 - those of `build_graph`, and what the comma
         ask_about_untrusted=_asked(settings.waived_risks, offered.grammar),
         registry=registry,
         trust=TrustList(trust_file_of(settings), content_limits(settings)),
+        signers=Signers(
+            signers_file_of(settings), settings.revoked_signers, user_state_folder(settings), search_path
+        ),
         mode=settings.allowed_tools,
         always_allowed=settings.always_allowed_tools,
         excluded=_excluded(settings, offered.grammar),

@@ -78,7 +78,7 @@ Sandbox = Literal["auto", "require", "off"]
 
 _NO_SETTINGS: Final = frozenset({"origins", "offered_dirs", "waived_risks"})
 """Fields that say what of the settings is from where; nobody can set them."""
-_OUTSIDE: Final = frozenset({"home", "trust_file"})
+_OUTSIDE: Final = frozenset({"home", "trust_file", "allowed_signers", "revoked_signers"})
 """What is believed is there, and the folder that the agent starts in may have come from somebody else."""
 
 
@@ -162,6 +162,15 @@ class Settings(Limits):
     """More paths, with `*` in names, that are [protected](policy.md#protected-paths) at any depth."""
     trust_file: PlaceOrNone = field(default=cast("Any", None))
     """Where `skills-agent trust` keeps its list. None: in the user's folder of settings."""
+    allowed_signers: PlaceOrNone = field(default=cast("Any", None))
+    """Whose [signatures](packages.md#signatures) count: a file as ssh-keygen reads it.
+
+    None: `allowed_signers` in the user's folder of settings.
+    """
+    revoked_signers: PlaceOrNone = field(default=cast("Any", None))
+    """Keys that count no more: public keys, or a list that `ssh-keygen -k` made."""
+    require_signature: bool = False
+    """Install only skills with the signature of an allowed signer."""
     key: str = field(default="", repr=False)
     """The operator's key for authentication codes, of 32 characters at least. Empty: one is made, and kept in
     the user's state folder. Machines that share threads need the same."""
@@ -424,7 +433,7 @@ def _from_user_file(path: Path) -> dict[str, Any]:
     # Its folders are not those of whatever workspace it is read in.
     if "skills_dirs" in values:
         values["skills_dirs"] = tuple(path.parent / each.expanduser() for each in values["skills_dirs"])
-    for name in {"trust_file", "tokens"} & values.keys():
+    for name in {"trust_file", "tokens", "allowed_signers", "revoked_signers"} & values.keys():
         values[name] = values[name] and path.parent / values[name].expanduser()
     return values
 

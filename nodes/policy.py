@@ -17,6 +17,8 @@ from skills_agent.nodes.effects import Invocation
 from skills_agent.skills.library.catalog import Catalog, in_place_text
 from skills_agent.skills.library.registry import Registry
 from skills_agent.skills.needs.here import Machine, Missing
+from skills_agent.skills.packages.errors import PackageError
+from skills_agent.skills.packages.signed import Signers
 from skills_agent.skills.policy.patterns import Call, Entry, Grammar, any_permits
 from skills_agent.skills.policy.permission import ALWAYS_ALLOWED, Declared, Mode, Permission
 from skills_agent.skills.policy.question import FileChange
@@ -44,6 +46,8 @@ class Policy:
     ask_for: Collection[Risk]
     registry: RegistryOf
     trust: TrustList
+    signers: Signers
+    """Trust goes by their signatures, too."""
     runner: ScriptRunner
     """Knows how isolated a script would run, and why one cannot."""
     workspace: Path
@@ -104,10 +108,17 @@ class Policy:
         """Return whether the operator or a person vouches for this version of a skill."""
         if registry.is_vouched_for(ref):
             return True
+        folder = Path(ref.path).parent
         try:
-            return self.trust.vouches_for(Path(ref.path).parent, ref.digest)
+            if self.trust.vouches_for(folder, ref.digest):
+                return True
         except TrustFileError as error:
             logger.warning("trust file unusable", extra={"cause": error.cause})
+            return False
+        try:
+            return bool(self.signers.vouch_for(folder, ref.name, ref.digest))
+        except PackageError as error:
+            logger.warning("signature cannot be checked", extra={"skill": ref.name, "cause": str(error)})
             return False
 
     def in_place_of(self, ref: SkillRef, registry: Registry) -> str:

@@ -8,10 +8,10 @@ import click
 
 from skills_agent.graph.cli import options
 from skills_agent.graph.cli.printing import line_of, print_json, print_section, table, value_text
-from skills_agent.graph.places import process_environment, state_folder, trust_file_of
+from skills_agent.graph.places import process_environment, signers_file_of, state_folder, trust_file_of
 from skills_agent.graph.settings import Settings, SettingsError, content_limits, registry_of, shown_settings
 from skills_agent.skills.library.catalog import Catalog, CatalogEntry, in_place_text
-from skills_agent.skills.skill import Diagnostic
+from skills_agent.skills.skill import Diagnostic, SkillMetadata
 from skills_agent.skills.text import count
 
 if TYPE_CHECKING:  # `skills list` imports this module, and has to be quick
@@ -196,11 +196,30 @@ def untrusted_in_place(settings: Settings, catalog: Catalog) -> dict[str, str]:
         trusted = {each.path for each in trust.paths() if trust.is_unchanged(each)}
     except TrustFileError:  # then nothing is trusted by it
         trusted = set()
+    trusted |= {
+        os.path.realpath(Path(skill.path).parent) for skill, _ in hiding if signer_of(settings, skill)
+    }
     return {
         skill.name: in_place_text(skill.name, skill.source, hidden)
         for skill, hidden in hiding
         if os.path.realpath(Path(skill.path).parent) not in trusted
     }
+
+
+def signer_of(settings: Settings, skill: SkillMetadata) -> str:
+    """Return who signed a skill as it is now, so that it is trusted; empty for nobody."""
+    if not signers_file_of(settings).exists():
+        return ""
+    from skills_agent.graph.cli.packages import signers_of
+    from skills_agent.skills.library.contents import SnapshotError, measure
+    from skills_agent.skills.packages.errors import PackageError
+
+    folder = Path(skill.path).parent
+    try:
+        digest = measure(folder, None, content_limits(settings)).digest
+        return signers_of(settings).vouch_for(folder, skill.name, digest)
+    except (PackageError, SnapshotError):  # the agent says so where it counts
+        return ""
 
 
 def diagnostic_line(diagnostic: Diagnostic) -> str:

@@ -3,8 +3,9 @@
 from pathlib import Path
 
 from skills_agent.graph.cli.install import show_changes
-from skills_agent.graph.cli.packages import confirm, origin
+from skills_agent.graph.cli.packages import check_required, confirm, note_signed, origin, signers_of
 from skills_agent.graph.cli.printing import echo, print_json
+from skills_agent.graph.settings import Settings
 from skills_agent.skills.packages.address import parse_address
 from skills_agent.skills.packages.errors import OfferError
 from skills_agent.skills.packages.fetch import fetch
@@ -15,8 +16,9 @@ from skills_agent.skills.packages.target import Target
 from skills_agent.skills.text import count
 
 
-def install_npx(target: Target, file: Path, *, yes: bool, as_json: bool) -> None:
+def install_npx(settings: Settings, target: Target, file: Path, *, yes: bool, as_json: bool) -> None:
     """Fetch the skills of a lock, check its hashes, show what changes, ask, install. Raises PackageError."""
+    signatures = signers_of(settings).signatures()
     with target.draft() as draft:
         offers = []
         for number, skill in enumerate(read_npx_lock(file.parent, file.name)):
@@ -27,19 +29,22 @@ def install_npx(target: Target, file: Path, *, yes: bool, as_json: bool) -> None
             into = draft / str(number)
             into.mkdir()
             address = parse_address(skill.address, file.parent)
-            offer = fetch(Wanted(address, into, frozenset({skill.name}), target.limits))
+            wanted = Wanted(address, into, frozenset({skill.name}), target.limits, signatures=signatures)
+            offer = fetch(wanted)
             found = computed_hash(offer.skills[0].folder)
             if found and skill.computed_hash and found != skill.computed_hash:
                 reason = f"{skill.name} is not what {file.name} says: its computedHash is {found[:12]} there"
                 raise OfferError(skill.source, reason)
             offers.append(offer)
-        changes = plan(target, offers)
+        changes = plan(target, offers, signatures)
+        check_required(settings, changes, required=False)
         if not as_json:
             show_changes(changes, target.folder)
         todo = [each for each in changes if each.kind != "same"]
         if todo:
             confirm(f"Install {count(len(todo), 'skill')}?", yes=yes)
         install(target, draft, changes, origin())
+        note_signed(settings, changes)
     if as_json:
         print_json({"folder": str(target.folder), "installed": [each.skill.name for each in todo]})
     elif todo:

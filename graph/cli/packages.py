@@ -6,12 +6,15 @@ from typing import TYPE_CHECKING
 import click
 
 from skills_agent.graph.cli.printing import is_terminal
-from skills_agent.graph.places import user_state_folder
+from skills_agent.graph.places import process_environment, signers_file_of, user_state_folder
 from skills_agent.graph.settings import Settings, content_limits
 from skills_agent.skills.confined import is_beneath
 
 if TYPE_CHECKING:  # `skills sync` with nothing to do imports none of it
-    from skills_agent.skills.packages.installation import Origin
+    from collections.abc import Sequence
+
+    from skills_agent.skills.packages.installation import Change, Origin
+    from skills_agent.skills.packages.signed import Signers
     from skills_agent.skills.packages.target import Target
 
 SKILLS = Path(".agent", "skills")
@@ -28,6 +31,11 @@ to = click.option(
 yes = click.option("--yes", is_flag=True, help="Do not ask.")
 force = click.option(
     "--force", is_flag=True, help="Also replace what was changed, or not installed by skills-agent."
+)
+
+
+require_signature = click.option(
+    "--require-signature", is_flag=True, help="Refuse skills without the signature of an allowed signer."
 )
 
 
@@ -69,6 +77,31 @@ def market_of(settings: Settings) -> str:
     if not settings.market or "://" in settings.market:
         return settings.market
     return str(settings.workspace / Path(settings.market).expanduser())
+
+
+def signers_of(settings: Settings) -> "Signers":
+    """Return those whose signatures count for this user."""
+    from skills_agent.skills.packages.signed import Signers
+
+    path = process_environment().get("PATH")
+    return Signers(
+        signers_file_of(settings), settings.revoked_signers, user_state_folder(settings), path=path
+    )
+
+
+def check_required(settings: Settings, changes: "Sequence[Change]", *, required: bool) -> None:
+    """Refuse skills without a good signature where one is required. Raises SignatureError."""
+    from skills_agent.skills.packages.signed import require
+
+    if required or settings.require_signature:
+        for each in changes:
+            require(each.skill.name, each.signature)
+
+
+def note_signed(settings: Settings, changes: "Sequence[Change]") -> None:
+    """Note whose signatures were found good, for trust that goes by the signer."""
+    signed = [(each.skill.name, each.skill.digest, each.signature) for each in changes]
+    signers_of(settings).note((name, digest, check) for name, digest, check in signed if check is not None)
 
 
 def origin() -> "Origin":

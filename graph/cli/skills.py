@@ -12,6 +12,7 @@ from skills_agent.graph.cli import options
 from skills_agent.graph.cli.doctor import (
     diagnostic_line,
     entry_text,
+    signer_of,
     untrusted_in_place,
 )
 from skills_agent.graph.cli.lazy import Late, LazyGroup
@@ -52,6 +53,7 @@ _LATE: Final = {
     "verify": Late("verify", "Compare installed skills with skills.lock, file by file."),
     "outdated": Late("update", "Show which installed skills have other versions at their sources."),
     "update": Late("update", "Install what the sources of installed skills have now."),
+    "sign": Late("sign", "Sign skills and archives with a key of SSH."),
     "uninstall": Late("uninstall", "Remove installed skills, and keep a backup."),
     "lint": Late("doctor", "Check skills against agentskills.io/specification."),
     "doctor": Late("doctor", "Show where skills are from, what is wrong with them, and all settings."),
@@ -202,6 +204,7 @@ def show_skill(name: str, workspace: Path | None, skills_dirs: tuple[Path, ...],
         print_json(known | read)
         return
     missing = _not_here(settings, needed, ref, trusted=metadata.trusted)
+    signer = "" if metadata.trusted else signer_of(settings, metadata)
     fields = ("name", "description", "source", "path", "version", "author", "license", "compatibility")
     facts = [
         *((field, getattr(metadata, field)) for field in fields),
@@ -209,6 +212,7 @@ def show_skill(name: str, workspace: Path | None, skills_dirs: tuple[Path, ...],
         ("use", _marks(metadata).strip(" ()")),
         ("not met", " ".join(_unmet(catalog).get(metadata.path, ()))),
         ("trust", _trust_text(catalog, metadata)),
+        ("signed by", f"{signer}, so it is trusted" if signer else ""),
         ("digest", skill.digest),
         ("plugin", registry.plugin_note(ref)),
         ("has", _files_text(listing)),

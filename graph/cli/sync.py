@@ -9,7 +9,17 @@ from typing import TYPE_CHECKING
 import click
 
 from skills_agent.graph.cli import options
-from skills_agent.graph.cli.packages import confirm, folder_of, market_of, origin, target_of, to, yes
+from skills_agent.graph.cli.packages import (
+    confirm,
+    folder_of,
+    market_of,
+    origin,
+    require_signature,
+    signers_of,
+    target_of,
+    to,
+    yes,
+)
 from skills_agent.graph.cli.printing import echo, line_of, print_json
 from skills_agent.graph.places import user_state_folder
 from skills_agent.graph.settings import Settings, content_limits
@@ -35,11 +45,18 @@ if TYPE_CHECKING:  # with nothing to do, none of it is imported
     help="Install what this lock of `npx skills` lists (skills-lock.json), and write skills.lock.",
 )
 @yes
+@require_signature
 @to
 @options.workspace
 @options.as_json
 def sync(
-    frozen: bool, npx_lock: Path | None, yes: bool, place: str, workspace: Path | None, as_json: bool
+    frozen: bool,
+    npx_lock: Path | None,
+    yes: bool,
+    require_signature: bool,
+    place: str,
+    workspace: Path | None,
+    as_json: bool,
 ) -> None:
     """Make installed skills what skills.lock says: each from its source, at the commit of the lock.
 
@@ -47,18 +64,21 @@ def sync(
     Skills that the lock does not have are left alone. With --frozen, folder, lock and sources are compared.
     """
     settings = Settings.load(workspace)
+    require_signature = require_signature or settings.require_signature
     if npx_lock is not None:
         if frozen:
             raise click.UsageError("--from writes skills.lock, and --frozen writes nothing.")
         from skills_agent.graph.cli.npx import install_npx
 
-        install_npx(target_of(settings, place), npx_lock, yes=yes, as_json=as_json)
+        install_npx(settings, target_of(settings, place), npx_lock, yes=yes, as_json=as_json)
         return
     if frozen:
+        if require_signature:
+            _check_signed(settings, target_of(settings, place))
         _check(target_of(settings, place), market_of(settings), as_json=as_json)
         return
     folder, state, limits = folder_of(settings, place), user_state_folder(settings), content_limits(settings)
-    if stamp := read_stamp(state, folder, limits):
+    if not require_signature and (stamp := read_stamp(state, folder, limits)):
         _say(folder, (), len(stamp.names), as_json=as_json)
         return
     from skills_agent.skills.packages.lock import read_lock
@@ -68,9 +88,11 @@ def sync(
     target.settle()
     lock, looked_at = read_lock(folder), time.time_ns()
     if todo := drifts(target, lock):
-        _restore(target, market_of(settings), todo, yes=yes, as_json=as_json)
+        _restore(settings, target, todo, yes=yes, required=require_signature, as_json=as_json)
     else:
         write_stamp(state, folder, lock.skills, limits, looked_at)
+    if require_signature:
+        _check_signed(settings, target)
     _say(folder, [each.locked.name for each in todo], len(lock.skills), as_json=as_json)
 
 
@@ -83,19 +105,48 @@ def _say(folder: Path, installed: Sequence[str], known: int, *, as_json: bool) -
         echo(f"Nothing to do: {count(known, 'skill')} in {folder} as skills.lock says.")
 
 
-def _restore(target: "Target", market: str, todo: Sequence["Drift"], *, yes: bool, as_json: bool) -> None:
+def _check_signed(settings: Settings, target: "Target") -> None:
+    """Refuse installed skills without the signature of somebody who may sign today. Raises SignatureError."""
+    from skills_agent.skills.packages.lock import read_lock
+    from skills_agent.skills.packages.signed import require
+
+    signers = signers_of(settings)
+    for name, locked in sorted(read_lock(target.folder).skills.items()):
+        require(name, signers.check(target.folder / name, name, locked.digest))
+
+
+def _restore(
+    settings: Settings,
+    target: "Target",
+    todo: Sequence["Drift"],
+    *,
+    yes: bool,
+    required: bool,
+    as_json: bool,
+) -> None:
+    from skills_agent.skills.packages.signed import check_offered, require
     from skills_agent.skills.packages.syncing import Place, fetch_locked, restore
 
+    signers = signers_of(settings)
+    signatures = signers.signatures()
     with target.draft() as draft:
-        offered = fetch_locked(
-            (each.locked for each in todo), Place(target.folder, draft, target.limits, market)
-        )
+        place = Place(target.folder, draft, target.limits, market_of(settings), signatures)
+        fetched = fetch_locked((each.locked for each in todo), place)
+        signed = []
+        for one in fetched:
+            assert one.offer is not None and one.skill is not None  # noqa: S101, PT018 - else it has raised
+            check = check_offered(one.offer, one.skill, signatures)
+            if required:
+                require(one.locked.name, check)
+            if check is not None:
+                signed.append((one.locked.name, one.locked.digest, check))
         if not as_json:
             for each in todo:
                 change = f"replaces {each.found[:12]}, which is kept" if each.found else "new"
                 echo(f"{each.locked.name}  {line_of(change)}  {line_of(each.locked.source)}")
         confirm(f"Install {count(len(todo), 'skill')}?", yes=yes)
-        restore(target, draft, todo, offered, origin().at)
+        restore(target, draft, todo, fetched, origin().at)
+    signers.note(signed)
 
 
 def _check(target: "Target", market: str, *, as_json: bool) -> None:

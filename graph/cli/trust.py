@@ -7,6 +7,7 @@ import click
 
 from skills_agent.graph.cli import options
 from skills_agent.graph.cli.printing import echo, line_of, print_json, table, value_text
+from skills_agent.graph.cli.trust_signers import signer
 from skills_agent.graph.places import trust_file_of
 from skills_agent.graph.settings import Settings, content_limits, workspace_file
 from skills_agent.skills.policy.trust import TrustedPath, TrustList
@@ -35,6 +36,9 @@ def trust() -> None:
     The settings of a project (.agent/config.json) can only make yours stricter, and calls of its skills
     are asked about with a warning, until you vouch for them. Trust ends when anything in them changes.
     """
+
+
+trust.add_command(signer)
 
 
 @trust.command("add")

@@ -8,7 +8,19 @@ import click
 
 from skills_agent.graph.cli import options
 from skills_agent.graph.cli.install import show_changes
-from skills_agent.graph.cli.packages import confirm, force, market_of, origin, target_of, to, yes
+from skills_agent.graph.cli.packages import (
+    check_required,
+    confirm,
+    force,
+    market_of,
+    note_signed,
+    origin,
+    require_signature,
+    signers_of,
+    target_of,
+    to,
+    yes,
+)
 from skills_agent.graph.cli.printing import echo, line_of, print_error, print_json
 from skills_agent.graph.settings import Settings
 from skills_agent.skills.packages.errors import InstalledError, OfferError
@@ -67,33 +79,43 @@ def outdated(place: str, workspace: Path | None, as_json: bool) -> None:
 @click.argument("names", metavar="NAME...", nargs=-1)
 @yes
 @force
+@require_signature
 @to
 @options.workspace
 @options.as_json
 def update(
-    names: tuple[str, ...], yes: bool, force: bool, place: str, workspace: Path | None, as_json: bool
+    names: tuple[str, ...],
+    yes: bool,
+    force: bool,
+    require_signature: bool,
+    place: str,
+    workspace: Path | None,
+    as_json: bool,
 ) -> None:
     """Install what the sources of installed skills have now, by default of all; the same as `install` does.
 
     Skills that were changed here are left alone without --force, which keeps a backup of them.
     """
     settings = Settings.load(workspace)
-    target = target_of(settings, place)
+    target, signatures = target_of(settings, place), signers_of(settings).signatures()
     wanted = _wanted(read_lock(target.folder), names)
     with target.draft() as draft:
-        fetched = fetch_current(wanted, Place(target.folder, draft, target.limits, market_of(settings)))
+        where = Place(target.folder, draft, target.limits, market_of(settings), signatures)
+        fetched = fetch_current(wanted, where)
         lost = [each for each in fetched if each.skill is None]
         for each in lost:
             print_error(f"{each.locked.name}: {each.reason}")
         if lost and (names or len(lost) == len(fetched)):
             raise OfferError(lost[0].locked.source, "see above" if len(lost) > 1 else "it cannot be fetched")
-        changes = plan(target, offers_of(fetched))
+        changes = plan(target, offers_of(fetched), signatures)
+        check_required(settings, changes, required=require_signature)
         if not as_json:
             show_changes(changes, target.folder)
         todo = [each for each in changes if each.kind != "same"]
         if todo:
             confirm(f"Update {count(len(todo), 'skill')}?", yes=yes)
         install(target, draft, changes, origin(), force=force)
+        note_signed(settings, changes)
     if as_json:
         updated = [{"name": each.skill.name, "digest": each.skill.digest} for each in todo]
         print_json({"folder": str(target.folder), "updated": updated})

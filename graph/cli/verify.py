@@ -1,17 +1,19 @@
 """skills-agent skills verify: is what is installed what skills.lock says?"""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import click
 
 from skills_agent.graph.cli import options
-from skills_agent.graph.cli.packages import target_of, to
+from skills_agent.graph.cli.packages import signers_of, target_of, to
 from skills_agent.graph.cli.printing import echo, line_of, print_json
 from skills_agent.graph.settings import Settings, open_snapshots
 from skills_agent.skills.packages.lock import read_lock
 from skills_agent.skills.packages.npx_lock import USER_LOCK, NpxSkill, read_npx_lock
+from skills_agent.skills.packages.signatures import SignatureCheck
+from skills_agent.skills.packages.signed import Signers, said
 from skills_agent.skills.packages.verification import Check, Difference, Verification
 from skills_agent.skills.packages.verification import verify as compare
 from skills_agent.skills.text import count
@@ -31,32 +33,36 @@ def verify(names: tuple[str, ...], place: str, workspace: Path | None, as_json: 
     """Compare installed skills with skills.lock: each changed, added and removed file, and changed mode.
 
     Says, too, which threads go on with a version that is not installed any more, and whether what
-    `npx skills` installed is what its own lock says, as far as its hashes tell.
+    `npx skills` installed is what its own lock says, as far as its hashes tell. Of a skill that was signed
+    when it was installed, the signature has to count today.
     """
     settings = Settings.load(workspace)
     target = target_of(settings, place)
     target.settle()
     verification = compare(target, read_lock(target.folder), names)
     pinned = list(_pinned(settings, verification.checks))
+    signers = signers_of(settings)
+    signed = {each.name: _signature(signers, target.folder, each) for each in verification.checks}
+    is_signed = all(check is None or check.state == "good" for check in signed.values())
     npx = [(each, each.state()) for each in _by_npx(settings, place) if not names]
     if as_json:
         print_json(
             {
                 "folder": str(target.folder),
-                "skills": [_record(each) for each in verification.checks],
+                "skills": [{**_record(each), **_signed(signed[each.name])} for each in verification.checks],
                 "not_locked": verification.not_locked,
                 "threads": pinned,
                 "npx": [{"name": each.name, "source": each.source, "state": state} for each, state in npx],
             }
         )
     else:
-        _print(verification, target.folder)
+        _print(verification, signed, target.folder)
         for each in pinned:
             version = f"{each['digest'][:_SHORT]} of {each['skill']}"
             echo(f"Thread {line_of(each['thread'])} goes on with {version}, which is not what is installed.")
         for skill, state in npx:
             echo(f"{skill.name}  {state}  installed by npx skills from {line_of(skill.source)}")
-    if not verification.is_same or any(state in {"changed", "missing"} for _, state in npx):
+    if not verification.is_same or not is_signed or any(state in {"changed", "missing"} for _, state in npx):
         raise click.exceptions.Exit(1)
 
 
@@ -66,13 +72,27 @@ def _by_npx(settings: Settings, place: str) -> Sequence[NpxSkill]:
     return read_npx_lock(settings.home, USER_LOCK) if place == "user" else ()
 
 
-def _print(verification: Verification, folder: Path) -> None:
+def _signature(signers: Signers, folder: Path, check: Check) -> SignatureCheck | None:
+    """Return what the signature of a skill says today; None for one that had none when it was installed."""
+    if not check.locked.signer:
+        return None
+    now = signers.check(folder / check.name, check.name, check.digest)
+    return now or SignatureCheck("unknown", reason=f"the signature of {check.locked.signer} is gone")
+
+
+def _signed(check: SignatureCheck | None) -> dict[str, Any]:
+    return {"signature": None if check is None else check._asdict()}
+
+
+def _print(verification: Verification, signed: Mapping[str, SignatureCheck | None], folder: Path) -> None:
     for each in verification.checks:
         echo(f"{each.name}  {each.state}  {each.digest or each.locked.digest}  {line_of(each.locked.source)}")
         if each.state == "changed" and each.digest != each.locked.digest:
             echo(f"  skills.lock says {each.locked.digest}")
         if each.reason:
             echo(f"  {line_of(each.reason)}")
+        if check := signed[each.name]:
+            echo(f"  {line_of(said(check))}")
         for difference in each.differences:
             echo(f"  {_line(difference)}")
     if verification.not_locked:
@@ -83,6 +103,9 @@ def _print(verification: Verification, folder: Path) -> None:
         echo(f"{bad} of {checked} not as {folder}/skills.lock says. To restore: skills-agent skills sync")
     else:
         echo(f"{checked} as {folder}/skills.lock says.")
+    lost = sum(check is not None and check.state != "good" for check in signed.values())
+    if lost:
+        echo(f"{count(lost, 'signature')} that counted when it was installed counts no more.")
 
 
 def _line(difference: Difference) -> str:

@@ -50,17 +50,20 @@ _OTHER_FORMATS: Final = {
 }
 
 
-def offer_of_archive(file: Path, wanted: Wanted, resolved: str = "") -> Offer:
+def offer_of_archive(file: Path, wanted: Wanted, resolved: str = "", signature: str = "") -> Offer:
     """Offer the skills of an archive on this machine, with its SHA-256.
 
-    `resolved` is the URL that it was fetched from. Raises PackageError; then nothing is left in the folder of
-    the offer.
+    `resolved` is the URL that it was fetched from, `signature` what was beside it as `.sig`: checked where
+    `wanted` says how. Raises PackageError; then nothing is left in the folder of the offer.
     """
     tree = wanted.into / _TREE
     package = wanted.address.text
     is_done = False
     try:
         with _private_copy(file, wanted) as (archive, digest):
+            check = None
+            if signature and wanted.signatures is not None:
+                check = wanted.signatures.check(archive.read_at(0, archive.size), signature)
             entries = _entries(archive, wanted.limits)
             tree.mkdir(mode=0o700)
             _Unpacking(archive, str(tree), wanted.limits).write(entries)
@@ -72,7 +75,7 @@ def offer_of_archive(file: Path, wanted: Wanted, resolved: str = "") -> Offer:
         remove_tree(tree)
         if not is_done:
             remove_tree(wanted.into / COPIES)
-    return Offer(wanted.address, skills, resolved, digest)
+    return Offer(wanted.address, skills, resolved, digest, signature, check)
 
 
 class _Copied(NamedTuple):

@@ -77,10 +77,10 @@ class Site:
         return digest.hexdigest()
 
     def archive(self, url: str, wanted: Wanted) -> Offer:
-        """Fetch an archive, and offer its skills. Raises PackageError."""
+        """Fetch an archive and the signature beside it, and offer its skills. Raises PackageError."""
         file = wanted.into / "archive"
         self.save(url, file, wanted.limits.max_bytes)
-        offer = offer_of_archive(file, wanted, without_secrets(url))
+        offer = offer_of_archive(file, wanted, without_secrets(url), self.signature(url))
         file.unlink()
         return offer
 
@@ -152,8 +152,7 @@ def from_url(wanted: Wanted) -> Offer:
     """Offer the skills of an archive at a URL, with the signature beside it. Raises PackageError."""
     site = Site(wanted)
     url = split_credentials(wanted.address.place).url
-    offer = site.archive(url, wanted)
-    return offer._replace(archive_signature=site.signature(url))
+    return site.archive(url, wanted)
 
 
 def signature_text(raw: bytes) -> str:

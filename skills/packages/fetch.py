@@ -33,16 +33,15 @@ def from_folder(wanted: Wanted) -> Offer:
 def from_archive(wanted: Wanted) -> Offer:
     """Offer the skills of an archive on this machine, with the signature beside it."""
     file = Path(wanted.address.place)
-    offer = offer_of_archive(file, wanted)
     try:
         raw = read_beneath(file.parent, f"{file.name}.sig", MAX_SIGNATURE)
     except FileNotFoundError:
-        return offer
+        raw = b""
     except OSError as error:
         raise OfferError(
             wanted.address.text, f"its .sig cannot be read: {error.strerror or error}"
         ) from error
-    return offer._replace(archive_signature=signature_text(raw))
+    return offer_of_archive(file, wanted, signature=signature_text(raw))
 
 
 def _from_named(wanted: Wanted) -> Offer:

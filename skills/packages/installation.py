@@ -11,6 +11,8 @@ from skills_agent.skills.packages.address import portable
 from skills_agent.skills.packages.errors import InstalledError, OfferError
 from skills_agent.skills.packages.lock import LockedSkill, read_lock
 from skills_agent.skills.packages.offer import Offer, OfferedSkill
+from skills_agent.skills.packages.signatures import SignatureCheck, Signatures
+from skills_agent.skills.packages.signed import check_offered, signature_text
 from skills_agent.skills.packages.target import Copy, Target
 
 ChangeKind = Literal["new", "update", "same"]
@@ -26,6 +28,8 @@ class Change(NamedTuple):
     """What the lock has of it now."""
     found: str = ""
     """What is there now, as `Target.found` says it."""
+    signature: SignatureCheck | None = None
+    """Whose signature it has; None: none, or nobody looked."""
 
     @property
     def is_foreign(self) -> bool:
@@ -42,8 +46,8 @@ class Origin(NamedTuple):
     """In UTC."""
 
 
-def plan(target: Target, offers: Sequence[Offer]) -> tuple[Change, ...]:
-    """Return what installing the offers would change, by name. Raises PackageError."""
+def plan(target: Target, offers: Sequence[Offer], signatures: Signatures | None = None) -> tuple[Change, ...]:
+    """Return what installing the offers would change, by name, and who signed it. Raises PackageError."""
     lock = read_lock(target.folder)
     changes: dict[str, Change] = {}
     for offer in offers:
@@ -51,7 +55,9 @@ def plan(target: Target, offers: Sequence[Offer]) -> tuple[Change, ...]:
             if twin := changes.get(skill.name):
                 places = f"{twin.offer.address.text} and {offer.address.text}"
                 raise OfferError(places, f"both have a skill named {skill.name}")
-            changes[skill.name] = _change(target, lock.skills.get(skill.name), offer, skill)
+            check = None if signatures is None else check_offered(offer, skill, signatures)
+            change = _change(target, lock.skills.get(skill.name), offer, skill)
+            changes[skill.name] = change._replace(signature=check)
     return tuple(changes[name] for name in sorted(changes))
 
 
@@ -106,6 +112,8 @@ def _locked(target: Target, change: Change, origin: Origin) -> LockedSkill:
         digest=skill.digest,
         archive=offer.archive_of(skill),
         version=(skill.metadata.version or "") if skill.metadata is not None else "",
+        signer=change.signature.signer if change.signature is not None else "",
+        signature=signature_text(offer, skill) if change.signature is not None else "",
         installed=f"{origin.at:%Y-%m-%dT%H:%M:%SZ}",
         by=origin.by,
         files=skill.files,

@@ -47,6 +47,8 @@ class LockedSkill(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True,
     """As its frontmatter says."""
     signer: str = ""
     """Who signed it, as the file of allowed signers names them."""
+    signature: str = ""
+    """Of the skill, or of its archive: an armoured SSHSIG, as it was when it was installed."""
     installed: str = ""
     """When: ISO 8601 in UTC, to the second."""
     by: str = ""
@@ -71,7 +73,7 @@ class SkillsLock:
         """Return the file's content."""
         ordered = sorted(self.skills.values(), key=attrgetter("name"))
         tables = [_table(each) for each in ordered]
-        return _HEAD + tomli_w.dumps({"version": VERSION, "skill": tables})
+        return _HEAD + tomli_w.dumps({"version": VERSION, "skill": tables}, multiline_strings=True)
 
 
 def read_lock(folder: Path) -> SkillsLock:

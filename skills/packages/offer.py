@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from skills_agent.skills.library.contents import ContentLimits
 from skills_agent.skills.packages.address import Address
+from skills_agent.skills.packages.signatures import SignatureCheck, Signatures
 from skills_agent.skills.skill import SkillMetadata
 
 
@@ -57,6 +58,9 @@ class Offer(NamedTuple):
     archive_signature: str = ""
     """What lies beside it as `ARCHIVE.sig`: an armoured SSHSIG, unchecked; empty where there is none."""
 
+    archive_check: SignatureCheck | None = None
+    """What that signature says of the archive; None without one, or where nobody asked (`Wanted`)."""
+
     def resolved_of(self, skill: OfferedSkill) -> str:
         """Return what to fetch for exactly this skill."""
         return skill.resolved or self.resolved
@@ -81,6 +85,8 @@ class Wanted(NamedTuple):
     the ref means by now; of an index the URL. A source that has it no more raises OfferError."""
     typed: str = ""
     """The URL that a person typed, where an index there named this address; empty: this one was typed."""
+    signatures: Signatures | None = None
+    """Checks those of archives; None: they are not checked."""
     market: str = ""
     """The operator's market, a file or a URL, in which names are looked up; empty: there is none."""
     choose: Choose | None = None

@@ -150,6 +150,29 @@ def _read(folder: Path, limits: ContentLimits) -> _Contents:
         if each.kind == "link" and _is_evals(each.target):
             raise PackError(f"{folder.name}/{each.path}", f"it leads to {EVALS}, which is not packed")
     digests = list(read_digests(folder, members))
+    manifest, without = _manifest(folder, digests)
+    packed = PackedSkill(
+        manifest.name,
+        manifest.digest,
+        len(members),
+        bool(manifest.signature),
+        (*([f"{EVALS}/"] if len(members) < len(every) else []), *without),
+    )
+    return _Contents(folder, members, digests, signature_of(every), manifest.content(), packed)
+
+
+def manifest_of(folder: Path, limits: ContentLimits) -> Manifest:
+    """Return the manifest of a skill's folder as it is, with the signature that is in it if it still fits.
+
+    Raises PackError and SnapshotError.
+    """
+    if not (folder / SKILL_FILE).is_file():
+        raise PackError(str(folder), f"it has no {SKILL_FILE}; name the folder of a skill")
+    return _manifest(folder, list(read_digests(folder, list_contents(folder, limits))))[0]
+
+
+def _manifest(folder: Path, digests: list[MemberDigest]) -> tuple[Manifest, list[str]]:
+    """Return a manifest, and what of the one in the folder is lost."""
     head = read_beneath(folder, SKILL_FILE, HEAD_BYTES)
     metadata = read_metadata(head, Place("pack", str(folder / SKILL_FILE), folder.name)).metadata
     name, version = (metadata.name, metadata.version or "") if metadata is not None else (folder.name, "")
@@ -164,11 +187,8 @@ def _read(folder: Path, limits: ContentLimits) -> _Contents:
         files=files_of(digests),
         signature=signature,
     )
-    without = [f"{EVALS}/"] if len(members) < len(every) else []
-    if before is not None and before.signature and not signature:
-        without.append("the signature of other files")
-    packed = PackedSkill(name, digest, len(members), bool(signature), tuple(without))
-    return _Contents(folder, members, digests, signature_of(every), manifest.content(), packed)
+    is_lost = before is not None and before.signature and not signature
+    return manifest, ["the signature of other files"] if is_lost else []
 
 
 def _is_evals(path: str) -> bool:

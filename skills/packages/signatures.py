@@ -1,4 +1,4 @@
-"""What a signature of a skill says, and the two ways to make and check one.
+"""What a signature says of a message, and the two ways to make and check one.
 
 `ssh-keygen` does it where it is there: it knows keys in agents and on tokens, certificates and lists of
 revoked keys. Else the package `cryptography` does, for keys of Ed25519, ECDSA and RSA. Both hold signatures
@@ -6,18 +6,20 @@ against a file of allowed signers (signers.py), and a signature counts for one n
 """
 
 import shutil
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final, Literal, NamedTuple, Protocol
 
 from skills_agent.skills.errors import DetailedError
 from skills_agent.skills.packages.errors import PackageError
-from skills_agent.skills.packages.signers import AllowedSigners, parse_signers
+from skills_agent.skills.packages.signers import MAX_FILE, AllowedSigners, parse_signers
 from skills_agent.skills.packages.sshsig import SshSignature, fingerprint
+from skills_agent.skills.policy.trust import read_own_file
 
 NAMESPACE: Final = "agent-skills"
-_MAX_SIGNERS: Final = 1_000_000
-"""Bytes of a file of allowed signers."""
+MAX_ARCHIVE: Final = 1_000_000_000
+"""Bytes: it is read into memory to be signed."""
 
 State = Literal["good", "unknown", "bad"]
 
@@ -52,6 +54,13 @@ class Signatures(Protocol):
         """Say whose signature of a message this is. Raises SigningError where nothing can be said."""
         ...
 
+    def standing(self, mark: str, namespace: str = NAMESPACE) -> SignatureCheck:
+        """Say whether the key of a fingerprint may sign now: `good` or `unknown`. Raises SigningError.
+
+        For a signature that was checked before, whose message is not at hand any more.
+        """
+        ...
+
     def sign(self, message: bytes, key: Path, namespace: str = NAMESPACE) -> str:
         """Return an armoured signature by the private key in a file. Raises SigningError."""
         ...
@@ -70,14 +79,44 @@ def signatures_here(signers: Path, revoked: Path | None = None, *, path: str | N
 
 
 def read_signers(signers: Path) -> AllowedSigners:
+    """Return who may sign; nobody where there is no file. Raises SigningError.
+
+    A file that others can write, or that is another user's, is refused.
+    """
     try:
-        with signers.open("rb") as file:
-            return parse_signers(file.read(_MAX_SIGNERS).decode())
+        raw = read_own_file(signers, MAX_FILE + 1)
+        if len(raw) > MAX_FILE:
+            raise _unusable(signers, f"it has more than {MAX_FILE:,} bytes")
+        return parse_signers(raw.decode())
     except FileNotFoundError:
         return AllowedSigners()
     except (OSError, UnicodeDecodeError) as error:
-        reason = f"{signers} cannot be read: {getattr(error, 'strerror', None) or error}"
-        raise SigningError("A signature", "verified", reason) from error
+        raise _unusable(signers, getattr(error, "strerror", None) or str(error)) from error
+
+
+def check_revoked(revoked: Path | None) -> None:
+    """Raise SigningError where there should be a file of revoked keys and is none: no key counts then."""
+    if revoked is not None and not revoked.is_file():
+        raise _unusable(revoked, "the setting revoked_signers names it, and it is no file")
+
+
+def standing_of(
+    allowed: AllowedSigners, mark: str, namespace: str, is_revoked: Callable[[bytes], bool]
+) -> SignatureCheck:
+    """Say whether the key of a fingerprint may sign now."""
+    line = next((each for each in allowed.signers if each.fingerprint == mark), None)
+    if line is None:
+        return SignatureCheck("unknown", "", mark, f"nobody here vouches for the key {mark}")
+    signer = allowed.of_key(line.key, namespace, datetime.now(UTC))
+    if signer is None:
+        return SignatureCheck("unknown", "", mark, why_unknown(allowed, line.key, namespace))
+    if is_revoked(line.key):
+        return SignatureCheck("unknown", "", mark, f"the key of {signer.name} is revoked")
+    return SignatureCheck("good", ",".join(signer.principals), mark)
+
+
+def _unusable(file: Path, why: str) -> SigningError:
+    return SigningError("A signature", "verified", f"{file} cannot be used: {why}")
 
 
 def why_bad(parsed: SshSignature, namespace: str) -> str:

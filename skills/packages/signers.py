@@ -13,6 +13,7 @@ import re
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
+from pathlib import Path
 from typing import Final, NamedTuple
 
 from skills_agent.skills.packages.sshsig import SignatureFormatError, fingerprint, string
@@ -20,6 +21,7 @@ from skills_agent.skills.packages.sshsig import SignatureFormatError, fingerprin
 MAX_FILE: Final = 1_000_000
 _OPTION: Final = re.compile(r'(?P<name>[a-z-]+)(?:="(?P<value>(?:[^"\\]|\\.)*)")?(?:,|\s+|$)', re.IGNORECASE)
 _TIME: Final = re.compile(r"(\d{4})(\d\d)(\d\d)(?:(\d\d)(\d\d)(\d\d)?)?(Z?)")
+_PRINCIPAL: Final = re.compile(r"[^\s,\"'*?!#\\]{1,200}")
 _KEY_TYPE: Final = re.compile(r"(?:sk-)?(?:ssh|ecdsa)-[\w@.-]+")
 
 
@@ -35,6 +37,8 @@ class Signer(NamedTuple):
     before: datetime | None = None
     is_authority: bool = False
     """Whether it vouches for certificates: only ssh-keygen knows them."""
+    line: int = 0
+    """In the file, from 1."""
 
     @property
     def name(self) -> str:
@@ -74,7 +78,7 @@ def parse_signers(text: str) -> AllowedSigners:
         plain = line.strip()
         if plain and not plain.startswith("#"):
             try:
-                signers.append(_signer(plain))
+                signers.append(_signer(plain)._replace(line=number))
             except ValueError:
                 unread.append(number)
     return AllowedSigners(tuple(signers), tuple(unread))
@@ -94,10 +98,27 @@ def parse_key(text: str) -> bytes:
     return key
 
 
-def line_for(principal: str, key: bytes, namespace: str) -> str:
-    """Return the line that lets a key sign for a namespace alone."""
+def is_principal(name: str) -> bool:
+    """Return whether a name can stand in the file as one that means itself."""
+    return name.isprintable() and _PRINCIPAL.fullmatch(name) is not None
+
+
+def read_keys(file: Path) -> frozenset[bytes]:
+    """Read a file of public keys, one in a line. Raises OSError, and ValueError for what is none."""
+    lines = (each.strip() for each in file.read_text(encoding="utf-8").splitlines())
+    return frozenset(parse_key(each) for each in lines if each and not each.startswith("#"))
+
+
+def public_line(key: bytes) -> str:
+    """Return a public key as `id_ed25519.pub` has it, without a comment."""
     kind = key[4 : 4 + int.from_bytes(key[:4], "big")].decode()
-    return f'{principal} namespaces="{namespace}" {kind} {base64.b64encode(key).decode()}\n'
+    return f"{kind} {base64.b64encode(key).decode()}\n"
+
+
+def line_for(principal: str, key: bytes, namespace: str, before: str = "") -> str:
+    """Return the line that lets a key sign for a namespace alone; `before` as ssh-keygen reads it."""
+    until = f' valid-before="{before}"' if before else ""
+    return f'{principal} namespaces="{namespace}"{until} {public_line(key)}'
 
 
 def _signer(line: str) -> Signer:

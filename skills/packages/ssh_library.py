@@ -10,11 +10,13 @@ from skills_agent.skills.packages.signatures import (
     NAMESPACE,
     SignatureCheck,
     SigningError,
+    check_revoked,
     read_signers,
+    standing_of,
     why_bad,
     why_unknown,
 )
-from skills_agent.skills.packages.signers import parse_key
+from skills_agent.skills.packages.signers import parse_key, read_keys
 from skills_agent.skills.packages.sshsig import (
     SignatureFormatError,
     SshSignature,
@@ -42,6 +44,7 @@ class Library:
         if parsed.namespace != namespace or not _is_signed(parsed, message):
             return SignatureCheck("bad", "", mark, why_bad(parsed, namespace))
         allowed = read_signers(self.signers)
+        check_revoked(self.revoked)
         signer = allowed.of_key(parsed.key, namespace, datetime.now(UTC))
         if signer is None:
             return SignatureCheck("unknown", "", mark, why_unknown(allowed, parsed.key, namespace))
@@ -49,13 +52,14 @@ class Library:
             return SignatureCheck("unknown", "", mark, f"the key of {signer.name} is revoked")
         return SignatureCheck("good", ",".join(signer.principals), mark)
 
+    def standing(self, mark: str, namespace: str = NAMESPACE) -> SignatureCheck:
+        check_revoked(self.revoked)
+        return standing_of(read_signers(self.signers), mark, namespace, self._is_revoked)
+
     def _is_revoked(self, key: bytes) -> bool:
-        if self.revoked is None or not self.revoked.exists():
-            return False
         try:
-            lines = self.revoked.read_text(encoding="utf-8").splitlines()
-            return key in {parse_key(each) for each in lines if each.strip() and not each.startswith("#")}
-        except (OSError, UnicodeDecodeError, SignatureFormatError) as error:
+            return self.revoked is not None and key in read_keys(self.revoked)
+        except (OSError, ValueError) as error:
             reason = f"{self.revoked} cannot be read without ssh-keygen"
             raise SigningError("A signature", "verified", reason) from error
 

@@ -7,11 +7,12 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from skills_agent.skills.library.contents import ContentLimits
-from skills_agent.skills.packages.address import parse_address
+from skills_agent.skills.packages.address import Address, parse_address
 from skills_agent.skills.packages.errors import InstalledError, OfferError, PackageError
 from skills_agent.skills.packages.fetch import fetch
 from skills_agent.skills.packages.lock import LockedSkill, SkillsLock, read_lock
 from skills_agent.skills.packages.offer import Offer, OfferedSkill, Wanted
+from skills_agent.skills.packages.signatures import Signatures
 from skills_agent.skills.packages.target import Copy, Target
 
 _SHOWN: Final = 12
@@ -28,6 +29,13 @@ class Place(NamedTuple):
     limits: ContentLimits
     market: str = ""
     """As in `Wanted`."""
+    signatures: Signatures | None = None
+    """As in `Wanted`."""
+
+    def wanted(self, address: Address, into: Path, names: Iterable[str], resolved: str = "") -> Wanted:
+        """Return what is asked of one source."""
+        wanted = Wanted(address, into, frozenset(names), self.limits, resolved)
+        return wanted._replace(market=self.market, signatures=self.signatures)
 
 
 class Fetched(NamedTuple):
@@ -73,24 +81,22 @@ class Fetched(NamedTuple):
         return ""
 
 
-def fetch_locked(skills: Iterable[LockedSkill], place: Place) -> tuple[OfferedSkill, ...]:
+def fetch_locked(skills: Iterable[LockedSkill], place: Place) -> tuple[Fetched, ...]:
     """Fetch skills of a lock at the commit or URL that it has. Raises PackageError.
 
     A source that has other bytes for it is refused: nothing is resolved anew.
     """
-    offered = []
+    fetched = []
     for number, (source, resolved, group) in enumerate(_groups(skills, pinned=True)):
         address = parse_address(source, place.base)
-        names = frozenset(each.name for each in group)
-        offer = fetch(
-            Wanted(address, _folder(place, number), names, place.limits, resolved, market=place.market)
-        )
+        names = (each.name for each in group)
+        offer = fetch(place.wanted(address, _folder(place, number), names, resolved))
         for skill in offer.skills:
             locked = next(each for each in group if each.name == skill.name)
             if difference := _fetched_at(resolved, locked, offer, skill).difference():
                 raise OfferError(source, f"{difference}; skills update takes what is there now")
-            offered.append(skill)
-    return tuple(offered)
+            fetched.append(Fetched(locked, offer, skill))
+    return tuple(fetched)
 
 
 def _fetched_at(resolved: str, locked: LockedSkill, offer: Offer, skill: OfferedSkill) -> Fetched:
@@ -122,9 +128,7 @@ def _fetched(group: list[LockedSkill], place: Place, into: Path) -> list[Fetched
     into.mkdir()
     try:
         address = parse_address(group[0].source, place.base)
-        offer = fetch(
-            Wanted(address, into, frozenset(each.name for each in group), place.limits, market=place.market)
-        )
+        offer = fetch(place.wanted(address, into, (each.name for each in group)))
     except PackageError as error:
         return [Fetched(each, reason=str(error)) for each in group]
     by_name = {each.name: each for each in offer.skills}
@@ -166,13 +170,13 @@ def drifts(target: Target, lock: SkillsLock) -> tuple[Drift, ...]:
 
 
 def restore(
-    target: Target, draft: Path, todo: Sequence[Drift], offered: Sequence[OfferedSkill], at: datetime
+    target: Target, draft: Path, todo: Sequence[Drift], fetched: Sequence[Fetched], at: datetime
 ) -> None:
     """Put in place what was fetched for skills of the lock, which stays as it is; keep what was there.
 
     Raises PackageError; then nothing has been changed.
     """
-    by_name = {each.name: each for each in offered}
+    by_name = {each.locked.name: each.skill for each in fetched if each.skill is not None}
     with target.exclusive():
         lock = read_lock(target.folder)
         put = {}
