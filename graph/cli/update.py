@@ -1,5 +1,6 @@
 """skills-agent skills outdated and update: what the sources of installed skills have now."""
 
+import re
 import tempfile
 from collections.abc import Iterable
 from pathlib import Path
@@ -30,6 +31,7 @@ from skills_agent.skills.packages.syncing import Fetched, Place, fetch_current, 
 from skills_agent.skills.text import count
 
 _SHORT = 12
+_COMMIT = re.compile(r"(?<![0-9a-f])[0-9a-f]{40,64}(?![0-9a-f])")
 
 
 @click.command(epilog=options.examples("skills outdated", "skills outdated --to user --json"))
@@ -110,6 +112,9 @@ def update(
         changes = plan(target, offers_of(fetched), signatures)
         check_required(settings, changes, required=require_signature)
         if not as_json:
+            for each in (each for each in fetched if each.skill and each.resolved != each.locked.resolved):
+                was = _version(each.locked.resolved, each.locked.digest)
+                echo(f"{each.locked.name}  {was} -> {_version_now(each)}")
             show_changes(changes, target.folder)
         todo = [each for each in changes if each.kind != "same"]
         if todo:
@@ -136,7 +141,9 @@ def _state(fetched: Fetched) -> str:
 
 
 def _version(resolved: str, digest: str) -> str:
-    return (resolved or digest)[:_SHORT]
+    """Return a commit, or the digest of an archive or a skill, as people compare them."""
+    commit = _COMMIT.search(resolved)
+    return (commit[0] if commit else digest)[:_SHORT]
 
 
 def _version_now(fetched: Fetched) -> str:

@@ -1,7 +1,7 @@
 """Places that an index names, which a person typed: fetched by the rules for what nobody typed."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Collection
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
@@ -45,13 +45,13 @@ def offer_of_named(address: Address, wanted: Wanted, number: int, reach: Fetch) 
     return Offer(wanted.address, skills, archive_signature=offer.archive_signature)
 
 
-def offer_of_pinned(wanted: Wanted, kinds: Iterable[Kind], reach: Fetch) -> Offer:
+def offer_of_pinned(wanted: Wanted, kinds: Collection[Kind], reach: Fetch) -> Offer:
     """Fetch what a skill was resolved to by an index. Raises PackageError."""
     if not (is_pinned_place(wanted.resolved) or wanted.resolved.startswith("/")):
         raise OfferError(wanted.address.text, f"{shown(wanted.resolved)} is nothing that it may name")
     match = _PINNED.fullmatch(wanted.resolved)
     address = parse_address(match["url"] if match else wanted.resolved, Path("/"))
-    if address.kind not in kinds or address.place.startswith("file:"):
+    if address.kind not in kinds or (address.place.startswith("file:") and "folder" not in kinds):
         raise OfferError(wanted.address.text, f"{shown(wanted.resolved)} is nothing that it may name")
     offer = offer_of_named(address, wanted, 0, reach)
     if match and (wrong := [each for each in offer.skills if each.archive != match["digest"]]):

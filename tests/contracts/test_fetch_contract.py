@@ -1,0 +1,245 @@
+"""What every way to a place of skills promises, held against each of them, with real servers."""
+
+import hashlib
+import io
+import json
+import os
+import zipfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pytest
+
+from skills_agent.skills.library.contents import ContentLimits
+from skills_agent.skills.packages.address import parse_address, portable
+from skills_agent.skills.packages.errors import OfferError, PackageError
+from skills_agent.skills.packages.fetch import fetch
+from skills_agent.skills.packages.lock import LockedSkill
+from skills_agent.skills.packages.offer import Offer, OfferedSkill, Wanted
+from skills_agent.skills.packages.syncing import Place, fetch_locked
+from skills_agent.skills.packages.well_known import SCHEMA
+from tests.git_server import SKILL, Files, GitSite, Repository, serving_git
+
+KINDS = ("folder", "archive", "git", "url", "well-known", "marketplace", "market")
+Skills = Mapping[str, Files]
+
+
+def skill(name: str, text: str = "Hello.", **more: str | tuple[str, str]) -> Files:
+    return {
+        "SKILL.md": SKILL.format(name=name, text=text),
+        "scripts/run.sh": ("100755", "echo hello\n"),
+        "references/a b.md": "ä\r\n",
+        **more,
+    }
+
+
+SKILLS: Skills = {"greet": skill("greet"), "wave": skill("wave")}
+
+
+def zipped(skills: Skills) -> bytes:
+    raw = io.BytesIO()
+    with zipfile.ZipFile(raw, "w") as archive:
+        for path, (mode, content) in paths(skills).items():
+            member = zipfile.ZipInfo(path)
+            member.external_attr = int(mode, 8) << 16
+            archive.writestr(member, content)
+    return raw.getvalue()
+
+
+def paths(skills: Skills) -> dict[str, tuple[str, bytes]]:
+    found = {}
+    for name, files in skills.items():
+        for path, given in files.items():
+            mode, content = given if isinstance(given, tuple) else ("100644", given)
+            raw = content if isinstance(content, bytes) else content.encode()
+            found[f"{name}/{path}" if name else path] = (mode, raw)
+    return found
+
+
+class Shelf:
+    """A place of one kind, and whoever asks it."""
+
+    def __init__(self, kind: str, root: Path, site: GitSite) -> None:
+        self.kind, self.root, self.site = kind, root, site
+        self.repository = Repository(root / "repositories" / "a.git")
+        self.asked = 0
+
+    def put(self, skills: Skills) -> None:
+        """Have these skills in the place, and no others."""
+        getattr(self, f"_put_{self.kind.replace('-', '_')}")(skills)
+
+    @property
+    def addresses(self) -> dict[str, str]:
+        return {
+            "folder": "./shared", "archive": "./x.zip", "git": f"git+{self.site.url}/a.git",
+            "url": f"{self.site.url}/x.zip", "well-known": self.site.url, "market": "greet",
+            "marketplace": f"{self.site.url}/marketplace.json",
+        }  # fmt: skip
+
+    def ask(self, *names: str, limits: ContentLimits | None = None) -> Offer:
+        self.asked += 1
+        into = self.root / f"into-{self.asked}"
+        into.mkdir()
+        address = parse_address(self.addresses[self.kind], self.root)
+        return fetch(Wanted(address, into, frozenset(names), limits or ContentLimits(), market=self.market))
+
+    def ask_locked(self, offer: Offer, skill: OfferedSkill) -> OfferedSkill:
+        self.asked += 1
+        resolved, archive = offer.resolved_of(skill), offer.archive_of(skill)
+        source = portable(offer.address, self.root)
+        locked = LockedSkill(
+            name=skill.name, source=source, resolved=resolved, archive=archive, digest=skill.digest
+        )
+        into = self.root / f"into-{self.asked}"
+        into.mkdir()
+        [fetched] = fetch_locked([locked], Place(self.root, into, ContentLimits(), self.market))
+        assert fetched.skill is not None
+        return fetched.skill
+
+    @property
+    def market(self) -> str:
+        return str(self.root / "market.json")
+
+    def _put_folder(self, skills: Skills) -> None:
+        os.system(f"rm -rf {self.root}/shared")
+        for path, (mode, content) in paths(skills).items():
+            file = self.root / "shared" / path
+            file.parent.mkdir(parents=True, exist_ok=True)
+            if mode == "120000":
+                file.symlink_to(content.decode())
+            else:
+                file.write_bytes(content)
+                file.chmod(int(mode[-3:], 8))
+
+    def _put_archive(self, skills: Skills) -> None:
+        (self.root / "x.zip").write_bytes(zipped(skills))
+
+    def _put_git(self, skills: Skills) -> None:
+        self.repository.commit(paths(skills))  # type: ignore[arg-type]
+
+    def _put_url(self, skills: Skills) -> None:
+        self.site.pages["/x.zip"] = zipped(skills)
+
+    def _put_well_known(self, skills: Skills) -> None:
+        entries = []
+        for name in skills:
+            raw = zipped({"": skills[name]})
+            self.site.pages[f"/{name}.zip"] = raw
+            digest = f"sha256:{hashlib.sha256(raw).hexdigest()}"
+            entries.append({"name": name, "type": "archive", "url": f"/{name}.zip", "digest": digest})
+        index = json.dumps({"$schema": SCHEMA, "skills": entries}).encode()
+        self.site.pages["/.well-known/agent-skills/index.json"] = index
+
+    def _put_marketplace(self, skills: Skills) -> None:
+        self._put_git(skills)
+        plugin = {"name": "p", "source": {"source": "url", "url": f"{self.site.url}/a.git"}}
+        self.site.pages["/marketplace.json"] = json.dumps({"plugins": [plugin]}).encode()
+
+    def _put_market(self, skills: Skills) -> None:
+        self._put_git(skills)
+        entry = {"name": "greet", "version": "1", "source": self.repository.address}
+        Path(self.market).write_text(json.dumps({"version": 1, "skills": [entry]}))
+
+
+@pytest.fixture(params=KINDS)
+def shelf(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Shelf]:
+    with serving_git(tmp_path / "repositories") as site:
+        yield Shelf(request.param, tmp_path, site)
+
+
+def test_the_same_skill_has_the_same_digest_from_everywhere(shelf: Shelf) -> None:
+    shelf.put(SKILLS)
+    greet = next(each for each in shelf.ask().skills if each.name == "greet")
+    shelf.kind = "folder"
+    shelf.put(SKILLS)
+    [other] = shelf.ask("greet").skills
+    assert (greet.digest, greet.files) == (other.digest, other.files)
+    assert greet.files["scripts/run.sh"].endswith(" exec")
+    assert greet.metadata is not None
+    assert greet.metadata.name == "greet"
+
+
+def test_names_choose_and_what_is_missing_is_said_with_what_there_is(shelf: Shelf) -> None:
+    shelf.put(SKILLS)
+    [only] = shelf.ask("greet").skills
+    assert only.name == "greet"
+    with pytest.raises(OfferError, match=r"missing|no other one") as refused:
+        shelf.ask("missing")
+    assert "greet" in str(refused.value)
+
+
+def test_whoever_chooses_is_asked_what_there_is(shelf: Shelf) -> None:
+    if shelf.kind == "market":
+        pytest.skip("a name is a choice already")
+    shelf.put(SKILLS)
+    asked: list[list[str]] = []
+
+    def choose(names: frozenset[str], listed: object) -> frozenset[str]:
+        asked.append([each.name for each in listed])  # type: ignore[attr-defined]
+        return frozenset({"wave"})
+
+    address = parse_address(shelf.addresses[shelf.kind], shelf.root)
+    into = shelf.root / "chosen"
+    into.mkdir()
+    offer = fetch(Wanted(address, into, choose=choose))
+    assert asked == [["greet", "wave"]]
+    assert [each.name for each in offer.skills] == ["wave"]
+
+
+def test_what_is_locked_is_fetched_again_or_refused_and_never_something_else(shelf: Shelf) -> None:
+    shelf.put(SKILLS)
+    offer = shelf.ask("greet")
+    [greet] = offer.skills
+    assert shelf.ask_locked(offer, greet).digest == greet.digest
+    shelf.put({"greet": skill("greet", "Evil."), "wave": skill("wave")})
+    try:
+        digest = shelf.ask_locked(offer, greet).digest
+    except PackageError:
+        assert shelf.kind not in {"git", "marketplace", "market"}
+    else:
+        assert digest == greet.digest
+
+
+@pytest.mark.parametrize("path", ["con.txt", "a\u202eb.md", "skill.md"])
+def test_hostile_names_are_refused(shelf: Shelf, path: str) -> None:
+    shelf.put({"greet": skill("greet", **{path: "x"})})
+    with pytest.raises(PackageError) as refused:
+        shelf.ask()
+    assert str(refused.value).isprintable()
+
+
+@pytest.mark.parametrize("target", ["/etc/passwd", "../../../../../../../../etc/passwd", ".."])
+def test_links_that_lead_out_are_refused(shelf: Shelf, target: str) -> None:
+    shelf.put({"greet": skill("greet", leak=("120000", target))})
+    with pytest.raises(PackageError, match="leak"):
+        shelf.ask()
+
+
+def test_what_holds_no_skill_is_said(shelf: Shelf) -> None:
+    shelf.put({"greet": {"README.md": "nothing"}})
+    with pytest.raises(PackageError):
+        shelf.ask()
+
+
+def test_another_name_in_the_frontmatter_is_no_way_out(shelf: Shelf) -> None:
+    for name in ("../up", "Greet Me", "greet\u200b"):
+        shelf.put({"greet": {"SKILL.md": SKILL.format(name=name, text="x")}})
+        with pytest.raises(PackageError):
+            shelf.ask()
+
+
+def test_limits_hold(shelf: Shelf) -> None:
+    shelf.put({"greet": skill("greet", big="x" * 500_000)})
+    for limits in (ContentLimits(max_bytes=100_000), ContentLimits(max_files=2)):
+        with pytest.raises(PackageError):
+            shelf.ask(limits=limits)
+
+
+def test_copies_lie_in_the_folder_of_the_offer_alone(shelf: Shelf) -> None:
+    shelf.put(SKILLS)
+    before = {each for each in shelf.root.rglob("*") if "repositories" not in each.parts}
+    offer = shelf.ask("greet")
+    into = shelf.root / "into-1"
+    assert all(each.folder.is_relative_to(into) for each in offer.skills)
+    after = {each for each in shelf.root.rglob("*") if "repositories" not in each.parts}
+    assert all(each == into or each.is_relative_to(into) for each in after - before)
