@@ -169,21 +169,22 @@ def _other_names(skills: Sequence[Skill], policy: Policy, context: Context) -> s
 
 
 def _ledger_entry(skill: Skill, admission: Admission, order: int, max_body_lines: int) -> LoadedSkill:
-    metadata = skill.metadata
+    metadata, wanted = skill.metadata, admission["skills"][-1]["name"]
+    is_wanted = metadata.name == wanted
     return LoadedSkill(
         name=metadata.name,
         source=metadata.source,
         path=metadata.path,
         digest=skill.digest,
         instructions=bounded_instructions(skill, max_body_lines),
-        arguments=admission["arguments"] if metadata.name == admission["skills"][-1]["name"] else "",
+        arguments=admission["arguments"] if is_wanted else "",
         argument_names=list(metadata.arguments),
         lines=skill.lines,
         allowed_tools=None if metadata.allowed_tools is None else list(metadata.allowed_tools),
         disallowed_tools=list(metadata.disallowed_tools),
         model=metadata.model,
         asked_by=admission["asked_by"],
-        reason=admission["reason"],
+        reason=admission["reason"] if is_wanted else f"{wanted} requires it",
         call_id=admission["call_id"],
         order=order,
         unloaded=False,

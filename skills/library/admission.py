@@ -116,7 +116,7 @@ class AdmissionControl:
 
     def _find(self, name: str, source: str | None, asker: Asker) -> SkillMetadata:
         try:
-            skill = self._catalog.find(name, source, is_told=_is_offered if asker == "model" else _is_any)
+            skill = self._catalog.find(name, source, is_told=_is_offered)
         except UnknownSkillError as error:
             raise NotAdmittedError(str(error)) from error
         if asker == "model" and not skill.model_invocable:
@@ -145,14 +145,15 @@ class AdmissionControl:
             except UnknownSkillError:
                 notes.append(f"{skill.name} requires {name}, and there is no such skill here.")
                 continue
+            if not required.model_invocable and (asker == "model" or not skill.trusted):
+                # A skill of anybody's could load what its author keeps for people; the model reads the note.
+                notes.append(f"{skill.name} requires a skill that only the user can load, by its own name.")
+                continue
             if not meets(required.version, specifier):
                 here = f"{name} {version_text(required.version)}"
                 notes.append(f"{skill.name} requires {written}, which was not loaded: {here}.")
                 continue
-            if asker == "model" and not required.model_invocable:
-                # A skill of anybody's could load what its author keeps for people.
-                notes.append(f"{skill.name} requires {name}, which only the user can load, with /{name}.")
-            elif required.name not in done:
+            if required.name not in done:
                 yield from self._with_required(required, asker, path, done, notes)
         yield skill
 
@@ -206,11 +207,8 @@ def _about(tokens: int) -> str:
 
 
 def _is_offered(skill: SkillMetadata) -> bool:
+    """Return whether a refusal may name a skill: whoever asked, the model reads it."""
     return skill.model_invocable
-
-
-def _is_any(_: SkillMetadata) -> bool:
-    return True
 
 
 def requirement_findings(catalog: Catalog) -> Iterator[Diagnostic]:

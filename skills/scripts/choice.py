@@ -10,7 +10,7 @@ from typing import Any, Final, Literal, NamedTuple
 
 from skills_agent.skills.scripts.bwrap import BwrapRunner, probe
 from skills_agent.skills.scripts.controlled import ControlledRunner
-from skills_agent.skills.scripts.environment import AS_ROOT, is_root
+from skills_agent.skills.scripts.environment import AS_ROOT, AS_ROOT_IN_SANDBOX, is_root
 from skills_agent.skills.scripts.programs import find_program
 from skills_agent.skills.scripts.runner import ScriptRequest, ScriptResult, ScriptRunner
 from skills_agent.skills.scripts.unfinished import UnfinishedRuns
@@ -66,12 +66,12 @@ def choose_runner(
 
 def isolation_here(sandbox: Sandbox, path: str | None, workspace: Path | None = None) -> Isolation:
     """Return what a setting means on this machine. Runs the sandbox once; arguments as in `find_program`."""
-    note = f". {AS_ROOT}" if is_root() else ""
+    note, note_inside = (f". {AS_ROOT}", f". {AS_ROOT_IN_SANDBOX}") if is_root() else ("", "")
     if sandbox == "off":
         return Isolation(ControlledRunner.level, f"{_NO_SANDBOX}{note}")
     result = probe(path, workspace)
     if result.program:
-        return Isolation(BwrapRunner.level, f"{result.program} works{note}")
+        return Isolation(BwrapRunner.level, f"{result.program} works{note_inside}")
     if sandbox == "require" or not result.is_certain:
         return Isolation(None, result.reason)
     return Isolation(ControlledRunner.level, f"{result.reason}{note}")

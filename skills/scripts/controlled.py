@@ -88,7 +88,8 @@ class ControlledRunner:
     def preflight(self, request: ScriptRequest) -> str:
         """Return the isolation of a run. Raises ScriptError: the sandbox, a program or a file is missing."""
         self._command(request, request.folder)
-        warn_of_root()
+        if self.level == ControlledRunner.level:
+            warn_of_root()
         return self.level
 
     def run(self, request: ScriptRequest) -> ScriptResult:

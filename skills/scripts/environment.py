@@ -25,8 +25,11 @@ FIXED: Final = {
     "PYTHONDONTWRITEBYTECODE": "1",
 }
 AS_ROOT: Final = (
-    "The agent runs as root, and so do scripts: without a sandbox they can change everything here, in one "
-    "whatever belongs to root in the workspace. Run the agent as another user."
+    "The agent runs as root, and so do its scripts, without a sandbox: they can change every file of this "
+    "machine. Run the agent as another user."
+)
+AS_ROOT_IN_SANDBOX: Final = (
+    "The agent runs as root: scripts can change root's files in the workspace, and nothing else of root's"
 )
 _PR_SET_DUMPABLE: Final = 4
 
@@ -82,7 +85,7 @@ def is_root() -> bool:
 
 @cache
 def warn_of_root() -> None:
-    """Warn once a process where scripts run as root."""
+    """Warn once a process where scripts run as root without a sandbox."""
     if is_root():
         logger.warning(AS_ROOT)
 

@@ -187,8 +187,50 @@ def test_a_model_does_not_load_what_is_the_users_by_a_requirement(
     agent.say("go")
     assert agent.values["loaded"] == ["helper"]
     receipt, unknown = agent.tool_messages("load_skill")
-    assert "requires secret-deploy, which only the user can load, with /secret-deploy" in receipt.text
-    assert "secret-deploy" not in unknown.text
+    assert "helper requires a skill that only the user can load, by its own name." in receipt.text
+    assert "secret-deploy" not in receipt.text + unknown.text
+
+
+@pytest.mark.parametrize("ask", [{"text": "/nosuch do it"}, {"text": "go", "skills": ["nosuch"]}])
+def test_the_model_reads_no_name_of_a_manual_skill_in_what_is_told_of_an_unknown_one(
+    make_agent: MakeAgent, skills_dir: Path, ask: dict[str, Any]
+) -> None:
+    write_skill(skills_dir, "alpha", "Does.", "x\n")
+    write_skill(skills_dir, "nosuch-secret", "Deploys.\ndisable-model-invocation: true", "D\n")
+    agent, read = prompts_of(make_agent, ["done"])
+    agent.say(**ask)
+    assert "There is no skill named 'nosuch'. Known skills: alpha." in read[0]
+    assert "nosuch-secret" not in read[0]
+
+
+def test_a_version_of_a_manual_skill_is_not_told_to_the_model(
+    make_agent: MakeAgent, skills_dir: Path
+) -> None:
+    write_skill(skills_dir, "secret", "Deploys.\ndisable-model-invocation: true\nversion: 3.1", "D\n")
+    write_skill(skills_dir, "helper", "Helps.\nrequires: secret>=4", "H\n")
+    agent, read = prompts_of(make_agent, [calls(call("load_skill", name="helper")), "done"])
+    agent.say("go")
+    assert "secret" not in read[1]
+    assert "3.1" not in read[1]
+
+
+@pytest.mark.parametrize(
+    ("is_trusted", "loaded"), [(False, ["mid", "proj"]), (True, ["mid", "mine", "proj"])]
+)
+def test_a_manual_skill_follows_the_users_request_only_where_a_trusted_skill_requires_it(
+    make_agent: MakeAgent, skills_dir: Path, tmp_path: Path, *, is_trusted: bool, loaded: list[str]
+) -> None:
+    own = tmp_path / "home" / ".agent" / "skills"
+    write_skill(own, "mine", "Deploys.\ndisable-model-invocation: true", "D\n")
+    write_skill(own, "proj", "Helps.\nrequires: mid", "P\n")
+    write_skill(own if is_trusted else skills_dir, "mid", "Helps, too.\nrequires: mine", "M\n")
+    agent = make_agent(["done"])
+    agent.say("/proj go")
+    assert agent.values["loaded"] == loaded
+    (receipt,) = agent.tool_messages("load_skill")
+    assert ("mid requires a skill that only the user can load" in receipt.text) == (not is_trusted)
+    reasons = {name: each["reason"] for name, each in agent.values["skills_loaded"].items()}
+    assert reasons == {name: "" if name == "proj" else "proj requires it" for name in loaded}
 
 
 def test_a_skill_that_was_skipped_is_not_said_to_be_unknown(make_agent: MakeAgent, skills_dir: Path) -> None:
