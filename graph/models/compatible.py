@@ -19,6 +19,7 @@ from skills_agent.state.endings import word_in
 
 _MISREAD = (AttributeError, IndexError, KeyError, TypeError, ValueError)
 """What langchain-openai raises when a reply lacks what it reads from it."""
+_NO_CHOICES = "it has no `choices`, which hold the answer"
 _NO_EVENTS = "the stream held no events"
 
 
@@ -57,7 +58,10 @@ class CompatibleChatOpenAI(ChatOpenAIHooks, ChatOpenAI):
     @override
     def before_result(self, response: Any) -> list[list[RawCall]]:
         """Take the arguments of the calls out of a reply: langchain-openai reads them leniently."""
-        return [_take_arguments(choice) for choice in _part(response, "choices") or ()]
+        choices = _part(response, "choices")
+        if not choices and not _part(response, "error"):  # Else langchain-openai raises with its text.
+            raise UnreadableReplyError(_NO_CHOICES)
+        return [_take_arguments(choice) for choice in choices or ()]
 
     @override
     def after_result(self, result: ChatResult, before: list[list[RawCall]]) -> None:

@@ -3,6 +3,7 @@
     SkillsAgentError                      (skills/errors.py)
     └── ModelError                        model-error
         ├── UnknownModelError             model-unknown           no model of that name
+        ├── UnknownProviderError          model-provider-unknown  no provider of that name
         ├── ModelNotAllowedError          model-not-allowed       the caller chose a model that is not allowed
         ├── ModelKeyMissingError          model-key-missing       the provider's key is not in the environment
         ├── ModelPackageMissingError      model-package-missing   the provider's package is not installed
@@ -15,7 +16,7 @@
             ├── IncompleteReplyError      model-reply-incomplete  its answer broke off
             └── UnreadableReplyError      model-reply-unreadable  its answer is no reply of a model
 
-The first eight are raised before a model is asked. `calling` turns what providers raise during a turn into a
+The first nine are raised before a model is asked. `calling` turns what providers raise during a turn into a
 ModelCallError; anything else that a model raises is a bug and propagates.
 """
 
@@ -63,6 +64,17 @@ class UnknownModelError(DetailedError, ModelError):
     code = "model-unknown"
     sentence = "There is no model named {name!r}. Use offline, <provider>:<model> or scripted:<JSON file>."
     name: str
+
+
+class UnknownProviderError(DetailedError, ModelError):
+    code = "model-provider-unknown"
+    sentence = (
+        "The model {name!r} names no provider that is known. Providers: {known}. Without one: offline, "
+        "scripted:<JSON file>."
+    )
+    name: str
+    known: Sequence[str]
+    """The nearest first."""
 
 
 class ModelNotAllowedError(DetailedError, ModelError):

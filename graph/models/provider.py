@@ -21,6 +21,7 @@ from skills_agent.graph.models.errors import (
     ModelParameterError,
     ModelWithoutFormsError,
     UnknownModelError,
+    UnknownProviderError,
     calling,
     is_retryable,
 )
@@ -41,6 +42,23 @@ PARAMETERS = frozenset(
     | {"skip_conversion"}
 )
 """What an operator may set for a provider's model."""
+
+PROVIDERS: Final = frozenset(
+    {"anthropic", "anthropic_bedrock", "azure_ai", "azure_openai", "baseten", "bedrock", "bedrock_converse"}
+    | {"bedrock_mantle_anthropic", "bedrock_mantle_openai", "cohere", "deepseek", "fireworks"}
+    | {
+        "google_anthropic_vertex",
+        "google_genai",
+        "google_vertexai",
+        "groq",
+        "huggingface",
+        "ibm",
+        "langsmith",
+    }
+    | {"litellm", "meta", "mistralai", "nvidia", "ollama", "openai", "openrouter", "perplexity", "together"}
+    | {"upstage", "xai"}
+)
+"""What `init_chat_model` knows, which is asked itself where the extra `models` is installed."""
 
 _DEFAULT_PARAMETERS: Mapping[str, Any] = {"max_retries": 3, "timeout": 120.0}
 """Seconds, and tries after the first: between one slow answer and a user who has given up."""
@@ -103,6 +121,8 @@ def _of_provider(provider: str, model_id: str, parameters: Mapping[str, Any]) ->
     try:
         from langchain.chat_models import init_chat_model  # noqa: PLC0415 - an extra
     except ModuleNotFoundError as error:
+        if provider.replace("-", "_").lower() not in PROVIDERS:
+            raise _unknown_provider(name, provider) from error
         raise ModelPackageMissingError(name, "pip install 'skills-agent[models]'") from error
     try:
         model: BaseChatModel = init_chat_model(model_id, model_provider=provider, **parameters)
@@ -113,9 +133,17 @@ def _of_provider(provider: str, model_id: str, parameters: Mapping[str, Any]) ->
         raise ModelNotMadeError(name, cause.rstrip(".")) from error
     except (TypeError, ValueError) as error:
         if str(error).startswith("Unsupported"):
-            raise UnknownModelError(name) from error
+            raise _unknown_provider(name, provider) from error
         raise ModelNotMadeError(name, " ".join(str(error).split())[:300]) from error
     return model
+
+
+def _unknown_provider(name: str, provider: str) -> UnknownProviderError:
+    # Only a wrong name needs it.
+    from difflib import get_close_matches  # noqa: PLC0415
+
+    near = get_close_matches(provider.replace("-", "_").lower(), PROVIDERS)
+    return UnknownProviderError(name, list(dict.fromkeys([*near, *sorted(PROVIDERS)])))
 
 
 _MAX_CLIENTS: Final = 16

@@ -1,5 +1,7 @@
 """What a program imports, and what its type checker sees of it: `make check` has mypy read this file."""
 
+import builtins
+import re
 from importlib.metadata import version
 from pathlib import Path
 
@@ -15,6 +17,16 @@ def test_the_package_shows_its_public_names_and_its_version() -> None:
     assert {"Context", "Settings", "Threads", "build_graph", "graph", "__version__"} <= set(shown)
     assert [name for name in shown if not hasattr(skills_agent.graph, name)] == []
     assert skills_agent.graph.__version__ == version("skills-agent")
+
+
+def test_every_error_that_the_documentation_names_is_imported_from_the_package() -> None:
+    root = Path(skills_agent.graph.__file__).parents[1]
+    pages = [root / "README.md", *(root / "docs").glob("*.md")]
+    named = set(re.findall(r"\b[A-Z]\w+Error\b", "\n".join(page.read_text("utf-8") for page in pages)))
+    foreign = {name for name in named if name in dir(builtins) or name == "CancelledError"}
+    assert len(named) > 15
+    assert sorted(named - foreign - set(dir(skills_agent.graph))) == []
+    assert issubclass(skills_agent.graph.UnanswerableError, skills_agent.graph.SkillsAgentError)
 
 
 def test_texts_are_folders_for_the_constructor_and_for_type_checkers() -> None:

@@ -2,11 +2,14 @@
 
 import asyncio
 import json
+import re
 import socket
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+from langchain.chat_models import init_chat_model
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, AIMessageChunk
 from openai.resources.chat import Completions
@@ -20,7 +23,7 @@ from skills_agent.graph.models.errors import (
     explain,
     is_retryable,
 )
-from skills_agent.graph.models.provider import default_model, resolve_model
+from skills_agent.graph.models.provider import PROVIDERS, default_model, resolve_model
 from tests.openai_server import KEY, Call, Completion, Cut, OpenAIServer, Raw, error
 
 LOAD = Call("load_skill", {"name": "csv-report"}, "call_1")
@@ -61,11 +64,44 @@ def test_offline_and_scripted_need_no_key(tmp_path: Path) -> None:
     assert resolve_model(f"scripted:{script}", environment={}).invoke("hi").text == "Hello."
 
 
-@pytest.mark.parametrize("name", ["", "gpt-5", "openai:", "openai", "scripted", "offline:x", "mistral:small"])
+@pytest.mark.parametrize("name", ["", "gpt-5", "openai:", "openai", "scripted"])
 def test_an_unknown_name_is_refused_with_the_valid_ones(name: str) -> None:
     with pytest.raises(ModelError, match=r"offline, <provider>:<model> or scripted:") as caught:
         resolve_model(name, environment={"OPENAI_API_KEY": "k"})
     assert caught.value.code == "model-unknown"
+
+
+@pytest.mark.parametrize("is_installed", [True, False])
+@pytest.mark.parametrize(
+    ("name", "near"),
+    [("offline:x", ""), ("mistral:small", "mistralai, "), ("Antropic:claude", "anthropic, ")],
+)
+def test_an_unknown_provider_is_told_with_those_that_there_are(
+    monkeypatch: pytest.MonkeyPatch, name: str, near: str, *, is_installed: bool
+) -> None:
+    if not is_installed:
+        monkeypatch.setitem(sys.modules, "langchain.chat_models", None)
+    with pytest.raises(
+        ModelError, match=f"{name}' names no provider that is known. Providers: {near}"
+    ) as caught:
+        resolve_model(name, environment={})
+    assert caught.value.code == "model-provider-unknown"
+    assert "pip install" not in str(caught.value)
+
+
+def test_the_extra_is_advised_for_a_provider_that_it_knows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "langchain.chat_models", None)
+    with pytest.raises(ModelError, match=r"pip install 'skills-agent\[models\]'"):
+        resolve_model("Google-GenAI:gemini", environment={})
+
+
+def test_the_providers_are_those_of_langchain() -> None:
+    with pytest.raises(ValueError, match="Unsupported") as caught:
+        init_chat_model("m", model_provider="nope")
+    told = str(caught.value)
+    missing = [each for each in PROVIDERS if not re.search(rf"\b{each}\b", told)]
+    listed = re.findall(r"\b[a-z]+(?:_[a-z]+)*\b", told.partition("providers are:")[2].partition("\n")[0])
+    assert (missing, sorted(set(listed) - PROVIDERS)) == ([], []), "graph/models/provider.py lists them"
 
 
 def test_a_missing_key_is_named() -> None:
@@ -266,6 +302,13 @@ def test_garbage_is_a_clear_error(server: OpenAIServer, answer: Raw) -> None:
         model_on(server).invoke("hi")
     assert "base URL" in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("body", [b'{"id": "x", "choices": []}', b'{"id": "x", "choices": null}', b"{}"])
+def test_an_answer_without_a_choice_is_told_in_plain_words(server: OpenAIServer, body: bytes) -> None:
+    server.answers.append(Raw(200, body))
+    with pytest.raises(UnreadableReplyError, match=r"\(it has no `choices`, which hold the answer\)"):
+        model_on(server).invoke("hi")
 
 
 STREAMED_GARBAGE = {
