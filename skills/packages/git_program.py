@@ -70,6 +70,7 @@ _CONFIG: Final = (
     ("http.lowSpeedTime", "60"),
     ("credential.helper", ""),
 )
+_FAULTS: Final = ("fatal:", "error:", "ERROR:")
 _OF_THE_USER: Final = r"^(credential\..*|http\.(.*\.)?(proxy|sslcainfo|sslcapath))$"
 
 
@@ -240,16 +241,17 @@ class _Guard:
 def sentence(said: str) -> str:
     """Return the reason that `git` gave, on one line."""
     lines = [line.strip() for line in said.splitlines() if line.strip()]
-    told = (
-        [line for line in lines if line.startswith(("fatal:", "error:", "ERROR:"))]
-        or lines[-1:]
-        or ["it failed"]
-    )
-    reason = cut(visible_line(told[0].partition(": ")[2] or told[0]), _SHOWN).rstrip(".")
+    first = next((each for each, line in enumerate(lines) if line.startswith(_FAULTS)), -1)
+    told = lines[first].partition(": ")[2] if first >= 0 else (lines or ["it failed"])[-1]
+    if "Could not read from remote" in told and first > 0:  # ssh said why, on the line before
+        told = lines[first - 1]
+    reason = cut(visible_line(told), _SHOWN).rstrip(".")
     if "redirect" in said or "error: 30" in said:
         return f"it leads elsewhere now, which is not followed: name where it is ({reason})"
     if "could not read Username" in said or "Authentication failed" in said:
         return f"it is not there, or asks for credentials: use ssh or a credential helper of git ({reason})"
+    if "Host key verification failed" in said:
+        return "ssh does not know the key of its host: connect to it once by ssh, and look at the key"
     return f"git says: {reason}"
 
 

@@ -222,6 +222,20 @@ def test_without_git_a_sentence_says_so(
         ask(repository.address)
 
 
+def test_ssh_says_why_and_asks_nothing(ask: Asking, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ssh = tmp_path / "ssh"
+    ssh.write_text(
+        f"#!/bin/sh\necho \"$@\" > {tmp_path}/arguments\necho 'ssh: \033[31mrefused' >&2\nexit 255\n"
+    )
+    ssh.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    for address in ("ssh://git@host.invalid/x.git", "git@host.invalid:x/y"):
+        with pytest.raises(OfferError, match="git says: ssh: .*refused") as refused:
+            ask(address)
+        assert str(refused.value).isprintable()
+        assert "-oBatchMode=yes" in (tmp_path / "arguments").read_text()
+
+
 # --- what runs nothing ---
 
 
