@@ -26,10 +26,10 @@ from tests.skills.network.conftest import Answers, RawServer, certify, serving
 SIGNATURE = "-----BEGIN SSH SIGNATURE-----\nx\n-----END SSH SIGNATURE-----\n"
 
 
-def zipped(name: str = "greet") -> bytes:
+def zipped(name: str = "greet", text: str = "Hello.") -> bytes:
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w") as archive:
-        archive.writestr(f"{name}/SKILL.md", SKILL.format(name=name, text="Hello."))
+        archive.writestr(f"{name}/SKILL.md", SKILL.format(name=name, text=text))
     return packed.getvalue()
 
 
@@ -121,6 +121,12 @@ def test_no_redirect_leads_to_this_machine_or_another_scheme(
         ask(f"{server.url}/x.zip", tmp_path)
     assert "cannot be reached" not in str(refused.value)  # nothing was asked
     assert len(server.requests) == 1
+
+
+def test_no_redirect_leads_away_from_tls(serve: Serve, tmp_path: Path) -> None:
+    server = serve(lambda _: answer(b"", "Location: http://1.1.1.1/x.zip", status="302 X"))
+    with pytest.raises(OfferError, match=r"http://1\.1\.1\.1/x\.zip is no https://"):
+        ask(f"{server.url}/x.zip", tmp_path)
 
 
 def test_redirects_on_the_host_that_was_typed_are_followed_and_end(serve: Serve, tmp_path: Path) -> None:

@@ -230,7 +230,7 @@ def test_ssh_says_why_and_asks_nothing(ask: Asking, tmp_path: Path, monkeypatch:
     ssh.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     for address in ("ssh://git@host.invalid/x.git", "git@host.invalid:x/y"):
-        with pytest.raises(OfferError, match="git says: ssh: .*refused") as refused:
+        with pytest.raises(OfferError, match=r"git says: ssh: .*refused") as refused:
             ask(address)
         assert str(refused.value).isprintable()
         assert "-oBatchMode=yes" in (tmp_path / "arguments").read_text()

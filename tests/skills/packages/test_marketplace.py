@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from skills_agent.skills.packages.address import parse_address
-from skills_agent.skills.packages.errors import AddressError, OfferError
+from skills_agent.skills.packages.errors import AddressError, EntryError, OfferError
 from skills_agent.skills.packages.fetch import fetch
 from skills_agent.skills.packages.offer import Offer, Wanted
 from tests.git_server import SKILL, GitSite, Repository, serving_git
@@ -152,6 +152,19 @@ def test_an_archive_with_another_digest_is_refused(market: Market) -> None:
     market.lists({"source": "archive", "url": f"{market.site.url}/x.zip", "sha256": "0" * 64})
     with pytest.raises(OfferError, match="is not what its sha256 says"):
         market.ask()
+
+
+def test_an_archive_that_was_locked_is_held_against_its_digest(market: Market) -> None:
+    raw = market.site.pages["/x.zip"] = zipped()
+    sha = hashlib.sha256(raw).hexdigest()
+    market.lists({"source": "archive", "url": f"{market.site.url}/x.zip", "sha256": sha})
+    [skill] = market.ask().skills
+    market.site.pages["/x.zip"] = zipped() + b"x"
+    with pytest.raises((OfferError, EntryError)):
+        market.ask("", "greet", resolved=skill.resolved)
+    market.site.pages["/x.zip"] = zipped("greet", "Evil.")
+    with pytest.raises(OfferError, match="has other bytes now"):
+        market.ask("", "greet", resolved=skill.resolved)
 
 
 @pytest.mark.parametrize("raw", [b"<html>", b"[" * 100_000, b"{}", b'{"plugins": [{}]}', b'{"plugins": 3}'])
