@@ -2,6 +2,7 @@
 
 import os
 import socket
+import ssl
 import subprocess
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -116,6 +117,7 @@ class _Backend(BaseHTTPRequestHandler):
         if self._site.authorization and authorization != self._site.authorization:
             self.send_response(401)
             self.send_header("WWW-Authenticate", 'Basic realm="x"')
+            self.send_header("Content-Length", "0")
             self.end_headers()
             return
         if path in self._site.pages:
@@ -137,6 +139,7 @@ class _Backend(BaseHTTPRequestHandler):
         head, _, content = done.stdout.partition(b"\r\n\r\n")
         fields = dict(line.split(": ", 1) for line in head.decode().splitlines())
         self.send_response(int(fields.pop("Status", "200").split()[0]))
+        fields.setdefault("Content-Length", str(len(content)))  # a client of TLS wants to know the end
         for name, value in fields.items():
             self.send_header(name, value)
         self.end_headers()
@@ -149,11 +152,13 @@ class _Backend(BaseHTTPRequestHandler):
 
 
 @contextmanager
-def serving_git(root: Path) -> Iterator[GitSite]:
+def serving_git(root: Path, tls: ssl.SSLContext | None = None) -> Iterator[GitSite]:
     """Serve the repositories of a folder by `git http-backend`."""
     site = GitSite()
     server = ThreadingHTTPServer(("127.0.0.1", 0), partial(_Backend, root=root, site=site))
-    site.url = f"http://127.0.0.1:{server.server_port}"
+    if tls is not None:
+        server.socket = tls.wrap_socket(server.socket, server_side=True)
+    site.url = f"{'https' if tls else 'http'}://127.0.0.1:{server.server_port}"
     thread = Thread(target=partial(server.serve_forever, 0.01), daemon=True)
     thread.start()
     try:

@@ -6,6 +6,7 @@ A commit of 40 or 64 digits is always just that commit, whatever a branch of tha
 import re
 from typing import Final
 
+from skills_agent.skills.format.rules import is_spec_name
 from skills_agent.skills.packages.errors import OfferError
 from skills_agent.skills.packages.git_program import Git, GitFailedError, Remote, sentence
 from skills_agent.skills.packages.git_tree import SkillsTree
@@ -104,7 +105,9 @@ class _Refs:
             return names[0], commits[names[0]]
         if _SHORT.fullmatch(ref):
             return "", self._completed(ref)
-        raise self._git.refused(f"it has no branch, tag or commit named {_shown(ref)}")
+        # `npx skills` takes owner/repo@name for a skill.
+        hint = f"; for a skill of that name, write --skill {ref}" if is_spec_name(ref) else ""
+        raise self._git.refused(f"it has no branch, tag or commit named {_shown(ref)}{hint}")
 
     def _advertised(self, *patterns: str) -> dict[str, str]:
         listing = self._git.run("ls-remote", "--quiet", "--", self._url, *patterns, max_output=_MAX_REFS)

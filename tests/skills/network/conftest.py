@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from ipaddress import IPv4Address
 from pathlib import Path
 from threading import Thread
 from typing import Any
@@ -84,7 +85,7 @@ def serve() -> Iterator[Callable[[Answers], RawServer]]:
 
 
 def certify(folder: Path) -> None:
-    """Write a key, and a certificate of the host that vouches for itself."""
+    """Write a key, and a certificate of the host and of this machine that vouches for itself."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, HOST)])
     now = dt.datetime.now(dt.UTC)
@@ -96,7 +97,10 @@ def certify(folder: Path) -> None:
         .serial_number(1)
         .not_valid_before(now - dt.timedelta(days=1))
         .not_valid_after(now + dt.timedelta(days=1))
-        .add_extension(x509.SubjectAlternativeName([x509.DNSName(HOST)]), critical=False)
+        .add_extension(
+            x509.SubjectAlternativeName([x509.DNSName(HOST), x509.IPAddress(IPv4Address("127.0.0.1"))]),
+            critical=False,
+        )
         .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
         .sign(key, hashes.SHA256())
     )

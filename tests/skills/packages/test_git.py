@@ -1,6 +1,7 @@
 """Skills of git repositories: which commit, which files, and what a repository or its server may try."""
 
 import os
+import ssl
 import stat
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +15,7 @@ from skills_agent.skills.packages.errors import EntryError, OfferError
 from skills_agent.skills.packages.fetch import fetch
 from skills_agent.skills.packages.offer import Offer, Wanted
 from tests.git_server import SKILL, Files, GitSite, Repository, git_daemon, serving_git
+from tests.skills.network.conftest import certify
 from tests.web_server import serving
 
 LIMITS = ContentLimits()
@@ -103,6 +105,12 @@ def test_a_ref_that_is_not_there_is_said(repository: Repository, ask: Asking, re
     repository.skill()
     with pytest.raises(OfferError, match=f"named {ref}|{ref[:12]} is gone"):
         ask(f"{repository.address}@{ref}")
+
+
+def test_a_skill_in_the_place_of_a_ref_is_told_from_it(repository: Repository, ask: Asking) -> None:
+    repository.skill()
+    with pytest.raises(OfferError, match="named greet; for a skill of that name, write --skill greet"):
+        ask(f"{repository.address}@greet")
 
 
 def test_a_tag_of_a_file_is_no_commit(repository: Repository, ask: Asking) -> None:
@@ -203,6 +211,26 @@ def test_credentials_go_to_the_server_and_nowhere_else(
     with pytest.raises(OfferError, match="asks for credentials") as refused:
         ask(place)
     assert "s3cr" not in str(refused.value)
+
+
+def test_a_credential_helper_of_the_user_is_asked(
+    repository: Repository, ask: Asking, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commit = repository.skill()
+    certify(tmp_path)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(tmp_path / "ca.pem", tmp_path / "key.pem")
+    with serving_git(tmp_path / "repositories", context) as site:
+        site.authorization = split_credentials("https://me:s3cret@h").authorization
+        address = f"git+{site.url}/acme/skills.git"
+        with pytest.raises(OfferError, match="certificate"):
+            ask(address)
+        monkeypatch.setenv("GIT_SSL_CAINFO", str(tmp_path / "ca.pem"))
+        with pytest.raises(OfferError, match="asks for credentials"):
+            ask(address)
+        helper = "!f() { echo username=me; echo password=s3cret; }; f"
+        (tmp_path / "home" / ".gitconfig").write_text(f'[credential "{site.url}"]\nhelper = "{helper}"\n')
+        assert ask(address).resolved == commit
 
 
 def test_no_redirect_is_followed(repository: Repository, site: GitSite, ask: Asking, tmp_path: Path) -> None:
