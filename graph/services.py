@@ -126,13 +126,13 @@ def make_services(  # noqa: PLR0913 - those of `build_graph`, and what the comma
         settings, model = replace(settings, model=model), None
     if settings.approval != "ask" and settings.on_change == "ask":
         settings = replace(settings, on_change="pin")  # It keeps what its threads have loaded.
-    library = Library(make_registry(settings, sources, embeddings))
+    servers = make_servers(settings)
+    library = Library(make_registry(settings, sources, embeddings, servers))
 
     def registry(runtime: Runtime[Context] | ToolRuntime[Any, Any], *, look: bool = False) -> Registry:
         return library.of(caller_of(runtime), runtime.store, look=look)
 
     protected, closed = protected_entries(settings, library.shared.sources), closed_places(settings)
-    servers = make_servers(settings)
     # What a host's runner runs scripts on is not known here.
     machine = machine_of(settings, servers.faults) if runner is None else None
     runner, files = runner or make_runner(settings, protected, closed), Workspace(settings.workspace, closed)

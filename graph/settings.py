@@ -63,6 +63,7 @@ from skills_agent.skills.sources.directory import standard_sources
 from skills_agent.state.budget import Limits, OnChange, Positive, Share, with_new_names
 
 if TYPE_CHECKING:
+    from skills_agent.graph.mcp.client import McpServers
     from skills_agent.skills.library.contents import ContentLimits
     from skills_agent.skills.library.snapshots import SnapshotStore
     from skills_agent.skills.search.vectors import Embedder, Vectors
@@ -185,8 +186,8 @@ class Settings(Limits):
     max_tool_output: Positive = 100_000
     """Bytes of the text of a host tool's result; [the rest is cut](library.md#tools-and-what-they-are)."""
     mcp_servers: dict[ServerName, McpServer] = field(default_factory=dict)
-    """MCP servers whose tools are offered: `{"github": {"url": "https://...", "headers": {...}}}`. See
-    [MCP servers](mcp.md)."""
+    """MCP servers whose tools are offered, and skills where asked for:
+    `{"github": {"url": "https://...", "headers": {...}}}`. See [MCP servers](mcp.md)."""
     market: str = ""
     """The operator's [market](packages.md#a-market-of-your-own): the file or the URL of an index of skills,
     in which `skills install NAME>=1.2` looks up names. A relative file is in the workspace."""
@@ -377,19 +378,27 @@ def shown_settings(settings: Settings) -> list[ShownSetting]:
 
 
 def make_registry(
-    settings: Settings, sources: Sequence[Source] | None = None, embeddings: "Embedder | None" = None
+    settings: Settings,
+    sources: Sequence[Source] | None = None,
+    embeddings: "Embedder | None" = None,
+    servers: "McpServers | None" = None,
 ) -> Registry:
-    """Return the registry over the settings' sources; an empty one where skills are turned off."""
+    """Return the registry over the settings' sources; an empty one where skills are turned off.
+
+    Without `servers`, those that publish skills are connected by the registry's own.
+    """
     if not settings.enable_skills:
         sources = ()
     elif sources is None:
-        sources = standard_sources(
+        folders = standard_sources(
             settings.workspace,
             settings.home,
             settings.skills_dirs,
             bundled=settings.bundled_skills,
             offered=settings.offered_dirs,
         )
+        # The weakest: a server's skill never stands in for one that is here.
+        sources = [*_of_servers(settings, servers), *folders]
     return Registry(
         sources,
         Strictness(
@@ -401,6 +410,15 @@ def make_registry(
         vectors=_vectors(embeddings) if embeddings else None,
         snapshots=partial(open_snapshots, settings),
     )
+
+
+def _of_servers(settings: Settings, servers: "McpServers | None") -> "Sequence[Source]":
+    if not any(each.skills for each in settings.mcp_servers.values()):
+        return ()
+    from skills_agent.graph.mcp.client import make_servers  # noqa: PLC0415 - as it imports this
+    from skills_agent.graph.mcp.skills import skill_sources  # noqa: PLC0415
+
+    return skill_sources(settings, servers or make_servers(settings))
 
 
 def _vectors(embeddings: "Embedder") -> "Vectors":

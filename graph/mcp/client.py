@@ -121,6 +121,13 @@ class McpServers:
         """Start a call; to cancel the future cancels it at the server. It raises McpServerError."""
         return self._loop.submit(self._links[server].connection.call(tool, arguments, seconds))
 
+    def ask(self, server: str, work: "Callable[[Any], Coroutine[Any, Any, Any]]") -> "Future[Any]":
+        """Do something with the SDK's client of a server that changes nothing there; raises as `work` does.
+
+        The future raises McpServerError, too.
+        """
+        return self._loop.submit(self._links[server].connection.ask(work))
+
     def close(self) -> None:
         """Leave all servers."""
         _close(self._loop, [link.connection for link in self._links.values()])

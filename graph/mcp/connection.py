@@ -6,7 +6,7 @@ because its task groups have to be.
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from importlib.metadata import version
 from pathlib import Path
@@ -17,6 +17,7 @@ from skills_agent.graph.mcp.http import address_streams
 from skills_agent.graph.mcp.servers import McpServer
 from skills_agent.graph.mcp.stdio import program_streams
 from skills_agent.skills.errors import SkillsAgentError
+from skills_agent.skills.sources.mcp_entries import EXTENSION
 from skills_agent.skills.text import cut, one_line
 from skills_agent.skills.visible import visible_line
 
@@ -33,6 +34,9 @@ MAX_CAUSE: Final = 300
 
 _USED: Final = ("name", "title", "description", "inputSchema", "annotations")
 """What is read of a tool."""
+
+_LOST: Final = frozenset({"Connection closed", "Session terminated"})
+"""What the SDK says where a connection is of no more use."""
 
 Streams = Callable[[], AbstractAsyncContextManager[tuple[Any, Any]]]
 
@@ -54,6 +58,7 @@ class Connection:
         self.name = name
         self._said: deque[bytes] = deque(maxlen=1)
         self._session: _Session | None = None
+        self._extensions = (EXTENSION,) if server.skills else ()
         self.is_stale = True
         """Whether its tools may be others than those that it listed: it said so, or was started again."""
         self.faults: deque[str] = deque(maxlen=20)
@@ -76,7 +81,7 @@ class Connection:
         if self._session is None or self._session.is_over:
             self._said.clear()
             self.is_stale = True
-            self._session = _Session(self._watched)
+            self._session = _Session(self._watched, self._extensions)
         try:
             return await asyncio.shield(self._session.client)
         except Exception as error:
@@ -91,6 +96,8 @@ class Connection:
         self.faults.clear()
         offers: list[ToolOffer] = []
         cursor: str | None = None
+        if client.server_capabilities.tools is None:
+            return []
         try:
             for _ in range(MAX_PAGES):
                 page = await client.list_tools(cursor=cursor, cache_mode="bypass")
@@ -105,6 +112,25 @@ class Connection:
             self.is_stale = True
             raise McpServerError(self.name, f"it does not list its tools ({self._cause(error)}).") from error
         return offers[:MAX_OFFERS]
+
+    async def ask(self, work: "Callable[[Client], Coroutine[Any, Any, Any]]") -> Any:
+        """Do something with the client that changes nothing at the server. Raises McpServerError.
+
+        What `work` raises of the project's own errors is raised as it is.
+        """
+        client = await self.client()
+        try:
+            return await work(client)
+        except SkillsAgentError:
+            raise
+        except TimeoutError as error:
+            raise McpServerError(self.name, "it does not answer in time.") from error
+        except Exception as error:
+            if str(error) in _LOST:
+                self._drop()
+            raise McpServerError(
+                self.name, f"it does not answer as MCP has it ({self._cause(error)})."
+            ) from error
 
     async def call(self, tool: str, arguments: Mapping[str, Any], seconds: float | None) -> Any:
         """Call a tool; return the SDK's CallToolResult. Raises McpServerError.
@@ -216,11 +242,13 @@ class Connection:
 class _Session:
     """One connection while it lasts."""
 
-    def __init__(self, streams: Callable[[asyncio.Event], AbstractAsyncContextManager[Any]]) -> None:
+    def __init__(
+        self, streams: Callable[[asyncio.Event], AbstractAsyncContextManager[Any]], extensions: Sequence[str]
+    ) -> None:
         loop = asyncio.get_running_loop()
         self.leave = asyncio.Event()
         self.client: asyncio.Future[Client] = loop.create_future()
-        self._task = loop.create_task(self._hold(streams))
+        self._task = loop.create_task(self._hold(streams, extensions))
 
     @property
     def is_over(self) -> bool:
@@ -232,15 +260,23 @@ class _Session:
             self._task.cancel()
         await asyncio.wait({self._task})
 
-    async def _hold(self, streams: Callable[[asyncio.Event], AbstractAsyncContextManager[Any]]) -> None:
+    async def _hold(
+        self, streams: Callable[[asyncio.Event], AbstractAsyncContextManager[Any]], extensions: Sequence[str]
+    ) -> None:
         from mcp import Client  # noqa: PLC0415
+        from mcp.client.extension import advertise  # noqa: PLC0415
         from mcp_types import Implementation  # noqa: PLC0415
 
         own = Implementation(name="skills-agent", version=version("skills-agent"))
         try:
             async with (
                 asyncio.timeout(CONNECT_SECONDS) as attempt,
-                Client(streams(self.leave), client_info=own, cache=None) as client,
+                Client(
+                    streams(self.leave),
+                    client_info=own,
+                    cache=None,
+                    extensions=[advertise(each) for each in extensions],
+                ) as client,
             ):
                 attempt.reschedule(None)
                 self.client.set_result(client)

@@ -34,6 +34,8 @@ class McpServer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     """Sent with every request. `${NAME}` stands for a variable of the agent."""
     trust_hints: bool = False
     """Believe the server that a tool only reads: it is called unasked then."""
+    skills: bool = False
+    """Whether the skills that it publishes (SEP-2640) join the catalog."""
     connect_timeout: Annotated[float, msgspec.Meta(gt=0)] = 10.0
     """Seconds that the first turn waits for it."""
 

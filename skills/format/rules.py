@@ -153,6 +153,7 @@ RULES: Final[dict[str, Rule]] = {
     "notes": Rule("info", "warning", "skills-agent skills lint says more about each."),
     # Sources and catalog
     "source-unreachable": Rule("warning", "warning", "Check the address, the credentials and the network."),
+    "mcp-entry": Rule("warning", "error", "Tell whoever runs the server: its entry breaks SEP-2640."),
     "file-refused": Rule("warning", "error", "Store the file again, under a plain relative path."),
     "source-missing": Rule("warning", "error", "Create the folder, or take it out of the configuration."),
     "source-unreadable": Rule("error", "error", "Check the permissions of the folder."),

@@ -134,7 +134,7 @@ class Discovery:
             message = f"The file is {entry.size:,} bytes, over the limit of {limit:,}."
             return ReadMetadata(None, (diagnostic(Finding("skill-too-large", message), entry.path),))
         try:
-            head = read_file(source, entry.path, HEAD_BYTES)
+            head = read_head(source, entry.path, HEAD_BYTES)
         except SkillUnreadableError as error:
             finding = Finding("skill-unreadable", f"The file cannot be read: {error.cause}.")
             return ReadMetadata(None, (diagnostic(finding, entry.path),))
@@ -149,6 +149,21 @@ def read_file(source: Source, path: str, limit: int) -> bytes:
         cause = cause_of(error)
         logger.error("SKILL.md unreadable: %s", path, extra={"cause": cause})  # noqa: TRY400 - the path and the cause say all, a traceback adds nothing
         raise SkillUnreadableError(path, cause) from error
+
+
+def read_head(source: Source, path: str, limit: int) -> bytes:
+    """Return the first bytes of a SKILL.md; of a source that lists frontmatter this alone, fetching nothing.
+
+    Raises SkillUnreadableError.
+    """
+    listed = getattr(source, "head", None)
+    if listed is None:
+        return read_file(source, path, limit)
+    try:
+        head: bytes = listed(path)
+    except OSError as error:
+        raise SkillUnreadableError(path, cause_of(error)) from error
+    return head
 
 
 def cause_of(error: OSError) -> str:

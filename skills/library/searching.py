@@ -6,7 +6,7 @@ from typing import Final
 from skills_agent.skills.errors import SkillUnreadableError
 from skills_agent.skills.format.frontmatter import HEAD_BYTES
 from skills_agent.skills.format.reading import read_instructions
-from skills_agent.skills.library.discovery import Discovery, SourceSkill, read_file
+from skills_agent.skills.library.discovery import Discovery, SourceSkill, read_head
 from skills_agent.skills.search.tables import TextTables
 from skills_agent.skills.search.vectors import FusedIndex, Vectors
 from skills_agent.skills.search.words import SearchIndex, SearchSetting, SearchText
@@ -38,6 +38,6 @@ def _search_text(skill: SkillMetadata, discovery: Discovery) -> SearchText:
 
 def _instructions(owned: SourceSkill) -> str:
     try:
-        return read_instructions(read_file(owned.source, owned.entry.path, _SEARCHED_BYTES))
+        return read_instructions(read_head(owned.source, owned.entry.path, _SEARCHED_BYTES))
     except SkillUnreadableError:
         return ""

@@ -4,13 +4,16 @@
  "resources": [{"uri": "skill://refunds/SKILL.md", "digest": "sha256:...", "size": 136}, ...]}
 """
 
+import hashlib
+import json
 import re
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 from urllib.parse import quote, unquote, urlsplit
 
 from skills_agent.skills.errors import DetailedError, SkillError
-from skills_agent.skills.format.rules import is_spec_name
+from skills_agent.skills.format.json_fields import json_fields
+from skills_agent.skills.format.rules import FrontmatterError, is_spec_name
 from skills_agent.skills.text import one_line
 
 EXTENSION: Final = "io.modelcontextprotocol/skills"
@@ -19,7 +22,14 @@ VERSION: Final = "2026-07-28"
 MAX_FILES: Final = 512
 MAX_BYTES: Final = 16 * 1024 * 1024
 """Of one skill: what every host has to accept."""
+MAX_URI: Final = 2_000
+"""Characters."""
+_MAX_FRONTMATTER: Final = 64 * 1024
+"""Characters of a frontmatter as JSON."""
+_MAX_DEPTH: Final = 20
+"""Levels of lists and mappings in a frontmatter."""
 _SKILL_FILE: Final = "SKILL.md"
+_NAME: Final = re.compile(r"[^/\\:\ufffd]{1,255}")
 _DIGEST: Final = re.compile(r"sha256:[0-9a-f]{64}")
 
 
@@ -56,6 +66,17 @@ class McpEntry(NamedTuple):
         """Return the name in the frontmatter."""
         return str(self.frontmatter["name"])
 
+    @property
+    def skill_file(self) -> McpFile:
+        """Return its SKILL.md."""
+        return self.files[_SKILL_FILE]
+
+    @property
+    def digest(self) -> str:
+        """Return what differs for any other set of files: `sha256:` over their digests and paths, by path."""
+        lines = "".join(f"{self.files[path].digest}  {path}\n" for path in sorted(self.files))
+        return f"sha256:{hashlib.sha256(lines.encode()).hexdigest()}"
+
     def as_json(self) -> dict[str, Any]:
         """Return the entry as it is sent."""
         files = [self.files[path]._asdict() for path in sorted(self.files)]
@@ -73,9 +94,12 @@ def read_entry(value: object) -> McpEntry:
     if not isinstance(value, dict) or not isinstance(uri, str):
         raise McpEntryError("An entry", "it has no uri")
     shown = one_line(uri, 200)
+    if not uri.isascii() or not uri.isprintable() or len(uri) > MAX_URI:
+        raise McpEntryError(shown, "its uri is too long, or has characters that no URI has")
     frontmatter = value.get("frontmatter")
     if not isinstance(frontmatter, dict) or not is_spec_name(str(frontmatter.get("name"))):
         raise McpEntryError(shown, "its frontmatter has no name by the specification")
+    _check_frontmatter(frontmatter, shown)
     if value.get("resources") == "dynamic":
         raise McpEntryError(shown, "its files are dynamic: what is approved could not be held to")
     folder, name = _folder_of(uri)
@@ -93,6 +117,56 @@ def read_entry(value: object) -> McpEntry:
     if len(files) > MAX_FILES or sum(each.size for each in files.values()) > MAX_BYTES:
         raise McpEntryError(shown, f"it has more than {MAX_FILES} files, or {MAX_BYTES:,} bytes")
     return McpEntry(uri, frontmatter, files)
+
+
+def check_content(file: McpFile, raw: bytes) -> None:
+    """Hold what was read of a file against its entry. Raises McpEntryError."""
+    if len(raw) != file.size:
+        raise McpEntryError(
+            one_line(file.uri, 200), f"{len(raw):,} bytes came, and {file.size:,} were listed"
+        )
+    if f"sha256:{hashlib.sha256(raw).hexdigest()}" != file.digest:
+        raise McpEntryError(one_line(file.uri, 200), "it has not the digest that was listed")
+
+
+def check_skill_file(entry: McpEntry, raw: bytes) -> None:
+    """Hold a SKILL.md against its entry, and its frontmatter field by field. Raises McpEntryError."""
+    check_content(entry.skill_file, raw)
+    shown = one_line(entry.uri, 200)
+    try:
+        fields = json_fields(raw)
+    except FrontmatterError as error:
+        raise McpEntryError(shown, f"its frontmatter cannot be compared: {error}".rstrip(".")) from error
+    names = [*fields, *(each for each in entry.frontmatter if each not in fields)]
+    for name in names:
+        is_in_both = name in fields and name in entry.frontmatter
+        if not is_in_both or not _is_same(fields[name], entry.frontmatter[name]):
+            raise McpEntryError(shown, f"{one_line(name, 80)} in its frontmatter is not what was listed")
+
+
+def _is_same(one: object, other: object) -> bool:
+    """Compare values of JSON: 1 is 1.0, and not true."""
+    if isinstance(one, bool) or isinstance(other, bool):
+        return one is other
+    if isinstance(one, dict) and isinstance(other, dict):
+        return one.keys() == other.keys() and all(_is_same(one[key], other[key]) for key in one)
+    if isinstance(one, list) and isinstance(other, list):
+        return len(one) == len(other) and all(map(_is_same, one, other))
+    return one == other
+
+
+def _check_frontmatter(frontmatter: Mapping[str, Any], shown: str) -> None:
+    try:
+        is_bounded = len(json.dumps(frontmatter, ensure_ascii=False).encode()) <= _MAX_FRONTMATTER
+    except (ValueError, RecursionError) as error:  # half a character, or too deep
+        raise McpEntryError(shown, "its frontmatter is no text") from error
+    if not is_bounded or _depth(frontmatter) > _MAX_DEPTH:
+        raise McpEntryError(shown, "its frontmatter is too large, or too deep")
+
+
+def _depth(value: object) -> int:
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return 1 + max(map(_depth, inner), default=0)
 
 
 def _list_of(value: object, shown: str) -> list[object]:
@@ -113,7 +187,10 @@ def _file(value: object, shown: str) -> McpFile:
 def _folder_of(uri: str) -> tuple[str, str]:
     """Return the URI of the folder of a SKILL.md with `/`, and the folder's name; empty for other URIs."""
     base = uri.removesuffix(_SKILL_FILE)
-    parts = urlsplit(uri)
+    try:
+        parts = urlsplit(uri)
+    except ValueError:  # as `skill://[x/SKILL.md`
+        return "", ""
     if base == uri or not base.endswith("/") or not parts.scheme or parts.query or parts.fragment:
         return "", ""
     names = [each for each in (parts.netloc, *parts.path.split("/")[:-1]) if each]
@@ -125,6 +202,6 @@ def _path_in(folder: str, uri: str) -> str | None:
     if not uri.startswith(folder) or "?" in uri or "#" in uri:
         return None
     parts = [unquote(each) for each in uri.removeprefix(folder).split("/")]
-    if any(part in {"", ".", ".."} or "/" in part or "\\" in part for part in parts):
+    if any(part in {"", ".", ".."} or not _NAME.fullmatch(part) or not part.isprintable() for part in parts):
         return None
     return "/".join(parts)
