@@ -48,7 +48,7 @@ RETRY_SECONDS: Final = 30.0
 """Between two attempts to list a server that did not answer."""
 KEEP_SECONDS: Final = 24 * 3600.0
 """How long the skills of a server that does not answer stay."""
-FETCH_SECONDS: Final = 150.0
+FETCH_SECONDS: Final = 70.0
 """How long a load waits for a skill."""
 _MAX_KEPT_BYTES: Final = 16 * 1024 * 1024
 """Of all SKILL.md files that stay in memory."""

@@ -32,7 +32,7 @@ MAX_SKILLS: Final = 2_000
 MAX_FAULTS: Final = 20
 LIST_SECONDS: Final = 30.0
 """For a whole list."""
-FETCH_SECONDS: Final = 120.0
+FETCH_SECONDS: Final = 60.0
 """For all files of a skill."""
 
 

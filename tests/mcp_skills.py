@@ -1,0 +1,211 @@
+"""A server of MCP that publishes skills, and lies where a test says so: real HTTP, in a thread."""
+
+import base64
+import hashlib
+import json
+import socket
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from functools import partial
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Event, Thread
+from typing import Any
+
+import yaml
+
+from skills_agent.graph.mcp.client import McpServers
+from skills_agent.graph.mcp.servers import McpServer
+from skills_agent.skills.library.published import Publisher
+from skills_agent.skills.library.registry import Registry
+from skills_agent.skills.sources import DirectorySource
+from skills_agent.skills.sources.mcp import McpSource
+
+Files = Mapping[str, str | bytes]
+EXTENSION = "io.modelcontextprotocol/skills"
+CAPABILITIES: dict[str, Any] = {"resources": {}, "extensions": {EXTENSION: {}}}
+
+
+class Skills:
+    """What a server has, and what a test may do with it while it runs."""
+
+    def __init__(self) -> None:
+        self.url = ""
+        self.skills: dict[str, Files] = {}
+        """The files of each skill, by its path."""
+        self.requests: list[tuple[str, str]] = []
+        """Methods, and the URIs that they were for."""
+        self.headers: list[dict[str, str]] = []
+        self.capabilities = CAPABILITIES
+        self.ttl_ms: int = 0
+        self.of_entry: Callable[[dict[str, Any]], Any] = lambda entry: entry
+        """What it lists instead of an entry."""
+        self.of_file: Callable[[str, bytes], bytes] = lambda _, raw: raw
+        """What it sends instead of a file."""
+        self.pages: Callable[[str | None], dict[str, Any]] | None = None
+        """Answers `skills/list` by the cursor."""
+        self.of_result: Callable[[str, Any], Any] = lambda _, result: result
+        """What it answers instead of a result, by method."""
+        self.answers: Callable[[str], bytes | None] = lambda _: None
+        """Raw answers, by method: a status line and all."""
+        self.answering = Event()
+        """Cleared: nobody gets an answer."""
+        self.answering.set()
+
+    def count(self, method: str) -> int:
+        """Return how often something was asked for."""
+        return sum(each == method for each, _ in self.requests)
+
+    def entry(self, path: str) -> Any:
+        """Return the entry of a skill."""
+        files = {name: as_bytes(content) for name, content in self.skills[path].items()}
+        frontmatter = yaml.safe_load(files["SKILL.md"].split(b"---\n")[1])
+        resources = [
+            {
+                "uri": f"skill://{path}/{name}",
+                "digest": f"sha256:{hashlib.sha256(raw).hexdigest()}",
+                "size": len(raw),
+            }
+            for name, raw in files.items()
+        ]
+        return self.of_entry(
+            {"uri": f"skill://{path}/SKILL.md", "frontmatter": frontmatter, "resources": resources}
+        )
+
+    def result(self, method: str, params: dict[str, Any]) -> dict[str, Any] | None:
+        """Return the result of a request; None where there is no such thing."""
+        match method:
+            case "server/discover":
+                return {"supportedVersions": ["2026-07-28"], "capabilities": self.capabilities}
+            case "skills/list" if self.pages:
+                return self.pages(params.get("cursor"))
+            case "skills/list":
+                return {"skills": [self.entry(path) for path in self.skills]}
+            case "skills/get":
+                path = params["uri"].removeprefix("skill://").removesuffix("/SKILL.md")
+                return {"skill": self.entry(path)} if path in self.skills else None
+            case "resources/read":
+                return self._read(params["uri"])
+        return None
+
+    def _read(self, uri: str) -> dict[str, Any] | None:
+        for path, files in self.skills.items():
+            for name, content in files.items():
+                if uri == f"skill://{path}/{name}":
+                    raw = self.of_file(name, as_bytes(content))
+                    try:
+                        sent = {"text": raw.decode()}
+                    except UnicodeDecodeError:
+                        sent = {"blob": base64.b64encode(raw).decode()}
+                    return {"contents": [{"uri": uri, **sent}]}
+        return None
+
+
+class _Requests(BaseHTTPRequestHandler):
+    def __init__(self, *args: Any, skills: Skills) -> None:
+        self._skills = skills
+        super().__init__(*args)
+
+    def do_POST(self) -> None:
+        skills = self._skills
+        request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        method, params = request["method"], request.get("params", {})
+        skills.requests.append((method, params.get("uri", "")))
+        skills.headers.append(dict(self.headers))
+        skills.answering.wait(30)
+        if raw := skills.answers(method):
+            self.close_connection = True
+            self.wfile.write(raw)
+            return
+        result = skills.of_result(method, skills.result(method, params))
+        answer: dict[str, Any] = {"jsonrpc": "2.0", "id": request.get("id")}
+        if result is None:
+            answer["error"] = {"code": -32602, "message": "There is no such thing."}
+        else:
+            kept = {"resultType": "complete", "ttlMs": skills.ttl_ms, "cacheScope": "private"}
+            answer["result"] = {**kept, **result}
+        body = json.dumps(answer).encode()
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - its name in the base class
+        pass
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        pass  # A client that leaves is what some tests are about.
+
+
+def as_bytes(content: str | bytes) -> bytes:
+    """Return a file as bytes."""
+    return content if isinstance(content, bytes) else content.encode()
+
+
+def skill(name: str, description: str = "", **fields: Any) -> str:
+    """Return a SKILL.md."""
+    head = {"name": name, "description": description or f"Does {name}.", **fields}
+    return f"---\n{yaml.safe_dump(head, allow_unicode=True, sort_keys=False)}---\nDo it.\n"
+
+
+@contextmanager
+def publishing(**skills: Files) -> Iterator[Skills]:
+    """Serve skills; `_` in a name stands for `-`."""
+    made = Skills()
+    made.skills = {name.replace("_", "-"): files for name, files in skills.items()}
+    server = _Server(("127.0.0.1", 0), partial(_Requests, skills=made))
+    made.url = f"http://127.0.0.1:{server.server_port}/mcp"
+    thread = Thread(target=partial(server.serve_forever, 0.01), daemon=True)
+    thread.start()
+    try:
+        yield made
+    finally:
+        made.answering.set()
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+@contextmanager
+def source_of(url: str, place: Path, **options: Any) -> Iterator[McpSource]:
+    """Yield the source of a server at an address."""
+    servers = McpServers({"far": McpServer(url=url, skills=True)}, {}, workspace=place, home=place)
+    try:
+        yield McpSource("far", partial(servers.ask, "far"), **{"wait_seconds": 60.0, **options})
+    finally:
+        servers.close()
+
+
+@contextmanager
+def serving_skills(folder: Path) -> Iterator[str]:
+    """Serve the skills of a folder as `skills-agent skills serve --http` does; yield the address."""
+    import uvicorn  # noqa: PLC0415 - the extra `mcp` brings it
+
+    from skills_agent.graph.mcp.serving import skills_server  # noqa: PLC0415
+
+    app = skills_server(Publisher(Registry([DirectorySource(folder, "mine")])), "1").streamable_http_app()
+    port = free_port()
+    server = uvicorn.Server(uvicorn.Config(app, port=port, log_level="error"))
+    thread = Thread(target=server.run, daemon=True)
+    thread.start()
+    while not server.started:
+        time.sleep(0.01)
+    try:
+        yield f"http://127.0.0.1:{port}/mcp"
+    finally:
+        server.should_exit = server.force_exit = True
+        thread.join()
+
+
+def free_port() -> int:
+    """Return a port that nobody uses now."""
+    with socket.socket() as probe, suppress(OSError):
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+    raise AssertionError("no port is free")
