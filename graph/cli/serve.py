@@ -2,8 +2,13 @@
 
 import asyncio
 import hmac
+import os
+import signal
+import socket
+from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import click
@@ -14,7 +19,10 @@ from skills_agent.graph.settings import Settings, registry_of
 from skills_agent.skills.library.published import Publisher
 
 _LOCAL = ("127.0.0.1", "::1", "localhost")
-_TOKEN = "SKILLS_AGENT_SERVE_TOKEN"  # noqa: S105 - the name of a variable
+_TOKEN = "SKILLS_SERVE_TOKEN"  # noqa: S105 - the name of a variable
+
+_SHORTEST = 32
+"""Characters of a token."""
 
 
 @click.command(epilog=options.examples("skills serve", "skills serve --http --skill csv-report"))
@@ -33,21 +41,28 @@ def serve(
 ) -> None:
     """Publish the skills that are here to any client of MCP (SEP-2640), until it ends.
 
-    Clients that may not be on this machine have to send the token in SKILLS_AGENT_SERVE_TOKEN.
+    Clients that may not be on this machine have to send the token in SKILLS_SERVE_TOKEN.
     """
-    registry = registry_of(Settings.load(workspace), skills_dirs)
+    # What other servers publish is theirs: it is not passed on as if it were ours.
+    registry = registry_of(replace(Settings.load(workspace), mcp_servers={}), skills_dirs)
     catalog = registry.refresh()
     for name in names:
-        catalog.find(name)
+        if catalog.find(name).name != name:
+            raise click.UsageError(f"--skill {name}: write the name alone; the skill in effect is published.")
     try:
         from skills_agent.graph.mcp.serving import skills_server
     except ImportError as error:
         raise click.ClickException("the SDK of MCP is missing: pip install 'skills-agent[mcp]'") from error
     server = skills_server(Publisher(registry, frozenset(names)), version("skills-agent"))
     if not http:
+        _end_at_signals()
         asyncio.run(_on_stdio(server))
         return
     token = process_environment().get(_TOKEN, "")
+    if token and not (token.isascii() and token.isprintable() and len(token) >= _SHORTEST):
+        raise click.UsageError(
+            f"{_TOKEN} must have {_SHORTEST} ASCII characters or more: openssl rand -hex 32"
+        )
     if host not in _LOCAL and not token:
         raise click.UsageError(
             f"--host {host} is open to other machines: set {_TOKEN} to what they have to send."
@@ -65,9 +80,34 @@ async def _on_stdio(server: Any) -> None:
 def _at_address(server: Any, host: str, port: int, token: str) -> None:
     import uvicorn
 
+    class Server(uvicorn.Server):
+        def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+            _end(sig, frame)
+
     app = server.streamable_http_app(host=host)
-    click.echo(f"Skills are published at http://{host}:{port}/mcp", err=True)
-    uvicorn.run(_with_token(app, token) if token else app, host=host, port=port, log_level="warning")
+    guarded = _with_token(app, token) if token else app
+    config = uvicorn.Config(guarded, host=host, port=port, log_level="warning", proxy_headers=False)
+    try:
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        listening = socket.create_server((host, port), family=family)
+    except OSError as error:
+        raise click.ClickException(
+            f"Nothing can listen at {host} port {port}: {error.strerror or error}."
+        ) from error
+    _end_at_signals()  # uvicorn takes over when it has begun
+    shown = f"[{host}]" if ":" in host else host
+    click.echo(f"Skills are published at http://{shown}:{listening.getsockname()[1]}/mcp", err=True)
+    Server(config).run([listening])
+
+
+def _end_at_signals() -> None:
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, _end)
+
+
+def _end(number: int, _: FrameType | None) -> None:
+    """End at once: nothing is half done, and neither a client nor the reader of stdin is waited for."""
+    os._exit(128 + number)
 
 
 def _with_token(app: Any, token: str) -> Any:

@@ -11,6 +11,7 @@ from typing import Any, Final, Literal
 from mcp.server.lowlevel import Server
 from mcp.shared.exceptions import MCPError
 from mcp_types import (
+    INTERNAL_ERROR,
     INVALID_PARAMS,
     METHOD_NOT_FOUND,
     BlobResourceContents,
@@ -28,6 +29,7 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from skills_agent.skills.library.published import PublishedSkill, Publisher
 from skills_agent.skills.sources.mcp_entries import EXTENSION
+from skills_agent.skills.text import one_line
 
 _PAGE: Final = 100
 """Skills of one answer."""
@@ -80,7 +82,10 @@ class _SkillsServer:
     async def _skills(self) -> Mapping[str, PublishedSkill]:
         from anyio import to_thread  # noqa: PLC0415 - the SDK brings it
 
-        return await to_thread.run_sync(self._publisher.skills)
+        try:
+            return await to_thread.run_sync(self._publisher.skills)
+        except OSError as error:  # which names a place of this machine
+            raise MCPError(code=INTERNAL_ERROR, message="The skills cannot be read now.") from error
 
     async def _list(self, params: PaginatedRequestParams) -> _ListResult:
         skills = await self._skills()
@@ -93,7 +98,7 @@ class _SkillsServer:
     async def _get(self, params: _GetParams) -> _GetResult:
         skill = (await self._skills()).get(params.uri)
         if skill is None:
-            raise MCPError(code=INVALID_PARAMS, message=f"There is no skill {params.uri}.")
+            raise MCPError(code=INVALID_PARAMS, message=f"There is no skill {one_line(params.uri, 200)}.")
         return _GetResult(skill=skill.entry.as_json(), ttl_ms=_TTL, cache_scope="private")
 
     async def _list_resources(
@@ -112,13 +117,13 @@ class _SkillsServer:
         for skill in (await self._skills()).values():
             for path, file in skill.entry.files.items():
                 if file.uri == params.uri:
-                    content = _content(file.uri, path, skill.read(path))
+                    content = _content(file.uri, path, await _read(skill, path))
                     return ReadResourceResult(contents=[content], ttl_ms=_TTL, cache_scope="private")
-        raise MCPError(code=INVALID_PARAMS, message=f"There is no file {params.uri}.")
+        raise MCPError(code=INVALID_PARAMS, message=f"There is no file {one_line(params.uri, 200)}.")
 
     async def _read_folder(self, params: _DirectoryParams) -> ListResourcesResult:
         """List what lies in a folder of a skill, and not what lies deeper."""
-        base = f"{params.uri.rstrip('/')}/"
+        base = f"{params.uri}/"
         found: dict[str, Resource] = {}
         for skill in (await self._skills()).values():
             for path, file in skill.entry.files.items():
@@ -127,9 +132,18 @@ class _SkillsServer:
                     kind = _FOLDER_TYPE if slash else _type(path)
                     found[name] = Resource(uri=f"{base}{name}", name=name, mime_type=kind)
         if not found:
-            raise MCPError(code=INVALID_PARAMS, message=f"There is no folder {params.uri}.")
+            raise MCPError(code=INVALID_PARAMS, message=f"There is no folder {one_line(params.uri, 200)}.")
         children = [found[name] for name in sorted(found)]
         return ListResourcesResult(resources=children, ttl_ms=_TTL, cache_scope="private")
+
+
+async def _read(skill: PublishedSkill, path: str) -> bytes:
+    from anyio import to_thread  # noqa: PLC0415 - the SDK brings it
+
+    try:
+        return await to_thread.run_sync(skill.read, path)
+    except OSError as error:  # which names a place of this machine
+        raise MCPError(code=INTERNAL_ERROR, message="It cannot be read now: list the skills anew.") from error
 
 
 def _for_new_clients(handler: Callable[[Any], Any]) -> Callable[[Any, Any], Any]:
