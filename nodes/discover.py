@@ -1,7 +1,8 @@
 """discover: what skills there are, once per turn."""
 
 import logging
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal, cast
 
@@ -14,7 +15,7 @@ from skills_agent.nodes.asking import answer_unknown
 from skills_agent.nodes.codes import ThreadCodes
 from skills_agent.nodes.effects import Invocation, Invocations, tool_messages
 from skills_agent.nodes.model_call import ModelRequests
-from skills_agent.skills.errors import SkillError, SkillUnreadableError
+from skills_agent.skills.errors import SkillError, SkillUnreadableError, UnknownSkillError
 from skills_agent.skills.library.registry import Registry
 from skills_agent.skills.skill import SkillRef
 from skills_agent.state.context import Context
@@ -29,7 +30,7 @@ from skills_agent.state.records import (
 )
 from skills_agent.state.reducers import spent
 from skills_agent.state.schema import AgentState, AgentUpdate
-from skills_agent.state.transcript import last_human, repair
+from skills_agent.state.transcript import UNLOAD, UNLOAD_COMMAND, last_human, repair, typed_text
 from skills_agent.state.turn_end import next_turn
 
 logger = logging.getLogger(__name__)
@@ -96,7 +97,7 @@ def discover(
             skills_loaded={}, skill_resources={}, grants={}, summary=cast("SummaryRecord", {})
         )
     before = state.get("catalog") or None
-    record = _NO_CATALOG
+    record, unloading = _NO_CATALOG, None
     if context.enable_skills:
         skills = registry(runtime, look=True)
         loaded = active_skills(state.get("skills_loaded"))
@@ -105,13 +106,31 @@ def discover(
         if upgraded:
             update["skills_loaded"] = upgraded
         record = _catalog_record(state, {**loaded, **upgraded}, skills, requests)
+        unloading = _unloading(messages, skills)
     if record != before or turn % CATALOG_TURNS == 0:
         update["catalog"] = record
     now: AgentState = {**state, "messages": messages, "catalog": record}
-    too_long = bool(requests.turns_to_cover(now, requests.models.window(context)))
+    if unloading:  # That comes before a summary, which may not be needed then.
+        ledger = state.get("skills_loaded") or {}
+        now["skills_loaded"] = {name: ledger[name] for name in ledger if name != unloading["name"]}
+    is_answered = unloading is not None and unloading.end() == len(unloading.string.rstrip())  # By no model.
+    too_long = not is_answered and bool(requests.turns_to_cover(now, requests.models.window(context)))
     if too_long != state.get("history_too_long", False):
         update["history_too_long"] = too_long
     return update
+
+
+def _unloading(messages: Sequence[AnyMessage], registry: Registry) -> re.Match[str] | None:
+    """Return the command at the beginning of a message that unloads a skill; None where there is none."""
+    human = last_human(messages)
+    command = UNLOAD_COMMAND.match(typed_text(human)) if human else None
+    if command is None:
+        return None
+    try:
+        registry.refresh().find(UNLOAD)
+    except UnknownSkillError:
+        return command
+    return None
 
 
 def _emptied(state: AgentState) -> AgentUpdate:

@@ -4,7 +4,7 @@ import logging
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
 from langchain_core.messages.tool import ToolCall, tool_call
@@ -43,6 +43,8 @@ from skills_agent.state.schema import AgentState, AgentUpdate
 from skills_agent.state.transcript import (
     LOAD_SKILL,
     SYNTHETIC,
+    UNLOAD,
+    UNLOAD_COMMAND,
     UNLOAD_SKILL,
     last_human,
     open_calls,
@@ -54,8 +56,6 @@ from skills_agent.state.transcript import (
 logger = logging.getLogger(__name__)
 
 SHUT = "No skill is loaded: load_skill is turned off, by the operator or by the caller of this run."
-_UNLOAD = re.compile(r"\s*/unload(?:[ \t]+(?P<name>[^\s/]+))?(?=\s|$)")
-UNLOAD: Final = "unload"
 _COMMAND = re.compile(r"\s*/(?P<name>[^\s/@]+(?:@[^\s/]+)?)(?=\s|$)")
 _MAX_COMMANDS = 6
 """Skills that one message names at its beginning, as in `/a /b text`; what follows is text."""
@@ -159,7 +159,7 @@ def _own_message(calls: Sequence[ToolCall]) -> AIMessage:
 
 def _unload_command(text: str, catalog: Catalog) -> re.Match[str] | None:
     """Return the command at the beginning of a message; None where there is a skill of that name."""
-    return None if _is_known(UNLOAD, catalog) else _UNLOAD.match(text)
+    return None if _is_known(UNLOAD, catalog) else UNLOAD_COMMAND.match(text)
 
 
 def may_ask_for_skills(state: AgentState) -> bool:

@@ -1,8 +1,9 @@
 """Questions about the transcript, as pure functions of its messages."""
 
+import re
 from collections.abc import Mapping, Sequence
 from itertools import groupby, takewhile
-from typing import Any
+from typing import Any, Final
 
 from langchain_core.messages import (
     AIMessage,
@@ -19,6 +20,9 @@ from skills_agent.state.call_ids import with_new_ids
 
 LOAD_SKILL = "load_skill"
 UNLOAD_SKILL = "unload_skill"
+UNLOAD: Final = "unload"
+UNLOAD_COMMAND: Final = re.compile(r"\s*/unload(?:[ \t]+(?P<name>[^\s/]+))?(?=\s|$)")
+"""What a person begins a message with to unload a skill; a skill of that name keeps its own command."""
 SEARCH_SKILLS = "search_skills"
 SYNTHETIC = {"skills_agent": {"synthetic": True}}
 """Marks a message that neither a model nor a person wrote: the AI message with the calls for skills that

@@ -1,6 +1,7 @@
 """What the instructions of loaded skills may take of the model's window; and how a person unloads one."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -118,6 +119,29 @@ def test_a_person_unloads_a_skill_with_a_message(make_agent: MakeAgent) -> None:
         == "Skill 'nothing' is not loaded. Loaded skills: skill-0."
     )
     assert loaded(agent) == ["skill-0"]
+
+
+@pytest.mark.parametrize(
+    ("text", "is_summarized"),
+    [
+        ("go on", True),
+        ("/unload skill-0", False),
+        ("/unload skill-0 and go on", False),
+        ("/unload small", False),
+        ("/unload small and go on", True),
+    ],
+)
+def test_what_a_person_unloads_is_out_before_a_summary_is_thought_of(
+    make_agent: MakeAgent, text: str, *, is_summarized: bool
+) -> None:
+    agent = make_agent(["one"] * 5, context_window=34_000, skill_content_share=0.9)
+    agent.say("/skill-0")
+    agent.say("y" * 32_000)
+    agent.say("y" * 24_000)
+    asked: Any = {"messages": [("user", text)]}
+    nodes = [name for update in agent.graph.stream(asked, agent.config) for name in update]
+    assert ("summarize" in nodes) == is_summarized
+    assert loaded(agent) == ([] if "/unload skill-0" in text else ["skill-0"])
 
 
 def test_what_a_person_unloads_makes_room_in_the_same_message(make_agent: MakeAgent) -> None:
