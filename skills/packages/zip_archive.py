@@ -32,6 +32,10 @@ _FULL_32: Final = 0xFFFFFFFF
 _MAX_DIRECTORY: Final = 32_000_000
 _ZIP64: Final = 0x0001
 _UNICODE_PATH: Final = 0x7075
+_VERSIONS: Final = range(10, 46)
+"""Of the format: up to that of zip64. Programs pass over entries that need a newer one than they know."""
+_UNIX: Final = frozenset({3, 19})
+"""Also that of a Mac."""
 _ENCRYPTED: Final = 0x0001 | 0x0040 | 0x2000
 _DESCRIPTOR: Final = 0x0008
 """Sizes and check sum stand behind the content."""
@@ -62,6 +66,8 @@ class _Record(NamedTuple):
     packed: int
     size: int
     attributes: int
+    made_by: int
+    """The system by which the attributes are to be understood."""
     offset: int
 
 
@@ -127,10 +133,8 @@ def _records(archive: ArchiveFile, directory: _Directory) -> Iterator[_Record]:
     for _ in range(directory.entries):
         if raw[place : place + 4] != b"PK\x01\x02" or place + _CENTRAL.size > len(raw):
             raise archive.fault("the directory of the zip cannot be read: it has fewer entries than it says")
-        fields = _CENTRAL.unpack_from(raw, place)
-        _, _, _, flags, method, _, _, crc, packed, size, names, extras, comment, disk, _, attributes, at = (
-            fields
-        )
+        _, made_by, needs, flags, method, _, _, crc, packed, size, *rest = _CENTRAL.unpack_from(raw, place)
+        names, extras, comment, disk, _, attributes, at = rest
         place += _CENTRAL.size
         after = place + names + extras + comment
         name, extra = raw[place : place + names], raw[place + names : place + names + extras]
@@ -138,11 +142,28 @@ def _records(archive: ArchiveFile, directory: _Directory) -> Iterator[_Record]:
             raise archive.fault("the directory of the zip cannot be read")
         place = after
         fields_of_extra = _extra(archive, name, extra)
+        _check_version(archive, name, needs)
         sizes = _sizes(archive, name, _Sizes(size, packed, at), fields_of_extra.get(_ZIP64))
         path = _path(archive, name, flags, fields_of_extra.get(_UNICODE_PATH))
-        yield _Record(name, path, flags, method, crc, sizes.packed, sizes.size, attributes, sizes.offset)
+        yield _Record(
+            raw=name,
+            path=path,
+            flags=flags,
+            method=method,
+            crc=crc,
+            packed=sizes.packed,
+            size=sizes.size,
+            attributes=attributes,
+            made_by=made_by >> 8,
+            offset=sizes.offset,
+        )
     if place != len(raw):
         raise archive.fault("the directory of the zip has more entries than it says")
+
+
+def _check_version(archive: ArchiveFile, name: bytes, needs: int) -> None:
+    if needs & 0xFF not in _VERSIONS:
+        raise archive.refused(name, f"it says that it needs version {needs & 0xFF} of the format")
 
 
 def _extra(archive: ArchiveFile, name: bytes, raw: bytes) -> dict[int, bytes]:
@@ -222,9 +243,10 @@ def _entry(archive: ArchiveFile, record: _Record, end: int) -> Entry:
 def _content_start(archive: ArchiveFile, record: _Record) -> int:
     """Compare the header at the entry with the directory; return where the content begins."""
     raw = archive.read_at(record.offset, _LOCAL.size)
-    mark, _, flags, method, _, _, crc, packed, size, names, extras = _LOCAL.unpack(raw)
+    mark, needs, flags, method, _, _, crc, packed, size, names, extras = _LOCAL.unpack(raw)
     if mark != b"PK\x03\x04":
         raise archive.refused(record.path, "it is not where the directory of the zip says")
+    _check_version(archive, record.raw, needs)
     rest = archive.read_at(record.offset + _LOCAL.size, names + extras)
     name = rest[:names]
     extra = _extra(archive, name, rest[names:])
@@ -268,6 +290,8 @@ def _kind(archive: ArchiveFile, record: _Record) -> Kind:
     is_folder = record.path.endswith("/")
     if form not in {0, stat.S_IFREG, stat.S_IFDIR, stat.S_IFLNK}:
         raise archive.refused(record.path, "it is no file and no folder")
+    if form == stat.S_IFLNK and record.made_by not in _UNIX:
+        raise archive.refused(record.path, "it is a link for some programs, and a file for others")
     says_folder = form == stat.S_IFDIR or (not form and bool(record.attributes & _DOS_FOLDER))
     if (is_folder and (form not in {0, stat.S_IFDIR} or record.size)) or (says_folder and not is_folder):
         raise archive.refused(record.path, "it is a file and a folder")
