@@ -21,7 +21,8 @@ _PIECE: Final = 1 << 18
 _MAX_MORE: Final = 65_536
 """Bytes of an extended header."""
 _MAX_TIME: Final = 1 << 40
-"""Seconds. Some programs give up at a later one, and have then unpacked what came before."""
+"""Seconds. Programs give up at a later one, and at other users, and have unpacked what came before."""
+_MAX_ID: Final = 1 << 32
 _PER_ENTRY: Final = 4 * _BLOCK
 """Bytes of headers and padding that an entry may have, on average."""
 _FIELDS: Final = ((0, 100), (157, 257), (345, 500))
@@ -160,8 +161,8 @@ def _header(archive: ArchiveFile, block: bytes) -> _Header:
         raise archive.refused(raw, "its name has a NUL in it")
     if info.size < 0:
         raise archive.refused(raw, "its size is negative")
-    if abs(info.mtime) >= _MAX_TIME:
-        raise archive.refused(raw, "its time is none that a system has")
+    if abs(info.mtime) >= _MAX_TIME or not 0 <= min(info.uid, info.gid) <= max(info.uid, info.gid) < _MAX_ID:
+        raise archive.refused(raw, "its time or its owner is none that a system has")
     return _Header(info.name, info.type, info.mode, info.size, info.linkname)
 
 

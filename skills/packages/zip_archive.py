@@ -66,6 +66,8 @@ class _Record(NamedTuple):
     packed: int
     size: int
     attributes: int
+    hints: int
+    """Whether it is text, and what only some programs know."""
     made_by: int
     """The system by which the attributes are to be understood."""
     offset: int
@@ -134,7 +136,7 @@ def _records(archive: ArchiveFile, directory: _Directory) -> Iterator[_Record]:
         if raw[place : place + 4] != b"PK\x01\x02" or place + _CENTRAL.size > len(raw):
             raise archive.fault("the directory of the zip cannot be read: it has fewer entries than it says")
         _, made_by, needs, flags, method, _, _, crc, packed, size, *rest = _CENTRAL.unpack_from(raw, place)
-        names, extras, comment, disk, _, attributes, at = rest
+        names, extras, comment, disk, hints, attributes, at = rest
         place += _CENTRAL.size
         after = place + names + extras + comment
         name, extra = raw[place : place + names], raw[place + names : place + names + extras]
@@ -154,6 +156,7 @@ def _records(archive: ArchiveFile, directory: _Directory) -> Iterator[_Record]:
             packed=sizes.packed,
             size=sizes.size,
             attributes=attributes,
+            hints=hints,
             made_by=made_by >> 8,
             offset=sizes.offset,
         )
@@ -290,7 +293,7 @@ def _kind(archive: ArchiveFile, record: _Record) -> Kind:
     is_folder = record.path.endswith("/")
     if form not in {0, stat.S_IFREG, stat.S_IFDIR, stat.S_IFLNK}:
         raise archive.refused(record.path, "it is no file and no folder")
-    if form == stat.S_IFLNK and record.made_by not in _UNIX:
+    if form == stat.S_IFLNK and (record.made_by not in _UNIX or record.hints):
         raise archive.refused(record.path, "it is a link for some programs, and a file for others")
     says_folder = form == stat.S_IFDIR or (not form and bool(record.attributes & _DOS_FOLDER))
     if (is_folder and (form not in {0, stat.S_IFDIR} or record.size)) or (says_folder and not is_folder):

@@ -80,7 +80,8 @@ class Zipped:
         head = struct.pack(
             "<4s6H3I5H2I", own.get("mark", b"PK\x01\x02"), own.get("made", 0x0314), own.get("needs", 20),
             own["flags"], own["method"], 0, 0x21, own["crc"], own["packed"], own["size"],
-            len(own["name"]), len(own["extra"]), 0, own["disk"], 0, attributes, own["offset"],
+            len(own["name"]), len(own["extra"]), 0, own["disk"], own.get("hints", 0),
+            attributes, own["offset"],
         )  # fmt: skip
         return b"".join([head, own["name"], own["extra"]])
 
@@ -168,12 +169,13 @@ class Tarred:
     prefix: bytes = b""
     check: bytes | None = None
     padding: bytes | None = None
+    user: bytes = b"0000000\0"
     time: bytes = b"00000000000\0"
 
     def block(self) -> bytes:
         size = f"{len(self.content):011o}\0".encode() if self.size is None else self.size
         head = (
-            self.name.ljust(100, b"\0") + self.mode + b"0000000\0" * 2 + size + self.time
+            self.name.ljust(100, b"\0") + self.mode + self.user + b"0000000\0" + size + self.time
         )  # and then the check sum
         tail = self.kind + self.link.ljust(100, b"\0") + self.magic.ljust(8, b"\0") + bytes(80)
         tail = (tail + self.prefix.ljust(155, b"\0")).ljust(356, b"\0")

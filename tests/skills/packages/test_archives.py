@@ -211,6 +211,10 @@ ZIPS: dict[str, tuple[bytes, str]] = {
         with_entry(Zipped(b"greet/l", b"SKILL.md", LINK, central={"made": 0x0014})),
         "a file for others",
     ),
+    "link that is text": (
+        with_entry(Zipped(b"greet/l", b"SKILL.md", LINK, central={"hints": 1})),
+        "a file for others",
+    ),
     "newer version": (with_entry(Zipped(b"greet/x", b"x", central={"needs": 84})), "version 84"),
     "newer version at the entry": (
         with_entry(Zipped(b"greet/x", b"x", local={"needs": 84})),
@@ -496,6 +500,7 @@ TARS: dict[str, tuple[bytes, str]] = {
     ),
     "size that is no number": (with_tarred(Tarred(b"greet/x", size=b"abcdefghijk\0")), "damaged"),
     "time of no system": (with_tarred(Tarred(b"greet/x", time=b"\x80" + b"\x7f" * 11)), "its time"),
+    "user of no system": (with_tarred(Tarred(b"greet/x", user=b"\xff" * 8)), "its owner"),
     "wrong check sum": (with_tarred(Tarred(b"greet/x", check=b"000001\0 ")), "damaged"),
     "damaged header in the middle": (with_tarred(Tarred(b"greet/x", magic=b"garbage!")), "no known kind"),
     "prefix of no ustar": (with_tarred(Tarred(b"x", magic=b"ustar  \0", prefix=b"greet")), "no known kind"),
@@ -904,6 +909,38 @@ def test_any_archive_installs_what_plain_extraction_gives_or_leaves_nothing(
         if each.is_file()
     }
     assert files_of(offer) == plain
+
+
+def _with_check_sums(raw: bytes) -> bytes:
+    """Return a tar whose headers have the right check sums, whatever else is in them."""
+    blocks = [raw[place : place + 512] for place in range(0, len(raw), 512)]
+    for number, block in enumerate(blocks):
+        if block[257:262] == b"ustar":
+            total = sum(block[:148]) + sum(block[156:]) + 8 * 32
+            blocks[number] = block[:148] + f"{total:06o}\0 ".encode() + block[156:]
+    return b"".join(blocks)
+
+
+@given(changes=st.lists(st.tuples(st.integers(0, 4_000), st.integers(0, 255)), max_size=3))
+def test_any_tar_installs_what_plain_extraction_gives_or_leaves_nothing(
+    changes: list[tuple[int, int]], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    place = tmp_path_factory.mktemp("archive")
+    name = pax(("path", LONG.decode()), ("mtime", "1.5"))
+    raw = bytearray(tar(TAR_MAIN, name, Tarred(LONG[:100], b"x" * 600), Tarred(b"greet/y", b"y")))
+    for at, to in changes:
+        raw[at % len(raw)] = to
+    packed = gzip.compress(_with_check_sums(bytes(raw)))
+    try:
+        offer = offered(packed, place)
+    except PackageError:
+        assert not any((place / "into").iterdir())
+        return
+    with tarfile.open(fileobj=io.BytesIO(packed)) as archive:
+        archive.extractall(place / "plain", filter="fully_trusted")
+    folder = place / "plain" / offer.skills[0].path
+    plain = {str(each.relative_to(folder)): each.read_bytes() for each in folder.rglob("*") if each.is_file()}
+    assert files_of(offer) == {f"greet/{path}": content for path, content in plain.items()}
 
 
 @given(raw=st.binary(max_size=600), magic=st.sampled_from([b"PK\x03\x04", b"\x1f\x8b\x08", b""]))
