@@ -4,13 +4,14 @@ import gzip
 import io
 import itertools
 import shutil
+import socket
 import ssl
 import zipfile
 from collections.abc import Callable, Iterator
 from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from threading import Thread
+from threading import Event, Thread
 
 import pytest
 
@@ -178,6 +179,32 @@ def test_no_error_shows_credentials(tmp_path: Path) -> None:
 def test_the_metadata_of_a_cloud_is_out_of_reach_for_whoever_types_it(tmp_path: Path, host: str) -> None:
     with pytest.raises(OfferError, match="is no public address"):
         ask(f"http://{host}/x.zip", tmp_path)
+
+
+def test_a_server_that_never_answers_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("skills_agent.skills.network.get.IDLE_SECONDS", 0.3)
+    with (
+        socket.create_server(("127.0.0.1", 0)) as silent,
+        pytest.raises(OfferError, match="it takes too long"),
+    ):
+        ask(f"http://127.0.0.1:{silent.getsockname()[1]}/x.zip", tmp_path)
+
+
+def test_a_server_that_dribbles_is_given_up(
+    serve: Serve, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("skills_agent.skills.packages.download.SECONDS", 0.3)
+    end = Event()
+
+    def dribble(_: bytes) -> Iterator[bytes]:
+        yield b"HTTP/1.1 200 OK\r\n\r\n"
+        while not end.wait(0.02):
+            yield b"y"
+
+    server = serve(dribble)
+    with pytest.raises(OfferError, match="it takes too long"):
+        ask(f"{server.url}/x.zip", tmp_path)
+    end.set()
 
 
 def test_a_certificate_counts(tmp_path: Path) -> None:

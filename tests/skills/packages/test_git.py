@@ -1,6 +1,7 @@
 """Skills of git repositories: which commit, which files, and what a repository or its server may try."""
 
 import os
+import socket
 import ssl
 import stat
 from collections.abc import Iterator
@@ -406,6 +407,15 @@ def test_a_pack_without_end_is_cut_off(repository: Repository, ask: Asking) -> N
     repository.commit({"greet/SKILL.md": GREET, "greet/a.bin": os.urandom(8_000_000)})
     with pytest.raises(OfferError, match="sends more than 1,000,000 bytes"):
         ask(repository.address, limits=ContentLimits(max_bytes=1_000_000))
+
+
+def test_a_server_that_never_answers_is_given_up(ask: Asking, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("skills_agent.skills.packages.git_program.SECONDS", 0.3)
+    with (
+        socket.create_server(("127.0.0.1", 0)) as silent,
+        pytest.raises(OfferError, match=r"it takes longer than 0\.3 seconds"),
+    ):
+        ask(f"git://127.0.0.1:{silent.getsockname()[1]}/x.git")
 
 
 def test_trees_that_multiply_are_cut_off(repository: Repository, ask: Asking) -> None:
