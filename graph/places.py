@@ -16,6 +16,7 @@ from skills_agent.skills.policy.secret_places import is_wide, secret_places
 
 if TYPE_CHECKING:
     from skills_agent.graph.settings import Settings
+    from skills_agent.skills.packages.signer_files import SignerFiles
 
 SHORTEST_KEY: Final = 32
 """Characters of the operator's key."""
@@ -50,9 +51,20 @@ def trust_file_of(settings: "Settings") -> Path:
     return user_config_folder(settings) / "trust.json"
 
 
-def signers_file_of(settings: "Settings") -> Path:
-    """Return the file of allowed signers; by default in the user's folder of settings."""
-    return settings.allowed_signers or user_config_folder(settings) / "allowed_signers"
+def signer_files(settings: "Settings") -> "SignerFiles":
+    """Return where it says whose signatures count: nothing in the workspace that is not the user's own."""
+    from skills_agent.skills.packages.signer_files import SignerFiles  # noqa: PLC0415 - few commands need it
+
+    folder = user_config_folder(settings)
+    revoked = settings.revoked_signers
+    if revoked is None and os.path.lexists(folder / "revoked_signers"):
+        revoked = folder / "revoked_signers"
+    return SignerFiles(
+        settings.allowed_signers or folder / "allowed_signers",
+        revoked,
+        closed=(Path(os.path.realpath(settings.workspace)),),
+        own=(Path(os.path.realpath(folder)),),
+    )
 
 
 def user_config_folder(settings: "Settings") -> Path:

@@ -25,7 +25,7 @@ from skills_agent.graph.places import (
     closed_places,
     make_state_folder,
     process_environment,
-    signers_file_of,
+    signer_files,
     trust_file_of,
     user_state_folder,
 )
@@ -187,9 +187,7 @@ def make_services(  # noqa: PLR0913 - those of `build_graph`, and what the comma
         ask_about_untrusted=_asked(settings.waived_risks, offered.grammar),
         registry=registry,
         trust=TrustList(trust_file_of(settings), content_limits(settings)),
-        signers=Signers(
-            signers_file_of(settings), settings.revoked_signers, user_state_folder(settings), search_path
-        ),
+        signers=Signers(signer_files(settings), user_state_folder(settings), search_path),
         mode=settings.allowed_tools,
         always_allowed=settings.always_allowed_tools,
         excluded=_excluded(settings, offered.grammar),

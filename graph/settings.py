@@ -164,12 +164,15 @@ class Settings(Limits):
     trust_file: PlaceOrNone = field(default=cast("Any", None))
     """Where `skills-agent trust` keeps its list. None: in the user's folder of settings."""
     allowed_signers: PlaceOrNone = field(default=cast("Any", None))
-    """Whose [signatures](packages.md#signatures) count: a file as ssh-keygen reads it.
+    """Whose [signatures](packages.md#signatures) count: a file as ssh-keygen reads it, in no workspace.
 
     None: `allowed_signers` in the user's folder of settings.
     """
     revoked_signers: PlaceOrNone = field(default=cast("Any", None))
-    """Keys that count no more: public keys, or a list that `ssh-keygen -k` made."""
+    """Keys that count no more: public keys, or a list that `ssh-keygen -k` made. It has to be there.
+
+    None: `revoked_signers` in the user's folder of settings, if it is there.
+    """
     require_signature: bool = False
     """Install only skills with the signature of an allowed signer."""
     key: str = field(default="", repr=False)

@@ -44,5 +44,6 @@ def _believed(settings: Settings) -> list[Path]:
     """Return the folders of the agent and of skills, and the workspace, which has rules of its own."""
     own = [cache_folder(settings), user_state_folder(settings), user_config_folder(settings)]
     skills = [*settings.skills_dirs, *(settings.home / name for name in STANDARD_FOLDERS)]
-    folders = [*own, trust_file_of(settings).parent, *skills, settings.workspace]
+    signers = [each for each in (settings.allowed_signers, settings.revoked_signers) if each is not None]
+    folders = [*own, trust_file_of(settings).parent, *signers, *skills, settings.workspace]
     return [Path(os.path.realpath(each)) for each in folders]

@@ -346,7 +346,7 @@ class Judge:
         _, own, others = self.warned_about(call)
         text = ""
         if skill is not None:
-            text = own or _skill_text(skill, "a trusted")
+            text = own or self._trusted_text(skill)
             if not self._is_confirmed(skill):
                 text += " That this agent loaded it from there is not confirmed."
             if (call.path or "").startswith(f"{PLUGIN_ROOT}/"):
@@ -356,6 +356,12 @@ class Judge:
         if untrusted and call.risk in self._policy.yes:
             text += f" --yes {call.risk} covers nothing after an untrusted skill was loaded."
         return text
+
+    def _trusted_text(self, skill: LoadedSkill) -> str:
+        signer = self._policy.trusted_signer(SkillRef.of(skill), self.registry)
+        if not signer:
+            return _skill_text(skill, "a trusted")
+        return f" Skill: {skill['name']}, from {skill['source']}, trusted: signed by {visible_line(signer)}."
 
     def _missing(self, call: Call) -> str:
         """Say which programs the skill of a script needs, and this machine lacks: before anybody is asked."""

@@ -106,25 +106,35 @@ class Policy:
 
     def trusts(self, ref: SkillRef, registry: Registry) -> bool:
         """Return whether the operator or a person vouches for this version of a skill."""
+        return self._is_known(ref, registry) or bool(self.signer_of(ref))
+
+    def trusted_signer(self, ref: SkillRef, registry: Registry) -> str:
+        """Return whose signature alone makes this version of a skill trusted; empty where none does."""
+        return "" if self._is_known(ref, registry) else self.signer_of(ref)
+
+    def signer_of(self, ref: SkillRef) -> str:
+        """Return who signed this version of a skill, and may do so today; empty for nobody."""
+        try:
+            return self.signers.vouch_for(Path(ref.path).parent, ref.name, ref.digest)
+        except (PackageError, OSError) as error:
+            logger.warning("signature cannot be checked", extra={"skill": ref.name, "cause": str(error)})
+            return ""
+
+    def _is_known(self, ref: SkillRef, registry: Registry) -> bool:
+        """Return whether this version of a skill itself is vouched for, and not only who signed it."""
         if registry.is_vouched_for(ref):
             return True
-        folder = Path(ref.path).parent
         try:
-            if self.trust.vouches_for(folder, ref.digest):
-                return True
+            return self.trust.vouches_for(Path(ref.path).parent, ref.digest)
         except TrustFileError as error:
             logger.warning("trust file unusable", extra={"cause": error.cause})
-            return False
-        try:
-            return bool(self.signers.vouch_for(folder, ref.name, ref.digest))
-        except PackageError as error:
-            logger.warning("signature cannot be checked", extra={"skill": ref.name, "cause": str(error)})
             return False
 
     def in_place_of(self, ref: SkillRef, registry: Registry) -> str:
         """Say which skills an untrusted one hides, and how to ask for them; empty where it hides none."""
         hidden = registry.hidden_by(ref)
-        is_said = hidden and not self.trusts(ref, registry)
+        # A project may bring another skill of the same signer, or an older version.
+        is_said = hidden and not self._is_known(ref, registry)
         return in_place_text(ref.name, ref.source, hidden) if is_said else ""
 
     def missing(self, ref: SkillRef, registry: Registry) -> list[Missing]:

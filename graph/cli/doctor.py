@@ -8,7 +8,7 @@ import click
 
 from skills_agent.graph.cli import options
 from skills_agent.graph.cli.printing import line_of, print_json, print_section, table, value_text
-from skills_agent.graph.places import process_environment, signers_file_of, state_folder, trust_file_of
+from skills_agent.graph.places import process_environment, state_folder, trust_file_of
 from skills_agent.graph.settings import Settings, SettingsError, content_limits, registry_of, shown_settings
 from skills_agent.skills.library.catalog import Catalog, CatalogEntry, in_place_text
 from skills_agent.skills.skill import Diagnostic, SkillMetadata
@@ -68,6 +68,7 @@ def doctor(workspace: Path | None, skills_dirs: tuple[Path, ...], as_json: bool)
     isolation = isolation_here(settings.sandbox, path, settings.workspace)
     no_shell = no_shell_here(settings.enable_run_command, isolation)
     in_place = untrusted_in_place(settings, registry.refresh())
+    signed = {each.name: who for each in registry.refresh().skills if (who := signer_of(settings, each))}
     servers = _server_states(settings)
     lacking = _lacking(settings, registry, {state.name: state.reason for state in servers if state.fault})
     shown, open_threads = shown_settings(settings), _open_threads(settings)
@@ -78,6 +79,7 @@ def doctor(workspace: Path | None, skills_dirs: tuple[Path, ...], as_json: bool)
                 **checkup._asdict(),
                 "mcp_servers": [server._asdict() for server in servers],
                 "untrusted": list(in_place.values()),
+                "signed": signed,
                 "sources": [source._asdict() for source in checkup.sources],
                 "programs": [program._asdict() for program in programs],
                 "missing": lacking,
@@ -93,6 +95,7 @@ def doctor(workspace: Path | None, skills_dirs: tuple[Path, ...], as_json: bool)
     click.echo("Sources, the strongest last")
     table(list(map(_source_row, checkup.sources)), empty="  none: skills are turned off (enable_skills)")
     print_section("Untrusted, in place of others", map(line_of, in_place.values()))
+    print_section("Trusted by who signed them", (line_of(f"{name}: {who}") for name, who in signed.items()))
     shadowed = [entry_text(entry) for entry in checkup.shadowed if entry.name not in in_place]
     print_section("Shadowed: a stronger source has a skill of that name", shadowed)
     print_section("Skipped", map(entry_text, checkup.skipped))
@@ -196,9 +199,6 @@ def untrusted_in_place(settings: Settings, catalog: Catalog) -> dict[str, str]:
         trusted = {each.path for each in trust.paths() if trust.is_unchanged(each)}
     except TrustFileError:  # then nothing is trusted by it
         trusted = set()
-    trusted |= {
-        os.path.realpath(Path(skill.path).parent) for skill, _ in hiding if signer_of(settings, skill)
-    }
     return {
         skill.name: in_place_text(skill.name, skill.source, hidden)
         for skill, hidden in hiding
@@ -208,16 +208,18 @@ def untrusted_in_place(settings: Settings, catalog: Catalog) -> dict[str, str]:
 
 def signer_of(settings: Settings, skill: SkillMetadata) -> str:
     """Return who signed a skill as it is now, so that it is trusted; empty for nobody."""
-    if not signers_file_of(settings).exists():
+    if skill.trusted:
         return ""
     from skills_agent.graph.cli.packages import signers_of
     from skills_agent.skills.library.contents import SnapshotError, measure
     from skills_agent.skills.packages.errors import PackageError
 
-    folder = Path(skill.path).parent
+    folder, signers = Path(skill.path).parent, signers_of(settings)
+    if not signers.may_have(folder):
+        return ""
     try:
         digest = measure(folder, None, content_limits(settings)).digest
-        return signers_of(settings).vouch_for(folder, skill.name, digest)
+        return signers.vouch_for(folder, skill.name, digest)
     except (PackageError, SnapshotError):  # the agent says so where it counts
         return ""
 

@@ -16,7 +16,9 @@ from skills_agent.skills.packages.target import Target
 from skills_agent.skills.text import count
 
 
-def install_npx(settings: Settings, target: Target, file: Path, *, yes: bool, as_json: bool) -> None:
+def install_npx(
+    settings: Settings, target: Target, file: Path, *, yes: bool, required: bool, as_json: bool
+) -> None:
     """Fetch the skills of a lock, check its hashes, show what changes, ask, install. Raises PackageError."""
     signatures = signers_of(settings).signatures()
     with target.draft() as draft:
@@ -37,7 +39,7 @@ def install_npx(settings: Settings, target: Target, file: Path, *, yes: bool, as
                 raise OfferError(skill.source, reason)
             offers.append(offer)
         changes = plan(target, offers, signatures)
-        check_required(settings, changes, required=False)
+        check_required(settings, changes, required=required)
         if not as_json:
             show_changes(changes, target.folder)
         todo = [each for each in changes if each.kind != "same"]

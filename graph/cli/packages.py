@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import click
 
 from skills_agent.graph.cli.printing import is_terminal
-from skills_agent.graph.places import process_environment, signers_file_of, user_state_folder
+from skills_agent.graph.places import process_environment, signer_files, user_state_folder
 from skills_agent.graph.settings import Settings, content_limits
 from skills_agent.skills.confined import is_beneath
 
@@ -84,9 +84,7 @@ def signers_of(settings: Settings) -> "Signers":
     from skills_agent.skills.packages.signed import Signers
 
     path = process_environment().get("PATH")
-    return Signers(
-        signers_file_of(settings), settings.revoked_signers, user_state_folder(settings), path=path
-    )
+    return Signers(signer_files(settings), user_state_folder(settings), path=path)
 
 
 def check_required(settings: Settings, changes: "Sequence[Change]", *, required: bool) -> None:

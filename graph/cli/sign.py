@@ -1,6 +1,7 @@
 """skills-agent skills sign: vouch for skills and archives with a key of SSH."""
 
 import os
+import tempfile
 from pathlib import Path
 
 import click
@@ -8,13 +9,15 @@ from msgspec import structs
 
 from skills_agent.graph.cli import options
 from skills_agent.graph.cli.printing import echo, line_of, print_json
-from skills_agent.graph.places import process_environment
+from skills_agent.graph.places import process_environment, signer_files
 from skills_agent.graph.settings import Settings, content_limits
+from skills_agent.skills.confined import read_beneath
+from skills_agent.skills.library.contents import SnapshotError
 from skills_agent.skills.packages.address import ARCHIVES
-from skills_agent.skills.packages.manifest import MANIFEST_FILE, statement
+from skills_agent.skills.packages.manifest import MANIFEST_FILE, read_manifest, statement
 from skills_agent.skills.packages.packing import manifest_of
 from skills_agent.skills.packages.signatures import MAX_ARCHIVE, Signatures, SigningError, signatures_here
-from skills_agent.skills.packages.sshsig import fingerprint, parse_signature
+from skills_agent.skills.packages.sshsig import MAX_ARMOUR, fingerprint, parse_signature
 
 _KEYS = ("id_ed25519", "id_ecdsa", "id_rsa")
 """In ~/.ssh, in the order of ssh-keygen."""
@@ -48,17 +51,22 @@ def sign(
     """
     settings = Settings.load(workspace)
     key = key or _own_key(settings)
-    signatures = signatures_here(Path(os.devnull), path=process_environment().get("PATH"))
+    signatures = signatures_here(signer_files(settings), path=process_environment().get("PATH"))
     signed = []
     for place in places:
         file = place.with_name(f"{place.name}.sig")
-        if place.is_dir():
-            name, mark = _sign_skill(place, signatures, key, settings, force=force)
-            file = place / MANIFEST_FILE
-        elif place.name.endswith(ARCHIVES):
-            name, mark = place.name, _sign_archive(place, file, signatures, key, force=force)
-        else:
+        if not place.is_dir() and not place.name.endswith(ARCHIVES):
             raise SigningError(str(place), "signed", "it is no folder of a skill, and no archive")
+        try:
+            if place.is_dir():
+                name, mark = _sign_skill(place, signatures, key, settings, force=force)
+                file = place / MANIFEST_FILE
+            else:
+                name, mark = place.name, _sign_archive(place, file, signatures, key, force=force)
+        except SnapshotError as error:
+            raise SigningError(str(place), "signed", error.reason) from error
+        except OSError as error:
+            raise SigningError(str(place), "signed", error.strerror or str(error)) from error
         signed.append({"name": name, "fingerprint": mark, "file": str(file)})
     if as_json:
         print_json(signed)
@@ -81,7 +89,8 @@ def _sign_skill(
 ) -> tuple[str, str]:
     manifest = manifest_of(folder.resolve(), content_limits(settings))
     signature = signatures.sign(statement(manifest.name, manifest.digest), key)
-    _check_other(f"{folder}/{MANIFEST_FILE}", manifest.signature, signature, force=force)
+    before = read_manifest(folder)
+    _check_other(f"{folder}/{MANIFEST_FILE}", before.signature if before else "", signature, force=force)
     _write(folder / MANIFEST_FILE, structs.replace(manifest, signature=signature).content())
     return manifest.name, _mark(signature)
 
@@ -90,8 +99,11 @@ def _sign_archive(archive: Path, file: Path, signatures: Signatures, key: Path, 
     if archive.stat().st_size > MAX_ARCHIVE:
         raise SigningError(str(archive), "signed", f"it has more than {MAX_ARCHIVE:,} bytes")
     signature = signatures.sign(archive.read_bytes(), key)
-    if os.path.lexists(file):
-        _check_other(str(file), file.read_text(encoding="ascii", errors="replace"), signature, force=force)
+    try:
+        before = read_beneath(file.parent, file.name, MAX_ARMOUR + 1, follow=False)
+    except FileNotFoundError:
+        before = b""
+    _check_other(str(file), before.decode("ascii", "replace"), signature, force=force)
     _write(file, signature.encode())
     return _mark(signature)
 
@@ -113,10 +125,15 @@ def _mark(signature: str) -> str:
 
 
 def _write(file: Path, content: bytes) -> None:
-    draft = file.with_name(f".{file.name}.{os.getpid()}")
+    """Write beside the file and put in place: whoever reads it reads the old one or the new one."""
     try:
-        draft.write_bytes(content)
-        draft.replace(file)
+        descriptor, draft = tempfile.mkstemp(prefix=".signing-", dir=file.parent)
+        try:
+            with open(descriptor, "wb") as opened:  # noqa: PTH123 - a descriptor
+                os.fchmod(descriptor, 0o644)
+                opened.write(content)
+            Path(draft).replace(file)
+        finally:
+            Path(draft).unlink(missing_ok=True)
     except OSError as error:
-        draft.unlink(missing_ok=True)
         raise SigningError(str(file), "written", error.strerror or str(error)) from error

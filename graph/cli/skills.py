@@ -116,7 +116,8 @@ def list_skills(
     ]
     if is_long:
         for (name, source, description), skill in zip(rows, catalog.skills, strict=True):
-            echo(f"{name}  {source}\n  {line_of(description)}\n  {line_of(_facts(registry, catalog, skill))}")
+            facts = _facts(settings, registry, catalog, skill)
+            echo(f"{name}  {source}\n  {line_of(description)}\n  {line_of(facts)}")
     table(
         [] if is_long and rows else rows,
         empty=""
@@ -155,14 +156,14 @@ def _marks(skill: SkillMetadata) -> str:
     return f"({said}) " if said else ""
 
 
-def _facts(registry: Registry, catalog: Catalog, skill: SkillMetadata) -> str:
+def _facts(settings: Settings, registry: Registry, catalog: Catalog, skill: SkillMetadata) -> str:
     """Return what is known of a skill that was read whole: its files, trust, digest, and what it hides."""
     try:
         digest = registry.load(skill.ref).digest
         files = _files_text(registry.resources(skill.ref._replace(digest=digest)))
     except SkillError as error:
         return str(error)
-    return "; ".join(filter(None, [files, _trust_text(catalog, skill), f"digest {digest[:12]}"]))
+    return "; ".join(filter(None, [files, _trust_text(settings, catalog, skill), f"digest {digest[:12]}"]))
 
 
 def _files_text(listing: ResourceListing) -> str:
@@ -173,13 +174,15 @@ def _files_text(listing: ResourceListing) -> str:
     return ", ".join(count(counts[kind], noun) for kind, noun in kinds.items() if counts[kind]) + more
 
 
-def _trust_text(catalog: Catalog, skill: SkillMetadata) -> str:
-    """Say whether the source of a skill is trusted, and which skills of its name it takes the place of."""
+def _trust_text(settings: Settings, catalog: Catalog, skill: SkillMetadata) -> str:
+    """Say whether a skill's source, or its signer, is trusted, and which skills of its name it hides."""
     hidden = [
         each.source for each in catalog.entries if each.status == "shadowed" and each.name == skill.name
     ]
     shadows = f"; in place of that of {', '.join(hidden)}" if hidden else ""
-    return f"source {'trusted' if skill.trusted else 'not trusted'}{shadows}"
+    signer = signer_of(settings, skill)
+    signed = f"; trusted: signed by {signer}" if signer else ""
+    return f"source {'trusted' if skill.trusted else 'not trusted'}{signed}{shadows}"
 
 
 @skills.command("show", epilog=options.examples("skills show csv-report"))
@@ -204,15 +207,13 @@ def show_skill(name: str, workspace: Path | None, skills_dirs: tuple[Path, ...],
         print_json(known | read)
         return
     missing = _not_here(settings, needed, ref, trusted=metadata.trusted)
-    signer = "" if metadata.trusted else signer_of(settings, metadata)
     fields = ("name", "description", "source", "path", "version", "author", "license", "compatibility")
     facts = [
         *((field, getattr(metadata, field)) for field in fields),
         ("allowed-tools", " ".join(metadata.allowed_tools or ())),
         ("use", _marks(metadata).strip(" ()")),
         ("not met", " ".join(_unmet(catalog).get(metadata.path, ()))),
-        ("trust", _trust_text(catalog, metadata)),
-        ("signed by", f"{signer}, so it is trusted" if signer else ""),
+        ("trust", _trust_text(settings, catalog, metadata)),
         ("digest", skill.digest),
         ("plugin", registry.plugin_note(ref)),
         ("has", _files_text(listing)),

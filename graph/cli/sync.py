@@ -70,7 +70,14 @@ def sync(
             raise click.UsageError("--from writes skills.lock, and --frozen writes nothing.")
         from skills_agent.graph.cli.npx import install_npx
 
-        install_npx(settings, target_of(settings, place), npx_lock, yes=yes, as_json=as_json)
+        install_npx(
+            settings,
+            target_of(settings, place),
+            npx_lock,
+            yes=yes,
+            required=require_signature,
+            as_json=as_json,
+        )
         return
     if frozen:
         if require_signature:
@@ -124,7 +131,7 @@ def _restore(
     required: bool,
     as_json: bool,
 ) -> None:
-    from skills_agent.skills.packages.signed import check_offered, require
+    from skills_agent.skills.packages.signed import check_offered, require, said
     from skills_agent.skills.packages.syncing import Place, fetch_locked, restore
 
     signers = signers_of(settings)
@@ -132,21 +139,23 @@ def _restore(
     with target.draft() as draft:
         place = Place(target.folder, draft, target.limits, market_of(settings), signatures)
         fetched = fetch_locked((each.locked for each in todo), place)
-        signed = []
+        signed = {}
         for one in fetched:
             assert one.offer is not None and one.skill is not None  # noqa: S101, PT018 - else it has raised
             check = check_offered(one.offer, one.skill, signatures)
             if required:
                 require(one.locked.name, check)
             if check is not None:
-                signed.append((one.locked.name, one.locked.digest, check))
+                signed[one.locked.name] = check
         if not as_json:
             for each in todo:
                 change = f"replaces {each.found[:12]}, which is kept" if each.found else "new"
                 echo(f"{each.locked.name}  {line_of(change)}  {line_of(each.locked.source)}")
+                echo(f"  {line_of(said(signed.get(each.locked.name)))}")
         confirm(f"Install {count(len(todo), 'skill')}?", yes=yes)
         restore(target, draft, todo, fetched, origin().at)
-    signers.note(signed)
+    digests = {each.locked.name: each.locked.digest for each in todo}
+    signers.note((name, digests[name], check) for name, check in signed.items())
 
 
 def _check(target: "Target", market: str, *, as_json: bool) -> None:

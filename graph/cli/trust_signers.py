@@ -8,9 +8,9 @@ import click
 
 from skills_agent.graph.cli import options
 from skills_agent.graph.cli.printing import echo, line_of, print_json, table
-from skills_agent.graph.places import signers_file_of
+from skills_agent.graph.places import process_environment, signer_files
 from skills_agent.graph.settings import Settings
-from skills_agent.skills.packages.signatures import NAMESPACE, SigningError, read_signers
+from skills_agent.skills.packages.signatures import NAMESPACE, SignatureCheck, SigningError, signatures_here
 from skills_agent.skills.packages.signers import Signer, is_principal, line_for, parse_key
 from skills_agent.skills.packages.sshsig import SignatureFormatError, fingerprint
 
@@ -57,8 +57,9 @@ def add(name: str, key: str, before: datetime | None, as_json: bool) -> None:
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "it is no text"
         raise SigningError(line_of(key), "used as a key", reason) from error
-    file = signers_file_of(Settings.load_own())
-    known = [each for each in read_signers(file).signers if each.key == public and name in each.principals]
+    files = signer_files(Settings.load_own())
+    file = files.allowed
+    known = [each for each in files.signers().signers if each.key == public and name in each.principals]
     until = f"{before:%Y%m%d}" if before is not None else ""
     if not known:
         _append(file, line_for(name, public, NAMESPACE, until))
@@ -75,24 +76,25 @@ def add(name: str, key: str, before: datetime | None, as_json: bool) -> None:
 @options.as_json
 def list_signers(as_json: bool) -> None:
     """List those whose signatures count, and until when."""
-    file = signers_file_of(Settings.load_own())
-    allowed = read_signers(file)
-    now = datetime.now(UTC)
+    files = signer_files(Settings.load_own())
+    file, allowed, now = files.allowed, files.signers(), datetime.now(UTC)
+    signatures = signatures_here(files, path=process_environment().get("PATH"))
+    rows = [(each, signatures.standing(each.key)) for each in allowed.signers]
     if as_json:
         print_json(
             [
                 {
                     "name": each.name,
                     "fingerprint": each.fingerprint,
-                    "counts": each.may_sign(NAMESPACE, now),
+                    "counts": _counts(each, check, now),
                     "valid_before": each.before.isoformat() if each.before is not None else None,
                 }
-                for each in allowed.signers
+                for each, check in rows
             ]
         )
         return
     table(
-        [(line_of(each.name), each.fingerprint, _state(each, now)) for each in allowed.signers],
+        [(line_of(each.name), each.fingerprint, _state(each, check, now)) for each, check in rows],
         empty="Nobody's signatures count. To add somebody: skills-agent trust signer add NAME KEY",
     )
     for number in allowed.unread:
@@ -104,8 +106,8 @@ def list_signers(as_json: bool) -> None:
 @options.as_json
 def remove(name: str, as_json: bool) -> None:
     """Trust what NAME signs no more, from the next call on."""
-    file = signers_file_of(Settings.load_own())
-    before = read_signers(file)
+    files = signer_files(Settings.load_own())
+    file, before = files.allowed, files.signers()
     ended = [each for each in before.signers if name in each.principals]
     if not ended:
         known = ", ".join(line_of(each.name) for each in before.signers) or "nobody"
@@ -114,9 +116,9 @@ def remove(name: str, as_json: bool) -> None:
     if shared is not None:
         names = line_of(", ".join(shared.principals))
         raise click.ClickException(f"One line of {line_of(str(file))} is of {names}: change it there.")
-    lines = file.read_text(encoding="utf-8").splitlines(keepends=True)
+    lines = file.read_text(encoding="utf-8").split("\n")  # as the file is read: nothing else ends a line
     gone = {each.line for each in ended}
-    _replace(file, "".join(text for number, text in enumerate(lines, 1) if number not in gone))
+    _replace(file, "\n".join(text for number, text in enumerate(lines, 1) if number not in gone))
     if as_json:
         print_json([{"name": each.name, "fingerprint": each.fingerprint} for each in ended])
         return
@@ -124,14 +126,19 @@ def remove(name: str, as_json: bool) -> None:
         echo(f"What {line_of(each.name)} signs ({each.fingerprint}) is not trusted any more.")
 
 
-def _state(signer: Signer, now: datetime) -> str:
-    if signer.is_authority:
-        return "authority of certificates"
+def _counts(signer: Signer, check: SignatureCheck, now: datetime) -> bool:
+    """Return whether a line lets its key sign; another line may let it, too."""
+    return check.state == "good" and signer.is_for(NAMESPACE) and signer.is_valid(now)
+
+
+def _state(signer: Signer, check: SignatureCheck, now: datetime) -> str:
+    if check.reason.endswith("is revoked"):
+        return "revoked"
     if signer.before is not None and signer.before <= now:
         return f"expired {_day(signer.before)}"
     if signer.after is not None and now < signer.after:
         return f"counts from {_day(signer.after)}"
-    if not signer.may_sign(NAMESPACE, now):
+    if not signer.is_for(NAMESPACE):
         return f"may not sign for {NAMESPACE}"
     return f"counts until {_day(signer.before)}" if signer.before is not None else "counts"
 
@@ -146,11 +153,14 @@ def _append(file: Path, line: str) -> None:
 
 
 def _replace(file: Path, text: str) -> None:
-    draft = file.with_name(f".{file.name}.{os.getpid()}")
+    """Write beside the file that a link leads to, and put it in place as a whole."""
+    place = Path(os.path.realpath(file))
+    draft = place.with_name(f".{place.name}.{os.urandom(4).hex()}")
     try:
-        file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        draft.touch(mode=0o600)
+        place.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        draft.touch(mode=0o600, exist_ok=False)
         draft.write_text(text, encoding="utf-8")
-        draft.replace(file)
+        draft.replace(place)
     except OSError as error:
+        draft.unlink(missing_ok=True)
         raise SigningError(str(file), "written", error.strerror or str(error)) from error

@@ -10,6 +10,7 @@ from skills_agent.graph.cli import options
 from skills_agent.graph.cli.packages import signers_of, target_of, to
 from skills_agent.graph.cli.printing import echo, line_of, print_json
 from skills_agent.graph.settings import Settings, open_snapshots
+from skills_agent.skills.packages.errors import PackageError
 from skills_agent.skills.packages.lock import read_lock
 from skills_agent.skills.packages.npx_lock import USER_LOCK, NpxSkill, read_npx_lock
 from skills_agent.skills.packages.signatures import SignatureCheck
@@ -43,7 +44,7 @@ def verify(names: tuple[str, ...], place: str, workspace: Path | None, as_json: 
     pinned = list(_pinned(settings, verification.checks))
     signers = signers_of(settings)
     signed = {each.name: _signature(signers, target.folder, each) for each in verification.checks}
-    is_signed = all(check is None or check.state == "good" for check in signed.values())
+    lost = sum(_is_lost(signers, each, signed[each.name]) for each in verification.checks)
     npx = [(each, each.state()) for each in _by_npx(settings, place) if not names]
     if as_json:
         print_json(
@@ -56,13 +57,13 @@ def verify(names: tuple[str, ...], place: str, workspace: Path | None, as_json: 
             }
         )
     else:
-        _print(verification, signed, target.folder)
+        _print(verification, signed, lost, target.folder)
         for each in pinned:
             version = f"{each['digest'][:_SHORT]} of {each['skill']}"
             echo(f"Thread {line_of(each['thread'])} goes on with {version}, which is not what is installed.")
         for skill, state in npx:
             echo(f"{skill.name}  {state}  installed by npx skills from {line_of(skill.source)}")
-    if not verification.is_same or not is_signed or any(state in {"changed", "missing"} for _, state in npx):
+    if not verification.is_same or lost or any(state in {"changed", "missing"} for _, state in npx):
         raise click.exceptions.Exit(1)
 
 
@@ -76,15 +77,33 @@ def _signature(signers: Signers, folder: Path, check: Check) -> SignatureCheck |
     """Return what the signature of a skill says today; None for one that had none when it was installed."""
     if not check.locked.signer:
         return None
-    now = signers.check(folder / check.name, check.name, check.digest)
+    try:
+        now = signers.check(folder / check.name, check.name, check.digest)
+    except PackageError as error:
+        return SignatureCheck("bad", reason=str(error).rstrip("."))
+    if now is None and check.locked.archive:
+        reason = f"with its archive, by {check.locked.signer} as skills.lock says; it was not checked here"
+        return SignatureCheck("unknown", reason=reason)
     return now or SignatureCheck("unknown", reason=f"the signature of {check.locked.signer} is gone")
+
+
+def _is_lost(signers: Signers, check: Check, now: SignatureCheck | None) -> bool:
+    """Return whether a signature counted here when it was installed, and does not today.
+
+    Where nobody of the file of signers has ever vouched, as in most CI, only a bad one is a difference.
+    """
+    if now is None or now.state == "good":
+        return False
+    return now.state != "unknown" or signers.noted(check.name, check.locked.digest) is not None
 
 
 def _signed(check: SignatureCheck | None) -> dict[str, Any]:
     return {"signature": None if check is None else check._asdict()}
 
 
-def _print(verification: Verification, signed: Mapping[str, SignatureCheck | None], folder: Path) -> None:
+def _print(
+    verification: Verification, signed: Mapping[str, SignatureCheck | None], lost: int, folder: Path
+) -> None:
     for each in verification.checks:
         echo(f"{each.name}  {each.state}  {each.digest or each.locked.digest}  {line_of(each.locked.source)}")
         if each.state == "changed" and each.digest != each.locked.digest:
@@ -103,7 +122,6 @@ def _print(verification: Verification, signed: Mapping[str, SignatureCheck | Non
         echo(f"{bad} of {checked} not as {folder}/skills.lock says. To restore: skills-agent skills sync")
     else:
         echo(f"{checked} as {folder}/skills.lock says.")
-    lost = sum(check is not None and check.state != "good" for check in signed.values())
     if lost:
         echo(f"{count(lost, 'signature')} that counted when it was installed counts no more.")
 

@@ -1,27 +1,33 @@
-"""What a signature says of a message, and the two ways to make and check one.
+"""What a signature of a skill says, and whoever makes and checks one here.
 
-`ssh-keygen` does it where it is there: it knows keys in agents and on tokens, certificates and lists of
-revoked keys. Else the package `cryptography` does, for keys of Ed25519, ECDSA and RSA. Both hold signatures
-against a file of allowed signers (signers.py), and a signature counts for one namespace alone.
+Two questions make one answer. Has the key in the signature signed these bytes, for skills (a signature is for
+one namespace alone)? That is for `ssh-keygen` where it is there: it knows keys in agents and on tokens. Else
+the package `cryptography` knows it, for keys of Ed25519, ECDSA and RSA. And: does that key count today? That
+is for the files of signers (signer_files.py), read by one reader for both.
 """
 
 import shutil
-from collections.abc import Callable
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final, Literal, NamedTuple, Protocol
 
 from skills_agent.skills.errors import DetailedError
 from skills_agent.skills.packages.errors import PackageError
-from skills_agent.skills.packages.signers import MAX_FILE, AllowedSigners, parse_signers
-from skills_agent.skills.packages.sshsig import SshSignature, fingerprint
-from skills_agent.skills.policy.trust import read_own_file
+from skills_agent.skills.packages.signer_files import SignerFiles
+from skills_agent.skills.packages.signers import AllowedSigners
+from skills_agent.skills.packages.sshsig import (
+    SignatureFormatError,
+    SshSignature,
+    fingerprint,
+    parse_signature,
+)
 
 NAMESPACE: Final = "agent-skills"
 MAX_ARCHIVE: Final = 1_000_000_000
 """Bytes: it is read into memory to be signed."""
 
-State = Literal["good", "unknown", "bad"]
+State = Literal["good", "unknown", "ended", "bad"]
 
 
 class SigningError(DetailedError, PackageError):
@@ -38,100 +44,101 @@ class SignatureCheck(NamedTuple):
     """What a signature says of a message."""
 
     state: State
-    """By somebody who is allowed; by nobody who is known here; not of this message, or no signature."""
+    """By somebody who is allowed; by nobody who is known here; by a key that is revoked, or not valid today;
+    not of this message, or no signature."""
     signer: str = ""
-    """The principal, as the file of allowed signers has it; empty where nobody vouches for the key."""
+    """The first principal, as the file of allowed signers has it; empty where nobody vouches for the key."""
     fingerprint: str = ""
     """Of the key; empty where none can be read."""
     reason: str = ""
     """Why it does not count; empty if it does."""
+    key: bytes = b""
+    """In its wire format, where it has signed the message."""
 
 
-class Signatures(Protocol):
-    """Makes signatures, and checks them against one file of allowed signers."""
+class Way(Protocol):
+    """One way to make signatures, and to prove that a key has made one."""
 
-    def check(self, message: bytes, signature: str, namespace: str = NAMESPACE) -> SignatureCheck:
-        """Say whose signature of a message this is. Raises SigningError where nothing can be said."""
-        ...
+    def proves(self, message: bytes, signature: SshSignature) -> bool:
+        """Return whether the key of a signature has signed a message, for the signature's namespace.
 
-    def standing(self, mark: str, namespace: str = NAMESPACE) -> SignatureCheck:
-        """Say whether the key of a fingerprint may sign now: `good` or `unknown`. Raises SigningError.
-
-        For a signature that was checked before, whose message is not at hand any more.
+        Raises SigningError where that cannot be told.
         """
         ...
 
-    def sign(self, message: bytes, key: Path, namespace: str = NAMESPACE) -> str:
+    def is_in(self, krl: bytes, key: bytes) -> bool:
+        """Return whether a list of `ssh-keygen -k` revokes a key. Raises SigningError."""
+        ...
+
+    def sign(self, message: bytes, key: Path, namespace: str) -> str:
         """Return an armoured signature by the private key in a file. Raises SigningError."""
         ...
 
 
-def signatures_here(signers: Path, revoked: Path | None = None, *, path: str | None = None) -> Signatures:
-    """Return what makes and checks signatures on this machine; `path` as in the environment.
+@dataclass(frozen=True)
+class Signatures:
+    """Makes signatures, and says what they are worth here."""
 
-    Raises SigningError where there is nothing that can.
-    """
+    way: Way
+    files: SignerFiles
+
+    def check(self, message: bytes, signature: str, namespace: str = NAMESPACE) -> SignatureCheck:
+        """Say whose signature of a message this is.
+
+        Raises SigningError where that cannot be told, and SignerFileError.
+        """
+        check = self.proof(message, signature, namespace)
+        return self.standing(check.key, namespace) if check.key else check
+
+    def proof(self, message: bytes, signature: str, namespace: str = NAMESPACE) -> SignatureCheck:
+        """Say which key has signed a message, whoever that is: `unknown` or `bad`. Raises SigningError."""
+        try:
+            parsed = parse_signature(signature)
+        except SignatureFormatError as error:
+            return SignatureCheck("bad", reason=str(error))
+        mark = fingerprint(parsed.key)
+        if parsed.namespace != namespace:
+            reason = f"it was made for {parsed.namespace!r}, and not for {namespace!r}"
+            return SignatureCheck("bad", "", mark, reason)
+        if not self.way.proves(message, parsed):
+            reason = "it is not of these bytes: something was changed since it was made"
+            return SignatureCheck("bad", "", mark, reason)
+        return SignatureCheck("unknown", "", mark, "", parsed.key)
+
+    def standing(self, key: bytes, namespace: str = NAMESPACE, now: datetime | None = None) -> SignatureCheck:
+        """Say what the signatures of a key are worth, by default today. Raises PackageError."""
+        now, mark = now or datetime.now(UTC), fingerprint(key)
+        allowed, revoked = self.files.signers(), self.files.revoked_keys()
+        if key in revoked.keys or (revoked.krl and self.way.is_in(revoked.krl, key)):
+            name = next((each.name for each in allowed.signers if each.key == key), mark)
+            return SignatureCheck("ended", "", mark, f"the key of {name} is revoked", key)
+        if signer := allowed.of_key(key, namespace, now):
+            return SignatureCheck("good", signer.name, mark, "", key)
+        return _not_allowed(allowed, key, namespace)
+
+    def sign(self, message: bytes, key: Path, namespace: str = NAMESPACE) -> str:
+        """Return an armoured signature by the private key in a file. Raises SigningError."""
+        return self.way.sign(message, key, namespace)
+
+    def with_files(self, files: SignerFiles) -> "Signatures":
+        """Return the same with other files of signers."""
+        return replace(self, files=files)
+
+
+def signatures_here(files: SignerFiles, *, path: str | None = None) -> Signatures:
+    """Return what makes and checks signatures on this machine; `path` as in the environment."""
     from skills_agent.skills.packages.ssh_keygen import SshKeygen  # noqa: PLC0415 - it imports this module
     from skills_agent.skills.packages.ssh_library import Library  # noqa: PLC0415
 
     program = shutil.which("ssh-keygen", path=path)
-    return SshKeygen(program, signers, revoked) if program else Library(signers, revoked)
+    return Signatures(SshKeygen(program) if program else Library(), files)
 
 
-def read_signers(signers: Path) -> AllowedSigners:
-    """Return who may sign; nobody where there is no file. Raises SigningError.
-
-    A file that others can write, or that is another user's, is refused.
-    """
-    try:
-        raw = read_own_file(signers, MAX_FILE + 1)
-        if len(raw) > MAX_FILE:
-            raise _unusable(signers, f"it has more than {MAX_FILE:,} bytes")
-        return parse_signers(raw.decode())
-    except FileNotFoundError:
-        return AllowedSigners()
-    except (OSError, UnicodeDecodeError) as error:
-        raise _unusable(signers, getattr(error, "strerror", None) or str(error)) from error
-
-
-def check_revoked(revoked: Path | None) -> None:
-    """Raise SigningError where there should be a file of revoked keys and is none: no key counts then."""
-    if revoked is not None and not revoked.is_file():
-        raise _unusable(revoked, "the setting revoked_signers names it, and it is no file")
-
-
-def standing_of(
-    allowed: AllowedSigners, mark: str, namespace: str, is_revoked: Callable[[bytes], bool]
-) -> SignatureCheck:
-    """Say whether the key of a fingerprint may sign now."""
-    line = next((each for each in allowed.signers if each.fingerprint == mark), None)
-    if line is None:
-        return SignatureCheck("unknown", "", mark, f"nobody here vouches for the key {mark}")
-    signer = allowed.of_key(line.key, namespace, datetime.now(UTC))
-    if signer is None:
-        return SignatureCheck("unknown", "", mark, why_unknown(allowed, line.key, namespace))
-    if is_revoked(line.key):
-        return SignatureCheck("unknown", "", mark, f"the key of {signer.name} is revoked")
-    return SignatureCheck("good", ",".join(signer.principals), mark)
-
-
-def _unusable(file: Path, why: str) -> SigningError:
-    return SigningError("A signature", "verified", f"{file} cannot be used: {why}")
-
-
-def why_bad(parsed: SshSignature, namespace: str) -> str:
-    if parsed.namespace != namespace:
-        return f"it was made for {parsed.namespace!r}, and not for {namespace!r}"
-    return "it is not of these bytes: something was changed since it was made"
-
-
-def why_unknown(allowed: AllowedSigners, key: bytes, namespace: str) -> str:
+def _not_allowed(allowed: AllowedSigners, key: bytes, namespace: str) -> SignatureCheck:
+    mark = fingerprint(key)
     lines = [each for each in allowed.signers if each.key == key]
     if not lines:
-        return f"nobody here vouches for the key {fingerprint(key)}"
-    now = datetime.now(UTC)
-    if any(each.is_authority for each in lines):
-        return f"the key of {lines[0].name} vouches for certificates alone"
-    if all((each.before and each.before <= now) or (each.after and now < each.after) for each in lines):
-        return f"the key of {lines[0].name} is not valid today"
-    return f"{lines[0].name} may not sign for {namespace}"
+        return SignatureCheck("unknown", "", mark, f"nobody here vouches for the key {mark}", key)
+    if not any(each.is_for(namespace) for each in lines):
+        return SignatureCheck("unknown", "", mark, f"{lines[0].name} may not sign for {namespace}", key)
+    return SignatureCheck("ended", "", mark, f"the key of {lines[0].name} is not valid today", key)

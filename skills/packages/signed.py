@@ -7,7 +7,6 @@ archive is kept; whether its key may sign is looked up anew each time, as for th
 
 import os
 import re
-import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,14 +17,14 @@ import msgspec
 from skills_agent.skills.errors import DetailedError
 from skills_agent.skills.packages.errors import PackageError
 from skills_agent.skills.packages.journal import is_own, make_own
-from skills_agent.skills.packages.manifest import read_manifest, statement
+from skills_agent.skills.packages.manifest import MANIFEST_FILE, read_manifest, statement
 from skills_agent.skills.packages.offer import Offer, OfferedSkill
 from skills_agent.skills.packages.signatures import SignatureCheck, Signatures, SigningError, signatures_here
+from skills_agent.skills.packages.signer_files import SignerFiles
+from skills_agent.skills.packages.sshsig import SignatureFormatError, check_key
 from skills_agent.skills.visible import visible_line
 
 _NOTES: Final = "signed"
-_SECONDS: Final = 60
-"""How long what was found out about a signature holds while no file changes: keys expire."""
 _MAX_KEPT: Final = 1_000
 _DIGEST: Final = re.compile(r"[0-9a-f]{64}")
 
@@ -42,21 +41,22 @@ class _Note(msgspec.Struct, frozen=True):
     """What the signature of an archive vouched for."""
 
     name: str
-    fingerprint: str
+    key: bytes
+    """In its wire format."""
 
 
 def check_offered(offer: Offer, skill: OfferedSkill, signatures: Signatures) -> SignatureCheck | None:
     """Say who signed a skill of an offer; None: nobody.
 
     A good signature counts, be it in the manifest or beside the archive. Raises SignatureError for one of
-    something else, ManifestError and SigningError.
+    something else, or by a key that is revoked or not valid today, ManifestError and SigningError.
     """
     manifest = read_manifest(skill.folder)
     checks = [offer.archive_check] if offer.archive_check is not None else []
     if manifest is not None and manifest.signature:
         checks.insert(0, signatures.check(statement(skill.name, skill.digest), manifest.signature))
     for each in checks:
-        if each.state == "bad":
+        if each.state in {"bad", "ended"}:
             raise SignatureError(skill.name, f"its signature does not count, for {each.reason}")
     return next((each for each in checks if each.state == "good"), checks[0] if checks else None)
 
@@ -86,28 +86,32 @@ def said(check: SignatureCheck | None) -> str:
 class Signers:
     """Those whose signatures count on this machine."""
 
-    file: Path
-    """Of allowed signers; none need be there."""
-    revoked: Path | None
+    files: SignerFiles
     state: Path
     """The state folder of the user."""
     path: str | None = None
     """Where programs are, as PATH has it."""
-    _known: dict[tuple[object, ...], SignatureCheck | None] = field(default_factory=dict)
+    _proofs: dict[tuple[str, str, str], SignatureCheck] = field(default_factory=dict)
+    """By name, digest and signature: which key has signed it. Whether that counts is looked up each time."""
 
     def signatures(self) -> Signatures:
-        """Return what checks signatures here. Raises SigningError where there is nothing that can."""
-        return signatures_here(self.file, self.revoked, path=self.path)
+        """Return what makes and checks signatures here."""
+        return signatures_here(self.files, path=self.path)
 
     def vouch_for(self, folder: Path, name: str, digest: str) -> str:
         """Return who signed this version of a skill and may do so today; empty for nobody.
 
-        Raises SigningError and ManifestError where a signature is there and cannot be checked.
+        Raises PackageError where a signature is there and cannot be checked.
         """
-        if not os.path.lexists(self.file):
+        if not os.path.lexists(self.files.allowed):
             return ""
         check = self.check(folder, name, digest)
         return check.signer if check is not None and check.state == "good" else ""
+
+    def may_have(self, folder: Path) -> bool:
+        """Return whether a skill may be signed at all: most are not, and need not be measured."""
+        places = (folder / MANIFEST_FILE, self.state / _NOTES)
+        return os.path.lexists(self.files.allowed) and any(map(os.path.lexists, places))
 
     def check(self, folder: Path, name: str, digest: str) -> SignatureCheck | None:
         """Say whose signature of this version of an installed skill counts today; None: it has none.
@@ -116,19 +120,24 @@ class Signers:
         """
         manifest = read_manifest(folder)
         signature = manifest.signature if manifest is not None and manifest.digest == digest else ""
-        key = (name, digest, signature, _state(self.file), _state(self.revoked), int(time.time() / _SECONDS))
-        if key not in self._known:
-            if len(self._known) >= _MAX_KEPT:
-                self._known.clear()
-            self._known[key] = self._check(signature, name, digest)
-        return self._known[key]
+        check = self._check(name, digest, signature) if signature else None
+        if check is not None and check.state == "good":
+            return check
+        noted = self.noted(name, digest)
+        return noted if check is None or (noted is not None and noted.state == "good") else check
 
-    def _check(self, signature: str, name: str, digest: str) -> SignatureCheck | None:
-        check = self.signatures().check(statement(name, digest), signature) if signature else None
-        if (check is None or check.state != "good") and (note := self._note(digest)) and note.name == name:
-            standing = self.signatures().standing(note.fingerprint)
-            return standing if check is None or standing.state == "good" else check
-        return check
+    def noted(self, name: str, digest: str) -> SignatureCheck | None:
+        """Say what the key counts for today that was noted when a skill was installed; None: none was."""
+        note = self._note(digest)
+        return self.signatures().standing(note.key) if note is not None and note.name == name else None
+
+    def _check(self, name: str, digest: str, signature: str) -> SignatureCheck:
+        signatures, key = self.signatures(), (name, digest, signature)
+        proof = self._proofs.get(key) or signatures.proof(statement(name, digest), signature)
+        if len(self._proofs) >= _MAX_KEPT:
+            self._proofs.clear()
+        self._proofs[key] = proof
+        return signatures.standing(proof.key) if proof.key else proof
 
     def note(self, skills: Iterable[tuple[str, str, SignatureCheck]]) -> None:
         """Note names and digests of what was installed with a good signature. Raises OSError."""
@@ -137,7 +146,7 @@ class Signers:
                 file = self._file(digest)
                 make_own(file.parent)
                 draft = file.with_suffix(f".{os.getpid()}")
-                draft.write_bytes(msgspec.json.encode(_Note(name, check.fingerprint)))
+                draft.write_bytes(msgspec.json.encode(_Note(name, check.key)))
                 draft.replace(file)
 
     def _note(self, digest: str) -> _Note | None:
@@ -145,20 +154,15 @@ class Signers:
             return None
         file = self._file(digest)
         try:
-            return msgspec.json.decode(file.read_bytes(), type=_Note) if is_own(file.parent) else None
-        except (FileNotFoundError, msgspec.DecodeError):
+            if not is_own(file.parent):
+                return None
+            note = msgspec.json.decode(file.read_bytes(), type=_Note)
+            check_key(note.key)
+        except (FileNotFoundError, msgspec.DecodeError, SignatureFormatError):
             return None
         except OSError as error:
             raise SigningError("A signature", "verified", f"{file}: {error.strerror}") from error
+        return note
 
     def _file(self, digest: str) -> Path:
         return self.state / _NOTES / f"{digest}.json"
-
-
-def _state(file: Path | None) -> tuple[int, ...]:
-    """Return what differs when a file does."""
-    try:
-        facts = file.stat() if file is not None else None
-    except OSError:
-        return (-1,)
-    return (facts.st_ino, facts.st_size, facts.st_mtime_ns, facts.st_ctime_ns) if facts is not None else ()

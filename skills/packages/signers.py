@@ -1,28 +1,26 @@
 """Who may sign: the file of allowed signers of OpenSSH (ssh-keygen(1), ALLOWED SIGNERS).
 
-    alice@example.org namespaces="agent-skills" valid-before="20270101" ssh-ed25519 AAAA...
+    alice@example.org namespaces="agent-skills",valid-before="20270101" ssh-ed25519 AAAA...
 
 A line is `principals [options] key-type key`: names with commas between them, of which some may be patterns.
-It is read here for showing it, and where there is no ssh-keygen; what this reader does not know (authorities
-of certificates) vouches for nobody here.
+What this reader does not know, or ssh-keygen would not take, vouches for nobody: authorities of certificates,
+names that are refused, options that are there twice.
 """
 
 import base64
-import binascii
 import re
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from fnmatch import fnmatchcase
-from pathlib import Path
 from typing import Final, NamedTuple
 
-from skills_agent.skills.packages.sshsig import SignatureFormatError, fingerprint, string
+from skills_agent.skills.packages.sshsig import KEYS, SignatureFormatError, check_key, fingerprint
 
-MAX_FILE: Final = 1_000_000
-_OPTION: Final = re.compile(r'(?P<name>[a-z-]+)(?:="(?P<value>(?:[^"\\]|\\.)*)")?(?:,|\s+|$)', re.IGNORECASE)
-_TIME: Final = re.compile(r"(\d{4})(\d\d)(\d\d)(?:(\d\d)(\d\d)(\d\d)?)?(Z?)")
+_WORD: Final = re.compile(r'(?:[^\s"]|"(?:[^"\\]|\\.)*")+')
+"""What stands between blanks; those in quotes are a part of it."""
+_OPTION: Final = re.compile(r'(?P<name>[a-z-]+)="(?P<value>(?:[^"\\]|\\.)*)"(?:,|$)', re.IGNORECASE)
+_OPTIONS: Final = frozenset({"namespaces", "valid-after", "valid-before"})
 _PRINCIPAL: Final = re.compile(r"[^\s,\"'*?!#\\]{1,200}")
-_KEY_TYPE: Final = re.compile(r"(?:sk-)?(?:ssh|ecdsa)-[\w@.-]+")
+_TIME: Final = re.compile(r"(\d{4})(\d\d)(\d\d)(?:(\d\d)(\d\d)(\d\d)?)?(Z?)", re.ASCII)
 
 
 class Signer(NamedTuple):
@@ -31,12 +29,10 @@ class Signer(NamedTuple):
     principals: tuple[str, ...]
     key: bytes
     """In its wire format."""
-    namespaces: tuple[str, ...] = ()
-    """Patterns; empty: every namespace."""
+    namespaces: tuple[str, ...] | None = None
+    """Patterns; None: every namespace."""
     after: datetime | None = None
     before: datetime | None = None
-    is_authority: bool = False
-    """Whether it vouches for certificates: only ssh-keygen knows them."""
     line: int = 0
     """In the file, from 1."""
 
@@ -50,11 +46,13 @@ class Signer(NamedTuple):
         """Return what ssh-keygen -l shows of the key."""
         return fingerprint(self.key)
 
-    def may_sign(self, namespace: str, now: datetime) -> bool:
-        """Return whether the line is about a namespace, at a time (with a zone)."""
-        is_meant = not self.namespaces or any(fnmatchcase(namespace, each) for each in self.namespaces)
-        is_valid = (self.after is None or self.after <= now) and (self.before is None or now < self.before)
-        return is_meant and is_valid and not self.is_authority
+    def is_for(self, namespace: str) -> bool:
+        """Return whether the line is about a namespace."""
+        return self.namespaces is None or _matches(namespace, self.namespaces)
+
+    def is_valid(self, now: datetime) -> bool:
+        """Return whether the line counts at a time (with a zone)."""
+        return (self.after is None or self.after <= now) and (self.before is None or now < self.before)
 
 
 @dataclass(frozen=True)
@@ -67,35 +65,53 @@ class AllowedSigners:
 
     def of_key(self, key: bytes, namespace: str, now: datetime) -> Signer | None:
         """Return the first line that lets a key sign; None where there is none."""
-        lines = (each for each in self.signers if each.key == key and each.may_sign(namespace, now))
-        return next(lines, None)
+        lines = (each for each in self.signers if each.key == key and each.is_for(namespace))
+        return next((each for each in lines if each.is_valid(now)), None)
 
 
 def parse_signers(text: str) -> AllowedSigners:
     """Read a file of allowed signers; never raises."""
     signers, unread = [], []
-    for number, line in enumerate(text.splitlines(), 1):
-        plain = line.strip()
+    for number, line in enumerate(text.split("\n"), 1):
+        plain = line.strip(" \t\r")
         if plain and not plain.startswith("#"):
             try:
-                signers.append(_signer(plain)._replace(line=number))
-            except ValueError:
+                signers.append(parse_signer(plain)._replace(line=number))
+            except (ValueError, OverflowError):  # the last of dates at the ends of the calendar
                 unread.append(number)
     return AllowedSigners(tuple(signers), tuple(unread))
 
 
 def parse_key(text: str) -> bytes:
     """Read a public key as `id_ed25519.pub` has it. Raises SignatureFormatError."""
-    kind, _, rest = text.strip().partition(" ")
+    kind, encoded, *_ = [*text.split(maxsplit=2), "", ""]
     try:
-        key = base64.b64decode(rest.split()[0] if rest.split() else "", validate=True)
-    except binascii.Error as error:
+        key = base64.b64decode(encoded, validate=True)
+    except ValueError as error:  # also for what is no ASCII
         raise SignatureFormatError("it is no public key: its base64 is broken") from error
-    if not _KEY_TYPE.fullmatch(kind) or not key.startswith(string(kind.encode())):
+    if kind not in KEYS or check_key(key) != kind:
         raise SignatureFormatError(
             "it is no public key of SSH: write the content of a file like id_ed25519.pub"
         )
     return key
+
+
+def parse_signer(line: str) -> Signer:
+    """Read one line of the file. Raises ValueError and OverflowError."""
+    principals, rest = _cut(line)
+    names = tuple(each for each in principals.strip('"').split(",") if each)
+    if not names or any(name.startswith("!") or '"' in name for name in names):
+        raise ValueError("names that are refused are for ssh-keygen alone")
+    word, behind = _cut(rest)
+    options = {} if word in KEYS else _options(word)
+    namespaces = options.get("namespaces")
+    return Signer(
+        names,
+        parse_key(rest if word in KEYS else behind),
+        None if namespaces is None else tuple(namespaces.split(",")),
+        _time(options.get("valid-after")),
+        _time(options.get("valid-before")),
+    )
 
 
 def is_principal(name: str) -> bool:
@@ -103,46 +119,58 @@ def is_principal(name: str) -> bool:
     return name.isprintable() and _PRINCIPAL.fullmatch(name) is not None
 
 
-def read_keys(file: Path) -> frozenset[bytes]:
-    """Read a file of public keys, one in a line. Raises OSError, and ValueError for what is none."""
-    lines = (each.strip() for each in file.read_text(encoding="utf-8").splitlines())
-    return frozenset(parse_key(each) for each in lines if each and not each.startswith("#"))
-
-
-def public_line(key: bytes) -> str:
-    """Return a public key as `id_ed25519.pub` has it, without a comment."""
-    kind = key[4 : 4 + int.from_bytes(key[:4], "big")].decode()
-    return f"{kind} {base64.b64encode(key).decode()}\n"
-
-
 def line_for(principal: str, key: bytes, namespace: str, before: str = "") -> str:
-    """Return the line that lets a key sign for a namespace alone; `before` as ssh-keygen reads it."""
-    until = f' valid-before="{before}"' if before else ""
-    return f'{principal} namespaces="{namespace}"{until} {public_line(key)}'
+    """Return the line that lets a key sign for a namespace alone; `before` as in the file."""
+    until = f',valid-before="{before}"' if before else ""
+    return f'{principal} namespaces="{namespace}"{until} {public_key(key)}\n'
 
 
-def _signer(line: str) -> Signer:
-    principals, _, rest = line.partition(" ") if not line.startswith('"') else line[1:].partition('" ')
-    names = tuple(each for each in principals.split(",") if each)
+def public_key(key: bytes) -> str:
+    """Return a key as `id_ed25519.pub` has it. Raises SignatureFormatError."""
+    return f"{check_key(key)} {base64.b64encode(key).decode()}"
+
+
+class _Cut(NamedTuple):
+    word: str
+    rest: str
+
+
+def _cut(text: str) -> _Cut:
+    match = _WORD.match(text)
+    if match is None:
+        raise ValueError(text)
+    return _Cut(match[0], text[match.end() :].lstrip(" \t"))
+
+
+def _options(word: str) -> dict[str, str]:
     options: dict[str, str] = {}
-    rest = rest.strip()
-    while rest and not _KEY_TYPE.match(rest.split()[0]):
-        match = _OPTION.match(rest)
-        if match is None:
-            raise ValueError(rest)
-        options[match["name"].lower()] = match["value"] or ""
-        rest = rest[match.end() :].lstrip()
-    if unknown := options.keys() - {"namespaces", "valid-after", "valid-before", "cert-authority"}:
-        raise ValueError(f"an option that nobody knows: {unknown}")
-    if not names or any(name.startswith("!") for name in names):
-        raise ValueError("names that are refused are for ssh-keygen alone")
-    return Signer(
-        names,
-        parse_key(rest),
-        tuple(each for each in options.get("namespaces", "").split(",") if each),
-        _time(options.get("valid-after")),
-        _time(options.get("valid-before")),
-        "cert-authority" in options,
+    at = 0
+    while at < len(word):
+        match = _OPTION.match(word, at)
+        name = match["name"].lower() if match else ""
+        if match is None or name not in _OPTIONS or name in options:
+            raise ValueError(word)
+        options[name] = match["value"].replace('\\"', '"')
+        at = match.end()
+    if word.endswith(","):
+        raise ValueError(word)
+    return options
+
+
+def _matches(text: str, patterns: tuple[str, ...]) -> bool:
+    """Return whether a list of patterns (`*`, `?`) has a text, as OpenSSH does: one with `!` takes it out."""
+    plain = [each for each in patterns if not each.startswith("!")]
+    refused = [each[1:] for each in patterns if each.startswith("!")]
+    return any(_has(each, text) for each in plain) and not any(_has(each, text) for each in refused)
+
+
+def _has(pattern: str, text: str) -> bool:
+    parts = {"*": ".*", "?": "."}
+    # Stars in a row would be tried in every combination.
+    short = re.sub(r"\*+", "*", pattern)
+    return (
+        re.fullmatch("".join(parts.get(each) or re.escape(each) for each in short), text, re.DOTALL)
+        is not None
     )
 
 

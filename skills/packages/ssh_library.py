@@ -2,68 +2,36 @@
 
 import base64
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
-from skills_agent.skills.packages.signatures import (
-    NAMESPACE,
-    SignatureCheck,
-    SigningError,
-    check_revoked,
-    read_signers,
-    standing_of,
-    why_bad,
-    why_unknown,
-)
-from skills_agent.skills.packages.signers import parse_key, read_keys
+from skills_agent.skills.packages.signatures import SigningError
+from skills_agent.skills.packages.signers import parse_key
 from skills_agent.skills.packages.sshsig import (
     SignatureFormatError,
     SshSignature,
-    fingerprint,
-    parse_signature,
+    check_key,
     read_strings,
     string,
 )
 
+_SHORTEST_RSA: Final = 1024
+"""Bits; ssh-keygen takes no shorter ones, either."""
+
 
 @dataclass(frozen=True)
 class Library:
-    """Checks with the package `cryptography`."""
+    """Makes and proves signatures with the package `cryptography`."""
 
-    signers: Path
-    revoked: Path | None = None
-    """Public keys, one in a line; a list that ssh-keygen -k made cannot be read."""
+    def proves(self, message: bytes, signature: SshSignature) -> bool:
+        return _is_signed(signature, message)
 
-    def check(self, message: bytes, signature: str, namespace: str = NAMESPACE) -> SignatureCheck:
-        try:
-            parsed = parse_signature(signature)
-        except SignatureFormatError as error:
-            return SignatureCheck("bad", reason=str(error))
-        mark = fingerprint(parsed.key)
-        if parsed.namespace != namespace or not _is_signed(parsed, message):
-            return SignatureCheck("bad", "", mark, why_bad(parsed, namespace))
-        allowed = read_signers(self.signers)
-        check_revoked(self.revoked)
-        signer = allowed.of_key(parsed.key, namespace, datetime.now(UTC))
-        if signer is None:
-            return SignatureCheck("unknown", "", mark, why_unknown(allowed, parsed.key, namespace))
-        if self._is_revoked(parsed.key):
-            return SignatureCheck("unknown", "", mark, f"the key of {signer.name} is revoked")
-        return SignatureCheck("good", ",".join(signer.principals), mark)
+    def is_in(self, krl: bytes, key: bytes) -> bool:
+        del krl, key
+        reason = "the list of revoked keys is one of ssh-keygen -k, which ssh-keygen alone reads: install it"
+        raise SigningError("A signature", "verified", reason)
 
-    def standing(self, mark: str, namespace: str = NAMESPACE) -> SignatureCheck:
-        check_revoked(self.revoked)
-        return standing_of(read_signers(self.signers), mark, namespace, self._is_revoked)
-
-    def _is_revoked(self, key: bytes) -> bool:
-        try:
-            return self.revoked is not None and key in read_keys(self.revoked)
-        except (OSError, ValueError) as error:
-            reason = f"{self.revoked} cannot be read without ssh-keygen"
-            raise SigningError("A signature", "verified", reason) from error
-
-    def sign(self, message: bytes, key: Path, namespace: str = NAMESPACE) -> str:
+    def sign(self, message: bytes, key: Path, namespace: str) -> str:
         serialization = _cryptography("It", f"signed with {key}")
         try:
             private = serialization.load_ssh_private_key(key.read_bytes(), password=None)
@@ -92,6 +60,7 @@ def _signature(private: Any, signed: bytes) -> bytes:
 
 def _is_signed(parsed: SshSignature, message: bytes) -> bool:
     """Return whether the key of a signature has signed a message. Raises SigningError for unknown keys."""
+    _cryptography("A signature", "verified")
     from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm  # noqa: PLC0415 - an extra
     from cryptography.hazmat.primitives import hashes  # noqa: PLC0415
     from cryptography.hazmat.primitives.asymmetric import ec, padding, utils  # noqa: PLC0415
@@ -100,14 +69,18 @@ def _is_signed(parsed: SshSignature, message: bytes) -> bool:
 
     signed = parsed.signed(message)
     try:
+        if check_key(parsed.key).startswith("sk-"):
+            raise SigningError("A signature", "verified", "keys on tokens need ssh-keygen")
         key = _public_key(parsed.key)
         kind, signature = read_strings(parsed.signature, 2)
         if isinstance(key, Ed25519PublicKey) and kind == b"ssh-ed25519":
             key.verify(signature, signed)
+        elif isinstance(key, RSAPublicKey) and key.key_size < _SHORTEST_RSA:
+            return False
         elif isinstance(key, RSAPublicKey) and kind in {b"rsa-sha2-512", b"rsa-sha2-256"}:
             of_rsa = hashes.SHA512() if kind.endswith(b"512") else hashes.SHA256()
             key.verify(signature, signed, padding.PKCS1v15(), of_rsa)
-        elif isinstance(key, ec.EllipticCurvePublicKey) and kind == parsed.key[4 : 4 + len(kind)]:
+        elif isinstance(key, ec.EllipticCurvePublicKey) and kind == check_key(parsed.key).encode():
             r, s = (int.from_bytes(each, "big") for each in read_strings(signature, 2))
             bits = key.curve.key_size
             algorithm = (
@@ -126,8 +99,7 @@ def _is_signed(parsed: SshSignature, message: bytes) -> bool:
 
 def _public_key(key: bytes) -> Any:
     serialization = _cryptography("A signature", "verified")
-    kind = key[4 : 4 + int.from_bytes(key[:4], "big")]
-    return serialization.load_ssh_public_key(kind + b" " + base64.b64encode(key))
+    return serialization.load_ssh_public_key(check_key(key).encode() + b" " + base64.b64encode(key))
 
 
 def _cryptography(what: str, done: str) -> Any:

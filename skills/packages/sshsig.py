@@ -11,8 +11,8 @@ namespace keeps a signature of one purpose (git, files) from counting for anothe
 import base64
 import binascii
 import hashlib
-import re
 import struct
+from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 MAGIC: Final = b"SSHSIG"
@@ -20,10 +20,19 @@ VERSION: Final = 1
 MAX_ARMOUR: Final = 20_000
 """Characters: a signature of RSA with 16,384 bits has 6,000."""
 HASHES: Final = ("sha512", "sha256")
+KEYS: Final[Mapping[str, int]] = {
+    "ssh-ed25519": 2,
+    "ssh-rsa": 3,
+    "ecdsa-sha2-nistp256": 3,
+    "ecdsa-sha2-nistp384": 3,
+    "ecdsa-sha2-nistp521": 3,
+    "sk-ssh-ed25519@openssh.com": 3,
+    "sk-ecdsa-sha2-nistp256@openssh.com": 4,
+}
+"""The kinds of keys that may sign, with how many strings one has. A certificate is none of them."""
 _WIDTH: Final = 70
-_ARMOUR: Final = re.compile(
-    r"\s*-----BEGIN SSH SIGNATURE-----\s+([A-Za-z0-9+/=\s]+)-----END SSH SIGNATURE-----\s*"
-)
+_BEGIN: Final = "-----BEGIN SSH SIGNATURE-----\n"
+_END: Final = "\n-----END SSH SIGNATURE-----"
 
 
 class SignatureFormatError(ValueError):
@@ -52,16 +61,16 @@ class SshSignature(NamedTuple):
         blob = MAGIC + struct.pack(">I", VERSION) + b"".join(map(string, fields))
         text = base64.b64encode(blob).decode()
         lines = [text[start : start + _WIDTH] for start in range(0, len(text), _WIDTH)]
-        return "\n".join(["-----BEGIN SSH SIGNATURE-----", *lines, "-----END SSH SIGNATURE-----", ""])
+        return _BEGIN + "\n".join(lines) + f"{_END}\n"
 
 
 def parse_signature(text: str) -> SshSignature:
     """Read an armoured signature. Raises SignatureFormatError."""
-    match = _ARMOUR.fullmatch(text) if len(text) <= MAX_ARMOUR else None
-    if match is None:
+    body = text.replace("\r\n", "\n").strip() if len(text) <= MAX_ARMOUR and text.isascii() else ""
+    if not (body.startswith(_BEGIN) and body.endswith(_END)):
         raise SignatureFormatError("it is no SSH signature")
     try:
-        blob = base64.b64decode("".join(match[1].split()), validate=True)
+        blob = base64.b64decode("".join(body[len(_BEGIN) : -len(_END)].split()), validate=True)
     except binascii.Error as error:
         raise SignatureFormatError("its base64 is broken") from error
     head = len(MAGIC) + 4
@@ -70,7 +79,19 @@ def parse_signature(text: str) -> SshSignature:
     key, namespace, _reserved, name, signature = read_strings(blob[head:], 5)
     if name.decode("ascii", "replace") not in HASHES:
         raise SignatureFormatError("its hash is neither sha512 nor sha256")
+    check_key(key)
     return SshSignature(key, namespace.decode("utf-8", "replace"), name.decode(), signature)
+
+
+def check_key(key: bytes) -> str:
+    """Return the kind of a public key in its wire format. Raises SignatureFormatError for none of `KEYS`."""
+    kind = key[4 : 4 + int.from_bytes(key[:4], "big")].decode("ascii", "replace")
+    if "-cert-" in kind:
+        raise SignatureFormatError("it is of a certificate, and only keys count here")
+    if kind not in KEYS:
+        raise SignatureFormatError("it is of a kind of key that is unknown here")
+    read_strings(key, KEYS[kind])
+    return kind
 
 
 def string(content: bytes) -> bytes:
@@ -89,7 +110,7 @@ def read_strings(blob: bytes, number: int) -> list[bytes]:
         strings.append(blob[at : at + size])
         at += size
     if at != len(blob):
-        raise SignatureFormatError("it has more than a signature")
+        raise SignatureFormatError("something is behind its end")
     return strings
 
 

@@ -157,18 +157,18 @@ class TrustList:
             raise TrustFileError(self.file, error.strerror or str(error)) from error
 
 
-def read_own_file(path: Path, limit: int = -1, *, secret: bool = False) -> bytes:
+def read_own_file(path: Path, limit: int = -1, *, secret: bool = False, or_root: bool = False) -> bytes:
     """Read the first `limit` bytes (-1: all) of a file that nobody but this user can write.
 
-    With `secret`, nobody else can read it, either. Raises OSError, whose `strerror` says what is wrong and,
-    where others have a right too many, how to repair it.
+    With `secret`, nobody else can read it, either; with `or_root` it may be root's. Raises OSError, whose
+    `strerror` says what is wrong and, where others have a right too many, how to repair it.
     """
     refused, rights, use = (0o077, "rwx", "read or write") if secret else (0o022, "w", "write")
     with FileIO(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)) as file:
         facts = os.fstat(file.fileno())
         if not stat.S_ISREG(facts.st_mode):
             raise OSError(errno.EINVAL, "it is not a regular file")
-        if facts.st_uid != os.geteuid():
+        if facts.st_uid not in ({os.geteuid(), 0} if or_root else {os.geteuid()}):
             raise PermissionError(errno.EPERM, "it belongs to another user")
         if facts.st_mode & refused:
             command = shlex.join(["chmod", f"go-{rights}", str(path)])

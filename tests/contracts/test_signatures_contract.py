@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from skills_agent.skills.packages.signatures import Signatures
+from skills_agent.skills.packages.signatures import Signatures, SigningError, Way
+from skills_agent.skills.packages.signer_files import SignerFileError, SignerFiles
 from skills_agent.skills.packages.ssh_keygen import SshKeygen
 from skills_agent.skills.packages.ssh_library import Library
 
@@ -39,14 +40,15 @@ def signers(tmp_path: Path, keys: Path) -> Path:
 
 
 @pytest.fixture(params=["ssh-keygen", "cryptography"])
-def signatures(request: pytest.FixtureRequest, signers: Path, tmp_path: Path) -> Signatures:
+def way(request: pytest.FixtureRequest) -> Way:
+    return SshKeygen(str(KEYGEN)) if request.param == "ssh-keygen" else Library()
+
+
+@pytest.fixture
+def signatures(way: Way, signers: Path, tmp_path: Path) -> Signatures:
     revoked = tmp_path / "revoked"
     revoked.touch()
-    return (
-        SshKeygen(str(KEYGEN), signers, revoked)
-        if request.param == "ssh-keygen"
-        else Library(signers, revoked)
-    )
+    return Signatures(way, SignerFiles(signers, revoked))
 
 
 def line(keys: Path, name: str, options: str = f'namespaces="{NAMESPACE}"') -> str:
@@ -56,16 +58,18 @@ def line(keys: Path, name: str, options: str = f'namespaces="{NAMESPACE}"') -> s
 
 @pytest.mark.parametrize("key", ["ed25519", "ecdsa", "rsa"])
 def test_a_signature_of_an_allowed_signer_is_good(signatures: Signatures, keys: Path, key: str) -> None:
-    made = SshKeygen(str(KEYGEN), Path()).sign(MESSAGE, keys / key)
+    made = SshKeygen(str(KEYGEN)).sign(MESSAGE, keys / key, NAMESPACE)
     check = signatures.check(MESSAGE, made)
     assert (check.state, check.signer) == ("good", f"{key}@example.org")
     assert check.fingerprint.startswith("SHA256:")
 
 
 @pytest.mark.parametrize("key", ["ed25519", "rsa"])
-def test_what_it_signs_ssh_keygen_takes(signatures: Signatures, keys: Path, key: str, signers: Path) -> None:
+def test_what_it_signs_ssh_keygen_takes(
+    signatures: Signatures, keys: Path, key: str, signers: Path, tmp_path: Path
+) -> None:
     made = signatures.sign(MESSAGE, keys / key)
-    assert SshKeygen(str(KEYGEN), signers).check(MESSAGE, made).state == "good"
+    assert is_verified(tmp_path, signers, f"{key}@example.org", MESSAGE, made)
 
 
 def test_a_changed_byte_is_bad(signatures: Signatures, keys: Path) -> None:
@@ -106,8 +110,8 @@ def test_a_key_counts_only_while_it_is_valid(signatures: Signatures, keys: Path,
     made = signatures.sign(MESSAGE, keys / "ed25519")
     now = datetime.now(UTC)
     times = {
-        f'valid-before="{now - timedelta(days=2):%Y%m%d%H%M%SZ}"': "unknown",
-        f'valid-after="{now + timedelta(days=2):%Y%m%d%H%M%SZ}"': "unknown",
+        f'valid-before="{now - timedelta(days=2):%Y%m%d%H%M%SZ}"': "ended",
+        f'valid-after="{now + timedelta(days=2):%Y%m%d%H%M%SZ}"': "ended",
         f'valid-before="{now + timedelta(days=2):%Y%m%d%H%M%SZ}"': "good",
     }
     for options, state in times.items():
@@ -130,7 +134,7 @@ def test_a_revoked_key_does_not_count(signatures: Signatures, keys: Path, tmp_pa
     assert signatures.check(MESSAGE, made).state == "good"
     (tmp_path / "revoked").write_text((keys / "ed25519.pub").read_text())
     check = signatures.check(MESSAGE, made)
-    assert (check.state, check.reason) == ("unknown", "the key of ed25519@example.org is revoked")
+    assert (check.state, check.reason) == ("ended", "the key of ed25519@example.org is revoked")
 
 
 def test_an_authority_of_certificates_vouches_for_no_signature_of_its_own_key(
@@ -138,3 +142,122 @@ def test_an_authority_of_certificates_vouches_for_no_signature_of_its_own_key(
 ) -> None:
     signers.write_text(line(keys, "ed25519", "cert-authority"))
     assert signatures.check(MESSAGE, signatures.sign(MESSAGE, keys / "ed25519")).state == "unknown"
+
+
+def test_one_of_several_names_is_the_signers(
+    signatures: Signatures, keys: Path, signers: Path, tmp_path: Path
+) -> None:
+    signers.write_text(f"alice@example.org,bob@example.org,{line(keys, 'ed25519')}")
+    made = signatures.sign(MESSAGE, keys / "ed25519")
+    assert signatures.check(MESSAGE, made)[:2] == ("good", "alice@example.org")
+    assert is_verified(tmp_path, signers, "alice@example.org", MESSAGE, made)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        'namespaces="*,!agent-skills"',
+        'namespaces=""',
+        "namespaces",
+        'namespaces="git",namespaces="agent-skills"',
+        'namespaces="agent-[s]kills"',
+        'namespaces="agent-skills" valid-before="20990101"',
+        'namespaces="agent-skills",',
+        'verify-required,namespaces="agent-skills"',
+        'valid-before="00010101"',
+    ],
+)
+def test_what_ssh_keygen_would_not_take_vouches_for_nobody(
+    signatures: Signatures, keys: Path, signers: Path, tmp_path: Path, options: str
+) -> None:
+    signers.write_text(line(keys, "ed25519", options))
+    made = signatures.sign(MESSAGE, keys / "ed25519")
+    assert signatures.check(MESSAGE, made).state != "good"
+    if not options.endswith(","):  # OpenSSH is more lenient here
+        assert not is_verified(tmp_path, signers, "ed25519@example.org", MESSAGE, made)
+
+
+def test_a_certificate_is_no_key(signatures: Signatures, keys: Path, signers: Path, tmp_path: Path) -> None:
+    for name in ("ed25519", "ed25519.pub"):
+        (tmp_path / name).write_bytes((keys / name).read_bytes())
+    (tmp_path / "ed25519").chmod(0o600)
+    by = [str(KEYGEN), "-q", "-s", str(keys / "other"), "-I", "me", "-n", "me", str(tmp_path / "ed25519.pub")]
+    subprocess.run(by, check=True)
+    certificate = tmp_path / "ed25519-cert.pub"
+    signers.write_text(line(keys, "other", "cert-authority") + f"me {certificate.read_text()}")
+    made = SshKeygen(str(KEYGEN)).sign(MESSAGE, certificate, NAMESPACE)
+    check = signatures.check(MESSAGE, made)
+    assert (check.state, check.reason) == ("bad", "it is of a certificate, and only keys count here")
+
+
+def test_a_list_of_revoked_keys_that_is_not_there_revokes_all(
+    signatures: Signatures, keys: Path, tmp_path: Path
+) -> None:
+    made = signatures.sign(MESSAGE, keys / "ed25519")
+    (tmp_path / "revoked").unlink()
+    with pytest.raises(SignerFileError, match=r"revoked cannot be used, because it is not there"):
+        signatures.check(MESSAGE, made)
+
+
+def test_a_list_of_revoked_keys_with_a_line_that_is_no_key_revokes_all(
+    signatures: Signatures, keys: Path, tmp_path: Path
+) -> None:
+    made = signatures.sign(MESSAGE, keys / "ed25519")
+    (tmp_path / "revoked").write_text("ssh-ed25519 \N{SNOWMAN}\n")
+    with pytest.raises(SignerFileError, match="a line that is no public key"):
+        signatures.check(MESSAGE, made)
+
+
+def test_a_list_of_ssh_keygen_revokes_or_is_said_not_to_be_read(
+    signatures: Signatures, way: Way, keys: Path, tmp_path: Path
+) -> None:
+    made = {name: signatures.sign(MESSAGE, keys / name) for name in ("ed25519", "rsa")}
+    krl = tmp_path / "revoked"
+    subprocess.run([str(KEYGEN), "-q", "-k", "-f", str(krl), str(keys / "ed25519.pub")], check=True)
+    if isinstance(way, Library):
+        with pytest.raises(SigningError, match="which ssh-keygen alone reads"):
+            signatures.check(MESSAGE, made["rsa"])
+        return
+    assert {name: signatures.check(MESSAGE, each).state for name, each in made.items()} == {
+        "ed25519": "ended",
+        "rsa": "good",
+    }
+    krl.write_bytes(krl.read_bytes()[:30])
+    with pytest.raises(SigningError, match="the list of revoked keys"):
+        signatures.check(MESSAGE, made["rsa"])
+
+
+def test_a_file_of_signers_that_others_may_write_is_not_believed(
+    signatures: Signatures, keys: Path, signers: Path
+) -> None:
+    made = signatures.sign(MESSAGE, keys / "ed25519")
+    signers.chmod(0o666)
+    with pytest.raises(SignerFileError, match="other users can write it"):
+        signatures.check(MESSAGE, made)
+
+
+def test_a_file_of_signers_in_a_workspace_is_not_believed(
+    signatures: Signatures, keys: Path, signers: Path, tmp_path: Path
+) -> None:
+    made = signatures.sign(MESSAGE, keys / "ed25519")
+    link = tmp_path.parent / f"{tmp_path.name}-link"
+    link.symlink_to(signers)
+    for file in (signers, link):
+        brought = signatures.with_files(SignerFiles(file, closed=(tmp_path.resolve(),)))
+        with pytest.raises(SignerFileError, match="may have come from somebody else"):
+            brought.check(MESSAGE, made)
+
+
+def test_a_large_message_is_verified(signatures: Signatures, keys: Path) -> None:
+    message = bytes(20_000_000)
+    made = signatures.sign(message, keys / "ed25519")
+    assert signatures.check(message, made).state == "good"
+    assert signatures.check(message[:-1], made).state == "bad"
+
+
+def is_verified(folder: Path, signers: Path, who: str, message: bytes, made: str) -> bool:
+    """Return whether ssh-keygen alone verifies a signature."""
+    file = folder / "made.sig"
+    file.write_text(made)
+    command = [str(KEYGEN), "-Y", "verify", "-f", str(signers), "-I", who, "-n", NAMESPACE, "-s", str(file)]
+    return not subprocess.run(command, input=message, capture_output=True, check=False).returncode

@@ -70,22 +70,31 @@ def configure(cli: CommandLine, **settings: object) -> None:
     file.write_text("".join(f"{name} = {json.dumps(value)}\n" for name, value in settings.items()))
 
 
+def asking(cli: CommandLine) -> str:
+    """Return a model that runs the script of the skill."""
+    return cli.script(calls(call("load_skill", name="greet")), calls(RUN), "done")
+
+
 def is_trusted(cli: CommandLine) -> bool:
     """Tell whether a script of the installed skill runs without a question by `--yes run`."""
-    model = cli.script(calls(call("load_skill", name="greet")), calls(RUN), "done")
-    return cli.run("ask", "go", "--yes", "run", "--model", model).code == 0
+    return cli.run("ask", "go", "--yes", "run", "--model", asking(cli)).code == 0
 
 
+@pytest.mark.slow
 def test_trust_goes_by_the_signer_until_that_is_removed(cli: CommandLine, alice: Publisher) -> None:
     assert alice.sign().code == 0
     assert "signed, but nobody here vouches for the key SHA256:" in alice.install().out
     assert not is_trusted(cli)
     assert alice.allow().code == 0
     assert is_trusted(cli)
-    assert f"{ALICE}, so it is trusted" in cli.run("skills", "show", "greet").out
+    for command in (("show", "greet"), ("list", "--long")):
+        assert f"trusted: signed by {ALICE}" in cli.run("skills", *command).out
+    assert f"Trusted by who signed them\n  greet: {ALICE}" in cli.run("skills", "doctor").out
+    assert f"trusted: signed by {ALICE}" in cli.run("ask", "go", "--model", asking(cli)).out
     assert cli.run("trust", "signer", "remove", ALICE).code == 0
     assert not is_trusted(cli)
-    assert "so it is trusted" not in cli.run("skills", "show", "greet").out
+    assert ALICE not in cli.run("skills", "show", "greet").out
+    assert ALICE not in cli.run("skills", "doctor").out
 
 
 def test_trust_by_the_signature_of_an_archive_ends_with_its_key(cli: CommandLine, alice: Publisher) -> None:
@@ -103,12 +112,16 @@ def test_trust_by_the_signature_of_an_archive_ends_with_its_key(cli: CommandLine
     assert "1 signature that counted when it was installed counts no more." in done.out
 
 
+@pytest.mark.slow
 def test_a_key_that_expired_or_was_revoked_is_trusted_no_more(
     cli: CommandLine, alice: Publisher, tmp_path: Path
 ) -> None:
     alice.sign()
+    alice.allow()
+    assert alice.install().code == 0
+    assert is_trusted(cli)
+    cli.run("trust", "signer", "remove", ALICE)
     alice.allow("--valid-before", "2020-01-01")
-    assert "is not valid today" in alice.install().out
     assert not is_trusted(cli)
     cli.run("trust", "signer", "remove", ALICE)
     alice.allow()
@@ -252,7 +265,7 @@ def test_signers_are_listed_and_kept_as_ssh_keygen_reads_them(cli: CommandLine, 
     assert "counts until 2031-02-03" in cli.run("trust", "signer", "list").out
     (file,) = cli.home.rglob("allowed_signers")
     assert file.read_text().startswith(
-        f'{ALICE} namespaces="agent-skills" valid-before="20310203" ssh-ed25519 '
+        f'{ALICE} namespaces="agent-skills",valid-before="20310203" ssh-ed25519 '
     )
     assert file.stat().st_mode & 0o777 == 0o600
     file.write_text(f"# mine\nbroken line\n{file.read_text()}")
@@ -275,3 +288,160 @@ def test_what_is_no_public_key_is_refused(cli: CommandLine, alice: Publisher, tm
     for key in (str(alice.key), str(tmp_path / "none"), str(tmp_path / "missing"), "ssh-ed25519 AAAA"):
         assert cli.run("trust", "signer", "add", ALICE, key).code == 1
     assert not list(cli.home.rglob("allowed_signers"))
+
+
+def test_a_key_that_expired_or_was_revoked_installs_nothing(cli: CommandLine, alice: Publisher) -> None:
+    archive = alice.pack()
+    alice.sign(alice.skill, archive)
+    alice.allow("--valid-before", "2020-01-01")
+    for place in (alice.skill, archive):
+        assert "the key of alice@example.org is not valid today" in alice.install(place).err
+    cli.run("trust", "signer", "remove", ALICE)
+    revoked = cli.home / ".config/skills-agent/revoked_signers"
+    revoked.write_text(alice.public.read_text())
+    for place in (alice.skill, archive):
+        assert "is revoked" in alice.install(place).err
+    assert not (cli.workspace / ".agent").exists()
+
+
+def test_verify_says_that_a_signer_was_revoked_or_expired(cli: CommandLine, alice: Publisher) -> None:
+    alice.sign()
+    alice.allow()
+    alice.install()
+    assert f"signed by {ALICE} (SHA256:" in cli.run("skills", "verify").out
+    cli.run("trust", "signer", "remove", ALICE)
+    alice.allow("--valid-before", "2020-01-01")
+    done = cli.run("skills", "verify")
+    assert (done.code, "is not valid today" in done.out) == (1, True)
+    cli.run("trust", "signer", "remove", ALICE)
+    alice.allow()
+    (cli.home / ".config/skills-agent/revoked_signers").write_text(alice.public.read_text())
+    done = cli.run("skills", "verify")
+    assert (done.code, "is revoked" in done.out) == (1, True)
+
+
+@pytest.mark.parametrize("is_packed", [True, False])
+def test_verify_elsewhere_fails_for_no_signer_that_nobody_knows(
+    cli: CommandLine, alice: Publisher, tmp_path: Path, is_packed: bool
+) -> None:
+    place = alice.pack() if is_packed else alice.skill
+    alice.sign(place)
+    alice.allow()
+    alice.install(place)
+    other = CommandLine(tmp_path / "other")
+    shutil.copytree(cli.workspace / ".agent", other.workspace / ".agent")
+    state = {"XDG_STATE_HOME": str(tmp_path / "state")}
+    done = other.run("skills", "verify", **state)
+    assert done.code == 0
+    assert ("it was not checked here" if is_packed else "nobody here vouches for the key") in done.out
+    assert "a signature is required" in other.run("skills", "sync", "--require-signature", **state).err
+    manifest = other.workspace / ".agent/skills/greet" / MANIFEST_FILE
+    damaged = json.loads(manifest.read_text())
+    make_key(tmp_path / "mallory")
+    alice.sign(alice.skill, key=tmp_path / "mallory")
+    damaged["signature"] = "x"
+    manifest.write_text(json.dumps(damaged))
+    assert other.run("skills", "verify", **state).code == 1
+
+
+def test_what_a_signer_signed_hides_no_skill_of_the_user_silently(cli: CommandLine, alice: Publisher) -> None:
+    mine = cli.home / ".agent/skills"
+    write_skill(mine, "greet", "Greets, as I like it. Use when greeting.")
+    alice.sign()
+    alice.allow()
+    alice.install()
+    assert is_trusted(cli)
+    for command in (("list",), ("doctor",)):
+        assert "greet of project" in cli.run("skills", *command).out
+    assert "hides greet of user" in cli.run("ask", "go", "--model", asking(cli)).out
+
+
+def test_a_file_of_signers_in_the_workspace_vouches_for_nobody(cli: CommandLine, alice: Publisher) -> None:
+    alice.sign()
+    alice.allow()
+    alice.install()
+    (file,) = cli.home.rglob("allowed_signers")
+    brought = cli.workspace / "allowed_signers"
+    file.rename(brought)
+    for place in (brought, file):
+        configure(cli, allowed_signers=str(place))
+        assert not is_trusted(cli)
+        assert "may have come from somebody else" in cli.run("trust", "signer", "list").err
+        assert "may have come from somebody else" in alice.install().err
+        file.unlink(missing_ok=True)
+        file.symlink_to(brought)
+    file.unlink()
+    shutil.copy(brought, file)
+    assert is_trusted(cli)
+
+
+@pytest.mark.parametrize("name", ["allowed_signers", "revoked_signers", "require_signature"])
+def test_no_workspace_says_whose_signatures_count(cli: CommandLine, alice: Publisher, name: str) -> None:
+    alice.sign()
+    alice.install()
+    brought = cli.workspace.parent / "signers"
+    brought.write_text(f"{ALICE} {alice.public.read_text()}")
+    value = name == "require_signature" or str(brought)
+    cli.write(".agent/config.json", json.dumps({name: value}))
+    assert not is_trusted(cli)
+    assert cli.run("trust").code == 1  # a file that says so is not even used when it is trusted
+
+
+@pytest.mark.slow
+def test_what_was_noted_of_an_archive_is_of_that_skill_alone(
+    cli: CommandLine, alice: Publisher, tmp_path: Path
+) -> None:
+    archive = alice.pack()
+    alice.sign(archive)
+    alice.allow()
+    state = {"XDG_STATE_HOME": str(tmp_path / "state")}
+    assert cli.run("skills", "install", str(archive), "--yes", **state).code == 0
+    (note,) = (tmp_path / "state").rglob("signed/*.json")
+
+    def runs() -> bool:
+        return cli.run("ask", "go", "--yes", "run", "--model", asking(cli), **state).code == 0
+
+    assert runs()
+    kept = note.read_text()
+    note.write_text(kept.replace("greet", "depart"))
+    assert not runs()
+    note.write_text(kept)
+    note.parent.chmod(0o777)
+    assert not runs()
+    note.parent.chmod(0o700)
+    assert runs()
+    file = cli.workspace / ".agent/skills/greet/scripts/run.py"
+    file.write_text("print('planted')\n")
+    assert not runs()
+
+
+def test_signers_that_are_added_are_those_of_ssh_keygen(
+    cli: CommandLine, alice: Publisher, tmp_path: Path
+) -> None:
+    archive = alice.pack()
+    alice.sign(archive)
+    alice.allow("--valid-before", "2099-01-31")
+    (file,) = cli.home.rglob("allowed_signers")
+    command = ["-Y", "verify", "-f", str(file), "-I", ALICE, "-n", "agent-skills", "-s", f"{archive}.sig"]
+    with archive.open("rb") as content:
+        assert subprocess.run([str(KEYGEN), *command], stdin=content, check=False).returncode == 0
+
+
+def test_a_changed_skill_is_not_signed_over_the_name_of_another(alice: Publisher, tmp_path: Path) -> None:
+    make_key(tmp_path / "other")
+    alice.sign()
+    (alice.skill / "SKILL.md").write_text((alice.skill / "SKILL.md").read_text() + "More.\n")
+    assert "--force replaces it" in alice.sign(key=tmp_path / "other").err
+
+
+def test_a_signature_is_written_through_no_link(cli: CommandLine, alice: Publisher, tmp_path: Path) -> None:
+    archive = alice.pack()
+    victim = tmp_path / "victim"
+    victim.write_text("mine")
+    Path(f"{archive}.sig").symlink_to(victim)
+    (alice.skill / MANIFEST_FILE).symlink_to(victim)
+    for place in (archive, alice.skill):
+        done = alice.sign(place)
+        assert (done.code, done.out) == (1, "")
+        assert "Traceback" not in done.err
+    assert victim.read_text() == "mine"
