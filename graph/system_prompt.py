@@ -1,21 +1,28 @@
 """What the operator adds to the agent's instructions: a text, and the workspace's AGENTS.md."""
 
 import logging
+from asyncio import iscoroutinefunction
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Final, TypeAlias
 
-from skills_agent.graph.settings import Settings
+from langchain_core.messages import SystemMessage
+
+from skills_agent.graph.settings import Settings, SettingsError
 from skills_agent.skills.confined import read_beneath
 from skills_agent.skills.text import cut
 from skills_agent.state.schema import AgentState
 
 logger = logging.getLogger(__name__)
 
-SystemPrompt: TypeAlias = str | Callable[[AgentState], str]
-"""A text, or what makes it of the state: the same state must give the same text, for the provider's cache."""
+SystemPrompt: TypeAlias = str | SystemMessage | Callable[[AgentState], str | SystemMessage]
+"""A text, alone or in a message, or what makes one of the state.
 
+The same state must give the same text, for the provider's cache.
+"""
+
+_TAKES: Final = "`system_prompt` takes a text, a SystemMessage, or a function of the state that returns one"
 AGENTS_MD: Final = "AGENTS.md"
 _MAX_FILE: Final = 1 << 20
 _MAX_SHOWN: Final = 32_000
@@ -23,13 +30,26 @@ _MAX_SHOWN: Final = 32_000
 
 
 def system_prompt_of(settings: Settings, host: SystemPrompt | None) -> Callable[[AgentState], str]:
-    """Return what makes the text; a host's takes the place of the setting."""
+    """Return what makes the text; a host's takes the place of the setting.
+
+    Raises SettingsError for a host's that is neither a text nor a function; so does what is returned for one
+    that makes no text.
+    """
+    if not (host is None or isinstance(host, str | SystemMessage) or callable(host)) or iscoroutinefunction(
+        host
+    ):
+        kind = "a coroutine function" if callable(host) else type(host).__name__
+        raise SettingsError(f"{_TAKES}, not {kind}.")
     said = settings.system_prompt if host is None else host
     # Read once: a changed text would cost the provider's cache, and the agent itself may write the file.
     of_project = cache(lambda: _of_project(settings.workspace) if settings.agents_md == "on" else "")
 
     def text(state: AgentState) -> str:
-        own = said if isinstance(said, str) else said(state)
+        own = said(state) if callable(said) else said
+        if isinstance(own, SystemMessage):
+            own = str(own.text)
+        if not isinstance(own, str):
+            raise SettingsError(f"{_TAKES}; the function returned {type(own).__name__}.")
         return "\n\n".join(filter(None, (own.strip(), of_project())))
 
     return text

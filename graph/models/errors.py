@@ -3,7 +3,7 @@
     SkillsAgentError                      (skills/errors.py)
     └── ModelError                        model-error
         ├── UnknownModelError             model-unknown           no model of that name
-        ├── UnknownProviderError          model-provider-unknown  no provider of that name
+        │   └── UnknownProviderError      model-provider-unknown  no provider of that name
         ├── ModelNotAllowedError          model-not-allowed       the caller chose a model that is not allowed
         ├── ModelKeyMissingError          model-key-missing       the provider's key is not in the environment
         ├── ModelPackageMissingError      model-package-missing   the provider's package is not installed
@@ -66,13 +66,12 @@ class UnknownModelError(DetailedError, ModelError):
     name: str
 
 
-class UnknownProviderError(DetailedError, ModelError):
+class UnknownProviderError(UnknownModelError):
     code = "model-provider-unknown"
     sentence = (
         "The model {name!r} names no provider that is known. Providers: {known}. Without one: offline, "
         "scripted:<JSON file>."
     )
-    name: str
     known: Sequence[str]
     """The nearest first."""
 

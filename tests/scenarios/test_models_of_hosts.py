@@ -139,7 +139,7 @@ def test_other_providers_are_known_by_their_names() -> None:
 
 @pytest.mark.slow
 def test_a_provider_that_is_unknown_or_not_installed_or_refuses_is_said_without_the_key() -> None:
-    with pytest.raises(UnknownModelError, match="nobody:x"):
+    with pytest.raises(UnknownModelError, match="'nobody:x' names no provider"):
         resolve_model("nobody:x", environment={})
     with pytest.raises(ModelPackageMissingError, match="langchain-upstage"):
         resolve_model("upstage:x", environment={})

@@ -9,7 +9,7 @@ from langchain_core.messages import SystemMessage
 from langchain_openai import ChatOpenAI
 from pydantic import SecretStr
 
-from skills_agent.graph import Settings, build_graph
+from skills_agent.graph import Settings, SettingsError, build_graph
 from tests.agents import trust_file_of_workspace
 from tests.graph.cli.command_line import CommandLine
 from tests.openai_server import KEY, Completion, OpenAIServer, openai_server
@@ -53,6 +53,31 @@ def test_a_host_replaces_the_setting_by_a_text_or_a_function_of_the_state(
         server, settings, system_prompt=lambda state: f"{len(state['messages'])} messages"
     )
     assert "2 messages" in counted
+    assert "THIRD" in system_message(server, settings, system_prompt=SystemMessage("THIRD"))
+    assert "FOURTH" in system_message(server, settings, system_prompt=lambda _: SystemMessage("FOURTH"))
+
+
+async def _later(_: object) -> str:
+    return "later"
+
+
+@pytest.mark.parametrize(
+    ("wrong", "told"), [(7, "not int"), (["a"], "not list"), (_later, "not a coroutine function")]
+)
+def test_what_makes_no_text_is_refused_when_the_graph_is_built(
+    workspace: Path, wrong: Any, told: str
+) -> None:
+    settings = Settings(workspace=workspace, home=workspace, bundled_skills=False)
+    with pytest.raises(SettingsError, match=f"a text, a SystemMessage, or a function of the state.*{told}"):
+        build_graph(settings, system_prompt=wrong)
+
+
+def test_a_function_that_returns_no_text_is_told(workspace: Path) -> None:
+    settings = Settings(workspace=workspace, home=workspace, bundled_skills=False)
+    wrong: Any = lambda _: None  # noqa: E731
+    agent: Any = build_graph(settings, system_prompt=wrong).compile()
+    with pytest.raises(SettingsError, match="the function returned NoneType"):
+        agent.invoke({"messages": [("user", "go")]})
 
 
 def test_agents_md_is_read_where_the_operator_says_so(server: OpenAIServer, workspace: Path) -> None:
