@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from skills_agent.graph.mcp.definitions import MAX_SHOWN, ToolOffer, offer_of
-from skills_agent.graph.mcp.http import address_streams
-from skills_agent.graph.mcp.servers import McpServer
+from skills_agent.graph.mcp.servers import McpServer, filled
 from skills_agent.graph.mcp.stdio import program_streams
 from skills_agent.skills.errors import SkillsAgentError
+from skills_agent.skills.network.mcp_http import address_streams
 from skills_agent.skills.sources.mcp_entries import EXTENSION
 from skills_agent.skills.text import cut, one_line
 from skills_agent.skills.visible import visible_line
@@ -66,7 +66,7 @@ class Connection:
 
         def streams() -> AbstractAsyncContextManager[tuple[Any, Any]]:
             if server.url:
-                return address_streams(server, environment)
+                return address_streams(server.url, filled(server.headers, environment))
             return program_streams(server, environment, workspace, home, self._said)
 
         self._streams = streams

@@ -14,11 +14,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from skills_agent.graph.mcp.servers import McpServer, filled
+from skills_agent.skills.network.mcp_http import MAX_MESSAGE
 from skills_agent.skills.scripts.programs import absolute_entries, find_program
 from skills_agent.skills.scripts.supervised import ISOLATED, supervisor_file
 
-MAX_MESSAGE: Final = 24_000_000
-"""Bytes of one message, which may be a file of 16 MiB in base64; a server that sends a longer one is left."""
 INHERITED: Final = ("PATH", "HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "TZ", "TERM", "SHELL", "TMPDIR")
 """What a server gets of the agent's variables; everything else it is given by name, in `env`."""
 EXIT_SECONDS: Final = 2.0

@@ -12,6 +12,7 @@ from skills_agent.skills.packages.errors import OfferError
 from skills_agent.skills.packages.git import from_git
 from skills_agent.skills.packages.market import from_market
 from skills_agent.skills.packages.marketplace import from_marketplace, from_repository
+from skills_agent.skills.packages.mcp import from_mcp
 from skills_agent.skills.packages.offer import Fetch, Offer, Wanted
 from skills_agent.skills.packages.staging import stage
 from skills_agent.skills.packages.well_known import from_well_known
@@ -63,4 +64,5 @@ _WAYS: Final[dict[Kind, Fetch]] = {
     "market": partial(from_market, reach=_from_named),
     "url": from_url,
     "well-known": from_well_known,
+    "mcp": from_mcp,
 }

@@ -2,18 +2,15 @@
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, Final
 
-from skills_agent.graph.mcp.servers import McpServer, filled
-from skills_agent.graph.mcp.stdio import MAX_MESSAGE
-
-CONNECT_SECONDS = 30.0
+MAX_MESSAGE: Final = 24_000_000
+"""Bytes of one message, which may be a file of 16 MiB in base64; a server that sends a longer one is left."""
+CONNECT_SECONDS: Final = 30.0
 
 
 @asynccontextmanager
-async def address_streams(
-    server: McpServer, environment: Mapping[str, str]
-) -> AsyncIterator[tuple[Any, Any]]:
+async def address_streams(url: str, headers: Mapping[str, str]) -> AsyncIterator[tuple[Any, Any]]:
     """Yield the streams of messages from a server and to it, as MCP's client takes them.
 
     Redirects are followed within the address's own origin alone: the headers may hold a key.
@@ -21,12 +18,12 @@ async def address_streams(
     import httpx2  # noqa: PLC0415 - of the extra `mcp`, as what follows
     from mcp.client.streamable_http import streamable_http_client  # noqa: PLC0415
 
-    headers = {**filled(server.headers, environment), "Accept-Encoding": "identity"}
+    plain = {**headers, "Accept-Encoding": "identity"}
     # A call may take as long as `tool_timeout` says, which the SDK's 300 seconds would cut.
     timeout = httpx2.Timeout(CONNECT_SECONDS, read=None)
     async with (
-        httpx2.AsyncClient(headers=headers, timeout=timeout, event_hooks={"response": [_bound]}) as client,
-        streamable_http_client(server.url, http_client=client) as streams,
+        httpx2.AsyncClient(headers=plain, timeout=timeout, event_hooks={"response": [_bound]}) as client,
+        streamable_http_client(url, http_client=client) as streams,
     ):
         yield streams[0], streams[1]
 
