@@ -1,14 +1,19 @@
 """skills-agent skills install: fetch skills, show what that would change, and do just that."""
 
-from collections.abc import Sequence
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import click
 
 from skills_agent.graph.cli import options
+from skills_agent.graph.cli.choosing import choosing
 from skills_agent.graph.cli.packages import (
     check_required,
     confirm,
+    diff,
+    dry_run,
     force,
     market_of,
     note_signed,
@@ -19,14 +24,16 @@ from skills_agent.graph.cli.packages import (
     to,
     yes,
 )
-from skills_agent.graph.cli.printing import echo, line_of, print_json
+from skills_agent.graph.cli.printing import echo, print_json
+from skills_agent.graph.cli.review import Here, print_reviews, record_of, reviews_of, skills_here
 from skills_agent.graph.settings import Settings
 from skills_agent.skills.packages.address import parse_address
 from skills_agent.skills.packages.fetch import fetch
 from skills_agent.skills.packages.installation import Change, plan
 from skills_agent.skills.packages.installation import install as install_changes
 from skills_agent.skills.packages.offer import Wanted
-from skills_agent.skills.packages.signed import said
+from skills_agent.skills.packages.review import Review
+from skills_agent.skills.packages.target import Target
 from skills_agent.skills.text import count
 
 
@@ -34,7 +41,7 @@ from skills_agent.skills.text import count
     epilog=options.examples(
         "skills install ./shared-skills --skill csv-report",
         "skills install acme/skills@v1.2 --to user",
-        "skills install https://example.org/csv-report.zip --yes",
+        "skills install https://example.org/csv-report.zip --dry-run",
         'skills install "csv-report>=1.2"',
     )
 )
@@ -42,6 +49,9 @@ from skills_agent.skills.text import count
 @click.option(
     "--skill", "names", metavar="NAME", multiple=True, help="Only this skill of SOURCE. Repeatable."
 )
+@click.option("--all", "everything", is_flag=True, help="All skills of SOURCE.")
+@dry_run
+@diff
 @yes
 @force
 @require_signature
@@ -52,6 +62,9 @@ def install(
     *,
     sources: tuple[str, ...],
     names: tuple[str, ...],
+    everything: bool,
+    dry: bool,
+    whole: bool,
     yes: bool,
     force: bool,
     require_signature: bool,
@@ -64,44 +77,64 @@ def install(
     First shows what is new, what changes and what it may do. What is shown is what is installed, and
     skills.lock in the folder says from where.
     """
+    if everything and names:
+        raise click.UsageError("--all and --skill exclude each other.")
     settings = Settings.load(workspace)
     addresses = [parse_address(each, Path.cwd()) for each in sources]
     target = target_of(settings, place)
     signatures = signers_of(settings).signatures()
-    with target.draft() as draft:
+    here, asked = skills_here(settings, target), set[str]()
+    with draft_of(target, dry=dry) as draft:
         offers = []
         for number, address in enumerate(addresses):
             into = draft / str(number)
             into.mkdir()
-            wanted = Wanted(address, into, frozenset(names), target.limits)
+            chosen = choosing(address.text, here.versions, everything=everything)
+            wanted = Wanted(address, into, frozenset(names), target.limits, choose=chosen.choose)
             offers.append(fetch(wanted._replace(market=market_of(settings), signatures=signatures)))
+            asked |= chosen.asked
         changes = plan(target, offers, signatures)
         check_required(settings, changes, required=require_signature)
-        if not as_json:
-            show_changes(changes, target.folder)
+        reviews = reviews_of(target, changes, here, asked)
+        print_reviews(reviews, target.folder, whole=whole, yes=yes and not dry, as_json=as_json)
         todo = [each for each in changes if each.kind != "same"]
-        if todo:
-            confirm(f"Install {count(len(todo), 'skill')}?", yes=yes)
-        install_changes(target, draft, changes, origin(), force=force)
-        note_signed(settings, changes)
+        if not dry:
+            if todo:
+                confirm(f"Install {count(len(todo), 'skill')}?", yes=yes)
+            install_changes(target, draft, changes, origin(), force=force)
+            note_signed(settings, changes)
     if as_json:
-        print_json(
-            {
-                "folder": str(target.folder),
-                "skills": [
-                    {"name": each.skill.name, "change": each.kind, "digest": each.skill.digest}
-                    for each in changes
-                ],
-            }
-        )
+        print_json({"folder": str(target.folder), "dry_run": dry, "skills": list(map(record_of, reviews))})
     elif todo:
-        echo(f"Installed {count(len(todo), 'skill')} in {target.folder}.")
+        echo(
+            "Nothing was written: --dry-run."
+            if dry
+            else f"Installed {count(len(todo), 'skill')} in {target.folder}."
+        )
 
 
-def show_changes(changes: Sequence[Change], folder: Path) -> None:
-    """Show what installing would change."""
-    for each in changes:
-        echo(f"{each.skill.name}  {each.kind}  {line_of(each.offer.address.text)}  {each.skill.digest[:12]}")
-        echo(f"  {line_of(said(each.signature))}")
-    if all(each.kind == "same" for each in changes):
-        echo(f"Nothing to do: {folder} has these already.")
+@contextmanager
+def draft_of(target: Target, *, dry: bool) -> Iterator[Path]:
+    """Give a folder to prepare skills in; for --dry-run one elsewhere: the target stays as it is."""
+    if dry:
+        with tempfile.TemporaryDirectory() as folder:
+            yield Path(folder)
+    else:
+        with target.draft() as folder:
+            yield folder
+
+
+def show_changes(
+    settings: Settings,
+    target: Target,
+    changes: Sequence[Change],
+    *,
+    yes: bool,
+    as_json: bool,
+    whole: bool = False,
+) -> tuple[Review, ...]:
+    """Show what installing would change, for commands that name the skills themselves."""
+    here = skills_here(settings, target) if changes else Here({}, {})
+    reviews = reviews_of(target, changes, here)
+    print_reviews(reviews, target.folder, whole=whole, yes=yes, as_json=as_json)
+    return reviews

@@ -40,8 +40,7 @@ def install_npx(
             offers.append(offer)
         changes = plan(target, offers, signatures)
         check_required(settings, changes, required=required)
-        if not as_json:
-            show_changes(changes, target.folder)
+        show_changes(settings, target, changes, yes=yes, as_json=as_json)
         todo = [each for each in changes if each.kind != "same"]
         if todo:
             confirm(f"Install {count(len(todo), 'skill')}?", yes=yes)

@@ -29,6 +29,10 @@ to = click.option(
 )
 
 yes = click.option("--yes", is_flag=True, help="Do not ask.")
+dry_run = click.option(
+    "--dry-run", "dry", is_flag=True, help="Show what would be installed, and write nothing."
+)
+diff = click.option("--diff", "whole", is_flag=True, help="Show all of what changes, not its beginning.")
 force = click.option(
     "--force", is_flag=True, help="Also replace what was changed, or not installed by skills-agent."
 )

@@ -8,10 +8,12 @@ from pathlib import Path
 import click
 
 from skills_agent.graph.cli import options
-from skills_agent.graph.cli.install import show_changes
+from skills_agent.graph.cli.install import draft_of, show_changes
 from skills_agent.graph.cli.packages import (
     check_required,
     confirm,
+    diff,
+    dry_run,
     force,
     market_of,
     note_signed,
@@ -23,6 +25,7 @@ from skills_agent.graph.cli.packages import (
     yes,
 )
 from skills_agent.graph.cli.printing import echo, line_of, print_error, print_json
+from skills_agent.graph.cli.review import record_of
 from skills_agent.graph.settings import Settings
 from skills_agent.skills.packages.errors import InstalledError, OfferError
 from skills_agent.skills.packages.installation import install, plan
@@ -79,6 +82,8 @@ def outdated(place: str, workspace: Path | None, as_json: bool) -> None:
 
 @click.command(epilog=options.examples("skills update", "skills update csv-report --yes"))
 @click.argument("names", metavar="NAME...", nargs=-1)
+@dry_run
+@diff
 @yes
 @force
 @require_signature
@@ -87,6 +92,9 @@ def outdated(place: str, workspace: Path | None, as_json: bool) -> None:
 @options.as_json
 def update(
     names: tuple[str, ...],
+    *,
+    dry: bool,
+    whole: bool,
     yes: bool,
     force: bool,
     require_signature: bool,
@@ -101,7 +109,7 @@ def update(
     settings = Settings.load(workspace)
     target, signatures = target_of(settings, place), signers_of(settings).signatures()
     wanted = _wanted(read_lock(target.folder), names)
-    with target.draft() as draft:
+    with draft_of(target, dry=dry) as draft:
         where = Place(target.folder, draft, target.limits, market_of(settings), signatures)
         fetched = fetch_current(wanted, where)
         lost = [each for each in fetched if each.skill is None]
@@ -115,17 +123,19 @@ def update(
             for each in (each for each in fetched if each.skill and each.resolved != each.locked.resolved):
                 was = _version(each.locked.resolved, each.locked.digest)
                 echo(f"{each.locked.name}  {was} -> {_version_now(each)}")
-            show_changes(changes, target.folder)
+        reviews = show_changes(settings, target, changes, yes=yes and not dry, as_json=as_json, whole=whole)
         todo = [each for each in changes if each.kind != "same"]
-        if todo:
-            confirm(f"Update {count(len(todo), 'skill')}?", yes=yes)
-        install(target, draft, changes, origin(), force=force)
-        note_signed(settings, changes)
+        if not dry:
+            if todo:
+                confirm(f"Update {count(len(todo), 'skill')}?", yes=yes)
+            install(target, draft, changes, origin(), force=force)
+            note_signed(settings, changes)
     if as_json:
-        updated = [{"name": each.skill.name, "digest": each.skill.digest} for each in todo]
-        print_json({"folder": str(target.folder), "updated": updated})
+        updated = [record_of(each) for each in reviews if each.change != "same"]
+        print_json({"folder": str(target.folder), "dry_run": dry, "updated": updated})
     elif todo:
-        echo(f"Updated {count(len(todo), 'skill')} in {target.folder}.")
+        done = f"Updated {count(len(todo), 'skill')} in {target.folder}."
+        echo("Nothing was written: --dry-run." if dry else done)
 
 
 def _wanted(lock: SkillsLock, names: Iterable[str]) -> list[LockedSkill]:

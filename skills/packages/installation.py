@@ -36,6 +36,13 @@ class Change(NamedTuple):
         """Return whether what is there was not installed by this program, or was changed since."""
         return bool(self.found) and (self.before is None or self.before.digest != self.found)
 
+    @property
+    def why_foreign(self) -> str:
+        """Say why what is there is left alone without `force`."""
+        if self.before is None:
+            return "it is there and was not installed by skills-agent; --force puts it aside"
+        return "it was changed since it was installed; --force puts it aside"
+
 
 class Origin(NamedTuple):
     """By whom and when something is installed."""
@@ -74,7 +81,7 @@ def install(
         for change in changes:
             name = change.skill.name
             if change.is_foreign and not force and change.kind != "same":
-                raise InstalledError(name, _why_foreign(change))
+                raise InstalledError(name, change.why_foreign)
             if target.found(name) != change.found or lock.skills.get(name) != change.before:
                 raise InstalledError(name, "it was changed while this was shown; look at it again")
         after = lock.with_skills(_locked(target, change, origin) for change in changes)
@@ -94,12 +101,6 @@ def _change(target: Target, before: LockedSkill | None, offer: Offer, skill: Off
     found = target.found(skill.name)
     kind: ChangeKind = "new" if not found else "same" if found == skill.digest else "update"
     return Change(offer, skill, kind, before, found)
-
-
-def _why_foreign(change: Change) -> str:
-    if change.before is None:
-        return "it is there and was not installed by skills-agent; --force puts it aside"
-    return "it was changed since it was installed; --force puts it aside"
 
 
 def _locked(target: Target, change: Change, origin: Origin) -> LockedSkill:
