@@ -117,7 +117,7 @@ def print_reviews(
             click.echo(line)
     if yes:
         for each in todo:
-            for line in _warnings(each, _FINDINGS, f"{each.name}: "):
+            for line in _warnings(each, _FINDINGS, f"{line_of(each.name)}: "):
                 click.echo(line, err=True)
 
 
@@ -171,7 +171,8 @@ def _whole(each: Review, with_warnings: bool) -> Iterator[str]:
     yield from _row("from", f"{each.source}{at}{url}{f', folder {each.path}' if each.path else ''}")
     size = f"{count(f'{each.files:,}' if each.files != 1 else 1, 'file')}, {each.bytes:,} bytes"
     yield from _row("has", f"{size}, digest {each.digest[:_SHOWN]}")
-    yield from _row("signed", each.signature)
+    if each.signature:
+        yield f"  {line_of(each.signature)}"  # not wrapped: a fingerprint is compared whole
     yield from _row("scripts", _some(map(_script_text, each.scripts)))
     if each.allowed_tools is not None:
         yield from _row("may use", _some(each.allowed_tools) or "no tools")

@@ -2,7 +2,7 @@
 
 Text in, findings out: nothing is read, run or asked. Who wants to hide can; so a finding says where to look,
 and none says that a skill is safe. The patterns go over hostile text, so they are RE2's, which take linear
-time. What they find in 228 skills of 50 authors is counted in benchmarks/scan.py.
+time.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -219,7 +219,7 @@ _RULES: Final[Sequence[_Rule]] = (
     _Rule(
         "environment", "warning", _PROGRAM, "Takes all variables of the environment, keys among them",
         r"json\.dumps\(\s*(?:dict\(\s*)?os\.environ\b|JSON\.stringify\(\s*process\.env\s*[,)]"
-        r"|(?:^|[|;&(`]|\$\()\s*(?:printenv|env)\s*(?:\||>|\)|`)",
+        r"|(?:^|[|;&(`]|\$\()[ \t]*(?:printenv|env)[ \t]*(?:\||>|\)|`)",
     ),
     _Rule(
         "encoded", "warning", _BOTH, "Runs code that nobody can read as it stands",
