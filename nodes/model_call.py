@@ -334,6 +334,8 @@ class ModelRequests:
                 self._tools.get(name) or self._provider_tools[name] for name in names
             ]
             tokens = sum(map(self._tokens_of, names))
+            if load_skill and self.form and self.form.bound:
+                load_skill = prompt.strict_schema(load_skill)
             # First, as the last tool is to carry a breakpoint.
             first = [*(self.form.tools.values() if self.form else ()), *([load_skill] if load_skill else [])]
             tools = [*first, *tools]

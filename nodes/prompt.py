@@ -416,6 +416,30 @@ def load_skill_schema(names: Sequence[str], sources: Sequence[str]) -> dict[str,
     }
 
 
+def strict_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a tool's schema as OpenAI wants it beside a form of the answer: strict, all properties required.
+
+    langchain-openai makes all other tools so, and refuses to send one that is not. What may be left out is
+    null there.
+    """
+    function = schema["function"]
+    parameters = function["parameters"]
+    properties = {
+        name: each if name in parameters["required"] else _or_null(each)
+        for name, each in parameters["properties"].items()
+    }
+    strict = {"properties": properties, "required": list(properties), "additionalProperties": False}
+    return {**schema, "function": {**function, "parameters": {**parameters, **strict}, "strict": True}}
+
+
+def _or_null(schema: Mapping[str, Any]) -> dict[str, Any]:
+    described = {key: schema[key] for key in schema if key == "description"}
+    return {
+        "anyOf": [{key: schema[key] for key in schema if key not in described}, {"type": "null"}],
+        **described,
+    }
+
+
 def _safe(text: str) -> str:
     return escape_markup(one_line(text))
 

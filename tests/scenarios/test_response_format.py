@@ -17,7 +17,7 @@ from skills_agent.graph import Settings, build_graph
 from skills_agent.graph.models.errors import ModelWithoutFormsError
 from skills_agent.graph.models.scripted import ScriptedChatModel
 from skills_agent.graph.settings import SettingsError
-from tests.agents import call, calls
+from tests.agents import call, calls, write_skill
 from tests.openai_server import Call, Completion
 from tests.strict_providers import PROVIDERS, strict_server
 
@@ -332,3 +332,21 @@ def test_openai_is_given_the_form_itself_where_the_host_says_so(workspace: Path)
         (request,) = server.requests
         assert request["response_format"]["json_schema"]["name"] == "Price"
         assert "Price" not in [each["function"]["name"] for each in request["tools"]]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("provider", sorted(PROVIDERS))
+def test_a_provider_that_is_given_the_form_may_load_skills(
+    workspace: Path, skills_dir: Path, provider: str
+) -> None:
+    """`load_skill` is not strict. Only `strict` function tools can be auto-parsed."""
+    from langchain.agents.structured_output import ProviderStrategy  # noqa: PLC0415 - seconds
+
+    write_skill(skills_dir, "alpha", "Prices.", "ALPHA\n")
+    with strict_server(provider) as server:
+        agent = agent_of(workspace, [], ProviderStrategy(Price), model=server.model(), tools=[send])
+        given = {"name": "alpha", "source": None, "arguments": None, "reason": None}
+        server.replies += [Completion(calls=[Call("load_skill", given, "c1")]), Completion('{"cents": 5}')]
+        result = agent.invoke(asked(), config())
+        assert (result["structured_response"], result["loaded"]) == (Price(5), ["alpha"])
+        assert server.faults == []
