@@ -84,7 +84,9 @@ class McpServers:
             for name, link in self._links.items():
                 if link.is_due(now):
                     is_awaited = link.attempt is None or (link.is_listed and not link.fault)
-                    link.deadline = now + self._servers[name].connect_timeout if is_awaited else now
+                    link.wanted = link.wanted or now
+                    begun = link.wanted if link.attempt is None else now
+                    link.deadline = begun + self._servers[name].connect_timeout if is_awaited else now
                     link.started = now
                     link.attempt = self._loop.submit(self._list(name, link))
                 if link.attempt and not link.attempt.done() and link.deadline > now:
@@ -124,9 +126,17 @@ class McpServers:
     def ask(self, server: str, work: "Callable[[Any], Coroutine[Any, Any, Any]]") -> "Future[Any]":
         """Do something with the SDK's client of a server that changes nothing there; raises as `work` does.
 
-        The future raises McpServerError, too.
+        The future raises McpServerError, too: at once where the first connection has been waited for already.
         """
-        return self._loop.submit(self._links[server].connection.ask(work))
+        link, now = self._links[server], time.monotonic()
+        link.wanted = link.wanted or now
+        is_late = now - link.wanted >= self._servers[server].connect_timeout
+        if is_late and not link.connection.was_open:
+            self._loop.submit(link.connection.client()).add_done_callback(_look_away)
+            late: Future[Any] = Future()
+            late.set_exception(McpServerError(server, self._silence(server).partition(": ")[2]))
+            return late
+        return self._loop.submit(link.connection.ask(work))
 
     def close(self) -> None:
         """Leave all servers."""
@@ -163,6 +173,8 @@ class _Link:
         self.connection = connection
         self.attempt: Future[None] | None = None
         self.started = self.deadline = 0.0
+        self.wanted = 0.0
+        """When it was first wanted: what waits for the first connection waits from then on."""
         self.is_listed = False
         self.tools = 0
         self.fault = ""
@@ -204,6 +216,12 @@ class _LoopThread:
         # Python may collect its owner in any thread, and the loop's own cannot wait for itself.
         if current_thread() is not self._thread:
             wait([ending], CLOSE_SECONDS)
+
+
+def _look_away(attempt: "Future[Any]") -> None:
+    """Take what became of an attempt: the next look at the server says it."""
+    if not attempt.cancelled():
+        attempt.exception()
 
 
 def _run_loop(loop: asyncio.AbstractEventLoop) -> None:

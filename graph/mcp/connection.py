@@ -59,6 +59,8 @@ class Connection:
         self._said: deque[bytes] = deque(maxlen=1)
         self._session: _Session | None = None
         self._extensions = (EXTENSION,) if server.skills else ()
+        self.was_open = False
+        """Whether it was connected once."""
         self.is_stale = True
         """Whether its tools may be others than those that it listed: it said so, or was started again."""
         self.faults: deque[str] = deque(maxlen=20)
@@ -83,11 +85,13 @@ class Connection:
             self.is_stale = True
             self._session = _Session(self._watched, self._extensions)
         try:
-            return await asyncio.shield(self._session.client)
+            client = await asyncio.shield(self._session.client)
         except Exception as error:
             if isinstance(error, McpServerError):
                 raise
             raise McpServerError(self.name, f"it cannot be reached ({self._cause(error)}).") from error
+        self.was_open = True
+        return client
 
     async def offers(self) -> list[ToolOffer]:
         """Return what the server says of its tools. Raises McpServerError."""

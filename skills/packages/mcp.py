@@ -52,7 +52,7 @@ def from_mcp(wanted: Wanted) -> Offer:
     for number, entry in enumerate(entries):
         _write(server.files(entry), tree / str(number) / entry.name, wanted)
     resolved = {each.name: f"{each.uri}#{each.digest}" for each in entries}
-    skills = [each._replace(resolved=resolved[each.name]) for each in stage(tree, wanted)]
+    skills = [each._replace(resolved=resolved[each.name], path="") for each in stage(tree, wanted)]
     return Offer(wanted.address, tuple(skills))
 
 

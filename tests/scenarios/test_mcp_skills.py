@@ -1,6 +1,8 @@
 """Skills of MCP servers in a run: loaded, run in the sandbox, changed, taken away."""
 
+import socket
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -71,6 +73,18 @@ def test_a_skill_of_a_folder_stays_in_effect(make_agent: MakeAgent, skills_dir: 
         agent.say("go")
         assert agent.values["skills_loaded"]["refunds"]["instructions"].strip() == "My own text."
         assert server.count("resources/read") == 0
+
+
+@pytest.mark.slow
+def test_a_server_that_hangs_costs_its_connect_timeout_once(make_agent: MakeAgent) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"http://127.0.0.1:{silent.getsockname()[1]}/mcp"
+        servers = {"far": {"url": url, "skills": True, "connect_timeout": 2.0}}
+        agent = make_agent(["one", "two"], mcp_servers=servers)
+        began = time.monotonic()
+        assert agent.say("go")["answer"] == "one"
+        assert agent.say("go on")["answer"] == "two"
+        assert time.monotonic() - began < 3.9
 
 
 FASTMCP = """

@@ -47,6 +47,7 @@ def test_skills_are_copied_with_where_they_came_from(server: Skills, fetched: Fe
     assert (refunds.folder / "scripts" / "run.py").read_bytes() == b"print(1)\n"
     assert set(refunds.files) == set(FILES)
     assert offer.resolved_of(refunds).startswith("skill://refunds/SKILL.md#sha256:")
+    assert refunds.path == ""
 
 
 def test_only_what_is_wanted_is_read(server: Skills, fetched: Fetch) -> None:
