@@ -155,11 +155,8 @@ def _brief(each: Review, with_warnings: bool) -> Iterator[str]:
 
 
 def _head(each: Review) -> str:
-    version = (
-        f"{each.version_before} -> {each.version}"
-        if each.change == "update" and each.version_before
-        else each.version
-    )
+    is_other = each.change == "update" and each.version_before not in {"", each.version}
+    version = f"{each.version_before} -> {each.version}" if is_other else each.version
     return "  ".join(filter(None, (line_of(each.name), each.change, line_of(version, 60))))
 
 

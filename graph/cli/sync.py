@@ -122,6 +122,10 @@ def _check_signed(settings: Settings, target: "Target") -> None:
         require(name, signers.check(target.folder / name, name, locked.digest))
 
 
+def _change_of(name: str, todo: Sequence["Drift"]) -> str:
+    return "update" if any(each.found for each in todo if each.locked.name == name) else "new"
+
+
 def _restore(
     settings: Settings,
     target: "Target",
@@ -131,6 +135,8 @@ def _restore(
     required: bool,
     as_json: bool,
 ) -> None:
+    from skills_agent.graph.cli.review import print_reviews
+    from skills_agent.skills.packages.review import Origin, review
     from skills_agent.skills.packages.signed import check_offered, require, said
     from skills_agent.skills.packages.syncing import Place, fetch_locked, restore
 
@@ -152,6 +158,21 @@ def _restore(
                 change = f"replaces {each.found[:12]}, which is kept" if each.found else "new"
                 echo(f"{each.locked.name}  {line_of(change)}  {line_of(each.locked.source)}")
                 echo(f"  {line_of(said(signed.get(each.locked.name)))}")
+        reviews = [
+            review(
+                one.skill,
+                Origin(
+                    one.locked.source,
+                    one.locked.resolved,
+                    one.locked.archive,
+                    _change_of(one.locked.name, todo),
+                ),
+                target.folder / one.locked.name,
+            )
+            for one in fetched
+            if one.skill is not None
+        ]
+        print_reviews(reviews, target.folder, yes=yes, as_json=as_json)
         confirm(f"Install {count(len(todo), 'skill')}?", yes=yes)
         restore(target, draft, todo, fetched, origin().at)
     digests = {each.locked.name: each.locked.digest for each in todo}

@@ -161,3 +161,16 @@ def test_nothing_that_cannot_be_seen_reaches_the_terminal(
     for text in (said.out, said.err):
         assert not list(hidden_in(text.replace("\t", ""), "program"))
         assert "\r" not in text
+
+
+@pytest.mark.slow
+def test_a_person_chooses_by_number_and_no_leaves_nothing(cli: CommandLine) -> None:
+    for name in ("rain", "snow", "wind"):
+        offer(cli, name)
+    answers = [("Which?", "7\n"), ("none of them", "2-3\n"), ("Install 2 skills?", "n\n")]
+    done = cli.on_terminal("skills", "install", "./shared", answers=answers)
+    assert done.code == 130
+    assert not (cli.workspace / ".agent").exists()
+    answers = [("Which?", "snow\n"), ("Install 1 skill?", "y\n")]
+    assert cli.on_terminal("skills", "install", "./shared", answers=answers).code == 0
+    assert {each.name for each in (cli.workspace / ".agent" / "skills").iterdir()} == {"snow", "skills.lock"}
