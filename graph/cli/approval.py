@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
+from textwrap import wrap
 from typing import Any, Final
 
 import click
@@ -130,10 +131,13 @@ def _indented(text: str) -> str:
 
 
 def _wrapped(line: str) -> list[str]:
-    """Return a line of a content in parts that fit the terminal: none begins at the edge, as ours do."""
-    if not (line.startswith(INDENT) and sys.stdout.isatty()):
+    """Return a line in parts that fit the terminal; ours between words, and none of a content at the edge."""
+    if not sys.stdout.isatty():
         return [line]
     room = (os.get_terminal_size().columns or 80) - len(INDENT) - 3
+    if not line.startswith(INDENT):
+        words = wrap(line, max(room, 10), break_on_hyphens=False, break_long_words=False)
+        return [part for each in words for part in chop_cells(each, max(room, 10))] or [line]
     return [f"{INDENT}{part}" for part in chop_cells(line.removeprefix(INDENT), max(room, 10)) or [""]]
 
 
@@ -143,7 +147,8 @@ def _ask(interrupt: Interrupt, request: Request, view: View, workspace: Path) ->
         typed, _, rest = input(f"{name}? ").strip().partition(" ")
         word = next((word for word in _WORDS if typed and word.startswith(typed.lower())), None)
         if word is None:
-            click.echo(_keys_of(interrupt))
+            unknown = f"There is no answer {line_of(typed, 40)!r}. The answers are:\n" if typed else ""
+            click.echo(f"{unknown}{_keys_of(interrupt)}")
             continue
         if word == "view":
             page(f"{view(request['name'], request['args'])}\n", workspace)

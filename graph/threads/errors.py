@@ -78,12 +78,13 @@ class RequestIdError(DetailedError, ThreadError):
 
 
 class UnfinishedError(DetailedError, ThreadError):
-    """A thread was cut off in the middle of a turn."""
+    """A thread was cut off in the middle of a turn, or waits for an answer."""
 
     code = "thread-unfinished"
-    sentence = "Thread {thread} was cut off. Finish it first: {command}"
+    sentence = "Thread {thread} {state}. Finish it first: {command}"
     thread: str
     command: str
+    state: str = "was cut off"
 
 
 class UnknownThreadError(DetailedError, ThreadError):

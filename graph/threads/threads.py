@@ -214,8 +214,9 @@ class Threads:
         active = active_skills(snapshot.values.get("skills_loaded"))
         if skill not in active:
             raise SkillNotLoadedError(thread, skill, sorted(active))
-        if status_of(snapshot) != "done":
-            raise UnfinishedError(thread, f"skills-agent resume {thread}")
+        if (status := status_of(snapshot)) != "done":
+            state = "waits for an answer" if status == "waiting" else UnfinishedError.state
+            raise UnfinishedError(thread, f"skills-agent resume {thread}", state)
         config = config_of(thread, options_of(self.graph.saver_of(thread), thread) or None)
         update = {"skills_loaded": {skill: tombstone(active[skill])}}
         self.graph.update_state(config, update, as_node="answer")

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from skills_agent.graph.threads.errors import SkillNotLoadedError
+from skills_agent.graph.threads.errors import SkillNotLoadedError, UnfinishedError
 from skills_agent.graph.threads.threads import Threads
 from skills_agent.state.context import Context
 from tests.agents import Agent, call, calls, write_skill
@@ -166,3 +166,13 @@ def test_threads_unload_needs_no_model(make_agent: MakeAgent) -> None:
     assert loaded(agent) == []
     with pytest.raises(SkillNotLoadedError, match="Loaded: none"):
         threads.unload("thread", "small")
+
+
+def test_threads_unload_says_that_a_thread_waits(make_agent: MakeAgent) -> None:
+    agent = make_agent([calls(call("write_file", path="a", content="x")), "two"])
+    agent.say("/small")
+    with pytest.raises(
+        UnfinishedError, match=r"Thread thread waits for an answer\. Finish it first: skills-agent"
+    ):
+        Threads(agent.graph).unload("thread", "small")
+    assert loaded(agent) == ["small"]

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from tests.agents import call, calls
+from tests.agents import call, calls, write_skill
 from tests.graph.cli.command_line import LOAD, READY, RUN, CommandLine
 
 pytestmark = pytest.mark.slow
@@ -81,6 +81,24 @@ def test_a_long_line_of_a_content_does_not_go_on_at_the_edge_of_the_terminal(cli
     lines = question.split("\r\n")
     assert "".join(line.removeprefix("      ") for line in lines if line.startswith("      ")) == fake
     assert all(len(line) < 80 for line in lines)
+
+
+def test_the_words_of_a_question_are_not_broken_at_the_edge_of_the_terminal(cli: CommandLine) -> None:
+    write_skill(cli.workspace / ".agent" / "skills", "peas", "Counts peas.", scripts__run_py="print(1)")
+    wanted = call("run_script", skill="peas", path="scripts/run.py", args=[])
+    script = cli.script(calls(call("load_skill", name="peas")), calls(wanted), "Done.")
+    seen = cli.on_terminal("ask", "Count", "--model", script, answers=[(PROMPT, "s\n")])
+    question = seen.out.partition("Approval needed")[2].partition("[a]pprove")[0]
+    lines = question.split("\r\n")
+    assert "To trust peas as it is now: skills-agent trust" in " ".join(line.strip() for line in lines)
+    assert [line for line in lines if line and not line.startswith(("  ", " for this call:"))] == []
+    assert all(len(line) < 80 for line in lines)
+
+
+def test_an_answer_that_there_is_not_is_told_with_those_that_there_are(cli: CommandLine) -> None:
+    chosen = ["--model", cli.script(WRITE, "Written.")]
+    answers = [(PROMPT, "x\n"), ("There is no answer 'x'. The answers are:", ""), (PROMPT, "s\n")]
+    assert cli.on_terminal("ask", "Note it", *chosen, answers=answers).code == 3
 
 
 def test_a_person_sees_what_an_edited_call_would_change(cli: CommandLine) -> None:
