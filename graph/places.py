@@ -56,12 +56,10 @@ def signer_files(settings: "Settings") -> "SignerFiles":
     from skills_agent.skills.packages.signer_files import SignerFiles  # noqa: PLC0415 - few commands need it
 
     folder = user_config_folder(settings)
-    revoked = settings.revoked_signers
-    if revoked is None and os.path.lexists(folder / "revoked_signers"):
-        revoked = folder / "revoked_signers"
     return SignerFiles(
         settings.allowed_signers or folder / "allowed_signers",
-        revoked,
+        settings.revoked_signers,
+        folder / "revoked_signers",
         closed=(Path(os.path.realpath(settings.workspace)),),
         own=(Path(os.path.realpath(folder)),),
     )

@@ -80,7 +80,9 @@ def _own_key(settings: Settings) -> Path:
         if (key := settings.home / ".ssh" / name).is_file():
             return key
     raise SigningError(
-        "It", "signed", "there is no key in ~/.ssh; make one by ssh-keygen -t ed25519, or name one by --key"
+        "Nothing",
+        "signed",
+        "there is no key in ~/.ssh; make one by ssh-keygen -t ed25519, or name one by --key",
     )
 
 

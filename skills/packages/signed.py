@@ -7,10 +7,11 @@ archive is kept; whether its key may sign is looked up anew each time, as for th
 
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -82,6 +83,10 @@ def said(check: SignatureCheck | None) -> str:
     return f"signed, but {visible_line(check.reason)}"
 
 
+def _utc_now() -> datetime:
+    return datetime.now(UTC)
+
+
 @dataclass(frozen=True)
 class Signers:
     """Those whose signatures count on this machine."""
@@ -91,8 +96,12 @@ class Signers:
     """The state folder of the user."""
     path: str | None = None
     """Where programs are, as PATH has it."""
+    clock: Callable[[], datetime] = _utc_now
+    """Returns the time, with a zone: keys expire."""
     _proofs: dict[tuple[str, str, str], SignatureCheck] = field(default_factory=dict)
     """By name, digest and signature: which key has signed it. Whether that counts is looked up each time."""
+    _manifests: dict[Path, tuple[tuple[int, ...], str, str]] = field(default_factory=dict)
+    """By folder: what `stat` said of its manifest, and the digest and signature in it."""
 
     def signatures(self) -> Signatures:
         """Return what makes and checks signatures here."""
@@ -103,7 +112,8 @@ class Signers:
 
         Raises PackageError where a signature is there and cannot be checked.
         """
-        if not os.path.lexists(self.files.allowed):
+        # What a server publishes has an address of its own, and is granted, not trusted.
+        if not folder.is_absolute() or not os.path.lexists(self.files.allowed):
             return ""
         check = self.check(folder, name, digest)
         return check.signer if check is not None and check.state == "good" else ""
@@ -118,26 +128,45 @@ class Signers:
 
         One in the folder counts if it is of this version; else what was noted when it was installed.
         """
-        manifest = read_manifest(folder)
-        signature = manifest.signature if manifest is not None and manifest.digest == digest else ""
+        signature = self._signature(folder, digest)
         check = self._check(name, digest, signature) if signature else None
         if check is not None and check.state == "good":
             return check
         noted = self.noted(name, digest)
         return noted if check is None or (noted is not None and noted.state == "good") else check
 
+    def _signature(self, folder: Path, digest: str) -> str:
+        """Return the signature in a skill's folder; empty where its manifest is of another version.
+
+        A manifest may be large, so it is read again only where `stat` says that it is another file. What was
+        read is no danger when it is old: its signature is verified, and its key has to count today.
+        """
+        try:
+            facts = (folder / MANIFEST_FILE).lstat()
+        except OSError:
+            return ""
+        stamp = (facts.st_ino, facts.st_size, facts.st_mtime_ns, facts.st_ctime_ns)
+        before, said, signature = self._manifests.get(folder, ((), "", ""))
+        if before != stamp:
+            manifest = read_manifest(folder)
+            said, signature = (manifest.digest, manifest.signature) if manifest is not None else ("", "")
+            _bound(self._manifests)
+            self._manifests[folder] = (stamp, said, signature)
+        return signature if said == digest else ""
+
     def noted(self, name: str, digest: str) -> SignatureCheck | None:
         """Say what the key counts for today that was noted when a skill was installed; None: none was."""
         note = self._note(digest)
-        return self.signatures().standing(note.key) if note is not None and note.name == name else None
+        if note is None or note.name != name:
+            return None
+        return self.signatures().standing(note.key, now=self.clock())
 
     def _check(self, name: str, digest: str, signature: str) -> SignatureCheck:
         signatures, key = self.signatures(), (name, digest, signature)
         proof = self._proofs.get(key) or signatures.proof(statement(name, digest), signature)
-        if len(self._proofs) >= _MAX_KEPT:
-            self._proofs.clear()
+        _bound(self._proofs)
         self._proofs[key] = proof
-        return signatures.standing(proof.key) if proof.key else proof
+        return signatures.standing(proof.key, now=self.clock()) if proof.key else proof
 
     def note(self, skills: Iterable[tuple[str, str, SignatureCheck]]) -> None:
         """Note names and digests of what was installed with a good signature. Raises OSError."""
@@ -166,3 +195,8 @@ class Signers:
 
     def _file(self, digest: str) -> Path:
         return self.state / _NOTES / f"{digest}.json"
+
+
+def _bound(kept: dict[Any, Any]) -> None:
+    if len(kept) >= _MAX_KEPT:
+        kept.clear()

@@ -45,7 +45,9 @@ class SignerFiles:
     allowed: Path
     """One that is not there allows nobody."""
     revoked: Path | None = None
-    """None: nothing is revoked. One that is named has to be there."""
+    """One that is named has to be there."""
+    usual_revoked: Path | None = None
+    """Where nothing is named: a file that counts as soon as it is there."""
     closed: tuple[Path, ...] = ()
     """Folders, links resolved, that came from somebody else: files in them are not believed."""
     own: tuple[Path, ...] = field(default=())
@@ -62,24 +64,21 @@ class SignerFiles:
 
     def revoked_keys(self) -> RevokedKeys:
         """Return which keys count no more. Raises SignerFileError."""
-        if self.revoked is None:
+        file = self.revoked or self.usual_revoked
+        if file is None or (file is self.usual_revoked and not os.path.lexists(file)):
             return RevokedKeys()
         try:
-            raw = self._read(self.revoked)
+            raw = self._read(file)
             if raw.startswith(KRL_MAGIC):
                 return RevokedKeys(krl=raw)
             lines = [each.strip() for each in raw.decode().split("\n")]
             return RevokedKeys(frozenset(parse_key(each) for each in lines if each and each[0] != "#"))
         except FileNotFoundError as error:
-            raise SignerFileError(self.revoked, "it is not there; make an empty one") from error
+            raise SignerFileError(file, "it is not there; make an empty one") from error
         except UnicodeDecodeError as error:
-            raise SignerFileError(self.revoked, "it is no text, and no list of ssh-keygen -k") from error
+            raise SignerFileError(file, "it is no text, and no list of ssh-keygen -k") from error
         except SignatureFormatError as error:
-            raise SignerFileError(self.revoked, f"it has a line that is no public key: {error}") from error
-
-    def stamp(self) -> tuple[object, ...]:
-        """Return what differs when one of the files does."""
-        return tuple(_stamp(each) for each in (self.allowed, self.revoked) if each is not None)
+            raise SignerFileError(file, f"it has a line that is no public key: {error}") from error
 
     def _read(self, file: Path) -> bytes:
         """Read a file of this user or of root. Raises FileNotFoundError and SignerFileError."""
@@ -98,11 +97,3 @@ class SignerFiles:
         if len(raw) > MAX_FILE:
             raise SignerFileError(file, f"it has more than {MAX_FILE:,} bytes")
         return raw
-
-
-def _stamp(file: Path) -> object:
-    try:
-        facts = file.stat()
-    except OSError as error:
-        return error.errno
-    return facts.st_ino, facts.st_dev, facts.st_size, facts.st_mtime_ns, facts.st_ctime_ns, facts.st_mode
