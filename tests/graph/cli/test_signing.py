@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from skills_agent.skills.packages.manifest import MANIFEST_FILE
+from skills_agent.skills.packages.npx_lock import computed_hash
 from tests.agents import call, calls, write_skill
 from tests.graph.cli.command_line import CommandLine, Finished
 
@@ -445,3 +446,41 @@ def test_a_signature_is_written_through_no_link(cli: CommandLine, alice: Publish
         assert (done.code, done.out) == (1, "")
         assert "Traceback" not in done.err
     assert victim.read_text() == "mine"
+
+
+def test_sync_puts_nothing_in_place_without_a_required_signature(cli: CommandLine, alice: Publisher) -> None:
+    alice.sign()
+    alice.allow()
+    alice.install()
+    shutil.rmtree(cli.workspace / ".agent/skills/greet")
+    cli.run("trust", "signer", "remove", ALICE)
+    done = cli.run("skills", "sync", "--yes", "--require-signature")
+    assert (done.code, done.out) == (1, "")
+    assert "a signature is required" in done.err
+    assert not (cli.workspace / ".agent/skills/greet").exists()
+
+
+def test_what_npx_skills_installed_is_taken_over_with_a_required_signature_alone(
+    cli: CommandLine, alice: Publisher
+) -> None:
+    entry = {"source": str(alice.skill), "sourceType": "local", "computedHash": computed_hash(alice.skill)}
+    lock = cli.write("skills-lock.json", json.dumps({"version": 1, "skills": {"greet": entry}}))
+    done = cli.run("skills", "sync", "--from", str(lock), "--yes", "--require-signature")
+    assert "a signature is required, and it is not signed" in done.err
+    assert not (cli.workspace / ".agent").exists()
+    assert cli.run("skills", "sync", "--from", str(lock), "--yes").code == 0
+
+
+def test_sync_elsewhere_trusts_the_signature_of_an_archive(
+    cli: CommandLine, alice: Publisher, tmp_path: Path
+) -> None:
+    archive = alice.pack()
+    alice.sign(archive)
+    alice.allow()
+    alice.install(archive)
+    shutil.rmtree(cli.workspace / ".agent/skills/greet")
+    state = {"XDG_STATE_HOME": str(tmp_path / "state")}
+    done = cli.run("skills", "sync", "--yes", "--require-signature", **state)
+    assert done.code == 0
+    assert f"signed by {ALICE} (SHA256:" in done.out
+    assert cli.run("ask", "go", "--yes", "run", "--model", asking(cli), **state).code == 0

@@ -110,6 +110,13 @@ def test_nothing_counts_by_files_that_cannot_be_believed(decisions: Decisions) -
     assert decisions.signer() == "alice"
 
 
+def test_no_file_of_signers_is_read_in_part(decisions: Decisions) -> None:
+    with decisions.signers.allowed.open("a") as file:
+        file.write("#" * 1_000_000)
+    with pytest.raises(SignerFileError, match="more than 1,000,000 bytes"):
+        decisions.signer()
+
+
 def test_one_name_and_one_version_are_vouched_for(decisions: Decisions) -> None:
     assert decisions.signer(name="depart") == ""
     assert decisions.signer(digest="0" * 64) == ""
