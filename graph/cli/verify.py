@@ -44,7 +44,7 @@ def verify(names: tuple[str, ...], place: str, workspace: Path | None, as_json: 
     pinned = list(_pinned(settings, verification.checks))
     signers = signers_of(settings)
     signed = {each.name: _signature(signers, target.folder, each) for each in verification.checks}
-    lost = sum(_is_lost(signers, each, signed[each.name]) for each in verification.checks)
+    lost = [each.name for each in verification.checks if _is_lost(signers, each, signed[each.name])]
     npx = [(each, each.state()) for each in _by_npx(settings, place) if not names]
     if as_json:
         print_json(
@@ -80,7 +80,8 @@ def _signature(signers: Signers, folder: Path, check: Check) -> SignatureCheck |
     try:
         now = signers.check(folder / check.name, check.name, check.digest)
     except PackageError as error:
-        return SignatureCheck("bad", reason=str(error).rstrip("."))
+        said_why = str(error).rstrip(".")
+        return SignatureCheck("bad", reason=said_why[:1].lower() + said_why[1:])
     if now is None and check.locked.archive:
         reason = f"with its archive, by {check.locked.signer} as skills.lock says; it was not checked here"
         return SignatureCheck("unknown", reason=reason)
@@ -102,7 +103,7 @@ def _signed(check: SignatureCheck | None) -> dict[str, Any]:
 
 
 def _print(
-    verification: Verification, signed: Mapping[str, SignatureCheck | None], lost: int, folder: Path
+    verification: Verification, signed: Mapping[str, SignatureCheck | None], lost: Sequence[str], folder: Path
 ) -> None:
     for each in verification.checks:
         echo(f"{each.name}  {each.state}  {each.digest or each.locked.digest}  {line_of(each.locked.source)}")
@@ -123,7 +124,7 @@ def _print(
     else:
         echo(f"{checked} as {folder}/skills.lock says.")
     if lost:
-        echo(f"{count(lost, 'signature')} that counted when it was installed counts no more.")
+        echo(f"Signatures that do not count today: {', '.join(lost)}.")
 
 
 def _line(difference: Difference) -> str:
