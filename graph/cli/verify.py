@@ -99,7 +99,9 @@ def _is_lost(signers: Signers, check: Check, now: SignatureCheck | None) -> bool
 
 
 def _signed(check: SignatureCheck | None) -> dict[str, Any]:
-    return {"signature": None if check is None else check._asdict()}
+    if check is None:
+        return {"signature": None}
+    return {"signature": {name: value for name, value in check._asdict().items() if name != "key"}}
 
 
 def _print(

@@ -106,6 +106,7 @@ def test_trust_by_the_signature_of_an_archive_ends_with_its_key(cli: CommandLine
     assert is_trusted(cli)
     [skill] = cli.run("skills", "verify", "--json").value["skills"]
     assert skill["signature"]["signer"] == ALICE
+    assert skill["signature"].keys() == {"state", "signer", "fingerprint", "reason"}
     cli.run("trust", "signer", "remove", ALICE)
     assert not is_trusted(cli)
     done = cli.run("skills", "verify")
