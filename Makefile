@@ -9,7 +9,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 ifdef UV
   MAKE_VENV = $(UV) venv --quiet --allow-existing --python $(PYTHON) $(VENV)
-  INSTALL = $(UV) pip install --quiet --python $(BIN)/python --constraint constraints.txt
+  INSTALL = $(UV) pip install --quiet --compile-bytecode --python $(BIN)/python --constraint constraints.txt
 else
   MAKE_VENV = $(PYTHON) -m venv $(VENV)
   INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt

@@ -2,13 +2,17 @@
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Literal, NamedTuple, Self
+from typing import Final, Literal, NamedTuple, Self
 
 import msgspec
 
 ResourceType = Literal["script", "reference", "asset", "other"]
 Severity = Literal["error", "warning", "info"]
 NeedKind = Literal["python", "node", "program", "variable", "server", "config", "network"]
+
+
+MCP_LABEL: Final = "mcp:"
+"""What the label of a source begins with that is a server of MCP; its name in the settings follows."""
 
 
 class SkillRef(NamedTuple):

@@ -15,4 +15,4 @@ needs_bwrap = pytest.mark.skipif(SANDBOX.program is None, reason=SANDBOX.reason)
 needs_installer = pytest.mark.skipif(
     shutil.which("uv") is None and find_spec("pip") is None, reason="there is no uv and no pip here"
 )
-SANDBOXES = ["off", pytest.param("require", marks=needs_bwrap)]
+SANDBOXES = [pytest.param("off", marks=pytest.mark.slow), pytest.param("require", marks=needs_bwrap)]

@@ -29,7 +29,7 @@ from skills_agent.graph.cli.review import Here, print_reviews, record_of, review
 from skills_agent.graph.settings import Settings
 from skills_agent.skills.packages.address import parse_address
 from skills_agent.skills.packages.fetch import fetch
-from skills_agent.skills.packages.installation import Change, plan
+from skills_agent.skills.packages.installation import Change, check_locked, plan
 from skills_agent.skills.packages.installation import install as install_changes
 from skills_agent.skills.packages.offer import Wanted
 from skills_agent.skills.packages.review import Review
@@ -50,6 +50,9 @@ from skills_agent.skills.text import count
     "--skill", "names", metavar="NAME", multiple=True, help="Only this skill of SOURCE. Repeatable."
 )
 @click.option("--all", "everything", is_flag=True, help="All skills of SOURCE.")
+@click.option(
+    "--frozen", "--locked", is_flag=True, help="Fail where SOURCE is not what skills.lock says, which stays."
+)
 @dry_run
 @diff
 @yes
@@ -63,6 +66,7 @@ def install(
     sources: tuple[str, ...],
     names: tuple[str, ...],
     everything: bool,
+    frozen: bool,
     dry: bool,
     whole: bool,
     yes: bool,
@@ -95,13 +99,15 @@ def install(
             asked |= chosen.asked
         changes = plan(target, offers, signatures)
         check_required(settings, changes, required=require_signature)
+        if frozen:
+            check_locked(changes)
         reviews = reviews_of(target, changes, here, asked)
         print_reviews(reviews, target.folder, whole=whole, yes=yes and not dry, as_json=as_json)
         todo = [each for each in changes if each.kind != "same"]
         if not dry:
             if todo:
                 confirm(f"Install {count(len(todo), 'skill')}?", yes=yes)
-            install_changes(target, draft, changes, origin(), force=force)
+            install_changes(target, draft, changes, origin(), force=force, frozen=frozen)
             note_signed(settings, changes)
     if as_json:
         print_json({"folder": str(target.folder), "dry_run": dry, "skills": list(map(record_of, reviews))})

@@ -27,7 +27,7 @@ from skills_agent.skills.format.rules import (
 )
 from skills_agent.skills.format.values import name_from_folder
 from skills_agent.skills.needs.declared import declared_needs
-from skills_agent.skills.skill import Diagnostic, Skill, SkillMetadata
+from skills_agent.skills.skill import MCP_LABEL, Diagnostic, Skill, SkillMetadata
 from skills_agent.skills.text import clean_text, normalize_line_ends
 
 _FOLDER_VARIABLE: Final = re.compile(
@@ -143,6 +143,8 @@ def _metadata(written: _Written, fields: dict[str, Any]) -> ReadMetadata:
         return ReadMetadata(None, diagnostics)
     # Thousands of folders are named like their skill: one text for both.
     fields["name"] = place.folder if name == place.folder else name or name_from_folder(place.folder)
+    if place.source.startswith(MCP_LABEL):  # a server permits nothing, whoever vouches for its skill
+        fields["allowed_tools"] = None
     metadata = SkillMetadata(
         source=place.source,
         path=place.path,

@@ -53,7 +53,7 @@ def is_specifier(text: str) -> bool:
 
     try:
         SpecifierSet(text)
-    except InvalidSpecifier:
+    except (InvalidSpecifier, ValueError):  # of a number that Python reads no more
         return False
     return True
 
@@ -64,7 +64,7 @@ def is_version(text: str) -> bool:
 
     try:
         Version(text)
-    except InvalidVersion:
+    except (InvalidVersion, ValueError):  # see above
         return False
     return True
 

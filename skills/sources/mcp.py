@@ -21,7 +21,7 @@ import yaml
 
 from skills_agent.skills.errors import SkillsAgentError
 from skills_agent.skills.format.rules import Finding, diagnostic
-from skills_agent.skills.skill import Diagnostic
+from skills_agent.skills.skill import MCP_LABEL, Diagnostic
 from skills_agent.skills.sources.mcp_entries import McpEntry, McpEntryError
 from skills_agent.skills.sources.plugin import Plugin
 from skills_agent.skills.sources.protocol import Scan, SkillEntry, SkillFile
@@ -39,8 +39,6 @@ Work = Callable[["Client"], Coroutine[Any, Any, Result]]
 Ask = Callable[[Work[Any]], "Future[Any]"]
 """Does something with the client of a server that is connected; the future raises SkillsAgentError."""
 
-LABEL: Final = "mcp:"
-"""What the labels of these sources begin with; the rest is the server's name in the settings."""
 SHORTEST_TTL: Final = 5.0
 LONGEST_TTL: Final = 3600.0
 """Seconds that a list is kept, whatever the server says."""
@@ -86,7 +84,7 @@ class McpSource:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """Name the server as the settings do; asks nothing yet. A first list is waited for `wait_seconds`."""
-        self.label = f"{LABEL}{server}"
+        self.label = f"{MCP_LABEL}{server}"
         self._ask = ask
         self._wait_seconds = self._patience = wait_seconds
         self._clock = clock
@@ -192,7 +190,7 @@ class McpSource:
 
     @property
     def _name(self) -> str:
-        return f"MCP server {self.label.removeprefix(LABEL)}"
+        return f"MCP server {self.label.removeprefix(MCP_LABEL)}"
 
     def _stand_in(self, now: float, why: str) -> _Look:
         """Return the skills as they were last seen, while that is not too long ago."""

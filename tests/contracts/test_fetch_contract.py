@@ -141,7 +141,12 @@ class Shelf:
         Path(self.market).write_text(json.dumps({"version": 1, "skills": [entry]}))
 
 
-@pytest.fixture(params=KINDS)
+@pytest.fixture(
+    params=[
+        each if each in {"folder", "archive", "git"} else pytest.param(each, marks=pytest.mark.slow)
+        for each in KINDS
+    ]
+)
 def shelf(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Shelf]:
     with serving_git(tmp_path / "repositories") as site:
         yield Shelf(request.param, tmp_path, site)

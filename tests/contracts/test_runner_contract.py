@@ -29,6 +29,9 @@ GROWING_LIMITS = (0.5, 2, 8, 32, 128)
 """Seconds: a program has begun within one of them, on a busy machine within a later one."""
 
 
+SLOW = pytest.mark.slow
+
+
 def controlled(place: Path, **limits: Any) -> ScriptRunner:
     return ControlledRunner(environment=ENVIRONMENT, **limits)
 
@@ -72,13 +75,16 @@ class ShellBackend:
         return Answer(ran.stdout + ran.stderr, ran.returncode)
 
 
-@pytest.fixture(params=[controlled, bwrap, external], ids=lambda make: make.__name__)
+@pytest.fixture(
+    params=[controlled, pytest.param(bwrap, marks=SLOW), pytest.param(external, marks=SLOW)],
+    ids=["controlled", "bwrap", "external"],
+)
 def make_runner(request: pytest.FixtureRequest, place: Path) -> MakeRunner:
     """Return what makes a runner: one parameter for every implementation."""
     return functools.partial(request.param, place)
 
 
-@pytest.fixture(params=[controlled, bwrap], ids=lambda make: make.__name__)
+@pytest.fixture(params=[controlled, pytest.param(bwrap, marks=SLOW)], ids=["controlled", "bwrap"])
 def make_local_runner(request: pytest.FixtureRequest, place: Path) -> MakeRunner:
     """Return the same for the runners of this machine."""
     return functools.partial(request.param, place)

@@ -24,7 +24,7 @@ ID = re.compile(r"cmd-[0-9a-f]{8}")
 Reply = Callable[[Sequence[BaseMessage]], Any]
 
 
-@pytest.fixture(params=["off", "require"], ids=["controlled", "bwrap"])
+@pytest.fixture(params=[pytest.param("off", marks=pytest.mark.slow), "require"], ids=["controlled", "bwrap"])
 def free(request: pytest.FixtureRequest) -> dict[str, Any]:
     return {**FREE, "sandbox": request.param}
 

@@ -235,7 +235,7 @@ def test_a_call_that_names_no_skill_cannot_be_granted_for_one(asked: Any, worksp
 
 
 @pytest.mark.parametrize("changed", ["SKILL.md", "scripts/helper.py", "scripts/run.py"])
-@pytest.mark.parametrize("sandbox", ["auto", "off"])
+@pytest.mark.parametrize("sandbox", ["auto", pytest.param("off", marks=pytest.mark.slow)])
 def test_what_was_approved_runs_whatever_of_the_skill_changes_before_the_answer(
     asked: Any, workspace: Path, skills_dir: Path, changed: str, sandbox: str
 ) -> None:

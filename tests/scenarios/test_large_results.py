@@ -80,7 +80,7 @@ def kept_bytes(database: Path) -> int:
     return sum(each.stat().st_size for each in files)
 
 
-@pytest.mark.parametrize("risk", ["read", "network"])
+@pytest.mark.parametrize("risk", ["read", pytest.param("network", marks=pytest.mark.slow)])
 @pytest.mark.parametrize(
     "result",
     [
@@ -147,7 +147,7 @@ def test_a_tools_own_artifact_is_kept_whole(run: Callable[[BaseTool], ToolMessag
         (make_tool, {"type": "function"}),
     ],
 )
-@pytest.mark.parametrize("risk", ["read", "network"])
+@pytest.mark.parametrize("risk", ["read", pytest.param("network", marks=pytest.mark.slow)])
 def test_an_artifact_that_could_not_be_read_again_is_kept_as_plain_values(
     run: Callable[[BaseTool], ToolMessage], artifact: Any, kept: Any, risk: str
 ) -> None:

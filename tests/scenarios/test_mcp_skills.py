@@ -37,6 +37,7 @@ def test_a_skill_is_loaded_and_its_script_asked_about_whatever_it_says_of_itself
         agent.say("go")
         (loaded,) = agent.values["skills_loaded"].values()
         assert (loaded["source"], loaded["path"]) == ("mcp:far", "skill://refunds/SKILL.md")
+        assert loaded["allowed_tools"] is None
         (request,) = agent.state.interrupts[0].value["action_requests"]
         assert "untrusted" in request["description"]
         agent.answer(APPROVE)

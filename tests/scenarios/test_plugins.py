@@ -7,14 +7,13 @@ import pytest
 
 from skills_agent.graph.places import trust_file_of
 from skills_agent.skills.policy.trust import TrustList
-from skills_agent.skills.scripts.bwrap import probe
 from tests.agents import Agent, call, calls, write_skill
 from tests.conftest import MakeAgent
+from tests.machine import SANDBOXES, needs_bwrap
 
 LOAD = calls(call("load_skill", name="deploy"))
 SCRIPT = "from pathlib import Path\nimport os, sys\nprint('version 1', *sys.argv[1:])\n"
 WHERE = "import os; print([os.environ[name] for name in ('CLAUDE_PLUGIN_ROOT', 'SKILL_DIR')], os.getcwd())\n"
-SANDBOXES = ["off", pytest.param("require", marks=pytest.mark.skipif(not probe().program, reason="no bwrap"))]
 FREE: Any = {"require_approval_for": frozenset()}
 
 
@@ -82,7 +81,7 @@ def test_scripts_find_their_plugin_and_their_skill(make: Any, plugin: Path, sand
     assert (start.strip() == skill) == (cwd == "skill")
 
 
-@pytest.mark.skipif(not probe().program, reason="no bwrap")
+@needs_bwrap
 def test_a_command_of_the_skill_finds_the_plugin_and_cannot_write_there(make: Any, plugin: Path) -> None:
     command = "cat $CLAUDE_PLUGIN_ROOT/scripts/x.py; touch $CLAUDE_PLUGIN_ROOT/new"
     agent = make(

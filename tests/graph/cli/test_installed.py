@@ -260,3 +260,20 @@ def test_packing_says_what_is_in_its_way(cli: CommandLine) -> None:
     assert {each["severity"] for each in value["findings"]} == {"warning"}
     assert not (cli.workspace / "x.zip").exists()
     assert cli.run("skills", "pack", folder, "-o", "x.zip", "--allow-warnings").code == 0
+
+
+def test_a_frozen_install_takes_only_what_the_lock_has(cli: CommandLine, installed: Path) -> None:
+    frozen = ("skills", "install", "./shared", "--yes", "--frozen")
+    lock = installed.with_name("skills.lock").read_bytes()
+    shutil.rmtree(installed)
+    assert cli.run(*frozen).code == 0
+    assert (installed / "SKILL.md").exists()
+    publish(cli, "More.\n")
+    done = cli.run(*frozen)
+    assert done.code == 1
+    assert "rain-gauge is left as it is: skills.lock says " in done.err
+    installed.with_name("skills.lock").unlink()
+    assert "skills.lock does not have it, and --frozen adds nothing" in cli.run(*frozen).err
+    assert not installed.with_name("skills.lock").exists()
+    installed.with_name("skills.lock").write_bytes(lock)
+    assert cli.run("skills", "verify").code == 0

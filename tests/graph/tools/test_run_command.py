@@ -20,7 +20,7 @@ from tests.machine import needs_bwrap
 FREE: dict[str, Any] = {"require_approval_for": [], "enable_run_command": "on"}
 
 
-@pytest.fixture(params=["off", "require"], ids=["controlled", "bwrap"])
+@pytest.fixture(params=[pytest.param("off", marks=pytest.mark.slow), "require"], ids=["controlled", "bwrap"])
 def free(request: pytest.FixtureRequest) -> dict[str, Any]:
     """Return settings under which nobody is asked, without a sandbox and in one."""
     return {**FREE, "sandbox": request.param}
