@@ -1,0 +1,38 @@
+"""What can be wrong with eval cases, and with the runs that are kept of them.
+
+SkillError
+└── EvalError                eval-error            an eval case, or a run
+    ├── EvalFileError        eval-file             a file of eval cases that cannot be read at all
+    ├── EvalRunError         eval-run              a run that cannot be found, gone on with or compared with
+    └── ThresholdError       threshold             a `--fail-under` that names no metric, or no value
+"""
+
+from skills_agent.skills.errors import DetailedError, SkillError
+
+
+class EvalError(SkillError):
+    code = "eval-error"
+
+
+class EvalFileError(DetailedError, EvalError):
+    """A file of eval cases that cannot be read at all; one that is read in part says what it skipped."""
+
+    sentence = "{file} holds no eval cases: {reason}."
+    file: str
+    reason: str
+
+
+class EvalRunError(DetailedError, EvalError):
+    """A run that cannot be found, gone on with or compared with."""
+
+    sentence = "The run {run} is of no use here: {reason}."
+    run: str
+    reason: str
+
+
+class ThresholdError(DetailedError, EvalError):
+    """A threshold that cannot be held against a run."""
+
+    sentence = "--fail-under {text}: {reason}."
+    text: str
+    reason: str
