@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 
 _MAX_WORDS: Final = 64
 """Words of a query that count: a pasted document is no query."""
-_MAX_CHARACTERS: Final = 20_000
+MAX_CHARACTERS: Final = 20_000
 """Of a query, that are looked at."""
 _FUNCTION_WORDS: Final = """
 a about above after again all also am an and any are as at be been before being but by can could d did
@@ -65,7 +65,7 @@ class Query(NamedTuple):
 
 def read_query(text: str, *, skip_function_words: bool = True) -> Query:
     """Return what is searched for: all words where each of them is a function word."""
-    written = spaced(text[:_MAX_CHARACTERS].lower())
+    written = spaced(text[:MAX_CHARACTERS].lower())
     every = "".join(each if _is_of_word(each) else " " for each in written).split()
     content_words = [word for word in every if word not in FUNCTION_WORDS] if skip_function_words else every
     words = tuple(dict.fromkeys(content_words or every))[:_MAX_WORDS]

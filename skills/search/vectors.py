@@ -15,6 +15,7 @@ from time import monotonic
 from typing import Final, Protocol, TypeAlias
 
 from skills_agent.skills.errors import SkillsAgentError
+from skills_agent.skills.search.naming import named_first
 from skills_agent.skills.search.words import Match, SearchIndex, SearchText, Term
 
 MEANING_WEIGHT: Final = 0.5
@@ -122,7 +123,8 @@ class FusedIndex:
             vector = self._vectors.of_query(query[:_TEXT_CHARACTERS])
         except NoVectorsError:
             return by_words[:limit]
-        return fuse(by_words, cosines(vector, vectors, self._factors))[:limit]
+        matches = fuse(by_words, cosines(vector, vectors, self._factors))
+        return named_first(matches, self._words.named(query), self._factors)[:limit]
 
     def fits(self, request: str, match: Match) -> bool:
         """Return whether a match is good enough to be taken: words alone say that."""

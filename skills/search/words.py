@@ -16,6 +16,7 @@ from heapq import nsmallest
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeVar
 
 from skills_agent.skills.search.mentions import Described, attributed
+from skills_agent.skills.search.naming import Names, Naming, named_first
 from skills_agent.skills.search.tables import TextTables
 from skills_agent.skills.search.tokens import Query, read_query, script_of, scripts_of, spaced
 
@@ -132,21 +133,29 @@ class SearchIndex:
         self._ranks = {position: rank for rank, position in enumerate(self._by_name)}
         """Of equally good ones the first by name comes first."""
         self._rows: tuple[str, dict[int, int]] = ("", {})
+        self._names = Names([text.name for text in self._texts])
 
     def search(self, request: str, limit: int) -> list[Match]:
         """Return the best matches of any word of a request, best first; none where it has no words.
 
         A score is the sum over words, divided by what the rarest word could weigh and by the square root of
-        the number of words.
+        the number of words. What the request names comes before what only matches.
         """
         query = self._read(request)
         if not query.words or limit < 1:
             return []
-        return self._tables.run(partial(self._run, partial(self._best, query, limit)))
+        named = self._names.in_request(request)
+        looked_at = len(self._texts) if named else limit
+        matches = self._tables.run(partial(self._run, partial(self._best, query, looked_at)))
+        return named_first(matches, named, self._factors)[:limit]
+
+    def named(self, request: str) -> dict[int, Naming]:
+        """Return the positions of the texts that a request names."""
+        return self._names.in_request(request)
 
     def fits(self, request: str, match: Match) -> bool:
         """Return whether a match is good enough to be taken, where a request may be for no skill at all."""
-        if match.fit >= ENOUGH:
+        if match.fit >= ENOUGH or self.named(request).get(match.position) is Naming.WRITTEN:
             return True
         words = [term for term in self.terms(request, match.position) if len(term.words) == 1]
         said = sum(word.rarity for word in words if not {"name", "description"}.isdisjoint(word.fields))

@@ -233,3 +233,13 @@ def test_it_answers_the_same_prompt_the_same_way() -> None:
 def test_any_prompt_gets_an_answer(texts: list[str]) -> None:
     messages = [SystemMessage(text) if index % 2 else HumanMessage(text) for index, text in enumerate(texts)]
     assert NOTE in str(OfflineChatModel().invoke([HumanMessage(""), *messages]).text)
+
+
+@pytest.mark.parametrize("named", ["tide-report", "tide report", "the `tide-report` skill"])
+def test_of_two_skills_that_are_described_alike_the_named_one_is_loaded(
+    agent: Agent, skills_dir: Path, named: str
+) -> None:
+    for name in ("access-report", "log-report", "tide-report"):
+        write_skill(skills_dir, name, "Make a report of a log of a day.", f"# Report\n\nSay {name}.\n")
+
+    assert "The skill tide-report shows no command" in answer(agent, f"Use {named} on access.log")

@@ -1,0 +1,119 @@
+"""Skills that a request names come before those that it is only like."""
+
+import pytest
+
+from skills_agent.skills.library.registry import Registry
+from skills_agent.skills.search.naming import Names, Naming
+from skills_agent.skills.search.vectors import Vectors
+from skills_agent.skills.search.words import SearchIndex, SearchText, search_texts
+from skills_agent.skills.sources import MemorySource
+
+ALIKE = "Make a report of a CSV file. Use when a report of a CSV file is wanted."
+TWINS = [("csv-report", ALIKE), ("rain-report", ALIKE)]
+NAMES = ("csv-report", "rain-report", "rain-report-daily", "review", "天气报告", "data:sum_up", "the")
+
+
+def named(request: str) -> dict[str, Naming]:
+    return {NAMES[position]: how for position, how in Names(NAMES).in_request(request).items()}
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        "Use rain-report on the CSV file",
+        "use rain-report",
+        "Make a rain report of the CSV file, a report of csv",
+        "the RAIN-REPORT, please, of this csv",
+        "a report of a csv file: with `rain-report`, not with csv-report",
+        "用rain-report处理 csv report",
+    ],
+)
+def test_of_two_that_are_described_alike_the_named_one_is_found(request_: str) -> None:
+    (first, best), (second, next_best) = search_texts(TWINS, request_, 2)
+
+    assert (first, second) == ("rain-report", "csv-report")
+    assert best >= next_best
+
+
+def test_a_name_as_it_is_written_comes_before_a_better_match_and_fits() -> None:
+    texts = [
+        SearchText("marsh", "Counts herons, larks and finches at dawn."),
+        SearchText("xyz-corp", "Odd."),
+    ]
+    index = SearchIndex(texts)
+    request = "count herons, larks and finches at dawn with xyz-corp"
+    best = index.search(request, 1)[0]
+
+    assert best.position == 1
+    assert index.fits(request, best)
+
+
+def test_the_words_of_a_name_do_not_come_before_a_much_better_match() -> None:
+    texts = [
+        ("bird-count", "Totals."),
+        ("marsh", "Counts herons, larks and finches: a bird, a count, a total."),
+    ]
+
+    assert search_texts(texts, "herons, larks and finches for our bird count", 1)[0][0] == "marsh"
+
+
+def test_the_words_of_a_name_bring_no_skill_before_one_that_is_trusted_more() -> None:
+    strangers = MemorySource(
+        {"total-amount": {"SKILL.md": f"---\ndescription: {ALIKE}\n---\n"}}, "project", trusted=False
+    )
+    own = MemorySource(
+        {"csv-report": {"SKILL.md": f"---\ndescription: The total amount. {ALIKE}\n---\n"}}, "user"
+    )
+    catalog = Registry([own, strangers]).refresh()
+
+    assert catalog.search("report the total amount of a CSV file")[0].skill.name == "csv-report"
+    assert catalog.search("report with total-amount on a CSV file")[0].skill.name == "total-amount"
+
+
+def test_the_named_one_comes_first_by_meaning_too() -> None:
+    class Near:
+        """A model that finds the first text like every query."""
+
+        def embed_documents(self, texts: list[str]) -> list[list[float]]:
+            return [[1.0, 0.0] if text.startswith("csv") else [0.0, 1.0] for text in texts]
+
+        def embed_query(self, text: str) -> list[float]:
+            return [1.0, 0.0]
+
+    skills = {name: {"SKILL.md": f"---\ndescription: {text}\n---\n"} for name, text in TWINS}
+    catalog = Registry([MemorySource(skills)], vectors=Vectors(Near())).refresh()
+
+    assert catalog.search("use rain-report")[0].skill.name == "rain-report"
+
+
+@pytest.mark.parametrize(
+    ("request_", "expected"),
+    [
+        ("use rain-report", {"rain-report": Naming.WRITTEN}),
+        ("make rain report of this", {"rain-report": Naming.WORDS}),
+        ("the rain report skill", {"rain-report": Naming.WRITTEN}),
+        ("rain-report-daily for all of it", {"rain-report-daily": Naming.WRITTEN}),
+        (
+            "now rain-report, then csv-report here",
+            {"rain-report": Naming.WRITTEN, "csv-report": Naming.WRITTEN},
+        ),
+        ("请使用天气报告处理数据 now", {"天气报告": Naming.WORDS}),
+        ("do data:sum_up of it", {"data:sum_up": Naming.WRITTEN}),
+        ("review", {"review": Naming.WRITTEN}),
+        ("use review, please", {"review": Naming.WRITTEN}),
+        ("review my code", {}),
+        ("with the review skill", {"review": Naming.WRITTEN}),
+        ("in data/rain-report/x and rain-report.csv and rain-report/", {}),
+        ("my-rain-report of today", {}),
+        ("rain. report the news", {}),
+        ("", {}),
+        ("...", {}),
+    ],
+)
+def test_what_a_request_names(request_: str, expected: dict[str, Naming]) -> None:
+    assert named(request_) == expected
+
+
+def test_what_is_written_first_comes_first() -> None:
+    assert [*named("now rain-report, then csv-report here")] == ["rain-report", "csv-report"]
+    assert [*named("a csv report, and rain-report here")] == ["rain-report", "csv-report"]
