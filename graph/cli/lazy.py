@@ -31,11 +31,24 @@ class LazyGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Name what is near to an unknown command: click looks among those that are imported."""
+        """Name what is near to an unknown command, or the group that has it.
+
+        Click looks only among those that are imported.
+        """
         try:
             return super().resolve_command(ctx, args)
         except click.NoSuchCommand as error:
-            raise click.NoSuchCommand(args[0], possibilities=self.list_commands(ctx), ctx=ctx) from error
+            names = self.list_commands(ctx)
+            groups = ((name, self.get_command(ctx, name)) for name in names)
+            of_groups = [
+                f"'{name} {args[0]}'"
+                for name, group in groups
+                if isinstance(group, click.Group) and args[0] in group.list_commands(ctx)
+            ]
+            text = (
+                f"No such command {args[0]!r}. Did you mean {' or '.join(of_groups)}?" if of_groups else None
+            )
+            raise click.NoSuchCommand(args[0], text, None if text else names, ctx) from error
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         late = self._late.get(cmd_name)

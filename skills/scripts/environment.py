@@ -25,11 +25,12 @@ FIXED: Final = {
     "PYTHONDONTWRITEBYTECODE": "1",
 }
 AS_ROOT: Final = (
-    "The agent runs as root, and so do its scripts, without a sandbox: they can change every file of this "
-    "machine. Run the agent as another user."
+    "Scripts run as root, without a sandbox: they can change every file of this machine. "
+    "Run the agent as another user, or in a container of its own."
 )
 AS_ROOT_IN_SANDBOX: Final = (
-    "The agent runs as root: scripts can change root's files in the workspace, and nothing else of root's"
+    "Scripts run as root in the sandbox: of root's files they can change those in the workspace alone. "
+    "Run the agent as another user to prevent that."
 )
 _PR_SET_DUMPABLE: Final = 4
 

@@ -26,6 +26,8 @@ def cli(tmp_path_factory: pytest.TempPathFactory) -> CommandLine:
         (["resume", "t-1", "--message", "no"], "--message goes with --reject"),
         (["frobnicate"], "No such command 'frobnicate'"),
         (["skils"], "Did you mean 'skills'?"),
+        (["doctor"], "Did you mean 'skills doctor'?"),
+        (["verify"], "Did you mean 'runs verify' or 'skills verify'?"),
         (["skills", "lst"], "Did you mean 'list'?"),
         (["skills", "new", "Not_A_Name"], "lowercase letters and digits"),
     ],

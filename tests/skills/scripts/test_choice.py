@@ -144,7 +144,7 @@ def test_root_is_warned_once_a_process_where_no_sandbox_holds_scripts(
     if isolation_here("auto", SYSTEM).level == "bwrap":
         runner_for("auto", request_here, SYSTEM).preflight(request_here)
         assert not [each for each in caplog.records if each.name.endswith("environment")]
-        assert "root's files in the workspace" in isolation_here("auto", SYSTEM).reason
+        assert "those in the workspace alone" in isolation_here("auto", SYSTEM).reason
     for _ in range(2):
         runner_for("off", request_here, SYSTEM).run(request_here)
     (record,) = (each for each in caplog.records if each.name.endswith("environment"))
