@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final, NamedTuple, TypeVar, cast
 
 import msgspec
-from langchain_core.messages import AIMessage, ToolMessage
+from langchain_core.messages import AIMessage, AnyMessage, ToolMessage
 from langgraph.errors import GraphInterrupt
 from langgraph.types import Command
 from msgspec import UNSET, UnsetType
@@ -21,7 +21,14 @@ from skills_agent.state.endings import fault_of
 from skills_agent.state.records import Counts
 from skills_agent.state.reducers import add_usage
 from skills_agent.state.schema import AgentState, CallRequest
-from skills_agent.state.transcript import LOAD_SKILL, last_ai, last_human, outcome_of, reused_since
+from skills_agent.state.transcript import (
+    LOAD_SKILL,
+    is_synthetic,
+    last_ai,
+    last_human,
+    outcome_of,
+    reused_since,
+)
 from skills_agent.state.turn_end import next_turn
 
 State = Mapping[str, Any]
@@ -219,14 +226,17 @@ def _skill_refused(answer: ToolMessage, request: State) -> events.SkillRefused:
 
 
 def _model_called(step: NodeStep) -> Iterator[Event]:
-    for message in step.update.get("messages") or []:
-        if isinstance(message, AIMessage):
-            name = message.response_metadata.get("model_name") or step.invocation.model
-            calls = [call["name"] or "" for call in [*message.tool_calls, *message.invalid_tool_calls]]
-            fault = fault_of(message) or UNSET
-            yield events.ModelCalled(
-                model=str(name), calls=calls, fault=fault, seconds=step.seconds, **step.tokens, **step.cached
-            )
+    """Tell each reply of a model, not what the agent says itself; the last has the tokens of the step."""
+    messages: list[AnyMessage] = step.update.get("messages") or []
+    replies = [each for each in messages if isinstance(each, AIMessage) and not is_synthetic(each)]
+    for message in replies:
+        name = message.response_metadata.get("model_name") or step.invocation.model
+        calls = [call["name"] or "" for call in [*message.tool_calls, *message.invalid_tool_calls]]
+        fault = fault_of(message) or UNSET
+        spent: dict[str, Any] = {"input_tokens": 0, "output_tokens": 0}
+        if message is replies[-1]:
+            spent = {**step.tokens, **step.cached, "seconds": step.seconds}
+        yield events.ModelCalled(model=str(name), calls=calls, fault=fault, **spent)
 
 
 def _summarized(step: NodeStep) -> Iterator[Event]:

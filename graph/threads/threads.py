@@ -335,7 +335,8 @@ def _message(
         result = results.get(call["id"] or "")
         ruling = _ruling(result, grants.get(call["id"] or ""))
         calls.append(ThreadCall(call["name"], call["args"], ruling, str(result.text) if result else ""))
-    return ThreadMessage("request" if is_synthetic(message) else "agent", text, tuple(calls))
+    is_request = is_synthetic(message) and bool(message.tool_calls)
+    return ThreadMessage("request" if is_request else "agent", text, tuple(calls))
 
 
 def _ruling(result: ToolMessage | None, grant: GrantRecord | None) -> Ruling:

@@ -25,6 +25,7 @@ from skills_agent.graph.models.scripted import ScriptedChatModel
 from skills_agent.graph.private_files import folder_name
 from skills_agent.graph.services import make_services
 from skills_agent.graph.settings import Settings
+from skills_agent.graph.threads.threads import Threads
 from skills_agent.state.context import Context
 from skills_agent.state.schema import AgentInput
 from tests.agents import Agent, call, calls, write_skill
@@ -533,3 +534,14 @@ def test_a_node_without_events_of_its_own_is_recorded(workspace: Path, tmp_path:
     assert graph.compile().invoke({"messages": [HumanMessage("go")]}, config)["answer"] == "done"
     (ended,) = told(workspace, "step_ended")
     assert (ended["node"], ended["channels"]) == ("note", ["plan"])
+
+
+def test_what_the_agent_says_itself_is_no_call_of_a_model(make_agent: MakeAgent, workspace: Path) -> None:
+    """`asked offline: 0 + 0 tokens` was told of messages that no model was asked about."""
+    agent = make_agent(["one"], context_window=8_000)
+    agent.say("y" * 60_000)
+    agent.say("/unload nothing")
+    assert told(workspace, "model_called") == []
+    assert [each["outcome"] for each in told(workspace, "run_ended")] == ["done", "done"]
+    record = Threads(agent.graph).read("thread")
+    assert [each.role for each in record.messages] == ["user", "agent", "user", "request", "agent"]
