@@ -41,7 +41,7 @@ from skills_agent.nodes.reply import (
     with_strict_calls,
     without_calls_of,
 )
-from skills_agent.nodes.wrapped_models import ModelRunnable, changed_inside
+from skills_agent.nodes.wrapped_models import ModelRunnable, changed_inside, with_tools
 from skills_agent.skills.library.catalog import Catalog
 from skills_agent.skills.skill import SkillMetadata
 from skills_agent.state.context import Context
@@ -344,7 +344,7 @@ class ModelRequests:
                 tools = with_tool_breakpoint(tools, chosen.breakpoints)
             model, beside = chosen.chat, self.form.bound if self.form else {}
             if tools:
-                model = changed_inside(model, lambda chat: chat.bind_tools(tools, **beside))
+                model = changed_inside(model, lambda chat: with_tools(chat, tools, **beside))
             elif beside:
                 model = changed_inside(model, lambda chat: chat.bind(**beside))
             bound = self._bound[key] = model, tokens

@@ -4,14 +4,15 @@ LangChain's Runnables hand `bind_tools` on to what is in them, and all but `with
 then: the retry, what was bound and what is configurable would be lost.
 """
 
-from collections.abc import Callable, Iterator
-from typing import Any, TypeAlias
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, TypeAlias, cast
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.runnables import Runnable, RunnableConfig, RunnableWithFallbacks
 from langchain_core.runnables.base import RunnableBindingBase
 from langchain_core.runnables.config import ensure_config
 from langchain_core.runnables.configurable import DynamicRunnable
+from langchain_core.tools import BaseTool
 from typing_extensions import override
 
 ModelRunnable: TypeAlias = Runnable[Any, Any]
@@ -50,6 +51,20 @@ def changed_inside(model: ModelRunnable, change: Callable[[Any], ModelRunnable])
     if isinstance(model, DynamicRunnable):
         return _Configured(model, change)
     return change(model)
+
+
+def with_tools(chat: Any, tools: Sequence[BaseTool | dict[str, Any]], **beside: Any) -> ModelRunnable:
+    """Return a chat model with tools; those without a type or a name, as `{"google_search": {}}`, go beside.
+
+    `bind_tools` of Gemini's package reads a list with such a tool another way: with arguments that no model
+    gives, and a warning for each part of each schema.
+    """
+    bare = [each for each in tools if isinstance(each, dict) and not each.keys() & {"type", "name"}]
+    if not bare:
+        return cast("ModelRunnable", chat.bind_tools(tools, **beside))
+    bound = chat.bind_tools([each for each in tools if each not in bare], **beside)
+    given = bound.kwargs["tools"] if isinstance(bound, RunnableBindingBase) else []
+    return cast("ModelRunnable", bound.bind(tools=[*given, *bare]))
 
 
 def _is_like_one(model: ModelRunnable) -> bool:

@@ -55,7 +55,9 @@ class LocalChatModel(BaseChatModel):
         yield from _chunks(self._whole(messages, kwargs))
 
     def _whole(self, messages: list[BaseMessage], kwargs: dict[str, Any]) -> AIMessage:
-        names = frozenset(str(tool["function"]["name"]) for tool in kwargs.get("tools") or ())
+        names = frozenset(
+            str(tool["function"]["name"]) for tool in kwargs.get("tools") or () if "function" in tool
+        )
         message = self.reply(messages, names, kwargs.get("records"))
         metadata = {**message.response_metadata, "model_name": self._llm_type}
         update: dict[str, Any] = {"response_metadata": metadata}

@@ -1,5 +1,6 @@
 """What a host may bring as a tool: functions, coroutines, tools that the provider runs, direct answers."""
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,9 +17,11 @@ from skills_agent.graph.models.scripted import ScriptedChatModel
 from skills_agent.graph.settings import SettingsError
 from tests.agents import call, calls
 from tests.openai_server import KEY, Call, Completion, OpenAIServer, openai_server
+from tests.strict_providers import strict_server
 
 ASKED: Any = {"messages": [("user", "go")]}
 SEARCH = {"type": "web_search"}
+SEARCH_OF_ANTHROPIC = {"type": "web_search_20250305", "name": "web_search"}
 
 
 @pytest.fixture
@@ -126,6 +129,31 @@ def test_a_call_that_the_provider_made_is_no_call_of_ours(server: OpenAIServer, 
     done = agent_of(workspace, chat(server), [SEARCH]).invoke(ASKED, config())
     assert done["answer"] == "found it"
     assert [each.type for each in done["messages"]] == ["human", "ai"]
+
+
+@pytest.mark.slow  # it needs the packages of the providers
+@pytest.mark.parametrize(
+    ("provider", "tool", "sent"),
+    [
+        ("gemini", {"google_search": {}}, {"googleSearch": {}}),
+        ("gemini", {"code_execution": {}}, {"codeExecution": {}}),
+        ("anthropic", SEARCH_OF_ANTHROPIC, SEARCH_OF_ANTHROPIC),
+    ],
+)
+@pytest.mark.parametrize("wrap", [lambda model: model, lambda model: model.with_retry()])
+def test_a_tool_of_each_provider_is_sent_beside_ours(
+    workspace: Path, provider: str, tool: Any, sent: Any, wrap: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    """`Cannot generate a JsonSchema for core_schema.CallableSchema`, said Gemini's package."""
+    with strict_server(provider) as server:
+        server.replies.append(Completion(calls=[Call("price", {"item": "tea"}, "a")]))
+        agent = agent_of(workspace, wrap(server.model()), [tool, price])
+        assert agent.invoke(ASKED, config())["answer"] == "tea: 7"
+        (request,) = server.requests
+    assert server.faults == []
+    assert sent in request["tools"]
+    assert '"read_file"' in json.dumps(request["tools"])
+    assert [each.message for each in caplog.records if "is not supported in schema" in each.message] == []
 
 
 def test_models_of_this_process_are_not_offered_what_a_provider_runs(workspace: Path) -> None:
