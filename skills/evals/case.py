@@ -55,7 +55,7 @@ class ExpectedCalls(Frozen, frozen=True, kw_only=True):
     """
     mode: CallMode = "superset"
     order: tuple[tuple[ExpectedCall, ...], ...] = ()
-    """Chains: the first call that fits each has to come after one that fits the one before."""
+    """Chains: each is called, in a later reply than the one before it, and not before that."""
     forbidden: tuple[ExpectedCall, ...] = ()
 
 
@@ -165,6 +165,8 @@ class EvalCase(Frozen, frozen=True, kw_only=True):
     def has_checks(self) -> bool:
         """Return whether anything but a model's opinion decides about this case."""
         expect = self.expect
+        if self.kind == "trigger":
+            return expect.skills is not None
         given = (expect.skills, expect.calls, expect.limits, expect.answer, expect.files, expect.scripts)
         return any(given)
 

@@ -4,7 +4,10 @@ SkillError
 └── EvalError                eval-error            an eval case, or a run
     ├── EvalFileError        eval-file             a file of eval cases that cannot be read at all
     ├── EvalRunError         eval-run              a run that cannot be found, gone on with or compared with
-    └── ThresholdError       threshold             a `--fail-under` that names no metric, or no value
+    ├── ThresholdError       threshold             a `--fail-under` that names no metric, or no value
+    └── CheckError           eval-check            something expected that nothing can be held against
+        ├── PatternError     eval-pattern          a pattern that RE2 does not understand
+        └── JsonSchemaError  eval-schema           a JSON schema that is none, or needs a package
 """
 
 from skills_agent.skills.errors import DetailedError, SkillError
@@ -35,4 +38,27 @@ class ThresholdError(DetailedError, EvalError):
 
     sentence = "--fail-under {text}: {reason}."
     text: str
+    reason: str
+
+
+class CheckError(EvalError):
+    """Something expected that nothing can be held against."""
+
+    code = "eval-check"
+
+
+class PatternError(DetailedError, CheckError):
+    """A pattern that RE2 does not understand."""
+
+    code = "eval-pattern"
+    sentence = "RE2 does not understand the pattern {pattern}: {reason}."
+    pattern: str
+    reason: str
+
+
+class JsonSchemaError(DetailedError, CheckError):
+    """A JSON schema that is none, or that cannot be read here."""
+
+    code = "eval-schema"
+    sentence = "The JSON schema is of no use: {reason}."
     reason: str

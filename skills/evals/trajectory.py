@@ -33,6 +33,7 @@ class LoadedSkill(Frozen, frozen=True, kw_only=True):
     source: str = ""
     digest: str = ""
     by: LoadedBy = "model"
+    """`person`: the case itself, and what those skills require; `required`: by one that the model loaded."""
     turn: int = 0
 
 
