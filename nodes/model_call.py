@@ -292,12 +292,11 @@ class ModelRequests:
         registry = self._registry(runtime)
         catalog = registry.get(record["digest"]) or registry.refresh()
         pinned, request = record.get("pinned") or (), record.get("request") or ""
-        shown = self.shown_catalog(
-            catalog, pinned, request, self._left_out(catalog, Context.of(runtime.context))
-        )
+        left_out = self._left_out(catalog, Context.of(runtime.context))
+        shown = self.shown_catalog(catalog, pinned, request, left_out)
         if not (shown.load_skill or active_skills(ledger)):
             return None
-        return ShownSkills(shown, ledger, state.get("skill_resources") or {}, catalog)
+        return ShownSkills(shown, ledger, state.get("skill_resources") or {}, catalog, left_out)
 
     def shown_catalog(
         self, catalog: Catalog, pinned: Sequence[str], request: str, left_out: frozenset[str] = frozenset()

@@ -90,6 +90,8 @@ class ShownSkills(NamedTuple):
     resources: Mapping[str, SkillResources]
     complete: Catalog
     """The catalog with the skills that are not shown, too."""
+    left_out: frozenset[str] = frozenset()
+    """Names of those of them that may not be loaded here."""
 
 
 def render_within(

@@ -91,6 +91,8 @@ class RunHead(Frozen, frozen=True, kw_only=True):
     repeat: int = 1
     seed: int = 0
     """Of the resampling."""
+    places: tuple[str, ...] = ()
+    """Absolute paths that the cases were read from, and that say which skills the agent has."""
     skills: dict[str, str] = msgspec.field(default_factory=dict)
     """Digests of the skills that the agent knew, by name, when the run began."""
     cases: tuple[EvalCase, ...] = ()

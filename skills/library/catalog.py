@@ -173,7 +173,7 @@ class Catalog:
         matches = self._index.search(query, limit) if self._index else []
         return [SearchHit(self.skills[match.position], match.score) for match in matches]
 
-    def fitting(self, query: str) -> SkillMetadata | None:
+    def fitting(self, query: str, left_out: Collection[str] = ()) -> SkillMetadata | None:
         """Return the skill that a model may load and that matches best; None where it matches too little.
 
         Search nearly always finds something. This is for where a request may be for no skill at all.
@@ -181,8 +181,9 @@ class Catalog:
         if self._index is None:
             return None
         for match in self._index.search(query, len(self.skills)):
-            if self.skills[match.position].model_invocable:
-                return self.skills[match.position] if self._index.fits(query, match) else None
+            skill = self.skills[match.position]
+            if skill.model_invocable and skill.name not in left_out:
+                return skill if self._index.fits(query, match) else None
         return None
 
     def terms(self, query: str, skill: SkillMetadata) -> "list[Term]":

@@ -112,13 +112,13 @@ class _Turn:
         """
         if self.shown is None:
             return None
-        message, catalog = self.message, self.shown.complete
+        message, catalog, left_out = self.message, self.shown.complete, self.shown.left_out
         for query in dict.fromkeys((message.query, message.words)):
-            if skill := catalog.fitting(query):
+            if skill := catalog.fitting(query, left_out):
                 return skill.name
         best = next((hit.skill for hit in catalog.search(message.query, 1)), None)
         is_named = best and best.model_invocable and not set(words(best.name)).isdisjoint(message.extensions)
-        return best.name if best and is_named else None
+        return best.name if best and is_named and best.name not in left_out else None
 
     def _use(self, skill: LoadedSkill) -> AIMessage:
         name = skill["name"]

@@ -1,0 +1,124 @@
+"""What happened in a thread, as the plain records that checks and reports read."""
+
+import hashlib
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
+
+from skills_agent.skills.evals.trajectory import (
+    CallStatus,
+    LoadedBy,
+    LoadedSkill,
+    MadeCall,
+    Spent,
+    Trajectory,
+)
+from skills_agent.state.transcript import LOAD_SKILL, answers_by_step, is_synthetic, shown_calls_of
+
+SHOWN: Final = 2_000
+"""Characters of a result that are kept; the thread has all."""
+_MAX_FILES: Final = 10_000
+_BY: Final[Mapping[str, LoadedBy]] = {"model": "model", "user": "person", "caller": "person"}
+
+
+def trajectory_of(
+    values: Mapping[str, Any],
+    offered: Sequence[str] = (),
+    files: Mapping[str, str] | None = None,
+    *,
+    asked: bool = False,
+) -> Trajectory:
+    """Return what happened in a thread, from its channels; with `asked` a load need not have happened."""
+    messages: list[AnyMessage] = values.get("messages") or []
+    ledger: Mapping[str, Any] = values.get("skills_loaded") or {}
+    answers: list[str] = []
+    calls: list[MadeCall] = []
+    loaded: list[LoadedSkill] = []
+    turn, step = -1, 0
+    for message, results in zip(messages, answers_by_step(messages), strict=True):
+        if isinstance(message, HumanMessage) and not is_synthetic(message):
+            turn += 1
+        if not isinstance(message, AIMessage):
+            continue
+        own = is_synthetic(message)
+        shown = shown_calls_of(message)
+        for call in shown:
+            result = results.get(call["id"] or "")
+            made = MadeCall(
+                tool=call["name"],
+                args=call["args"],
+                status=_status(result),
+                turn=max(turn, 0),
+                step=step,
+                result=str(result.text)[:SHOWN] if result else "",
+            )
+            if made.tool == LOAD_SKILL and (asked or made.status == "ok"):
+                loaded += _loads(made, ledger, own=own)
+            if not own:
+                calls.append(made)
+        if not shown and not own:
+            answers.append(str(message.text))
+        step += not own
+    return Trajectory(
+        answers=tuple(answers),
+        calls=tuple(calls),
+        loaded=tuple(loaded),
+        offered=tuple(offered),
+        files=dict(files or {}),
+    )
+
+
+def _status(result: ToolMessage | None) -> CallStatus:
+    if result is None:
+        return "unanswered"
+    if (result.id or "").startswith("refused-"):
+        return "refused"
+    return "error" if result.status == "error" else "ok"
+
+
+def _loads(call: MadeCall, ledger: Mapping[str, Any], *, own: bool) -> list[LoadedSkill]:
+    """Return the skill of one call of load_skill; what it requires is loaded beside it, in one step."""
+    name = str(call.args.get("name", "")).partition("@")[0]
+    record = ledger.get(name, {})
+    by: LoadedBy = "person" if own else _BY.get(str(record.get("asked_by", "model")), "model")
+    first = LoadedSkill(
+        name=name, source=record.get("source", ""), digest=record.get("digest", ""), by=by, turn=call.turn
+    )
+    others = [
+        LoadedSkill(name=other, source=each["source"], digest=each["digest"], by="required", turn=call.turn)
+        for other, each in ledger.items()
+        if other != name and record and each.get("call_id") == record.get("call_id")
+    ]
+    return [first, *others]
+
+
+def spent_of(values: Mapping[str, Any], seconds: float, usd: float | None = None) -> Spent:
+    """Return what a thread took, as its channel `usage` counts it."""
+    counts: Mapping[str, int] = (values.get("usage") or {}).get("thread") or {}
+    return Spent(
+        seconds=round(seconds, 3),
+        model_calls=counts.get("model_calls", 0),
+        input_tokens=counts.get("input_tokens", 0),
+        output_tokens=counts.get("output_tokens", 0),
+        cached_tokens=counts.get("cache_read_tokens", 0) or 0,
+        usd=usd,
+    )
+
+
+def digests_of(folder: Path) -> dict[str, str]:
+    """Return the SHA-256 of each regular file beneath a folder; links are not followed."""
+    found: dict[str, str] = {}
+    for parent, folders, names in os.walk(folder):
+        folders[:] = sorted(each for each in folders if each not in {".git", "__pycache__"})
+        for name in sorted(names):
+            file = Path(parent, name)
+            if file.is_symlink() or not file.is_file():
+                continue
+            if len(found) >= _MAX_FILES:
+                return found
+            with file.open("rb") as stream:
+                found[file.relative_to(folder).as_posix()] = hashlib.file_digest(stream, "sha256").hexdigest()
+    return found

@@ -1,0 +1,249 @@
+"""One eval case is run: a fresh workspace, the agent as it is, and an outcome for whatever happens."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from skills_agent.graph import build_graph
+from skills_agent.graph.evals.places import catalog_folders, sources_of
+from skills_agent.graph.evals.running import Setup, run_case
+from skills_agent.graph.evals.runs import Budget, Stop, missing, run_all, tasks_of
+from skills_agent.graph.settings import Settings
+from skills_agent.graph.threads.database import open_database
+from skills_agent.graph.threads.threads import Threads
+from skills_agent.skills.evals.case import (
+    EvalCase,
+    Expected,
+    ExpectedFile,
+    ExpectedSkills,
+    ExpectedText,
+    LaidFile,
+    ScriptCheck,
+)
+from skills_agent.skills.evals.result import EvalResult, RunHead
+from skills_agent.skills.evals.run_folder import RunFolder
+from tests.agents import call, calls, write_skill
+from tests.machine import needs_bwrap
+
+SCRIPT = "import sys; print('total', sum(map(int, open(sys.argv[1]).read().split())))\n"
+ADDER = ("adder", "Add up the numbers in a file. Use when the user wants the total of numbers.")
+POET = ("poet", "Write a poem. Use when the user asks for verses or rhymes.")
+
+
+@pytest.fixture
+def skills(tmp_path: Path) -> Path:
+    folder = tmp_path / "skills"
+    write_skill(folder, *ADDER, "Run `python scripts/add.py FILE`.", scripts__add_py=SCRIPT)
+    write_skill(folder, *POET)
+    return folder
+
+
+@pytest.fixture
+def setup(tmp_path: Path, skills: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Setup]:
+    for variable in ("XDG_STATE_HOME", "XDG_CACHE_HOME", "XDG_CONFIG_HOME"):
+        monkeypatch.setenv(variable, str(tmp_path / variable))
+    workspace = tmp_path / "workspace"
+    workspace.mkdir()
+    settings = Settings(workspace=workspace, home=tmp_path / "home", bundled_skills=False)
+    with open_database(settings) as database:
+        yield Setup(settings, database, "run", lambda label: sources_of(settings, [skills], label))
+
+
+def case(**fields: Any) -> EvalCase:
+    return EvalCase(**{"id": "a/1", "skill": "adder", "turns": ("go",), "expect": Expected(), **fields})
+
+
+def run(setup: Setup, one: EvalCase, arm: Any = "with") -> EvalResult:
+    return run_case(one, "scripted" if one.replies else "offline", arm, 0, setup)
+
+
+@needs_bwrap
+def test_a_case_is_a_thread_with_a_workspace_of_its_own(setup: Setup) -> None:
+    one = case(
+        turns=("What is the total of the numbers in n.txt?",),
+        files=(LaidFile(path="n.txt", text="1 2 3"),),
+        expect=Expected(answer=ExpectedText(contains=("total 6",)), skills=ExpectedSkills(names=("adder",))),
+    )
+    result = run(setup, one)
+    assert (result.outcome, result.error) == ("passed", "")
+    assert result.trajectory.chosen == ("adder",)
+    assert [(each.tool, each.status) for each in result.trajectory.calls] == [
+        ("load_skill", "ok"),
+        ("run_script", "ok"),
+    ]
+    assert result.spent.model_calls == 3
+    assert result.spent.tokens > 0
+    assert not list(setup.settings.workspace.iterdir())
+    assert result.thread.startswith("eval-run-a-1-offline-with-1-")
+
+
+def test_without_the_skill_only_what_came_out_counts(setup: Setup) -> None:
+    one = case(
+        turns=("What is the total of the numbers in n.txt?",),
+        expect=Expected(answer=ExpectedText(contains=("total 6",)), skills=ExpectedSkills(names=("adder",))),
+    )
+    result = run(setup, one, "without")
+    assert result.outcome == "failed"
+    assert result.trajectory.loaded == ()
+
+    assert [each.kind for each in result.checks] == ["answer"]
+
+
+@pytest.mark.parametrize(
+    ("text", "chosen"),
+    [("Please add up the numbers in n.txt", ("adder",)), ("What is the capital of Norway?", ())],
+)
+def test_a_trigger_case_ends_when_the_model_has_chosen(
+    setup: Setup, text: str, chosen: tuple[str, ...]
+) -> None:
+    expected = ExpectedSkills(names=("adder",)) if chosen else ExpectedSkills(mode="none")
+    result = run(setup, case(kind="trigger", turns=(text,), expect=Expected(skills=expected)))
+    assert (result.outcome, result.trajectory.chosen) == ("passed", chosen)
+    assert result.spent.model_calls == 1
+    saver = setup.database.saver
+    assert saver.get_tuple({"configurable": {"thread_id": result.thread, "checkpoint_ns": ""}})
+
+
+def test_a_file_that_is_written_is_looked_at_and_then_gone(setup: Setup) -> None:
+    one = case(
+        replies=(calls(call("write_file", path="out/x.md", content="hello")), "Done."),
+        expect=Expected(files=(ExpectedFile(path="out/*.md", text=ExpectedText(contains=("hello",))),)),
+    )
+    result = run(setup, one)
+    assert result.outcome == "passed"
+    assert list(result.trajectory.files) == ["out/x.md"]
+
+
+def test_a_case_goes_on_over_several_turns(setup: Setup) -> None:
+    result = run(setup, case(turns=("one", "two"), replies=("first", "second")))
+    assert result.trajectory.answers == ("first", "second")
+
+
+@pytest.mark.parametrize(
+    ("replies", "outcome", "says"),
+    [
+        (
+            ({"tool_calls": [{"name": "fetch_url", "args": {"url": "https://example.com"}}]},),
+            "refused",
+            "fetch_url",
+        ),
+        (({"tool_calls": [{"name": "load_skill", "args": {"name": "adder"}}]},), "error", "script"),
+    ],
+)
+def test_what_goes_wrong_is_an_outcome_that_says_why(
+    setup: Setup, replies: Any, outcome: str, says: str
+) -> None:
+    result = run(setup, case(replies=replies))
+    assert result.outcome == outcome
+    assert says in result.error
+
+
+def test_a_model_that_cannot_be_made_is_an_outcome(setup: Setup) -> None:
+    result = run_case(case(), "nowhere:model", "with", 0, setup)
+    assert result.outcome == "error"
+    assert "nowhere" in result.error
+
+
+@pytest.mark.parametrize("path", ["../x", "/x", "a/../../x"])
+def test_no_file_is_laid_outside_of_the_workspace(setup: Setup, path: str) -> None:
+    result = run(setup, case(files=(LaidFile(path=path, text="x"),)))
+    assert result.outcome == "error"
+    assert "leads out" in result.error
+
+
+@needs_bwrap
+@pytest.mark.slow
+def test_a_case_that_takes_too_long_is_given_up_with_its_script(setup: Setup, skills: Path) -> None:
+    (skills / "adder" / "scripts" / "add.py").write_text("import time; time.sleep(60)\n")
+    one = case(
+        turns=("total of the numbers in n.txt",), files=(LaidFile(path="n.txt", text="1"),), seconds=2.0
+    )
+    result = run(setup, one)
+    assert (result.outcome, result.error) == ("timeout", "It was given up after 2 seconds.")
+    assert result.spent.seconds < 20
+
+
+@needs_bwrap
+def test_a_program_of_the_case_judges_the_workspace_in_the_sandbox(setup: Setup, tmp_path: Path) -> None:
+    good, bad = tmp_path / "good.py", tmp_path / "bad.py"
+    good.write_text("open('x.md').read() == 'hello' or exit(1)\n")
+    bad.write_text("print('too short'); exit(3)\n")
+    wrote = (calls(call("write_file", path="x.md", content="hello")), "Done.")
+    for script, outcome in ((good, "passed"), (bad, "failed")):
+        expect = Expected(scripts=(ScriptCheck(path=str(script)),))
+        result = run(setup, case(replies=wrote, expect=expect))
+        assert result.outcome == outcome
+    assert "too short" in result.checks[0].evidence
+
+
+def test_a_program_of_the_case_is_not_run_without_a_sandbox_unless_somebody_says_so(
+    setup: Setup, tmp_path: Path
+) -> None:
+    (script := tmp_path / "ran.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')\n")
+    plain = replace(setup, settings=replace(setup.settings, sandbox="off"))
+    one = case(replies=("Done.",), expect=Expected(scripts=(ScriptCheck(path=str(script)),)))
+    result = run(plain, one)
+    assert result.outcome == "failed"
+    assert "--yes run" in result.checks[0].evidence
+    assert not (tmp_path / "ran").exists()
+    assert run(replace(plain, yes=frozenset({"run"})), one).outcome == "passed"
+
+
+def test_the_skills_of_a_case_are_those_beside_its_own(skills: Path, tmp_path: Path) -> None:
+    assert catalog_folders([skills / "adder"]) == (skills,)
+    assert catalog_folders([skills / "adder" / "evals" / "evals.json"]) == (skills,)
+    assert catalog_folders([skills]) == (skills,)
+    assert catalog_folders([tmp_path / "nothing"]) == ()
+
+
+def head(*cases: EvalCase, **fields: Any) -> RunHead:
+    return RunHead(**{"id": "run", "at": "", "models": ("offline",), "cases": cases, **fields})
+
+
+def test_arms_are_interleaved_and_a_choice_has_only_one() -> None:
+    trigger, task = case(id="t", kind="trigger"), case(id="k", repeat=2)
+    both = head(trigger, task, arms=("with", "without"))
+    assert [each.key for each in tasks_of(both)] == [
+        ("t", "offline", "with", 0),
+        ("k", "offline", "with", 0),
+        ("k", "offline", "without", 0),
+        ("k", "offline", "with", 1),
+        ("k", "offline", "without", 1),
+    ]
+
+
+def test_a_run_goes_on_where_it_was_and_counts_nothing_twice(setup: Setup) -> None:
+    cases = [case(id=f"c{number}", kind="trigger", turns=(f"add numbers {number}",)) for number in range(4)]
+    folder = RunFolder.create(setup.settings.workspace, head(*cases))
+    stop, told = Stop(), list[EvalResult]()
+
+    def tell(result: EvalResult) -> None:
+        told.append(result)
+        if len(told) == 2:
+            stop.request()
+
+    partial = run_all(folder, setup, jobs=1, budget=Budget(), stop=stop, tell=tell)
+    assert partial == "it was interrupted"
+    assert [each.case for each in folder.results()] == ["c0", "c1"]
+    assert missing(folder.head, folder.results()) == 2
+    done = folder.results()
+    assert run_all(folder, setup, jobs=2, budget=Budget(), stop=Stop(), done=done) == ""
+    assert sorted(each.case for each in folder.results()) == ["c0", "c1", "c2", "c3"]
+    assert missing(folder.head, folder.results()) == 0
+
+
+def test_a_budget_ends_a_run_before_the_next_case(setup: Setup) -> None:
+    cases = [case(id=f"c{number}", kind="trigger", turns=("add numbers",)) for number in range(4)]
+    folder = RunFolder.create(setup.settings.workspace, head(*cases))
+    partial = run_all(folder, setup, jobs=1, budget=Budget(tokens=1), stop=Stop())
+    assert partial == "the budget of 1 token is spent"
+    assert len(folder.results()) == 1
+
+
+def test_threads_of_cases_are_threads(setup: Setup) -> None:
+    result = run(setup, case(replies=("Hello.",)))
+    agent = build_graph(setup.settings).compile(checkpointer=setup.database.saver)
+    assert Threads(agent).read(result.thread)
