@@ -13,12 +13,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from skills_agent.skills.library.contents import LEFT_OUT, ContentLimits
+from skills_agent.skills.library.contents import ContentLimits
 from skills_agent.skills.library.snapshots import remove_tree
 from skills_agent.skills.packages.archive_entry import ArchiveFile, Entry
 from skills_agent.skills.packages.entry_names import EntryNames
 from skills_agent.skills.packages.errors import OfferError
-from skills_agent.skills.packages.manifest import MANIFEST_FILE
+from skills_agent.skills.packages.manifest import PASSED_OVER
 from skills_agent.skills.packages.offer import Offer, Wanted
 from skills_agent.skills.packages.staging import COPIES, stage
 from skills_agent.skills.packages.tar_archive import GZIP_MAGIC, tar_entries
@@ -34,7 +34,6 @@ MAX_RATIO: Final = 200
 """What an archive may unpack to, in times its size; text packs by 3 to 10, a bomb by 1,000."""
 _FREE: Final = 4_000_000
 """Bytes that it may unpack to, however small it is."""
-_PASSED_OVER: Final = LEFT_OUT - {MANIFEST_FILE}
 _MAX_TARGET: Final = 1_024
 """Bytes of what a link leads to."""
 _READ: Final = flags("O_RDONLY", "O_CLOEXEC", "O_NONBLOCK", "O_NOCTTY")
@@ -141,14 +140,14 @@ class _Unpacking:
         for entry in entries:
             is_folder = entry.kind == "folder"
             path = self._names.add(entry.path, is_folder=is_folder)
-            is_part = _PASSED_OVER.isdisjoint(path.split("/"))
+            is_part = PASSED_OVER.isdisjoint(path.split("/"))
             if entry.kind == "link":
                 self._links[path] = self._target(path, entry)
             elif entry.kind == "file":
                 self._write(path, entry, is_part=is_part)
         self._check_case()
         for path, target in self._links.items():
-            if _PASSED_OVER.isdisjoint(path.split("/")):
+            if PASSED_OVER.isdisjoint(path.split("/")):
                 self._make_folder(path.rpartition("/")[0])
                 os.symlink(target, f"{self._tree}/{path}")  # noqa: PTH211 - as above
 

@@ -11,10 +11,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path, PurePosixPath
 from typing import IO, Final, NamedTuple
 
-from skills_agent.skills.library.contents import LEFT_OUT, ContentLimits
+from skills_agent.skills.library.contents import ContentLimits
 from skills_agent.skills.packages.entry_names import EntryNames
 from skills_agent.skills.packages.errors import EntryError, OfferError
 from skills_agent.skills.packages.git_program import Git
+from skills_agent.skills.packages.manifest import PASSED_OVER
 from skills_agent.skills.packages.offer import Listed, OfferedSkill, Wanted
 from skills_agent.skills.packages.staging import stage
 
@@ -179,7 +180,7 @@ def _checked(entries: Iterable[TreeEntry], package: str) -> list[TreeEntry]:
     names = EntryNames(package)
     kept = []
     for entry in entries:
-        if not LEFT_OUT.isdisjoint(entry.path.split("/")):
+        if not PASSED_OVER.isdisjoint(entry.path.split("/")):
             continue
         names.add(entry.path)
         if entry.mode == "160000":

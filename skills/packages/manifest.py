@@ -15,11 +15,14 @@ import msgspec
 from skills_agent.skills.confined import read_beneath
 from skills_agent.skills.errors import DetailedError
 from skills_agent.skills.format.rules import is_spec_name
+from skills_agent.skills.library.contents import LEFT_OUT
 from skills_agent.skills.packages.errors import PackageError
 from skills_agent.skills.visible import visible_line
 
 MANIFEST_FILE: Final = ".skill-manifest.json"
 """In the folder of the skill."""
+PASSED_OVER: Final = LEFT_OUT - {MANIFEST_FILE}
+"""Names of what is not copied from a package. The manifest is no part of a skill, and goes along."""
 MAX_BYTES: Final = 8_000_000
 _Digest = Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{64}\Z")]
 _File = Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{64}(?: exec| link)?\Z")]

@@ -15,6 +15,7 @@ from skills_agent.skills.packages.address import parse_address, portable
 from skills_agent.skills.packages.errors import OfferError, PackageError
 from skills_agent.skills.packages.fetch import fetch
 from skills_agent.skills.packages.lock import LockedSkill
+from skills_agent.skills.packages.manifest import MANIFEST_FILE, Manifest
 from skills_agent.skills.packages.offer import Offer, OfferedSkill, Wanted
 from skills_agent.skills.packages.syncing import Place, fetch_locked
 from skills_agent.skills.packages.well_known import SCHEMA
@@ -203,6 +204,20 @@ def test_what_is_locked_is_fetched_again_or_refused_and_never_something_else(she
         assert shelf.kind not in {"git", "marketplace", "market"}
     else:
         assert digest == greet.digest
+
+
+def test_a_manifest_goes_along_and_has_to_fit(shelf: Shelf, tmp_path: Path) -> None:
+    shelf.put(SKILLS)
+    greet = next(each for each in shelf.ask().skills if each.name == "greet")
+    manifest = Manifest(version=1, name="greet", digest=greet.digest, files=greet.files, signature="x\n")
+    text = manifest.content().decode()
+    shelf.put({"greet": {**SKILLS["greet"], MANIFEST_FILE: text}})
+    [signed] = shelf.ask("greet").skills
+    assert signed.digest == greet.digest
+    assert (signed.folder / MANIFEST_FILE).read_text() == text
+    shelf.put({"greet": {**skill("greet", "Other."), MANIFEST_FILE: text}})
+    with pytest.raises(PackageError, match=r"manifest\.json: it does not fit the files"):
+        shelf.ask("greet")
 
 
 @pytest.mark.parametrize("path", ["con.txt", "a\u202eb.md", "skill.md"])
