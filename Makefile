@@ -15,7 +15,7 @@ else
   INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 endif
 
-.PHONY: help demo check format docs test test-all cover crash soak newest wheel image clean
+.PHONY: help demo check format docs test test-all cover crash soak newest example wheel image clean
 
 help:
 	@echo "make demo      answer a real question about a real file, without a key or a network"
@@ -29,6 +29,7 @@ help:
 	@echo "make crash     kill the agent at every point of a run, on SQLite and PostgreSQL (long)"
 	@echo "make soak      drive threads by random steps, kills and faults for half an hour (long)"
 	@echo "make newest    run the core of the tests against the newest LangGraph"
+	@echo "make example   make examples/skills-repo anew of the bundled skills, signed by a key that is thrown away"
 	@echo "make wheel     build the wheel and try it in a clean environment"
 	@echo "make image     install as the generated Dockerfile does, and load the graph"
 
@@ -56,7 +57,7 @@ check: $(VENV)/.dev
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy -p skills_agent.graph -p skills_agent.nodes -p skills_agent.skills -p skills_agent.state
-	$(BIN)/mypy tests benchmarks docs scripts
+	$(BIN)/mypy tests benchmarks docs scripts examples/skills-repo/publish.py
 	@for scripts in skills/bundled/*/scripts; do $(BIN)/mypy $$scripts/*.py || exit 1; done
 	$(BIN)/lint-imports
 	$(BIN)/python docs/generate.py --check
@@ -86,6 +87,12 @@ soak: $(VENV)/.dev
 
 newest: $(VENV)/.dev
 	sh .ci/newest
+
+example: export PATH := $(CURDIR)/$(BIN):$(PATH)
+example: $(VENV)/.product
+	rm -rf examples/skills-repo/archives
+	cd examples/skills-repo && skills-agent skills install ../../skills/bundled --all --yes --to skills
+	python examples/skills-repo/publish.py --throw-away-key
 
 wheel: $(VENV)/.dev
 	PATH="$(CURDIR)/$(BIN):$$PATH" sh .ci/wheel

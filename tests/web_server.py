@@ -1,5 +1,6 @@
 """A real HTTP server that lists folders as links, on a port of its own."""
 
+import ssl
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -62,11 +63,13 @@ class _Server(ThreadingHTTPServer):
 
 
 @contextmanager
-def serving(folder: Path) -> Iterator[WebFolder]:
-    """Serve a folder."""
+def serving(folder: Path, tls: ssl.SSLContext | None = None) -> Iterator[WebFolder]:
+    """Serve a folder; with `tls` by HTTPS."""
     web = WebFolder("")
     server = _Server(("127.0.0.1", 0), partial(_Requests, directory=str(folder), web=web))
-    web.url = f"http://127.0.0.1:{server.server_port}"
+    if tls is not None:
+        server.socket = tls.wrap_socket(server.socket, server_side=True)
+    web.url = f"{'https' if tls else 'http'}://127.0.0.1:{server.server_port}"
     thread = Thread(target=partial(server.serve_forever, 0.01), daemon=True)
     thread.start()
     try:

@@ -1,0 +1,119 @@
+"""Make what others install from, of the skills in skills/: archives, signatures and three indexes.
+
+    python publish.py                                    # pack again; the signatures stay
+    python publish.py --key ~/.ssh/id_ed25519            # and sign
+    python publish.py --url https://skills.example.org   # where this folder will be served
+
+Only the command skills-agent does anything to a skill; this program writes down what it says.
+"""
+
+import argparse
+import json
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).resolve().parent
+SCHEMA = "https://schemas.agentskills.io/discovery/0.2.0/schema.json"
+SIGNER = "publisher@example.org"
+
+
+def main() -> None:
+    """Publish the skills beside this file."""
+    arguments = argparse.ArgumentParser(description="Pack, sign and list the skills in skills/.")
+    arguments.add_argument("--key", type=Path, help="sign by this private key of SSH")
+    arguments.add_argument(
+        "--throw-away-key", action="store_true", help="sign by a key that nobody has afterwards, for examples"
+    )
+    arguments.add_argument("--url", default="", help="where this folder will be served; for market.json")
+    given = arguments.parse_args()
+    if given.throw_away_key:
+        with tempfile.TemporaryDirectory() as place:
+            publish(_new_key(Path(place, "key")), given.url, force=True)
+    else:
+        publish(given.key, given.url)
+
+
+def publish(key: Path | None, url: str = "", *, force: bool = False) -> None:
+    """Sign if there is a key (`force`: also what another one has signed), pack, and write the indexes."""
+    sign = ("sign", "--json", "--key", str(key), *(["--force"] if force else []))
+    if key:
+        _call(*sign, *(f"skills/{each.parent.name}" for each in sorted(HERE.glob("skills/*/SKILL.md"))))
+    skills: list[dict[str, Any]] = _call("install", "./skills", "--all", "--dry-run", "--json")["skills"]
+    Path(HERE, "archives").mkdir(exist_ok=True)
+    for each in skills:
+        each["archive"] = f"archives/{each['name']}-{each['version'] or '0'}.skill"
+        packed = _call("pack", f"skills/{each['path']}", "-o", each["archive"], "--force", "--json")
+        each["sha256"] = packed["sha256"]
+    if key:
+        _call(*sign, *(each["archive"] for each in skills))
+    _write(".well-known/agent-skills/index.json", {"$schema": SCHEMA, "skills": [_found(s) for s in skills]})
+    _write("market.json", {"version": 1, "skills": [_sold(each, url.rstrip("/")) for each in skills]})
+    _write(".claude-plugin/marketplace.json", _marketplace(skills))
+    for each in skills:
+        print(f"{each['name']} {each['version']}  {each['archive']}  sha256:{each['sha256']}")
+
+
+def _found(skill: dict[str, Any]) -> dict[str, str]:
+    """Return an entry for `skills-agent skills install https://HOST`, and for other clients."""
+    return {
+        "name": skill["name"],
+        "type": "archive",
+        "description": skill["description"],
+        "url": f"../../{skill['archive']}",  # relative to the index: a site may lie below its host
+        "digest": f"sha256:{skill['sha256']}",
+    }
+
+
+def _sold(skill: dict[str, Any], url: str) -> dict[str, str]:
+    """Return an entry for `skills-agent skills install NAME`; without a URL its market is this folder."""
+    return {
+        "name": skill["name"],
+        "version": skill["version"] or "0",
+        "source": f"{url}/{skill['archive']}" if url else f"./skills/{skill['path']}",
+        "digest": skill["digest"],
+        "description": skill["description"],
+    }
+
+
+def _marketplace(skills: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return the index for Claude Code: one plugin with all skills."""
+    plugin = {
+        "name": "skills",
+        "description": "The skills of this repository.",
+        "source": "./",
+        "strict": False,
+        "skills": [f"./skills/{each['path']}" for each in skills],
+    }
+    return {"name": "skills-repo", "owner": {"name": SIGNER}, "plugins": [plugin]}
+
+
+def _new_key(file: Path) -> Path:
+    """Make a key, and allow what it signs."""
+    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "", "-f", str(file)], check=True)
+    public = file.with_name(f"{file.name}.pub").read_text()
+    Path(HERE, "allowed_signers").write_text(f'{SIGNER} namespaces="agent-skills" {public.strip()}\n')
+    return file
+
+
+def _call(*words: str) -> Any:
+    """Return what a command of `skills-agent skills` prints as JSON; end with what it says if it fails."""
+    program = shutil.which("skills-agent") or "skills-agent"
+    done = subprocess.run(
+        [program, "skills", *words], cwd=HERE, stdout=subprocess.PIPE, text=True, check=False
+    )
+    if done.returncode:
+        raise SystemExit(f"{done.stdout}skills-agent skills {' '.join(words)}: exit {done.returncode}")
+    return json.loads(done.stdout)
+
+
+def _write(path: str, index: dict[str, Any]) -> None:
+    file = Path(HERE, path)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(json.dumps(index, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,296 @@
+"""examples/skills-repo: what is committed is what the bundled skills make, and others install from it.
+
+Over a real HTTPS server and a real git server, with the commands that its README and docs/packages.md show.
+"""
+
+import json
+import os
+import shlex
+import shutil
+import ssl
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from skills_agent.skills.packages.lock import read_lock
+from skills_agent.skills.packages.manifest import read_manifest, statement
+from skills_agent.skills.packages.packing import pack
+from skills_agent.skills.packages.signatures import Signatures
+from skills_agent.skills.packages.signer_files import SignerFiles
+from skills_agent.skills.packages.ssh_library import Library
+from tests.git_server import Repository, serving_git
+from tests.graph.cli.command_line import CommandLine
+from tests.skills.network.conftest import certify
+from tests.skills.packages.signers import make_key
+from tests.web_server import WebFolder, serving
+
+PROJECT = Path(__file__).resolve().parents[2]
+EXAMPLE = PROJECT / "examples" / "skills-repo"
+BUNDLED = PROJECT / "skills" / "bundled"
+WORKFLOW = ".github/workflows/skills.yml"
+SIGNER = "publisher@example.org"
+STALE = "is not what skills/bundled makes: run `make example`, and commit what it writes"
+
+
+def index(path: str, folder: Path = EXAMPLE) -> Any:
+    return json.loads((folder / path).read_text())
+
+
+class Publisher:
+    """Somebody with a copy of the example, and a key of their own."""
+
+    def __init__(self, place: Path) -> None:
+        self.place = place
+        self.key = make_key(place / "keys" / "publisher")
+        # Where it is beside the bundled skills, as its lock has them.
+        self.folder = place / "project" / "examples" / "skills-repo"
+        shutil.copytree(EXAMPLE, self.folder, ignore=shutil.ignore_patterns("*.skill"))
+        shutil.copytree(BUNDLED, place / "project" / "skills" / "bundled")
+        for manifest in self.folder.glob("skills/*/.skill-manifest.json"):
+            manifest.unlink()
+        shutil.rmtree(self.folder / "archives")
+
+    @property
+    def public(self) -> str:
+        """What an installer trusts."""
+        return self.key.with_name("publisher.pub").read_text()
+
+    def run(self, command: str) -> subprocess.CompletedProcess[str]:
+        """Run a line of a shell in the folder, with the commands of this environment."""
+        path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+        variables = {**os.environ, "PATH": path, "HOME": str(self.place / "home")}
+        return subprocess.run(
+            ["sh", "-ec", command], cwd=self.folder, env=variables, capture_output=True, text=True
+        )
+
+    def publish(self, *options: str) -> None:
+        """Sign, pack, and write the indexes."""
+        done = self.run(shlex.join(["python", "publish.py", "--key", str(self.key), *options]))
+        assert done.returncode == 0, done.stderr
+
+    def write_version(self, version: str) -> None:
+        """Change a skill: its version, and a line of its text."""
+        file = self.folder / "skills" / "text-stats" / "SKILL.md"
+        before = read_version(file)
+        text = file.read_text().replace(f'version: "{before}"', f'version: "{version}"')
+        file.write_text(f"{text}\nOf version {version}.\n")
+
+    def commit(self, repository: Repository) -> str:
+        """Commit what is there, without what .gitignore leaves out, and return the commit."""
+        files: dict[str, tuple[str, str]] = {}
+        for file in self.folder.rglob("*"):
+            if file.is_file() and file.suffix != ".skill":
+                mode = "100755" if file.stat().st_mode & 0o100 else "100644"
+                files[file.relative_to(self.folder).as_posix()] = (mode, file.read_text())
+        return repository.commit(files)
+
+
+def read_version(file: Path) -> str:
+    return str(yaml.safe_load(file.read_text().split("---")[1])["metadata"]["version"])
+
+
+@pytest.fixture
+def publisher(tmp_path: Path) -> Publisher:
+    return Publisher(tmp_path / "publisher")
+
+
+@pytest.fixture
+def site(publisher: Publisher, tmp_path: Path) -> Iterator[WebFolder]:
+    certify(tmp_path)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(tmp_path / "ca.pem", tmp_path / "key.pem")
+    with serving(publisher.folder, context) as web:
+        publisher.publish("--url", web.url)
+        yield web
+
+
+@pytest.fixture
+def ca(tmp_path: Path) -> dict[str, str]:
+    return {"SSL_CERT_FILE": str(tmp_path / "ca.pem")}
+
+
+def test_what_is_committed_is_what_the_bundled_skills_make(tmp_path: Path) -> None:
+    lock = read_lock(EXAMPLE / "skills").skills
+    signatures = Signatures(Library(), SignerFiles(EXAMPLE / "allowed_signers", tmp_path / "revoked"))
+    (tmp_path / "revoked").touch()
+    well_known = {each["name"]: each for each in index(".well-known/agent-skills/index.json")["skills"]}
+    market = {each["name"]: each for each in index("market.json")["skills"]}
+    [plugin] = index(".claude-plugin/marketplace.json")["plugins"]
+    names = sorted(each.name for each in BUNDLED.iterdir() if (each / "SKILL.md").exists())
+
+    assert sorted(lock) == sorted(well_known) == sorted(market) == names, STALE
+    assert plugin["skills"] == [f"./skills/{name}" for name in names], STALE
+    assert sorted(each.parent.name for each in EXAMPLE.glob("skills/*/SKILL.md")) == names, STALE
+    archives = {f"{name}-{market[name]['version']}.skill.sig" for name in names}
+    assert {each.name for each in EXAMPLE.glob("archives/*.sig")} == archives, STALE
+    for name in names:
+        copy = EXAMPLE / "skills" / name
+        [bundled] = pack([BUNDLED / name], tmp_path / f"bundled-{name}.skill").skills
+        packed = pack([copy], tmp_path / f"{name}.skill")
+        [skill] = packed.skills
+        assert skill.digest == bundled.digest == lock[name].digest == market[name]["digest"], STALE
+        assert well_known[name]["digest"] == f"sha256:{packed.sha256}", STALE
+        assert market[name]["version"] == read_version(copy / "SKILL.md"), STALE
+        manifest = read_manifest(copy)
+        assert manifest is not None
+        assert signatures.check(statement(name, skill.digest), manifest.signature).state == "good", STALE
+        signature = EXAMPLE / "archives" / f"{name}-{market[name]['version']}.skill.sig"
+        assert signatures.check(packed.file.read_bytes(), signature.read_text()).state == "good", STALE
+
+
+def test_no_private_key_is_committed() -> None:
+    for file in EXAMPLE.rglob("*"):
+        assert not file.is_file() or b"PRIVATE KEY" not in file.read_bytes(), file
+
+
+def test_the_committed_folder_is_installed_by_its_signature(cli: CommandLine) -> None:
+    install = ("skills", "install", str(EXAMPLE), "--skill", "decision-record", "--yes")
+    assert cli.run(*install, "--require-signature").code == 1  # nobody vouches for that key here
+    key = (EXAMPLE / "allowed_signers").read_text().split(maxsplit=2)[2]
+    assert cli.run("trust", "signer", "add", SIGNER, key).code == 0
+    done = cli.run(*install, "--require-signature")
+    assert done.code == 0, done.err
+    assert f"signed by {SIGNER}" in done.out
+    assert "decision-record  same" in cli.run("skills", "verify").out
+    assert cli.run("skills", "sync", "--frozen").code == 0
+
+
+def allow(cli: CommandLine, publisher: Publisher) -> None:
+    assert cli.run("trust", "signer", "add", SIGNER, publisher.public).code == 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("way", ["well-known", "archive", "market"])
+def test_a_skill_of_the_site_is_installed_verified_updated_and_removed(
+    cli: CommandLine, publisher: Publisher, site: WebFolder, ca: dict[str, str], way: str
+) -> None:
+    allow(cli, publisher)
+    cli.write_users_settings(f'market = "{site.url}/market.json"\n')
+    source = {
+        "well-known": [site.url, "--skill", "text-stats"],
+        "archive": [f"{site.url}/archives/text-stats-1.0.skill"],
+        "market": ["text-stats>=1"],
+    }[way]
+    assert "certificate verify failed" in cli.run("skills", "install", *source, "--yes").err
+    done = cli.run("skills", "install", *source, "--yes", "--require-signature", **ca)
+    assert done.code == 0, done.err
+    assert f"signed by {SIGNER}" in done.out
+    assert cli.run("skills", "sync", "--frozen", **ca).code == 0
+    check_one_changed_byte_is_found(cli, ca)
+
+    publisher.write_version("1.1")
+    publisher.publish("--url", site.url)
+    done = cli.run("skills", "update", "--yes", "--require-signature", **ca)
+    assert done.code == 0, done.err
+    # The URL of an archive has the version: it means the old one for good.
+    assert ("Nothing to do" if way == "archive" else "+Of version 1.1.") in done.out
+    check_uninstalled(cli)
+
+
+def check_one_changed_byte_is_found(cli: CommandLine, variables: dict[str, str]) -> None:
+    script = cli.workspace / ".agent" / "skills" / "text-stats" / "scripts" / "stats.py"
+    before = script.read_bytes()
+    script.write_bytes(before.replace(b"def ", b"dex ", 1))
+    done = cli.run("skills", "verify")
+    assert done.code == 1
+    assert "scripts/stats.py" in done.out
+    assert cli.run("skills", "sync", "--yes", "--require-signature", **variables).code == 0
+    assert script.read_bytes() == before
+    assert cli.run("skills", "verify").code == 0
+
+
+def check_uninstalled(cli: CommandLine) -> None:
+    assert cli.run("skills", "uninstall", "text-stats", "--yes").code == 0
+    assert not (cli.workspace / ".agent" / "skills" / "text-stats").exists()
+    assert "0 skills" in cli.run("skills", "verify").out
+
+
+@pytest.mark.slow
+def test_a_skill_of_the_git_server_is_installed_updated_and_ci_fails_on_a_moved_tag(
+    cli: CommandLine, publisher: Publisher, tmp_path: Path
+) -> None:
+    allow(cli, publisher)
+    publisher.publish()
+    repository = Repository(tmp_path / "repositories" / "skills.git")
+    old = publisher.commit(repository)
+    repository.git("tag", "v1")
+    with serving_git(repository.folder.parent) as server:
+        address = f"git+{server.url}/skills.git@v1"
+        done = cli.run("skills", "install", address, "--skill", "text-stats", "--yes", "--require-signature")
+        assert done.code == 0, done.err
+        assert f"signed by {SIGNER}" in done.out
+        assert old[:12] in done.out
+        check_one_changed_byte_is_found(cli, {})
+        assert cli.run("skills", "sync", "--frozen").code == 0
+
+        publisher.write_version("1.1")
+        publisher.publish()
+        new = publisher.commit(repository)
+        repository.git("tag", "--force", "v1", new)
+        done = cli.run("skills", "sync", "--frozen")
+        assert done.code == 1
+        assert f"text-stats: v1 of {address} has moved: it was {old[:12]} and is {new[:12]}" in done.out
+
+        done = cli.run("skills", "update", "--yes", "--require-signature")
+        assert done.code == 0, done.err
+        assert "+Of version 1.1." in done.out
+        assert cli.run("skills", "sync", "--frozen").code == 0
+        check_uninstalled(cli)
+
+
+@pytest.mark.slow
+def test_what_nobody_allowed_has_signed_is_not_installed(
+    cli: CommandLine, publisher: Publisher, site: WebFolder, ca: dict[str, str]
+) -> None:
+    other = make_key(publisher.place / "keys" / "other").with_name("other.pub").read_text()
+    assert cli.run("trust", "signer", "add", SIGNER, other).code == 0
+    done = cli.run("skills", "install", site.url, "--all", "--yes", "--require-signature", **ca)
+    assert done.code == 1
+    assert "a signature is required" in done.err
+    archive = publisher.folder / "archives" / "text-stats-1.0.skill"
+    archive.write_bytes(archive.read_bytes().replace(b"def ", b"dex ", 1))
+    done = cli.run("skills", "install", site.url, "--skill", "text-stats", "--yes", **ca)
+    assert done.code == 1
+    assert "is not what its digest says" in done.err
+    assert not (cli.workspace / ".agent" / "skills").exists()
+
+
+def steps() -> list[str]:
+    """Return what the checks of the workflow run, but for the installation of skills-agent."""
+    job = yaml.safe_load((EXAMPLE / WORKFLOW).read_text())["jobs"]["check"]
+    return [each["run"] for each in job["steps"] if "run" in each and "pip install" not in each["run"]]
+
+
+@pytest.mark.slow
+def test_the_workflow_passes_and_finds_what_is_not_published(publisher: Publisher) -> None:
+    publisher.publish()
+    assert len(steps()) == 4
+    begin = "git init -q . && git add . && git -c user.name=a -c user.email=a@b.c commit -qm all"
+    assert publisher.run(begin).returncode == 0
+    for step in steps():
+        done = publisher.run(step)
+        assert done.returncode == 0, (step, done.stdout, done.stderr)
+    publisher.write_version("1.1")
+    assert [publisher.run(step).returncode for step in steps()] == [0, 1, 1, 1]
+
+
+@pytest.mark.slow
+def test_a_repository_that_is_published_again_is_the_same(publisher: Publisher) -> None:
+    publisher.publish()
+    before = {file: file.read_bytes() for file in publisher.folder.rglob("*") if file.is_file()}
+    publisher.publish()
+    assert publisher.run("python publish.py").returncode == 0
+    assert {file: file.read_bytes() for file in publisher.folder.rglob("*") if file.is_file()} == before
+    done = publisher.run("python publish.py --throw-away-key")
+    assert done.returncode == 0, done.stderr
+    (file,) = publisher.folder.glob("archives/text-stats-*.skill.sig")
+    assert file.read_bytes() != before[file]
+    (publisher.folder / "skills" / "text-stats" / "SKILL.md").write_text("no skill")
+    done = publisher.run("python publish.py")
+    assert done.returncode == 1
+    assert "text-stats" in done.stdout + done.stderr
