@@ -91,6 +91,8 @@ def put_question(question: Mapping[str, Any], schema: type[T]) -> T:
         fault = error.errors(include_url=False)[0]
         place = ".".join(map(str, fault["loc"])) or "answer"
         text = f"{place}: {fault['msg'].removeprefix('Value error, ')}"
+        if place in {"answer", "decisions"} and not fault["msg"].startswith("Value error"):
+            text = _wanted(question)
         schema_of_answer = TypeAdapter(schema).json_schema()
         raise AnswerRefusedError(text, _with_reason(question, text), schema_of_answer) from error
     return answer
@@ -103,7 +105,8 @@ def read_inbox_answer(question: Mapping[str, Any], answer: Any) -> Any:
     """
     if not isinstance(answer, list) or not answer:
         return answer
-    if not all(isinstance(each, Mapping) and each.keys() == {"type", "args"} for each in answer):
+    keys = [each.keys() if isinstance(each, Mapping) else set() for each in answer]
+    if not all({"type"} <= each <= {"type", "args"} for each in keys):
         return answer
     if not {each["type"] for each in answer if isinstance(each["type"], str)} <= _OF_INBOX:
         return answer
@@ -119,7 +122,7 @@ def _decision_of(
     response: Mapping[str, Any], request: Mapping[str, Any], *, takes_words: bool
 ) -> dict[str, Any]:
     """Return one HumanResponse as a decision about a call."""
-    match response:
+    match {"args": None, **response}:
         case {"type": "accept", "args": None}:
             return {"type": "approve"}
         case {"type": "accept", "args": {"action": name, "args": args}}:
@@ -133,6 +136,13 @@ def _decision_of(
         case {"type": "response", "args": str(words)}:
             return {"type": "respond" if takes_words else "reject", "message": words}
     raise ValueError(f"the args of {response['type']} are not those of an answer of Agent Inbox")
+
+
+def _wanted(question: Mapping[str, Any]) -> str:
+    """Return what an answer looks like, to be read by whoever wrote the client."""
+    (first, *_), count = question["review_configs"][0]["allowed_decisions"], len(question["action_requests"])
+    decisions = f"{count} decisions" if count > 1 else "one decision"
+    return f'an answer is {{"decisions": [{{"type": "{first}"}}]}}, with {decisions}'
 
 
 def _with_reason(question: Mapping[str, Any], fault: str) -> dict[str, Any]:

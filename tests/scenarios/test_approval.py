@@ -53,6 +53,7 @@ def test_the_question_has_the_schema_that_chat_uis_render(make_agent: MakeAgent)
 @pytest.mark.parametrize(
     "response",
     [
+        {"type": "accept"},
         {"type": "accept", "args": None},
         {"type": "accept", "args": {"action": "write_file", "args": WRITE["args"]}},
     ],
@@ -74,6 +75,7 @@ def test_agent_inbox_edits(make_agent: MakeAgent, workspace: Path) -> None:
 @pytest.mark.parametrize(
     ("response", "says"),
     [
+        ({"type": "ignore"}, "a person rejected this call."),
         ({"type": "ignore", "args": None}, "a person rejected this call."),
         ({"type": "response", "args": "use b.txt"}, 'rejected this call, and said: "use b.txt".'),
     ],
@@ -116,7 +118,8 @@ def test_a_denied_call_never_reaches_the_tool(make_agent: MakeAgent, workspace: 
     "answer",
     [
         *("approve", "yes", '{"decisions": [{"type": "approve"}]}'),
-        *(["approve"], [{"type": "approve"}], [{"type": "accept"}], {"type": "accept", "args": None}),
+        *(["approve"], [{"type": "approve"}], {"type": "accept"}, {"type": "accept", "args": None}),
+        *([{"type": "edit"}], [{"type": "response"}], [{"args": None}], [{"type": "accept", "always": True}]),
         *([{"type": "accept", "args": "yes"}], [{"type": "accept", "args": None, "always": True}]),
         [{"type": "accept", "args": {"action": "run_script", "args": {"skill": "other"}}}],
         [{"type": "accept", "args": None}, {"type": "accept", "args": None}],
@@ -133,6 +136,26 @@ def test_plain_text_and_other_bare_values_are_no_approval(
     agent.run(Command(resume=answer))
     assert not (workspace / "log.txt").exists()
     assert_asked_again(agent)
+
+
+@pytest.mark.parametrize(
+    ("answer", "says"),
+    [
+        *((each, "with 2 decisions") for each in ("yes", 1, {"type": "accept"}, [{"type": "perhaps"}])),
+        ({"decisions": [{"type": "approve"}]}, "with 2 decisions"),
+        ([{"type": "accept"}], "there are 2 calls to answer, and 1 answers"),
+    ],
+)
+def test_what_an_answer_looks_like_is_said_to_who_sends_another(
+    make_agent: MakeAgent, answer: object, says: str
+) -> None:
+    """`Input should be a valid dictionary or instance of HITLResponse` told nobody what to send."""
+    agent = waiting(make_agent, WRITE, RUN)
+    agent.run(Command(resume=answer))
+    (interrupt,) = agent.state.interrupts
+    assert says in interrupt.value["answer_refused"]
+    if "decisions" in says:
+        assert 'an answer is {"decisions": [{"type": "approve"}]}' in interrupt.value["answer_refused"]
 
 
 def test_an_edited_call_runs_as_edited_and_says_so(make_agent: MakeAgent, workspace: Path) -> None:
