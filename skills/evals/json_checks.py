@@ -91,7 +91,9 @@ def _fenced(text: str) -> list[str]:
     """Return the fenced blocks that say they are JSON; where none does, those that say nothing."""
     from markdown_it import MarkdownIt  # noqa: PLC0415 - start-up does not need it
 
-    fences = [token for token in MarkdownIt("commonmark").parse(text) if token.type == "fence"]
+    fences = [
+        token for token in MarkdownIt("commonmark").disable("inline").parse(text) if token.type == "fence"
+    ]
     marked = [token.content for token in fences if token.info.strip().lower().split()[:1] == ["json"]]
     return marked or [token.content for token in fences if not token.info.strip()]
 

@@ -68,7 +68,7 @@ def paired_bootstrap(
     distribution: those promise 95 % and hold 90 % for ten cases (Hesterberg 2015, "expanded percentile").
 
     `of_shares`: all differences lie between -1 and 1. Where all are the same, resampling has nothing to say;
-    then the interval is what other cases, as many as Wilson's interval of none allows, could make of the mean.
+    then the interval is what other cases, as many as Wilson's of none allows, could make of the mean.
     """
     n = len(differences)
     mean = round(math.fsum(differences) / n, _DIGITS)

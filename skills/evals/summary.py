@@ -35,11 +35,11 @@ class Triggering(Frozen, frozen=True, kw_only=True):
 
     skill: str
     right: int
-    """Requests for it that it was chosen for (true positives)."""
+    """Requests for it that it was chosen for, in half of their runs at least (true positives)."""
     missed: int
     """Requests for it that it was not chosen for."""
     wrong: int
-    """Requests that are not for it, and that it was chosen for."""
+    """Requests that it should not have been chosen for, or was chosen for instead of another."""
     precision: Interval | None
     """None: it was never chosen."""
     recall: Interval | None
@@ -80,7 +80,8 @@ class ArmSummary(Frozen, frozen=True, kw_only=True):
     runs: int
     outcomes: dict[Outcome, int]
     passed: Interval
-    """Share of the cases that pass; of a case with several runs, the mean of these."""
+    """Share of the cases that pass; of a case with several runs, the mean of these. Its n counts those
+    that something decides about. In the arm `without`, what only holds with a skill is not looked at."""
     any_passed: float
     """Share of the cases of which one run passes at least (pass@k)."""
     all_passed: float
@@ -90,11 +91,13 @@ class ArmSummary(Frozen, frozen=True, kw_only=True):
     output: Interval | None
     """The same of answers, files, scripts and rubrics."""
     choices: Choices | None
-    """None: no case says which skills it expects."""
+    """None: no case says which skills it expects, or it is the arm that goes without one."""
     tokens: Spread
+    """This and what follows: of the runs that no error ended."""
     calls: Spread
     seconds: Spread
     usd: Spread | None
+    """None: the price of one at least is not known."""
     total: Spent
 
 
@@ -115,7 +118,7 @@ class Delta(Frozen, frozen=True, kw_only=True):
     losses: int
     ties: int
     p: float | None
-    """McNemar's exact test, after Holm; None below six cases that differ, and for what is no share."""
+    """McNemar's exact test of wins and losses, after Holm; None below six, and for what is no share."""
     verdict: Verdict
 
 
@@ -127,7 +130,7 @@ class CaseRow(Frozen, frozen=True, kw_only=True):
     runs: dict[str, tuple[EvalResult, ...]]
     """By `with`, `without`, `before`."""
     rates: dict[str, float]
-    """Share of passed runs, by the same."""
+    """Share of passed runs, by the same; nothing where nothing decides. In `without` as in its arm."""
     flaky: bool
     """Some of its runs pass and some do not, in one arm."""
     undecided: tuple[str, ...]
@@ -146,4 +149,4 @@ class Summary(Frozen, frozen=True, kw_only=True):
     """Sentences that belong to the figures: what is too few, what changed between two runs, which part of a
     baseline has no counterpart."""
     visible: float | None = None
-    """The smallest difference of `passed` that so many cases would show; None: no two arms."""
+    """The smallest difference of `passed` that so many cases would show; None: fewer than six compared."""
