@@ -4,6 +4,7 @@ The rule is in docs/skills.md, with an example, so that others can compute it. W
 snapshot, so it cannot be read or run from one.
 """
 
+import errno
 import hashlib
 import os
 import posixpath
@@ -98,7 +99,8 @@ class Member(NamedTuple):
 def list_contents(folder: Path, limits: ContentLimits, skipped: list[str] | None = None) -> list[Member]:
     """List the files and links of a folder in the order of their paths' bytes. Raises SnapshotError.
 
-    `skipped` gets the paths of what no digest covers: links that lead out, and what is no file and no folder.
+    `skipped` gets the paths of what no digest covers: links that lead out or to themselves, and what is no
+    file and no folder.
     """
     try:
         real = os.path.realpath(folder, strict=True)
@@ -279,12 +281,26 @@ def _members(root: str, skipped: list[str] | None) -> Iterator[Member]:
 def _member(root: str, relative: str, entry: os.DirEntry[str]) -> Member | None:
     status = entry.stat(follow_symlinks=False)
     if stat.S_ISLNK(status.st_mode):
+        if is_endless(entry.path):
+            return None
         real = os.path.realpath(entry.path)
         inside = real == root or real.startswith(f"{root.rstrip('/')}/")
         return Member(relative, "link", status, os.path.relpath(real, root)) if inside else None
     if not stat.S_ISREG(status.st_mode):
         return None
     return Member(relative, "exec" if status.st_mode & stat.S_IXUSR else "file", status)
+
+
+def is_endless(link: str) -> bool:
+    """Return whether the system gives up on a link: it leads back to itself, or over some 40 others.
+
+    To be asked before `os.path.realpath`, which follows more of them than Python's stack holds.
+    """
+    try:
+        os.stat(link)  # noqa: PTH116 - a text
+    except OSError as error:
+        return error.errno == errno.ELOOP
+    return False
 
 
 def too_large(folder: Path, sizes: Mapping[str, int], limits: ContentLimits) -> SnapshotTooLargeError:

@@ -7,7 +7,6 @@ and `evals/` at the root of a skill: it is its author's, and Anthropic's `packag
 import hashlib
 import os
 import stat
-import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -27,8 +26,10 @@ from skills_agent.skills.library.contents import (
     read_digests,
     signature_of,
 )
+from skills_agent.skills.packages.archive_draft import archive_draft
 from skills_agent.skills.packages.entry_names import EntryNames
 from skills_agent.skills.packages.errors import PackageError
+from skills_agent.skills.packages.link_circles import ENDLESS, link_in_circle
 from skills_agent.skills.packages.manifest import MANIFEST_FILE, Manifest, read_manifest
 from skills_agent.skills.packages.staging import files_of
 from skills_agent.skills.packages.zip_writing import Stored, write_stored
@@ -141,7 +142,8 @@ def _read(folder: Path, limits: ContentLimits) -> _Contents:
     every = list_contents(folder, limits, skipped)
     if skipped:
         raise PackError(
-            f"{folder.name}/{skipped[0]}", "it leads out of the skill, or is no file and no folder"
+            f"{folder.name}/{skipped[0]}",
+            "it leads out of the skill or to itself, or is no file and no folder",
         )
     members = [each for each in every if not _is_evals(each.path)]
     names = EntryNames(folder.name)
@@ -149,6 +151,8 @@ def _read(folder: Path, limits: ContentLimits) -> _Contents:
         names.add(each.path)
         if each.kind == "link" and _is_evals(each.target):
             raise PackError(f"{folder.name}/{each.path}", f"it leads to {EVALS}, which is not packed")
+    if link := link_in_circle(folder, (each.path for each in members if each.kind == "link")):
+        raise PackError(f"{folder.name}/{link}", ENDLESS)
     digests = list(read_digests(folder, members))
     manifest, without = _manifest(folder, digests)
     packed = PackedSkill(
@@ -197,15 +201,13 @@ def _is_evals(path: str) -> bool:
 
 def _write(contents: Sequence[_Contents], file: Path, *, force: bool) -> Packed:
     """Write beside the file and put in place when all is there: whoever reads it reads all of it."""
-    with tempfile.TemporaryDirectory(prefix=".packing-", dir=file.parent) as place:
-        draft = Path(place, "archive")
-        with draft.open("xb+") as archive:
-            write_stored(archive, (entry for each in contents for entry in _entries(each)))
-            archive.flush()
-            os.fsync(archive.fileno())
-            archive.seek(0)
-            digest = hashlib.file_digest(archive, "sha256").hexdigest()
-            size = archive.tell()
+    with archive_draft(file.parent) as (draft, archive):
+        write_stored(archive, (entry for each in contents for entry in _entries(each)))
+        archive.flush()
+        os.fsync(archive.fileno())
+        archive.seek(0)
+        digest = hashlib.file_digest(archive, "sha256").hexdigest()
+        size = archive.tell()
         for each in contents:
             _check_same(each)
         _put(draft, file, force=force)

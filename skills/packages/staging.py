@@ -20,6 +20,7 @@ from skills_agent.skills.library.contents import (
     MemberDigest,
     SnapshotError,
     digest_of,
+    is_endless,
     list_contents,
     pieces_of,
     read_digests,
@@ -28,6 +29,7 @@ from skills_agent.skills.library.discovery import Discovery
 from skills_agent.skills.library.index import SkillReading, Strictness
 from skills_agent.skills.packages.entry_names import EntryNames
 from skills_agent.skills.packages.errors import EntryError, OfferError
+from skills_agent.skills.packages.link_circles import ENDLESS, link_in_circle
 from skills_agent.skills.packages.manifest import (
     MANIFEST_FILE,
     ManifestError,
@@ -227,6 +229,7 @@ def _check(folder: Path, package: str) -> bool:
     names = EntryNames(package)
     real = os.path.realpath(folder)
     is_plain = True
+    links: list[str] = []
     for path, inner, files in os.walk(folder):
         parts = [each for each in inner if each not in LEFT_OUT]
         is_plain, inner[:] = is_plain and parts == inner, parts
@@ -238,12 +241,17 @@ def _check(folder: Path, package: str) -> bool:
             relative = _relative(place, folder)
             mode = place.lstat().st_mode
             names.add(relative, is_folder=stat.S_ISDIR(mode))
-            is_plain = is_plain and not stat.S_ISLNK(mode)
-            if stat.S_ISLNK(mode) and not os.path.realpath(place).startswith(f"{real}/"):
-                raise names.refused(relative, "it is a link that leads out of the skill")
-            if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode) or stat.S_ISLNK(mode)):
+            if stat.S_ISLNK(mode):
+                links.append(relative)
+                if is_endless(str(place)):
+                    raise names.refused(relative, ENDLESS)
+                if not os.path.realpath(place).startswith(f"{real}/"):
+                    raise names.refused(relative, "it is a link that leads out of the skill")
+            elif not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
                 raise names.refused(relative, "it is no file and no folder")
-    return is_plain
+    if link := link_in_circle(real, links):
+        raise names.refused(link, ENDLESS)
+    return is_plain and not links
 
 
 def _relative(place: Path, tree: Path) -> str:

@@ -235,6 +235,40 @@ def test_links_that_lead_out_are_refused(shelf: Shelf, target: str) -> None:
         shelf.ask()
 
 
+@pytest.mark.parametrize(
+    "links",
+    [
+        {"loop": "loop"},
+        {"loop": "other-loop", "other-loop": "loop"},
+        {"sub/file": "x", "sub/loop": "."},
+        {"a/file": "x", "b/file": "x", "a/loop": "../b", "b/loop": "../a"},
+        {"a/b/file": "x", "c/file": "x", "a/b/loop": "../../c", "c/loop": "../a"},
+    ],
+    ids=["itself", "each-other", "its-folder", "folders", "folders-above"],
+)
+def test_links_that_lead_back_to_themselves_are_refused(shelf: Shelf, links: dict[str, str]) -> None:
+    files: Files = {path: to if path.endswith("file") else ("120000", to) for path, to in links.items()}
+    shelf.put({"greet": {**skill("greet"), **files}})
+    with pytest.raises(PackageError, match="loop: it is a link that leads back to itself"):
+        shelf.ask()
+
+
+def test_more_links_in_a_row_than_systems_follow_are_refused(shelf: Shelf) -> None:
+    row: Files = {
+        f"l{number}": ("120000", f"l{number - 1}" if number else "SKILL.md") for number in range(1_200)
+    }
+    shelf.put({"greet": {**skill("greet"), **row}})
+    with pytest.raises(PackageError, match=r"l\d+: it is a link .* more links than systems follow"):
+        shelf.ask()
+
+
+def test_links_of_one_skill_that_come_to_an_end_stay(shelf: Shelf) -> None:
+    links = {"a/x": "../scripts", "scripts/again": "../b/y", "b/y": "../references", "nowhere": "missing"}
+    shelf.put({"greet": {**skill("greet"), **{path: ("120000", to) for path, to in links.items()}}})
+    [greet] = shelf.ask().skills
+    assert {path for path, digest in greet.files.items() if digest.endswith(" link")} == links.keys()
+
+
 def test_what_holds_no_skill_is_said(shelf: Shelf) -> None:
     shelf.put({"greet": {"README.md": "nothing"}})
     with pytest.raises(PackageError):

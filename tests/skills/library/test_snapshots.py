@@ -110,6 +110,18 @@ def test_whatever_changes_gives_another_digest(skill: Path, store: SnapshotStore
     assert files_of(before.folder)["scripts/run.py"] == b"print(1)\n"
 
 
+def test_links_that_come_to_no_end_are_left_out(tmp_path: Path) -> None:
+    (tmp_path / "a.md").write_text("a")
+    (tmp_path / "self").symlink_to("self")
+    (tmp_path / "l0").symlink_to("a.md")
+    for number in range(1, 1_500):  # more than the stack of Python has room for
+        (tmp_path / f"l{number}").symlink_to(f"l{number - 1}")
+    skipped: list[str] = []
+    kept = [each.path for each in list_contents(tmp_path, ContentLimits(), skipped)]
+    assert {"a.md", "l0", "l20"} <= set(kept)
+    assert {"self", "l60", "l1499"} <= set(skipped)
+
+
 def test_links_inside_are_kept_and_those_that_lead_out_are_left_out(
     skill: Path, tmp_path: Path, store: SnapshotStore
 ) -> None:

@@ -1,5 +1,6 @@
 """Packing skills: anybody gets the same bytes; what changes meanwhile, or cannot be installed, is refused."""
 
+import fcntl
 import hashlib
 import os
 import subprocess
@@ -23,6 +24,7 @@ from skills_agent.skills.packages.offer import Offer, Wanted
 from skills_agent.skills.packages.packing import Packed, PackError, UnfitError, pack
 from tests.forked import run_forked
 from tests.skills.packages.archives import skill
+from tests.waiting import until
 
 FILES = {
     "SKILL.md": skill(),
@@ -253,6 +255,49 @@ def test_what_leads_out_or_is_no_file_is_refused(tmp_path: Path) -> None:
     with pytest.raises(PackError, match="leads to evals"):
         packed(folder)
     assert [each.name for each in tmp_path.iterdir()] == ["greet"]
+
+
+@pytest.mark.parametrize(
+    ("path", "target"),
+    [("loop", "loop"), ("references/loop", "."), ("references/loop", "../scripts/../references")],
+)
+def test_a_link_that_leads_back_to_itself_is_refused(tmp_path: Path, path: str, target: str) -> None:
+    folder = write(tmp_path)
+    (folder / path).symlink_to(target)
+    with pytest.raises(PackError, match=f"greet/{path} is not packed: it .* itself"):
+        packed(folder)
+
+
+def test_what_a_killed_process_left_is_removed_by_the_next(tmp_path: Path) -> None:
+    folder = write(tmp_path)
+    drafts = {name: tmp_path / f".packing-{name * 16}" for name in "abc"}
+    for each in (*drafts.values(), tmp_path / ".packing-list"):
+        each.write_bytes(b"x")
+    drafts["c"].unlink()
+    drafts["c"].symlink_to(tmp_path / ".packing-list")
+    with drafts["b"].open("rb") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)  # somebody is at it
+        packed(folder)
+    left = {each.name for each in tmp_path.iterdir() if each.name.startswith(".packing-")}
+    assert left == {drafts["b"].name, drafts["c"].name, ".packing-list"}
+
+
+@pytest.mark.slow
+def test_a_kill_leaves_what_the_next_removes_and_no_half_archive(tmp_path: Path) -> None:
+    folder = write(tmp_path, FILES | {"big": bytes(150_000_000)})
+    program = (
+        "import sys; from pathlib import Path; from skills_agent.skills.packages.packing import pack\n"
+        "pack([Path(sys.argv[1])], Path(sys.argv[2]))"
+    )
+    file = tmp_path / "greet.skill"
+    process = subprocess.Popen([sys.executable, "-c", program, str(folder), str(file)])
+    until(lambda: any(tmp_path.glob(".packing-*")) or process.poll() is not None)
+    process.kill()
+    process.wait()
+    assert not file.exists()
+    assert len(list(tmp_path.glob(".packing-*"))) == 1
+    packed(folder)
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["greet", "greet.skill"]
 
 
 def test_an_archive_that_is_there_stays_without_force(tmp_path: Path) -> None:
