@@ -100,3 +100,15 @@ def test_a_catalog_fits_what_a_model_may_load() -> None:
     assert [line.skill.name for line in catalog.listing(16_000).lines] == ["a", "b"]
     pinned = catalog.listing(15, ["b"])
     assert [line.description for line in pinned.lines] == ["Does b. And so on.", "Does a."]
+
+
+def test_a_skill_that_no_model_may_load_takes_no_room() -> None:
+    """One of them made every thread's list depend on its request, as if not all had its place."""
+    shown = {name: {"SKILL.md": f"---\ndescription: Counts {name}.\n---\n"} for name in ("a", "b")}
+    hidden = {"SKILL.md": f"---\ndescription: {'x' * 900}\ndisable-model-invocation: true\n---\n"}
+    catalog = Registry([MemorySource({**shown, "hidden": hidden})]).refresh()
+    budget = 100
+
+    assert catalog.is_whole(budget)
+    names = [line.skill.name for line in catalog.listing(budget, request="count b").lines]
+    assert names == ["a", "b"]
