@@ -37,6 +37,8 @@ class Skills:
         self.requests: list[tuple[str, str]] = []
         """Methods, and the URIs that they were for."""
         self.headers: list[dict[str, str]] = []
+        self.key = ""
+        """Requests without this `Authorization` are refused; empty: none is."""
         self.capabilities = CAPABILITIES
         self.ttl_ms: int = 0
         self.of_entry: Callable[[dict[str, Any]], Any] = lambda entry: entry
@@ -114,6 +116,9 @@ class _Requests(BaseHTTPRequestHandler):
         skills.requests.append((method, params.get("uri", "")))
         skills.headers.append(dict(self.headers))
         skills.answering.wait(30)
+        if skills.key and self.headers.get("Authorization") != skills.key:
+            self.send_error(401)
+            return
         if raw := skills.answers(method):
             self.close_connection = True
             self.wfile.write(raw)

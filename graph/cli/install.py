@@ -15,6 +15,7 @@ from skills_agent.graph.cli.packages import (
     diff,
     dry_run,
     force,
+    headers_of,
     market_of,
     note_signed,
     origin,
@@ -95,7 +96,10 @@ def install(
             into.mkdir()
             chosen = choosing(address.text, here.versions, everything=everything)
             wanted = Wanted(address, into, frozenset(names), target.limits, choose=chosen.choose)
-            offers.append(fetch(wanted._replace(market=market_of(settings), signatures=signatures)))
+            wanted = wanted._replace(
+                market=market_of(settings), signatures=signatures, headers=headers_of(settings)
+            )
+            offers.append(fetch(wanted))
             asked |= chosen.asked
         changes = plan(target, offers, signatures)
         check_required(settings, changes, required=require_signature)

@@ -11,9 +11,10 @@ from skills_agent.graph.settings import Settings, content_limits
 from skills_agent.skills.confined import is_beneath
 
 if TYPE_CHECKING:  # `skills sync` with nothing to do imports none of it
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from skills_agent.skills.packages.installation import Change, Origin
+    from skills_agent.skills.packages.offer import Headers
     from skills_agent.skills.packages.signed import Signers
     from skills_agent.skills.packages.target import Target
 
@@ -81,6 +82,20 @@ def market_of(settings: Settings) -> str:
     if not settings.market or "://" in settings.market:
         return settings.market
     return str(settings.workspace / Path(settings.market).expanduser())
+
+
+def headers_of(settings: Settings) -> "Headers":
+    """Return what servers of MCP are sent that the settings name, too: a key of theirs goes to their URL."""
+    from skills_agent.graph.mcp.servers import headers_for
+    from skills_agent.skills.packages.errors import OfferError
+
+    def headers(url: str) -> "Mapping[str, str]":
+        try:
+            return headers_for(url, settings.mcp_servers, process_environment())
+        except ValueError as error:
+            raise OfferError(f"mcp+{url}", f"its headers in mcp_servers: {error}") from error
+
+    return headers
 
 
 def signers_of(settings: Settings) -> "Signers":

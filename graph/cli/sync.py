@@ -12,6 +12,7 @@ from skills_agent.graph.cli import options
 from skills_agent.graph.cli.packages import (
     confirm,
     folder_of,
+    headers_of,
     market_of,
     origin,
     require_signature,
@@ -82,7 +83,7 @@ def sync(
     if frozen:
         if require_signature:
             _check_signed(settings, target_of(settings, place))
-        _check(target_of(settings, place), market_of(settings), as_json=as_json)
+        _check(target_of(settings, place), settings, as_json=as_json)
         return
     folder, state, limits = folder_of(settings, place), user_state_folder(settings), content_limits(settings)
     if not require_signature and (stamp := read_stamp(state, folder, limits)):
@@ -143,7 +144,9 @@ def _restore(
     signers = signers_of(settings)
     signatures = signers.signatures()
     with target.draft() as draft:
-        place = Place(target.folder, draft, target.limits, market_of(settings), signatures)
+        place = Place(
+            target.folder, draft, target.limits, market_of(settings), signatures, headers_of(settings)
+        )
         fetched = fetch_locked((each.locked for each in todo), place)
         signed = {}
         for one in fetched:
@@ -179,11 +182,11 @@ def _restore(
     signers.note((name, digests[name], check) for name, check in signed.items())
 
 
-def _check(target: "Target", market: str, *, as_json: bool) -> None:
+def _check(target: "Target", settings: Settings, *, as_json: bool) -> None:
     from skills_agent.skills.packages.lock import read_lock
 
     lock = read_lock(target.folder)
-    differences = list(_differences(target, lock, market))
+    differences = list(_differences(target, lock, settings))
     if as_json:
         print_json({"folder": str(target.folder), "differences": differences})
     else:
@@ -195,7 +198,7 @@ def _check(target: "Target", market: str, *, as_json: bool) -> None:
         raise click.exceptions.Exit(1)
 
 
-def _differences(target: "Target", lock: "SkillsLock", market: str) -> Iterator[str]:
+def _differences(target: "Target", lock: "SkillsLock", settings: Settings) -> Iterator[str]:
     from skills_agent.skills.packages.syncing import Place, fetch_current
     from skills_agent.skills.packages.verification import verify
 
@@ -204,5 +207,11 @@ def _differences(target: "Target", lock: "SkillsLock", market: str) -> Iterator[
             files = ", ".join(f"{each.kind} {each.path}" for each in check.differences)
             yield f"{check.name}: {check.reason or files or check.state} in {target.folder}"
     with tempfile.TemporaryDirectory() as folder:
-        place = Place(target.folder, Path(folder), target.limits, market)
+        place = Place(
+            target.folder,
+            Path(folder),
+            target.limits,
+            market_of(settings),
+            headers=headers_of(settings),
+        )
         yield from filter(None, (each.difference() for each in fetch_current(lock.skills.values(), place)))

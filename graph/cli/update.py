@@ -15,6 +15,7 @@ from skills_agent.graph.cli.packages import (
     diff,
     dry_run,
     force,
+    headers_of,
     market_of,
     note_signed,
     origin,
@@ -47,9 +48,9 @@ def outdated(place: str, workspace: Path | None, as_json: bool) -> None:
     target = target_of(settings, place)
     lock = read_lock(target.folder)
     with tempfile.TemporaryDirectory() as folder:
-        fetched = fetch_current(
-            lock.skills.values(), Place(target.folder, Path(folder), target.limits, market_of(settings))
-        )
+        market, headers = market_of(settings), headers_of(settings)
+        there = Place(target.folder, Path(folder), target.limits, market, headers=headers)
+        fetched = fetch_current(lock.skills.values(), there)
     if as_json:
         records = [
             {
@@ -110,7 +111,8 @@ def update(
     target, signatures = target_of(settings, place), signers_of(settings).signatures()
     wanted = _wanted(read_lock(target.folder), names)
     with draft_of(target, dry=dry) as draft:
-        where = Place(target.folder, draft, target.limits, market_of(settings), signatures)
+        market, headers = market_of(settings), headers_of(settings)
+        where = Place(target.folder, draft, target.limits, market, signatures, headers)
         fetched = fetch_current(wanted, where)
         lost = [each for each in fetched if each.skill is None]
         for each in lost:

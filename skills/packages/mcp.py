@@ -40,7 +40,7 @@ def from_mcp(wanted: Wanted) -> Offer:
     if parts.scheme != "https" and (parts.scheme != "http" or parts.hostname not in _LOCAL):
         raise OfferError(wanted.address.text, "write mcp+https://; mcp+http:// is for this machine alone")
     Site(wanted).place_of(url)
-    server = _Server(url, {"Authorization": authorization} if authorization else {}, wanted)
+    server = _Server(url, _headers(url, authorization, wanted), wanted)
     if wanted.resolved:
         entries = [server.locked()]
     else:
@@ -54,6 +54,15 @@ def from_mcp(wanted: Wanted) -> Offer:
     resolved = {each.name: f"{each.uri}#{each.digest}" for each in entries}
     skills = [each._replace(resolved=resolved[each.name], path="") for each in stage(tree, wanted)]
     return Offer(wanted.address, tuple(skills))
+
+
+def _headers(url: str, authorization: str, wanted: Wanted) -> dict[str, str]:
+    """Return what the settings have for a server; a user that was typed takes the place of theirs."""
+    headers = dict(wanted.headers(url))
+    if authorization:
+        headers = {name: value for name, value in headers.items() if name.lower() != "authorization"}
+        headers["Authorization"] = authorization
+    return headers
 
 
 class _Server:

@@ -41,6 +41,16 @@ class Listed(NamedTuple):
     """As `SkillMetadata.requires`."""
 
 
+Headers = Callable[[str], Mapping[str, str]]
+"""Returns what a URL is sent beside each request, by the operator's settings. Raises PackageError."""
+
+
+def no_headers(url: str) -> Mapping[str, str]:
+    """Return that nothing is sent."""
+    del url
+    return {}
+
+
 Choose = Callable[[frozenset[str], Sequence[Listed]], frozenset[str]]
 """Returns which skills are wanted, of the names that were asked for and what a place has; none: all."""
 
@@ -89,6 +99,8 @@ class Wanted(NamedTuple):
     """Checks those of archives; None: they are not checked."""
     market: str = ""
     """The operator's market, a file or a URL, in which names are looked up; empty: there is none."""
+    headers: Headers = no_headers
+    """Of a server of MCP."""
     choose: Choose | None = None
     """Asked once it is known what the place has, and before anything is copied; what it raises ends it."""
 

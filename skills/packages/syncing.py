@@ -11,7 +11,7 @@ from skills_agent.skills.packages.address import Address, parse_address
 from skills_agent.skills.packages.errors import InstalledError, OfferError, PackageError
 from skills_agent.skills.packages.fetch import fetch
 from skills_agent.skills.packages.lock import LockedSkill, SkillsLock, read_lock
-from skills_agent.skills.packages.offer import Offer, OfferedSkill, Wanted
+from skills_agent.skills.packages.offer import Headers, Offer, OfferedSkill, Wanted, no_headers
 from skills_agent.skills.packages.signatures import Signatures
 from skills_agent.skills.packages.target import Copy, Target
 
@@ -31,11 +31,13 @@ class Place(NamedTuple):
     """As in `Wanted`."""
     signatures: Signatures | None = None
     """As in `Wanted`."""
+    headers: Headers = no_headers
+    """As in `Wanted`."""
 
     def wanted(self, address: Address, into: Path, names: Iterable[str], resolved: str = "") -> Wanted:
         """Return what is asked of one source."""
         wanted = Wanted(address, into, frozenset(names), self.limits, resolved)
-        return wanted._replace(market=self.market, signatures=self.signatures)
+        return wanted._replace(market=self.market, signatures=self.signatures, headers=self.headers)
 
 
 class Fetched(NamedTuple):
