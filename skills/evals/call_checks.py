@@ -10,7 +10,7 @@ What the model asked for counts as made, whether or not it was let run.
 """
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from itertools import groupby
 from typing import Any, Final
@@ -65,10 +65,10 @@ def args_fit(expected: ExpectedCall, passed: Mapping[str, Any]) -> bool:
         return False
 
 
-def names_one_of(tools: Iterable[str], expected: Iterable[ExpectedCall]) -> bool:
-    """Return whether one of these tools is named by what is expected; `*` alone names none."""
+def names_skill_tools(expected: Sequence[ExpectedCall]) -> bool:
+    """Return whether one of SKILL_TOOLS is named by what is expected; `*` alone names none."""
     patterns = [each.tool for each in expected if each.tool.strip("*")]
-    return any(_name_fits(pattern, tool) for pattern in patterns for tool in tools)
+    return any(_name_fits(pattern, tool) for pattern in patterns for tool in SKILL_TOOLS)
 
 
 def pair(choices: Sequence[Sequence[int]]) -> dict[int, int]:
@@ -102,7 +102,7 @@ def replies_of(made: Sequence[MadeCall]) -> list[list[MadeCall]]:
 
 def _check_list(expected: ExpectedCalls, made: Sequence[MadeCall]) -> CheckResult:
     wanted = expected.calls or ()
-    if not names_one_of(SKILL_TOOLS, wanted):
+    if not names_skill_tools(wanted):
         made = [call for call in made if call.tool not in SKILL_TOOLS]
     shown = listed([_expected_text(each) for each in wanted]) or "none"
     sentence = _MODES[expected.mode].format(calls=shown)

@@ -36,7 +36,7 @@ class Comparison(NamedTuple):
 
 
 def compare_arms(run: ScoredRun) -> Iterator[Comparison]:
-    """Yield what compares the arms: of both sides, only the checks that can hold without the skill."""
+    """Yield what compares the arms: of both sides, only the checks of what came out."""
     for model in run.models:
         ours, theirs = run.runs.get((model, "with")), run.runs.get((model, "without"))
         if ours and theirs:

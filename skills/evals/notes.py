@@ -81,7 +81,8 @@ def _undecided(run: ScoredRun) -> Iterator[str]:
     ungraded = sorted(
         {
             name
-            for by_case in run.runs.values()
+            for (_, arm), by_case in run.runs.items()
+            if arm == "with"
             for name, found in by_case.items()
             if any(one.outcome == "ungraded" for one in found)
         }
@@ -95,14 +96,14 @@ def _undecided(run: ScoredRun) -> Iterator[str]:
 
 def _arms(run: ScoredRun) -> Iterator[str]:
     yield (
-        "With and without the skill are compared by the checks that can hold without it: not by which skills "
-        "are chosen, nor by calls of the tools of skills."
+        "With and without are compared by what came out (answers, files, scripts, rubrics, limits), "
+        "not by the skills that are chosen and the calls that are made."
     )
     without = {name for (_, arm), found in run.runs.items() if arm == "without" for name in found}
     alone = [name for name in run.cases if name in without and not run.kinds(name, "without")]
     if alone:
-        yield f"Left out of that, without any other check: {count(len(alone), 'case')} ({listed(alone, 5)})."
-    single = [name for name in run.cases if name not in without]
+        yield f"Left out of that, with no such check: {count(len(alone), 'case')} ({listed(alone, 5)})."
+    single = [name for name, case in run.cases.items() if name not in without and case.kind == "task"]
     if single:
         yield f"Without the skill did not run: {count(len(single), 'case')} ({listed(single, 5)})."
 

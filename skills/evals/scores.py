@@ -3,17 +3,15 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from skills_agent.skills.evals.call_checks import names_one_of
 from skills_agent.skills.evals.case import EvalCase, ExpectedCalls
 from skills_agent.skills.evals.result import Arm, CheckKind, EvalResult, Outcome, RunHead
-from skills_agent.skills.policy.tool_spec import TOOL_SPECS
 
 SEQUENCE: Final[frozenset[CheckKind]] = frozenset({"calls", "order", "forbidden"})
 OUTPUT: Final[frozenset[CheckKind]] = frozenset({"answer", "file", "script", "rubric"})
 ALL: Final[frozenset[CheckKind]] = SEQUENCE | OUTPUT | {"skills", "limits"}
+CAME_OUT: Final[frozenset[CheckKind]] = OUTPUT | {"limits"}
 BROKEN_OFF: Final[frozenset[Outcome]] = frozenset({"error", "timeout", "refused"})
 """Runs without an answer: they count as not passed."""
-_TOOLS_OF_SKILLS: Final = tuple(name for name, spec in TOOL_SPECS.items() if spec.needs_skills)
 
 
 Scores = Mapping[str, Sequence[float]]
@@ -78,22 +76,14 @@ def kinds_of(case: EvalCase, *, is_graded: bool) -> frozenset[CheckKind]:
 def kinds_without(case: EvalCase, *, is_graded: bool) -> frozenset[CheckKind]:
     """Return the kinds that can hold without the skill, too: only these compare the two arms.
 
-    Which skills are chosen cannot, nor calls of the tools that only work with skills.
+    What came out can be right either way; which skills are chosen and which calls are made is the skill's.
     """
-    kinds = kinds_of(case, is_graded=is_graded) - {"skills"}
-    calls = case.expect.calls
-    if calls is None:
-        return kinds
-    if names_one_of(_TOOLS_OF_SKILLS, calls.calls or ()):
-        kinds -= {"calls"}
-    if names_one_of(_TOOLS_OF_SKILLS, (each for chain in calls.order for each in chain)):
-        kinds -= {"order"}
-    return kinds
+    return kinds_of(case, is_graded=is_graded) & CAME_OUT
 
 
 def passed(result: EvalResult, kinds: frozenset[CheckKind]) -> float | None:
     """Return 1 for a run that passed, else 0; None: nothing decides. `kinds` are those of its case."""
-    if result.outcome == "ungraded" or (result.outcome in BROKEN_OFF and not kinds):
+    if result.outcome == "ungraded" or not (kinds or result.checks):
         return None
     return result.score
 

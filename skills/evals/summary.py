@@ -81,7 +81,7 @@ class ArmSummary(Frozen, frozen=True, kw_only=True):
     outcomes: dict[Outcome, int]
     passed: Interval
     """Share of the cases that pass; of a case with several runs, the mean of these. Its n counts those
-    that something decides about. In the arm `without`, what only holds with a skill is not looked at."""
+    that something decides about. In the arm `without` only what came out counts."""
     any_passed: float
     """Share of the cases of which one run passes at least (pass@k)."""
     all_passed: float

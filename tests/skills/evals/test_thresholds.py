@@ -1,0 +1,131 @@
+"""What a run has to reach."""
+
+from contextlib import suppress
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from skills_agent.skills.evals.case import Expected, ExpectedText, Rubric
+from skills_agent.skills.evals.errors import ThresholdError
+from skills_agent.skills.evals.result import RunHead
+from skills_agent.skills.evals.summarise import summarise
+from skills_agent.skills.evals.summary import Summary
+from skills_agent.skills.evals.thresholds import METRICS, missed, parse_threshold
+from tests.skills.evals.runs import answered, head, ran, task, trigger
+
+
+def misses(summary: Summary, *texts: str) -> tuple[str, ...]:
+    return missed(summary, [parse_threshold(text) for text in texts])
+
+
+@pytest.fixture
+def summary() -> Summary:
+    """Return a run of four tasks, three of them right, and three requests; one of two models does worse."""
+    tasks = [task(f"task/{at}") for at in range(4)]
+    asks = [trigger("ask/1", "a"), trigger("ask/2", "a"), trigger("ask/3", "b")]
+    results = [answered(case.id, right=at > 0) for at, case in enumerate(tasks)]
+    results += [answered(case.id, right=False, arm="without") for case in tasks]
+    for model, third in (("model", "b"), ("other", "a")):
+        results += [
+            ran("ask/1", ("skills", True), chosen=["a"], model=model),
+            ran("ask/2", ("skills", False), model=model),
+            ran("ask/3", ("skills", third == "b"), chosen=[third], model=model),
+        ]
+    return summarise(head([*tasks, *asks], arms=("with", "without")), results)
+
+
+@pytest.mark.parametrize(
+    ("text", "metric", "skill", "value"),
+    [
+        ("passed=0.8", "passed", "", 0.8),
+        ("passed=.8", "passed", "", 0.8),
+        ("passed=80%", "passed", "", 0.8),
+        (" passed = 80 % ", "passed", "", 0.8),
+        ("all_passed=1", "all_passed", "", 1.0),
+        ("recall:csv-report=90%", "recall", "csv-report", 0.9),
+        ("delta=-0.1", "delta", "", -0.1),
+        ("delta=+10%", "delta", "", 0.1),
+    ],
+)
+def test_a_threshold_is_a_metric_and_a_share(text: str, metric: str, skill: str, value: float) -> None:
+    threshold = parse_threshold(text)
+    assert (threshold.metric, threshold.skill) == (metric, skill)
+    assert threshold.value == pytest.approx(value)
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("passed", "write METRIC=VALUE"),
+        ("pased=0.8", "did you mean passed?"),
+        ("Recall=0.8", "did you mean recall?"),
+        ("xyz=0.8", "There are: passed, all_passed"),
+        ("passed=80", "write 80% or 0.8"),
+        ("passed=101%", "from 0 to 1"),
+        ("passed=-0.1", "from 0 to 1"),
+        ("passed=nan", "from 0 to 1"),
+        ("passed=inf", "from 0 to 1"),
+        ("passed=1e-1", "from 0 to 1"),
+        ("passed=", "from 0 to 1"),
+        ("passed=٠.٨", "from 0 to 1"),
+        ("delta=-2", "from -1 to 1"),
+        ("passed:a=0.8", "only precision, recall, f1 are of one skill"),
+        ("recall:=0.8", "only precision, recall, f1 are of one skill"),
+        ("\x1b[2J=1", "<U+001B>"),
+    ],
+)
+def test_what_is_no_threshold_is_told(text: str, reason: str) -> None:
+    with pytest.raises(ThresholdError) as caught:
+        parse_threshold(text)
+    assert reason in str(caught.value)
+    assert "\x1b" not in str(caught.value)
+
+
+def test_the_worst_model_and_skill_count(summary: Summary) -> None:
+    assert misses(summary, "accuracy=0.4") == ("accuracy is 33% of 3 cases of other, below 40%.",)
+    assert misses(summary, "passed=34%") == ("passed is 33% of 3 cases of other, below 34%.",)
+    assert misses(summary, "recall=0.1") == ("recall is 0% of b chosen by other, below 10%.",)
+    assert misses(summary, "recall:a=0.5", "precision:b=1", "f1:a=0.5", "output=0.75", "delta=0.75") == ()
+    assert misses(summary, "delta=76%") == ("delta is 75% of 4 cases of model, below 76%.",)
+
+
+def test_a_share_that_is_just_reached_is_reached() -> None:
+    tasks = [task(f"{at}") for at in range(10)]
+    results = [answered(case.id, right=at > 2, repeat=k) for at, case in enumerate(tasks) for k in range(3)]
+    summary = summarise(head(tasks, repeat=3), results)
+    assert misses(summary, "passed=70%", "passed=.7", "all_passed=0.7") == ()
+    assert misses(summary, "passed=70.01%") == ("passed is 70.00% of 10 cases of model, below 70.01%.",)
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_a_metric_without_cases_is_missed(metric: str) -> None:
+    rubric = task("1", Expected(rubric=Rubric(points=("It is kind.",))))
+    summary = summarise(head([rubric]), [ran("1", outcome="ungraded")])
+    (sentence,) = misses(summary, f"{metric}=0")
+    assert sentence.startswith(f"{metric} is asked for, and ")
+    assert misses(summarise(head([rubric]), []), f"{metric}=0")
+
+
+def test_a_skill_that_no_case_is_about_is_missed(summary: Summary) -> None:
+    assert misses(summary, "recall:c=0") == ("recall:c is asked for, and no case has to do with c.",)
+
+
+def test_the_other_arm_reaches_nothing_and_misses_nothing() -> None:
+    case = task("1", Expected(answer=ExpectedText(contains=("x",))))
+    results = [ran("1", ("answer", True)), ran("1", ("answer", False), arm="without")]
+    assert misses(summarise(head([case], arms=("with", "without")), results), "passed=1", "output=1") == ()
+
+
+@given(st.text(max_size=30) | st.from_regex(r"(passed|delta|f1:a)=[-+]?[0-9.]{1,5} ?%?", fullmatch=True))
+def test_any_text_is_a_threshold_or_an_error(text: str) -> None:
+    with suppress(ThresholdError):
+        threshold = parse_threshold(text)
+        assert -1 <= threshold.value <= 1
+        assert threshold.metric in METRICS
+
+
+def test_an_empty_run_misses_what_is_asked_for() -> None:
+    empty = summarise(RunHead(id="x", at="2026-11-22T00:00:00Z"), [])
+    assert misses(empty) == ()
+    assert misses(empty, "passed=0") == ("passed is asked for, and the run has no cases for it.",)
