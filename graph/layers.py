@@ -145,6 +145,7 @@ TIGHTER: Final[Mapping[str, Tighten]] = {
     "script_cpu_seconds": _LOWER,
     "sandbox": _scale("off", "auto", "require"),
     "enable_run_command": _scale("on", "auto", "off"),
+    "enable_propose_skill": _OFF,
     "read_images": _OFF,
     "audit": _scale("off", "on", "require"),
     "protect_process": _ON,

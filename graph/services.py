@@ -43,8 +43,9 @@ from skills_agent.graph.threads.backends import ThreadServices
 from skills_agent.graph.threads.locks import ThreadLocks
 from skills_agent.graph.tools import CommandLimits, Kept, Workdir, build_tools
 from skills_agent.graph.tools.brought import HostTool, brought
-from skills_agent.graph.tools.change import changes_in
+from skills_agent.graph.tools.change import Changes, changes_in
 from skills_agent.graph.tools.offered import OfferedTools
+from skills_agent.graph.tools.propose import ProposeSkill
 from skills_agent.graph.tools.workspace import Workspace
 from skills_agent.nodes import RegistryOf
 from skills_agent.nodes.act import keep_reply
@@ -149,6 +150,14 @@ def make_services(  # noqa: PLR0913 - those of `build_graph`, and what the comma
     workdir = Workdir(
         settings.workspace, per_thread=settings.workdir == "thread", protected=settings.protected_paths
     )
+    trust = TrustList(trust_file_of(settings), content_limits(settings))
+    signers = Signers(
+        signer_files(settings), user_state_folder(settings), process_environment().get("PATH", "")
+    )
+    changes: Changes = changes_in(files)
+    proposing = _proposing(settings, library, trust, signers, threads, model)
+    if proposing is not None:
+        changes = proposing.in_place_of_writing(changes)
     own = build_tools(
         library,
         runner,
@@ -168,6 +177,7 @@ def make_services(  # noqa: PLR0913 - those of `build_graph`, and what the comma
         images=settings.read_images,
         asks=settings.approval == "ask",
         environment=process_environment(),
+        proposing=proposing.tool() if proposing else None,
     )
     search_path = process_environment().get("PATH", "")
     places = Places(str(settings.workspace), search_path, closed=tuple(map(str, closed)))
@@ -186,8 +196,8 @@ def make_services(  # noqa: PLR0913 - those of `build_graph`, and what the comma
         ask_for_untrusted=_risks(settings.waived_risks),
         ask_about_untrusted=_asked(settings.waived_risks, offered.grammar),
         registry=registry,
-        trust=TrustList(trust_file_of(settings), content_limits(settings)),
-        signers=Signers(signer_files(settings), user_state_folder(settings), search_path),
+        trust=trust,
+        signers=signers,
         mode=settings.allowed_tools,
         always_allowed=settings.always_allowed_tools,
         excluded=_excluded(settings, offered.grammar),
@@ -198,7 +208,7 @@ def make_services(  # noqa: PLR0913 - those of `build_graph`, and what the comma
         protected_arguments=settings.protected_paths,
         runner=runner,
         workspace=settings.workspace,
-        changes=changes_in(files),
+        changes=changes,
         workdir=workdir.of_caller,
         absent=partial(_absent, settings.enable_run_command, runner),
         codes=threads.thread_codes,
@@ -233,6 +243,19 @@ def make_services(  # noqa: PLR0913 - those of `build_graph`, and what the comma
         audit=audit,
         threads=threads,
     )
+
+
+def _proposing(
+    settings: Settings,
+    library: Library,
+    trust: TrustList,
+    signers: Signers,
+    threads: ThreadServices,
+    model: ModelRunnable | None,
+) -> ProposeSkill | None:
+    if not (settings.enable_propose_skill and settings.enable_skills and settings.approval == "ask"):
+        return None
+    return ProposeSkill(settings, library, trust, signers, threads.thread_codes, usual_model(settings, model))
 
 
 def _absent(offer: Offer, runner: ScriptRunner) -> Mapping[str, str]:
@@ -304,14 +327,18 @@ def make_runner(
     )
 
 
+def usual_model(settings: Settings, model: ModelRunnable | None) -> str:
+    """Return the name of the model that is asked where a caller chooses none."""
+    return model_name(model) if model is not None else settings.model or default_model(process_environment())
+
+
 def make_audit(settings: Settings, model: ModelRunnable | None, yes: Collection[Risk]) -> Audit:
     """Return what keeps the record of the runs; nothing is written yet."""
-    name = model_name(model) if model is not None else settings.model or default_model(process_environment())
     return Audit(
         RunLog(settings.audit_folder, settings.workspace) if settings.audit != "off" else None,
         redaction_of(settings),
         Operator(
-            model=name,
+            model=usual_model(settings, model),
             allowed_tools=settings.allowed_tools,
             approval=settings.approval,
             yes=sorted(yes),

@@ -226,6 +226,9 @@ class Settings(Limits):
     """Where scripts work: in the workspace, or in `.agent/work/<thread>` with the workspace to read."""
     enable_run_command: Offer = "auto"
     """Offer a shell (`run_command`): where the sandbox works (`auto`), by your word (`on`), never (`off`)."""
+    enable_propose_skill: bool = False
+    """Let the agent [propose skills](improving.md) (`propose_skill`): a person is asked about each, and
+    `write_file` changes none any more."""
     read_images: bool = False
     """Show images to the model: `read_file` and `read_resource` return them as content of a tool message."""
     audit: Literal["on", "require", "off"] = "on"

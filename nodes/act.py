@@ -417,8 +417,9 @@ class _Attempt:
             text = f"It is not run again. {self.objection.removeprefix('Not run: ')}"
             return self._close(entry, text, invocation)
         begun, again = f"[{entry.beginning}. ", entry.again(invocation, self.checkpoint)
-        if not runs and self.is_approved and self._is_idempotent():
-            note = f"{begun}It ran again, as its skill declares it idempotent.]"
+        if not runs and self.is_approved and (self.spec.repeatable or self._is_idempotent()):
+            why = "which repeats nothing" if self.spec.repeatable else "as its skill declares it idempotent"
+            note = f"{begun}It ran again, {why}.]"
             self.skip_answers(entry.answers)
             return self._start(again, invocation, note)
         if not runs and self._is_answered(entry):

@@ -156,7 +156,7 @@ def _verdict(
         verdict["decision"], verdict["by"] = "deny", "error"
         verdict["reason"] = (
             f"Not run: {change.path} changed after a person was asked, so this call would not do what they "
-            "saw. Read the file, and repeat the call if it still makes sense."
+            "saw. Read it again, and repeat the call if it still makes sense."
         )
     elif isinstance(decision, Edit):
         action = decision.edited_action
@@ -166,6 +166,9 @@ def _verdict(
         if new_call.skill != question.get("skill"):
             verdict.pop("install", None)  # it was approved for the scripts of another one
         verdict["digest"], verdict["skill"] = judge.digest(new_call), new_call.skill
+        verdict.pop("target", None)  # it is of what the call was before
+        if changed := policy.change(new_call):
+            verdict["target"] = changed.digest
         again = judge.verdict(new_call)
         if again.decision == "deny":
             verdict["decision"], verdict["reason"], verdict["by"] = "deny", again.reason, again.by

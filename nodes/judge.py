@@ -143,10 +143,12 @@ class Judge:
                 text = f"{protected}{opened} {reason or 'An approver asks'}."
                 return self._question(call, text, "approver")
             # A rule about a command knows nothing of the hosts that it is to reach.
-            case Opinion("allow", protected=knows) if not opened and (knows or not protected):
+            case Opinion("allow", protected=knows) if not (opened or call.spec.always_asks) and (
+                knows or not protected
+            ):
                 return Verdict("allow", f"{words}; {reason or 'an approver allowed it'}.", "approver")
-        if protected or opened or self._is_asked_about(call):
-            is_fixed = bool(protected or opened)
+        if protected or opened or call.spec.always_asks or self._is_asked_about(call):
+            is_fixed = bool(protected or opened or call.spec.always_asks)
             return (None if is_fixed else self._answer(call)) or self._question(call, protected + opened)
         return Verdict("allow", f"{words}; no question is asked for that.", "policy")
 

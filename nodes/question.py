@@ -57,17 +57,22 @@ def describe_question(
 
     What is known of an attempt that was cut off stands before all else. `more` is to be looked at, too.
     """
+    change = policy.change(call)
     contents = [*contents_of(call, policy), *more]
     facts = reason
     for sentence in filter(None, judge.warned_about(call)):
         facts = facts.replace(sentence, "", 1)
-    return describe(_warnings(call, contents, judge), contents, facts, outcome_unknown=outcome_unknown)
+    warnings = [*(change.warnings if change else ()), *_warnings(call, contents, judge)]
+    return describe(warnings, contents, facts, outcome_unknown=outcome_unknown)
 
 
 def contents_of(call: Call, policy: Policy) -> list[Content]:
     """Return what a person has to look at: a diff, a command, or the arguments one by one."""
     args = dict(policy.arguments(call))
-    if change := policy.change(call):
+    change = policy.change(call)
+    if change and change.contents:
+        return list(change.contents)
+    if change:
         leads = "" if change.path == os.path.normpath(str(call.path)) else f", which is {code(change.path)}"
         summary = escape_markdown(cut(change.summary, MAX_VIEW))
         label = f"{call.tool} {code(str(call.path))}{leads} ({summary}):"

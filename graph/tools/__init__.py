@@ -40,6 +40,7 @@ def build_tools(  # noqa: PLR0913 - they are what the tools work with
     images: bool = False,
     asks: bool = True,
     environment: Mapping[str, str] | None = None,
+    proposing: BaseTool | None = None,
 ) -> list[BaseTool]:
     """Return every tool but `load_skill`, which the graph carries out itself.
 
@@ -48,7 +49,7 @@ def build_tools(  # noqa: PLR0913 - they are what the tools work with
     With `images`, the tools that read files show images to the model. No search finds what is `left_out`.
     Without `kept`, scripts keep nothing outside of the workspace. `machine`
     has the packages that a person approved; None where scripts run elsewhere. `environment` may name a proxy
-    that leads to the web.
+    that leads to the web. `proposing` is `propose_skill`, where the operator turned it on.
     """
     run_script, *shell = run_tools(
         library,
@@ -70,4 +71,5 @@ def build_tools(  # noqa: PLR0913 - they are what the tools work with
         *([declare(ask_user, arguments=AskUserArguments)] if asks else []),
         *shell,
         fetch_tool(environment),
+        *([proposing] if proposing else []),
     ]

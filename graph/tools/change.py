@@ -24,7 +24,11 @@ CONTEXT: Final = 3
 _LINE: Final = re.compile(r"[^\n]*\n|[^\n]+")
 
 
-def changes_in(workspace: Workspace) -> Mapping[str, Callable[[Mapping[str, Any]], FileChange | None]]:
+Changes = Mapping[str, Callable[[Mapping[str, Any]], FileChange | None]]
+"""By tool, what says what a call with these arguments would change; None for unusable ones."""
+
+
+def changes_in(workspace: Workspace) -> Changes:
     """Return, by tool, what says what a call with these arguments would change; None for unusable ones."""
 
     def written(args: Mapping[str, Any]) -> FileChange | None:

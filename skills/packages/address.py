@@ -11,6 +11,8 @@
     mcp+https://host/path                             a server of MCP
     name  name>=1.2                                   a name of the operator's market
 
+`proposal:THREAD` stands in locks alone (proposal.py): there is nothing to fetch.
+
 The order of the rules is that of `npx skills` 1.7, where it has one: what its users type means the same here.
 """
 
@@ -26,8 +28,9 @@ from skills_agent.skills.packages.errors import AddressError
 from skills_agent.skills.text import cut
 from skills_agent.skills.visible import visible_line
 
-Kind = Literal["folder", "archive", "git", "url", "well-known", "marketplace", "mcp", "market"]
+Kind = Literal["folder", "archive", "git", "url", "well-known", "marketplace", "mcp", "market", "proposal"]
 
+_PROPOSAL: Final = "proposal:"
 ARCHIVES: Final = (".zip", ".skill", ".tar.gz", ".tgz")
 _MAX: Final = 2_000
 _SCP: Final = re.compile(r"(?P<user>[\w.-]+)@(?P<host>[\w.-]+):(?P<path>[\w./~-]+)")
@@ -85,6 +88,12 @@ def parse_address(text: str, base: Path) -> Address:
     elif match := _MARKET.fullmatch(text):
         return Address(text, "market", match["name"], match["version"].strip())
     raise AddressError(shown, "write a folder, an archive, owner/repo or a URL")
+
+
+def proposal_address(thread: str) -> Address:
+    """Return where a skill is from that was proposed in a thread; a client may have chosen its id."""
+    shown = _shown(thread)
+    return Address(f"{_PROPOSAL}{shown}", "proposal", shown)
 
 
 def portable(address: Address, folder: Path) -> str:

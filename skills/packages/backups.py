@@ -1,6 +1,7 @@
 """Backups: what was replaced or removed in a folder of skills, kept in the state folder of the user.
 
-Each is the whole folder as it was, what the lock had of it, and when. Of each skill the last five are kept.
+Each is the whole folder as it was, what the lock had of it, and when. Of each skill the last five are kept,
+and of equal ones the last.
 """
 
 import shutil
@@ -71,6 +72,10 @@ class Backups:
         sync(above)
         for left in above.glob(f"{_DRAFT}*"):  # by a program that was killed
             remove_tree(left)
+        newest, *others = self.of(name)
+        for old in others:
+            if (old.digest, old.locked) == (newest.digest, newest.locked):
+                remove_tree(old.folder.parent)
         for old in self.of(name)[KEPT:]:
             remove_tree(old.folder.parent)
         return Backup(name, facts.digest, facts.at, locked, kept / name)

@@ -142,6 +142,7 @@ def _locked(target: Target, change: Change, origin: Origin) -> LockedSkill:
         signature=signature_text(offer, skill) if change.signature is not None else "",
         installed=f"{origin.at:%Y-%m-%dT%H:%M:%SZ}",
         by=origin.by,
+        proposed=offer.proposed,
         files=skill.files,
     )
     # The same skill from the same place is no other one because it was installed again.

@@ -28,6 +28,22 @@ _DIGEST: Final = re.compile(r"[0-9a-f]{64}")
 _HEAD: Final = "# What is installed here, and from where. To check it:\n# skills-agent skills verify\n"
 
 
+class Proposed(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+    """Where a skill is from that the agent proposed, and a person accepted."""
+
+    thread: str
+    """The thread that it was learned in."""
+    step: str = ""
+    """The id of the checkpoint that the call ran from."""
+    model: str = ""
+    reason: str = ""
+    """In the words of the model."""
+    call: str = ""
+    """The key of the call: a second attempt at it does nothing that the first has done."""
+    replaced: str = ""
+    """The digest of the version that was there before; empty for a new skill."""
+
+
 class LockedSkill(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
     """One installed skill."""
 
@@ -53,8 +69,15 @@ class LockedSkill(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True,
     """When: ISO 8601 in UTC, to the second."""
     by: str = ""
     """The program and its version."""
+    proposed: Proposed | None = None
+    """None for a skill that was installed from somewhere."""
     files: Mapping[str, str] = msgspec.field(default_factory=dict)
     """SHA-256 of each file by its path; with ` exec` after it where it may be run, ` link` of a link."""
+
+    @property
+    def origin(self) -> str:
+        """Return where it is from, in words."""
+        return self.source if self.proposed is None else f"proposed in thread {self.proposed.thread}"
 
 
 @dataclass(frozen=True)
@@ -114,6 +137,9 @@ def parse_lock(raw: bytes, file: Path) -> SkillsLock:
 
 def _table(skill: LockedSkill) -> dict[str, Any]:
     table: dict[str, Any] = msgspec.to_builtins(skill)
-    if files := table.pop("files", None):
+    for name in ("proposed", "files"):  # tables stand behind what is none
+        if name in table:
+            table[name] = table.pop(name)
+    if files := table.get("files"):
         table["files"] = dict(sorted(files.items()))
     return table

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from skills_agent.skills.library.contents import ContentLimits
 from skills_agent.skills.packages.address import Address
+from skills_agent.skills.packages.lock import Proposed
 from skills_agent.skills.packages.signatures import SignatureCheck, Signatures
 from skills_agent.skills.skill import SkillMetadata
 
@@ -70,6 +71,8 @@ class Offer(NamedTuple):
 
     archive_check: SignatureCheck | None = None
     """What that signature says of the archive; None without one, or where nobody asked (`Wanted`)."""
+    proposed: Proposed | None = None
+    """Of a proposal of the agent: from which thread."""
 
     def resolved_of(self, skill: OfferedSkill) -> str:
         """Return what to fetch for exactly this skill."""

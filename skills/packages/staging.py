@@ -168,7 +168,7 @@ def _copied(folder: Path, tree: Path, wanted: Wanted, target: Path, is_ours: boo
         digest, files = digest_of(digests), files_of(digests)
         if manifest := read_manifest(target):
             manifest.check(target.name, digest, files, target / MANIFEST_FILE)
-        metadata = _metadata_of(target)
+        metadata = metadata_of(target)
     except ManifestError as error:
         path = _relative(folder / MANIFEST_FILE, tree)
         raise EntryError(wanted.address.text, cut(visible_line(path), _SHOWN), error.reason) from error
@@ -181,7 +181,8 @@ def _copied(folder: Path, tree: Path, wanted: Wanted, target: Path, is_ours: boo
     return OfferedSkill(target.name, target, digest, files, _relative(folder, tree), metadata=metadata)
 
 
-def _metadata_of(copy: Path) -> SkillMetadata | None:
+def metadata_of(copy: Path) -> SkillMetadata | None:
+    """Return what the SKILL.md of a copy says; None for one that cannot be read. Raises OSError."""
     head = read_beneath(copy, SKILL_FILE, HEAD_BYTES)
     return read_metadata(head, Place(_LABEL, str(copy / SKILL_FILE), copy.name, trusted=False)).metadata
 

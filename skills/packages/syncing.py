@@ -19,6 +19,9 @@ _SHOWN: Final = 12
 """Digits of a digest or a commit that people compare."""
 
 
+NOTHING_TO_FETCH: Final = "the agent proposed it, and there is nothing to fetch"
+
+
 class Place(NamedTuple):
     """Where locked skills are fetched."""
 
@@ -51,6 +54,11 @@ class Fetched(NamedTuple):
     """Why not."""
 
     @property
+    def is_proposed(self) -> bool:
+        """Return whether it has no source: a proposal of the agent is what the lock says, or it is gone."""
+        return self.locked.proposed is not None
+
+    @property
     def is_same(self) -> bool:
         """Return whether the source has it with the digest of the lock."""
         return self.skill is not None and self.skill.digest == self.locked.digest
@@ -70,6 +78,8 @@ class Fetched(NamedTuple):
     def difference(self) -> str:
         """Say in one sentence how the source differs from the lock; empty where it does not."""
         locked, skill, offer = self.locked, self.skill, self.offer
+        if self.is_proposed:
+            return ""
         if skill is None or offer is None:
             return f"{locked.name}: {self.reason}"
         if self.has_moved:
@@ -88,7 +98,9 @@ def fetch_locked(skills: Iterable[LockedSkill], place: Place) -> tuple[Fetched, 
 
     A source that has other bytes for it is refused: nothing is resolved anew.
     """
-    fetched = []
+    fetched, skills = [], list(skills)
+    if proposed := next((each for each in skills if each.proposed is not None), None):
+        raise OfferError(proposed.source, f"{proposed.name}: {NOTHING_TO_FETCH}")
     for number, (source, resolved, group) in enumerate(_groups(skills, pinned=True)):
         address = parse_address(source, place.base)
         names = (each.name for each in group)
@@ -107,8 +119,10 @@ def _fetched_at(resolved: str, locked: LockedSkill, offer: Offer, skill: Offered
 
 def fetch_current(skills: Iterable[LockedSkill], place: Place) -> tuple[Fetched, ...]:
     """Fetch skills of a lock as their sources have them now, by name. What cannot be fetched says why."""
-    fetched = []
-    for number, (_, _, group) in enumerate(_groups(skills, pinned=False)):
+    skills = list(skills)
+    fetched = [Fetched(each, reason=NOTHING_TO_FETCH) for each in skills if each.proposed is not None]
+    sourced = (each for each in skills if each.proposed is None)
+    for number, (_, _, group) in enumerate(_groups(sourced, pinned=False)):
         folder = _folder(place, number)
         whole = _fetched(group, place, folder / "all")
         if len(group) > 1 and any(each.reason for each in whole):  # one may be gone, and the others there

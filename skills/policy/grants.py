@@ -42,6 +42,8 @@ def grant_fault(
         return "`pattern` goes with the scope `pattern`, and with no other"
     if call.tool == "load_skill" and scope != "call":
         return "a skill that changed on disk is asked about each time"
+    if call.spec.always_asks and scope != "call":
+        return f"a person is asked about every call of {call.tool}"
     if is_outcome_unknown:
         return "the outcome of a call is unknown, and the answer to that holds for this call alone"
     if scope == "skill" and call.skill is None:

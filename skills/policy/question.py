@@ -34,7 +34,7 @@ _PUSHED_ASIDE: Final = re.compile(r"\S[ \t]{60,}+\S")
 
 
 class FileChange(NamedTuple):
-    """What a call would change in a file of the workspace, as it is now."""
+    """What a call would change in a file of the workspace, or in a skill, as it is now."""
 
     path: str
     """Real and relative to the workspace: links are resolved."""
@@ -47,6 +47,10 @@ class FileChange(NamedTuple):
     """Of the file that is there: the answer holds for that one."""
     fault: str = ""
     """Why the call cannot be done as the file is: nobody is asked about it then."""
+    contents: tuple["Content", ...] = ()
+    """What is shown in place of `text`, where that is more than one file."""
+    warnings: tuple[str, ...] = ()
+    """What to look at, as sentences of Markdown."""
 
 
 class Content(NamedTuple):

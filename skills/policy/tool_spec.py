@@ -38,6 +38,10 @@ class ToolSpec(msgspec.Struct, frozen=True, kw_only=True):
     """The argument that lists the hosts which the network is opened to."""
     counts_as: Literal["script", "command", "resource"] | None = None
     """What the agent's own runner or library does for a call. A script counts for `max_script_runs`."""
+    always_asks: bool = False
+    """A person is asked about every call: nothing that was said in advance answers, and no rule of a host."""
+    repeatable: bool = False
+    """A second attempt at a call does nothing that the first has done: after a crash nobody is asked."""
     names_elsewhere: tuple[str, ...] = ()
     """What `allowed-tools` of other clients call the tool, in lower case."""
     view: Callable[[Mapping[str, Any]], str] | None = None
@@ -57,6 +61,7 @@ def _argument_text(value: Any) -> str:
 
 
 RUN_COMMAND: Final = "run_command"
+PROPOSE_SKILL: Final = "propose_skill"
 SHELL_TOOLS: Final = frozenset({RUN_COMMAND, "command_output", "stop_command"})
 """Tools that are offered only where there is a shell."""
 _SHELL: Final = (
@@ -117,6 +122,10 @@ _OWN: Final = (
     ToolSpec(
         name="ask_user", risk="read", framework=True,
         names_elsewhere=("askuserquestion", "request_user_input", "ask_followup_question"),
+    ),
+    ToolSpec(
+        name=PROPOSE_SKILL, risk="write", always_asks=True, repeatable=True,
+        view=lambda args: f"{PROPOSE_SKILL} {args.get('name')}",
     ),
     ToolSpec(name="fetch_url", url_argument="url", names_elsewhere=_FETCH),
     # The agent has no such tools; a host may bring tools of these names.
