@@ -253,7 +253,9 @@ def _proposing(
     threads: ThreadServices,
     model: ModelRunnable | None,
 ) -> ProposeSkill | None:
-    if not (settings.enable_propose_skill and settings.enable_skills and settings.approval == "ask"):
+    is_on = settings.enable_propose_skill and settings.enable_skills
+    # Nobody has signed what the agent writes.
+    if not is_on or settings.approval != "ask" or settings.require_signature:
         return None
     return ProposeSkill(settings, library, trust, signers, threads.thread_codes, usual_model(settings, model))
 

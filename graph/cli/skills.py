@@ -54,6 +54,7 @@ _LATE: Final = {
     "outdated": Late("update", "Show which installed skills have other versions at their sources."),
     "update": Late("update", "Install what the sources of installed skills have now."),
     "sign": Late("sign", "Sign skills and archives with a key of SSH."),
+    "rollback": Late("rollback", "Put back an earlier version of a skill."),
     "uninstall": Late("uninstall", "Remove installed skills, and keep a backup."),
     "lint": Late("doctor", "Check skills against agentskills.io/specification."),
     "doctor": Late("doctor", "Show where skills are from, what is wrong with them, and all settings."),

@@ -21,7 +21,7 @@ from skills_agent.graph.cli.packages import (
     to,
     yes,
 )
-from skills_agent.graph.cli.printing import echo, line_of, print_json
+from skills_agent.graph.cli.printing import echo, line_of, print_error, print_json
 from skills_agent.graph.places import user_state_folder
 from skills_agent.graph.settings import Settings, content_limits
 from skills_agent.skills.packages.stamp import read_stamp, write_stamp
@@ -95,13 +95,28 @@ def sync(
     target = target_of(settings, place)
     target.settle()
     lock, looked_at = read_lock(folder), time.time_ns()
-    if todo := drifts(target, lock):
+    drifted = drifts(target, lock)
+    todo = [each for each in drifted if each.locked.proposed is None]
+    if todo:
         _restore(settings, target, todo, yes=yes, required=require_signature, as_json=as_json)
-    else:
+    elif not drifted:
         write_stamp(state, folder, lock.skills, limits, looked_at)
     if require_signature:
         _check_signed(settings, target)
-    _say(folder, [each.locked.name for each in todo], len(lock.skills), as_json=as_json)
+    if todo or not drifted or as_json:
+        _say(folder, [each.locked.name for each in todo], len(lock.skills), as_json=as_json)
+    _refuse_proposed([each for each in drifted if each.locked.proposed is not None])
+
+
+def _refuse_proposed(drifted: "Sequence[Drift]") -> None:
+    """Say which skills have no source that they could be restored from, and exit with 1 if there are any."""
+    for locked, found in drifted:
+        what = "was changed since" if found else "is gone"
+        see = f"rollback {locked.name} --list" if found else f"uninstall {locked.name}"
+        command = f"{'to see what is kept' if found else 'to forget it'}: skills-agent skills {see}"
+        print_error(f"{locked.name} {what}, and was {locked.origin}: there is nothing to fetch; {command}")
+    if drifted:
+        raise click.exceptions.Exit(1)
 
 
 def _say(folder: Path, installed: Sequence[str], known: int, *, as_json: bool) -> None:

@@ -69,7 +69,9 @@ def outdated(place: str, workspace: Path | None, as_json: bool) -> None:
         print_json({"folder": str(target.folder), "skills": records})
         return
     for each in fetched:
-        if _state(each) == "unknown":
+        if each.is_proposed:
+            echo(f"{each.locked.name}  {line_of(each.locked.origin)}, nothing to fetch")
+        elif _state(each) == "unknown":
             print_error(f"{each.locked.name}: {each.reason}")
         elif not each.is_same:
             was, now = _version(each.locked.resolved, each.locked.digest), _version_now(each)
@@ -114,7 +116,7 @@ def update(
         market, headers = market_of(settings), headers_of(settings)
         where = Place(target.folder, draft, target.limits, market, signatures, headers)
         fetched = fetch_current(wanted, where)
-        lost = [each for each in fetched if each.skill is None]
+        lost = [each for each in fetched if _state(each) == "unknown"]
         for each in lost:
             print_error(f"{each.locked.name}: {each.reason}")
         if lost and (names or len(lost) == len(fetched)):
@@ -122,9 +124,7 @@ def update(
         changes = plan(target, offers_of(fetched), signatures)
         check_required(settings, changes, required=require_signature)
         if not as_json:
-            for each in (each for each in fetched if each.skill and each.resolved != each.locked.resolved):
-                was = _version(each.locked.resolved, each.locked.digest)
-                echo(f"{each.locked.name}  {was} -> {_version_now(each)}")
+            _print_moved(fetched)
         reviews = show_changes(settings, target, changes, yes=yes and not dry, as_json=as_json, whole=whole)
         todo = [each for each in changes if each.kind != "same"]
         if not dry:
@@ -140,6 +140,16 @@ def update(
         echo("Nothing was written: --dry-run." if dry else done)
 
 
+def _print_moved(fetched: Iterable[Fetched]) -> None:
+    """Print which sources mean another commit now, and which skills have none."""
+    for each in fetched:
+        if each.is_proposed:
+            echo(f"{each.locked.name}  {line_of(each.locked.origin)}, nothing to fetch")
+        elif each.skill and each.resolved != each.locked.resolved:
+            was = _version(each.locked.resolved, each.locked.digest)
+            echo(f"{each.locked.name}  {was} -> {_version_now(each)}")
+
+
 def _wanted(lock: SkillsLock, names: Iterable[str]) -> list[LockedSkill]:
     if unknown := next((each for each in names if each not in lock.skills), ""):
         raise InstalledError(unknown, "skills.lock does not have it")
@@ -147,6 +157,8 @@ def _wanted(lock: SkillsLock, names: Iterable[str]) -> list[LockedSkill]:
 
 
 def _state(fetched: Fetched) -> str:
+    if fetched.is_proposed:
+        return "proposed"
     if fetched.skill is None:
         return "unknown"
     return "current" if fetched.is_same else "outdated"

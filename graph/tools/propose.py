@@ -124,7 +124,7 @@ class ProposeSkill:
             proposal = self._proposals().draft(wanted.wish, self._surroundings())
             reviewed = self._review(proposal)
         except SkillError as error:
-            return FileChange(path, "", "", is_diff=False, digest="", fault=f"Not proposed: {error}")
+            return FileChange(path, "", "", is_diff=False, digest="", fault=str(error))
         contents = tuple(self._contents(proposal, reviewed, wanted.reason))
         warnings = (*self._warnings(proposal), *map(_finding_text, reviewed.warnings))
         return FileChange(
@@ -310,6 +310,7 @@ def _facts(proposal: Proposal, reviewed: Review, reason: str) -> Iterator[str]:
         "needs": ", ".join(each.text for each in reviewed.needs),
         "requires": "; ".join(f"{each.requirement}: {each.message}" for each in reviewed.requires),
         "replaces": proposal.found[:_SHOWN],
+        "undo": f"skills-agent skills rollback {reviewed.name}",
         "draft": f"{proposal.skill.folder} ({proposal.skill.digest[:_SHOWN]})",
     }
     return (f"{label}: {_fact(text)}" for label, text in rows.items() if text)

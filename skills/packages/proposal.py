@@ -151,7 +151,7 @@ class Proposals:
             copy_skill(skill.folder, copy, skill.name, self.target.limits)
             proposed = Proposed(**{**_fields(proposed), "replaced": proposal.found})
             offer = Offer(proposal_address(proposed.thread), (skill,), proposed=proposed)
-            skill = skill._replace(folder=copy)
+            skill = skill._replace(folder=copy, path="")
             change = Change(offer, skill, proposal.change, proposal.before, proposal.found)
             install(self.target, draft, [change], origin, force=True)
 

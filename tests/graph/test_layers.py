@@ -110,6 +110,7 @@ LOOSER: dict[str, Any] = {
     "script_cpu_seconds": 10**9,
     "workdir": "thread",
     "enable_run_command": "on",
+    "enable_propose_skill": True,
     "read_images": True,
     "audit": "off",
     "audit_folder": "/tmp/evil",
@@ -206,11 +207,21 @@ def test_an_untrusted_workspace_can_tighten(
 def test_the_rules_that_defaults_leave_nothing_to_do_for_tighten_what_a_person_opened(
     workspace: Path,
 ) -> None:
-    opened: dict[str, Any] = {"enable_run_command": "on", "read_images": True, "protect_process": False}
-    wishes = {"enable_run_command": False, "read_images": False, "protect_process": True}
+    opened: dict[str, Any] = {
+        "enable_run_command": "on",
+        "enable_propose_skill": True,
+        "read_images": True,
+        "protect_process": False,
+    }
+    wishes = {
+        "enable_run_command": False,
+        "enable_propose_skill": False,
+        "read_images": False,
+        "protect_process": True,
+    }
     write(workspace, {**wishes, "script_cpu_seconds": 3})
     settings = Settings.load(workspace, script_cpu_seconds=9, **opened)
-    assert [getattr(settings, name) for name in opened] == ["off", False, True]
+    assert [getattr(settings, name) for name in opened] == ["off", False, False, True]
     assert settings.script_cpu_seconds == 3
     tried = {*STRICTER, *opened, "script_cpu_seconds"}
     assert tried == TIGHTER.keys()

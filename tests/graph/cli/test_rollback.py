@@ -1,0 +1,194 @@
+"""`skills rollback`, and what the other commands say of skills that the agent proposed."""
+
+from pathlib import Path
+
+import pytest
+
+from skills_agent.skills.packages.lock import read_lock
+from skills_agent.skills.packages.target import Target
+from tests.agents import call, calls
+from tests.graph.cli.command_line import CommandLine
+
+SKILL = """\
+---
+name: rain-report
+description: Add up rainfall by station. Use for questions about rain and stations.
+---
+
+# Rain report
+
+{text}
+"""
+
+
+@pytest.fixture
+def folder(cli: CommandLine) -> Path:
+    return cli.workspace / ".agent" / "skills"
+
+
+def propose(cli: CommandLine, text: str, thread: str = "learn") -> None:
+    """Have the agent propose a version, and accept it."""
+    files = {"SKILL.md": SKILL.format(text=text)}
+    wish = calls(call("propose_skill", name="rain-report", reason=f"It is {text}", files=files))
+    cli.write_users_settings("enable_propose_skill = true\n")
+    model = cli.script(wish, "Done.", name=f"{thread}.json")
+    asked = cli.run("ask", "Learn it.", "--model", model, "--thread", thread)
+    assert asked.code == 3, asked.err
+    assert cli.run("resume", thread, "--model", model, "--approve").code == 0
+
+
+def text_of(folder: Path) -> str:
+    file = folder / "rain-report" / "SKILL.md"
+    return file.read_text().split()[-1] if file.exists() else ""
+
+
+def test_each_rollback_goes_one_version_back_and_the_last_removes_it(cli: CommandLine, folder: Path) -> None:
+    for number, text in enumerate(("one", "two", "three")):
+        propose(cli, text, f"learn-{number}")
+    first = cli.run("skills", "rollback", "rain-report", "--yes")
+    assert first.code == 0, first.err
+    assert "proposed in thread learn-2" in first.out
+    assert "proposed in thread learn-1" in first.out
+    assert "  -three" in first.out
+    assert "  +two" in first.out
+    assert text_of(folder) == "two"
+    assert cli.run("skills", "verify").code == 0
+    assert cli.run("skills", "rollback", "rain-report", "--yes").code == 0
+    assert text_of(folder) == "one"
+    last = cli.run("skills", "rollback", "rain-report", "--yes")
+    assert "-> nothing: it was new" in last.out
+    assert "Removed rain-report." in last.out
+    assert not (folder / "rain-report").exists()
+    assert "rain-report" not in read_lock(folder).skills
+
+
+def test_a_rollback_can_be_undone(cli: CommandLine, folder: Path) -> None:
+    propose(cli, "one", "a")
+    propose(cli, "two", "b")
+    done = cli.run("skills", "rollback", "rain-report", "--yes")
+    command = done.out.partition("To undo this: skills-agent ")[2].split()
+    assert cli.run(*command, "--yes").code == 0
+    assert text_of(folder) == "two"
+    proposed = read_lock(folder).skills["rain-report"].proposed
+    assert proposed
+    assert proposed.thread == "b"
+    for _ in range(8):  # what is put back again and again pushes no version out
+        assert cli.run("skills", "rollback", "rain-report", "--yes").code == 0
+        assert cli.run(*command, "--yes").code == 0
+    assert cli.run("skills", "rollback", "rain-report", "--yes").code == 0
+    assert text_of(folder) == "one"
+
+
+def test_a_removed_skill_comes_back(cli: CommandLine, folder: Path) -> None:
+    propose(cli, "one")
+    assert cli.run("skills", "rollback", "rain-report", "--yes").code == 0
+    assert cli.run("skills", "rollback", "rain-report", "--yes").code == 0
+    assert text_of(folder) == "one"
+    assert cli.run("skills", "verify").code == 0
+
+
+def test_the_versions_are_listed_with_who_proposed_them(cli: CommandLine) -> None:
+    propose(cli, "one", "a")
+    propose(cli, "two", "b")
+    listed = cli.run("skills", "rollback", "rain-report", "--list")
+    assert "proposed in thread b by scripted" in listed.out
+    assert "proposed in thread a by scripted" in listed.out
+    value = cli.run("skills", "rollback", "rain-report", "--list", "--json").value
+    assert value["now"]["proposed"]["reason"] == "It is two"
+    assert [each["proposed"]["thread"] for each in value["versions"]] == ["a"]
+    assert cli.run("skills", "rollback", "other", "--list").code == 0
+    assert cli.run("skills", "rollback", "other").code == 1
+
+
+def test_without_a_yes_nothing_is_changed(cli: CommandLine, folder: Path) -> None:
+    propose(cli, "one", "a")
+    propose(cli, "two", "b")
+    asked = cli.run("skills", "rollback", "rain-report")
+    assert asked.code == 1
+    assert "nobody is here to say yes" in asked.err
+    dry = cli.run("skills", "rollback", "rain-report", "--dry-run")
+    assert dry.code == 0
+    assert "  +one" in dry.out
+    assert text_of(folder) == "two"
+
+
+def test_a_local_change_is_kept_as_a_backup_and_undone_first(cli: CommandLine, folder: Path) -> None:
+    propose(cli, "one", "a")
+    propose(cli, "two", "b")
+    file = folder / "rain-report" / "SKILL.md"
+    file.write_text(SKILL.format(text="mine"))
+    assert cli.run("skills", "rollback", "rain-report", "--yes").code == 0
+    assert text_of(folder) == "one"
+    listed = cli.run("skills", "rollback", "rain-report", "--list", "--json").value
+    mine = listed["versions"][0]["digest"]
+    assert cli.run("skills", "rollback", "rain-report", "--version", mine[:12], "--yes").code == 0
+    assert text_of(folder) == "mine"
+
+
+def test_a_skill_of_the_project_that_was_edited_comes_back_as_it_was(cli: CommandLine, folder: Path) -> None:
+    mine = folder / "rain-report"
+    mine.mkdir(parents=True)
+    (mine / "SKILL.md").write_text(SKILL.format(text="mine"))
+    (mine / "run.sh").write_text("true\n")
+    (mine / "run.sh").chmod(0o755)
+    propose(cli, "two")
+    assert cli.run("skills", "rollback", "rain-report", "--yes").code == 0
+    assert text_of(folder) == "mine"
+    assert (mine / "run.sh").stat().st_mode & 0o111
+    assert "rain-report" not in read_lock(folder).skills
+
+
+def test_a_backup_that_somebody_changed_is_not_put_back(cli: CommandLine, folder: Path) -> None:
+    propose(cli, "one", "a")
+    propose(cli, "two", "b")
+    (kept,) = Target(folder, cli.state.parent).backups.of("rain-report")
+    (kept.folder / "SKILL.md").write_text(SKILL.format(text="evil"))
+    refused = cli.run("skills", "rollback", "rain-report", "--yes")
+    assert refused.code == 1
+    assert "its backup was changed since" in refused.err
+    assert text_of(folder) == "two"
+
+
+@pytest.mark.parametrize("version", ["abc", "zzzz", "0000"])
+def test_a_version_has_to_be_one_that_is_kept(cli: CommandLine, folder: Path, version: str) -> None:
+    propose(cli, "one", "a")
+    propose(cli, "two", "b")
+    refused = cli.run("skills", "rollback", "rain-report", "--version", version, "--yes")
+    assert "is not the beginning of one digest that is kept" in refused.err
+    assert text_of(folder) == "two"
+
+
+def test_the_commands_for_installed_skills_know_that_a_proposal_has_no_source(
+    cli: CommandLine, folder: Path
+) -> None:
+    propose(cli, "one")
+    said = "rain-report  proposed in thread learn, nothing to fetch"
+    assert said in cli.run("skills", "outdated").out
+    assert cli.run("skills", "outdated", "--json").value["skills"][0]["state"] == "proposed"
+    for command in (("update",), ("update", "rain-report"), ("update", "--yes")):
+        updated = cli.run("skills", *command)
+        assert updated.code == 0, updated.err
+        assert said in updated.out
+    for command in (("sync",), ("sync", "--frozen"), ("verify",)):
+        assert cli.run("skills", *command).code == 0
+    (folder / "rain-report" / "more.md").write_text("x")
+    synced = cli.run("skills", "sync", "--yes")
+    assert synced.code == 1
+    assert (
+        "rain-report was changed since, and was proposed in thread learn: there is nothing to fetch"
+        in synced.err
+    )
+    assert "Nothing to do" not in synced.out
+    assert cli.run("skills", "sync", "--frozen").code == 1
+    assert cli.run("skills", "uninstall", "rain-report", "--yes").code == 0
+
+
+def test_sync_restores_the_others_beside_a_proposal(cli: CommandLine, folder: Path) -> None:
+    assert cli.run("skills", "install", str(cli.skills), "--all", "--yes").code == 0
+    propose(cli, "one")
+    for each in ("rain-gauge", "rain-report"):
+        (folder / each / "more.md").write_text("x")
+    synced = cli.run("skills", "sync", "--yes")
+    assert synced.code == 1
+    assert not (folder / "rain-gauge" / "more.md").exists()
+    assert (folder / "rain-report" / "more.md").exists()
