@@ -345,3 +345,7 @@ def _print_problems(catalog: Catalog, *, everything: bool) -> None:
     elif skipped := sum(entry.status == "skipped" for entry in hidden):
         noun = "skill was" if skipped == 1 else "skills were"
         click.echo(f"\n{skipped} {noun} skipped. Why: skills-agent skills list --all", err=True)
+    if not everything:
+        for found in catalog.diagnostics:
+            if found.code == "source-unreachable":
+                click.echo(f"\nSkills may be missing. {line_of(found.message)}", err=True)

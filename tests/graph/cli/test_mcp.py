@@ -7,6 +7,7 @@ import pytest
 from tests.agents import call, calls, write_skill
 from tests.graph.cli.command_line import CommandLine
 from tests.mcp_servers import command
+from tests.mcp_skills import free_port
 
 
 @pytest.mark.slow
@@ -44,3 +45,16 @@ def test_a_tool_of_a_server_is_called_in_a_turn_of_the_command_line(cli: Command
     )
     assert told.code == 0, told.errors
     assert "called last" in told.out
+
+
+def test_the_list_of_skills_says_which_server_could_not_be_asked_for_its_own(cli: CommandLine) -> None:
+    servers = {"gone": {"url": f"http://127.0.0.1:{free_port()}/mcp", "skills": True}}
+    variables = {"SKILLS_AGENT_MCP_SERVERS": json.dumps(servers)}
+    told = cli.run("skills", "list", **variables)
+    assert told.code == 0
+    assert "csv-report" in told.out
+    (line,) = [each for each in told.errors.splitlines() if each]
+    assert line.startswith("Skills may be missing. MCP server gone: it cannot be reached")
+    assert "MCP server gone" in cli.run("skills", "list", "--all", **variables).out
+    assert isinstance(cli.run("skills", "list", "--json", **variables).value, list)
+    assert "missing" not in cli.run("skills", "list").err
