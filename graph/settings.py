@@ -25,6 +25,8 @@ from typing import (
     get_type_hints,
 )
 
+import msgspec
+
 from skills_agent.graph.layers import (
     DEFAULT,
     JOINED,
@@ -49,6 +51,7 @@ from skills_agent.graph.setting_values import (
     Place,
     PlaceOrNone,
     Places,
+    Price,
     Seconds,
     checked,
     from_environment,
@@ -134,6 +137,9 @@ class Settings(Limits):
     set, else offline."""
     model_parameters: dict[str, Any] = field(default_factory=dict)
     """Passed to the provider's chat model: `{"temperature": 0}`. See [Models](library.md#models)."""
+    prices: dict[str, Price] = field(default_factory=dict)
+    """What models cost, in USD per million tokens, for `skills-agent eval`:
+    `{"openai:gpt-5-mini": {"input": 0.25, "output": 2.0, "cached": 0.025}}`."""
     system_prompt: str = ""
     """What is added to the agent's instructions, in its one system message."""
     agents_md: Literal["off", "on"] = "off"
@@ -375,12 +381,16 @@ def shown_settings(settings: Settings) -> list[ShownSetting]:
             if isinstance(value, frozenset):
                 value = sorted(value)
             elif isinstance(value, dict):  # of servers, without what may be secret
-                value = {
-                    key: item.shown() if isinstance(item, McpServer) else item for key, item in value.items()
-                }
+                value = {key: _shown_item(item) for key, item in value.items()}
             safe = Redaction().value(value) if each.repr else value and MASK
             shown.append(ShownSetting(each.name, safe, settings.origins[each.name]))
     return shown
+
+
+def _shown_item(item: Any) -> Any:
+    if isinstance(item, McpServer):
+        return item.shown()
+    return msgspec.to_builtins(item) if isinstance(item, Price) else item
 
 
 def make_registry(

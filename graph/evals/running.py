@@ -1,17 +1,15 @@
 """Run one eval case: a fresh workspace, a thread of its own, the agent as it is, and what came of it."""
 
-import re
+import logging
 import secrets
 import shutil
-import tempfile
 import threading
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from time import monotonic
-from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 from langchain_core.messages import AnyMessage, HumanMessage
@@ -21,41 +19,54 @@ from langgraph.runtime import RunControl
 from msgspec import structs
 
 from skills_agent.graph.build import wire
-from skills_agent.graph.evals.trajectories import digests_of, spent_of, trajectory_of
+from skills_agent.graph.evals.errors import CaseRefusedError, NoRepliesError, approvals_text
+from skills_agent.graph.evals.laying import FreshPlace, fresh_place, lay, root_of
+from skills_agent.graph.evals.prices import price_of, spent_of
+from skills_agent.graph.evals.trajectories import digests_of, trajectory_of
 from skills_agent.graph.kept_folders import empty, homes_of
 from skills_agent.graph.models.scripted import ScriptedChatModel
-from skills_agent.graph.places import process_environment
+from skills_agent.graph.places import operator_key, process_environment, state_folder, trust_file_of
 from skills_agent.graph.services import Services, make_services
+from skills_agent.graph.setting_values import Price
 from skills_agent.graph.settings import Settings
 from skills_agent.graph.threads.compiled import CompiledAgent, status_of
 from skills_agent.graph.threads.database import Database, config_of
 from skills_agent.nodes.wrapped_models import ModelRunnable
-from skills_agent.skills.confined import parts_of
+from skills_agent.skills.confined import is_beneath
 from skills_agent.skills.errors import SkillError, SkillsAgentError
-from skills_agent.skills.evals.case import EvalCase, LaidFile, ScriptCheck
+from skills_agent.skills.evals.case import EvalCase, ScriptCheck
 from skills_agent.skills.evals.checks import check
 from skills_agent.skills.evals.result import Arm, CheckResult, EvalResult, Outcome
-from skills_agent.skills.evals.trajectory import Trajectory
+from skills_agent.skills.evals.run_folder import RUNS
+from skills_agent.skills.evals.trajectory import Spent, Trajectory
 from skills_agent.skills.policy.patterns import Call
 from skills_agent.skills.policy.risk import Risk
-from skills_agent.skills.policy.verdict import Opinion
+from skills_agent.skills.policy.verdict import Approver, Opinion
 from skills_agent.skills.scripts.bwrap import probe
 from skills_agent.skills.scripts.runner import ScriptRequest
 from skills_agent.skills.sources import Source
+from skills_agent.skills.text import cut, one_line
+from skills_agent.skills.visible import visible_line
 from skills_agent.state.context import Context
 from skills_agent.state.schema import AgentInput
 from skills_agent.state.transcript import SEARCH_SKILLS, open_calls, refusal
+
+logger = logging.getLogger(__name__)
 
 SCRIPTED: Final = "scripted"
 """The model that plays a case's own `replies`."""
 _ALLOWED: Final[frozenset[Risk]] = frozenset({"run", "write", "delete"})
 """What a case may do unasked where the sandbox works: its workspace is thrown away."""
 _MOST_SEARCHES: Final = 3
-_UNSAFE: Final = re.compile(r"[^A-Za-z0-9._-]+")
+_LONGEST_ERROR: Final = 2_000
+_LONGEST_REASON: Final = 300
 _ENDED: Final = "Not run: this eval case is about which skill is chosen, and that is known."
 
 MakeSources = Callable[[str], Sequence[Source]]
 """Makes the sources of one case, given the label that they get."""
+
+Grade = Callable[[EvalCase, Trajectory, Path], tuple[tuple[CheckResult, ...], Spent]]
+"""Holds a rubric against what happened and the workspace; says what that took."""
 
 
 @dataclass(frozen=True)
@@ -71,6 +82,10 @@ class Setup:
     sources: MakeSources
     yes: Collection[Risk] = ()
     """What runs unasked without a sandbox, or beyond it."""
+    folders: Sequence[str] = ()
+    """Where the evaluated skills are: no script may change them."""
+    grade: Grade | None = None
+    """Grades rubrics; None: nobody does."""
     model_of: Callable[[EvalCase, str], ModelRunnable | None] = lambda case, name: None  # noqa: ARG005
     """Returns the model of a case where it is not just the one of that name: recorded, replayed, scripted."""
 
@@ -90,21 +105,24 @@ def run_case(
 
     What goes wrong with the agent, its model or the case is an outcome, not an error.
     """
-    thread, began = setup.thread(case, model, arm, repeat), monotonic()
-    with tempfile.TemporaryDirectory(prefix="skills-agent-eval-") as place:
-        workspace = Path(place).resolve() / "workspace"
-        workspace.mkdir()
+    thread = setup.thread(case, model, arm, repeat)
+    ended = _Ended("error")
+    with fresh_place() as place:
         try:
-            lay(case.files, workspace)
-            with _agent(case, model, arm, workspace, setup) as (agent, services):
-                ended = _ended(case, _Run(agent, services, thread, workspace), control or RunControl())
+            lay(case.files, place.workspace, root_of(case))
+            with _agent(case, model, arm, place, setup) as (agent, services):
+                run = _Run(agent, services, thread, place.workspace)
+                ended = _ended(case, run, control or RunControl(), price_of(model, setup.settings.prices))
                 if ended.outcome == "passed":
-                    run_script = _script_runner(services, setup.yes)
-                    spent = spent_of(ended.values, monotonic() - began)
-                    checks = check(_checked(case, arm), ended.trajectory, spent, workspace, run_script)
-                    ended = ended._replace(checks=checks, outcome=_outcome(case, checks))
+                    ended = _judged(case, arm, ended, run, setup)
+        except CaseRefusedError as failure:
+            ended = ended._replace(outcome="refused", error=str(failure))
         except (SkillsAgentError, OSError) as failure:
-            ended = _Ended("error", str(failure))
+            ended = ended._replace(outcome="error", error=str(failure))
+        # A case that meets a bug of ours must not end the run of two hundred others.
+        except Exception as failure:
+            logger.warning("eval case failed", exc_info=failure, extra={"case": case.id})
+            ended = ended._replace(outcome="error", error=f"{type(failure).__name__}: {failure}")
     return EvalResult(
         case=case.id,
         model=model,
@@ -112,12 +130,25 @@ def run_case(
         repeat=repeat,
         outcome=ended.outcome,
         checks=ended.checks,
-        error=ended.error,
+        error=cut(ended.error, _LONGEST_ERROR),
         trajectory=ended.trajectory,
-        spent=spent_of(ended.values, monotonic() - began),
+        spent=ended.spent,
+        grading=ended.grading,
         thread=thread,
         at=datetime.now(UTC).isoformat(timespec="seconds"),
     )
+
+
+def _judged(case: EvalCase, arm: Arm, ended: "_Ended", run: "_Run", setup: Setup) -> "_Ended":
+    """Return how a run ended when what happened was held against what is expected."""
+    run_script = _script_runner(run.services, setup.yes, root_of(case))
+    checks = check(_checked(case, arm), ended.trajectory, ended.spent, run.workspace, run_script)
+    ended = ended._replace(checks=checks, outcome=_outcome(checks))
+    if case.expect.rubric is None or setup.grade is None:
+        return ended
+    graded, spent = setup.grade(case, ended.trajectory, run.workspace)
+    checks = (*checks, *graded)
+    return ended._replace(checks=checks, outcome=_outcome(checks), grading=spent)
 
 
 class _Run(NamedTuple):
@@ -133,13 +164,14 @@ class _Ended(NamedTuple):
     outcome: Outcome
     error: str = ""
     trajectory: Trajectory = Trajectory()
-    values: Mapping[str, Any] = MappingProxyType({})
+    spent: Spent = Spent()
     checks: tuple[CheckResult, ...] = ()
+    grading: Spent = Spent(usd=0.0)
 
 
-def _ended(case: EvalCase, run: _Run, control: RunControl) -> _Ended:
+def _ended(case: EvalCase, run: _Run, control: RunControl, price: Price | None) -> _Ended:
     """Let the agent work, and return what is known when it has ended. Raises nothing of the model's."""
-    before = digests_of(run.workspace)
+    before, began = digests_of(run.workspace), monotonic()
     config = config_of(run.thread, {"eval": case.id})
     failure = ""
     with _ending_after(case.seconds, control) as is_late:
@@ -151,59 +183,37 @@ def _ended(case: EvalCase, run: _Run, control: RunControl) -> _Ended:
     files = {path: sha for path, sha in digests_of(run.workspace).items() if before.get(path) != sha}
     is_choice = case.kind == "trigger"
     trajectory = trajectory_of(snapshot.values, _offered(run.services), files, asked=is_choice)
-    ended = _Ended("passed", "", trajectory, snapshot.values)
+    ended = _Ended("passed", "", trajectory, spent_of(snapshot.values, monotonic() - began, price))
     if is_late.is_set():
         return ended._replace(outcome="timeout", error=f"It was given up after {case.seconds:g} seconds.")
     if failure:
         return ended._replace(outcome="error", error=failure)
-    if not is_choice and (question := _open_question(snapshot.interrupts)):
-        return ended._replace(outcome="refused", error=question)
+    if not is_choice and snapshot.interrupts:
+        why = _refused(snapshot.interrupts[0].value, run.services)
+        return ended._replace(outcome="refused", error=str(why))
     if status_of(snapshot) == "unfinished":
         return ended._replace(outcome="error", error="It was cut off.")
     return ended
 
 
-def lay(files: Sequence[LaidFile], workspace: Path) -> None:
-    """Lay the files of a case into its workspace; none leads out of it. Raises OSError."""
-    for each in files:
-        place = workspace.joinpath(*parts_of(each.path))
-        place.parent.mkdir(parents=True, exist_ok=True)
-        if each.text is not None:
-            place.write_text(each.text, encoding="utf-8")
-        elif each.source is not None and Path(each.source).is_dir():
-            shutil.copytree(each.source, place, symlinks=True, dirs_exist_ok=True)
-        elif each.source is not None:
-            shutil.copyfile(each.source, place)
-
-
 @contextmanager
 def _agent(
-    case: EvalCase, model: str, arm: Arm, workspace: Path, setup: Setup
+    case: EvalCase, model: str, arm: Arm, place: FreshPlace, setup: Setup
 ) -> Iterator[tuple[CompiledAgent, Services]]:
-    """Make the agent of one run; what its scripts kept in their homes goes with it."""
+    """Make the agent of one run; what it kept for this workspace elsewhere goes with it."""
     label = f"eval-{secrets.token_hex(4)}"
-    hidden = [f"Skill({case.skill})"] if arm == "without" and case.skill else []
-    settings = replace(
-        setup.settings,
-        workspace=workspace,
-        skills_dirs=(),
-        offered_dirs=(),
-        # A case may not reach what the user's own agent does.
-        mcp_servers={},
-        audit="off",
-        approval="ask",
-        exclude_tools=(*setup.settings.exclude_tools, *hidden),
-        model="" if model == SCRIPTED else model,
-        sandbox="require" if _is_sandboxed(setup.settings) else setup.settings.sandbox,
-    )
+    settings = _settings(case, model, arm, place, setup)
     chat: ModelRunnable | None = setup.model_of(case, model)
     if chat is None and model == SCRIPTED:
+        if not case.replies:
+            raise NoRepliesError(case.id)
         chat = ScriptedChatModel(case.replies)
-    sources = setup.sources(label)
-    services = make_services(settings, model=chat, sources=sources, approvers=[_approver(case, setup)])
-    if chat is None:
-        services.requests.models.choose(Context())
+    services = make_services(
+        settings, model=chat, sources=setup.sources(label), approvers=[_approver(setup)], yes=setup.yes
+    )
     try:
+        if chat is None:
+            services.requests.models.choose(Context())
         graph = wire(services)
         yield (
             graph.compile(checkpointer=setup.database.saver, store=setup.database.store, name="skills-agent"),
@@ -212,8 +222,42 @@ def _agent(
     finally:
         for name in {skill.name for skill in services.library.shared.refresh().skills}:
             for home in homes_of(settings, name):
-                if home.owner.source == label:
+                if home.owner.source.startswith(label):
                     empty(home.folder.parent)
+        # Beneath XDG_STATE_HOME, where that is set.
+        shutil.rmtree(state_folder(settings), ignore_errors=True)
+
+
+def _settings(case: EvalCase, model: str, arm: Arm, place: FreshPlace, setup: Setup) -> Settings:
+    """Return the operator's settings for one run, in a workspace and a home that end with it.
+
+    What leads out of it is left out: servers of MCP, shared folders, secrets, and the network of scripts
+    unless `--yes network` was said.
+    """
+    settings = setup.settings
+    hidden = [f"Skill({case.skill})"] if arm == "without" and case.skill else []
+    return replace(
+        settings,
+        workspace=place.workspace,
+        home=place.home,
+        # The threads are those of the outer workspace: what they hold is to be believed there.
+        key=operator_key(settings).decode(),
+        trust_file=trust_file_of(settings),
+        # What is in them is protected from scripts; the sources are given apart.
+        skills_dirs=tuple(Path(each) for each in setup.folders),
+        offered_dirs=(),
+        mcp_servers={},
+        script_folders={},
+        script_secrets={},
+        network_skills=settings.network_skills if "network" in setup.yes else (),
+        audit="require" if settings.audit == "require" else "off",
+        audit_folder=setup.settings.workspace / RUNS / setup.run / "audit",
+        approval="ask",
+        exclude_tools=(*settings.exclude_tools, *hidden),
+        model="" if model == SCRIPTED else model,
+        sandbox="require" if _is_sandboxed(settings) else settings.sandbox,
+        origins={**settings.origins, "workspace": "code"},
+    )
 
 
 def _is_sandboxed(settings: Settings) -> bool:
@@ -221,15 +265,18 @@ def _is_sandboxed(settings: Settings) -> bool:
     return settings.sandbox != "off" and probe(path, settings.workspace).program is not None
 
 
-def _approver(case: EvalCase, setup: Setup) -> Callable[[Call], Opinion | None]:
-    """Return what answers in a person's place: what a throw-away workspace and the sandbox hold."""
-    allowed = {*setup.yes, *(_ALLOWED if _is_sandboxed(setup.settings) else {"write", "delete"})}
-    del case
+def _approver(setup: Setup) -> Approver:
+    """Return what answers in a person's place: what a throw-away workspace and the sandbox hold.
+
+    Programs may change nothing that is protected, not even there: file tools may, which are confined to it.
+    """
+    allowed = {*setup.yes, *(_ALLOWED if _is_sandboxed(setup.settings) else ())}
 
     def of_the_run(call: Call) -> Opinion | None:
-        if call.risk in allowed:
-            return Opinion("allow", "the workspace of an eval case is thrown away")
-        return None
+        if call.risk not in allowed or (call.hosts and "network" not in setup.yes):
+            return None
+        is_file_tool = call.risk in {"write", "delete"} and call.spec.counts_as is None
+        return Opinion("allow", "the workspace of an eval case is thrown away", protected=is_file_tool)
 
     return of_the_run
 
@@ -303,14 +350,23 @@ def _offered(services: Services) -> list[str]:
     return [skill.name for skill in services.library.shared.refresh().skills if skill.model_invocable]
 
 
-def _open_question(interrupts: Sequence[Any]) -> str:
-    """Say what a run waits for that nobody answers; empty where it waits for nothing."""
-    for interrupt in interrupts:
-        requests = interrupt.value.get("action_requests") or [] if isinstance(interrupt.value, dict) else []
-        names = ", ".join(str(each.get("name", "")) for each in requests)
-        what = names or "a question"
-        return f"It stopped before {what}, which needs a person. To allow calls of a kind: --yes run,network"
-    return ""
+def _refused(question: object, services: Services) -> CaseRefusedError:
+    """Return what to say of a question that nobody answers."""
+    requests = question.get("action_requests") if isinstance(question, dict) else None
+    asked = requests or [{"name": "a question", "description": "a person has to answer"}]
+    risks: dict[str, None] = {}
+    for each in asked:
+        call = services.policy.grammar.call(str(each.get("name", "")), each.get("args") or {})
+        risks |= dict.fromkeys([call.risk, *(["network"] if call.hosts else [])])
+    first = asked[0]
+    reason = one_line(
+        visible_line(str(first.get("description") or "a person has to answer")), _LONGEST_REASON
+    )
+    is_named = {*risks} <= {"read", *services.policy.yes}
+    advice = (
+        "No option approves that." if is_named else approvals_text([each for each in risks if each != "read"])
+    )
+    return CaseRefusedError(str(first.get("name") or "a call"), reason.rstrip("."), advice)
 
 
 def _checked(case: EvalCase, arm: Arm) -> EvalCase:
@@ -320,24 +376,29 @@ def _checked(case: EvalCase, arm: Arm) -> EvalCase:
     return structs.replace(case, expect=structs.replace(case.expect, skills=None, calls=None))
 
 
-def _outcome(case: EvalCase, checks: Sequence[CheckResult]) -> Outcome:
-    if not all(each.passed for each in checks):
-        return "failed"
-    return "passed" if checks or not case.expect.rubric else "ungraded"
+def _outcome(checks: Sequence[CheckResult]) -> Outcome:
+    """Return what the checks say; where there are none, nothing decides."""
+    if not checks:
+        return "ungraded"
+    return "passed" if all(each.passed for each in checks) else "failed"
 
 
 def _script_runner(
-    services: Services, yes: Collection[Risk]
+    services: Services, yes: Collection[Risk], root: Path | None
 ) -> Callable[[ScriptCheck, Path], tuple[bool, str]]:
     """Return what runs a case's own program: in the sandbox, as the script of an untrusted skill."""
     may_run = "run" in yes or services.settings.sandbox == "require"
 
     def run(script: ScriptCheck, workspace: Path) -> tuple[bool, str]:
+        path = Path(script.path)
+        if root is not None and not is_beneath(root, path):
+            return False, f"{visible_line(path.name)} is not in the folder of the case: it was not run."
         if not may_run:
-            return False, "it was not run: there is no sandbox here. To run it all the same: --yes run"
+            why = "there is no sandbox here, and without one it could change anything"
+            raise CaseRefusedError(f"the check {visible_line(path.name)}", why, approvals_text(["run"]))
         request = ScriptRequest(
             skill="",
-            script=Path(script.path),
+            script=path,
             args=script.args,
             stdin=None,
             workdir=workspace,

@@ -3,20 +3,28 @@
 import hashlib
 import os
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
 
+from skills_agent.skills.confined import open_beneath
 from skills_agent.skills.evals.trajectory import (
     CallStatus,
     LoadedBy,
     LoadedSkill,
     MadeCall,
-    Spent,
     Trajectory,
 )
-from skills_agent.state.transcript import LOAD_SKILL, answers_by_step, is_synthetic, shown_calls_of
+from skills_agent.skills.text import readable
+from skills_agent.state.transcript import (
+    LOAD_SKILL,
+    answers_by_step,
+    is_synthetic,
+    outcome_of,
+    shown_calls_of,
+)
 
 SHOWN: Final = 2_000
 """Characters of a result that are kept; the thread has all."""
@@ -76,7 +84,8 @@ def _status(result: ToolMessage | None) -> CallStatus:
         return "unanswered"
     if (result.id or "").startswith("refused-"):
         return "refused"
-    return "error" if result.status == "error" else "ok"
+    program = outcome_of(result)
+    return "error" if result.status == "error" or (program and program["exit_code"] != 0) else "ok"
 
 
 def _loads(call: MadeCall, ledger: Mapping[str, Any], *, own: bool) -> list[LoadedSkill]:
@@ -95,30 +104,16 @@ def _loads(call: MadeCall, ledger: Mapping[str, Any], *, own: bool) -> list[Load
     return [first, *others]
 
 
-def spent_of(values: Mapping[str, Any], seconds: float, usd: float | None = None) -> Spent:
-    """Return what a thread took, as its channel `usage` counts it."""
-    counts: Mapping[str, int] = (values.get("usage") or {}).get("thread") or {}
-    return Spent(
-        seconds=round(seconds, 3),
-        model_calls=counts.get("model_calls", 0),
-        input_tokens=counts.get("input_tokens", 0),
-        output_tokens=counts.get("output_tokens", 0),
-        cached_tokens=counts.get("cache_read_tokens", 0) or 0,
-        usd=usd,
-    )
-
-
 def digests_of(folder: Path) -> dict[str, str]:
     """Return the SHA-256 of each regular file beneath a folder; links are not followed."""
     found: dict[str, str] = {}
     for parent, folders, names in os.walk(folder):
         folders[:] = sorted(each for each in folders if each not in {".git", "__pycache__"})
         for name in sorted(names):
-            file = Path(parent, name)
-            if file.is_symlink() or not file.is_file():
-                continue
             if len(found) >= _MAX_FILES:
                 return found
-            with file.open("rb") as stream:
-                found[file.relative_to(folder).as_posix()] = hashlib.file_digest(stream, "sha256").hexdigest()
+            relative = Path(parent, name).relative_to(folder).as_posix()
+            # Passed over: a link, a FIFO, or what its owner may not read.
+            with suppress(OSError), os.fdopen(open_beneath(folder, relative, follow=False), "rb") as stream:
+                found[readable(relative)] = hashlib.file_digest(stream, "sha256").hexdigest()
     return found

@@ -19,6 +19,9 @@ Outcome = Literal["passed", "failed", "error", "timeout", "refused", "ungraded"]
 """All checks hold; one does not; the model or the agent failed; it took too long; it stopped at a question
 that nobody answers; nothing decides (a rubric alone, and no grader)."""
 
+Recording = Literal["", "record", "replay"]
+"""Whether answers of providers are kept beside the cases, or come from there."""
+
 
 class Vote(Frozen, frozen=True, kw_only=True):
     """What a grader said once."""
@@ -89,6 +92,7 @@ class RunHead(Frozen, frozen=True, kw_only=True):
     """The model that grades rubrics; empty: none does."""
     arms: tuple[Arm, ...] = ("with",)
     repeat: int = 1
+    recording: Recording = ""
     seed: int = 0
     """Of the resampling."""
     places: tuple[str, ...] = ()

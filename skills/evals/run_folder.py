@@ -17,6 +17,7 @@ from typing import Final, Self
 import msgspec
 from msgspec import structs
 
+from skills_agent.skills.confined import make_folder_beneath
 from skills_agent.skills.evals.errors import EvalRunError
 from skills_agent.skills.evals.result import VERSION, EvalResult, RunHead
 
@@ -40,13 +41,16 @@ class RunFolder:
         """Begin a run. Raises EvalRunError where it cannot be kept."""
         made = cls(_folder(workspace, head.id), head)
         try:
-            made.folder.mkdir(parents=True)
+            # The workspace may be anybody's: nothing is written where a link of it leads.
+            os.close(make_folder_beneath(workspace, RUNS.as_posix()))
+            made.folder.mkdir(mode=0o700)
             ignore = made.folder.parent / ".gitignore"
             if not ignore.exists():
                 ignore.write_text("*\n", encoding="utf-8")
             made.write_head(head)
         except OSError as error:
-            raise EvalRunError(head.id, f"{made.folder} cannot be written ({error.strerror})") from error
+            cause = error.strerror or error
+            raise EvalRunError(head.id, f"{made.folder} cannot be written ({cause})") from error
         return made
 
     @classmethod

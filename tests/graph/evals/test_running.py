@@ -6,11 +6,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from skills_agent.graph import build_graph
 from skills_agent.graph.evals.places import catalog_folders, sources_of
+from skills_agent.graph.evals.prices import price_of, priced
 from skills_agent.graph.evals.running import Setup, run_case
 from skills_agent.graph.evals.runs import Budget, Stop, missing, run_all, tasks_of
+from skills_agent.graph.setting_values import Price
 from skills_agent.graph.settings import Settings
 from skills_agent.graph.threads.database import open_database
 from skills_agent.graph.threads.threads import Threads
@@ -25,6 +28,7 @@ from skills_agent.skills.evals.case import (
 )
 from skills_agent.skills.evals.result import EvalResult, RunHead
 from skills_agent.skills.evals.run_folder import RunFolder
+from skills_agent.skills.evals.trajectory import Spent
 from tests.agents import call, calls, write_skill
 from tests.machine import needs_bwrap
 
@@ -147,6 +151,71 @@ def test_a_model_that_cannot_be_made_is_an_outcome(setup: Setup) -> None:
     assert "nowhere" in result.error
 
 
+def test_a_refused_call_says_what_to_type(setup: Setup) -> None:
+    fetch = {"tool_calls": [{"name": "fetch_url", "args": {"url": "https://example.com"}}]}
+    assert run(setup, case(replies=(fetch,))).error.endswith("--yes network")
+
+
+def test_no_link_beside_a_case_leads_a_file_out_of_its_folder(setup: Setup, tmp_path: Path) -> None:
+    (tmp_path / "secret.txt").write_text("secret")
+    (files := tmp_path / "cases" / "files").mkdir(parents=True)
+    (files / "link.txt").symlink_to(tmp_path / "secret.txt")
+    (files / "good.txt").write_text("good")
+    for source in (files, files / "link.txt"):
+        laid = (LaidFile(path="in", source=str(source)),)
+        result = run(setup, case(files=laid, file=f"{tmp_path / 'cases' / 'c.yaml'}:3", replies=("x",)))
+        assert result.outcome == "error"
+        assert "link.txt" in result.error
+    (files / "link.txt").unlink()
+    laid = (LaidFile(path="in", source=str(files)),)
+    result = run(setup, case(files=laid, file=f"{tmp_path / 'cases' / 'c.yaml'}#1", replies=("x",)))
+    assert (result.outcome, result.error) == ("ungraded", "")
+
+
+def test_no_check_outside_of_the_folder_of_the_case_is_run(setup: Setup, tmp_path: Path) -> None:
+    (script := tmp_path / "other.py").write_text("")
+    (tmp_path / "cases").mkdir()
+    one = case(file=str(tmp_path / "cases" / "c.yaml"), replies=("x",))
+    result = run(setup, structs.replace(one, expect=Expected(scripts=(ScriptCheck(path=str(script)),))))
+    assert result.outcome == "failed"
+    assert "not in the folder" in result.checks[0].evidence
+
+
+def test_the_agent_does_not_see_the_expected_answers(setup: Setup, skills: Path) -> None:
+    (skills / "adder" / "evals").mkdir()
+    (skills / "adder" / "evals" / "evals.json").write_text('{"answer": 42}')
+    read = calls(call("read_resource", skill="adder", path="evals/evals.json"))
+    result = run(setup, case(load=("adder",), replies=(read, "Done.")))
+    (made,) = result.trajectory.calls
+    assert made.status == "error"
+    assert "scripts/add.py" in made.result
+    assert "42" not in made.result
+
+
+def test_a_bug_in_one_case_is_an_outcome(setup: Setup) -> None:
+    broken = replace(setup, model_of=lambda *_: 1 / 0)  # type: ignore[arg-type]
+    result = run(broken, case())
+    assert (result.outcome, result.error) == ("error", "ZeroDivisionError: division by zero")
+
+
+def test_nothing_of_a_case_is_left_but_its_thread(setup: Setup, tmp_path: Path) -> None:
+    def kept() -> set[str]:
+        state = tmp_path / "XDG_STATE_HOME" / "skills-agent"
+        return {each.name for each in state.iterdir() if each.is_dir()}
+
+    before = kept()
+    run(setup, case(replies=(calls(call("write_file", path="x.md", content="hello")), "Done.")))
+    assert kept() == before
+
+
+def test_a_case_that_was_run_by_hand_knows_its_price(setup: Setup) -> None:
+    assert run(setup, case(replies=("Hi.",))).spent.usd == 0
+    prices = {"openai:x": Price(input=1.0, output=2.0, cached=0.5)}
+    spent = Spent(input_tokens=2_000_000, cached_tokens=1_000_000, output_tokens=500_000)
+    assert priced(spent, price_of("openai:x", prices)).usd == 2.5
+    assert priced(spent, price_of("openai:y", prices)).usd is None
+
+
 @pytest.mark.parametrize("path", ["../x", "/x", "a/../../x"])
 def test_no_file_is_laid_outside_of_the_workspace(setup: Setup, path: str) -> None:
     result = run(setup, case(files=(LaidFile(path=path, text="x"),)))
@@ -186,8 +255,9 @@ def test_a_program_of_the_case_is_not_run_without_a_sandbox_unless_somebody_says
     plain = replace(setup, settings=replace(setup.settings, sandbox="off"))
     one = case(replies=("Done.",), expect=Expected(scripts=(ScriptCheck(path=str(script)),)))
     result = run(plain, one)
-    assert result.outcome == "failed"
-    assert "--yes run" in result.checks[0].evidence
+    assert result.outcome == "refused"
+    assert "ran.py" in result.error
+    assert "--yes run" in result.error
     assert not (tmp_path / "ran").exists()
     assert run(replace(plain, yes=frozenset({"run"})), one).outcome == "passed"
 

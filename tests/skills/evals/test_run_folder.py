@@ -100,3 +100,13 @@ def test_a_run_of_a_newer_version_says_so(run: RunFolder, tmp_path: Path) -> Non
 
 def test_runs_stay_out_of_a_repository(run: RunFolder) -> None:
     assert (run.folder.parent / ".gitignore").read_text() == "*\n"
+
+
+def test_a_link_of_the_workspace_leads_no_run_elsewhere(tmp_path: Path) -> None:
+    workspace, elsewhere = tmp_path / "work", tmp_path / "elsewhere"
+    (workspace / ".agent").mkdir(parents=True)
+    elsewhere.mkdir()
+    (workspace / ".agent" / "eval-runs").symlink_to(elsewhere)
+    with pytest.raises(EvalRunError, match="cannot be written"):
+        RunFolder.create(workspace, RunHead(id="r1", at=""))
+    assert not list(elsewhere.iterdir())
