@@ -38,11 +38,14 @@ def offer_of_named(address: Address, wanted: Wanted, number: int, reach: Fetch) 
         raise OfferError(package, f"of {error.address}, which it names: {error.reason}") from error
     skills = tuple(
         each._replace(
-            resolved=pinned(address, offer.resolved_of(each)) or address.place, archive=offer.archive_of(each)
+            resolved=pinned(address, offer.resolved_of(each)) or address.place,
+            archive=offer.archive_of(each),
+            archive_signature=offer.signature_of(each),
+            archive_check=offer.check_of(each),
         )
         for each in offer.skills
     )
-    return Offer(wanted.address, skills, archive_signature=offer.archive_signature)
+    return Offer(wanted.address, skills)
 
 
 def offer_of_pinned(wanted: Wanted, kinds: Collection[Kind], reach: Fetch) -> Offer:

@@ -28,6 +28,10 @@ class OfferedSkill(NamedTuple):
     """As `Offer.resolved`, where each skill of a place has its own."""
     archive: str = ""
     """As `Offer.archive`, where each skill has its own."""
+    archive_signature: str = ""
+    """As `Offer.archive_signature`, where each skill has its own."""
+    archive_check: SignatureCheck | None = None
+    """As `Offer.archive_check`, where each skill has its own."""
     metadata: SkillMetadata | None = None
     """What the copy's SKILL.md says; its paths are those of the copy."""
 
@@ -81,6 +85,14 @@ class Offer(NamedTuple):
     def archive_of(self, skill: OfferedSkill) -> str:
         """Return the SHA-256 of the archive that this skill came in; empty for none."""
         return skill.archive or self.archive
+
+    def signature_of(self, skill: OfferedSkill) -> str:
+        """Return the armoured signature of the archive that this skill came in; empty for none."""
+        return skill.archive_signature or self.archive_signature
+
+    def check_of(self, skill: OfferedSkill) -> SignatureCheck | None:
+        """Return what that signature says of the archive; None without one, or where nobody asked."""
+        return skill.archive_check or self.archive_check
 
 
 class Wanted(NamedTuple):

@@ -53,7 +53,8 @@ def check_offered(offer: Offer, skill: OfferedSkill, signatures: Signatures) -> 
     something else, or by a key that is revoked or not valid today, ManifestError and SigningError.
     """
     manifest = read_manifest(skill.folder)
-    checks = [offer.archive_check] if offer.archive_check is not None else []
+    of_archive = offer.check_of(skill)
+    checks = [of_archive] if of_archive is not None else []
     if manifest is not None and manifest.signature:
         checks.insert(0, signatures.check(statement(skill.name, skill.digest), manifest.signature))
     for each in checks:
@@ -65,7 +66,7 @@ def check_offered(offer: Offer, skill: OfferedSkill, signatures: Signatures) -> 
 def signature_text(offer: Offer, skill: OfferedSkill) -> str:
     """Return the armoured signature of a skill, or of the archive that it came in; empty for none."""
     manifest = read_manifest(skill.folder)
-    return (manifest.signature if manifest is not None else "") or offer.archive_signature
+    return (manifest.signature if manifest is not None else "") or offer.signature_of(skill)
 
 
 def require(name: str, check: SignatureCheck | None) -> None:

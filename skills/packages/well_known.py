@@ -155,15 +155,20 @@ class _WellKnown:
             raise self._site.refused(reason)
         with file.open("rb") as opened:
             head = opened.read(4)
+        resolved = f"{url}#sha256={digest}"
         if head.startswith(_ARCHIVE_HEADS):
-            skills, archive = offer_of_archive(file, wanted).skills, digest
-        else:
-            folder = wanted.into / "tree" / (name or "skill")
-            folder.mkdir(parents=True)
-            file.rename(folder / SKILL_FILE)
-            skills, archive = stage(wanted.into / "tree", wanted), ""
-        offered = self._checked(skills, name)._replace(resolved=f"{url}#sha256={digest}", archive=archive)
-        return offered if archive else offered._replace(path="")
+            offer = offer_of_archive(file, wanted, signature=self._site.signature(url))
+            return self._checked(offer.skills, name)._replace(
+                resolved=resolved,
+                archive=digest,
+                archive_signature=offer.archive_signature,
+                archive_check=offer.archive_check,
+            )
+        folder = wanted.into / "tree" / (name or "skill")
+        folder.mkdir(parents=True)
+        file.rename(folder / SKILL_FILE)
+        offered = self._checked(stage(wanted.into / "tree", wanted), name)
+        return offered._replace(resolved=resolved, path="")
 
     def _old(self, index: str, entry: _Entry, number: int) -> OfferedSkill:
         """Fetch a skill that is a list of files; their URLs are below the index."""

@@ -17,9 +17,11 @@ from skills_agent.skills.packages.fetch import fetch
 from skills_agent.skills.packages.lock import LockedSkill
 from skills_agent.skills.packages.manifest import MANIFEST_FILE, Manifest
 from skills_agent.skills.packages.offer import Offer, OfferedSkill, Wanted
+from skills_agent.skills.packages.signed import SignatureError, check_offered, signature_text
 from skills_agent.skills.packages.syncing import Place, fetch_locked
 from skills_agent.skills.packages.well_known import SCHEMA
 from tests.git_server import SKILL, Files, GitSite, Repository, serving_git
+from tests.skills.packages.signers import Signers
 
 KINDS = ("folder", "archive", "git", "url", "well-known", "marketplace", "market")
 Skills = Mapping[str, Files]
@@ -297,3 +299,54 @@ def test_copies_lie_in_the_folder_of_the_offer_alone(shelf: Shelf) -> None:
     assert all(each.folder.is_relative_to(into) for each in offer.skills)
     after = {each for each in shelf.root.rglob("*") if "repositories" not in each.parts}
     assert all(each == into or each.is_relative_to(into) for each in after - before)
+
+
+@pytest.mark.parametrize("way", ["archive", "url", "well-known", "marketplace", "market"])
+def test_the_signature_beside_an_archive_is_checked_however_it_was_found(tmp_path: Path, way: str) -> None:
+    signers = Signers(tmp_path)
+    raw = zipped({"": skill("greet")})
+    digest = hashlib.sha256(raw).hexdigest()
+    signature = signers.signatures.sign(raw, signers.alice)
+    (tmp_path / "x.zip").write_bytes(raw)
+    (tmp_path / "x.zip.sig").write_text(signature)
+
+    def ask(number: int) -> Offer:
+        into = tmp_path / f"into-{number}"
+        into.mkdir()
+        address = parse_address(addresses[way], tmp_path)
+        market = f"{site.url}/market.json"
+        return fetch(Wanted(address, into, signatures=signers.signatures, market=market))
+
+    with serving_git(tmp_path) as site:
+        url = f"{site.url}/x.zip"
+        addresses = {
+            "archive": "./x.zip", "url": url, "well-known": site.url, "market": "greet",
+            "marketplace": f"{site.url}/marketplace.json",
+        }  # fmt: skip
+        listed = {"name": "greet", "type": "archive", "url": url, "digest": f"sha256:{digest}"}
+        plugin = {"name": "p", "source": {"source": "archive", "url": url, "sha256": digest}}
+        indexes = {
+            "/.well-known/agent-skills/index.json": {"$schema": SCHEMA, "skills": [listed]},
+            "/marketplace.json": {"plugins": [plugin]},
+            "/market.json": {"version": 1, "skills": [{"name": "greet", "version": "1", "source": url}]},
+        }
+        site.pages = {path: json.dumps(each).encode() for path, each in indexes.items()}
+        site.pages |= {"/x.zip": raw, "/x.zip.sig": signature.encode()}
+
+        offer = ask(1)
+        [greet] = offer.skills
+        check = check_offered(offer, greet, signers.signatures)
+        assert check is not None
+        assert (check.state, check.signer) == ("good", "alice")
+        assert signature_text(offer, greet) == signature
+
+        other = signers.signatures.sign(b"another archive", signers.alice)
+        (tmp_path / "x.zip.sig").write_text(other)
+        site.pages["/x.zip.sig"] = other.encode()
+        offer = ask(2)
+        with pytest.raises(SignatureError, match="greet is refused: its signature does not count"):
+            check_offered(offer, offer.skills[0], signers.signatures)
+        (tmp_path / "x.zip.sig").unlink()
+        del site.pages["/x.zip.sig"]
+        offer = ask(3)
+        assert check_offered(offer, offer.skills[0], signers.signatures) is None
