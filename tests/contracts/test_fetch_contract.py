@@ -256,9 +256,8 @@ def test_links_that_lead_back_to_themselves_are_refused(shelf: Shelf, links: dic
 
 
 def test_more_links_in_a_row_than_systems_follow_are_refused(shelf: Shelf) -> None:
-    row: Files = {
-        f"l{number}": ("120000", f"l{number - 1}" if number else "SKILL.md") for number in range(1_200)
-    }
+    most = 1_200 if shelf.kind == "folder" else 60  # git takes a process for each
+    row: Files = {f"l{each}": ("120000", f"l{each - 1}" if each else "SKILL.md") for each in range(most)}
     shelf.put({"greet": {**skill("greet"), **row}})
     with pytest.raises(PackageError, match=r"l\d+: it is a link .* more links than systems follow"):
         shelf.ask()
