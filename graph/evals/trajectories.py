@@ -96,8 +96,9 @@ def _loads(call: MadeCall, ledger: Mapping[str, Any], *, own: bool) -> list[Load
     first = LoadedSkill(
         name=name, source=record.get("source", ""), digest=record.get("digest", ""), by=by, turn=call.turn
     )
+    by_others: LoadedBy = "person" if by == "person" else "required"
     others = [
-        LoadedSkill(name=other, source=each["source"], digest=each["digest"], by="required", turn=call.turn)
+        LoadedSkill(name=other, source=each["source"], digest=each["digest"], by=by_others, turn=call.turn)
         for other, each in ledger.items()
         if other != name and record and each.get("call_id") == record.get("call_id")
     ]

@@ -111,6 +111,14 @@ def test_a_trigger_case_ends_when_the_model_has_chosen(
     assert saver.get_tuple({"configurable": {"thread_id": result.thread, "checkpoint_ns": ""}})
 
 
+def test_what_a_skill_of_the_case_requires_is_no_choice_of_the_model(setup: Setup, skills: Path) -> None:
+    write_skill(skills, "pair", "Both of them.\nrequires: adder")
+    expect = Expected(skills=ExpectedSkills(mode="none"))
+    result = run(setup, case(load=("pair",), replies=("Done.",), expect=expect))
+    assert sorted(each.name for each in result.trajectory.loaded) == ["adder", "pair"]
+    assert result.outcome == "passed"
+
+
 def test_a_file_that_is_written_is_looked_at_and_then_gone(setup: Setup) -> None:
     one = case(
         replies=(calls(call("write_file", path="out/x.md", content="hello")), "Done."),
