@@ -54,6 +54,11 @@ from skills_agent.skills.text import count
 @click.option(
     "--frozen", "--locked", is_flag=True, help="Fail where SOURCE is not what skills.lock says, which stays."
 )
+@click.option(
+    "--submodules",
+    is_flag=True,
+    help="Also fetch the submodules of a repository, at the commits that it has.",
+)
 @dry_run
 @diff
 @yes
@@ -68,6 +73,7 @@ def install(
     names: tuple[str, ...],
     everything: bool,
     frozen: bool,
+    submodules: bool,
     dry: bool,
     whole: bool,
     yes: bool,
@@ -97,7 +103,10 @@ def install(
             chosen = choosing(address.text, here.versions, everything=everything)
             wanted = Wanted(address, into, frozenset(names), target.limits, choose=chosen.choose)
             wanted = wanted._replace(
-                market=market_of(settings), signatures=signatures, headers=headers_of(settings)
+                market=market_of(settings),
+                signatures=signatures,
+                headers=headers_of(settings),
+                submodules=submodules,
             )
             offers.append(fetch(wanted))
             asked |= chosen.asked

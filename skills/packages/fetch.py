@@ -23,7 +23,7 @@ def fetch(wanted: Wanted) -> Offer:
     reach = _WAYS.get(wanted.address.kind)
     if reach is None:
         raise OfferError(wanted.address.text, f"a {wanted.address.kind} cannot be reached from here")
-    return reach(wanted)
+    return reach(wanted)._replace(submodules=wanted.submodules)
 
 
 def from_folder(wanted: Wanted) -> Offer:

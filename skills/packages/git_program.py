@@ -10,7 +10,7 @@ import shutil
 import signal
 import subprocess
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import Event, Thread
@@ -121,6 +121,18 @@ class Git:
         # Before there is a repository in it, one of a folder above does not count.
         self._environment["GIT_CEILING_DIRECTORIES"] = str(folder.resolve().parent)
 
+    @property
+    def size(self) -> int:
+        """Return the bytes that were fetched."""
+        return _packed(self._folder)
+
+    def beside(self, remote: Remote, folder: Path, others: Iterable["Git"]) -> "Git":
+        """Return one for another repository, in the time and the room that this and others leave."""
+        left = self._max_bytes - self.size - sum(each.size for each in others)
+        made = Git(remote, folder, self._package, left)
+        made._end = self._end
+        return made
+
     def refused(self, reason: str) -> OfferError:
         """Return the error that says why nothing comes of this repository."""
         return OfferError(self._package, reason)
@@ -196,7 +208,7 @@ class _Guard:
 
     def __init__(self, process: "subprocess.Popen[bytes]", folder: Path, max_bytes: int, end: float) -> None:
         self._process = process
-        self._packs = folder / "objects" / "pack"
+        self._folder = folder
         self._max_bytes = max_bytes
         self._end = end
         self._is_over = Event()
@@ -220,7 +232,7 @@ class _Guard:
         while not self._is_over.wait(_LOOK_SECONDS):
             if monotonic() > self._end:
                 self.reason = f"it takes longer than {SECONDS:g} seconds"
-            elif self._size() > self._max_bytes:
+            elif _packed(self._folder) > self._max_bytes:
                 self.reason = (
                     f"its repository sends more than {self._max_bytes:,} bytes; the setting is "
                     "max_snapshot_bytes"
@@ -229,13 +241,15 @@ class _Guard:
                 self.kill()
                 return
 
-    def _size(self) -> int:
-        size = 0
-        with suppress(OSError):
-            for each in os.scandir(self._packs):
-                with suppress(OSError):
-                    size += each.stat().st_size
-        return size
+
+def _packed(folder: Path) -> int:
+    """Return the bytes of what a repository has packed."""
+    size = 0
+    with suppress(OSError):
+        for each in os.scandir(folder / "objects" / "pack"):
+            with suppress(OSError):
+                size += each.stat().st_size
+    return size
 
 
 def sentence(said: str) -> str:

@@ -136,6 +136,7 @@ def _locked(target: Target, change: Change, origin: Origin) -> LockedSkill:
         path=skill.path,
         resolved=offer.resolved_of(skill),
         digest=skill.digest,
+        submodules=offer.submodules,
         archive=offer.archive_of(skill),
         version=(skill.metadata.version or "") if skill.metadata is not None else "",
         signer=change.signature.signer if change.signature is not None else "",

@@ -28,7 +28,7 @@ def offer_of_named(address: Address, wanted: Wanted, number: int, reach: Fetch) 
     package = wanted.address.text
     typed = wanted.typed or wanted.address.place
     if address.kind == "git":
-        _check_host(address, wanted._replace(typed=typed))
+        check_host(address, wanted._replace(typed=typed))
     into = wanted.into / f"place-{number}"
     into.mkdir()
     inner = wanted._replace(address=address, into=into, typed=typed, resolved="", choose=None)
@@ -68,7 +68,7 @@ def is_pinned_place(resolved: str) -> bool:
     return "://" in resolved or "@" in resolved
 
 
-def _check_host(address: Address, wanted: Wanted) -> None:
+def check_host(address: Address, wanted: Wanted) -> None:
     """Refuse a repository at an address that nobody typed and that is no public one."""
     if wanted.typed.startswith(("file:", "/")) and address.place.startswith("file:"):
         return

@@ -75,6 +75,8 @@ class Offer(NamedTuple):
 
     archive_check: SignatureCheck | None = None
     """What that signature says of the archive; None without one, or where nobody asked (`Wanted`)."""
+    submodules: bool = False
+    """As in `Wanted`."""
     proposed: Proposed | None = None
     """Of a proposal of the agent: from which thread."""
 
@@ -116,6 +118,8 @@ class Wanted(NamedTuple):
     """The operator's market, a file or a URL, in which names are looked up; empty: there is none."""
     headers: Headers = no_headers
     """Of a server of MCP."""
+    submodules: bool = False
+    """Whether those of a repository are fetched, too."""
     choose: Choose | None = None
     """Asked once it is known what the place has, and before anything is copied; what it raises ends it."""
 
