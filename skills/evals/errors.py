@@ -3,6 +3,9 @@
 SkillError
 └── EvalError                eval-error            an eval case, or a run
     ├── EvalFileError        eval-file             a file of eval cases that cannot be read at all
+    │   └── NoEvalsError     no-evals              a file of something else
+
+
     ├── LaidFileError        eval-laid-file        a file that a case wants in its workspace, and cannot have
     ├── EvalRunError         eval-run              a run that cannot be found, gone on with or compared with
     ├── ThresholdError       threshold             a `--fail-under` that names no metric, or no value
@@ -21,11 +24,13 @@ class EvalError(SkillError):
 class EvalFileError(DetailedError, EvalError):
     """A file of eval cases that cannot be read at all; one that is read in part says what it skipped."""
 
-    sentence = "{file} holds no eval cases: {reason}."
+    sentence = "Cannot read eval cases from {file}: {reason}."
     file: str
+    """The path, and `:LINE` where it is known."""
     reason: str
 
 
+<<<<<<< HEAD
 class LaidFileError(DetailedError, EvalError):
     """A file that a case wants in its workspace, and that is not laid there."""
 
@@ -33,6 +38,12 @@ class LaidFileError(DetailedError, EvalError):
     sentence = "The case cannot have {path} in its workspace: {reason}."
     path: str
     reason: str
+=======
+class NoEvalsError(EvalFileError):
+    """A file that can be read, and is none of eval cases: in a folder it is passed over."""
+
+    code = "no-evals"
+>>>>>>> 0cffe4f (Write down the form of our own files of eval cases, and read it with lines)
 
 
 class EvalRunError(DetailedError, EvalError):

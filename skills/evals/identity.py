@@ -1,0 +1,45 @@
+"""Ids and names of cases: stable while the file changes around them, and safe as names of files."""
+
+import hashlib
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+import msgspec
+
+from skills_agent.skills.evals.case import EvalCase
+from skills_agent.skills.evals.eval_place import safe_id
+from skills_agent.skills.text import clean_text, one_line
+
+MAX_CASES: Final = 10_000
+"""Of one file."""
+_NAME: Final = 100
+_SLUG: Final = 40
+
+
+def name_of(request: str) -> str:
+    """Return the beginning of a request, as people read it in a list."""
+    return one_line(clean_text(request).text, _NAME)
+
+
+def slug_of(request: str) -> str:
+    """Return an id made of a request: it stays the same where cases before it are added or taken out."""
+    words = safe_id(request.lower().replace(".", "-"), 4 * _SLUG)
+    if words == request.lower().replace(" ", "-") and len(words) <= _SLUG:
+        return words
+    mark = hashlib.sha256(request.encode(errors="backslashreplace")).hexdigest()[:4]
+    short = words[:_SLUG].rsplit("-", 1)[0] if len(words) > _SLUG else words
+    return f"{short.strip('-.')}-{mark}"
+
+
+def unique(cases: Iterable[EvalCase], taken: set[str]) -> Iterator[EvalCase]:
+    """Yield cases with ids that are not in `taken`, where they are added: the second `1` becomes `1-2`.
+
+    Upper and lower case are the same in the names of files of some systems.
+    """
+    for case in cases:
+        given, number = case.id, 1
+        while given.casefold() in taken:
+            number += 1
+            given = f"{case.id}-{number}"
+        taken.add(given.casefold())
+        yield case if given == case.id else msgspec.structs.replace(case, id=given)
