@@ -87,7 +87,7 @@ def _form(place: EvalPlace, document: YamlDocument) -> FileOfCases:
         return msgspec.convert(document.value, FileOfCases, strict=False)
     except msgspec.ValidationError as error:
         reason, _, where = str(error).rpartition(" - at ")
-        path, is_whole = _steps(where.strip("`"))
+        path = _steps(where.strip("`"))
         unknown = _UNKNOWN.fullmatch(reason)
         if unknown:
             path = _path_of_key(document, path, unknown[1])
@@ -349,14 +349,14 @@ def _replies(form: CaseForm) -> Iterator[Any]:
             yield {"content": str(reply.content), "tool_calls": calls}
 
 
-def _steps(where: str) -> tuple[Path, bool]:
-    """Return a path of msgspec as keys and indexes, and whether all of it is known."""
+def _steps(where: str) -> Path:
+    """Return a path of msgspec as keys and indexes, as far as it names them."""
     steps: list[str | int] = []
     for match in _STEP.finditer(where):
         if match[0] == "[...]":
-            return tuple(steps), False
+            break
         steps.append(match[1] if match[1] is not None else int(match[2]))
-    return tuple(steps), True
+    return tuple(steps)
 
 
 def _path_of_key(document: YamlDocument, above: Path, key: str) -> Path:

@@ -130,7 +130,9 @@ class ExpectForm(Form):
     ] = None
     files: Annotated[
         dict[str, str | FileForm],
-        Meta(description="Files of the workspace after the last turn: `exists`, `absent`, or what they hold."),
+        Meta(
+            description="Files of the workspace after the last turn: `exists`, `absent`, or what they hold."
+        ),
     ] = {}
     script: Annotated[
         str | list[str | ScriptForm] | ScriptForm, Meta(description="Programs that judge the workspace.")
@@ -157,7 +159,9 @@ class Reply(Form):
 class CaseForm(Form):
     """One case."""
 
-    id: Annotated[Word | None, Meta(description="Unique in the file; made of the request if left out.")] = None
+    id: Annotated[Word | None, Meta(description="Unique in the file; made of the request if left out.")] = (
+        None
+    )
     name: Annotated[str, Meta(description="What people read; the request if left out.")] = ""
     skill: Annotated[str | None, Meta(description="The skill that it is about.")] = None
     kind: Annotated[
@@ -196,7 +200,9 @@ class TriggerForm(Form):
     skills: Annotated[
         Skills | None, Meta(description="The skills that are chosen instead, and no others; `none`: none.")
     ] = None
-    id: Annotated[Word | None, Meta(description="Unique in the file; made of the request if left out.")] = None
+    id: Annotated[Word | None, Meta(description="Unique in the file; made of the request if left out.")] = (
+        None
+    )
     tags: Annotated[Skills, Meta(description="Words to choose cases by.")] = []
 
 
@@ -204,9 +210,9 @@ class FileOfCases(Form):
     """A file of eval cases."""
 
     version: Annotated[Literal[1], Meta(description="Of the form: 1.")] = 1
-    skill: Annotated[str | None, Meta(description="The skill that they are about; the one whose folder it is.")] = (
-        None
-    )
+    skill: Annotated[
+        str | None, Meta(description="The skill that they are about; the one whose folder it is.")
+    ] = None
     defaults: Annotated[DefaultsForm, Meta(description="What holds for every case.")] = msgspec.field(
         default_factory=DefaultsForm
     )

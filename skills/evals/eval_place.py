@@ -105,7 +105,7 @@ def check_laid(files: tuple[LaidFile, ...]) -> None:
     """Raise PathFault where two files need one place."""
     paths = [each.path.casefold() for each in files]
     for path in paths:
-        above = {path[: index] for index, character in enumerate(path) if character == "/"}
+        above = {path[:index] for index, character in enumerate(path) if character == "/"}
         if paths.count(path) > 1 or above.intersection(paths):
             raise PathFault(f"`{_shown(path)}` is laid where another file is")
 
