@@ -11,6 +11,7 @@ import ast
 import dataclasses
 import inspect
 import itertools
+import json
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator
@@ -18,12 +19,14 @@ from pathlib import Path
 from typing import Any, Final
 
 import click
+import msgspec
 
 from skills_agent.graph import settings as settings_module
 from skills_agent.graph.audit.events import EVENTS
 from skills_agent.graph.cli.main import cli
 from skills_agent.graph.layers import TIGHTER
 from skills_agent.graph.settings import Settings
+from skills_agent.skills.evals import case_form
 from skills_agent.skills.format.fields import FIELDS
 from skills_agent.skills.format.rules import RULES
 from skills_agent.skills.policy.protected import READERS
@@ -33,6 +36,7 @@ from skills_agent.skills.policy.tool_spec import TOOL_SPECS
 from skills_agent.skills.scripts import seccomp
 from skills_agent.state import budget
 
+SCHEMA: Final = "evals.schema.json"
 PAGES: Final = Path(__file__).resolve().parent
 _PLACE: Final = re.compile(r"<!-- generated: ([a-z-]+) -->\n.*?<!-- end -->", re.DOTALL)
 
@@ -140,6 +144,26 @@ def events() -> Iterator[str]:
     yield from _table(("event", "when", "fields"), rows)
 
 
+def eval_keys() -> Iterator[str]:
+    """Yield a table of the keys of each part of a file of eval cases."""
+    for title, form in (
+        ("A file", case_form.FileOfCases),
+        ("A case", case_form.CaseForm),
+        ("`expect`", case_form.ExpectForm),
+        ("A text or a file: `answer`, and each of `files`", case_form.FileForm),
+        ("`calls`, in full", case_form.CallsForm),
+    ):
+        schema = msgspec.json.schema(form)["$defs"][form.__name__]
+        yield from (f"**{title}**", "")
+        rows = ([f"`{key}`", each["description"]] for key, each in schema["properties"].items())
+        yield from (*_table(("key", "what it is"), rows), "")
+
+
+def eval_schema() -> str:
+    """Return the JSON schema of our files of eval cases, as it is kept for editors."""
+    return json.dumps(case_form.schema(), indent=1, ensure_ascii=False) + "\n"
+
+
 TABLES: Final[dict[str, Callable[[], Iterable[str]]]] = {
     "settings": settings,
     "commands": commands,
@@ -152,6 +176,7 @@ TABLES: Final[dict[str, Callable[[], Iterable[str]]]] = {
     "denied-calls": denied_calls,
     "protected": protected,
     "secrets": secrets,
+    "eval-keys": eval_keys,
 }
 
 
@@ -165,6 +190,11 @@ def main(arguments: list[str]) -> int:
             stale.append(page.name)
             if "--check" not in arguments:
                 page.write_text(generated, encoding="utf-8")
+    schema = PAGES / SCHEMA
+    if not schema.is_file() or schema.read_text(encoding="utf-8") != eval_schema():
+        stale.append(SCHEMA)
+        if "--check" not in arguments:
+            schema.write_text(eval_schema(), encoding="utf-8")
     if stale and "--check" in arguments:
         print(f"These pages differ from the code: {', '.join(stale)}. Run `make docs`.", file=sys.stderr)
         return 1

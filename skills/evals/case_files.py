@@ -86,16 +86,14 @@ def _form(place: EvalPlace, document: YamlDocument) -> FileOfCases:
     try:
         return msgspec.convert(document.value, FileOfCases, strict=False)
     except msgspec.ValidationError as error:
-        reason, _, where = str(error).rpartition(" - at ")
+        reason, _, where = str(error).partition(" - at ")  # which is not there for the top
         path = _steps(where.strip("`"))
         unknown = _UNKNOWN.fullmatch(reason)
         if unknown:
             path = _path_of_key(document, path, unknown[1])
             reason = _unknown_key(unknown[1], path)
-        elif reason:
-            reason = f"{_dotted(path)}: {_plain(reason)}"
         else:
-            reason = _plain(str(error))
+            reason = f"{_dotted(path)}: {_plain(reason)}"
         where = f"{place.file}:{document.line_of(path)}"
         raise EvalFileError(where, reason) from error
     except RecursionError as error:

@@ -4,8 +4,6 @@ SkillError
 └── EvalError                eval-error            an eval case, or a run
     ├── EvalFileError        eval-file             a file of eval cases that cannot be read at all
     │   └── NoEvalsError     no-evals              a file of something else
-
-
     ├── LaidFileError        eval-laid-file        a file that a case wants in its workspace, and cannot have
     ├── EvalRunError         eval-run              a run that cannot be found, gone on with or compared with
     ├── ThresholdError       threshold             a `--fail-under` that names no metric, or no value
@@ -30,7 +28,12 @@ class EvalFileError(DetailedError, EvalError):
     reason: str
 
 
-<<<<<<< HEAD
+class NoEvalsError(EvalFileError):
+    """A file that can be read, and is none of eval cases: in a folder it is passed over."""
+
+    code = "no-evals"
+
+
 class LaidFileError(DetailedError, EvalError):
     """A file that a case wants in its workspace, and that is not laid there."""
 
@@ -38,12 +41,6 @@ class LaidFileError(DetailedError, EvalError):
     sentence = "The case cannot have {path} in its workspace: {reason}."
     path: str
     reason: str
-=======
-class NoEvalsError(EvalFileError):
-    """A file that can be read, and is none of eval cases: in a folder it is passed over."""
-
-    code = "no-evals"
->>>>>>> 0cffe4f (Write down the form of our own files of eval cases, and read it with lines)
 
 
 class EvalRunError(DetailedError, EvalError):

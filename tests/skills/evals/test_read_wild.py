@@ -1,0 +1,367 @@
+"""Eval files of other programs are read as they are, and what is passed over is said."""
+
+import json
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from skills_agent.skills.evals.case import EvalSet, ExpectedCall, ExpectedSkills, ExpectedText
+from skills_agent.skills.evals.errors import EvalFileError, NoEvalsError
+from skills_agent.skills.evals.read import find_files, read_all, read_set
+
+
+@pytest.fixture
+def skill(tmp_path: Path) -> Path:
+    folder = tmp_path / "skills" / "csv-tools"
+    (folder / "evals" / "files").mkdir(parents=True)
+    (folder / "scripts").mkdir()
+    (folder / "scripts" / "report.py").write_text("")
+    (folder / "SKILL.md").write_text("---\nname: csv-tools\ndescription: Reads tables.\n---\nText\n")
+    (folder / "evals" / "files" / "sales.csv").write_text("a,b\n1,2\n")
+    return folder
+
+
+def read(skill: Path, value: object, name: str = "evals.json") -> EvalSet:
+    file = skill / "evals" / name
+    file.write_text(json.dumps(value))
+    return read_set(file)
+
+
+def test_the_form_of_skill_creator(skill: Path) -> None:
+    (case,) = read(
+        skill,
+        {
+            "skill_name": "csv-tools",
+            "evals": [
+                {
+                    "id": 1,
+                    "prompt": "Sum sales.csv",
+                    "expected_output": "The sums",
+                    "files": ["evals/files/sales.csv"],
+                    "expectations": ["The sum of b is 2", "The script was used"],
+                }
+            ],
+        },
+    ).cases
+    assert (case.id, case.skill, case.kind, case.turns) == (
+        "csv-tools/1",
+        "csv-tools",
+        "task",
+        ("Sum sales.csv",),
+    )
+    assert case.expect.rubric
+    assert case.expect.rubric.points == ("The sum of b is 2", "The script was used")
+    assert case.note == "The sums"
+    assert [(each.path, each.source) for each in case.files] == [
+        ("sales.csv", str(skill / "evals" / "files" / "sales.csv"))
+    ]
+
+
+def test_the_form_of_the_guide_lays_a_file_where_the_request_names_it(skill: Path) -> None:
+    (case,) = read(
+        skill,
+        {
+            "skill_name": "csv-tools",
+            "evals": [
+                {
+                    "id": "top-months",
+                    "prompt": "I have a CSV in data/sales.csv. Find the top months.",
+                    "files": ["evals/files/sales.csv"],
+                    "assertions": ["The chart has three bars"],
+                }
+            ],
+        },
+    ).cases
+    assert case.id == "csv-tools/top-months"
+    assert case.files[0].path == "data/sales.csv"
+
+
+def test_a_bare_list_names_skill_script_and_behaviour(skill: Path) -> None:
+    read_cases = read(
+        skill,
+        [
+            {
+                "id": "q1",
+                "question": "Report on sales",
+                "expected_skill": "csv-tools",
+                "expected_script": "report.py",
+                "ground_truth": "It reports.",
+                "expected_behavior": ["Runs the script", "Names the sum"],
+                "difficulty": 3,
+            },
+            {
+                "id": "q2",
+                "question": "Tell a joke",
+                "expected_skill": None,
+                "expected_behavior": ["Tells one"],
+            },
+        ],
+    ).cases
+    first, second = read_cases
+    assert first.expect.skills == ExpectedSkills(names=("csv-tools",))
+    assert first.expect.calls
+    assert first.expect.calls.calls == (ExpectedCall(tool="run_script", args={"path": "scripts/report.py"}),)
+    assert first.expect.rubric
+    assert first.expect.rubric.points == ("Runs the script", "Names the sum")
+    assert (first.note, first.more) == ("It reports.", {"difficulty": 3})
+    assert second.expect.skills == ExpectedSkills(mode="none", names=("csv-tools",))
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        [{"query": "Sum it", "should_trigger": True}, {"query": "Sing", "should_trigger": False}],
+        {"evals": [{"prompt": "Sum it", "should_trigger": True}, {"prompt": "Sing", "should_trigger": "no"}]},
+        {
+            "queries": [
+                {"query": "Sum it", "shouldTrigger": True},
+                {"query": "Sing", "type": "should_not_trigger"},
+            ]
+        },
+        {"should_trigger": ["Sum it"], "should_not_trigger": ["Sing"]},
+        {"positive": [{"query": "Sum it"}], "negative": ["Sing"]},
+    ],
+)
+def test_sets_of_triggers(skill: Path, value: object) -> None:
+    yes, no = read(skill, value, "triggers.json").cases
+    assert (yes.kind, yes.expect.skills) == ("trigger", ExpectedSkills(names=("csv-tools",)))
+    assert (no.kind, no.expect.skills) == ("trigger", ExpectedSkills(mode="none", names=("csv-tools",)))
+    assert yes.id.startswith("csv-tools.triggers/")
+
+
+def test_assertions_that_are_objects_become_checks(skill: Path) -> None:
+    assertions: list[Any] = [
+        {"name": "total", "type": "contains", "value": "42"},
+        {"type": "not-contains", "value": "error"},
+        {"type": "contains_any", "values": ["a", "b"]},
+        {"type": "contains_any", "values": ["c", "d.e"]},
+        {"type": "icontains", "value": "Sum (b)"},
+        {"type": "regex", "pattern": r"\d+"},
+        {"type": "file_exists", "path": "out/report.md"},
+        {"type": "file_exists", "path": "no.md", "expected": False},
+        {"type": "file_contains", "path": "out/report.md", "value": "Total"},
+        {"type": "tool_used", "tool": "run_script"},
+        {"type": "tool_used", "tool": "write_file", "max": 0},
+        {"text": "It is polite", "category": "tone"},
+        {"type": "exit_code", "expected": 0, "description": "The tests pass"},
+        {"judge": "It is short"},
+    ]
+    (case,) = read(skill, [{"prompt": "x", "assertions": assertions}]).cases
+    expect = case.expect
+    assert expect.answer == ExpectedText(
+        contains=("42",),
+        contains_any=("a", "b"),
+        not_contains=("error",),
+        regex=(r"c|d\.e", r"(?i)Sum\ \(b\)", r"\d+"),
+    )
+    assert [(each.path, each.exists, each.text) for each in expect.files] == [
+        ("out/report.md", True, None),
+        ("no.md", False, None),
+        ("out/report.md", True, ExpectedText(contains=("Total",))),
+    ]
+    assert expect.calls
+    assert expect.calls.calls == (ExpectedCall(tool="run_script"),)
+    assert expect.calls.forbidden == (ExpectedCall(tool="write_file"),)
+    assert expect.rubric
+    assert expect.rubric.points == ("It is polite", "The tests pass", "It is short")
+
+
+@pytest.mark.parametrize(
+    ("assertion", "reason"),
+    [
+        ({"type": "sparkles", "size": 3}, "of a kind that is not known"),
+        ({"type": "regex", "value": "(?=x)"}, "lookaround"),
+        ({"type": "contains"}, "has no value"),
+        ({"type": "file_exists", "path": "../secret"}, "leads out of its folder"),
+        ({"type": "tool_used"}, "names no tool"),
+        (7, "neither a text nor an object"),
+    ],
+)
+def test_an_assertion_that_is_not_understood_is_said_with_its_place(
+    skill: Path, assertion: object, reason: str
+) -> None:
+    read_cases = read(skill, [{"prompt": "x", "assertions": [assertion, "A point"]}])
+    assert len(read_cases.cases) == 1
+    (sentence,) = read_cases.skipped
+    assert reason in sentence
+    assert sentence.startswith(f"{skill / 'evals' / 'evals.json'}#1: ")
+
+
+@pytest.mark.parametrize(
+    ("path", "reason"),
+    [
+        ("../../../outside.txt", "leads out"),
+        ("/etc/hostname", "leads out"),
+        ("evals/files/link.txt", "leads out"),
+        ("evals/files/folder", "leads out"),
+        ("evals/files/missing.csv", "there is no"),
+        (".", "leads out"),
+    ],
+)
+def test_a_case_whose_file_is_elsewhere_or_missing_is_left_out(skill: Path, path: str, reason: str) -> None:
+    outside = skill.parent.parent / "outside.txt"
+    outside.write_text("secret")
+    (skill / "evals" / "files" / "link.txt").symlink_to(outside)
+    (skill / "evals" / "files" / "folder").mkdir()
+    (skill / "evals" / "files" / "folder" / "inner").symlink_to(outside)
+    good = {"prompt": "y", "assertions": ["b"]}
+    read_cases = read(skill, [{"prompt": "x", "files": [path], "assertions": ["a"]}, good])
+    assert [case.turns for case in read_cases.cases] == [("y",)]
+    assert reason in read_cases.skipped[0]
+
+
+@pytest.mark.parametrize("path", ["../x", "/x", "a/../../x", ".agent/config.json", "a\\b", "a\nb", ""])
+def test_no_case_lays_a_file_outside_of_the_workspace_or_among_its_settings(skill: Path, path: str) -> None:
+    good = {"prompt": "y", "assertions": ["b"]}
+    laid = {"prompt": "x", "files": {path: "text"}, "assertions": ["a"]}
+    assert len(read(skill, [laid, good]).cases) == 1
+
+
+def test_json_lines_of_langsmith_and_of_openai(tmp_path: Path) -> None:
+    rows = [
+        {"inputs": {"topic": "How much?"}, "outputs": {"answer": "42"}, "metadata": {"tags": ["sum"]}},
+        {
+            "inputs": {"messages": [{"role": "user", "content": "Hi"}]},
+            "outputs": {"trajectory": ["load_skill"]},
+        },
+        {
+            "input": [{"role": "system", "content": "s"}, {"role": "user", "content": "2+2?"}],
+            "ideal": ["4", "four"],
+        },
+        {"input": "Explain it", "ideal": "A long text. " * 20},
+        {
+            "query": "Sum it",
+            "should_trigger": True,
+            "target_skill": "csv-tools",
+            "expected_skills": ["csv-tools"],
+        },
+    ]
+    file = tmp_path / "data.jsonl"
+    file.write_text("\n".join([*map(json.dumps, rows), "{broken", ""]))
+    read_cases = read_set(file)
+    first, second, third, fourth, fifth = read_cases.cases
+    assert (first.turns, first.tags) == (("How much?",), ("sum",))
+    assert first.expect.answer == ExpectedText(regex=("(?i)42",))
+    assert second.turns == ("Hi",)
+    assert second.expect.calls
+    assert second.expect.calls.calls == (ExpectedCall(tool="load_skill"),)
+    assert third.turns == ("2+2?",)
+    assert third.expect.answer == ExpectedText(regex=("(?i)4|four",))
+    assert fourth.expect.rubric
+    assert fifth.kind == "trigger"
+    assert read_cases.skipped == (f"{file}:6: the line is no JSON.",)
+
+
+def test_agentskills_tools_yaml(skill: Path) -> None:
+    (skill / "evals" / "basic.yaml").write_text(
+        "skill: csv-tools\njudge_model: m\ncases:\n- name: sums\n  prompt: Sum it\n  repeat: 3\n"
+        "  expect:\n  - contains: '42'\n  - not_contains: error\n  - judge: It is kind\n"
+    )
+    (case,) = read_set(skill / "evals" / "basic.yaml").cases
+    assert (case.name, case.repeat) == ("sums", 3)
+    assert case.expect.answer == ExpectedText(contains=("42",), not_contains=("error",))
+    assert case.expect.rubric
+    assert case.expect.rubric.points == ("It is kind",)
+
+
+def test_ids_are_unique_among_all_files_and_stay_where_cases_are_added(skill: Path, tmp_path: Path) -> None:
+    cases = [{"id": 1, "prompt": "a", "assertions": ["x"]}, {"id": 1, "prompt": "b", "assertions": ["x"]}]
+    read(skill, cases)
+    copy = tmp_path / "more" / "csv-tools"
+    (copy / "evals").mkdir(parents=True)
+    (copy / "SKILL.md").write_bytes((skill / "SKILL.md").read_bytes())
+    read(copy, cases)
+    ids = [case.id for each in read_all([skill, copy, skill]) for case in each.cases]
+    assert ids == ["csv-tools/1", "csv-tools/1-2", "csv-tools/1-3", "csv-tools/1-2-2"]
+    before = {case.id for case in read(skill, [{"query": "Sum it", "should_trigger": True}]).cases}
+    more = [{"query": "Add", "should_trigger": True}, {"query": "Sum it", "should_trigger": True}]
+    assert before < {case.id for case in read(skill, more).cases}
+
+
+def test_files_are_found_in_skills_and_workspaces(skill: Path, tmp_path: Path) -> None:
+    evals = skill / "evals"
+    read(skill, [{"prompt": "a", "assertions": ["x"]}])
+    (evals / "results.json").write_text('{"runs": 3}')
+    (evals / "files" / "data.json").write_text("[]")
+    (evals / "link.json").symlink_to(tmp_path / "elsewhere.json")
+    (tmp_path / "elsewhere.json").write_text("[]")
+    ours = tmp_path / ".agent" / "evals" / "orders.yaml"
+    ours.parent.mkdir(parents=True)
+    ours.write_text("cases:\n- request: x\n  expect: {answer: y}\n")
+    hidden = tmp_path / ".agent" / "skills" / "other" / "evals" / "evals.json"
+    hidden.parent.mkdir(parents=True)
+    (hidden.parent.parent / "SKILL.md").write_text("---\nname: other\ndescription: d\n---\n")
+    hidden.write_text("[]")
+    expected = (evals / "evals.json", evals / "results.json")
+    assert find_files(skill) == find_files(evals) == find_files(tmp_path / "skills") == expected
+    assert find_files(tmp_path) == (ours, hidden, *expected)
+    assert find_files(ours) == (ours,)
+    sets = read_all([skill])
+    assert [len(each.cases) for each in sets] == [1, 0]
+    assert "no list of cases" in sets[1].skipped[0]
+    with pytest.raises(NoEvalsError):
+        read_all([evals / "results.json"])
+    with pytest.raises(EvalFileError, match="no such file"):
+        find_files(tmp_path / "nothing")
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (b"{", "no JSON"),
+        (b"\xff\xfe", "not UTF-8"),
+        (b"3", "no list of cases"),
+        (b'{"name": "x"}', "no list of cases"),
+        (b"[1, 2]", "none of its 2 items"),
+        (b'[{"prompt": "x"}]', "expects nothing"),
+        (b'[{"assertions": ["x"]}]', "no request"),
+        (b"[" * 100_000, "nests too deep"),
+        (b" " * (10 << 20) + b"  ", "larger than 10 MB"),
+        (b"[" + b"1," * 10_000 + b"1]", "over 10,000"),
+    ],
+)
+def test_a_file_without_any_case_is_an_error(skill: Path, content: bytes, reason: str) -> None:
+    file = skill / "evals" / "evals.json"
+    file.write_bytes(content)
+    with pytest.raises(EvalFileError, match=reason):
+        read_set(file)
+
+
+_JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=3)
+    | st.dictionaries(
+        st.sampled_from(
+            ["evals", "cases", "prompt", "query", "messages", "should_trigger", "assertions", "type", "value",
+             "files", "path", "id", "expected_skill", "expected_script", "inputs", "outputs", "ideal"]
+        )
+        | st.text(max_size=5),
+        inner,
+        max_size=5,
+    ),
+    max_leaves=25,
+)  # fmt: skip
+_FILE = st.dictionaries(
+    st.sampled_from(["evals", "cases", "queries", "skill_name", "version"]),
+    _JSON
+    | st.lists(
+        st.fixed_dictionaries({"prompt": _JSON, "assertions": _JSON}, optional={"id": _JSON, "files": _JSON})
+    ),
+)
+
+
+@given(value=_JSON | _FILE | st.lists(_FILE), suffix=st.sampled_from([".json", ".jsonl", ".yaml"]))
+def test_any_json_is_read_or_refused(
+    tmp_path_factory: pytest.TempPathFactory, value: object, suffix: str
+) -> None:
+    file = tmp_path_factory.getbasetemp() / f"any{suffix}"
+    file.write_text(json.dumps(value))
+    with suppress(EvalFileError):
+        read_cases = read_set(file)
+        assert msgspec.json.decode(msgspec.json.encode(read_cases), type=EvalSet).file == str(file)
+        assert len({case.id.casefold() for case in read_cases.cases}) == len(read_cases.cases)
