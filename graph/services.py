@@ -10,6 +10,7 @@ from typing import Any, Final
 from langgraph.prebuilt import ToolNode, ToolRuntime
 from langgraph.prebuilt.tool_node import ToolCallRequest
 from langgraph.runtime import Runtime
+from msgspec import UNSET, UnsetType
 
 from skills_agent.graph.audit.events import Operator
 from skills_agent.graph.audit.log import RunLog
@@ -78,6 +79,8 @@ from skills_agent.state.transcript import LOAD_SKILL
 
 logger = logging.getLogger(__name__)
 
+_MOST_OFFERED: Final = 200
+"""Skills whose names are recorded with each turn."""
 _LONGEST_FAILURE: Final = 10_000
 """Characters of what a tool raised."""
 
@@ -137,7 +140,7 @@ def make_services(  # noqa: PLR0913 - those of `build_graph`, and what the comma
     # What a host's runner runs scripts on is not known here.
     machine = machine_of(settings, servers.faults) if runner is None else None
     runner, files = runner or make_runner(settings, protected, closed), Workspace(settings.workspace, closed)
-    audit = make_audit(settings, model, yes)
+    audit = make_audit(settings, model, yes, partial(_offered, library.shared))
     threads = ThreadServices(
         settings,
         audit,
@@ -334,8 +337,20 @@ def usual_model(settings: Settings, model: ModelRunnable | None) -> str:
     return model_name(model) if model is not None else settings.model or default_model(process_environment())
 
 
-def make_audit(settings: Settings, model: ModelRunnable | None, yes: Collection[Risk]) -> Audit:
-    """Return what keeps the record of the runs; nothing is written yet."""
+def _offered(registry: Registry, digest: str) -> list[str] | UnsetType:
+    catalog = registry.get(digest)
+    if catalog is None or len(catalog.skills) > _MOST_OFFERED:
+        return UNSET
+    return [skill.name for skill in catalog.skills if skill.model_invocable]
+
+
+def make_audit(
+    settings: Settings,
+    model: ModelRunnable | None,
+    yes: Collection[Risk],
+    offered: Callable[[str], list[str] | UnsetType] = lambda _: UNSET,
+) -> Audit:
+    """Return what keeps the record of the runs; `offered` names the skills of a catalog."""
     return Audit(
         RunLog(settings.audit_folder, settings.workspace) if settings.audit != "off" else None,
         redaction_of(settings),
@@ -347,6 +362,7 @@ def make_audit(settings: Settings, model: ModelRunnable | None, yes: Collection[
             sandbox=settings.sandbox,
         ),
         required=settings.audit == "require",
+        offered=offered,
     )
 
 

@@ -87,6 +87,8 @@ class RunStarted(RunResumed):
     """Places where skills were looked for; 0 where skills are turned off."""
     problems: int | UnsetType = UNSET
     """Errors and warnings about skills."""
+    offered: list[str] | UnsetType = UNSET
+    """Names of the skills that a model may load; missing where there are more than a few hundred."""
 
     def line(self) -> str:
         if self.sources == 0:
@@ -132,6 +134,8 @@ class SkillLoaded(Event):
     """Files that were listed."""
     note: str | UnsetType = UNSET
     """What the receipt says beyond that: what it requires and is missing, whose place it takes."""
+    characters: int | UnsetType = UNSET
+    """Of the instructions."""
 
 
 class SkillRefused(Event):
@@ -352,6 +356,8 @@ class CallEnded(Event):
     error: str
     """What the model reads where status is error; else empty."""
     seconds: float | UnsetType = UNSET
+    found: list[str] | UnsetType = UNSET
+    """Names of the skills that a search found."""
     reused: str | UnsetType = UNSET
     """When the run started whose result this is: the call itself did nothing."""
     exit_code: int | UnsetType | None = UNSET

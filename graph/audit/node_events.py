@@ -3,6 +3,7 @@
 The recorder makes events of a step while it runs; `threads show --steps` makes them of a stored checkpoint.
 """
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final, NamedTuple, TypeVar, cast
 
@@ -23,6 +24,7 @@ from skills_agent.state.reducers import add_usage
 from skills_agent.state.schema import AgentState, CallRequest
 from skills_agent.state.transcript import (
     LOAD_SKILL,
+    SEARCH_SKILLS,
     is_synthetic,
     last_ai,
     last_human,
@@ -65,6 +67,10 @@ class NodeStep(NamedTuple):
         counts = (self.update.get("usage") or {}).get("this_turn", {})
         names = ("cache_read_tokens", "cache_creation_tokens")
         return {name: counts[name] for name in names if counts.get(name)}
+
+
+_FOUND: Final = re.compile(r"(?m)^- (\S+?)(?: \(loaded\))?: ")
+"""The lines of a search's result."""
 
 
 def events_of(node: str, step: NodeStep) -> list[Event]:
@@ -211,7 +217,8 @@ def _loaded(step: NodeStep) -> Iterator[Event]:
     for name, skill in ledger.items():
         files = resources.get(name) or {}
         listed = len(files.get("files", ())) + files.get("omitted", 0)
-        yield _pick(events.SkillLoaded, skill, skill=name, resources=listed, **notes)
+        size = len(skill["instructions"])
+        yield _pick(events.SkillLoaded, skill, skill=name, resources=listed, characters=size, **notes)
         notes = {}
     if not ledger:
         for answer in step.answers:
@@ -274,6 +281,7 @@ def _acted(step: NodeStep) -> Iterator[Event]:
         seconds=step.seconds,
         error=text if failed and not has_run else "",
         reused=(reused_since(answer) if answer else "") or UNSET,
+        found=_FOUND.findall(text) if call["tool"] == SEARCH_SKILLS and not failed else UNSET,
     )
     spec = TOOL_SPECS.get(call["tool"])
     if spec and spec.counts_as == "resource" and not failed:

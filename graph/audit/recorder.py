@@ -20,7 +20,7 @@ from langgraph.errors import GraphBubbleUp, GraphInterrupt
 from langgraph.prebuilt.tool_node import ToolCallRequest
 from langgraph.runtime import RunControl, Runtime, get_runtime
 from langgraph.types import StateSnapshot, StateUpdate
-from msgspec import UNSET
+from msgspec import UNSET, UnsetType
 
 from skills_agent.graph.audit import node_events
 from skills_agent.graph.audit.events import (
@@ -33,6 +33,7 @@ from skills_agent.graph.audit.events import (
     ReplyWithdrawn,
     RunFailed,
     RunResumed,
+    RunStarted,
     ThreadForked,
 )
 from skills_agent.graph.audit.log import AuditError, Record, RunLog
@@ -86,12 +87,20 @@ class Audit:
     """Keeps the record of every run of one graph."""
 
     def __init__(
-        self, log: RunLog | None, redaction: Redaction, operator: Operator, *, required: bool = False
+        self,
+        log: RunLog | None,
+        redaction: Redaction,
+        operator: Operator,
+        *,
+        required: bool = False,
+        offered: Callable[[str], list[str] | UnsetType] = lambda _: UNSET,
     ) -> None:
         """Record into `log` (None: nowhere, events are only streamed), without secrets.
 
-        `required`: a run stops where it cannot be recorded, before its next effect.
+        `required`: a run stops where it cannot be recorded, before its next effect. `offered` names the
+        skills of a catalog, given its digest.
         """
+        self._offered = offered
         self._log = log
         self.redaction = redaction
         self._operator = operator
@@ -130,7 +139,11 @@ class Audit:
             return
         seconds, update = round(time.perf_counter() - start, 4), node_events.merge_updates(changes[0])
         step = NodeStep(before, update, seconds, self._resumed(runtime))
-        tell(node_events.events_of(node, step), after_effects=node in AFTER_EFFECTS)
+        happened = node_events.events_of(node, step)
+        for event in happened:
+            if isinstance(event, RunStarted):
+                event.offered = self._offered(event.catalog)
+        tell(happened, after_effects=node in AFTER_EFFECTS)
 
     def _resume(self, node: str, turn: int, runtime: Runtime[Context]) -> None:
         with self._lock:  # No branch of the step records anything before the run is said to go on.

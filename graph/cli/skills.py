@@ -56,6 +56,7 @@ _LATE: Final = {
     "sign": Late("sign", "Sign skills and archives with a key of SSH."),
     "rollback": Late("rollback", "Put back an earlier version of a skill."),
     "uninstall": Late("uninstall", "Remove installed skills, and keep a backup."),
+    "stats": Late("stats", "Show how often skills were offered, loaded and used, and what they cost."),
     "lint": Late("doctor", "Check skills against agentskills.io/specification."),
     "doctor": Late("doctor", "Show where skills are from, what is wrong with them, and all settings."),
     "needs": Late("needs", "Show what a skill needs of this machine, and what is missing."),
