@@ -176,6 +176,7 @@ class Git:
                 if process.poll() is None:
                     guard.kill()
                     process.wait()
+            guard.look()
             if guard.reason:
                 raise self.refused(guard.reason)
             if process.returncode:
@@ -230,16 +231,20 @@ class _Guard:
 
     def _watch(self) -> None:
         while not self._is_over.wait(_LOOK_SECONDS):
-            if monotonic() > self._end:
-                self.reason = f"it takes longer than {SECONDS:g} seconds"
-            elif _packed(self._folder) > self._max_bytes:
-                self.reason = (
-                    f"its repository sends more than {self._max_bytes:,} bytes; the setting is "
-                    "max_snapshot_bytes"
-                )
+            self.look()
             if self.reason:
                 self.kill()
                 return
+
+    def look(self) -> None:
+        """Note what is wrong by now: also at the end, as a small repository comes between two looks."""
+        if monotonic() > self._end:
+            self.reason = f"it takes longer than {SECONDS:g} seconds"
+        elif _packed(self._folder) > self._max_bytes:
+            self.reason = (
+                f"its repository sends more than {max(self._max_bytes, 0):,} bytes; the setting is "
+                "max_snapshot_bytes"
+            )
 
 
 def _packed(folder: Path) -> int:

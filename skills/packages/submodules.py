@@ -81,8 +81,7 @@ def _address(path: str, url: str, commit: str, git: Git, wanted: Wanted) -> Addr
     whole = _joined(git.remote.url, url) if url.startswith(("./", "../")) else url
     # `parse_address` would take `owner/repo` for one of GitHub, and a path for one of this machine.
     is_remote = "://" in whole or _SCP.fullmatch(whole)
-    is_plain = is_remote and whole == without_secrets(whole) and not re.search(r"[#\\\s]", whole)
-    if not is_plain or "@" in whole.rpartition("/")[2].rpartition(":")[2]:
+    if not is_remote or whole != without_secrets(whole):
         raise OfferError(package, refusal)
     text = f"git+{whole}" if "://" in whole and not whole.startswith(("git+", "ssh://")) else whole
     try:

@@ -99,6 +99,7 @@ def test_a_market_is_searched_and_installed_from(
     assert "0 of 1 skill outdated" in cli.run("skills", "outdated").out
 
 
+@pytest.mark.slow
 def test_submodules_are_fetched_where_a_person_says_so_and_by_what_follows_from_the_lock(
     cli: CommandLine, repository: Repository, site: GitSite
 ) -> None:

@@ -24,6 +24,7 @@ def settings(url: str, **more: str) -> dict[str, str]:
     return {"SKILLS_AGENT_MCP_SERVERS": json.dumps(servers), "REFUNDS_KEY": "s3cret-of-refunds", **more}
 
 
+@pytest.mark.slow
 def test_a_server_that_wants_a_key_is_installed_from_and_synced(cli: CommandLine, server: Skills) -> None:
     source, known = f"mcp+{server.url}", settings(server.url)
     refused = cli.run("skills", "install", source, "--yes")

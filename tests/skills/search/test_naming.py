@@ -61,9 +61,7 @@ def test_the_words_of_a_name_bring_no_skill_before_one_that_is_trusted_more() ->
     strangers = MemorySource(
         {"total-amount": {"SKILL.md": f"---\ndescription: {ALIKE}\n---\n"}}, "project", trusted=False
     )
-    own = MemorySource(
-        {"csv-report": {"SKILL.md": f"---\ndescription: The total amount. {ALIKE}\n---\n"}}, "user"
-    )
+    own = MemorySource({"csv-report": {"SKILL.md": f"---\ndescription: {ALIKE} Rows.\n---\n"}}, "user")
     catalog = Registry([own, strangers]).refresh()
 
     assert catalog.search("report the total amount of a CSV file")[0].skill.name == "csv-report"
@@ -83,7 +81,7 @@ def test_the_named_one_comes_first_by_meaning_too() -> None:
     skills = {name: {"SKILL.md": f"---\ndescription: {text}\n---\n"} for name, text in TWINS}
     catalog = Registry([MemorySource(skills)], vectors=Vectors(Near())).refresh()
 
-    assert catalog.search("use rain-report")[0].skill.name == "rain-report"
+    assert catalog.search("a csv report, by rain-report")[0].skill.name == "rain-report"
 
 
 @pytest.mark.parametrize(
