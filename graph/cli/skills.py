@@ -1,5 +1,6 @@
 """skills-agent skills: list, show, search and begin skills. Imports no LangGraph."""
 
+import shlex
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -281,6 +282,7 @@ def new_skill(name: str, folder: Path | None, workspace: Path | None) -> None:
         raise click.ClickException(f"Cannot make {made}: {error.strerror}.") from error
     where = visible_line(str(made))
     echo(f"Made {where}. Say in {where}/SKILL.md what the skill does and when to use it: then it is used.")
+    echo(f"To check it: skills-agent skills lint {visible_line(shlex.quote(str(made)))}")
 
 
 @skills.command("search", epilog=options.examples('skills search "totals from a spreadsheet" --limit 3'))

@@ -135,6 +135,7 @@ def test_a_new_skill_is_used_when_its_description_is_filled_in(cli: CommandLine)
     folder = cli.workspace / ".agent" / "skills" / "tide-table"
     assert made.code == 0
     assert str(folder) in made.out
+    assert f"skills-agent skills lint {folder}\n" in made.out
     assert sorted(path.name for path in folder.iterdir()) == ["SKILL.md", "assets", "references", "scripts"]
     assert "tide-table" not in cli.run("skills", "list", "--json").out
     (skipped,) = [
