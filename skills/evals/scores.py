@@ -93,7 +93,7 @@ def score(result: EvalResult, kinds: frozenset[CheckKind]) -> float | None:
 
     A run without an answer is 0 wherever something would have decided.
     """
-    if not kinds or result.outcome == "ungraded":
+    if not kinds:
         return None
     if result.outcome in BROKEN_OFF:
         return 0.0

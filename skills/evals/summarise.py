@@ -119,21 +119,18 @@ def _rows(run: ScoredRun, earlier: ScoredRun | None) -> Iterator[CaseRow]:
                     runs=runs,
                     rates={side: _mean(found) for side, found in worth.items()},
                     flaky=any(0 < _mean(worth[side]) < 1 for side in worth.keys() - {"before"}),
-                    undecided=_undecided(run, case, runs.get("with", ()), runs.get("without", ())),
+                    undecided=_undecided(runs.get("with", ()), runs.get("without", ())),
                 )
 
 
-def _undecided(
-    run: ScoredRun, case: str, ours: Sequence[EvalResult], theirs: Sequence[EvalResult]
-) -> tuple[str, ...]:
+def _undecided(ours: Sequence[EvalResult], theirs: Sequence[EvalResult]) -> tuple[str, ...]:
     """Return the checks that came out the same in every run of both arms."""
-    kinds = run.kinds(case, "without")
-    sides = [_outcomes_of_checks(each, kinds) for each in (ours, theirs)]
+    sides = [_outcomes_of_checks(each) for each in (ours, theirs)]
     return tuple(text for text, found in sides[0].items() if len(found) == 1 and found == sides[1].get(text))
 
 
-def _outcomes_of_checks(results: Sequence[EvalResult], kinds: frozenset[str]) -> dict[str, set[bool]]:
+def _outcomes_of_checks(results: Sequence[EvalResult]) -> dict[str, set[bool]]:
     found: dict[str, set[bool]] = {}
-    for check in (check for one in results for check in one.checks if check.kind in kinds):
+    for check in (check for one in results for check in one.checks):
         found.setdefault(check.text, set()).add(check.passed)
     return found

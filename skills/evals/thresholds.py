@@ -106,10 +106,10 @@ def _reached(summary: Summary, threshold: Threshold) -> Iterator[_Reached]:
             if (delta.name, delta.metric) == (ARMS, "passed"):
                 yield _Reached(delta.value, _of(delta.n, delta.model))
         return
-    for arm in summary.arms:
-        if arm.arm == "with" and threshold.metric in OF_SKILLS:
+    for arm in (each for each in summary.arms if each.arm == "with"):
+        if threshold.metric in OF_SKILLS:
             yield from _of_skills(arm, threshold)
-        elif arm.arm == "with":
+        else:
             yield from _of_arm(arm, threshold.metric)
 
 

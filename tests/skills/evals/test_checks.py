@@ -158,9 +158,9 @@ def test_results_come_in_the_order_of_the_case(workspace: Path) -> None:
 
 def test_what_nothing_can_be_held_against_is_found_before_a_run() -> None:
     expect = Expected(
-        answer=ExpectedText(regex=("(?=a)",), not_regex=("a",)),
+        answer=ExpectedText(regex=("(?=a)\x1b[2J",), not_regex=("a",)),
         files=(ExpectedFile(path="a", text=ExpectedText(json_schema={"type": "x"})),),
     )
     first, second = unfit(case(expect))
-    assert first.startswith('set/one: RE2 does not understand the pattern "(?=a)"')
+    assert first.startswith('set/one: RE2 does not understand the pattern "(?=a)<U+001B>[2J"')
     assert second.startswith("set/one: The JSON schema is of no use: it is not valid at")

@@ -173,3 +173,16 @@ def test_names_that_are_no_text_are_shown(place: Path) -> None:
 def test_a_pattern_of_many_stars_takes_no_time(place: Path) -> None:
     (place / ("a" * 200)).write_text("")
     assert not passes(place, "*a" * 50 + "b")
+
+
+def test_a_file_of_the_case_that_is_none_is_not_waited_for_or_followed(place: Path, tmp_path: Path) -> None:
+    """The case may be a stranger's: a link in its folder would show files of the reader as a difference."""
+    (tmp_path / "case").mkdir()
+    os.mkfifo(tmp_path / "case" / "pipe")
+    (tmp_path / "secret").write_text("secret\n")
+    (tmp_path / "case" / "link").symlink_to(tmp_path / "secret")
+    for name, reason in (("pipe", "is not a regular file"), ("link", "leads out of its folder")):
+        result = results(place, "a.csv", equals_file=str(tmp_path / "case" / name))[1]
+        assert not result.passed
+        assert reason in result.evidence
+        assert "secret" not in result.evidence

@@ -2,6 +2,8 @@
 
 import subprocess
 import sys
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from threading import Thread
 from typing import Any
 
 import pytest
@@ -74,6 +76,11 @@ def test_a_pattern_in_a_value_is_no_pattern() -> None:
         ({"patternProperties": {"^x": {}}, "additionalProperties": False}, '{"ya": 1}', False),
         ({"properties": {"a": {}}, "additionalProperties": {"type": "string"}}, '{"a": 1, "b": "x"}', True),
         ({"properties": {"a": {}}, "additionalProperties": {"type": "string"}}, '{"a": 1, "b": 2}', False),
+        (
+            {"patternProperties": {"^(a+)+$": {}}, "additionalProperties": False},
+            f'{{"{"a" * 5_000}b": ""}}',
+            False,
+        ),
         ({"uniqueItems": True}, "[1, 2, 1]", False),
         ({"uniqueItems": True}, "[1, 2, true]", True),
         ({"$defs": {"n": {"type": "integer"}}, "$ref": "#/$defs/n"}, '"x"', False),
@@ -85,8 +92,22 @@ def test_keywords_mean_what_the_standard_says(schema: dict[str, Any], text: str,
 
 
 def test_a_reference_fetches_nothing() -> None:
-    with pytest.raises(JsonSchemaError, match="which is not in it"):
-        schema_faults({"$ref": "http://127.0.0.1:9/schema.json"}, "1")
+    asked: list[str] = []
+
+    class Schemas(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            asked.append(self.path)
+            self.send_error(404)
+
+        def log_message(self, *args: object) -> None:
+            pass
+
+    with HTTPServer(("127.0.0.1", 0), Schemas) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        with pytest.raises(JsonSchemaError, match="which is not in it"):
+            schema_faults({"$ref": f"http://127.0.0.1:{server.server_port}/schema.json"}, "1")
+        server.shutdown()
+    assert asked == []
 
 
 def test_a_schema_that_never_ends_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -247,6 +247,15 @@ def test_what_costs_less_is_better_and_has_no_p() -> None:
     assert not [each for each in summary.deltas if each.metric == "usd"]
 
 
+def test_of_five_cases_no_cost_is_shown_to_differ() -> None:
+    many = cases(5)
+    results = [answered(case.id, right=True, spent=Spent(input_tokens=10)) for case in many]
+    results += [answered(case.id, right=True, arm="without", spent=Spent(input_tokens=90)) for case in many]
+    summary = summarise(head(many, arms=("with", "without")), results)
+    assert (delta(summary, "tokens").value, delta(summary, "tokens").verdict) == (-80, "too few cases")
+    assert delta(summary, "passed").verdict == "too few cases"
+
+
 def test_an_error_is_not_cheap() -> None:
     many = cases(7)
     results = [answered(case.id, right=True, spent=Spent(input_tokens=100)) for case in many]

@@ -95,6 +95,8 @@ def test_a_share_that_is_just_reached_is_reached() -> None:
     results = [answered(case.id, right=at > 2, repeat=k) for at, case in enumerate(tasks) for k in range(3)]
     summary = summarise(head(tasks, repeat=3), results)
     assert misses(summary, "passed=70%", "passed=.7", "all_passed=0.7") == ()
+    few = [answered(f"{at}", right=at == 0 and k < 3, repeat=k) for at in range(3) for k in range(5)]
+    assert misses(summarise(head(tasks[:3], repeat=5), few), "passed=20%") == ()
     assert misses(summary, "passed=70.01%") == ("passed is 70.00% of 10 cases of model, below 70.01%.",)
 
 
