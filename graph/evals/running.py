@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from time import monotonic
 from typing import Any, Final, NamedTuple
@@ -58,6 +59,10 @@ SCRIPTED: Final = "scripted"
 _ALLOWED: Final[frozenset[Risk]] = frozenset({"run", "write", "delete"})
 """What a case may do unasked where the sandbox works: its workspace is thrown away."""
 _MOST_SEARCHES: Final = 3
+_LOOK_SECONDS: Final = 0.1
+"""Between two looks whether a signal came."""
+_GRACE_SECONDS: Final = 8
+"""Until what was told to end is left."""
 _LONGEST_ERROR: Final = 2_000
 _LONGEST_REASON: Final = 300
 _ENDED: Final = "Not run: this eval case is about which skill is chosen, and that is known."
@@ -117,12 +122,8 @@ def run_case(
                     ended = _judged(case, arm, ended, run, setup)
         except CaseRefusedError as failure:
             ended = ended._replace(outcome="refused", error=str(failure))
-        except (SkillsAgentError, OSError) as failure:
-            ended = ended._replace(outcome="error", error=str(failure))
-        # A case that meets a bug of ours must not end the run of two hundred others.
-        except Exception as failure:
-            logger.warning("eval case failed", exc_info=failure, extra={"case": case.id})
-            ended = ended._replace(outcome="error", error=f"{type(failure).__name__}: {failure}")
+        except Exception as failure:  # noqa: BLE001 - one case must not end the run of two hundred others
+            ended = ended._replace(outcome="error", error=_failure_text(failure))
     return EvalResult(
         case=case.id,
         model=model,
@@ -173,21 +174,16 @@ def _ended(case: EvalCase, run: _Run, control: RunControl, price: Price | None) 
     """Let the agent work, and return what is known when it has ended. Raises nothing of the model's."""
     before, began = digests_of(run.workspace), monotonic()
     config = config_of(run.thread, {"eval": case.id})
-    failure = ""
-    with _ending_after(case.seconds, control) as is_late:
-        try:
-            _take_turns(run.agent, case, config, control)
-        except SkillsAgentError as error:
-            failure = str(error)
+    ending = _within(case.seconds, control, partial(_take_turns, run.agent, case, config, control))
     snapshot = run.agent.get_state(config)
     files = {path: sha for path, sha in digests_of(run.workspace).items() if before.get(path) != sha}
     is_choice = case.kind == "trigger"
     trajectory = trajectory_of(snapshot.values, _offered(run.services), files, asked=is_choice)
     ended = _Ended("passed", "", trajectory, spent_of(snapshot.values, monotonic() - began, price))
-    if is_late.is_set():
+    if ending.is_late:
         return ended._replace(outcome="timeout", error=f"It was given up after {case.seconds:g} seconds.")
-    if failure:
-        return ended._replace(outcome="error", error=failure)
+    if ending.failure is not None:
+        return ended._replace(outcome="error", error=_failure_text(ending.failure))
     if not is_choice and snapshot.interrupts:
         why = _refused(snapshot.interrupts[0].value, run.services)
         return ended._replace(outcome="refused", error=str(why))
@@ -328,22 +324,44 @@ def _choose_only(agent: CompiledAgent, said: AgentInput, config: RunnableConfig,
         agent.update_own_state(config, {"messages": ended}, as_node="answer")
 
 
-@contextmanager
-def _ending_after(seconds: float, control: RunControl) -> Iterator[threading.Event]:
-    """End what runs in the block after a time; the event says that it was late."""
-    late = threading.Event()
+class _Ending(NamedTuple):
+    """How the work of an agent ended."""
 
-    def end() -> None:
-        late.set()
+    is_late: bool = False
+    failure: Exception | None = None
+
+
+def _within(seconds: float, control: RunControl, work: Callable[[], None]) -> _Ending:
+    """Do the work, and end it after a time, or soon after `control` is drained.
+
+    It is done in a thread of its own: a model call cannot be ended, and is left when it is not over then.
+    """
+    failures: list[Exception] = []
+
+    def guarded() -> None:
+        try:
+            work()
+        except Exception as error:  # noqa: BLE001 - it is looked at in the thread that waits
+            failures.append(error)
+
+    thread = threading.Thread(target=guarded, name="eval-case", daemon=True)
+    thread.start()
+    end, is_late = monotonic() + seconds, False
+    while thread.is_alive() and not control.drain_requested and not is_late:
+        thread.join(min(_LOOK_SECONDS, max(end - monotonic(), 0.0)))
+        is_late = thread.is_alive() and monotonic() >= end
+    if is_late:
         control.request_drain("timeout")
+    thread.join(_GRACE_SECONDS)
+    return _Ending(is_late, next(iter(failures), None))
 
-    timer = threading.Timer(seconds, end)
-    timer.daemon = True
-    timer.start()
-    try:
-        yield late
-    finally:
-        timer.cancel()
+
+def _failure_text(failure: Exception) -> str:
+    if isinstance(failure, SkillsAgentError):
+        return str(failure)
+    # A case that meets a bug must not end the run of two hundred others.
+    logger.warning("eval case failed", exc_info=failure)
+    return f"{type(failure).__name__}: {failure}"
 
 
 def _offered(services: Services) -> list[str]:

@@ -301,7 +301,7 @@ def test_a_run_goes_on_where_it_was_and_counts_nothing_twice(setup: Setup) -> No
     def tell(result: EvalResult) -> None:
         told.append(result)
         if len(told) == 2:
-            stop.request()
+            stop.request_drain()
 
     partial = run_all(folder, setup, jobs=1, budget=Budget(), stop=stop, tell=tell)
     assert partial == "it was interrupted"
