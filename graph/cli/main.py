@@ -25,6 +25,7 @@ _COMMANDS: Final = {
     "grants": "See and revoke what you decided in a thread.",
     "trust": "Vouch for what came with a project, as it is now.",
     "skills": "List, search, check and begin skills.",
+    "eval": "Run eval cases: does a skill help, and is it chosen when it should be.",
     "cache": "See and clear the snapshots of loaded skills.",
     "graph": "Print the graph that every run follows, as a Mermaid diagram.",
 }
