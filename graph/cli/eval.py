@@ -152,7 +152,7 @@ def evaluate(
     stop = Stop()
     with folder.held(), open_database(settings) as database, draining(stop, again):
         folder.finish(_CUT_OFF)
-        setup = _setup(settings, folder, database, yes)
+        setup = _setup(settings, folder, database, yes, is_new=is_new)
         partial = _run(folder, setup, amount, stop, jobs, quiet=as_json)
         folder.finish(partial)
     summary = summarise(folder.head, folder.results(), (before.head, before.results()) if before else None)
@@ -226,18 +226,26 @@ def _run_before(workspace: Path, run: str) -> "RunFolder":
     return RunFolder.open(workspace, run)
 
 
-def _setup(settings: Settings, folder: "RunFolder", database: Any, yes: frozenset[Risk]) -> "Setup":
+def _setup(
+    settings: Settings, folder: "RunFolder", database: Any, yes: frozenset[Risk], *, is_new: bool
+) -> "Setup":
+    from skills_agent.graph.evals.grading import make_grade
     from skills_agent.graph.evals.places import catalog_folders, sources_of
+    from skills_agent.graph.evals.recording import recordings_of
     from skills_agent.graph.evals.running import Setup
 
-    places = [Path(each) for each in folder.head.places]
+    head = folder.head
+    places = [Path(each) for each in head.places]
+    kept = recordings_of(settings, places, head.recording, anew=is_new) if head.recording else None
     return Setup(
         settings=settings,
         database=database,
-        run=folder.head.id,
+        run=head.id,
         sources=lambda label: sources_of(settings, places, label),
         folders=tuple(map(str, catalog_folders(places))),
         yes=yes,
+        grade=make_grade(settings, head.grader, kept) if head.grader else None,
+        **({"model_of": kept.model_of} if kept else {}),
     )
 
 

@@ -8,14 +8,14 @@ from msgspec.structs import replace
 from skills_agent.graph.setting_values import Price
 from skills_agent.skills.evals.trajectory import Spent
 
-FREE: Final = frozenset({"offline", "scripted"})
+IN_PROCESS: Final = frozenset({"offline", "scripted"})
 """Models that answer in this process: they cost nothing, whatever they count."""
 _MILLION: Final = 1_000_000
 
 
 def price_of(model: str, prices: Mapping[str, Price]) -> Price | None:
     """Return the price of a model; None where the operator gave none."""
-    if model.partition(":")[0] in FREE:
+    if model.partition(":")[0] in IN_PROCESS:
         return prices.get(model) or Price()
     return prices.get(model)
 

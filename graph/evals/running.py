@@ -91,8 +91,8 @@ class Setup:
     """Where the evaluated skills are: no script may change them."""
     grade: Grade | None = None
     """Grades rubrics; None: nobody does."""
-    model_of: Callable[[EvalCase, str], ModelRunnable | None] = lambda case, name: None  # noqa: ARG005
-    """Returns the model of a case where it is not just the one of that name: recorded, replayed, scripted."""
+    model_of: Callable[[EvalCase, str, int], ModelRunnable | None] = lambda *_: None
+    """Returns the model of a case, by name and repeat, where it is not just the one of that name."""
 
     def thread(self, case: EvalCase, model: str, arm: Arm, repeat: int) -> str:
         """Return the id of the thread of one run of a case."""
@@ -115,7 +115,7 @@ def run_case(
     with fresh_place() as place:
         try:
             lay(case.files, place.workspace, root_of(case))
-            with _agent(case, model, arm, place, setup) as (agent, services):
+            with _agent(case, model, arm, repeat, place, setup) as (agent, services):
                 run = _Run(agent, services, thread, place.workspace)
                 ended = _ended(case, run, control or RunControl(), price_of(model, setup.settings.prices))
                 if ended.outcome == "passed":
@@ -147,7 +147,10 @@ def _judged(case: EvalCase, arm: Arm, ended: "_Ended", run: "_Run", setup: Setup
     ended = ended._replace(checks=checks, outcome=_outcome(checks))
     if case.expect.rubric is None or setup.grade is None:
         return ended
-    graded, spent = setup.grade(case, ended.trajectory, run.workspace)
+    try:
+        graded, spent = setup.grade(case, ended.trajectory, run.workspace)
+    except SkillsAgentError as error:
+        return ended._replace(outcome="error", error=str(error))
     checks = (*checks, *graded)
     return ended._replace(checks=checks, outcome=_outcome(checks), grading=spent)
 
@@ -194,12 +197,12 @@ def _ended(case: EvalCase, run: _Run, control: RunControl, price: Price | None) 
 
 @contextmanager
 def _agent(
-    case: EvalCase, model: str, arm: Arm, place: FreshPlace, setup: Setup
+    case: EvalCase, model: str, arm: Arm, repeat: int, place: FreshPlace, setup: Setup
 ) -> Iterator[tuple[CompiledAgent, Services]]:
     """Make the agent of one run; what it kept for this workspace elsewhere goes with it."""
     label = f"eval-{secrets.token_hex(4)}"
     settings = _settings(case, model, arm, place, setup)
-    chat: ModelRunnable | None = setup.model_of(case, model)
+    chat: ModelRunnable | None = setup.model_of(case, model, repeat)
     if chat is None and model == SCRIPTED:
         if not case.replies:
             raise NoRepliesError(case.id)

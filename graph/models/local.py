@@ -52,7 +52,7 @@ class LocalChatModel(BaseChatModel):
     def _stream(
         self, messages: list[BaseMessage], *args: Any, **kwargs: Any
     ) -> Iterator[ChatGenerationChunk]:
-        yield from _chunks(self._whole(messages, kwargs))
+        yield from message_chunks(self._whole(messages, kwargs))
 
     def _whole(self, messages: list[BaseMessage], kwargs: dict[str, Any]) -> AIMessage:
         names = frozenset(
@@ -79,7 +79,7 @@ def _usage(messages: Sequence[BaseMessage], reply: AIMessage) -> UsageMetadata:
     return UsageMetadata(input_tokens=given, output_tokens=written, total_tokens=given + written)
 
 
-def _chunks(message: AIMessage) -> Iterator[ChatGenerationChunk]:
+def message_chunks(message: AIMessage) -> Iterator[ChatGenerationChunk]:
     pieces = _WORD.findall(message.content) if isinstance(message.content, str) else [message.content]
     for piece in pieces:
         yield ChatGenerationChunk(message=AIMessageChunk(content=piece, id=message.id))
