@@ -230,12 +230,12 @@ def _setup(
     settings: Settings, folder: "RunFolder", database: Any, yes: frozenset[Risk], *, is_new: bool
 ) -> "Setup":
     from skills_agent.graph.evals.grading import make_grade
-    from skills_agent.graph.evals.places import catalog_folders, sources_of
+    from skills_agent.graph.evals.places import catalog_folders, places_of, sources_of
     from skills_agent.graph.evals.recording import recordings_of
     from skills_agent.graph.evals.running import Setup
 
     head = folder.head
-    places = [Path(each) for each in head.places]
+    places = places_of(head.places, head.cases)
     kept = recordings_of(settings, places, head.recording, anew=is_new) if head.recording else None
     return Setup(
         settings=settings,

@@ -1,18 +1,18 @@
 """The head of a run: what is run, as it was read when the run began."""
 
 import secrets
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 
-from skills_agent.graph.evals.places import sources_of
+from skills_agent.graph.evals.places import places_of, sources_of
 from skills_agent.graph.settings import Settings, make_registry
 from skills_agent.skills.errors import SkillsAgentError
-from skills_agent.skills.evals.case import EvalCase, EvalSet
+from skills_agent.skills.evals.case import EvalCase
 from skills_agent.skills.evals.checks import unfit
 from skills_agent.skills.evals.errors import EvalRunError
-from skills_agent.skills.evals.read import find_files, read_all
+from skills_agent.skills.evals.read import read_all
 from skills_agent.skills.evals.result import Arm, Recording, RunHead
 from skills_agent.skills.evals.run_folder import RunFolder, ids
 from skills_agent.skills.skill import SkillRef
@@ -49,7 +49,7 @@ def new_head(  # noqa: PLR0913 - what the command takes, each by its name
     `names` are the skills that they are about; none: all. Raises NoCasesError, and EvalFileError.
     """
     where = tuple(Path(each).absolute() for each in places) or (settings.workspace,)
-    sets = read_sets(where)
+    sets = read_all(where)
     cases = tuple(case for each in sets for case in each.cases if not names or case.skill in names)
     skipped = [sentence for each in sets for sentence in each.skipped]
     if not cases:
@@ -67,23 +67,18 @@ def new_head(  # noqa: PLR0913 - what the command takes, each by its name
         arms=arms,
         repeat=repeat,
         seed=seed,
-        places=tuple(str(each) for each in where),
+        places=tuple(map(str, where)),
         recording=recording,
-        skills=digests(settings, where, {case.skill for case in cases}),
+        skills=digests(settings, tuple(map(str, where)), cases),
         cases=cases,
         skipped=(*skipped, *(sentence for case in cases for sentence in unfit(case))),
     )
 
 
-def read_sets(places: Iterable[Path]) -> tuple[EvalSet, ...]:
-    """Return what the files of some places hold, each file once."""
-    return read_all(list(dict.fromkeys(file for place in places for file in find_files(place))))
-
-
-def digests(settings: Settings, places: Sequence[Path], about: Collection[str]) -> dict[str, str]:
-    """Return the digests of the skills that a run's agent knows, by name; of many, of those asked for."""
-    registry = make_registry(settings, sources_of(settings, places, "eval"))
-    skills = registry.refresh().skills
+def digests(settings: Settings, places: Sequence[str], cases: Sequence[EvalCase]) -> dict[str, str]:
+    """Return the digests of the skills that a run's agent knows, by name; of many, of those of the cases."""
+    registry = make_registry(settings, sources_of(settings, places_of(places, cases), "eval"))
+    skills, about = registry.refresh().skills, {case.skill for case in cases}
     found = {}
     for skill in skills:
         if len(skills) > _MANY and skill.name not in about:
@@ -108,7 +103,7 @@ def check_unchanged(head: RunHead) -> None:
 
     A run that came with a repository so runs nothing that its files of cases do not say.
     """
-    now = {case.id: case for each in read_sets(map(Path, head.places)) for case in each.cases}
+    now = {case.id: case for each in read_all(map(Path, head.places)) for case in each.cases}
     changed = [case for case in head.cases if now.get(case.id) != case]
     if changed:
         files = dict.fromkeys(case.file.partition("#")[0] for case in changed)
@@ -121,9 +116,5 @@ def check_unchanged(head: RunHead) -> None:
 
 def changed_skills(head: RunHead, settings: Settings) -> list[str]:
     """Return the names of the skills that are not what they were when the run began."""
-    now = digests(settings, [Path(each) for each in head.places], _about(head.cases))
+    now = digests(settings, head.places, head.cases)
     return sorted(name for name, digest in head.skills.items() if now.get(name) != digest)
-
-
-def _about(cases: Iterable[EvalCase]) -> set[str]:
-    return {case.skill for case in cases}

@@ -1,9 +1,12 @@
 """Which skills the agent of an eval case has, by where the cases are."""
 
-from collections.abc import Iterator, Sequence
+import os
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
+from skills_agent.graph.evals.laying import file_of
 from skills_agent.graph.settings import Settings
+from skills_agent.skills.evals.case import EvalCase
 from skills_agent.skills.packages.packing import EVALS
 from skills_agent.skills.sources import Source
 from skills_agent.skills.sources.directory import DirectorySource, standard_sources
@@ -64,17 +67,22 @@ class EvaluatedSource:
         return self._source.claims(path)
 
 
+def places_of(places: Sequence[str], cases: Iterable[EvalCase]) -> tuple[Path, ...]:
+    """Return what says which skills a run's agent has: where cases were looked for, and their files."""
+    files = (str(file_of(case)) for case in cases if case.file)
+    return tuple(map(Path, dict.fromkeys([*places, *files])))
+
+
 def sources_of(settings: Settings, places: Sequence[Path], label: str) -> Sequence[Source]:
     """Return the sources of an agent, each labelled anew, so that what its scripts keep is nobody else's.
 
-    Without folders of skills among the places they are the workspace's, as for any question there, but for
-    the user's own: a run is to mean the same on another machine. Nobody vouches for skills by their path.
+    Skills and folders of skills among the places are the strongest; nobody vouches for them by their path.
+    Where another place is among them, as the workspace is, its skills come first, as for any question there,
+    but for the user's own: a run is to mean the same on another machine.
     """
-    if folders := catalog_folders(places):
-        named: Sequence[DirectorySource] = [
-            DirectorySource(folder, str(number), trusted=False) for number, folder in enumerate(folders)
-        ]
-    else:
+    folders = catalog_folders(places)
+    own: list[DirectorySource] = []
+    if not all(map(_is_of_skills, places)) or not folders:
         every = standard_sources(
             settings.workspace,
             settings.home,
@@ -82,5 +90,15 @@ def sources_of(settings: Settings, places: Sequence[Path], label: str) -> Sequen
             bundled=settings.bundled_skills,
             offered=settings.offered_dirs,
         )
-        named = [source for source in every if source.label != "user"]
-    return [EvaluatedSource(source, f"{label}-{source.label}") for source in named]
+        own = [source for source in every if source.label != "user"]
+    known = {os.path.realpath(source.folder) for source in own}
+    named = [
+        DirectorySource(folder, f"evaluated-{number}", trusted=False)
+        for number, folder in enumerate(folders)
+        if os.path.realpath(folder) not in known
+    ]
+    return [EvaluatedSource(source, f"{label}-{source.label}") for source in (*own, *named)]
+
+
+def _is_of_skills(place: Path) -> bool:
+    return bool(catalog_folders([place]))
