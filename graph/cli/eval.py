@@ -29,9 +29,9 @@ Begin with one, in .agent/evals/first.yaml:
 
   version: 1
   cases:
-    - request: Which region sold most in orders.csv?
+    - request: What is the total amount in orders.csv?
       files: {orders.csv: "region,amount\\nNorth,3\\nSouth,5\\n"}
-      expect: {answer: {contains: [South]}}
+      expect: {answer: "8"}
 """
 _CUT_OFF: Final = "it was cut off"
 _MOST_JOBS: Final = 4

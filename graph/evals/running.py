@@ -37,7 +37,7 @@ from skills_agent.skills.confined import is_beneath
 from skills_agent.skills.errors import SkillError, SkillsAgentError
 from skills_agent.skills.evals.case import EvalCase, ScriptCheck
 from skills_agent.skills.evals.checks import check
-from skills_agent.skills.evals.result import Arm, CheckResult, EvalResult, Outcome
+from skills_agent.skills.evals.result import EVAL_THREADS, Arm, CheckResult, EvalResult, Outcome
 from skills_agent.skills.evals.run_folder import RUNS
 from skills_agent.skills.evals.trajectory import Spent, Trajectory
 from skills_agent.skills.policy.patterns import Call
@@ -100,7 +100,7 @@ class Setup:
         safe = "".join(
             each if (each.isalnum() and each.isascii()) or each in "._-" else "-" for each in words
         )
-        return f"eval-{self.run}-{safe}"[:56] + f"-{secrets.token_hex(3)}"
+        return f"{EVAL_THREADS}{self.run}-{safe}"[:56] + f"-{secrets.token_hex(3)}"
 
 
 def run_case(
@@ -111,12 +111,12 @@ def run_case(
     What goes wrong with the agent, its model or the case is an outcome, not an error.
     """
     thread = setup.thread(case, model, arm, repeat)
-    ended = _Ended("error")
+    ended, begun = _Ended("error"), False
     with fresh_place() as place:
         try:
             lay(case.files, place.workspace, root_of(case))
             with _agent(case, model, arm, repeat, place, setup) as (agent, services):
-                run = _Run(agent, services, thread, place.workspace)
+                run, begun = _Run(agent, services, thread, place.workspace), True
                 ended = _ended(case, run, control or RunControl(), price_of(model, setup.settings.prices))
                 if ended.outcome == "passed":
                     ended = _judged(case, arm, ended, run, setup)
@@ -135,7 +135,7 @@ def run_case(
         trajectory=ended.trajectory,
         spent=ended.spent,
         grading=ended.grading,
-        thread=thread,
+        thread=thread if begun else "",
         at=datetime.now(UTC).isoformat(timespec="seconds"),
     )
 

@@ -108,7 +108,7 @@ def _cases(written: _Written) -> Iterator[tuple[Path, EvalCase]]:
             yield path, _Case(written, case, path).case()
         except PathFault as fault:
             raise written.error(path, str(fault)) from fault
-    skill = form.skill or written.place.skill
+    skill = str(form.skill or written.place.skill)
     for key in ("should_trigger", "should_not_trigger"):
         for index, each in enumerate(getattr(form, key)):
             yield (key, index), _trigger(written, each, (key, index), skill)
@@ -131,7 +131,7 @@ class _Case:
         line = self._written.document.line_of(self._path)
         return EvalCase(
             id=_id(place, form.id, form.name or turns[0]),
-            name=form.name or name_of(turns[0]),
+            name=str(form.name) or name_of(turns[0]),
             skill=skill,
             kind=form.kind,
             turns=turns,
@@ -142,13 +142,14 @@ class _Case:
             repeat=form.repeat or defaults.repeat,
             seconds=form.seconds or defaults.seconds or 300.0,
             tags=tuple(dict.fromkeys((*_names(defaults.tags), *_names(form.tags)))),
-            note=form.note,
+            note=str(form.note),
             file=f"{place.file}:{line}",
         )
 
     def _skill(self) -> str:
         form = self._form
-        return form.skill if form.skill is not None else self._written.form.skill or self._written.place.skill
+        whole = self._written.form.skill or self._written.place.skill
+        return str(whole if form.skill is None else form.skill)
 
     def _turns(self) -> tuple[str, ...]:
         form = self._form

@@ -10,6 +10,9 @@ from skills_agent.skills.evals.trajectory import Spent, Trajectory
 VERSION = 1
 """Of the files of a run."""
 
+EVAL_THREADS = "eval-"
+"""What the names of the threads of eval cases begin with."""
+
 Arm = Literal["with", "without"]
 """The same case with the skill, and without it."""
 

@@ -57,7 +57,8 @@ def _case(result: EvalResult, *, is_repeated: bool) -> ET.Element:
             fault.set("type", result.outcome)
             lines = [result.error, *(f"{each.text} {each.evidence}" for each in failed_checks(result))]
             fault.text = _clean("\n".join(filter(None, lines)))
-    ET.SubElement(case, "system-out").text = _clean(f"skills-agent threads show {result.thread}")
+    if result.thread:
+        ET.SubElement(case, "system-out").text = _clean(f"skills-agent threads show {result.thread}")
     return case
 
 

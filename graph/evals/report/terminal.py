@@ -96,7 +96,8 @@ def _failures(summary: Summary) -> Iterator[str]:
     for each in found[:MOST]:
         where = f" ({each.model})" if len(summary.head.models) > 1 else ""
         yield f"  {each.outcome}  {each.case}{where}: {reason(each)}"
-        yield f"    skills-agent threads show {each.thread}"
+        if each.thread:
+            yield f"    skills-agent threads show {each.thread}"
     yield from _more(len(found))
 
 

@@ -223,3 +223,14 @@ def test_any_text_is_read_or_refused(tmp_path_factory: pytest.TempPathFactory, t
     file.write_bytes(text.encode(errors="surrogatepass"))
     with suppress(EvalFileError):
         msgspec.json.encode(read_set(file))
+
+
+def test_what_is_read_can_be_kept(tmp_path: Path) -> None:
+    (file := tmp_path / "cases.yaml").write_text(
+        "version: 1\nskill: s\ncases:\n"
+        "  - {id: a, name: plain, skill: other, note: words, request: r, expect: {answer: x}, tags: [t],\n"
+        "     replies: [hi, {tool_calls: [{name: x, args: {y: z}}]}]}\n"
+        "should_trigger: [{request: use it, tags: near}]\n"
+    )
+    read = read_set(file)
+    assert msgspec.json.decode(msgspec.json.encode(read), type=EvalSet) == read

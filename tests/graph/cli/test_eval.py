@@ -1,0 +1,201 @@
+"""skills-agent eval: what it prints, what it keeps, and how it exits."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.graph.cli.command_line import CommandLine, Finished
+
+CASES = """\
+version: 1
+cases:
+  - id: hello
+    request: Say hello.
+    expect: {answer: hello}
+    replies: [hello]
+  - id: rain
+    skill: rain-gauge
+    kind: trigger
+    request: How much rain fell?
+    expect: {skills: rain-gauge}
+    replies: [{tool_calls: [{name: load_skill, args: {name: rain-gauge}}]}]
+"""
+FAILING = """\
+  - id: bye
+    request: Say bye.
+    expect: {answer: bye}
+    replies: [hello]
+"""
+
+
+@pytest.fixture
+def evals(cli: CommandLine) -> CommandLine:
+    """Return the command line with two cases beside the skill rain-gauge."""
+    write_cases(cli, CASES)
+    return cli
+
+
+def write_cases(cli: CommandLine, text: str, name: str = "cases.yaml") -> Path:
+    file = cli.skills / "rain-gauge" / "evals" / name
+    file.parent.mkdir(exist_ok=True)
+    file.write_text(text)
+    return file
+
+
+def run(cli: CommandLine, *args: str, **variables: str) -> Finished:
+    return cli.run("eval", str(cli.skills), "--model", "scripted", *args, **variables)
+
+
+def heads(cli: CommandLine) -> list[dict[str, Any]]:
+    files = sorted((cli.workspace / ".agent" / "eval-runs").glob("*/run.json"))
+    return [json.loads(file.read_text()) for file in files]
+
+
+def results(cli: CommandLine) -> list[dict[str, Any]]:
+    (file,) = (cli.workspace / ".agent" / "eval-runs").glob("*/results.jsonl")
+    return [json.loads(line) for line in file.read_text().splitlines()]
+
+
+def test_all_passed_is_0_and_one_that_did_not_is_1(evals: CommandLine) -> None:
+    done = run(evals)
+    assert done.code == 0
+    assert done.out.startswith("2 of 2 runs passed: 100 %")
+    assert "1/2  passed" in done.err
+    write_cases(evals, CASES + FAILING)
+    failed = run(evals)
+    assert failed.code == 1
+    assert 'The answer contains "bye".' in failed.out
+
+
+def test_a_threshold_decides_instead(evals: CommandLine) -> None:
+    write_cases(evals, CASES + FAILING)
+    assert run(evals, "--fail-under", "passed=0.5").code == 0
+    missed = run(evals, "--fail-under", "passed=0.9")
+    assert missed.code == 1
+    assert "passed" in missed.err.splitlines()[-1]
+    assert run(evals, "--fail-under", "luck=0.9").code != 0
+
+
+def test_every_case_is_a_thread_that_can_be_shown(evals: CommandLine) -> None:
+    run(evals)
+    for result in results(evals):
+        shown = evals.run("threads", "show", result["thread"])
+        assert shown.code == 0
+        assert ("Say hello." in shown.out) or ("How much rain" in shown.out)
+
+
+def test_json_is_one_value_and_the_reports_are_files(evals: CommandLine) -> None:
+    files = [f"--{kind}={kind}.out" for kind in ("html", "junit", "markdown")]
+    done = run(evals, "--json", *files)
+    assert (done.code, done.errors) == (0, "")
+    assert [each["case"] for each in done.value["cases"]] == [
+        "rain-gauge.cases/hello",
+        "rain-gauge.cases/rain",
+    ]
+    assert "<html" in (evals.workspace / "html.out").read_text()
+    assert "<testsuite" in (evals.workspace / "junit.out").read_text()
+    assert (evals.workspace / "markdown.out").read_text().startswith("#")
+
+
+def test_no_cases_say_where_it_looked_and_how_to_begin(cli: CommandLine) -> None:
+    done = cli.run("eval")
+    assert done.code == 2
+    assert str(cli.workspace) in done.err
+    example = done.err.partition(".agent/evals/first.yaml:\n")[2].partition("\nerror")[0]
+    cli.write(
+        ".agent/evals/first.yaml", "".join(line.removeprefix("  ") for line in example.splitlines(True))
+    )
+    assert cli.run("eval", "--model", "offline").code in {0, 1}
+    assert len(heads(cli)[0]["cases"]) == 1
+
+
+def test_the_case_to_begin_with_passes_offline(cli: CommandLine) -> None:
+    example = cli.run("eval").err.partition(".agent/evals/first.yaml:\n")[2].partition("\nerror")[0]
+    cli.write(
+        ".agent/evals/first.yaml", "".join(line.removeprefix("  ") for line in example.splitlines(True))
+    )
+    done = cli.run("eval", "--model", "offline", "--yes", "run")
+    assert (done.code, done.out[:19]) == (0, "1 of 1 run passed: ")
+
+
+def test_without_runs_each_task_in_both_arms(evals: CommandLine) -> None:
+    write_cases(evals, CASES.replace("  - id: hello\n", "  - id: hello\n    skill: rain-gauge\n"))
+    run(evals, "--without", "--repeat", "2")
+    arms = sorted((each["case"], each.get("arm", "with")) for each in results(evals))
+    hello, rain = "rain-gauge.cases/hello", "rain-gauge.cases/rain"
+    assert arms == [*[(hello, "with")] * 2, *[(hello, "without")] * 2, *[(rain, "with")] * 2]
+
+
+def test_a_budget_ends_the_run_and_resume_goes_on(evals: CommandLine) -> None:
+    first = run(evals, "--budget", "1", "--jobs", "1")
+    assert first.code == 1
+    (command,) = [line for line in first.err.splitlines() if line.startswith("to go on: ")]
+    assert "the budget of 1 token is spent" in first.out
+    again = evals.run(*command.removeprefix("to go on: skills-agent ").split())
+    assert again.code == 0
+    assert [each["case"] for each in results(evals)] == ["rain-gauge.cases/hello", "rain-gauge.cases/rain"]
+    assert "partial" not in heads(evals)[0]
+    assert evals.run("eval", "--resume").code == 1
+
+
+def test_a_changed_case_is_not_gone_on_with(evals: CommandLine) -> None:
+    run(evals, "--budget", "1", "--jobs", "1")
+    file = write_cases(evals, CASES.replace("expect: {answer: hello}", "expect: {answer: bye}"))
+    done = evals.run("eval", "--resume")
+    assert done.code == 1
+    assert "1 case changed since it began" in done.err
+    assert file.name in done.err
+    assert len(results(evals)) == 1
+
+
+def test_a_changed_skill_is_said_when_a_run_goes_on(evals: CommandLine) -> None:
+    run(evals, "--budget", "1", "--jobs", "1")
+    evals.write_skill((evals.skills / "rain-gauge" / "SKILL.md").read_text() + "\nMore.\n")
+    done = evals.run("eval", "--resume")
+    assert done.code == 0
+    assert "rain-gauge changed since this run began" in done.err
+
+
+def test_a_baseline_is_compared_with(evals: CommandLine) -> None:
+    run(evals)
+    done = run(evals, "--baseline", "last")
+    assert done.code == 0
+    assert "now - " in done.out or "no difference" in done.out or "too few" in done.out
+    assert evals.run("eval", "--baseline", "nothing").code == 1
+
+
+@pytest.mark.parametrize(
+    ("args", "says"),
+    [
+        (("--resume", "--model", "offline"), "leave out --model"),
+        (("--record", "--replay"), "leave out one"),
+        (("--budget", "much"), "give tokens"),
+        (("--budget", "2USD", "--model", "openai:x"), "the price of openai:x is not known"),
+        (("--skill", "nothing"), "no eval cases about nothing"),
+        (("--resume", "nothing"), "no such run"),
+        (("--model", "nowhere:x", "--jobs", "0"), "--jobs"),
+    ],
+)
+def test_wrong_usage_is_one_sentence(evals: CommandLine, args: tuple[str, ...], says: str) -> None:
+    write_cases(evals, CASES)
+    words = () if args[0] == "--resume" else (str(evals.skills),)
+    done = evals.run("eval", *words, *args)
+    assert done.code in {1, 2}
+    assert says in done.err.splitlines()[-1]
+    assert not heads(evals)
+
+
+def test_a_grader_that_cannot_be_asked_is_an_error_before_any_case(evals: CommandLine) -> None:
+    done = run(evals, "--grader", "offline")
+    assert done.code == 1
+    assert "choose another --grader" in done.err
+    assert "passed" not in done.err
+
+
+def test_the_threads_of_cases_are_none_to_go_on_with(evals: CommandLine) -> None:
+    run(evals)
+    done = evals.run("ask", "-c", "And?", "--model", evals.script("Hm."))
+    assert done.code == 1
+    assert "There is no thread to go on with" in done.err
