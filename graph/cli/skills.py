@@ -58,6 +58,9 @@ _LATE: Final = {
     "rollback": Late("rollback", "Put back an earlier version of a skill."),
     "uninstall": Late("uninstall", "Remove installed skills, and keep a backup."),
     "stats": Late("stats", "Show how often skills were offered, loaded and used, and what they cost."),
+    "triggers": Late(
+        "triggers", "Show which requests a skill is chosen for, and search for a better description."
+    ),
     "lint": Late("doctor", "Check skills against agentskills.io/specification."),
     "doctor": Late("doctor", "Show where skills are from, what is wrong with them, and all settings."),
     "needs": Late("needs", "Show what a skill needs of this machine, and what is missing."),

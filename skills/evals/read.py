@@ -34,12 +34,13 @@ _OURS: Final = frozenset({"version", "defaults", "should_not_trigger"})
 """Keys of the top that only our form has, or that it has in common with sets of triggers."""
 
 
-def read_set(path: Path) -> EvalSet:
-    """Read one file of eval cases in any of the known formats.
+def read_set(path: Path, about: str = "") -> EvalSet:
+    """Read one file of eval cases in any of the known formats; `about` is its skill where nothing says so.
 
     Raises EvalFileError; NoEvalsError where it is a file of something else.
     """
     place = place_of(path)
+    place = place._replace(skill=place.skill or about)
     text = _text_of(place.file)
     if place.file.suffix.lower() == ".jsonl":
         return read_jsonl(place, text)
