@@ -62,7 +62,7 @@ from skills_agent.skills.packages.signed import Signers
 from skills_agent.skills.policy.patterns import Entry, EntryNotUnderstoodError, Grammar, Places
 from skills_agent.skills.policy.risk import RISKS, Risk
 from skills_agent.skills.policy.secret_places import obeyed_in_homes
-from skills_agent.skills.policy.tool_spec import SHELL_TOOLS
+from skills_agent.skills.policy.tool_spec import PROPOSE_SKILL, SHELL_TOOLS
 from skills_agent.skills.policy.trust import TrustList
 from skills_agent.skills.policy.verdict import AnswerRefusedError, Approver
 from skills_agent.skills.posix import MISSING
@@ -212,6 +212,7 @@ def make_services(  # noqa: PLR0913 - those of `build_graph`, and what the comma
         runner=runner,
         workspace=settings.workspace,
         changes=changes,
+        measures={PROPOSE_SKILL: proposing.measured} if proposing else {},
         workdir=workdir.of_caller,
         absent=partial(_absent, settings.enable_run_command, runner),
         codes=threads.thread_codes,

@@ -25,6 +25,7 @@ from skills_agent.nodes.policy import Policy
 from skills_agent.nodes.question import describe_question
 from skills_agent.skills.policy.grants import Scope, grant_fault
 from skills_agent.skills.policy.patterns import Grammar
+from skills_agent.skills.policy.question import Content
 from skills_agent.state.context import Context
 from skills_agent.state.records import GrantRecord, VerdictRecord
 from skills_agent.state.schema import AgentState, AgentUpdate
@@ -114,6 +115,8 @@ def _asked(question: VerdictRecord, judge: Judge, policy: Policy) -> AskedCall:
     unknown = f"{cut_off['text']} To approve this call is to run it again." if cut_off else ""
     install = question.get("install")
     more = [list_of(install, str(call.skill))] if install else []
+    if measured := question.get("measured"):
+        more.append(Content("Measured before this question:", measured))
     description = describe_question(call, question["reason"], judge, policy, unknown, more)
     return AskedCall(call.tool, call.args, description)
 
@@ -166,7 +169,8 @@ def _verdict(
         if new_call.skill != question.get("skill"):
             verdict.pop("install", None)  # it was approved for the scripts of another one
         verdict["digest"], verdict["skill"] = judge.digest(new_call), new_call.skill
-        verdict.pop("target", None)  # it is of what the call was before
+        for name in ("target", "measured"):  # they are of what the call was before
+            verdict.pop(name, None)  # type: ignore[misc]
         if changed := policy.change(new_call):
             verdict["target"] = changed.digest
         again = judge.verdict(new_call)

@@ -46,7 +46,8 @@ def gate(
     """
     judge = Judge.of(policy, state, runtime)
     counts = counts_of_turn(state)
-    limits = Context.of(runtime.context).narrow(limits)
+    context = Context.of(runtime.context)
+    limits = context.narrow(limits)
     tool_calls, script_runs = counts["tool_calls"], counts["script_runs"]
     messages: list[AnyMessage] = []
     verdicts: dict[str, VerdictRecord] = {}
@@ -66,6 +67,7 @@ def gate(
             _check_may_ask(call, verdict, policy)
         record = _record(call, tool_call["args"], verdict, judge, policy)
         record = with_installation(_with_cut_off(record, tool_call, state, running), call, judge, policy)
+        record = _with_measured(record, call, policy, context)
         verdicts[call_id] = judge.signed(call_id, record)
         if record["decision"] == "deny":
             logger.warning("tool blocked by policy", extra={"tool": call.tool, "by": record["by"]})
@@ -96,6 +98,13 @@ def _with_cut_off(
     entry = invocation.find_entry(call_id, record["tool"], record["digest"], earlier, running.alive)
     if entry and entry.is_unknown and entry.started and entry.attempt_key not in running.effects:
         record["cut_off"] = CutOffRecord(started=entry.started, text=entry.description)
+    return record
+
+
+def _with_measured(record: VerdictRecord, call: Call, policy: Policy, context: Context) -> VerdictRecord:
+    """Return a question with what takes time to know, so that it is found out once."""
+    if record["decision"] == "ask" and (measured := policy.measured(call, context)):
+        return VerdictRecord(**{**record, "measured": measured})
     return record
 
 

@@ -63,6 +63,8 @@ class Policy:
     """Names of tools that the model's provider runs: all that can be done is not to offer them."""
     absent: Callable[[], Mapping[str, str]] = dict
     """Returns the tools that this machine cannot offer, each with the reason."""
+    measures: Mapping[str, Callable[[Mapping[str, Any], Context], str]] = field(default_factory=dict)
+    """By tool, what measures, before a question, what a call with these arguments would bring."""
     mode: Mode = "recommend"
     always_allowed: Collection[str] = ALWAYS_ALLOWED
     excluded: tuple[Entry, ...] = ()
@@ -247,6 +249,11 @@ class Policy:
         """Return what a call would change in a file, as it is now; None for calls that write no one file."""
         change = self.changes.get(call.tool)
         return change(self.arguments(call)) if change else None
+
+    def measured(self, call: Call, context: Context) -> str:
+        """Return what measuring says of a call before a person is asked; empty for most."""
+        measure = self.measures.get(call.tool)
+        return measure(self.arguments(call), context) if measure else ""
 
     def fault(self, tool: BaseTool, args: Mapping[str, Any]) -> str | None:
         """Say what is wrong with a call's arguments; None where they fit or the schema is not a class."""

@@ -261,6 +261,8 @@ class VerdictRecord(TypedDict):
     """Where the same effect began before and its outcome is unknown: a person is told so in the question."""
     install: NotRequired[dict[str, str]]
     """What is installed before the call runs: resolved lists of packages, by kind, and nothing else."""
+    measured: NotRequired[str]
+    """What was measured before a person was asked, e.g. what the evals of a proposed skill say."""
     announced: NotRequired[bool]
     """True where the journal had an entry of the call before: it is lost where it has none later."""
     skill: NotRequired[str | None]

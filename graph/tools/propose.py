@@ -66,10 +66,10 @@ _ANY_SIZE: Final = ContentLimits(1 << 62, 1 << 31)
 """What is replaced was measured within the limits."""
 _WRITERS: Final = ("write_file", "edit_file")
 
-Evaluate = Callable[[Path, Path | None], str | None]
-"""Returns what the evals of a skill say with the draft and without it, as a few lines; None: it has none.
+Evaluate = Callable[[Path, Path | None, str], str]
+"""Returns what the evals of a skill say with the draft and without it, in a few lines; empty: it has none.
 
-Gets the folder of the draft, and that of the version it would replace.
+Gets the folder of the draft, that of the version it would replace, and the name of a model.
 """
 
 
@@ -136,6 +136,20 @@ class ProposeSkill:
             contents=contents,
             warnings=warnings,
         )
+
+    def measured(self, args: Mapping[str, Any], context: Context) -> str:
+        """Return what the evals of a proposal say; empty for none, and where nobody can say it.
+
+        It takes model calls and time, so it is done once, before the question.
+        """
+        if self.evaluate is None:
+            return ""
+        try:
+            wish = ProposeSkillArguments.model_validate(args).wish
+            proposal = self._proposals().draft(wish, self._surroundings())
+        except (ValidationError, SkillError):
+            return ""
+        return self.evaluate(proposal.skill.folder, proposal.base, context.model or self.usual_model)
 
     def propose_skill(
         self,
@@ -244,9 +258,6 @@ class ProposeSkill:
             yield _file(each, proposal)
         if notes := [each for each in reviewed.findings if each.level != "warning"]:
             yield Content("Notes of the scan:", "\n".join(map(_note_text, notes[:_SHOWN])))
-        measured = self.evaluate(proposal.skill.folder, proposal.base) if self.evaluate else None
-        if measured:
-            yield Content("What its evals say, with it and without:", measured)
 
     def _warnings(self, proposal: Proposal) -> Iterator[str]:
         if proposal.change == "new" and (source := self._trusted_source()):
