@@ -1,18 +1,22 @@
 """The agent proposes skills: a person sees them whole, and what was seen is what is installed."""
 
 import json
+import os
 import shutil
+import signal
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.checkpoint.sqlite import SqliteSaver
 
 from skills_agent.graph.places import signer_files, trust_file_of, user_state_folder
 from skills_agent.graph.services import make_services
 from skills_agent.graph.settings import Settings
 from skills_agent.nodes.judge import Judge
+from skills_agent.skills.packages.backups import Backups
 from skills_agent.skills.packages.errors import EntryError
 from skills_agent.skills.packages.journal import Journal
 from skills_agent.skills.packages.lock import LockedSkill, read_lock
@@ -25,6 +29,7 @@ from skills_agent.skills.policy.trust import TrustList
 from skills_agent.state.context import Context
 from tests.agents import Agent, call, calls, write_skill
 from tests.conftest import MakeAgent
+from tests.forked import run_forked
 from tests.skills.packages.signers import Signers as SigningPeople
 
 APPROVE = {"type": "approve"}
@@ -505,6 +510,43 @@ def test_a_process_that_ends_in_the_middle_installs_it_once(
     assert "Bergen first." in (skills_dir / "rain-report" / "SKILL.md").read_text()
     backups = Target(skills_dir, user_state_folder(agent.settings)).backups.of("rain-report")
     assert len(backups) == 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("kind", "name"), [(Proposals, "install"), (Target, "commit"), (Journal, "write"), (Backups, "keep")]
+)
+def test_a_killed_process_installs_it_once(
+    make_agent: MakeAgent, skills_dir: Path, tmp_path: Path, kind: Any, name: str
+) -> None:
+    script = [proposal(), "Done.", proposal(files=edited()), "Done."]
+    file, whole = str(tmp_path / "threads.sqlite"), getattr(kind, name)
+
+    def ask() -> None:
+        with SqliteSaver.from_conn_string(file) as saver:
+            agent = make_agent(script, checkpointer=saver, **ON)
+            accept(agent)
+            agent.say("Better.")
+
+    def killed(self: Any, *args: Any) -> None:
+        whole(self, *args)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    def answer() -> None:
+        setattr(kind, name, killed)
+        with SqliteSaver.from_conn_string(file) as saver:
+            make_agent(script, checkpointer=saver, **ON).answer(APPROVE)
+
+    assert run_forked(ask) == 0
+    assert run_forked(answer) == -signal.SIGKILL
+    with SqliteSaver.from_conn_string(file) as saver:
+        agent = make_agent(script, checkpointer=saver, **ON)
+        agent.run(None)
+        assert not agent.state.interrupts
+        assert "A person agreed: rain-report is installed" in result(agent)
+    assert "Bergen first." in (skills_dir / "rain-report" / "SKILL.md").read_text()
+    assert len(Target(skills_dir, user_state_folder(agent.settings)).backups.of("rain-report")) == 1
+    assert {each.name for each in skills_dir.iterdir()} == {"rain-report", "skills.lock"}
 
 
 def test_a_process_that_ends_before_it_installs_it_later(
