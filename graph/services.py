@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from langgraph.prebuilt import ToolNode, ToolRuntime
 from langgraph.prebuilt.tool_node import ToolCallRequest
-from langgraph.runtime import Runtime
+from langgraph.runtime import Runtime, get_runtime
 from msgspec import UNSET, UnsetType
 
 from skills_agent.graph.audit.events import Operator
@@ -52,7 +52,7 @@ from skills_agent.nodes import RegistryOf
 from skills_agent.nodes.act import keep_reply
 from skills_agent.nodes.answer_form import AnswerForm
 from skills_agent.nodes.effects import Journal
-from skills_agent.nodes.model_call import ModelRequests
+from skills_agent.nodes.model_call import ModelRequests, Models
 from skills_agent.nodes.policy import Policy
 from skills_agent.nodes.results import ResultLimits, shown
 from skills_agent.nodes.timeouts import TimedCalls
@@ -158,7 +158,8 @@ def make_services(  # noqa: PLR0913 - those of `build_graph`, and what the comma
         signer_files(settings), user_state_folder(settings), process_environment().get("PATH", "")
     )
     changes: Changes = changes_in(files)
-    proposing = _proposing(settings, library, trust, signers, threads, model)
+    models = make_models(settings, model, in_a_form=form is not None)
+    proposing = _proposing(settings, library, trust, signers, threads, models, model)
     if proposing is not None:
         changes = proposing.in_place_of_writing(changes)
     own = build_tools(
@@ -224,7 +225,7 @@ def make_services(  # noqa: PLR0913 - those of `build_graph`, and what the comma
         library=library,
         registry=registry,
         requests=ModelRequests(
-            make_models(settings, model, in_a_form=form is not None),
+            models,
             registry,
             offered,
             budget,
@@ -255,13 +256,36 @@ def _proposing(
     trust: TrustList,
     signers: Signers,
     threads: ThreadServices,
+    models: Models,
     model: ModelRunnable | None,
 ) -> ProposeSkill | None:
     is_on = settings.enable_propose_skill and settings.enable_skills
     # Nobody has signed what the agent writes.
     if not is_on or settings.approval != "ask" or settings.require_signature:
         return None
-    return ProposeSkill(settings, library, trust, signers, threads.thread_codes, usual_model(settings, model))
+
+    def evaluate(folder: Path, base: Path | None, context: Context) -> str:
+        from skills_agent.graph.evals.proposals import Draft, ProposalEvals  # noqa: PLC0415 - it imports this
+
+        chosen, cancellation = models.choose(context), threads.invocations.cancellation()
+        runtime = get_runtime()
+        control = runtime.control if runtime else None
+        return ProposalEvals(settings, settings.proposal_eval_seconds or 0).measure(
+            Draft(folder, base),
+            chosen.name,
+            chosen.chat,
+            lambda: cancellation.is_requested or bool(control and control.drain_requested),
+        )
+
+    return ProposeSkill(
+        settings,
+        library,
+        trust,
+        signers,
+        threads.thread_codes,
+        usual_model(settings, model),
+        evaluate if settings.proposal_eval_seconds else None,
+    )
 
 
 def _absent(offer: Offer, runner: ScriptRunner) -> Mapping[str, str]:

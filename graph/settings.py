@@ -235,6 +235,9 @@ class Settings(Limits):
     enable_propose_skill: bool = False
     """Let the agent [propose skills](improving.md) (`propose_skill`): a person is asked about each, and
     `write_file` changes none any more."""
+    proposal_eval_seconds: Seconds | None = 90.0
+    """Seconds for the [evals that a proposed skill brings](improving.md#what-its-evals-say), which are run
+    before a person is asked about it. None: they are not run."""
     read_images: bool = False
     """Show images to the model: `read_file` and `read_resource` return them as content of a tool message."""
     audit: Literal["on", "require", "off"] = "on"

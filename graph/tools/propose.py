@@ -66,10 +66,10 @@ _ANY_SIZE: Final = ContentLimits(1 << 62, 1 << 31)
 """What is replaced was measured within the limits."""
 _WRITERS: Final = ("write_file", "edit_file")
 
-Evaluate = Callable[[Path, Path | None, str], str]
+Evaluate = Callable[[Path, Path | None, Context], str]
 """Returns what the evals of a skill say with the draft and without it, in a few lines; empty: it has none.
 
-Gets the folder of the draft, that of the version it would replace, and the name of a model.
+Gets the folder of the draft, and that of the version it would replace.
 """
 
 
@@ -149,7 +149,7 @@ class ProposeSkill:
             proposal = self._proposals().draft(wish, self._surroundings())
         except (ValidationError, SkillError):
             return ""
-        return self.evaluate(proposal.skill.folder, proposal.base, context.model or self.usual_model)
+        return self.evaluate(proposal.skill.folder, proposal.base, context)
 
     def propose_skill(
         self,
@@ -345,7 +345,8 @@ def _differences(proposal: Proposal) -> tuple[FileDifference, ...]:
 def _file(each: FileDifference, proposal: Proposal) -> Content:
     if each.kind == "added" and not each.said:
         text = read_text(proposal.skill.folder, each.path)
-        return Content(f"{code(each.path)} (new, {count(text.count(chr(10)), 'line')}):", text)
+        lines = len(text.removesuffix("\n").split("\n"))
+        return Content(f"{code(each.path)} (new, {count(lines, 'line')}):", text)
     said = f": {escape_markdown(each.said)}" if each.said else ""
     label = f"{code(each.path)} ({each.kind}{said})"
     return Content(f"{label}:", "\n".join(each.lines), "diff") if each.lines else Content(label, "")
