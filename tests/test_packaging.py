@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 import tomllib
+from fnmatch import fnmatch
 from importlib import import_module
 from pathlib import Path
 
@@ -23,6 +24,20 @@ def test_every_folder_with_code_is_a_listed_package() -> None:
         if "bundled" not in path.parts
     }
     assert listed == found
+
+
+def test_evals_of_the_bundled_skills_stay_with_the_source() -> None:
+    setup = tomllib.loads((PROJECT / "pyproject.toml").read_text())["tool"]["setuptools"]
+    patterns = setup["exclude-package-data"]["*"]  # for setuptools a `*` is any text, also one with `/`
+    files = [path for path in (PROJECT / "skills" / "bundled").glob("*/**/*") if path.is_file()]
+    left_out = {
+        path
+        for path in files
+        if any(fnmatch(path.relative_to(PROJECT / "skills").as_posix(), each) for each in patterns)
+    }
+    evals = {path for path in files if "evals" in path.parts}
+    assert evals
+    assert left_out - {path for path in files if "__pycache__" in path.parts} == evals
 
 
 @pytest.mark.parametrize("file", ["langgraph.json", "langgraph.server.json"])

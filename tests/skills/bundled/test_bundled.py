@@ -68,7 +68,10 @@ def test_every_file_that_the_instructions_link_to_exists(name: str) -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_nothing_but_text_ships(name: str) -> None:
     within = (path.relative_to(BUNDLED / name) for path in (BUNDLED / name).rglob("*") if path.is_file())
-    files = [path for path in within if not any(part.startswith((".", "__pycache__")) for part in path.parts)]
+    shipped = (path for path in within if path.parts[0] != "evals")  # these stay with the source
+    files = [
+        path for path in shipped if not any(part.startswith((".", "__pycache__")) for part in path.parts)
+    ]
     assert {path.parts[0] for path in files} <= {"SKILL.md", "scripts", "references", "assets"}
     assert all("\0" not in (BUNDLED / name / path).read_text(encoding="utf-8") for path in files)
 
@@ -87,7 +90,8 @@ def test_the_registry_loads_instructions_and_types_resources(name: str, tmp_path
     ref = registry.refresh().find(name).ref
     skill = registry.load(ref)
     assert skill.instructions.startswith("# ")
-    types = {resource.path: resource.type for resource in registry.resources(ref).resources}
+    files = registry.resources(ref).resources
+    types = {each.path: each.type for each in files if not each.path.startswith("evals/")}
     assert set(types.values()) <= {"script", "reference", "asset"}
     if name == "csv-report":
         assert types["scripts/profile.py"] == "script"

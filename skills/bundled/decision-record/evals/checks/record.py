@@ -28,7 +28,7 @@ def main(new: Path, old: Path) -> int:
 def told() -> Iterator[str]:
     """Yield what the skill has to tell and does not."""
     yield from (f"the form has no line `{line}`" for line in [*SECTIONS, *FIELDS] if line not in FORM)
-    if STEPS != [str(number) for number in range(1, len(STEPS) + 1)] or len(STEPS) < 10:
+    if [str(number) for number in range(1, len(STEPS) + 1)] != STEPS or len(STEPS) < 10:
         yield f"the steps are numbered {' '.join(STEPS)}"
     for number in (int(each) for each in re.findall(r"\bsteps? (\d+)\b", TEXT)):
         if str(number) not in STEPS:
@@ -48,7 +48,9 @@ def written(new: Path) -> Iterator[str]:
     if f"{new.parent.as_posix()}/" not in folders:
         yield f"the folder is none of {', '.join(folders)}"
     example = next(iter(re.findall(r"`docs/adr/(\S+)`", TEXT.replace("\n   ", " "))), "")
-    if not re.fullmatch(r"\d{4}-[a-z0-9-]+\.md", example) or not re.fullmatch(r"\d{4}-[a-z0-9-]+\.md", new.name):
+    if not re.fullmatch(r"\d{4}-[a-z0-9-]+\.md", example) or not re.fullmatch(
+        r"\d{4}-[a-z0-9-]+\.md", new.name
+    ):
         yield f"{new.name} is not named like {example or 'anything that is told'}"
 
 

@@ -16,6 +16,8 @@ TEXT = (SKILL / "SKILL.md").read_text(encoding="utf-8")
 BODY = TEXT.split("\n---\n", 1)[1]
 COMMAND = re.compile(r"^python (scripts/[\w.]+)(.*)$", re.MULTILINE)
 
+OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]+")
+
 
 def main(files: list[str]) -> int:
     """Print every fault; return the exit code."""
@@ -28,7 +30,9 @@ def missing_files() -> Iterator[str]:
     """Yield files that are named and are not there."""
     named = set(re.findall(r"\b(?:scripts|references|assets)/[\w./-]*\w", TEXT))
     named |= set(re.findall(r"\]\(([^)#:]+)\)", BODY))
-    yield from (f"{path} is named, and is not there" for path in sorted(named) if not (SKILL / path).is_file())
+    yield from (
+        f"{path} is named, and is not there" for path in sorted(named) if not (SKILL / path).is_file()
+    )
 
 
 def faulty_commands(files: list[str]) -> Iterator[str]:
@@ -39,9 +43,8 @@ def faulty_commands(files: list[str]) -> Iterator[str]:
     for script, _ in shown:
         if not (SKILL / script).is_file():
             continue  # which is said already
-        usage = run(script, "--help").stdout
-        options = sorted(set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", BODY)))
-        yield from (f"{script} does not know {option}" for option in options if option not in usage)
+        known = set(OPTION.findall(run(script, "--help").stdout))
+        yield from (f"{script} does not know {option}" for option in sorted({*OPTION.findall(BODY)} - known))
         for name in (f"path `{script}`", f"run_script({script})"):
             if name not in TEXT:
                 yield f"{name} is not in SKILL.md, and the command shows {script}"
