@@ -123,6 +123,7 @@ def evaluate(
     cases pass (with --fail-under: where these hold), else with 1.
     """
     from skills_agent.graph.evals.runs import Stop, parse_budget
+    from skills_agent.graph.evals.setups import make_setup
     from skills_agent.graph.threads.database import open_database
     from skills_agent.skills.evals.run_folder import RunFolder
     from skills_agent.skills.evals.summarise import summarise
@@ -152,7 +153,7 @@ def evaluate(
     stop = Stop()
     with folder.held(), open_database(settings) as database, draining(stop, again):
         folder.finish(_CUT_OFF)
-        setup = _setup(settings, folder, database, yes, is_new=is_new)
+        setup = make_setup(settings, folder.head, database, yes, is_new=is_new)
         partial = _run(folder, setup, amount, stop, jobs, quiet=as_json)
         folder.finish(partial)
     summary = summarise(folder.head, folder.results(), (before.head, before.results()) if before else None)
@@ -224,29 +225,6 @@ def _run_before(workspace: Path, run: str) -> "RunFolder":
             raise click.UsageError("there is no run here yet to compare with")
         run = known[0]
     return RunFolder.open(workspace, run)
-
-
-def _setup(
-    settings: Settings, folder: "RunFolder", database: Any, yes: frozenset[Risk], *, is_new: bool
-) -> "Setup":
-    from skills_agent.graph.evals.grading import make_grade
-    from skills_agent.graph.evals.places import catalog_folders, places_of, sources_of
-    from skills_agent.graph.evals.recording import recordings_of
-    from skills_agent.graph.evals.running import Setup
-
-    head = folder.head
-    places = places_of(head.places, head.cases)
-    kept = recordings_of(settings, places, head.recording, anew=is_new) if head.recording else None
-    return Setup(
-        settings=settings,
-        database=database,
-        run=head.id,
-        sources=lambda label: sources_of(settings, places, label),
-        folders=tuple(map(str, catalog_folders(places))),
-        yes=yes,
-        grade=make_grade(settings, head.grader, kept) if head.grader else None,
-        **({"model_of": kept.model_of} if kept else {}),
-    )
 
 
 def _run(

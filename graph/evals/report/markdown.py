@@ -20,7 +20,7 @@ LONGEST: Final = 60_000
 """Characters: GitHub takes 65,536 in a comment."""
 _MOST: Final = 50
 _CUT: Final = "\n\nThe rest is left out: it is too long for a comment.\n"
-_SPECIAL: Final = re.compile(r"([\\`*_{}\[\]<>()#+\-!|~&])")
+_SPECIAL: Final = re.compile(r"([\\`*_\[\]<>#|~&])")
 _LINKED: Final = re.compile(r"\\?[@#]|\\?:(?=//)|\bwww(?=\\?\.)")
 _TEXT: Final = 200
 
