@@ -75,7 +75,8 @@ def spec_of(tool: BaseTool) -> ToolSpec:
     if spec is None:
         risk: Risk = next((risk for risk in RISKS if risk == metadata.get("risk")), "network")
         usual = TOOL_SPECS.get(tool.name) or ToolSpec(name=tool.name)
-        return replace(usual, risk=risk, framework=False, needs_skills=False, counts_as=None, view=None)
+        plain = replace(usual, risk=risk, framework=False, needs_skills=False, counts_as=None, view=None)
+        return replace(plain, always_asks=False, repeatable=False)
     if not isinstance(spec, ToolSpec) or spec.name != tool.name or spec.risk not in RISKS:
         text = f'The tool {tool.name} needs metadata={{"spec": ToolSpec(name="{tool.name}", risk=...)}}.'
         raise SettingsError(text)

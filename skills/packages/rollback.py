@@ -6,11 +6,13 @@ from datetime import datetime
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from skills_agent.skills.format.rules import is_spec_name
 from skills_agent.skills.library.contents import SnapshotError, list_contents, read_digest
 from skills_agent.skills.packages.backups import Backup
 from skills_agent.skills.packages.errors import InstalledError
 from skills_agent.skills.packages.lock import LockedSkill, SkillsLock, read_lock
 from skills_agent.skills.packages.target import Copy, Target
+from skills_agent.skills.visible import visible_line
 
 _DIGEST: Final = re.compile(r"[0-9a-f]{64}")
 _SHORTEST: Final = 4
@@ -36,6 +38,8 @@ def plan_rollback(target: Target, name: str, version: str = "") -> Rollback:
     A skill that the agent proposed goes back to what it replaced, and a new one to nothing. Of any other it
     is the newest backup that is another version. Raises PackageError.
     """
+    if not is_spec_name(name):
+        raise InstalledError(visible_line(name), "that is no name of a skill")
     found, before = target.found(name), read_lock(target.folder).skills.get(name)
     try:
         backups = [each for each in target.backups.of(name) if _DIGEST.fullmatch(each.digest)]
@@ -44,7 +48,10 @@ def plan_rollback(target: Target, name: str, version: str = "") -> Rollback:
     if not found and before is None and not backups:
         raise InstalledError(name, f"there is no such skill in {target.folder}, and no backup of one")
     if version:
-        return Rollback(name, found, before, _named(name, version, backups))
+        named = _named(name, version, backups)
+        if (named.digest, named.locked) == (found, before):
+            raise InstalledError(name, "it is that version already")
+        return Rollback(name, found, before, named)
     proposed = before.proposed if before is not None else None
     if before is not None and proposed is not None and found == before.digest:
         earlier = next((each for each in backups if each.digest == proposed.replaced), None)

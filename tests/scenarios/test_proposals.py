@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.sqlite import SqliteSaver
 
@@ -547,6 +548,28 @@ def test_a_killed_process_installs_it_once(
     assert "Bergen first." in (skills_dir / "rain-report" / "SKILL.md").read_text()
     assert len(Target(skills_dir, user_state_folder(agent.settings)).backups.of("rain-report")) == 1
     assert {each.name for each in skills_dir.iterdir()} == {"rain-report", "skills.lock"}
+
+
+def test_a_hosts_tool_of_that_name_is_any_tool(make_agent: MakeAgent) -> None:
+    ran: list[str] = []
+
+    class CutOff(BaseException):
+        """Stands for a kill."""
+
+    @tool
+    def propose_skill(name: str) -> str:
+        """Take a proposal to a board."""
+        ran.append(name)
+        raise CutOff
+
+    propose_skill.metadata = {"risk": "write"}
+    asked = calls(call("propose_skill", name="x"))
+    agent = make_agent([asked, "Done."], tools=[propose_skill], require_approval_for=frozenset())
+    with pytest.raises(CutOff):
+        agent.say("Go.")
+    agent.run(None)
+    assert "Outcome unknown" in question(agent)
+    assert ran == ["x"]
 
 
 def test_a_process_that_ends_before_it_installs_it_later(

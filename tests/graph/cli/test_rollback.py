@@ -177,6 +177,24 @@ def test_there_is_nothing_to_go_back_to(cli: CommandLine, folder: Path) -> None:
     assert text_of(folder) == "two"
 
 
+@pytest.mark.parametrize("name", ["../rain-report", "a/b", "Rain", "."])
+def test_a_name_leads_nowhere_else(cli: CommandLine, folder: Path, name: str) -> None:
+    propose(cli, "one")
+    assert "that is no name of a skill" in cli.run("skills", "rollback", name, "--yes").err
+    assert text_of(folder) == "one"
+
+
+def test_the_version_that_is_there_is_not_put_back(cli: CommandLine, folder: Path) -> None:
+    propose(cli, "one", "a")
+    propose(cli, "two", "b")
+    assert cli.run("skills", "rollback", "rain-report", "--yes").code == 0
+    (one,) = (each for each in read_lock(folder).skills.values())
+    assert cli.run("skills", "rollback", "rain-report", "--yes").code == 0
+    command = ("skills", "rollback", "rain-report", "--version", one.digest[:12], "--yes")
+    assert cli.run(*command).code == 0
+    assert "it is that version already" in cli.run(*command).err
+
+
 def test_what_changes_while_it_is_shown_stays(cli: CommandLine, folder: Path) -> None:
     propose(cli, "one", "a")
     propose(cli, "two", "b")
