@@ -18,7 +18,7 @@ from skills_agent.skills.policy.risk import Risk
 
 if TYPE_CHECKING:
     from skills_agent.graph.evals.running import Setup
-    from skills_agent.graph.evals.runs import Stop
+    from skills_agent.graph.evals.runs import Budget, Stop
     from skills_agent.skills.evals.result import RunHead
     from skills_agent.skills.evals.run_folder import RunFolder
     from skills_agent.skills.evals.summary import Summary
@@ -33,7 +33,6 @@ Begin with one, in .agent/evals/first.yaml:
       files: {orders.csv: "region,amount\\nNorth,3\\nSouth,5\\n"}
       expect: {answer: "8"}
 """
-_CUT_OFF: Final = "it was cut off"
 _MOST_JOBS: Final = 4
 
 _FILE = click.Path(dir_okay=False, path_type=Path)
@@ -122,7 +121,9 @@ def evaluate(
     Each case runs in a fresh workspace, and is a thread: `skills-agent threads show`. Exits with 0 where all
     cases pass (with --fail-under: where these hold), else with 1.
     """
-    from skills_agent.graph.evals.runs import Stop, parse_budget
+    from skills_agent.graph.evals.heads import CUT_OFF
+    from skills_agent.graph.evals.models import models_of
+    from skills_agent.graph.evals.runs import Budget, Stop, parse_budget
     from skills_agent.graph.evals.setups import make_setup
     from skills_agent.graph.threads.database import open_database
     from skills_agent.skills.evals.run_folder import RunFolder
@@ -132,28 +133,24 @@ def evaluate(
     settings = Settings.load(workspace)
     limits = [parse_threshold(text) for text in thresholds]
     before = _run_before(settings.workspace, baseline) if baseline else None
+    is_new = resumed is None
     head = (
         _new_head(context, settings, chosen)
-        if resumed is None
-        else _old_head(context, settings, resumed, chosen)
+        if is_new
+        else _old_head(context, settings, resumed or "", chosen)
     )
-    amount = (
-        parse_budget(budget or "", [*head.models, *filter(None, [head.grader])], settings.prices)
-        if budget
-        else None
-    )
-    is_new = resumed is None
-    folder = (
-        RunFolder.create(settings.workspace, head) if is_new else RunFolder.open(settings.workspace, head.id)
-    )
+    asked = [*head.models, *filter(None, [head.grader])]
+    amount = parse_budget(budget, asked, settings.prices) if budget else Budget()
+    models = models_of(settings, head, anew=is_new)
+    folder = (RunFolder.create if is_new else _opened)(settings.workspace, head)
     words = ["--yes", ",".join(sorted(yes))] if yes else []
     again = shell_command(
         "eval", "--resume", head.id, *words, workspace=settings.workspace, checkpointer=None
     )
     stop = Stop()
     with folder.held(), open_database(settings) as database, draining(stop, again):
-        folder.finish(_CUT_OFF)
-        setup = make_setup(settings, folder.head, database, yes, is_new=is_new)
+        folder.finish(CUT_OFF)
+        setup = make_setup(settings, folder.head, database, yes, models)
         partial = _run(folder, setup, amount, stop, jobs, quiet=as_json)
         folder.finish(partial)
     summary = summarise(folder.head, folder.results(), (before.head, before.results()) if before else None)
@@ -227,11 +224,17 @@ def _run_before(workspace: Path, run: str) -> "RunFolder":
     return RunFolder.open(workspace, run)
 
 
+def _opened(workspace: Path, head: "RunHead") -> "RunFolder":
+    from skills_agent.skills.evals.run_folder import RunFolder
+
+    return RunFolder.open(workspace, head.id)
+
+
 def _run(
-    folder: "RunFolder", setup: "Setup", amount: Any, stop: "Stop", jobs: int | None, *, quiet: bool
+    folder: "RunFolder", setup: "Setup", amount: "Budget", stop: "Stop", jobs: int | None, *, quiet: bool
 ) -> str:
     from skills_agent.graph.cli.eval_progress import EvalProgress
-    from skills_agent.graph.evals.runs import Budget, missing, run_all
+    from skills_agent.graph.evals.runs import missing, run_all
 
     done = folder.results()
     total = len(done) + missing(folder.head, done)
@@ -240,7 +243,7 @@ def _run(
             folder,
             setup,
             jobs=jobs or min(_MOST_JOBS, os.cpu_count() or 1),
-            budget=amount or Budget(),
+            budget=amount,
             stop=stop,
             done=done,
             tell=progress.tell,

@@ -19,6 +19,8 @@ from skills_agent.skills.skill import SkillRef
 from skills_agent.skills.text import count
 from skills_agent.skills.visible import visible_line
 
+CUT_OFF = "it was cut off"
+"""Why a run is partial that is under way, or that was killed."""
 _MANY = 200
 """Skills, from which on only those that cases are about are read whole for their digests."""
 
@@ -71,6 +73,8 @@ def new_head(  # noqa: PLR0913 - what the command takes, each by its name
         recording=recording,
         skills=digests(settings, tuple(map(str, where)), cases),
         cases=cases,
+        # A run is whole when that was said, and not before: it may be killed at once.
+        partial=CUT_OFF,
         skipped=(*skipped, *(sentence for case in cases for sentence in unfit(case))),
     )
 

@@ -53,18 +53,32 @@ class EvaluatedSource:
         return self._source.read(path, limit)
 
     def fetch(self, path: str) -> Iterator[SkillFile]:
-        return (file for file in self._source.fetch(path) if not file.path.startswith(f"{EVALS}/"))
+        return (file for file in self._source.fetch(path) if not _is_of_evals(file.path))
 
     def root(self, path: str) -> Path | None:
         root = self._source.root(path)
-        # What is in no folder is fetched, file by file.
-        return None if root is not None and (root / EVALS).is_dir() and not self.plugin(path) else root
+        if root is None or self.plugin(path) or not any(map(_is_of_evals, _names_in(root))):
+            return root
+        return None  # What is in no folder is fetched, file by file.
 
     def plugin(self, path: str) -> Plugin | None:
         return self._source.plugin(path)
 
     def claims(self, path: str) -> bool:
         return self._source.claims(path)
+
+
+def _is_of_evals(path: str) -> bool:
+    """Return whether a file or folder at the root of a skill is of its evals, not of the skill."""
+    first, _, rest = path.partition("/")
+    return first == EVALS or (not rest and first.partition(".")[0] == EVALS)
+
+
+def _names_in(folder: Path) -> list[str]:
+    try:
+        return [each.name for each in folder.iterdir()]
+    except OSError:  # it is said where the skill is loaded
+        return []
 
 
 def places_of(places: Sequence[str], cases: Iterable[EvalCase]) -> tuple[Path, ...]:

@@ -40,7 +40,9 @@ from skills_agent.graph.settings import Settings
 from skills_agent.skills.confined import make_folder_beneath, read_beneath
 from skills_agent.skills.evals.case import EvalCase
 from skills_agent.skills.evals.result import Recording as RecordingMode
+from skills_agent.skills.packages.packing import EVALS
 from skills_agent.skills.sources.directory import BUNDLED_FOLDER
+from skills_agent.skills.sources.walk import SKILL_FILE
 from skills_agent.skills.visible import visible_line
 
 FOLDER: Final = "recordings"
@@ -65,10 +67,10 @@ class Exchange(msgspec.Struct, frozen=True, kw_only=True):
 class Recording:
     """What one model answered in one case, in all arms and repeats; several threads use it."""
 
-    def __init__(self, folder: Path, name: str) -> None:
-        """Name the file: beside a case file, whose folder may be anybody's. Nothing is read yet."""
-        self.file = folder / FOLDER / name
-        self._folder, self._name = folder, name
+    def __init__(self, root: Path, inner: str, name: str) -> None:
+        """Name the file, in an inner folder of one that may be anybody's. Nothing is read yet."""
+        self.file = root / inner / name
+        self._root, self._inner, self._name = root, inner, name
         self._lock = Lock()
         self._known: dict[str, list[Exchange]] | None = None
 
@@ -104,7 +106,7 @@ class Recording:
     def _read(self) -> dict[str, list[Exchange]]:
         name = visible_line(str(self.file))
         try:
-            content = read_beneath(self._folder, f"{FOLDER}/{self._name}", _MAX_BYTES)
+            content = read_beneath(self._root, f"{self._inner}/{self._name}", _MAX_BYTES)
         except FileNotFoundError as error:
             raise RecordingError(name, "there is no such recording; make it with --record.") from error
         except OSError as error:
@@ -122,7 +124,7 @@ class Recording:
 
     def _open(self, flags: int) -> int:
         try:
-            folder = make_folder_beneath(self._folder, FOLDER)
+            folder = make_folder_beneath(self._root, self._inner)
             try:
                 flags |= os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
                 return os.open(self._name, flags, 0o644, dir_fd=folder)
@@ -138,7 +140,10 @@ def recording_of(case: EvalCase, model: str) -> Recording:
     if not case.file:
         raise RecordingError(case.id, "a case that is in no file has no place for a recording.")
     name = f"{_UNSAFE.sub('-', case.id)[-100:]}.{_UNSAFE.sub('-', model)[-60:]}.jsonl"
-    return Recording(file_of(case).parent, name)
+    root = file_of(case).parent
+    # Beside SKILL.md it would be a file of the skill, and change what the agent is told.
+    is_skill = (root / SKILL_FILE).is_file()
+    return Recording(root, f"{EVALS}/{FOLDER}" if is_skill else FOLDER, name)
 
 
 class RecordedChatModel(BaseChatModel):

@@ -144,11 +144,6 @@ def run_all(
     running: set[Future[EvalResult | None]] = set()
     partial = ""
 
-    def work(task: Task) -> EvalResult | None:
-        with stop.control() as control:
-            result = run_case(*task, setup, control)
-        return None if stop.drain_requested else result
-
     with ThreadPoolExecutor(jobs, thread_name_prefix="eval") as pool:
         while True:
             partial = partial or budget.spent_by(spent)
@@ -156,7 +151,7 @@ def run_all(
                 task = next(waiting, None)
                 if task is None:
                     break
-                running.add(pool.submit(work, task))
+                running.add(pool.submit(_run_one, task, setup, stop))
             if not running:
                 break
             ended, running = wait(running, timeout=_POLL, return_when=FIRST_COMPLETED)
@@ -169,6 +164,17 @@ def run_all(
     if stop.drain_requested:
         return "it was interrupted"
     return partial if next(waiting, None) is not None else ""
+
+
+def _run_one(task: Task, setup: Setup, stop: Stop) -> EvalResult | None:
+    """Run a case once; None where it was stopped in the middle."""
+    with stop.control() as control:
+        result = run_case(*task, setup, control)
+    if not stop.drain_requested:
+        return result
+    if result.thread:  # It begins anew, in another thread, when the run goes on.
+        setup.database.saver.delete_thread(result.thread)
+    return None
 
 
 def missing(head: RunHead, results: Sequence[EvalResult]) -> int:

@@ -2,9 +2,8 @@
 
 from collections.abc import Collection
 
-from skills_agent.graph.evals.grading import make_grade
+from skills_agent.graph.evals.models import RunModels, models_of
 from skills_agent.graph.evals.places import catalog_folders, places_of, sources_of
-from skills_agent.graph.evals.recording import recordings_of
 from skills_agent.graph.evals.running import Setup
 from skills_agent.graph.settings import Settings
 from skills_agent.graph.threads.database import Database
@@ -13,11 +12,18 @@ from skills_agent.skills.policy.risk import Risk
 
 
 def make_setup(
-    settings: Settings, head: RunHead, database: Database, yes: Collection[Risk] = (), *, is_new: bool = True
+    settings: Settings,
+    head: RunHead,
+    database: Database,
+    yes: Collection[Risk] = (),
+    models: RunModels | None = None,
 ) -> Setup:
-    """Return what all cases of a run share. A run that goes on adds to its recordings: it is not `is_new`."""
+    """Return what all cases of a run share; `models` are those of a new run if left out.
+
+    Raises ModelError as `models_of` does.
+    """
     places = places_of(head.places, head.cases)
-    kept = recordings_of(settings, places, head.recording, anew=is_new) if head.recording else None
+    asked = models or models_of(settings, head, anew=True)
     return Setup(
         settings=settings,
         database=database,
@@ -25,6 +31,6 @@ def make_setup(
         sources=lambda label: sources_of(settings, places, label),
         folders=tuple(map(str, catalog_folders(places))),
         yes=yes,
-        grade=make_grade(settings, head.grader, kept) if head.grader else None,
-        **({"model_of": kept.model_of} if kept else {}),
+        grade=asked.grade,
+        model_of=asked.model_of,
     )

@@ -17,7 +17,8 @@ from typing import Final, Self
 import msgspec
 from msgspec import structs
 
-from skills_agent.skills.confined import make_folder_beneath
+from skills_agent.skills import posix
+from skills_agent.skills.confined import make_folder_beneath, open_folder_beneath
 from skills_agent.skills.evals.errors import EvalRunError
 from skills_agent.skills.evals.result import VERSION, EvalResult, RunHead
 
@@ -57,23 +58,28 @@ class RunFolder:
     def open(cls, workspace: Path, run: str) -> Self:
         """Open a run by its id, or by the path of its folder. Raises EvalRunError."""
         place = Path(run)
-        folder = place if place.is_dir() and (place / _HEAD).exists() else _folder(workspace, run)
+        is_path = place.is_dir() and (place / _HEAD).exists()
+        folder = place if is_path else _folder(workspace, run)
         try:
+            if not is_path:  # The workspace may be anybody's: no link of it is followed.
+                os.close(open_folder_beneath(workspace, (RUNS / run).as_posix()))
             raw = _read(folder / _HEAD)
             head = msgspec.json.decode(raw, type=RunHead)
         except FileNotFoundError as error:
             known = ", ".join(ids(workspace)[:10]) or "none"
             raise EvalRunError(run, f"there is no such run. Known: {known}") from error
         except OSError as error:
-            raise EvalRunError(run, f"it cannot be read ({error.strerror})") from error
+            raise EvalRunError(run, f"it cannot be read ({error.strerror or error})") from error
         except msgspec.MsgspecError as error:
             raise EvalRunError(run, _why(raw, error)) from error
+        if not is_path and head.id != run:
+            raise EvalRunError(run, f"its {_HEAD} is that of another run")
         return cls(folder, head)
 
     def write_head(self, head: RunHead) -> None:
         """Replace the head in one step. Raises OSError."""
         draft = self.folder / f".{_HEAD}"
-        with draft.open("wb") as file:
+        with os.fdopen(_opened(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), "wb") as file:
             file.write(msgspec.json.format(msgspec.json.encode(head), indent=1) + b"\n")
             file.flush()
             os.fsync(file.fileno())
@@ -83,7 +89,7 @@ class RunFolder:
     def append(self, result: EvalResult) -> None:
         """Keep one result: it is on the disk when this returns. One process at a time holds the run."""
         place = self.folder / _RESULTS
-        with place.open("ab") as file:
+        with os.fdopen(_opened(place, os.O_WRONLY | os.O_CREAT | os.O_APPEND), "ab") as file:
             if file.tell() and not _ends_with_line(place):
                 file.write(b"\n")  # of a process that was killed in a line
             file.write(msgspec.json.encode(result) + b"\n")
@@ -124,7 +130,7 @@ class RunFolder:
         """Hold the run. Raises EvalRunError where another process works on it."""
         import fcntl  # noqa: PLC0415 - not on Windows, where this module can be imported
 
-        with (self.folder / "lock").open("ab") as file:
+        with os.fdopen(_opened(self.folder / "lock", os.O_RDWR | os.O_CREAT), "rb") as file:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError as error:
@@ -150,11 +156,16 @@ def _folder(workspace: Path, run: str) -> Path:
 
 
 def _read(file: Path) -> bytes:
-    with file.open("rb") as stream:
+    with os.fdopen(_opened(file, os.O_RDONLY), "rb") as stream:
         raw = stream.read(_MAX_BYTES + 1)
     if len(raw) > _MAX_BYTES:
         raise OSError(27, f"over {_MAX_BYTES:,} bytes", str(file))
     return raw
+
+
+def _opened(file: Path, how: int) -> int:
+    """Open a file of a run, which is no link: it would be written where that leads. Raises OSError."""
+    return os.open(file, how | posix.flags("O_NOFOLLOW", "O_CLOEXEC", "O_NONBLOCK"), 0o600)
 
 
 def _why(raw: bytes, error: msgspec.MsgspecError) -> str:

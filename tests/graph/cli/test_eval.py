@@ -1,12 +1,16 @@
 """skills-agent eval: what it prints, what it keeps, and how it exits."""
 
 import json
+import signal
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.graph.cli.command_line import CommandLine, Finished
+from tests.openai_server import KEY, Call, Completion, openai_server
+from tests.waiting import PATIENCE
 
 CASES = """\
 version: 1
@@ -191,7 +195,61 @@ def test_a_grader_that_cannot_be_asked_is_an_error_before_any_case(evals: Comman
     done = run(evals, "--grader", "offline")
     assert done.code == 1
     assert "choose another --grader" in done.err
-    assert "passed" not in done.err
+    assert not heads(evals)
+
+
+def test_a_model_without_a_key_is_one_sentence_before_any_case(evals: CommandLine) -> None:
+    done = run(evals, "--model", "openai:gpt-5-mini")
+    assert done.code == 1
+    assert "needs a key: set OPENAI_API_KEY" in done.err
+    assert not heads(evals)
+
+
+def test_what_was_recorded_is_played_without_a_key(evals: CommandLine) -> None:
+    settings = '[prices."openai:m"]\ninput = 1000\noutput = 2000\n'
+    evals.write_users_settings(settings)
+    write_cases(evals, CASES)
+    with openai_server() as server:
+        server.respond = lambda body: (
+            Completion(calls=[Call("load_skill", {"name": "rain-gauge"}, "c1")])
+            if "rain" in json.dumps(body["messages"][-2])
+            else Completion("hello")
+        )
+        variables = {"OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": server.base_url}
+        words = ("eval", str(evals.skills), "--model", "openai:m")
+        recorded = evals.run(*words, "--record", "--budget", "5USD", **variables)
+        assert (recorded.code, len(server.requests)) == (0, 2)
+    played = evals.run(*words, "--replay", "--json")
+    assert played.code == 0
+    (arm,) = played.value["arms"]
+    assert arm["total"]["usd"] == pytest.approx(2 * (11 * 1000 + 7 * 2000) / 1e6)
+    files = [each.name for each in (evals.skills / "rain-gauge" / "evals" / "recordings").iterdir()]
+    assert sorted(files) == ["rain-gauge.cases-hello.openai-m.jsonl", "rain-gauge.cases-rain.openai-m.jsonl"]
+    missed = evals.run(*words, "--replay", "--without", "--skill", "poet")
+    assert missed.code == 2
+
+
+def test_money_ends_a_run_too(evals: CommandLine) -> None:
+    evals.write_users_settings("[prices.scripted]\ninput = 1000\n")
+    done = run(evals, "--budget", "$0.0001", "--jobs", "1")
+    assert done.code == 1
+    assert "the budget of 0.0001 USD is spent" in done.out
+
+
+def test_a_rubric_is_graded_where_a_grader_is_chosen(evals: CommandLine) -> None:
+    write_cases(
+        evals,
+        "version: 1\ncases:\n"
+        "  - {id: a, request: r, expect: {rubric: It is polite.}, replies: [Dear reader.]}\n",
+    )
+    plain = run(evals)
+    assert (plain.code, results(evals)[0]["outcome"]) == (0, "ungraded")
+    verdict = json.dumps({"points": [{"point": 1, "reason": "rude", "holds": False}]})
+    graded = run(evals, "--grader", evals.script(verdict), "--json")
+    assert graded.code == 1
+    (check,) = graded.value["cases"][0]["runs"]["with"][0]["checks"]
+    assert check["evidence"] == "All votes: it does not hold. rude"
+    assert len(check["votes"]) == 3
 
 
 def test_the_threads_of_cases_are_none_to_go_on_with(evals: CommandLine) -> None:
@@ -199,3 +257,125 @@ def test_the_threads_of_cases_are_none_to_go_on_with(evals: CommandLine) -> None
     done = evals.run("ask", "-c", "And?", "--model", evals.script("Hm."))
     assert done.code == 1
     assert "There is no thread to go on with" in done.err
+
+
+SLOW = """\
+import pathlib, sys, time
+pathlib.Path(sys.argv[1]).write_text("x")
+while True:
+    time.sleep(0.05)
+"""
+
+
+def slow_case(cli: CommandLine, number: int, started: Path) -> str:
+    args = {"skill": "rain-gauge", "path": "scripts/slow.py", "args": [str(started)]}
+    load = {"tool_calls": [{"name": "load_skill", "args": {"name": "rain-gauge"}}]}
+    replies = [load, {"tool_calls": [{"name": "run_script", "args": args}]}, "done"]
+    return f"  - {{id: slow{number}, request: r, expect: {{answer: x}}, replies: {json.dumps(replies)}}}\n"
+
+
+@pytest.fixture
+def endless(evals: CommandLine) -> CommandLine:
+    """Return the command line with two quick cases, and one whose script never ends."""
+    (evals.skills / "rain-gauge" / "scripts" / "slow.py").write_text(SLOW)
+    write_cases(evals, CASES + slow_case(evals, 1, Path("started")))
+    return evals
+
+
+def start(cli: CommandLine, *args: str) -> Any:
+    return cli.start("eval", str(cli.skills), "--model", "scripted", "--yes", "run", "--jobs", "1", *args)
+
+
+def wait_for(cli: CommandLine, count: int) -> None:
+    """Wait until so many results are kept."""
+    end = time.monotonic() + PATIENCE
+    while time.monotonic() < end:
+        files = list((cli.workspace / ".agent" / "eval-runs").glob("*/results.jsonl"))
+        if files and files[0].read_text().count("\n") >= count:
+            return
+        time.sleep(0.02)
+    raise AssertionError(f"no {count} results")
+
+
+def scripts_running() -> list[str]:
+    found = []
+    for process in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            command = process.read_bytes().replace(b"\0", b" ").decode(errors="replace")
+        except OSError:
+            continue
+        if "scripts/slow.py" in command or command.rstrip().endswith("slow.py started"):
+            found.append(command)
+    return found
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_keeps_what_is_done_and_says_how_to_go_on(
+    endless: CommandLine, number: signal.Signals, code: int
+) -> None:
+    process = start(endless)
+    wait_for(endless, 2)
+    end = time.monotonic() + PATIENCE
+    while not scripts_running():
+        assert time.monotonic() < end
+        time.sleep(0.02)
+    process.send_signal(number)
+    out, err = process.communicate(timeout=PATIENCE)
+    assert process.returncode == code, err
+    assert "Traceback" not in err
+    run_id = heads(endless)[0]["id"]
+    assert f"to go on: skills-agent eval --resume {run_id} --yes run" in err
+    assert out.startswith("2 of 2 runs passed")
+    assert [each["case"].rpartition("/")[2] for each in results(endless)] == ["hello", "rain"]
+    assert not scripts_running()
+    (endless.skills / "rain-gauge" / "scripts" / "slow.py").write_text("")
+    assert endless.run("eval", "--resume", "--yes", "run").code == 1
+    assert [each["case"].rpartition("/")[2] for each in results(endless)] == ["hello", "rain", "slow1"]
+
+
+@pytest.mark.slow
+def test_two_processes_do_not_work_on_one_run(endless: CommandLine) -> None:
+    process = start(endless)
+    try:
+        wait_for(endless, 2)
+        second = endless.run("eval", "--resume")
+        assert second.code == 1
+        assert "another process is working on it" in second.err
+    finally:
+        process.terminate()
+        process.communicate(timeout=PATIENCE)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("after", [0, 1, 3, 5])
+def test_a_killed_run_goes_on_and_counts_nothing_twice(evals: CommandLine, after: int) -> None:
+    cases = "".join(
+        f"  - {{id: c{number}, request: r, expect: {{answer: hello}}, replies: [hello]}}\n"
+        for number in range(8)
+    )
+    write_cases(evals, f"version: 1\ncases:\n{cases}")
+    process = evals.start("eval", str(evals.skills), "--model", "scripted", "--jobs", "2", "--repeat", "2")
+    if after:
+        wait_for(evals, after)
+    else:
+        end = time.monotonic() + PATIENCE
+        while not list((evals.workspace / ".agent" / "eval-runs").glob("*/run.json")):
+            assert time.monotonic() < end
+            time.sleep(0.01)
+    process.send_signal(signal.SIGKILL)
+    process.communicate(timeout=PATIENCE)
+    assert evals.run("eval", "--resume").code == 0
+    keys = [(each["case"], each.get("repeat", 0)) for each in results(evals)]
+    assert len(keys) == len(set(keys)) == 16
+    assert "partial" not in heads(evals)[0]
+
+
+@pytest.mark.slow
+def test_a_second_signal_ends_it_at_once(endless: CommandLine) -> None:
+    process = start(endless)
+    wait_for(endless, 2)
+    process.send_signal(signal.SIGINT)
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=PATIENCE)
+    assert process.returncode == 130

@@ -1,6 +1,8 @@
 """Answers of providers are kept beside the cases, and played without a key or a network."""
 
 import json
+import threading
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -226,3 +228,21 @@ def test_the_difference_is_to_the_nearest_request() -> None:
     assert "-human: old" in told
     assert "+human: new" in told
     assert what_changed(asked("a"), []) == "Nothing is recorded."
+
+
+@pytest.mark.slow
+def test_a_model_that_never_answers_is_given_up(setup: Setup, one: EvalCase, server: OpenAIServer) -> None:
+    released = threading.Event()
+
+    def hang(_: dict[str, Any]) -> Completion:
+        released.wait(60)
+        return Completion("late")
+
+    server.respond = hang
+    began = time.monotonic()
+    try:
+        result = run(setup, structs.replace(one, seconds=0.5, files=()))
+    finally:
+        released.set()
+    assert (result.outcome, result.error) == ("timeout", "It was given up after 0.5 seconds.")
+    assert time.monotonic() - began < 20

@@ -191,13 +191,14 @@ def test_no_check_outside_of_the_folder_of_the_case_is_run(setup: Setup, tmp_pat
 
 def test_the_agent_does_not_see_the_expected_answers(setup: Setup, skills: Path) -> None:
     (skills / "adder" / "evals").mkdir()
-    (skills / "adder" / "evals" / "evals.json").write_text('{"answer": 42}')
-    read = calls(call("read_resource", skill="adder", path="evals/evals.json"))
-    result = run(setup, case(load=("adder",), replies=(read, "Done.")))
-    (made,) = result.trajectory.calls
-    assert made.status == "error"
-    assert "scripts/add.py" in made.result
-    assert "42" not in made.result
+    for path in ("evals/evals.json", "evals.yaml"):
+        (skills / "adder" / path).write_text('{"answer": 42}')
+        read = calls(call("read_resource", skill="adder", path=path))
+        result = run(setup, case(load=("adder",), replies=(read, "Done.")))
+        (made,) = result.trajectory.calls
+        assert made.status == "error"
+        assert "scripts/add.py" in made.result
+        assert "42" not in made.result
 
 
 def test_a_bug_in_one_case_is_an_outcome(setup: Setup) -> None:

@@ -110,3 +110,25 @@ def test_a_link_of_the_workspace_leads_no_run_elsewhere(tmp_path: Path) -> None:
     with pytest.raises(EvalRunError, match="cannot be written"):
         RunFolder.create(workspace, RunHead(id="r1", at=""))
     assert not list(elsewhere.iterdir())
+
+
+@pytest.mark.parametrize("name", ["results.jsonl", "lock", ".run.json", "run.json"])
+def test_a_link_in_a_run_is_not_written_through(run: RunFolder, tmp_path: Path, name: str) -> None:
+    (target := tmp_path / "target").write_text("mine")
+    (run.folder / name).unlink(missing_ok=True)
+    (run.folder / name).symlink_to(target)
+    with suppress(OSError, EvalRunError):
+        again = RunFolder.open(tmp_path, "r1")
+        with again.held():
+            again.append(result(0))
+            again.finish()
+    assert target.read_text() == "mine"
+
+
+def test_a_head_of_another_run_is_refused(run: RunFolder, tmp_path: Path) -> None:
+    other = run.folder.parent / "r2"
+    other.mkdir()
+    (other / "run.json").write_bytes((run.folder / "run.json").read_bytes())
+    with pytest.raises(EvalRunError, match="of another run"):
+        RunFolder.open(tmp_path, "r2")
+    assert RunFolder.open(tmp_path, str(other)).head == run.head
