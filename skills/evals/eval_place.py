@@ -6,6 +6,8 @@ a link.
 
 import os
 import posixpath
+from collections import Counter
+from functools import lru_cache
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -17,7 +19,7 @@ from skills_agent.skills.format.reading import Place, read_metadata
 SKILL_FILE: Final = "SKILL.md"
 EVALS_FOLDER: Final = "evals"
 MAX_LAID: Final = 10_000
-"""Files and folders of one folder that is laid."""
+"""Files of one case, and of one folder that is laid."""
 
 
 class PathFault(ValueError):  # noqa: N818 - a reason, which the reader puts into a sentence with its place
@@ -102,11 +104,15 @@ def laid_path(path: str) -> str:
 
 
 def check_laid(files: tuple[LaidFile, ...]) -> None:
-    """Raise PathFault where two files need one place."""
+    """Raise PathFault where two files need one place, or there are too many."""
+    if len(files) > MAX_LAID:
+        raise PathFault(f"it lays more than {MAX_LAID:,} files")
     paths = [each.path.casefold() for each in files]
+    if twice := [path for path, number in Counter(paths).items() if number > 1]:
+        raise PathFault(f"`{_shown(twice[0])}` is laid where another file is")
+    laid = set(paths)
     for path in paths:
-        above = {path[:index] for index, character in enumerate(path) if character == "/"}
-        if paths.count(path) > 1 or above.intersection(paths):
+        if any(path[:index] in laid for index, character in enumerate(path) if character == "/"):
             raise PathFault(f"`{_shown(path)}` is laid where another file is")
 
 
@@ -128,6 +134,7 @@ def _skill_name(folder: Path) -> str:
     return read.metadata.name if read.metadata else folder.name
 
 
+@lru_cache(maxsize=1_000)  # ten thousand cases may lay the same one
 def _check_folder(root: Path, folder: Path) -> None:
     """Raise where a folder that is laid holds too much, or a link that leads out."""
     seen = 0

@@ -20,7 +20,7 @@ from skills_agent.skills.evals.case import (
 )
 from skills_agent.skills.evals.errors import EvalFileError, NoEvalsError
 from skills_agent.skills.evals.eval_place import EvalPlace, PathFault, laid_path, safe_id
-from skills_agent.skills.evals.identity import MAX_CASES, name_of, slug_of, unique
+from skills_agent.skills.evals.identity import MAX_CASES, name_of, skill_name_of, slug_of, unique
 from skills_agent.skills.evals.wild_files import requests_of, wild_files
 
 LISTS: Final = (
@@ -86,7 +86,7 @@ def read_evals(place: EvalPlace, root: object) -> EvalSet:
     """Return the cases of an `evals.json` or a set of triggers. Raises EvalFileError."""
     skill = place.skill
     if isinstance(root, Mapping):
-        skill = next((name for key in _SKILL if (name := _text(root.get(key)))), skill)
+        skill = next((name for key in _SKILL if (name := _skill_text(root.get(key)))), skill)
     items = list(_items(root))
     if not items:
         if isinstance(root, list) or (isinstance(root, Mapping) and any(key in root for key in LISTS)):
@@ -165,7 +165,7 @@ def _case(place: EvalPlace, item: Item, skill: str, skipped: list[str]) -> EvalC
     turns = requests_of(fields)
     if not turns:
         raise CaseFault("it has no request (`prompt`, `question`, `query`, `input`)")
-    skill = next((name for key in _SKILL if (name := _text(fields.get(key)))), skill)
+    skill = next((name for key in _SKILL if (name := _skill_text(fields.get(key)))), skill)
     notes = [text for key in _NOTES for text in texts_of(fields.get(key))]
     wanted = Expectations(skills=_skills(fields, skill))
     points = list(_assertions(fields))
@@ -204,7 +204,10 @@ def _skills(fields: Mapping[str, Any], skill: str) -> ExpectedSkills | None:
     given = [fields[key] for key in ("expected_skills", "expected_skill") if key in fields]
     names = tuple(
         dict.fromkeys(
-            name for each in given for name in texts_of(each) if name.strip().lower() not in _NO_NAME
+            skill_name_of(name)
+            for each in given
+            for name in texts_of(each)
+            if name.strip().lower() not in _NO_NAME
         )
     )
     if label is False:
@@ -281,6 +284,10 @@ def _repeat(value: object) -> int | None:
     if isinstance(value, bool) or not isinstance(value, int):
         return None
     return value if 1 <= value <= MAX_REPEAT else None
+
+
+def _skill_text(value: object) -> str:
+    return skill_name_of(value) if isinstance(value, str) else ""
 
 
 def _text(value: object) -> str:

@@ -1,6 +1,7 @@
 """Ids and names of cases: stable while the file changes around them, and safe as names of files."""
 
 import hashlib
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Final
 
@@ -8,6 +9,7 @@ import msgspec
 
 from skills_agent.skills.evals.case import EvalCase
 from skills_agent.skills.evals.eval_place import safe_id
+from skills_agent.skills.format.values import safe_name
 from skills_agent.skills.text import clean_text, one_line
 
 MAX_CASES: Final = 10_000
@@ -19,6 +21,11 @@ _SLUG: Final = 40
 def name_of(request: str) -> str:
     """Return the beginning of a request, as people read it in a list."""
     return one_line(clean_text(request).text, _NAME)
+
+
+def skill_name_of(written: str) -> str:
+    """Return the name of a skill that a file speaks of, as the catalog has it: one bounded line."""
+    return safe_name(one_line(clean_text(written).text))
 
 
 def slug_of(request: str) -> str:
@@ -36,10 +43,11 @@ def unique(cases: Iterable[EvalCase], taken: set[str]) -> Iterator[EvalCase]:
 
     Upper and lower case are the same in the names of files of some systems.
     """
+    numbers: Counter[str] = Counter()
     for case in cases:
-        given, number = case.id, 1
+        given = case.id
         while given.casefold() in taken:
-            number += 1
-            given = f"{case.id}-{number}"
+            numbers[case.id] += 1
+            given = f"{case.id}-{numbers[case.id] + 1}"
         taken.add(given.casefold())
         yield case if given == case.id else msgspec.structs.replace(case, id=given)

@@ -7,7 +7,7 @@ from typing import Final
 
 import msgspec
 
-from skills_agent.skills.confined import is_beneath
+from skills_agent.skills.confined import ConfinedError, is_beneath, read_beneath
 from skills_agent.skills.evals.case import EvalSet
 from skills_agent.skills.evals.case_files import read_case_file
 from skills_agent.skills.evals.case_form import VERSION
@@ -19,6 +19,7 @@ from skills_agent.skills.evals.jsonl_cases import read_jsonl
 from skills_agent.skills.evals.yaml_lines import YamlDocument, YamlFault, read_yaml_lines, resolved
 from skills_agent.skills.library.contents import LEFT_OUT
 from skills_agent.skills.text import normalize_line_ends
+from skills_agent.skills.visible import visible_line
 
 MAX_BYTES: Final = 10 << 20
 """Of one file of cases."""
@@ -40,7 +41,15 @@ def read_set(path: Path, about: str = "") -> EvalSet:
     Raises EvalFileError; NoEvalsError where it is a file of something else.
     """
     place = place_of(path)
-    place = place._replace(skill=place.skill or about)
+    try:
+        read = _read(place._replace(skill=place.skill or about))
+    except EvalFileError as error:
+        # What strangers wrote is quoted in it, and a terminal shows it.
+        raise type(error)(visible_line(error.file), visible_line(error.reason)) from error
+    return msgspec.structs.replace(read, skipped=tuple(map(visible_line, read.skipped)))
+
+
+def _read(place: EvalPlace) -> EvalSet:
     text = _text_of(place.file)
     if place.file.suffix.lower() == ".jsonl":
         return read_jsonl(place, text)
@@ -103,8 +112,10 @@ def read_all(paths: Iterable[Path]) -> tuple[EvalSet, ...]:
 
 def _text_of(file: Path) -> str:
     try:
-        with file.open("rb") as stream:
-            raw = stream.read(MAX_BYTES + 1)
+        real = file.resolve()
+        raw = read_beneath(real.parent, real.name, MAX_BYTES + 1)  # which waits for no FIFO
+    except ConfinedError as error:
+        raise EvalFileError(str(file), f"it {error.reason}") from error
     except OSError as error:
         raise EvalFileError(str(file), error.strerror or "it cannot be opened") from error
     if len(raw) > MAX_BYTES:
@@ -167,5 +178,8 @@ def _skills_beneath(root: Path) -> Iterator[Path]:
         )
         if SKILL_FILE in files:
             yield Path(place)
+        # Clients share skills by links: a linked skill counts, what is beneath a linked folder does not.
+        linked = (Path(place, name) for name in folders if Path(place, name).is_symlink())
+        yield from (each for each in linked if (each / SKILL_FILE).is_file())
         if len(Path(place).parts) - depth >= MAX_DEPTH:
             folders.clear()

@@ -1,8 +1,10 @@
 """Eval files of other programs are read as they are, and what is passed over is said."""
 
 import json
+import os
 from contextlib import suppress
 from pathlib import Path
+from time import monotonic
 from typing import Any
 
 import msgspec
@@ -365,3 +367,46 @@ def test_any_json_is_read_or_refused(
         read_cases = read_set(file)
         assert msgspec.json.decode(msgspec.json.encode(read_cases), type=EvalSet).file == str(file)
         assert len({case.id.casefold() for case in read_cases.cases}) == len(read_cases.cases)
+
+
+def test_reading_takes_time_in_proportion_to_the_file(skill: Path) -> None:
+    began = monotonic()
+    assert len(read(skill, [{"id": 1, "prompt": "a", "assertions": ["x"]}] * 5_000).cases) == 5_000
+    many = {"prompt": "a", "assertions": ["x"], "files": {f"f{number}": "" for number in range(10_001)}}
+    with pytest.raises(EvalFileError, match="more than 10,000 files"):
+        read(skill, [many])
+    for number in range(300):
+        (skill / "evals" / "files" / f"{number}.txt").touch()
+    folder = {"prompt": "a", "assertions": ["x"], "files": ["evals/files"]}
+    assert len(read(skill, [folder] * 2_000).cases) == 2_000
+    assert monotonic() - began < 3  # each of the three took 5 to 50 seconds when it was quadratic
+
+
+def test_a_fifo_is_not_waited_for(skill: Path) -> None:
+    fifo = skill / "evals" / "evals.json"
+    os.mkfifo(fifo)
+    assert find_files(skill) == ()
+    with pytest.raises(EvalFileError, match="not a regular file"):
+        read_set(fifo)
+
+
+def test_nothing_of_a_file_reaches_a_terminal_as_it_is(skill: Path) -> None:
+    bad = {"prompt": "\x1b[31mred", "assertions": [{"type": "\x1b[2J", "n": 1}, "x"], "skill": "a\x1b]0;b\nc"}
+    read_cases = read(skill, [bad])
+    (case,) = read_cases.cases
+    assert "\x1b" not in "".join([*read_cases.skipped, case.name, case.skill, case.id])
+    assert "\n" not in case.skill
+    (skill / "evals" / "x.yaml").write_text('"\\e[31mred": 1\ncases: []\n')
+    with pytest.raises(EvalFileError) as caught:
+        read_set(skill / "evals" / "x.yaml")
+    assert "\x1b" not in str(caught.value)
+
+
+def test_a_skill_that_is_linked_into_a_folder_counts(skill: Path, tmp_path: Path) -> None:
+    read(skill, [{"prompt": "a", "assertions": ["x"]}])
+    shared = tmp_path / "shared"
+    shared.mkdir()
+    (shared / "csv-tools").symlink_to(skill)
+    (shared / "loop").symlink_to(shared)
+    assert find_files(shared) == (shared / "csv-tools" / "evals" / "evals.json",)
+    assert len(read_all([shared])[0].cases) == 1
