@@ -32,6 +32,7 @@ from skills_agent.state.transcript import (
 
 logger = logging.getLogger(__name__)
 
+_NOT_MEASURED: Final = "Nothing: that is done for the first such call of a message alone."
 _ADVICE: Final = "Make smaller calls: write a long file in several parts."
 
 
@@ -67,7 +68,7 @@ def gate(
             _check_may_ask(call, verdict, policy)
         record = _record(call, tool_call["args"], verdict, judge, policy)
         record = with_installation(_with_cut_off(record, tool_call, state, running), call, judge, policy)
-        record = _with_measured(record, call, policy, context)
+        record = _with_measured(record, call, policy, context, verdicts)
         verdicts[call_id] = judge.signed(call_id, record)
         if record["decision"] == "deny":
             logger.warning("tool blocked by policy", extra={"tool": call.tool, "by": record["by"]})
@@ -101,11 +102,22 @@ def _with_cut_off(
     return record
 
 
-def _with_measured(record: VerdictRecord, call: Call, policy: Policy, context: Context) -> VerdictRecord:
-    """Return a question with what takes time to know, so that it is found out once."""
-    if record["decision"] == "ask" and (measured := policy.measured(call, context)):
-        return VerdictRecord(**{**record, "measured": measured})
-    return record
+def _with_measured(
+    record: VerdictRecord,
+    call: Call,
+    policy: Policy,
+    context: Context,
+    others: Mapping[str, VerdictRecord],
+) -> VerdictRecord:
+    """Return a question with what takes time to know, so that it is found out once.
+
+    That is done for one call of a tool in a message: a model could make many, and nobody has said yes.
+    """
+    if record["decision"] != "ask" or call.tool not in policy.measures:
+        return record
+    is_first = all(each["tool"] != call.tool or each["decision"] != "ask" for each in others.values())
+    measured = policy.measured(call, context) if is_first else _NOT_MEASURED
+    return VerdictRecord(**{**record, "measured": measured}) if measured else record
 
 
 def _check_may_ask(call: Call, verdict: Verdict, policy: Policy) -> None:

@@ -25,7 +25,7 @@ from skills_agent.graph.tools.skills import ThreadRuntime
 from skills_agent.graph.tools.workspace import OWN_FOLDER, SKILLS_FOLDER
 from skills_agent.nodes.codes import ThreadCodes
 from skills_agent.skills.confined import is_beneath
-from skills_agent.skills.errors import SkillError
+from skills_agent.skills.errors import SkillError, SkillsAgentError
 from skills_agent.skills.library.contents import ContentLimits, list_contents, read_digests
 from skills_agent.skills.library.registry import Library
 from skills_agent.skills.packages.difference import FileDifference, differences
@@ -149,7 +149,10 @@ class ProposeSkill:
             proposal = self._proposals().draft(wish, self._surroundings())
         except (ValidationError, SkillError):
             return ""
-        return self.evaluate(proposal.skill.folder, proposal.base, context)
+        try:
+            return self.evaluate(proposal.skill.folder, proposal.base, context)
+        except (SkillsAgentError, OSError) as error:  # a person can decide without them
+            return f"Its evals could not be run: {error}"
 
     def propose_skill(
         self,

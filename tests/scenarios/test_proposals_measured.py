@@ -1,10 +1,13 @@
 """The evals that a proposed skill brings are run before a person is asked: with it and without it."""
 
+import asyncio
 import json
+import tempfile
 from pathlib import Path
 from typing import Any
 
 import pytest
+from langchain_core.messages import HumanMessage
 
 from skills_agent.graph.evals.proposals import MAX_CASES
 from tests.agents import Agent, call, calls
@@ -112,6 +115,30 @@ def test_it_ends_when_its_time_is_over(make_agent: MakeAgent) -> None:
     slow = [{**CHOICE, "id": f"rain-{number}"} for number in range(MAX_CASES)]
     shown = asked(make_agent, files(*slow), proposal_eval_seconds=0.01, sandbox="off")
     assert "Not all of them were run: they have 0.01 seconds." in shown or "6 of 6 runs passed" in shown
+
+
+def test_one_proposal_of_a_message_is_measured(make_agent: MakeAgent) -> None:
+    first = proposal(files=files(CHOICE))["tool_calls"][0]
+    agent = make_agent([calls(first, first, first), "Done."], sandbox="off", **ON)
+    agent.say("Learn it.")
+    (interrupt,) = agent.state.interrupts
+    texts = [each["description"] for each in interrupt.value["action_requests"]]
+    assert ["with it: 1 of 1 run passed" in each for each in texts] == [True, False, False]
+    assert ["for the first such call of a message alone" in each for each in texts] == [False, True, True]
+
+
+def test_a_person_is_asked_where_the_evals_cannot_be_run(
+    make_agent: MakeAgent, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "nowhere"))
+    assert "Its evals could not be run: " in asked(make_agent, files(CHOICE), sandbox="off")
+
+
+def test_it_is_measured_where_the_graph_is_awaited(make_agent: MakeAgent) -> None:
+    agent = make_agent([proposal(files=files(CHOICE)), "Done."], sandbox="off", **ON)
+    asyncio.run(agent.graph.ainvoke({"messages": [HumanMessage("Learn it.")]}, agent.config))
+    assert "with it: 1 of 1 run passed" in question(agent)
+    assert len(agent.transcript) == 2
 
 
 def test_what_was_measured_is_kept_with_the_question(make_agent: MakeAgent) -> None:
