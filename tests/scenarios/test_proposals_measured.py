@@ -3,11 +3,14 @@
 import asyncio
 import json
 import tempfile
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
-from langchain_core.messages import HumanMessage
+from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
+from langchain_core.outputs import ChatGeneration, ChatResult
 
 from skills_agent.graph.evals.proposals import MAX_CASES
 from tests.agents import Agent, call, calls
@@ -111,10 +114,41 @@ def test_without_evals_and_where_they_are_turned_off_nothing_is_measured(make_ag
     assert "Measured" not in question(off)
 
 
+class HostModel(BaseChatModel):
+    """A host's own model: it proposes where it is told to learn, and loads no skill anywhere else."""
+
+    wish: dict[str, Any]
+    seconds: float = 0.0
+
+    @property
+    def _llm_type(self) -> str:
+        return "host"
+
+    def bind_tools(self, tools: Any, **kwargs: Any) -> Any:
+        return self
+
+    def _generate(self, messages: list[BaseMessage], *args: Any, **kwargs: Any) -> ChatResult:
+        learns = any(each.text == "Learn it." for each in messages)
+        if not learns:
+            time.sleep(self.seconds)  # as a provider takes
+        wanted = [{**each, "id": "call", "type": "tool_call"} for each in self.wish["tool_calls"]]
+        message = AIMessage("", tool_calls=wanted) if learns else AIMessage("I know nothing of it.")
+        return ChatResult(generations=[ChatGeneration(message=message)])
+
+
+def test_the_model_of_the_host_is_measured(make_agent: MakeAgent) -> None:
+    agent = make_agent(HostModel(wish=proposal(files=files(CHOICE))), sandbox="off", **ON)
+    agent.say("Learn it.")
+    assert "with it: 0 of 1 run passed" in question(agent)
+    assert "failed with it: rain-report.cases/rain" in question(agent)
+
+
 def test_it_ends_when_its_time_is_over(make_agent: MakeAgent) -> None:
-    slow = [{**CHOICE, "id": f"rain-{number}"} for number in range(MAX_CASES)]
-    shown = asked(make_agent, files(*slow), proposal_eval_seconds=0.01, sandbox="off")
-    assert "Not all of them were run: they have 0.01 seconds." in shown or "6 of 6 runs passed" in shown
+    many = [{**CHOICE, "id": f"rain-{number}"} for number in range(MAX_CASES)]
+    model = HostModel(wish=proposal(files=files(*many)), seconds=0.3)
+    agent = make_agent(model, sandbox="off", proposal_eval_seconds=0.1, **ON)
+    agent.say("Learn it.")
+    assert "Not all of them were run: they have 0.1 seconds." in question(agent)
 
 
 def test_one_proposal_of_a_message_is_measured(make_agent: MakeAgent) -> None:

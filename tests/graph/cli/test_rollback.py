@@ -6,7 +6,9 @@ from pathlib import Path
 import pytest
 
 from skills_agent.skills.packages.errors import InstalledError
-from skills_agent.skills.packages.lock import read_lock
+from skills_agent.skills.packages.installation import Origin
+from skills_agent.skills.packages.lock import Proposed, read_lock
+from skills_agent.skills.packages.proposal import Proposals, Surroundings, Wish
 from skills_agent.skills.packages.rollback import plan_rollback, roll_back
 from skills_agent.skills.packages.target import Target
 from tests.agents import call, calls
@@ -30,19 +32,31 @@ def folder(cli: CommandLine) -> Path:
 
 
 def propose(cli: CommandLine, text: str, thread: str = "learn") -> None:
-    """Have the agent propose a version, and accept it."""
-    files = {"SKILL.md": SKILL.format(text=text)}
-    wish = calls(call("propose_skill", name="rain-report", reason=f"It is {text}", files=files))
-    cli.write_users_settings("enable_propose_skill = true\n")
-    model = cli.script(wish, "Done.", name=f"{thread}.json")
-    asked = cli.run("ask", "Learn it.", "--model", model, "--thread", thread)
-    assert asked.code == 3, asked.err
-    assert cli.run("resume", thread, "--model", model, "--approve").code == 0
+    """Install a version as a proposal that was accepted."""
+    state = cli.state.parent
+    proposals = Proposals(Target(cli.workspace / ".agent" / "skills", state), state)
+    wish = Wish("rain-report", {"SKILL.md": SKILL.format(text=text)})
+    proposal = proposals.draft(wish, Surroundings({}, lambda *_: ""))
+    proposed = Proposed(thread=thread, model="scripted", reason=f"It is {text}", call=thread)
+    proposals.install(proposal, proposed, Origin("skills-agent", datetime.now(UTC)))
 
 
 def text_of(folder: Path) -> str:
     file = folder / "rain-report" / "SKILL.md"
     return file.read_text().split()[-1] if file.exists() else ""
+
+
+def test_what_a_person_accepted_is_undone(cli: CommandLine, folder: Path) -> None:
+    files = {"SKILL.md": SKILL.format(text="one")}
+    wish = calls(call("propose_skill", name="rain-report", reason="It is short.", files=files))
+    cli.write_users_settings("enable_propose_skill = true\n")
+    model = cli.script(wish, "Done.")
+    assert cli.run("ask", "Learn it.", "--model", model, "--thread", "learn", "--yes", "write").code == 3
+    assert not folder.exists()
+    assert cli.run("resume", "learn", "--model", model, "--approve").code == 0
+    assert text_of(folder) == "one"
+    assert "proposed in thread learn" in cli.run("skills", "rollback", "rain-report", "--yes").out
+    assert text_of(folder) == ""
 
 
 def test_each_rollback_goes_one_version_back_and_the_last_removes_it(cli: CommandLine, folder: Path) -> None:
