@@ -81,7 +81,7 @@ def cases_of(folder: Path, skill: str) -> tuple[EvalCase, ...]:
 
 
 def run(case: EvalCase, setup: Setup) -> EvalResult:
-    return run_case(case, "scripted" if case.replies else "offline", "with", 0, setup)
+    return run_case(case, "offline", "with", 0, setup)
 
 
 def failed(folder: Path, skill: str, setup: Setup) -> dict[str, str]:
@@ -107,6 +107,9 @@ def test_every_bundled_skill_has_task_cases_with_checks_and_near_misses(skill: s
     assert others == {*SKILLS} - {skill}
     assert sum(names == (skill,) for names in expected) >= 4
     assert () in expected
+    assert not any(
+        case.replies for case in cases
+    )  # one model runs them all: `skills-agent eval skills/bundled`
 
 
 def test_the_programs_that_judge_instructions_are_one() -> None:
