@@ -11,7 +11,7 @@ import click
 
 from skills_agent.graph.cli import options
 from skills_agent.graph.cli.options import shell_command
-from skills_agent.graph.cli.printing import echo, line_of, print_json
+from skills_agent.graph.cli.printing import line_of, print_json
 from skills_agent.graph.cli.signals import draining, exit_code_of, leave
 from skills_agent.graph.settings import Settings
 from skills_agent.skills.policy.risk import Risk
@@ -268,13 +268,12 @@ def _write(summary: "Summary", *, html: Path | None, junit: Path | None, markdow
 def _print(summary: "Summary", *, as_json: bool) -> None:
     from msgspec import to_builtins
 
-    from skills_agent.graph.evals.report.terminal import lines
+    from skills_agent.graph.evals.report.terminal import print_summary
 
     if as_json:
         print_json(to_builtins(summary))
         return
-    for line in lines(summary):
-        echo(line)
+    print_summary(summary)
 
 
 def _all_passed(summary: "Summary") -> bool:

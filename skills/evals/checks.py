@@ -74,12 +74,12 @@ def _results(
 def _check_skills(expected: ExpectedSkills, chosen: tuple[str, ...]) -> CheckResult:
     names = listed([visible_line(name) for name in expected.names])
     sentence = {
-        "all": f"Chosen: {names}." if names else "Any skills may be chosen.",
-        "any": f"Chosen, one at least: {names}.",
-        "none": f"Not chosen: {names}." if names else "No skill is chosen.",
-        "only": f"Chosen, and no other: {names}." if names else "No skill is chosen.",
+        "all": f"The model chooses {names}." if names else "Any skills may be chosen.",
+        "any": f"The model chooses one of {names} at least.",
+        "none": f"The model does not choose {names}." if names else "The model chooses no skill.",
+        "only": f"The model chooses {names} and no other." if names else "The model chooses no skill.",
     }[expected.mode]
-    evidence = f"Chosen: {listed([visible_line(name) for name in chosen]) or 'none'}."
+    evidence = f"It chose {listed([visible_line(name) for name in chosen]) or 'none'}."
     return result("skills", sentence, passed=choice_holds(expected, chosen), evidence=evidence)
 
 

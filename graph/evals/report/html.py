@@ -8,9 +8,8 @@ import msgspec
 
 from skills_agent.graph.evals.report.wording import (
     SHARES,
+    answers,
     change,
-    delta_text,
-    headline,
     percent,
     share,
     spread,
@@ -73,30 +72,22 @@ def _facts(summary: Summary, skills: Sequence[str]) -> Html:
     ]
     lines = [element("p", " · ".join(filter(None, parts)), class_="soft")]
     if head.command:
-        lines.append(element("p", element("code", f"skills-agent {head.command}"), class_="soft"))
+        lines.append(element("p", element("code", head.command), class_="soft"))
     return joined(lines)
 
 
 def _verdict(summary: Summary) -> Html:
-    first = next((each for each in summary.deltas if each.metric in SHARES), None)
-    kind, more = "", ""
-    if first:
-        kind = first.verdict if first.verdict in {"better", "worse"} else ""
-        subject = "Your edit" if first.name.startswith("now") else "The skill"
-        said = {
-            "better": f"{subject} helped: {change(first)}.",
-            "worse": f"{subject} made it worse: {change(first)}.",
-            "no difference shown": "No difference shown.",
-            "too few cases": "Too few cases to tell.",
-        }[first.verdict]
-        more = f"{first.model}, {first.name}: {delta_text(first)}."
-        if summary.visible is not None:
-            more += f" So many cases would show {100 * summary.visible:.0f} points or more."
-    else:
-        said = headline(summary)
-        failed = any(set(arm.outcomes) - {"passed", "ungraded"} for arm in summary.arms)
-        kind = "failed" if failed else "passed"
-    return element("p", said, element("small", more) if more else None, class_=f"verdict {kind}".strip())
+    return joined(
+        [
+            element(
+                "p",
+                each.sentence,
+                element("small", each.details) if each.details else None,
+                class_=f"verdict {each.tone}",
+            )
+            for each in answers(summary)
+        ]
+    )
 
 
 def _notes(summary: Summary) -> list[Html]:

@@ -5,9 +5,11 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from skills_agent.graph.evals.report.wording import (
-    delta_text,
+    answers,
+    change,
     failures,
-    headline,
+    p_text,
+    percent,
     reason,
     share,
     spread,
@@ -22,7 +24,9 @@ _MOST: Final = 50
 _CUT: Final = "\n\nThe rest is left out: it is too long for a comment.\n"
 _SPECIAL: Final = re.compile(r"([\\`*_\[\]<>#|~&])")
 _LINKED: Final = re.compile(r"\\?[@#]|\\?:(?=//)|\bwww(?=\\?\.)")
-_TEXT: Final = 200
+_TEXT: Final = 400
+_REASON: Final = 200
+_MARKS: Final = {"better": "✅ ", "passed": "✅ ", "worse": "❌ ", "failed": "❌ ", "open": ""}
 
 
 def markdown(summary: Summary) -> str:
@@ -32,9 +36,13 @@ def markdown(summary: Summary) -> str:
 
 
 def _lines(summary: Summary) -> Iterator[str]:
-    yield f"### Evals: {escaped(headline(summary))}"
+    first, *others = answers(summary)
+    yield f"### {_MARKS[first.tone]}{escaped(first.sentence)}"
+    yield f"\n{escaped(first.details)}"
+    for each in others:
+        yield f"\n**{_MARKS[each.tone]}{escaped(each.sentence)}** {escaped(each.details)}"
     yield ""
-    header = ("model", "arm", "cases", "passed", "calls", "tokens", "seconds")
+    header = ("model", "arm", "cases", "passed", "calls", "tokens", "seconds", "USD")
     rows = [
         (
             each.model,
@@ -44,14 +52,26 @@ def _lines(summary: Summary) -> Iterator[str]:
             spread(each.calls),
             spread(each.tokens),
             spread(each.seconds),
+            spread(each.usd) if each.usd else "not known",
         )
         for each in summary.arms
     ]
     yield from _table(header, rows)
     if summary.deltas:
-        yield ""
-        deltas = [(each.model, each.name, each.metric, delta_text(each)) for each in summary.deltas]
-        yield from _table(("model", "compared", "metric", "shows"), deltas)
+        deltas = [
+            (
+                each.model,
+                each.name,
+                each.metric,
+                each.verdict,
+                change(each),
+                f"{each.wins} / {each.losses} / {each.ties}",
+                p_text(each.p) if each.p is not None else "",
+            )
+            for each in summary.deltas
+        ]
+        titles = ("model", "compared", "metric", "shows", "difference", "better / worse / same", "p")
+        yield from _folded("What changed", _table(titles, deltas))
     for arm in summary.arms:
         if arm.choices is None or arm.arm != "with":
             continue
@@ -59,20 +79,30 @@ def _lines(summary: Summary) -> Iterator[str]:
         skills = [(each.skill, share(each.precision), share(each.recall)) for each in arm.choices.skills]
         yield from _table(("skill", "precision", "recall"), skills)
         misses = [
-            (each.request, ", ".join(each.expected) or NO_SKILL, ", ".join(each.chosen) or NO_SKILL)
+            (
+                each.request,
+                ", ".join(each.expected) or NO_SKILL,
+                ", ".join(each.chosen) or NO_SKILL,
+                percent(each.rate),
+            )
             for each in arm.choices.near_misses[:_MOST]
         ]
         if misses:
-            yield from _folded("Requests that went wrong", _table(("request", "expected", "chosen"), misses))
+            yield from _folded(
+                "Requests that went wrong", _table(("request", "expected", "chosen", "of its runs"), misses)
+            )
     found = list(failures(summary))
     if found:
-        faults = [(each.outcome, each.case, each.model, reason(each)) for each in found[:_MOST]]
+        faults = [
+            (each.outcome, each.case, each.model, one_line(reason(each), _REASON)) for each in found[:_MOST]
+        ]
         table = _table(("outcome", "case", "model", "why"), faults)
         yield from _folded(f"{count(len(found), 'run')} did not pass", table)
     for note in (*summary.notes, *summary.head.skipped):
         yield f"\n> {escaped(note)}"
-    if summary.head.partial:
-        yield f"\n> This run is not whole: {escaped(summary.head.partial)}."
+    partial = summary.head.partial
+    if partial and not any(partial in each for each in summary.notes):
+        yield f"\n> This run is not whole: {escaped(partial)}."
 
 
 def _folded(title: str, rows: Iterator[str]) -> Iterator[str]:

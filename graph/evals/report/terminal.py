@@ -1,118 +1,201 @@
-"""A run as text for a terminal."""
+"""A run as text for a terminal: what went wrong, the figures, and last, where it is seen, the answer."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from typing import Final
 
+from rich.cells import cell_len
+from rich.console import Console
+from rich.text import Text
+
+from skills_agent.graph.cli.printing import line_of
 from skills_agent.graph.evals.report.wording import (
-    delta_text,
+    Answer,
+    answers,
+    change,
     failures,
-    headline,
+    p_text,
     percent,
     reason,
     share,
     spread,
 )
 from skills_agent.skills.evals.summary import NO_SKILL, ArmSummary, Summary
-from skills_agent.skills.text import count, one_line
+from skills_agent.skills.text import count
 
-MOST = 20
-"""Failed cases and near misses that are listed; the page and the JSON have all."""
-_REQUEST = 70
+MOST: Final = 20
+"""Failed runs and near misses that are listed; the page and the JSON have all."""
+_REQUEST: Final = 70
+_GAP: Final = 2
+_STYLES: Final = {
+    "better": "green",
+    "passed": "green",
+    "worse": "red",
+    "failed": "red",
+    "error": "magenta",
+    "timeout": "magenta",
+    "refused": "magenta",
+    "too few cases": "yellow",
+}
+"""By words that stand alone in a cell or begin a line."""
 
 
-def lines(summary: Summary) -> Iterator[str]:
-    """Yield the lines: the answer first, then figures, what went wrong, and what was left out.
-
-    Texts of cases and models are in them as they are: print them as untrusted text.
-    """
-    yield headline(summary)
-    yield ""
-    header = ("model", "arm", "cases", "passed", "calls", "tokens", "seconds", "USD")
-    yield from columns([header, *(_arm_row(arm) for arm in summary.arms)])
-    if summary.deltas:
-        yield ""
-        yield from columns(
-            [(each.model, each.name, each.metric, delta_text(each)) for each in summary.deltas]
-        )
-    if summary.visible is not None:
-        yield f"So many cases would show a difference of {100 * summary.visible:.0f} points or more."
+def print_summary(summary: Summary, console: Console | None = None) -> None:
+    """Print it, in colours where a person sees them, and as wide as the terminal is."""
+    report = _Report(console or Console(highlight=False, markup=False))
+    report.failures(summary)
     for arm in summary.arms:
-        yield from _choices(arm)
-    yield from _failures(summary)
-    flaky = [row.case for row in summary.cases if row.flaky]
-    if flaky:
-        yield f"\nFlaky: {_listed(flaky)}"
-    for note in (*summary.notes, *summary.head.skipped):
-        yield f"note: {one_line(note)}"
-    if summary.head.partial:
-        yield f"This run is not whole: {summary.head.partial}."
+        report.choices(arm)
+    report.figures(summary)
+    report.notes(summary)
+    report.answers(answers(summary))
+
+
+class _Report:
+    """Prints parts with an empty line between them."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._is_first = True
+
+    def failures(self, summary: Summary) -> None:
+        found = list(failures(summary))
+        if not found:
+            return
+        self._begin(f"{count(len(found), 'run')} did not pass:")
+        for each in found[:MOST]:
+            where = f" ({each.model})" if len(summary.head.models) > 1 else ""
+            repeat = f" [{each.repeat + 1}]" if summary.head.repeat > 1 else ""
+            self._line(
+                "  ",
+                (f"{each.outcome:<7}", _STYLES.get(each.outcome, "")),
+                (f"  {line_of(each.case)}{repeat}", "bold"),
+                line_of(f"{where}: {reason(each)}"),
+            )
+            if each.thread:
+                self._line((f"           skills-agent threads show {line_of(each.thread)}", "dim"))
+        self._more(len(found))
+        if flaky := [row.case for row in summary.cases if row.flaky]:
+            self._line(f"Flaky, passed in some of the runs only: {_listed(flaky)}")
+
+    def choices(self, arm: ArmSummary) -> None:
+        choices = arm.choices
+        if choices is None or arm.arm != "with":
+            return
+        right = share(choices.accuracy)
+        self._begin(f"Which skill {line_of(arm.model)} chose: right for {right} of the requests")
+        header = ("skill", "right", "missed", "wrong", "precision", "recall", "F1")
+        rows = [
+            (
+                each.skill,
+                str(each.right),
+                str(each.missed),
+                str(each.wrong),
+                share(each.precision),
+                share(each.recall),
+                "-" if each.f1 is None else f"{each.f1:.2f}",
+            )
+            for each in choices.skills
+        ]
+        self._table(header, rows)
+        for miss in choices.near_misses[:MOST]:
+            expected, chosen = (", ".join(names) or NO_SKILL for names in (miss.expected, miss.chosen))
+            rate = "" if miss.rate == 1 else f", {percent(miss.rate)} of the runs"
+            self._line(
+                f"  {line_of(miss.request, _REQUEST)}: ",
+                (line_of(chosen), "red"),
+                line_of(f", and not {expected}{rate}"),
+            )
+        self._more(len(choices.near_misses))
+
+    def figures(self, summary: Summary) -> None:
+        self._begin("")
+        header = ("model", "arm", "cases", "passed", "calls", "tokens", "seconds", "USD")
+        self._table(header, [_arm_row(arm) for arm in summary.arms])
+        if not summary.deltas:
+            return
+        self._begin("")
+        moved = ("model", "compared", "metric", "shows", "difference", "better/worse/same")
+        moves = [
+            (
+                each.model,
+                each.name,
+                each.metric,
+                each.verdict,
+                change(each),
+                f"{each.wins}/{each.losses}/{each.ties}"
+                + (f", {p_text(each.p)}" if each.p is not None else ""),
+            )
+            for each in summary.deltas
+        ]
+        self._table(moved, moves)
+
+    def notes(self, summary: Summary) -> None:
+        notes = [f"note: {each}" for each in (*summary.notes, *summary.head.skipped)]
+        partial = summary.head.partial
+        if partial and not any(partial in each for each in summary.notes):
+            notes.append(f"This run is not whole: {partial}.")
+        if notes:
+            self._begin("")
+        for each in notes:
+            self._line(line_of(each))
+
+    def answers(self, found: Sequence[Answer]) -> None:
+        self._begin("")
+        for each in found:
+            self._line((line_of(each.sentence), f"bold {_STYLES.get(each.tone, '')}".rstrip()))
+            if each.details:
+                self._line(line_of(each.details))
+
+    def _begin(self, title: str) -> None:
+        if not self._is_first:
+            self._console.print()
+        self._is_first = False
+        if title:
+            self._line((title, "bold"))
+
+    def _line(self, *parts: str | tuple[str, str]) -> None:
+        # The terminal breaks what is too long itself: a command stays one that can be copied.
+        self._console.print(Text.assemble(*parts), soft_wrap=True)
+
+    def _table(self, header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+        """Print rows below one another, or where these are wider than the terminal, each as a list."""
+        safe = [[line_of(cell) for cell in row] for row in rows]
+        columns = list(zip(header, *safe, strict=True))
+        widths = [max(map(cell_len, column)) for column in columns]
+        if self._console.is_terminal and sum(widths) + _GAP * (len(widths) - 1) > self._console.width:
+            size = max(map(len, header))
+            for row in safe:
+                self._line((row[0], "bold"))
+                for title, cell in zip(header[1:], row[1:], strict=True):
+                    self._line((f"  {title:<{size}}  ", "dim"), (cell, _STYLES.get(cell, "")))
+            return
+        self._line((_padded(header, widths).rstrip(), "dim"))
+        for row in safe:
+            styled = [
+                (_padded([cell], [width]), _STYLES.get(cell, ""))
+                for cell, width in zip(row[:-1], widths, strict=False)
+            ]
+            gaps = [part for each in styled for part in (each, " " * _GAP)]
+            self._line(*gaps, (row[-1], _STYLES.get(row[-1], "")))
+
+    def _more(self, found: int) -> None:
+        if found > MOST:
+            self._line(f"  and {found - MOST:,} more: --html FILE or --json has all")
 
 
 def _arm_row(arm: ArmSummary) -> tuple[str, ...]:
     cases = f"{arm.cases} x {arm.runs // arm.cases}" if arm.cases and arm.runs > arm.cases else str(arm.cases)
-    usd = spread(arm.usd) if arm.usd else "?"
-    return (
-        arm.model,
-        arm.arm,
-        cases,
-        share(arm.passed),
-        spread(arm.calls),
-        spread(arm.tokens),
-        spread(arm.seconds),
-        usd,
-    )
+    usd = spread(arm.usd) if arm.usd else "not known"
+    amounts = (spread(arm.calls), spread(arm.tokens), spread(arm.seconds), usd)
+    return (arm.model, arm.arm, cases, share(arm.passed), *amounts)
 
 
-def _choices(arm: ArmSummary) -> Iterator[str]:
-    choices = arm.choices
-    if choices is None or arm.arm != "with":
-        return
-    yield f"\nWhich skill {arm.model} chose: right for {share(choices.accuracy)} of the requests"
-    header = ("skill", "right", "missed", "wrong", "precision", "recall", "F1")
-    rows = [
-        (
-            each.skill,
-            str(each.right),
-            str(each.missed),
-            str(each.wrong),
-            share(each.precision),
-            share(each.recall),
-            "-" if each.f1 is None else f"{each.f1:.2f}",
-        )
-        for each in choices.skills
-    ]
-    yield from columns([header, *rows])
-    for miss in choices.near_misses[:MOST]:
-        expected, chosen = (", ".join(names) or NO_SKILL for names in (miss.expected, miss.chosen))
-        rate = "" if miss.rate == 1 else f", {percent(miss.rate)} of the runs"
-        yield f"  {one_line(miss.request, _REQUEST)}: {chosen}, and not {expected}{rate}"
-    yield from _more(len(choices.near_misses))
-
-
-def _failures(summary: Summary) -> Iterator[str]:
-    found = list(failures(summary))
-    if not found:
-        return
-    yield f"\n{count(len(found), 'run')} did not pass:"
-    for each in found[:MOST]:
-        where = f" ({each.model})" if len(summary.head.models) > 1 else ""
-        yield f"  {each.outcome}  {each.case}{where}: {reason(each)}"
-        if each.thread:
-            yield f"    skills-agent threads show {each.thread}"
-    yield from _more(len(found))
-
-
-def _more(found: int) -> Iterator[str]:
-    if found > MOST:
-        yield f"  and {found - MOST:,} more: --html FILE or --json has all"
+def _padded(cells: Sequence[str], widths: Sequence[int]) -> str:
+    """Return cells as one text; a wide character takes two places."""
+    gap = " " * _GAP
+    return gap.join(cell + " " * (width - cell_len(cell)) for cell, width in zip(cells, widths, strict=True))
 
 
 def _listed(names: Sequence[str]) -> str:
     more = f" and {len(names) - MOST} more" if len(names) > MOST else ""
-    return ", ".join(names[:MOST]) + more
-
-
-def columns(rows: Sequence[Sequence[str]]) -> Iterator[str]:
-    """Yield rows with their cells below one another."""
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))] if rows else []
-    for row in rows:
-        yield "  ".join(f"{cell:<{size}}" for cell, size in zip(row, widths, strict=True)).rstrip()
+    return line_of(", ".join(names[:MOST]) + more)

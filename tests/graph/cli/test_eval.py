@@ -65,7 +65,7 @@ def results(cli: CommandLine) -> list[dict[str, Any]]:
 def test_all_passed_is_0_and_one_that_did_not_is_1(evals: CommandLine) -> None:
     done = run(evals)
     assert done.code == 0
-    assert done.out.startswith("2 of 2 runs passed: 100 %")
+    assert done.out.splitlines()[-1].startswith("2 of 2 runs passed: 100 %")
     assert "1/2  passed" in done.err
     write_cases(evals, CASES + FAILING)
     failed = run(evals)
@@ -121,7 +121,7 @@ def test_the_case_to_begin_with_passes_offline(cli: CommandLine) -> None:
         ".agent/evals/first.yaml", "".join(line.removeprefix("  ") for line in example.splitlines(True))
     )
     done = cli.run("eval", "--model", "offline", "--yes", "run")
-    assert (done.code, done.out[:19]) == (0, "1 of 1 run passed: ")
+    assert (done.code, done.out.splitlines()[-1][:19]) == (0, "1 of 1 run passed: ")
 
 
 def test_without_runs_each_task_in_both_arms(evals: CommandLine) -> None:
@@ -326,7 +326,7 @@ def test_a_signal_keeps_what_is_done_and_says_how_to_go_on(
     assert "Traceback" not in err
     run_id = heads(endless)[0]["id"]
     assert f"to go on: skills-agent eval --resume {run_id} --yes run" in err
-    assert out.startswith("2 of 2 runs passed")
+    assert "\n2 of 2 runs passed" in out
     assert [each["case"].rpartition("/")[2] for each in results(endless)] == ["hello", "rain"]
     assert not scripts_running()
     (endless.skills / "rain-gauge" / "scripts" / "slow.py").write_text("")

@@ -29,7 +29,7 @@ def result(case: str, outcome: Any = "passed", arm: Any = "with", **fields: Any)
     failed = CheckResult(
         kind="answer", text='The answer contains "4".', passed=False, evidence='It says "5".'
     )
-    held = CheckResult(kind="skills", text="Chosen: csv-report.", passed=True)
+    held = CheckResult(kind="skills", text="The model chooses csv-report.", passed=True)
     return EvalResult(
         **{
             "case": case,

@@ -3,13 +3,13 @@
 import re
 from html.parser import HTMLParser
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from msgspec import structs
 
 from skills_agent.graph.evals.report.html import html_page
+from skills_agent.graph.evals.report.wording import answers
 from skills_agent.graph.pages.elements import Html, element, text
+from tests.graph.evals.large_runs import large_run
 from tests.graph.evals.summaries import HOSTILE, summary
 
 _TAGS = """
@@ -60,22 +60,11 @@ def test_the_page_of_two_hundred_cases_is_small() -> None:
     assert page.count('class="case"') == 200
 
 
-@pytest.mark.parametrize(
-    ("verdict", "says"),
-    [
-        ("better", "The skill helped: +25 points (95 %: +5 to +45)."),
-        ("worse", "The skill made it worse: +25 points (95 %: +5 to +45)."),
-        ("no difference shown", "No difference shown."),
-        ("too few cases", "Too few cases to tell."),
-    ],
-)
-def test_the_first_sentence_answers_whether_it_helped(verdict: str, says: str) -> None:
-    whole = summary(24)
-    delta = structs.replace(whole.deltas[0], verdict=verdict)
-    page = html_page(structs.replace(whole, deltas=(delta,)))
-    assert re.search(r'<p class="verdict[^"]*">([^<]*)<', page)[1] == says  # type: ignore[index]
-    edit = structs.replace(delta, name="now - r0", verdict="better")
-    assert "Your edit helped" in html_page(structs.replace(whole, deltas=(edit,)))
+def test_the_page_begins_with_the_answers() -> None:
+    page = html_page(large_run(80))
+    said = re.findall(r'<p class="verdict ([^"]*)">([^<]*)<', page)
+    assert [tone for tone, _ in said] == ["better", "better"]
+    assert [sentence for _, sentence in said] == [each.sentence for each in answers(large_run(80))]
 
 
 def test_each_case_says_what_was_expected_what_happened_and_where_its_thread_is() -> None:

@@ -1,47 +1,151 @@
-"""Reports for terminals, pull requests and CI: the answer first, and nothing hostile gets through."""
+"""Reports for terminals, pull requests and CI: a plain answer, and nothing hostile gets through."""
 
+import io
 import re
+from collections import Counter
+from typing import Any
 from xml.etree import ElementTree as ET
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
+from rich.console import Console
 
 from skills_agent.graph.evals.report.junit import junit
 from skills_agent.graph.evals.report.markdown import LONGEST, escaped, markdown
-from skills_agent.graph.evals.report.terminal import MOST, lines
-from skills_agent.graph.evals.report.wording import headline
+from skills_agent.graph.evals.report.terminal import MOST, print_summary
+from skills_agent.graph.evals.report.wording import answers, change, percent
 from skills_agent.skills.evals.result import RunHead
 from skills_agent.skills.evals.summary import Summary
+from tests.graph.evals.large_runs import large_run
 from tests.graph.evals.summaries import HOSTILE, result, summary
 
 
-def test_the_answer_comes_first() -> None:
-    said = list(lines(summary(40)))
-    assert said[0] == headline(summary(40))
-    assert said[0].startswith(
-        "The skill: better: +25 points (95 %: +5 to +45) over 40 cases (8 better, 1 worse"
-    )
-    assert any("threads show eval-r1-csv-report-0-with" in line for line in said)
-    assert "note: Four cases are few." in said
-    assert any("What is the total per region?: text-stats, and not csv-report" in line for line in said)
+def printed(whole: Summary, *, width: int = 500, terminal: bool = False) -> str:
+    file = io.StringIO()
+    colours: dict[str, Any] = {"force_terminal": True, "color_system": "standard"} if terminal else {}
+    print_summary(whole, Console(file=file, width=width, highlight=False, markup=False, **colours))
+    return file.getvalue()
+
+
+def verdicts(whole: Summary, **fields: Any) -> list[str]:
+    deltas = tuple(structs.replace(each, **fields) for each in whole.deltas[:1])
+    return [each.sentence for each in answers(structs.replace(whole, deltas=deltas))]
+
+
+@pytest.mark.parametrize(
+    ("verdict", "says"),
+    [
+        ("better", "csv-report helps: +25 points, 95 % interval +5 to +45, 24 cases."),
+        ("worse", "csv-report makes it worse: +25 points, 95 % interval +5 to +45, 24 cases."),
+        (
+            "no difference shown",
+            (
+                "No difference shown between with and without csv-report: "
+                "+25 points, 95 % interval +5 to +45, 24 cases."
+            ),
+        ),
+        (
+            "too few cases",
+            (
+                "Too few cases to tell whether csv-report helps: 9 of 24 cases came out differently, "
+                "and 6 are the least."
+            ),
+        ),
+    ],
+)
+def test_every_verdict_is_a_sentence(verdict: str, says: str) -> None:
+    assert verdicts(summary(24), verdict=verdict) == [says]
+
+
+def test_an_edit_is_answered_before_the_skill_and_only_where_something_was_edited() -> None:
+    whole = large_run(80)
+    said = [each.sentence for each in answers(whole)]
+    assert said[0].startswith("Your edit helped: +")
+    assert said[1].startswith("The skills help: +")
+    assert whole.before is not None
+    same = structs.replace(whole, before=structs.replace(whole.before, skills=whole.head.skills))
+    assert answers(same)[0].sentence.startswith("This run did better than 20261122-0912-c3: +")
+
+
+def test_fewer_than_six_cases_are_too_few() -> None:
+    assert verdicts(summary(4), verdict="too few cases") == [
+        "Too few cases to tell whether csv-report helps: 4 cases, and 6 are the least."
+    ]
+
+
+def test_each_model_has_its_answer() -> None:
+    said = [each.sentence for each in answers(large_run(40, models=("a", "b"), baseline=False))]
+    assert [each[:3] for each in said] == ["a: ", "b: "]
 
 
 def test_a_run_without_deltas_says_what_passed() -> None:
     plain = structs.replace(summary(4), deltas=())
-    assert headline(plain) == "3 of 4 runs passed: 75 % (50 to 90) of 4 cases."
-    assert headline(Summary(head=RunHead(id="r", at=""), arms=(), deltas=(), cases=())) == "Nothing was run."
+    assert answers(plain)[0].sentence == "3 of 4 runs passed: 75 % (50 to 90) of 4 cases."
+    empty = Summary(head=RunHead(id="r", at=""), arms=(), deltas=(), cases=())
+    assert answers(empty)[0].sentence == "Nothing was run."
+    assert printed(empty)
+    assert markdown(empty)
+    assert ET.fromstring(junit(empty)).get("tests") == "0"
+
+
+def test_figures_are_not_rounded_to_what_they_are_not() -> None:
+    assert [percent(each) for each in (0, 0.001, 0.5, 0.999, 1)] == ["0 %", "1 %", "50 %", "99 %", "100 %"]
+    nothing = structs.replace(summary(24).deltas[0], value=-0.001, low=-0.1, high=0.0)
+    assert change(nothing) == "0 points, 95 % interval -10 to 0"
+
+
+def test_a_terminal_ends_with_the_answer_and_a_pipe_has_no_colours() -> None:
+    said = printed(large_run(80)).splitlines()
+    assert said[-2].startswith("The skills help: +")
+    assert any(line.startswith("Your edit helped: +") for line in said)
+    assert "\x1b" not in "".join(said)
+    assert not [line for line in said if line != line.rstrip()]
+    assert "\x1b[" in printed(large_run(80), terminal=True)
+
+
+def test_a_failure_has_its_reason_and_the_command_that_shows_it() -> None:
+    said = printed(summary(40))
+    assert re.search(r"timeout  csv-report/\d+: It was given up after 2 seconds\.", said)
+    assert "skills-agent threads show eval-r1-csv-report-0-with\n" in said
+    assert "What is the total per region?: text-stats, and not csv-report" in said
+    assert "note: Four cases are few." in said
+
+
+def test_a_narrow_terminal_gets_lists_and_whole_commands() -> None:
+    said = re.sub(r"\x1b\[[\d;]*m", "", printed(summary(4), width=50, terminal=True))
+    assert re.search(r"^offline\n  arm +with\n  cases +4\n  passed +75 % \(50 to 90\)$", said, re.MULTILINE)
+    assert "skills-agent threads show eval-r1-csv-report-0-with\n" in said
 
 
 def test_a_long_list_of_failures_says_how_many_more() -> None:
-    said = "\n".join(lines(summary(200)))
+    said = printed(summary(200))
     assert said.count("threads show") == MOST
     assert "and 30 more" in said
 
 
+def test_hostile_texts_cannot_steer_the_terminal() -> None:
+    whole = summary(4, text=HOSTILE)
+    bad = structs.replace(whole.head, models=("a\x1b]0;x\x07", "b"), partial=HOSTILE, skipped=(HOSTILE,))
+    row = structs.replace(
+        whole.cases[0],
+        case=HOSTILE,
+        runs={"with": (result(HOSTILE, "error", error=HOSTILE, thread=HOSTILE),)},
+    )
+    said = printed(structs.replace(whole, head=bad, cases=(row,)))
+    assert not set(said) & set("\x1b\x07\u202e")
+
+
+def test_markdown_begins_with_the_answer() -> None:
+    said = markdown(large_run(80)).splitlines()
+    assert said[0].startswith("### ✅ Your edit helped: ")
+    assert any(line.startswith("**✅ The skills help: ") for line in said)
+
+
 def test_markdown_of_a_large_run_fits_into_a_comment() -> None:
     assert len(markdown(summary(400, text=HOSTILE * 3))) <= LONGEST
+    assert len(markdown(large_run())) <= LONGEST
 
 
 @given(st.text())
@@ -60,18 +164,59 @@ def test_hostile_texts_stay_texts_in_markdown() -> None:
     assert "@octocat" not in shown
 
 
-def test_every_run_is_a_test_case_of_junit() -> None:
-    root = ET.fromstring(junit(summary(8, text=HOSTILE)))
+_SUITE = {"name", "timestamp", "tests", "failures", "errors", "skipped", "time"}
+_CONTENT = {
+    "failure": {"message", "type"},
+    "error": {"message", "type"},
+    "skipped": {"message"},
+    "system-out": set(),
+}
+
+
+def check_junit(text: str) -> ET.Element:
+    """Hold a report against the rules of the schema that Jenkins publishes, and return it."""
+    root = ET.fromstring(text)
     assert root.tag == "testsuites"
-    suites = root.findall("testsuite")
-    assert [each.get("name") for each in suites] == ["offline (with)", "offline (without)"]
-    for suite in suites:
-        cases = suite.findall("testcase")
-        assert suite.get("tests") == str(len(cases)) == "8"
-        for tag in ("failure", "error", "skipped"):
-            attribute = {"failure": "failures", "error": "errors"}.get(tag, tag)
-            assert suite.get(attribute) == str(len(suite.findall(f"testcase/{tag}")))
-    assert suites[0].findall("testcase/error") or suites[0].findall("testcase/failure")
+    assert set(root.attrib) == {"name", "tests", "failures", "errors", "skipped", "time"}
+    for suite in root:
+        assert (suite.tag, set(suite.attrib)) == ("testsuite", _SUITE)
+        assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d", suite.attrib["timestamp"])
+        assert [each.tag for each in suite] == ["properties", *["testcase"] * (len(suite) - 1)]
+        assert all((each.tag, set(each.attrib)) == ("property", {"name", "value"}) for each in suite[0])
+        for case in suite[1:]:
+            assert set(case.attrib) == {"classname", "name", "time"}
+            assert case.attrib["name"]
+            assert float(case.attrib["time"]) >= 0
+            for part in case:
+                assert set(part.attrib) == _CONTENT[part.tag]
+            assert len([part for part in case if part.tag != "system-out"]) <= 1
+        counted = Counter(part.tag for case in suite[1:] for part in case)
+        assert suite.get("tests") == str(len(suite) - 1)
+        for tag, name in (("failure", "failures"), ("error", "errors"), ("skipped", "skipped")):
+            assert suite.get(name) == str(counted[tag])
+    for name in ("tests", "failures", "errors", "skipped"):
+        assert int(root.attrib[name]) == sum(int(suite.attrib[name]) for suite in root)
+    return root
+
+
+def test_every_run_is_a_test_case_of_junit() -> None:
+    root = check_junit(junit(summary(8, text=HOSTILE)))
+    assert [each.get("name") for each in root] == ["offline (with)", "offline (without)"]
+    assert [each.get("tests") for each in root] == ["8", "8"]
+    assert root[0].findall("testcase/error") or root[0].findall("testcase/failure")
+
+
+def test_a_case_that_only_passes_with_the_skill_is_no_failure_in_junit() -> None:
+    with_it, without_it = check_junit(junit(large_run(40, baseline=False)))
+    assert int(with_it.attrib["failures"]) > 0
+    assert int(without_it.attrib["skipped"]) > 0
+    assert without_it.get("failures") == without_it.get("errors") == "0"
+
+
+def test_no_two_test_cases_have_the_same_class_and_name() -> None:
+    root = check_junit(junit(large_run(40, repeat=2, models=("a", "b"), baseline=False)))
+    names = [(each.get("classname"), each.get("name")) for each in root.iter("testcase")]
+    assert len(set(names)) == len(names)
 
 
 @pytest.mark.parametrize(
@@ -87,7 +232,7 @@ def test_every_run_is_a_test_case_of_junit() -> None:
 def test_each_outcome_has_its_element(outcome: str, tag: str) -> None:
     whole = summary(1)
     row = structs.replace(whole.cases[0], runs={"with": (result("a/0", outcome, error="why\x00\ud800"),)})
-    root = ET.fromstring(junit(structs.replace(whole, cases=(row,))))
+    root = check_junit(junit(structs.replace(whole, cases=(row,))))
     fault = root.find(f".//testcase/{tag}")
     assert fault is not None
     assert "why" in str(fault.get("message"))

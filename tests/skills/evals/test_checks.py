@@ -63,7 +63,7 @@ def test_skills_are_chosen_as_expected(
     one = case(Expected(skills=ExpectedSkills(mode=mode, names=names)))
     (result,) = checked(one, workspace, loading(*chosen))
     assert result.passed is passes
-    assert result.evidence == f"Chosen: {', '.join(chosen) or 'none'}."
+    assert result.evidence == f"It chose {', '.join(chosen) or 'none'}."
 
 
 def test_a_skill_that_the_case_loads_does_not_count(workspace: Path) -> None:
